@@ -1,0 +1,37 @@
+"""Kernel methods that repair vocabulary mismatch behind BM25, on top of Lucene.
+
+>>> import kernelsearch
+>>> index = kernelsearch.open("indexes/cacm")  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kernelsearch.collection import Index
+
+__version__ = "0.1.0"
+__all__ = ["Index", "KernelSearchError", "__version__", "open"]
+
+
+def open(path: str | Path, *, language: str | None = None) -> Index:
+    """Opens an index for searching and reranking. Java starts with the first search, not here."""
+    from kernelsearch.collection import Index
+
+    return Index(path, language=language)
+
+
+def __getattr__(name: str) -> Any:
+    # Resolved on first use: importing kernelsearch must stay quick.
+    if name == "Index":
+        from kernelsearch.collection import Index
+
+        return Index
+    if name == "KernelSearchError":
+        from kernelsearch.errors import KernelSearchError
+
+        return KernelSearchError
+    raise AttributeError(f"module 'kernelsearch' has no attribute {name!r}")

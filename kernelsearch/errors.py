@@ -1,0 +1,25 @@
+"""The one exception family. A message names the file or option, what was found and what to do about it."""
+
+
+class KernelSearchError(Exception):
+    """Something the user can mend. The command line prints the message on one line and exits with status 2."""
+
+
+class InputError(KernelSearchError):
+    """A file that is missing, empty, malformed or inconsistent with the index."""
+
+
+class OptionError(KernelSearchError):
+    """An option with an unknown name or a value that it doesn't take."""
+
+
+class JavaError(KernelSearchError):
+    """No usable Java, a JVM that doesn't start, or a Java exception nobody foresaw."""
+
+
+class IndexProblem(KernelSearchError):
+    """A Lucene index that is missing, unreadable, or lacks what a method needs."""
+
+
+class ArtefactError(KernelSearchError):
+    """A saved artefact that is missing, cut short, of another format or made for another index."""

@@ -1,0 +1,117 @@
+"""Reading and writing files so that nothing is ever half-written and every complaint names the file."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from kernelsearch.errors import InputError
+
+
+def open_text(path: str | Path) -> IO[str]:
+    """Opens a UTF-8 text file, gzipped or not, with errors that name it."""
+    path = Path(path)
+    try:
+        if path.is_dir():
+            raise InputError(f"{path}: is a directory, a file was expected")
+        with open(path, "rb") as probe:
+            zipped = probe.read(2) == b"\x1f\x8b"
+        # Decoding strictly: a byte that is not UTF-8 is reported with its line by `lines`, never replaced.
+        return gzip.open(path, "rt", encoding="utf-8-sig") if zipped else open(path, encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except OSError as problem:
+        raise InputError(f"{path}: cannot be read ({problem.strerror or problem})") from None
+
+
+def lines(path: str | Path) -> Iterator[tuple[int, str]]:
+    """Yields (line number from 1, line without its end) of a text file, gzipped or not."""
+    number = 0
+    with open_text(path) as stream:
+        # Universal newlines only: str.splitlines would also break at U+2028 and form feeds inside a text.
+        try:
+            for number, line in enumerate(stream, 1):
+                yield number, line.rstrip("\n")
+        except UnicodeDecodeError as problem:
+            raise InputError(
+                f"{path}: not valid UTF-8 after line {number} (byte 0x{problem.object[problem.start]:02x})"
+            ) from None
+        except (EOFError, gzip.BadGzipFile, OSError) as problem:
+            raise InputError(f"{path}: damaged after line {number} ({problem})") from None
+
+
+@contextmanager
+def write_file(path: str | Path) -> Iterator[IO[str]]:
+    """Opens a text file that appears under its name only when complete; an older file survives a failure."""
+    path = Path(path)
+    temporary: str | None = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_dir():
+            raise InputError(f"{path}: is a directory, cannot write a file there")
+        descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent)
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as stream:
+            os.fchmod(stream.fileno(), 0o666 & ~_umask())
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, path)
+        temporary = None
+    except OSError as problem:
+        raise InputError(f"{path}: cannot be written ({problem.strerror or problem})") from None
+    finally:
+        if temporary is not None:
+            Path(temporary).unlink(missing_ok=True)
+
+
+@contextmanager
+def write_folder(path: str | Path, *, replace: bool = False) -> Iterator[Path]:
+    """Gives a temporary folder that takes the name `path` when the block ends well, and vanishes when it doesn't."""
+    path = Path(path)
+    temporary: Path | None = None
+    try:
+        if path.exists() and not replace:
+            raise InputError(f"{path}: exists already")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent))
+        temporary.chmod(0o777 & ~_umask())
+        yield temporary
+        _sync(temporary)
+        if path.exists():
+            # A folder can't be renamed over another one: the old one steps aside first and comes back on failure.
+            old = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".old", dir=path.parent))
+            os.replace(path, old / "old")
+            try:
+                os.replace(temporary, path)
+            except OSError:
+                os.replace(old / "old", path)
+                raise
+            finally:
+                shutil.rmtree(old, ignore_errors=True)
+        else:
+            os.replace(temporary, path)
+        temporary = None
+    except OSError as problem:
+        raise InputError(f"{path}: cannot be written ({problem.strerror or problem})") from None
+    finally:
+        if temporary is not None:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _sync(folder: Path) -> None:
+    for file in folder.rglob("*"):
+        if file.is_file():
+            with open(file, "rb") as stream:
+                os.fsync(stream.fileno())
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,220 @@
+"""The forward index: a memory-mapped numpy copy of one field's postings, by document.
+
+Rows are Lucene's own document numbers, so a ranked list from Lucene needs no translation; a deleted document is an empty row that is
+not live. Collection statistics (df, cf, document count, token count) are Lucene's, not sums over the rows: Lucene keeps
+deleted documents in them until it merges, and scores must agree with Lucene's to the bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from kernelsearch import artefacts
+from kernelsearch.errors import ArtefactError, IndexProblem
+from kernelsearch.forward.strings import StringTable, hashes
+
+KIND = "forward index"
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """A field's statistics as Lucene gives them."""
+
+    documents: int  #: documents that have the field (Lucene's docCount)
+    tokens: int  #: sum of all term frequencies (sumTotalTermFreq)
+    postings: int  #: sum of all document frequencies (sumDocFreq)
+
+    @property
+    def average_length(self) -> np.float32:
+        """avgdl, in Lucene's precision."""
+        return np.float32(self.tokens / self.documents) if self.documents else np.float32(1.0)
+
+
+class ForwardIndex:
+    """One field's term frequencies and positions by document.
+
+    Attributes (all memory-mapped):
+
+    - `indptr` (n+1,), `indices` (nnz,), `frequencies` (nnz,): term numbers, ascending in a row, and their counts
+    - `lengths` (n,): exact token counts; `norms` (n,): Lucene's one-byte lengths; `live` (n,): not deleted
+    - `df`, `cf` (terms,): document and collection frequencies
+    - `terms`, `docids`: string tables; terms are sorted by their UTF-8 bytes
+    - `docid_rank` (n,): each document's place when docids are sorted, for breaking ties
+    """
+
+    def __init__(self, path: str | Path, *, fingerprint: str | None = None) -> None:
+        self.path = Path(path)
+        meta, arrays = artefacts.load(self.path, KIND, VERSION, fingerprint=fingerprint)
+        try:
+            self.fingerprint: str = meta["fingerprint"]
+            self.field: str = meta["parameters"]["field"]
+            self.statistics = Statistics(**meta["extra"]["statistics"])
+            self.has_positions: bool = meta["parameters"]["positions"]
+            self.indptr: NDArray[np.int64] = arrays["indptr"]
+            self.indices: NDArray[np.int32] = arrays["indices"]
+            self.frequencies: NDArray[Any] = arrays["frequencies"]
+            self.lengths: NDArray[np.int32] = arrays["lengths"]
+            self.norms: NDArray[np.uint8] = arrays["norms"]
+            self.live: NDArray[np.bool_] = arrays["live"]
+            self.df: NDArray[np.int32] = arrays["df"]
+            self.cf: NDArray[np.int64] = arrays["cf"]
+            self.terms = StringTable(arrays["term_bytes"], arrays["term_ends"])
+            self.docids = StringTable(arrays["docid_bytes"], arrays["docid_ends"])
+            self.docid_rank: NDArray[np.int32] = arrays["docid_rank"]
+            self._hashes: NDArray[np.uint64] = arrays["docid_hashes"]
+            self._hash_rows: NDArray[np.int32] = arrays["docid_hash_rows"]
+            self._positions = arrays.get("positions")
+        except (KeyError, TypeError) as problem:
+            raise ArtefactError(f"{self.path}: damaged, no {problem}; build the forward index again") from None
+        if len(self.indptr) != len(self.lengths) + 1 or len(self.indices) != int(self.indptr[-1]):
+            raise ArtefactError(f"{self.path}: inconsistent arrays; build the forward index again")
+
+    def __repr__(self) -> str:
+        return (
+            f"ForwardIndex({str(self.path)!r}: {len(self)} documents, {len(self.terms)} terms, {len(self.indices)} postings"
+            f"{', positions' if self.has_positions else ''})"
+        )
+
+    def __len__(self) -> int:
+        """Rows, deleted documents included (Lucene's maxDoc)."""
+        return len(self.lengths)
+
+    @cached_property
+    def live_docs(self) -> NDArray[np.int32]:
+        """Rows of documents that aren't deleted."""
+        return np.flatnonzero(self.live).astype(np.int32)
+
+    def term_ids(self, terms: Iterable[str]) -> NDArray[np.int32]:
+        """Term numbers, -1 for terms that the index doesn't have."""
+        return np.fromiter((self.terms.find_sorted(term) for term in terms), dtype=np.int32)
+
+    def rows_of(self, docids: Sequence[str]) -> NDArray[np.int32]:
+        """Rows of live documents by docid, -1 for unknown ones."""
+        if not len(self._hashes) or not len(docids):
+            return np.full(len(docids), -1, dtype=np.int32)
+        keys = [docid.encode("utf-8", errors="replace") for docid in docids]
+        wanted = hashes(keys)
+        places = np.searchsorted(self._hashes, wanted)
+        rows = np.full(len(keys), -1, dtype=np.int32)
+        for number, place in enumerate(places.tolist()):
+            # Different docids may share a hash: walk on while they do.
+            while place < len(self._hashes) and self._hashes[place] == wanted[number]:
+                row = int(self._hash_rows[place])
+                if self.docids.raw(row) == keys[number]:
+                    rows[number] = row
+                    break
+                place += 1
+        return rows
+
+    def gather(self, docs: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Where the rows of `docs` stand in `indices` and `frequencies`: (indptr of the selection, places)."""
+        docs = np.asarray(docs)
+        starts = np.asarray(self.indptr[docs], dtype=np.int64)
+        return _ranges(starts, np.asarray(self.indptr[docs + 1], dtype=np.int64) - starts)
+
+    def matrix(self, docs: NDArray[np.integer] | None = None, dtype: Any = np.float64) -> sparse.csr_matrix:
+        """Term frequencies of `docs` (all rows if None) as CSR, shape (documents, terms)."""
+        if docs is None:
+            parts = (np.asarray(self.frequencies, dtype=dtype), np.asarray(self.indices), np.asarray(self.indptr))
+            return sparse.csr_matrix(parts, shape=(len(self), len(self.terms)))
+        indptr, places = self.gather(docs)
+        parts = (self.frequencies[places].astype(dtype), self.indices[places], indptr)
+        return sparse.csr_matrix(parts, shape=(len(docs), len(self.terms)))
+
+    def term_frequencies(self, docs: NDArray[np.integer], terms: NDArray[np.integer]) -> NDArray[np.int32]:
+        """Frequencies of a few terms in some documents, dense, shape (documents, terms). Term -1 occurs nowhere."""
+        terms = np.asarray(terms)
+        out = np.zeros((len(docs), len(terms)), dtype=np.int32)
+        order = np.argsort(terms, kind="stable")
+        known = terms[order]
+        if not len(docs) or not len(known) or known[-1] < 0:
+            return out
+        indptr, places = self.gather(docs)
+        found = self.indices[places]
+        slots = np.searchsorted(known, found)
+        slots[slots == len(known)] = 0
+        hit = np.flatnonzero(known[slots] == found)
+        rows = np.searchsorted(indptr, hit, side="right") - 1
+        values = self.frequencies[places[hit]]
+        columns = slots[hit]
+        out[rows, order[columns]] = values
+        for place in range(1, len(known)):  # a term asked for twice gets the same column twice
+            if known[place] == known[place - 1]:
+                out[:, order[place]] = out[:, order[place - 1]]
+        return out
+
+    def positions(self, docs: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
+        """Every token of `docs`: (token indptr, term number of each token, its position), in order of term, then position."""
+        self.require_positions()
+        assert self._positions is not None
+        docs = np.asarray(docs)
+        _, postings = self.gather(docs)
+        starts = self.token_indptr[docs]
+        indptr, tokens = _ranges(starts, self.lengths[docs].astype(np.int64))
+        terms = np.repeat(self.indices[postings], self.frequencies[postings])
+        return indptr, terms, self._positions[tokens]
+
+    def tokens(self, doc: int) -> NDArray[np.int32]:
+        """A document's term numbers by position; -1 where the analyser removed a word."""
+        _, terms, places = self.positions(np.array([doc]))
+        sequence = np.full(int(places.max()) + 1 if len(places) else 0, -1, dtype=np.int32)
+        sequence[places] = terms
+        return sequence
+
+    @cached_property
+    def token_indptr(self) -> NDArray[np.int64]:
+        """Where each row's tokens begin in the stored positions, shape (n+1,)."""
+        return np.concatenate([[0], np.cumsum(self.lengths, dtype=np.int64)])
+
+    def require_positions(self) -> None:
+        """Refuses an index without token positions, by name."""
+        if not self.has_positions:
+            raise IndexProblem(
+                f"{self.path}: field {self.field!r} was indexed without positions; index again with positions "
+                "(kernelsearch.index stores them by default, Pyserini with --storePositions)"
+            )
+
+    @cached_property
+    def norm_lengths(self) -> NDArray[np.float32]:
+        """The length that Lucene scores with, decoded from the norm byte, shape (n,)."""
+        return NORM_LENGTHS[self.norms]
+
+
+def _ranges(starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The concatenation of ranges start..start+size, and where each begins in it."""
+    indptr = np.zeros(len(starts) + 1, dtype=np.int64)
+    np.cumsum(sizes, out=indptr[1:])
+    places = np.arange(indptr[-1], dtype=np.int64)
+    places += np.repeat(starts - indptr[:-1], sizes)
+    return indptr, places
+
+
+def _norm_table() -> NDArray[np.float32]:
+    """Lucene's SmallFloat.byte4ToInt for all 256 bytes: exact below 40, then three bits of mantissa."""
+    free = 255 - _long_to_int4(2**31 - 1)
+    return np.array([b if b < free else free + _int4_to_long(b - free) for b in range(256)], dtype=np.float32)
+
+
+def _long_to_int4(value: int) -> int:
+    bits = value.bit_length()
+    if bits < 4:
+        return value
+    shift = bits - 4
+    return ((value >> shift) & 0x07) | ((shift + 1) << 3)
+
+
+def _int4_to_long(code: int) -> int:
+    mantissa, shift = code & 0x07, (code >> 3) - 1
+    return mantissa if shift == -1 else (mantissa | 0x08) << shift
+
+
+NORM_LENGTHS = _norm_table()

@@ -1,0 +1,57 @@
+"""Tables of strings as two arrays (UTF-8 bytes, end offsets), so that a vocabulary of millions is memory-mapped, not loaded."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+
+class StringTable:
+    """A read-only list of strings. `table[i]` decodes one; nothing is decoded before it is asked for."""
+
+    def __init__(self, data: np.ndarray, ends: np.ndarray) -> None:
+        self._data = data
+        self._ends = ends
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def raw(self, number: int) -> bytes:
+        start = int(self._ends[number - 1]) if number else 0
+        return self._data[start : int(self._ends[number])].tobytes()
+
+    def __getitem__(self, number: int) -> str:
+        if number < 0:
+            number += len(self)
+        return self.raw(number).decode("utf-8", errors="replace")
+
+    def take(self, numbers: Sequence[int] | np.ndarray) -> list[str]:
+        """The strings at these places."""
+        numbers = np.asarray(numbers, dtype=np.int64)
+        ends = self._ends[numbers]
+        starts = np.where(numbers > 0, self._ends[numbers - 1], 0)
+        data = self._data
+        return [
+            data[start:end].tobytes().decode("utf-8", errors="replace")
+            for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
+        ]
+
+    def find_sorted(self, text: str) -> int:
+        """The place of a string in a table sorted by UTF-8 bytes, or -1."""
+        wanted = text.encode("utf-8", errors="replace")
+        low, high = 0, len(self)
+        while low < high:
+            middle = (low + high) // 2
+            if self.raw(middle) < wanted:
+                low = middle + 1
+            else:
+                high = middle
+        return low if low < len(self) and self.raw(low) == wanted else -1
+
+
+def hashes(strings: Iterable[bytes]) -> np.ndarray:
+    """A 64-bit hash of each string: the same on every machine and in every run."""
+    digest = b"".join(hashlib.blake2b(text, digest_size=8).digest() for text in strings)
+    return np.frombuffer(digest, dtype="<u8")

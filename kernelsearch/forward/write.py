@@ -1,0 +1,138 @@
+"""Writing a forward index block by block, from whatever can walk postings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelsearch import artefacts
+from kernelsearch.forward.index import KIND, VERSION, Statistics
+from kernelsearch.forward.strings import StringTable, hashes
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What one walk over a field's postings tells: the vocabulary with its statistics, and the size of every row."""
+
+    term_bytes: NDArray[np.uint8]
+    term_sizes: NDArray[np.int32]
+    df: NDArray[np.int32]
+    cf: NDArray[np.int64]
+    distinct: NDArray[np.int32]
+    lengths: NDArray[np.int32]
+    norms: NDArray[np.uint8]
+    live: NDArray[np.bool_]
+
+
+class ForwardSource(Protocol):
+    """Something that walks a field's postings (the compiled helper, or plain calls into Java)."""
+
+    def scan(self) -> Scan: ...
+
+    def rows(
+        self, start: int, end: int, distinct: NDArray[np.int32], tokens: int, positions: bool
+    ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
+        """Term numbers, frequencies and positions of documents start..end-1, rows sorted by term."""
+
+    def docids(self, start: int, end: int) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
+        """Docids of documents start..end-1: bytes and sizes."""
+
+
+def write_forward(
+    path: str | Path,
+    source: ForwardSource,
+    *,
+    field: str,
+    statistics: Statistics,
+    positions: bool,
+    fingerprint: str,
+    block_bytes: int = 1 << 28,
+    progress: Callable[[int], None] = lambda documents: None,
+) -> None:
+    """Copies a field's postings into a forward index. Each block of rows takes about `block_bytes` of memory."""
+    scan = source.scan()
+    documents = len(scan.lengths)
+    indptr = np.concatenate([[0], np.cumsum(scan.distinct, dtype=np.int64)])
+    weights = 8 * scan.distinct.astype(np.int64) + (4 * scan.lengths.astype(np.int64) if positions else 0)
+    starts = _blocks(weights, block_bytes)
+
+    def fill(folder: Path) -> None:
+        _write_rows(folder, source, scan, indptr, starts, positions, progress)
+        _write_docids(folder, source, scan.live, starts)
+
+    artefacts.save(
+        path,
+        KIND,
+        VERSION,
+        parameters={"field": field, "positions": positions},
+        fingerprint=fingerprint,
+        extra={"statistics": {"documents": statistics.documents, "tokens": statistics.tokens, "postings": statistics.postings},
+               "rows": documents},
+        arrays={
+            "indptr": indptr,
+            "lengths": scan.lengths,
+            "norms": scan.norms,
+            "live": scan.live,
+            "df": scan.df,
+            "cf": scan.cf,
+            "term_bytes": scan.term_bytes,
+            "term_ends": np.cumsum(scan.term_sizes, dtype=np.int64),
+        },
+        fill=fill,
+    )
+
+
+def _blocks(weights: NDArray[np.int64], limit: int) -> list[tuple[int, int]]:
+    """Cuts the rows into runs of at most `limit` (a single larger row stands alone)."""
+    ends = np.cumsum(weights)
+    blocks, start = [], 0
+    while start < len(weights):
+        before = int(ends[start - 1]) if start else 0
+        end = max(start + 1, int(np.searchsorted(ends, before + limit, side="right")))
+        blocks.append((start, end))
+        start = end
+    return blocks
+
+
+def _write_rows(folder, source, scan, indptr, blocks, positions, progress) -> None:  # type: ignore[no-untyped-def]
+    total = int(indptr[-1])
+    tokens = int(scan.lengths.sum(dtype=np.int64))
+    with (
+        artefacts.BlockWriter(folder / "indices.npy", np.int32, (total,)) as indices,
+        # Frequencies above 65,535 are possible but never seen in practice: two bytes unless a row's length allows more.
+        artefacts.BlockWriter(
+            folder / "frequencies.npy", np.uint16 if not len(scan.lengths) or scan.lengths.max() < 1 << 16 else np.int32, (total,)
+        ) as frequencies,
+        artefacts.BlockWriter(folder / "positions.npy", np.int32, (tokens if positions else 0,)) as places,
+    ):
+        for start, end in blocks:
+            size = int(scan.lengths[start:end].sum(dtype=np.int64))
+            ids, counts, where = source.rows(start, end, scan.distinct[start:end], size, positions)
+            indices.write(ids)
+            frequencies.write(counts)
+            places.write(where)
+            progress(end - start)
+
+
+def _write_docids(folder: Path, source: ForwardSource, live: NDArray[np.bool_], blocks: list[tuple[int, int]]) -> None:
+    parts = [source.docids(start, end) for start, end in blocks]
+    data = np.concatenate([part[0] for part in parts]) if parts else np.empty(0, np.uint8)
+    ends = np.cumsum(np.concatenate([part[1] for part in parts]) if parts else np.empty(0, np.int32), dtype=np.int64)
+    table = StringTable(data, ends)
+    raw = [table.raw(number) for number in range(len(table))]
+    order = np.array(sorted(range(len(raw)), key=raw.__getitem__), dtype=np.int32)
+    rank = np.empty(len(raw), dtype=np.int32)
+    rank[order] = np.arange(len(raw), dtype=np.int32)
+    rows = np.flatnonzero(live).astype(np.int32)
+    keys = hashes(raw[row] for row in rows)
+    by_hash = np.argsort(keys, kind="stable")
+    for name, array in {
+        "docid_bytes": data, "docid_ends": ends, "docid_rank": rank,
+        "docid_hashes": keys[by_hash], "docid_hash_rows": rows[by_hash],
+    }.items():
+        np.save(folder / f"{name}.npy", array, allow_pickle=False)

@@ -1,0 +1,66 @@
+"""Lucene's BM25 in numpy, bit for bit.
+
+Robertson & Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009), as Lucene's BM25Similarity computes it:
+without the constant factor (k1 + 1), with the document length that survives in one byte, in single precision per term and double precision
+for the sum over terms.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+
+class Statistics(Protocol):
+    documents: int
+
+    @property
+    def average_length(self) -> np.float32: ...
+
+
+class Postings(Protocol):
+    """What the kernels need of a collection; a ForwardIndex has it."""
+
+    statistics: Statistics
+    df: NDArray[np.int32]
+    norm_lengths: NDArray[np.float32]
+
+    def term_frequencies(self, docs: NDArray[np.integer], terms: NDArray[np.integer]) -> NDArray[np.int32]: ...
+
+
+def idf(df: ArrayLike, documents: int) -> NDArray[np.float32]:
+    """Lucene's inverse document frequency, ln(1 + (N - df + 1/2) / (df + 1/2)), never negative."""
+    frequency = np.asarray(df, dtype=np.float64)
+    return np.log(1 + (documents - frequency + 0.5) / (frequency + 0.5)).astype(np.float32)
+
+
+def length_factor(norm_lengths: ArrayLike, average: float, k1: float, b: float) -> NDArray[np.float32]:
+    """1 / (k1 ((1 - b) + b dl / avgdl)), in the order of operations and the precision that Lucene uses."""
+    k1, b, one = np.float32(k1), np.float32(b), np.float32(1)
+    with np.errstate(divide="ignore"):  # k1 = 0 is allowed: the factor is infinite and every tf saturates
+        return one / (k1 * ((one - b) + b * np.asarray(norm_lengths, dtype=np.float32) / np.float32(average)))
+
+
+def term_scores(
+    index: Postings, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer], *, k1: float = 0.9, b: float = 0.4
+) -> NDArray[np.float32]:
+    """Each term's part of each document's score, shape (documents, terms). Term -1 (unknown) gives zeros."""
+    numbers = np.asarray(terms, dtype=np.int64)
+    known = numbers >= 0
+    df = np.where(known, np.asarray(index.df[np.maximum(numbers, 0)]) if len(index.df) else 0, 0)
+    weight = np.asarray(weights, dtype=np.float32) * idf(df, index.statistics.documents)
+    factor = length_factor(index.norm_lengths[docs], float(index.statistics.average_length), k1, b)
+    frequency = index.term_frequencies(docs, numbers).astype(np.float32)
+    with np.errstate(invalid="ignore"):
+        saturation = np.float32(1) + np.where(frequency > 0, frequency * factor[:, None], np.float32(0))
+    return np.where(frequency > 0, weight - weight / saturation, np.float32(0))
+
+
+def scores(
+    index: Postings, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer], *, k1: float = 0.9, b: float = 0.4
+) -> NDArray[np.float32]:
+    """BM25 of each document, equal to Lucene's raw score to the last bit, shape (documents,)."""
+    parts = term_scores(index, terms, weights, docs, k1=k1, b=b)
+    return parts.sum(axis=1, dtype=np.float64).astype(np.float32)

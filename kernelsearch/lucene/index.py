@@ -1,0 +1,263 @@
+"""A Lucene index opened for reading: analysis, first-stage search, feedback, stored texts, statistics."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kernelsearch.errors import IndexProblem, OptionError
+from kernelsearch.lucene import jvm
+from kernelsearch.lucene.models import BM25, Feedback, Model
+from kernelsearch.types import Candidates, Query
+
+CONTENTS = "contents"
+#: Everything of ours stands in this folder inside the index: Lucene ignores folders, and a copied or removed index takes it along.
+OURS = "kernelsearch"
+
+
+@dataclass(frozen=True)
+class FieldStatistics:
+    """What Lucene says of a field."""
+
+    documents: int
+    tokens: int
+    postings: int
+    positions: bool
+    vectors: bool
+
+
+def segments_file(path: str | Path) -> Path:
+    """The newest `segments_N` of a Lucene index; refuses a folder that is none."""
+    path = Path(path)
+    if not path.exists():
+        raise IndexProblem(f"{path}: no such index")
+    if not path.is_dir():
+        raise IndexProblem(f"{path}: not a Lucene index (a folder was expected)")
+    found = [file for file in path.iterdir() if re.fullmatch(r"segments_[0-9a-z]+", file.name)]
+    if not found:
+        raise IndexProblem(f"{path}: not a Lucene index (it has no segments file)")
+    return max(found, key=lambda file: int(file.name[len("segments_") :], 36))
+
+
+def index_fingerprint(path: str | Path) -> str:
+    """Identifies the state of an index without Java: Lucene writes a new segments file, with random ids, at every commit."""
+    file = segments_file(path)
+    return hashlib.sha256(file.name.encode() + file.read_bytes()).hexdigest()[:32]
+
+
+class LuceneIndex:
+    """A Lucene index for reading. Opening starts Java; all methods are thread-safe."""
+
+    def __init__(self, path: str | Path, *, language: str | None = None) -> None:
+        self.path = Path(path)
+        self.fingerprint = index_fingerprint(self.path)
+        self.language = language or _recorded_language(self.path)
+        self._searchers: dict[Model, Any] = {}
+        self._lock = threading.Lock()
+        self._reader = self._open()
+        self._analyzer, self._order = self._prepare()
+
+    @jvm.calls_java
+    def _open(self) -> Any:
+        import jnius
+
+        try:
+            return jvm.bridge().open(str(self.path))
+        except jnius.JavaException as problem:
+            raise IndexProblem(f"{self.path}: {_why_unreadable(problem)}") from None
+
+    @jvm.calls_java
+    def _prepare(self) -> tuple[Any, Any]:
+        from jnius import autoclass
+
+        kind = autoclass("org.apache.lucene.search.SortField$Type")
+        field = autoclass("org.apache.lucene.search.SortField")
+        # Anserini's order: score, then docid.
+        return analyzer(self.language), autoclass("org.apache.lucene.search.Sort")(field.FIELD_SCORE, field("id", kind.STRING_VAL))
+
+    def __repr__(self) -> str:
+        return f"LuceneIndex({str(self.path)!r})"
+
+    @jvm.calls_java
+    def close(self) -> None:
+        """Frees the files. The object can't be used afterwards."""
+        self._reader.close()
+
+    @property
+    def reader(self) -> Any:
+        """The Java IndexReader, for code inside this room."""
+        return self._reader
+
+    @jvm.calls_java
+    def rows(self) -> int:
+        """Document numbers in use, deleted documents included."""
+        return self._reader.maxDoc()
+
+    @jvm.calls_java
+    def documents(self) -> int:
+        """Documents that aren't deleted."""
+        return self._reader.numDocs()
+
+    @jvm.calls_java
+    def field_statistics(self, field: str = CONTENTS) -> FieldStatistics:
+        documents, tokens, postings, positions, vectors = jvm.bridge().statistics(self._reader, field)
+        return FieldStatistics(documents, tokens, postings, bool(positions), bool(vectors))
+
+    @jvm.calls_java
+    def analyze(self, texts: Sequence[str], field: str = CONTENTS) -> list[list[str]]:
+        """The index's own terms for each text."""
+        if not texts:
+            return []
+        packed = "\n".join(_one_line(text) for text in texts).encode("utf-8", errors="replace")
+        lines = jvm.text_of(jvm.bridge().analyze(self._analyzer, field, packed)).split("\n")[:-1]
+        return [line.split("\t") if line else [] for line in lines]
+
+    def queries(self, texts: Sequence[str], qids: Sequence[str] | None = None) -> list[Query]:
+        """Analysed queries, one a text."""
+        names = list(qids) if qids is not None else [""] * len(texts)
+        return [
+            Query.from_tokens(text, tokens, qid)
+            for text, tokens, qid in zip(texts, self.analyze(texts), names, strict=True)
+        ]
+
+    @jvm.calls_java
+    def search(
+        self,
+        queries: Sequence[Query],
+        hits: int = 1000,
+        *,
+        model: Model = BM25(),  # noqa: B008  an immutable value
+        feedback: Feedback | None = None,
+        threads: int = 1,
+    ) -> list[Candidates]:
+        """The best `hits` documents of each query with Lucene's raw scores; ties in docid order, as Anserini breaks them."""
+        if not queries:
+            return []
+        if feedback is not None:
+            queries = self.expand(queries, feedback, model=model, threads=threads)
+        packed = "\n".join(_weighted_line(query) for query in queries).encode("utf-8", errors="replace")
+        found = jvm.bridge().search(self._searcher(model), CONTENTS, packed, hits, self._order, threads)
+        sizes, docs, scores = jvm.view(found[0], np.int32), jvm.view(found[1], np.int32), jvm.view(found[2], np.float32)
+        ends = np.cumsum(sizes)[:-1]
+        return [Candidates(d, s) for d, s in zip(np.split(docs, ends), np.split(scores, ends), strict=True)]
+
+    @jvm.calls_java
+    def expand(
+        self,
+        queries: Sequence[Query],
+        feedback: Feedback,
+        *,
+        model: Model = BM25(),  # noqa: B008
+        threads: int = 1,
+    ) -> list[Query]:
+        """The weighted queries that Anserini's feedback method makes. A query it finds nothing for stays as it is."""
+        if not queries:
+            return []
+        if not self.field_statistics().vectors:
+            raise IndexProblem(
+                f"{self.path}: {type(feedback).__name__} needs document vectors, which this index doesn't store; index again "
+                "(kernelsearch.index stores them by default, Pyserini with --storeDocvectors)"
+            )
+        separator = "\x1f"
+        packed = "\n".join(f"{_weighted_line(query)}{separator}{_one_line(query.text)}" for query in queries)
+        reranker = feedback.reranker(self._analyzer, CONTENTS)
+        lines = jvm.text_of(
+            jvm.bridge().expand(
+                self._searcher(model), reranker, self._analyzer, CONTENTS, packed.encode("utf-8", errors="replace"),
+                feedback.depth, self._order, threads,
+            )  # fmt: skip
+        ).split("\n")
+        return [_reweighted(query, line) for query, line in zip(queries, lines, strict=True)]
+
+    @jvm.calls_java
+    def stored(self, docs: Sequence[int] | np.ndarray, field: str = "raw") -> list[str | None]:
+        """A stored field of documents by row, None where it isn't stored."""
+        rows = np.ascontiguousarray(docs, dtype=np.int32)
+        if not len(rows):
+            return []
+        data, sizes = jvm.bridge().stored(self._reader, field, rows.tobytes())
+        text, lengths = jvm.view(data, np.uint8).tobytes(), jvm.view(sizes, np.int32)
+        ends = np.cumsum(np.maximum(lengths, 0))
+        return [
+            None if size < 0 else text[end - size : end].decode("utf-8", errors="replace")
+            for size, end in zip(lengths.tolist(), ends.tolist(), strict=True)
+        ]
+
+    @jvm.calls_java
+    def docids(self, start: int = 0, end: int | None = None) -> list[str]:
+        """Docids by row, for indexes without a forward index."""
+        data, sizes = jvm.bridge().docids(self._reader, "id", start, self.rows() if end is None else end)
+        text, lengths = jvm.view(data, np.uint8).tobytes(), jvm.view(sizes, np.int32)
+        ends = np.cumsum(lengths)
+        return [text[e - s : e].decode("utf-8", errors="replace") for s, e in zip(lengths.tolist(), ends.tolist(), strict=True)]
+
+    def _searcher(self, model: Model) -> Any:
+        with self._lock:
+            if model not in self._searchers:
+                self._searchers[model] = jvm.bridge().searcher(self._reader, model.similarity())
+            return self._searchers[model]
+
+
+def analyzer(language: str) -> Any:
+    """Anserini's analyser for a language code; `en` stems with Porter, `whitespace` takes the text as it is."""
+    from jnius import autoclass
+
+    if language == "en":
+        return autoclass("io.anserini.analysis.DefaultEnglishAnalyzer").newDefaultInstance()
+    if language == "whitespace":
+        return autoclass("org.apache.lucene.analysis.core.WhitespaceAnalyzer")()
+    known = autoclass("io.anserini.analysis.AnalyzerMap")
+    if not known.analyzerMap.containsKey(language):
+        names = sorted([*(key for key in known.analyzerMap.keySet().toArray()), "en", "whitespace"])
+        raise OptionError(f"--language: {language!r} is not one of {', '.join(names)}")
+    return known.getLanguageSpecificAnalyzer(language)
+
+
+def _recorded_language(path: Path) -> str:
+    """The language that the index was built with, where we built it; Anserini's default otherwise."""
+    try:
+        return str(json.loads((path / OURS / "index.json").read_text(encoding="utf-8"))["language"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return "en"
+
+
+def _why_unreadable(problem: BaseException) -> str:
+    name = jvm.java_class_of(problem)
+    if name.endswith("IndexNotFoundException"):
+        return "not a Lucene index"
+    if name.endswith("IndexFormatTooNewException"):
+        return "written by a newer Lucene than this one reads; use the pyserini it was built with"
+    if name.endswith("IndexFormatTooOldException"):
+        return "written by an older Lucene than this one reads; index the collection again"
+    if name.endswith("CorruptIndexException") or name.endswith("EOFException") or name.endswith("NoSuchFileException"):
+        return "a damaged Lucene index (a file is missing or cut short); index the collection again"
+    detail = " ".join(str(problem).split())[:200]
+    if "codec" in detail.lower() and "does not exist" in detail.lower():
+        return "written by a newer Lucene than this one reads; use the pyserini it was built with"
+    return f"cannot be opened ({detail})"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.replace("\x1f", " ").split())
+
+
+def _weighted_line(query: Query) -> str:
+    for term, weight in zip(query.terms, query.weights, strict=True):
+        if not 0 <= weight < float("inf"):
+            raise OptionError(f"query {query.qid or query.text!r}: weight {weight} of term {term!r} must be finite and not negative")
+    return "\t".join(f"{term}\t{float(weight)!r}" for term, weight in zip(query.terms, query.weights, strict=True))
+
+
+def _reweighted(query: Query, line: str) -> Query:
+    if not line:
+        return query
+    parts = line.split("\t")
+    return Query(query.text, tuple(parts[::2]), tuple(float(weight) for weight in parts[1::2]), query.qid)

@@ -1,0 +1,432 @@
+package kernelsearch;
+
+import java.io.IOException;
+import java.lang.reflect.Constructor;
+import java.lang.reflect.Method;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.IntBuffer;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Paths;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import org.apache.lucene.analysis.Analyzer;
+import org.apache.lucene.analysis.TokenStream;
+import org.apache.lucene.analysis.tokenattributes.CharTermAttribute;
+import org.apache.lucene.document.Document;
+import org.apache.lucene.index.BinaryDocValues;
+import org.apache.lucene.index.DirectoryReader;
+import org.apache.lucene.index.FieldInfo;
+import org.apache.lucene.index.IndexReader;
+import org.apache.lucene.index.LeafReaderContext;
+import org.apache.lucene.index.MultiBits;
+import org.apache.lucene.index.MultiDocValues;
+import org.apache.lucene.index.MultiTerms;
+import org.apache.lucene.index.NumericDocValues;
+import org.apache.lucene.index.PostingsEnum;
+import org.apache.lucene.index.StoredFields;
+import org.apache.lucene.index.Term;
+import org.apache.lucene.index.Terms;
+import org.apache.lucene.index.TermsEnum;
+import org.apache.lucene.search.BooleanClause;
+import org.apache.lucene.search.BooleanQuery;
+import org.apache.lucene.search.BoostQuery;
+import org.apache.lucene.search.IndexSearcher;
+import org.apache.lucene.search.Query;
+import org.apache.lucene.search.ScoreDoc;
+import org.apache.lucene.search.Sort;
+import org.apache.lucene.search.TermQuery;
+import org.apache.lucene.search.similarities.Similarity;
+import org.apache.lucene.store.FSDirectory;
+import org.apache.lucene.util.Bits;
+import org.apache.lucene.util.BytesRef;
+
+/**
+ * The few loops that must run inside the JVM: postings out, queries in, ranked lists out. Everything crosses as bytes, because one
+ * call per posting or per hit is what makes a Python bridge slow. It uses only what Lucene 9 and Lucene 10 have in common.
+ */
+public final class Bridge {
+  private Bridge() {}
+
+  public static IndexReader open(String path) throws IOException {
+    return DirectoryReader.open(FSDirectory.open(Paths.get(path)));
+  }
+
+  public static IndexSearcher searcher(IndexReader reader, Similarity similarity) {
+    IndexSearcher searcher = new IndexSearcher(reader);
+    searcher.setSimilarity(similarity);
+    return searcher;
+  }
+
+  /** What a field holds, as Lucene says: documents with it, tokens, postings (-1: not stored), then 1 or 0 for positions and term vectors. */
+  public static long[] statistics(IndexReader reader, String field) throws IOException {
+    long vectors = 0;
+    for (LeafReaderContext leaf : reader.leaves()) {
+      FieldInfo info = leaf.reader().getFieldInfos().fieldInfo(field);
+      vectors |= info != null && info.hasVectors() ? 1 : 0;
+    }
+    Terms terms = MultiTerms.getTerms(reader, field);
+    if (terms == null) {
+      return new long[] {0, 0, 0, 0, vectors};
+    }
+    return new long[] {
+      terms.getDocCount(), terms.getSumTotalTermFreq(), terms.getSumDocFreq(), terms.hasPositions() ? 1 : 0, vectors
+    };
+  }
+
+  private static ByteBuffer direct(long bytes) {
+    if (bytes > Integer.MAX_VALUE) {
+      throw new IllegalArgumentException("a block of " + bytes + " bytes does not fit a buffer: ask for fewer documents");
+    }
+    return ByteBuffer.allocateDirect((int) bytes).order(ByteOrder.nativeOrder());
+  }
+
+  private static ByteBuffer of(int[] values, int count) {
+    ByteBuffer buffer = direct(4L * count);
+    buffer.asIntBuffer().put(values, 0, count);
+    return buffer;
+  }
+
+  private static ByteBuffer of(byte[] values, int count) {
+    ByteBuffer buffer = direct(count);
+    buffer.duplicate().put(values, 0, count);
+    return buffer;
+  }
+
+  /**
+   * One walk over a field's postings. Returns: term bytes, term byte lengths (int32), df (int32), cf (int64), and per document, deleted
+   * ones included as empty: distinct terms (int32), tokens (int32), norm byte (int8), live (int8).
+   */
+  public static ByteBuffer[] scan(IndexReader reader, String field) throws IOException {
+    int n = reader.maxDoc();
+    int[] distinct = new int[n];
+    int[] tokens = new int[n];
+    Bits live = MultiBits.getLiveDocs(reader);
+    byte[] text = new byte[1 << 16];
+    int[] sizes = new int[1 << 12];
+    int[] df = new int[1 << 12];
+    long[] cf = new long[1 << 12];
+    int used = 0;
+    int count = 0;
+    Terms terms = MultiTerms.getTerms(reader, field);
+    if (terms != null) {
+      TermsEnum walk = terms.iterator();
+      PostingsEnum postings = null;
+      for (BytesRef term = walk.next(); term != null; term = walk.next()) {
+        if (count == sizes.length) {
+          sizes = Arrays.copyOf(sizes, 2 * count);
+          df = Arrays.copyOf(df, 2 * count);
+          cf = Arrays.copyOf(cf, 2 * count);
+        }
+        if (used + term.length > text.length) {
+          text = Arrays.copyOf(text, Math.max(2 * text.length, used + term.length));
+        }
+        System.arraycopy(term.bytes, term.offset, text, used, term.length);
+        used += term.length;
+        sizes[count] = term.length;
+        df[count] = walk.docFreq();
+        cf[count] = walk.totalTermFreq();
+        count++;
+        postings = walk.postings(postings, PostingsEnum.FREQS);
+        for (int doc = postings.nextDoc(); doc != PostingsEnum.NO_MORE_DOCS; doc = postings.nextDoc()) {
+          if (live == null || live.get(doc)) {
+            distinct[doc]++;
+            tokens[doc] += postings.freq();
+          }
+        }
+      }
+    }
+    ByteBuffer frequencies = direct(8L * count);
+    frequencies.asLongBuffer().put(cf, 0, count);
+    byte[] norm = new byte[n];
+    NumericDocValues norms = MultiDocValues.getNormValues(reader, field);
+    if (norms != null) {
+      for (int doc = norms.nextDoc(); doc != NumericDocValues.NO_MORE_DOCS; doc = norms.nextDoc()) {
+        norm[doc] = (byte) norms.longValue();
+      }
+    }
+    byte[] alive = new byte[n];
+    for (int doc = 0; doc < n; doc++) {
+      alive[doc] = (byte) (live == null || live.get(doc) ? 1 : 0);
+    }
+    return new ByteBuffer[] {
+      of(text, used), of(sizes, count), of(df, count), frequencies, of(distinct, n), of(tokens, n), of(norm, n), of(alive, n)
+    };
+  }
+
+  /**
+   * The rows of documents from..to-1, sorted by term number: term numbers and frequencies (int32 each), then token positions
+   * grouped by posting (int32; empty unless asked for).
+   */
+  public static ByteBuffer[] rows(IndexReader reader, String field, int from, int to, byte[] distinctBytes, boolean positions, long tokens)
+      throws IOException {
+    IntBuffer distinct = ByteBuffer.wrap(distinctBytes).order(ByteOrder.nativeOrder()).asIntBuffer();
+    int[] next = new int[to - from];
+    int total = 0;
+    for (int i = 0; i < next.length; i++) {
+      next[i] = total;
+      total = Math.addExact(total, distinct.get(i));
+    }
+    ByteBuffer ids = direct(4L * total);
+    ByteBuffer freqs = direct(4L * total);
+    Bits live = MultiBits.getLiveDocs(reader);
+    Terms terms = total == 0 ? null : MultiTerms.getTerms(reader, field);
+    if (terms != null) {
+      TermsEnum walk = terms.iterator();
+      PostingsEnum postings = null;
+      for (int term = 0; walk.next() != null; term++) {
+        postings = walk.postings(postings, PostingsEnum.FREQS);
+        for (int doc = from == 0 ? postings.nextDoc() : postings.advance(from); doc < to; doc = postings.nextDoc()) {
+          if (live == null || live.get(doc)) {
+            int at = next[doc - from]++;
+            ids.putInt(4 * at, term);
+            freqs.putInt(4 * at, postings.freq());
+          }
+        }
+      }
+    }
+    ByteBuffer places = direct(positions ? 4 * tokens : 0);
+    if (positions && terms != null) {
+      int[] start = new int[to - from];
+      int at = 0;
+      int posting = 0;
+      for (int i = 0; i < start.length; i++) {
+        start[i] = at;
+        for (; posting < next[i]; posting++) {
+          at = Math.addExact(at, freqs.getInt(4 * posting));
+        }
+      }
+      TermsEnum walk = terms.iterator();
+      PostingsEnum postings = null;
+      while (walk.next() != null) {
+        postings = walk.postings(postings, PostingsEnum.POSITIONS);
+        for (int doc = from == 0 ? postings.nextDoc() : postings.advance(from); doc < to; doc = postings.nextDoc()) {
+          if (live == null || live.get(doc)) {
+            int freq = postings.freq();
+            int place = start[doc - from];
+            for (int i = 0; i < freq; i++) {
+              places.putInt(4 * place++, postings.nextPosition());
+            }
+            start[doc - from] = place;
+          }
+        }
+      }
+    }
+    return new ByteBuffer[] {ids, freqs, places};
+  }
+
+  /** External identifiers of documents from..to-1: UTF-8 bytes and byte lengths (int32). */
+  public static ByteBuffer[] docids(IndexReader reader, String field, int from, int to) throws IOException {
+    byte[] text = new byte[1 << 16];
+    int used = 0;
+    int[] sizes = new int[to - from];
+    for (LeafReaderContext leaf : reader.leaves()) {
+      int base = leaf.docBase;
+      int first = Math.max(from, base);
+      int end = Math.min(to, base + leaf.reader().maxDoc());
+      if (first >= end) {
+        continue;
+      }
+      BinaryDocValues values = leaf.reader().getBinaryDocValues(field);
+      for (int doc = first; doc < end; doc++) {
+        BytesRef id;
+        if (values != null && values.advanceExact(doc - base)) {
+          id = values.binaryValue();
+        } else {
+          String stored = leaf.reader().storedFields().document(doc - base, Set.of(field)).get(field);
+          id = new BytesRef(stored == null ? "" : stored);
+        }
+        if (used + id.length > text.length) {
+          text = Arrays.copyOf(text, Math.max(2 * text.length, used + id.length));
+        }
+        System.arraycopy(id.bytes, id.offset, text, used, id.length);
+        used += id.length;
+        sizes[doc - from] = id.length;
+      }
+    }
+    return new ByteBuffer[] {of(text, used), of(sizes, sizes.length)};
+  }
+
+  private static List<String> tokens(Analyzer analyzer, String field, String text) throws IOException {
+    List<String> found = new ArrayList<>();
+    try (TokenStream stream = analyzer.tokenStream(field, text)) {
+      CharTermAttribute term = stream.addAttribute(CharTermAttribute.class);
+      stream.reset();
+      while (stream.incrementToken()) {
+        if (term.length() > 0) {
+          found.add(term.toString());
+        }
+      }
+      stream.end();
+    }
+    return found;
+  }
+
+  /** Texts separated by newlines in, their tokens out: a line a text, tabs between tokens. */
+  public static ByteBuffer analyze(Analyzer analyzer, String field, byte[] texts) throws IOException {
+    StringBuilder out = new StringBuilder();
+    for (String text : new String(texts, StandardCharsets.UTF_8).split("\n", -1)) {
+      out.append(String.join("\t", tokens(analyzer, field, text))).append('\n');
+    }
+    byte[] bytes = out.toString().getBytes(StandardCharsets.UTF_8);
+    return of(bytes, bytes.length);
+  }
+
+  private static Query query(String field, String line) {
+    BooleanQuery.Builder builder = new BooleanQuery.Builder();
+    if (!line.isEmpty()) {
+      String[] parts = line.split("\t", -1);
+      for (int i = 0; i < parts.length; i += 2) {
+        Query term = new TermQuery(new Term(field, parts[i]));
+        builder.add(new BoostQuery(term, Float.parseFloat(parts[i + 1])), BooleanClause.Occur.SHOULD);
+      }
+    }
+    return builder.build();
+  }
+
+  private interface Work<T> {
+    T on(String line) throws IOException;
+  }
+
+  private static <T> List<T> each(byte[] lines, int threads, Work<T> work) throws IOException {
+    String[] all = new String(lines, StandardCharsets.UTF_8).split("\n", -1);
+    List<T> results = new ArrayList<>(all.length);
+    if (threads <= 1 || all.length == 1) {
+      for (String line : all) {
+        results.add(work.on(line));
+      }
+      return results;
+    }
+    ExecutorService pool =
+        Executors.newFixedThreadPool(
+            Math.min(threads, all.length),
+            task -> {
+              Thread thread = new Thread(task, "kernelsearch");
+              thread.setDaemon(true);
+              return thread;
+            });
+    try {
+      List<Future<T>> futures = new ArrayList<>(all.length);
+      for (String line : all) {
+        futures.add(pool.submit(() -> work.on(line)));
+      }
+      for (Future<T> future : futures) {
+        results.add(future.get());
+      }
+    } catch (ExecutionException | InterruptedException problem) {
+      throw new IOException(problem.getCause() == null ? problem : problem.getCause());
+    } finally {
+      pool.shutdownNow();
+    }
+    return results;
+  }
+
+  /**
+   * Ranked lists of weighted term queries, one a line as term TAB weight TAB term TAB weight. Returns list lengths, Lucene's document
+   * numbers (int32) and raw scores (float32), one list after the other.
+   */
+  public static ByteBuffer[] search(IndexSearcher searcher, String field, byte[] queries, int hits, Sort order, int threads)
+      throws IOException {
+    int depth = Math.max(1, Math.min(hits, searcher.getIndexReader().maxDoc()));
+    List<ScoreDoc[]> lists =
+        each(queries, threads, line -> searcher.search(query(field, line), depth, order, true).scoreDocs);
+    int total = 0;
+    for (ScoreDoc[] list : lists) {
+      total = Math.addExact(total, list.length);
+    }
+    ByteBuffer sizes = direct(4L * lists.size());
+    ByteBuffer docs = direct(4L * total);
+    ByteBuffer scores = direct(4L * total);
+    for (ScoreDoc[] list : lists) {
+      sizes.putInt(list.length);
+      for (ScoreDoc hit : list) {
+        docs.putInt(hit.doc);
+        scores.putFloat(hit.score);
+      }
+    }
+    return new ByteBuffer[] {sizes, docs, scores};
+  }
+
+  /**
+   * What one of Anserini's feedback rerankers (RM3, Rocchio) makes of each query: a line a query, term TAB weight. A line of input is the
+   * weighted query, an unprintable separator, then the text that the reranker analyses itself. Anserini is reached by reflection: its
+   * classes need a newer compiler than Lucene's. One hit of the reranker's own second search is enough, since only the query is kept.
+   */
+  public static ByteBuffer expand(
+      IndexSearcher searcher, Object reranker, Analyzer analyzer, String field, byte[] queries, int depth, Sort order, int threads)
+      throws IOException, ReflectiveOperationException {
+    int hits = Math.max(1, Math.min(depth, searcher.getIndexReader().maxDoc()));
+    Class<?> docsClass = Class.forName("io.anserini.search.ScoredDocs");
+    Class<?> argsClass = Class.forName("io.anserini.search.SearchCollection$Args");
+    Class<?> contextClass = Class.forName("io.anserini.rerank.RerankerContext");
+    Constructor<?> newContext = contextClass.getConstructors()[0];
+    Method rerank = Class.forName("io.anserini.rerank.Reranker").getMethod("rerank", docsClass, contextClass);
+    Object args = argsClass.getConstructor().newInstance();
+    argsClass.getField("hits").setInt(args, 1);
+    List<String> lines =
+        each(
+            queries,
+            threads,
+            line -> {
+              int cut = line.indexOf('\u001f');
+              String text = line.substring(cut + 1);
+              Query query = query(field, line.substring(0, cut));
+              ScoreDoc[] found = searcher.search(query, hits, order, true).scoreDocs;
+              int[] numbers = new int[found.length];
+              float[] scores = new float[found.length];
+              for (int i = 0; i < found.length; i++) {
+                numbers[i] = found[i].doc;
+                scores[i] = found[i].score;
+              }
+              Object weights;
+              try {
+                Object docs = docsClass.getConstructor().newInstance();
+                docsClass.getField("docids").set(docs, new String[found.length]);
+                docsClass.getField("lucene_documents").set(docs, new Document[found.length]);
+                docsClass.getField("lucene_docids").set(docs, numbers);
+                docsClass.getField("scores").set(docs, scores);
+                List<String> terms = tokens(analyzer, field, text);
+                Object context = newContext.newInstance(searcher, "", query, null, text, terms, null, args);
+                rerank.invoke(reranker, docs, context);
+                weights = contextClass.getField("feedbackTerms").get(context);
+              } catch (ReflectiveOperationException problem) {
+                throw new IOException(problem.getCause() == null ? problem : problem.getCause());
+              }
+              StringBuilder out = new StringBuilder();
+              for (Map.Entry<?, ?> entry : new TreeMap<>(weights == null ? Map.of() : (Map<?, ?>) weights).entrySet()) {
+                out.append(out.length() == 0 ? "" : "\t").append(entry.getKey()).append('\t').append(entry.getValue());
+              }
+              return out.toString();
+            });
+    byte[] bytes = String.join("\n", lines).getBytes(StandardCharsets.UTF_8);
+    return of(bytes, bytes.length);
+  }
+
+  /** A stored field of each document number (int32), in order: UTF-8 bytes and byte lengths, -1 where the field is not stored. */
+  public static ByteBuffer[] stored(IndexReader reader, String field, byte[] documents) throws IOException {
+    IntBuffer docs = ByteBuffer.wrap(documents).order(ByteOrder.nativeOrder()).asIntBuffer();
+    ByteBuffer sizes = direct(documents.length);
+    byte[] text = new byte[1 << 16];
+    int used = 0;
+    StoredFields fields = reader.storedFields();
+    while (docs.hasRemaining()) {
+      String value = fields.document(docs.get(), Set.of(field)).get(field);
+      byte[] bytes = value == null ? new byte[0] : value.getBytes(StandardCharsets.UTF_8);
+      if (used + bytes.length > text.length) {
+        text = Arrays.copyOf(text, Math.max(2 * text.length, used + bytes.length));
+      }
+      System.arraycopy(bytes, 0, text, used, bytes.length);
+      used += bytes.length;
+      sizes.putInt(value == null ? -1 : bytes.length);
+    }
+    return new ByteBuffer[] {of(text, used), sizes};
+  }
+}

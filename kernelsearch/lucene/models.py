@@ -1,0 +1,92 @@
+"""First-stage ranking models and feedback methods, as plain values with Anserini's defaults."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class BM25:
+    k1: float = 0.9
+    b: float = 0.4
+
+    def similarity(self) -> Any:
+        from jnius import autoclass
+
+        return autoclass("org.apache.lucene.search.similarities.BM25Similarity")(self.k1, self.b)
+
+
+@dataclass(frozen=True)
+class Dirichlet:
+    """Query likelihood with Dirichlet smoothing (Anserini's QLD). Lucene clips a term's score at zero."""
+
+    mu: float = 1000.0
+
+    def similarity(self) -> Any:
+        from jnius import autoclass
+
+        return autoclass("org.apache.lucene.search.similarities.LMDirichletSimilarity")(self.mu)
+
+
+@dataclass(frozen=True)
+class JelinekMercer:
+    """Query likelihood with Jelinek-Mercer smoothing (Anserini's QLJM)."""
+
+    lam: float = 0.1
+
+    def similarity(self) -> Any:
+        from jnius import autoclass
+
+        return autoclass("org.apache.lucene.search.similarities.LMJelinekMercerSimilarity")(self.lam)
+
+
+@dataclass(frozen=True)
+class RM3:
+    """Anserini's RM3 pseudo-relevance feedback."""
+
+    terms: int = 10
+    docs: int = 10
+    original_weight: float = 0.5
+
+    @property
+    def depth(self) -> int:
+        return self.docs
+
+    def reranker(self, analyzer: Any, field: str) -> Any:
+        from jnius import autoclass
+
+        return autoclass("io.anserini.rerank.lib.Rm3Reranker")(
+            analyzer, None, field, self.terms, self.docs, self.original_weight, False, True
+        )
+
+
+@dataclass(frozen=True)
+class Rocchio:
+    """Anserini's Rocchio feedback. Negative feedback looks at the bottom of the list, so it needs a list of `hits`."""
+
+    top_terms: int = 10
+    top_docs: int = 10
+    bottom_terms: int = 10
+    bottom_docs: int = 10
+    alpha: float = 1.0
+    beta: float = 0.75
+    gamma: float = 0.15
+    negative: bool = False
+    hits: int = 1000
+
+    @property
+    def depth(self) -> int:
+        return self.hits if self.negative else self.top_docs
+
+    def reranker(self, analyzer: Any, field: str) -> Any:
+        from jnius import autoclass
+
+        return autoclass("io.anserini.rerank.lib.RocchioReranker")(
+            analyzer, None, field, self.top_terms, self.top_docs, self.bottom_terms, self.bottom_docs,
+            self.alpha, self.beta, self.gamma, False, self.negative,
+        )  # fmt: skip
+
+
+Model = BM25 | Dirichlet | JelinekMercer
+Feedback = RM3 | Rocchio

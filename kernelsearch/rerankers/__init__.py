@@ -1,0 +1,24 @@
+"""The methods by name. A module is imported when its method is asked for."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from kernelsearch.errors import OptionError
+from kernelsearch.rerankers.base import Reranker
+
+#: name on the command line -> module:class
+METHODS: dict[str, str] = {}
+
+
+def names() -> list[str]:
+    """The methods that exist."""
+    return list(METHODS)
+
+
+def method(name: str) -> type[Reranker]:
+    """A reranker's class by its name."""
+    if name not in METHODS:
+        raise OptionError(f"--rerank: {name!r} is not one of {', '.join(METHODS) or 'none'}")
+    module, _, cls = METHODS[name].partition(":")
+    return getattr(import_module(module), cls)

@@ -1,0 +1,133 @@
+"""What every reranker is: a name, declared options, scores for candidates, reasons for a score."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelsearch.collection import Index
+from kernelsearch.errors import InputError, OptionError
+from kernelsearch.options import Option, resolve
+from kernelsearch.types import Candidates, Query
+
+
+class CannotAct(Exception):
+    """Raised by a method that can't act on a query; the first stage's list is kept, and the reason is counted."""
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """One reason for a score. The values of a level sum to the value above them."""
+
+    label: str
+    value: float
+    detail: str = ""
+    parts: tuple[Contribution, ...] = ()
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why a document got its score: contributions that sum to it, and what else is worth showing, as plain data."""
+
+    method: str
+    docid: str
+    score: float
+    contributions: tuple[Contribution, ...]
+    notes: dict[str, Any] = field(default_factory=dict)
+
+    def lines(self) -> list[str]:
+        """The explanation as indented text."""
+        out = [f"{self.method}: {self.docid} scores {self.score:.4f}"]
+
+        def walk(parts: Sequence[Contribution], depth: int) -> None:
+            for part in parts:
+                tail = f"  ({part.detail})" if part.detail else ""
+                out.append(f"{'  ' * depth}{part.value:+.4f}  {part.label}{tail}")
+                walk(part.parts, depth + 1)
+
+        walk(self.contributions, 1)
+        return out
+
+    def to_dict(self) -> dict[str, Any]:
+        """The explanation as plain data for JSON."""
+
+        def plain(part: Contribution) -> dict[str, Any]:
+            return {"label": part.label, "value": part.value, "detail": part.detail, "parts": [plain(p) for p in part.parts]}
+
+        return {"method": self.method, "docid": self.docid, "score": self.score,
+                "contributions": [plain(part) for part in self.contributions], "notes": self.notes}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """What `kernelsearch.train` was given, each part only where the user named it."""
+
+    topics: dict[str, str] = field(default_factory=dict)
+    qrels: dict[str, dict[str, int]] = field(default_factory=dict)
+    clicks: Path | None = None
+    output: Path | None = None
+
+
+class Reranker(ABC):
+    """Base of all methods.
+
+    A method implements `score`; the base sorts, breaks ties by docid, keeps the list's documents exactly, and falls back to
+    the first stage where the method raises CannotAct. A method that brings documents of its own sets `retrieves` and overrides `apply`.
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    options: ClassVar[tuple[Option, ...]] = ()
+    fit_options: ClassVar[tuple[Option, ...]] = ()
+    retrieves: ClassVar[bool] = False
+
+    def __init__(self, index: Index, **options: Any) -> None:
+        self.index = index
+        self.settings = resolve(self.options, options, self.name)
+        self.kept: Counter[str] = Counter()  #: reasons why queries kept the first stage's list
+
+    @classmethod
+    def fit(cls, index: Index, data: TrainingData, **options: Any) -> Path:
+        """Learns or decomposes what the method needs, saves it as an artefact and returns its folder."""
+        raise OptionError(f"--rerank {cls.name}: needs no training")
+
+    @abstractmethod
+    def score(self, query: Query, candidates: Candidates) -> NDArray[np.floating]:
+        """One finite score a candidate, in their order."""
+
+    def explain(self, query: Query, candidates: Candidates, doc: int) -> Explanation:
+        """Why the document in row `doc` (one of the candidates) got its score."""
+        raise OptionError(f"--rerank {self.name}: has no explanation to give")
+
+    def plot(self, query: Query, candidates: Candidates, doc: int | None, path: Path) -> None:
+        """Draws the method's picture of a query (and a document) into a PNG or SVG file."""
+        raise OptionError(f"--rerank {self.name}: has no picture to draw")
+
+    def apply(self, query: Query, candidates: Candidates) -> Candidates:
+        """The reranked list, best first."""
+        if not candidates.depth:
+            return candidates
+        try:
+            scores = np.asarray(self.score(query, candidates))
+        except CannotAct as reason:
+            self.kept[str(reason)] += 1
+            return candidates
+        if scores.shape != candidates.docs.shape or not np.isfinite(scores).all():
+            raise InputError(f"{self.name}: query {query.qid or query.text!r} got scores that are not one finite number a document")
+        return self.ordered(candidates.docs, scores)
+
+    def apply_batch(self, queries: Sequence[Query], lists: Sequence[Candidates]) -> list[Candidates]:
+        """Reranks many queries. Methods that can share work between queries override this."""
+        return [self.apply(query, candidates) for query, candidates in zip(queries, lists, strict=True)]
+
+    def ordered(self, docs: NDArray[np.int32], scores: NDArray[np.floating]) -> Candidates:
+        """Sorted by score descending, then docid ascending."""
+        order = np.lexsort((self.index.forward.docid_rank[docs], -scores))
+        return Candidates(docs[order], scores[order])

@@ -52,8 +52,15 @@ def progress(items: Iterable[T] | None = None, *, total: int | None = None, labe
     from tqdm import tqdm
 
     return tqdm(
-        items, total=total, desc=label or None, unit=unit, disable=not sys.stderr.isatty(), file=sys.stderr, leave=False,
-        dynamic_ncols=True, smoothing=0.1,
+        items,
+        total=total,
+        desc=label or None,
+        unit=unit,
+        disable=not sys.stderr.isatty(),
+        file=sys.stderr,
+        leave=False,
+        dynamic_ncols=True,
+        smoothing=0.1,
     )
 
 

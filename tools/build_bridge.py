@@ -1,6 +1,6 @@
 """Compiles kernelsearch/lucene/java/Bridge.java into the class files that ship beside it. Needs a JDK (any from 11 on).
 
-    .venv/bin/python tools/build_bridge.py [OUTPUT_FOLDER]
+.venv/bin/python tools/build_bridge.py [OUTPUT_FOLDER]
 """
 
 import shutil
@@ -17,7 +17,19 @@ SOURCE = Path(__file__).resolve().parent.parent / "kernelsearch" / "lucene" / "j
 def build(output: Path, javac: str = "javac") -> list[Path]:
     """Compiles into `output` and returns the class files. The same source and target give the same bytes."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [javac, "--release", "11", "-g:none", "-nowarn", "-proc:none", "-cp", str(find_jar()), "-d", folder, str(SOURCE)]
+        command = [
+            javac,
+            "--release",
+            "11",
+            "-g:none",
+            "-nowarn",
+            "-proc:none",
+            "-cp",
+            str(find_jar()),
+            "-d",
+            folder,
+            str(SOURCE),
+        ]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             raise SystemExit(done.stderr)

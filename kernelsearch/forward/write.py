@@ -71,8 +71,10 @@ def write_forward(
         VERSION,
         parameters={"field": field, "positions": positions},
         fingerprint=fingerprint,
-        extra={"statistics": {"documents": statistics.documents, "tokens": statistics.tokens, "postings": statistics.postings},
-               "rows": documents},
+        extra={
+            "statistics": {"documents": statistics.documents, "tokens": statistics.tokens, "postings": statistics.postings},
+            "rows": documents,
+        },
         arrays={
             "indptr": indptr,
             "lengths": scan.lengths,
@@ -99,14 +101,16 @@ def _blocks(weights: NDArray[np.int64], limit: int) -> list[tuple[int, int]]:
     return blocks
 
 
-def _write_rows(folder, source, scan, indptr, blocks, positions, progress) -> None:  # type: ignore[no-untyped-def]
+def _write_rows(folder, source, scan, indptr, blocks, positions, progress) -> None:
     total = int(indptr[-1])
     tokens = int(scan.lengths.sum(dtype=np.int64))
     with (
         artefacts.BlockWriter(folder / "indices.npy", np.int32, (total,)) as indices,
         # Frequencies above 65,535 are possible but never seen in practice: two bytes unless a row's length allows more.
         artefacts.BlockWriter(
-            folder / "frequencies.npy", np.uint16 if not len(scan.lengths) or scan.lengths.max() < 1 << 16 else np.int32, (total,)
+            folder / "frequencies.npy",
+            np.uint16 if not len(scan.lengths) or scan.lengths.max() < 1 << 16 else np.int32,
+            (total,),
         ) as frequencies,
         artefacts.BlockWriter(folder / "positions.npy", np.int32, (tokens if positions else 0,)) as places,
     ):
@@ -132,7 +136,10 @@ def _write_docids(folder: Path, source: ForwardSource, live: NDArray[np.bool_], 
     keys = hashes(raw[row] for row in rows)
     by_hash = np.argsort(keys, kind="stable")
     for name, array in {
-        "docid_bytes": data, "docid_ends": ends, "docid_rank": rank,
-        "docid_hashes": keys[by_hash], "docid_hash_rows": rows[by_hash],
+        "docid_bytes": data,
+        "docid_ends": ends,
+        "docid_rank": rank,
+        "docid_hashes": keys[by_hash],
+        "docid_hash_rows": rows[by_hash],
     }.items():
         np.save(folder / f"{name}.npy", array, allow_pickle=False)

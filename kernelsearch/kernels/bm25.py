@@ -1,8 +1,8 @@
 """Lucene's BM25 in numpy, bit for bit.
 
 Robertson & Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009), as Lucene's BM25Similarity computes it:
-without the constant factor (k1 + 1), with the document length that survives in one byte, in single precision per term and double precision
-for the sum over terms.
+without the constant factor (k1 + 1), with the document length that survives in one byte, in single precision per term
+and double precision for the sum over terms.
 """
 
 from __future__ import annotations
@@ -38,9 +38,10 @@ def idf(df: ArrayLike, documents: int) -> NDArray[np.float32]:
 
 def length_factor(norm_lengths: ArrayLike, average: float, k1: float, b: float) -> NDArray[np.float32]:
     """1 / (k1 ((1 - b) + b dl / avgdl)), in the order of operations and the precision that Lucene uses."""
-    k1, b, one = np.float32(k1), np.float32(b), np.float32(1)
+    one, slope = np.float32(1), np.float32(b)
+    lengths = np.asarray(norm_lengths, dtype=np.float32)
     with np.errstate(divide="ignore"):  # k1 = 0 is allowed: the factor is infinite and every tf saturates
-        return one / (k1 * ((one - b) + b * np.asarray(norm_lengths, dtype=np.float32) / np.float32(average)))
+        return one / (np.float32(k1) * ((one - slope) + slope * lengths / np.float32(average)))
 
 
 def term_scores(

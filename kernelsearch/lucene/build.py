@@ -84,5 +84,3 @@ def _run(indexer: Any, failure: list[BaseException]) -> None:
         go()
     except Exception as problem:  # carried to the main thread, which raises it
         failure.append(problem)
-
-

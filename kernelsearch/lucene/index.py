@@ -81,7 +81,9 @@ class LuceneIndex:
         kind = autoclass("org.apache.lucene.search.SortField$Type")
         field = autoclass("org.apache.lucene.search.SortField")
         # Anserini's order: score, then docid.
-        return analyzer(self.language), autoclass("org.apache.lucene.search.Sort")(field.FIELD_SCORE, field("id", kind.STRING_VAL))
+        return analyzer(self.language), autoclass("org.apache.lucene.search.Sort")(
+            field.FIELD_SCORE, field("id", kind.STRING_VAL)
+        )
 
     def __repr__(self) -> str:
         return f"LuceneIndex({str(self.path)!r})"
@@ -124,8 +126,7 @@ class LuceneIndex:
         """Analysed queries, one a text."""
         names = list(qids) if qids is not None else [""] * len(texts)
         return [
-            Query.from_tokens(text, tokens, qid)
-            for text, tokens, qid in zip(texts, self.analyze(texts), names, strict=True)
+            Query.from_tokens(text, tokens, qid) for text, tokens, qid in zip(texts, self.analyze(texts), names, strict=True)
         ]
 
     @jvm.calls_java
@@ -171,8 +172,14 @@ class LuceneIndex:
         reranker = feedback.reranker(self._analyzer, CONTENTS)
         lines = jvm.text_of(
             jvm.bridge().expand(
-                self._searcher(model), reranker, self._analyzer, CONTENTS, packed.encode("utf-8", errors="replace"),
-                feedback.depth, self._order, threads,
+                self._searcher(model),
+                reranker,
+                self._analyzer,
+                CONTENTS,
+                packed.encode("utf-8", errors="replace"),
+                feedback.depth,
+                self._order,
+                threads,
             )  # fmt: skip
         ).split("\n")
         return [_reweighted(query, line) for query, line in zip(queries, lines, strict=True)]
@@ -252,7 +259,9 @@ def _one_line(text: str) -> str:
 def _weighted_line(query: Query) -> str:
     for term, weight in zip(query.terms, query.weights, strict=True):
         if not 0 <= weight < float("inf"):
-            raise OptionError(f"query {query.qid or query.text!r}: weight {weight} of term {term!r} must be finite and not negative")
+            raise OptionError(
+                f"query {query.qid or query.text!r}: weight {weight} of term {term!r} must be finite and not negative"
+            )
     return "\t".join(f"{term}\t{float(weight)!r}" for term, weight in zip(query.terms, query.weights, strict=True))
 
 

@@ -120,7 +120,9 @@ class Reranker(ABC):
             self.kept[str(reason)] += 1
             return candidates
         if scores.shape != candidates.docs.shape or not np.isfinite(scores).all():
-            raise InputError(f"{self.name}: query {query.qid or query.text!r} got scores that are not one finite number a document")
+            raise InputError(
+                f"{self.name}: query {query.qid or query.text!r} got scores that are not one finite number a document"
+            )
         return self.ordered(candidates.docs, scores)
 
     def apply_batch(self, queries: Sequence[Query], lists: Sequence[Candidates]) -> list[Candidates]:

@@ -30,6 +30,8 @@ class Parser(argparse.ArgumentParser):
 def run(main: Callable[[list[str]], None], argv: Sequence[str] | None = None) -> NoReturn:
     """Runs a verb: 0 when it ends well, 2 and one line on stderr for what the user can mend, 130 after Ctrl-C."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    # A polite end (kill, a batch system's time limit) cleans up like an error: partial files vanish.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         main(arguments)
         sys.stdout.flush()

@@ -2,47 +2,53 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import os
 import shutil
 import tempfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 from kernelsearch.errors import InputError
 
 
-def open_text(path: str | Path) -> IO[str]:
-    """Opens a UTF-8 text file, gzipped or not, with errors that name it."""
+def open_bytes(path: str | Path) -> IO[bytes]:
+    """Opens a file for reading, unzipped if it is gzipped, with errors that name it."""
     path = Path(path)
     try:
         if path.is_dir():
             raise InputError(f"{path}: is a directory, a file was expected")
         with open(path, "rb") as probe:
             zipped = probe.read(2) == b"\x1f\x8b"
-        # Decoding strictly: a byte that is not UTF-8 is reported with its line by `lines`, never replaced.
-        return gzip.open(path, "rt", encoding="utf-8-sig") if zipped else open(path, encoding="utf-8-sig")
+        return cast(IO[bytes], gzip.open(path, "rb")) if zipped else open(path, "rb")
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
     except OSError as problem:
         raise InputError(f"{path}: cannot be read ({problem.strerror or problem})") from None
 
 
-def lines(path: str | Path) -> Iterator[tuple[int, str]]:
-    """Yields (line number from 1, line without its end) of a text file, gzipped or not."""
+def lines(path: str | Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
+    """Yields (line number from 1, line without its end) of a text file, gzipped or not. A byte-order mark is dropped."""
+    try:
+        codecs.lookup(encoding)
+    except LookupError:
+        raise InputError(f"--encoding: {encoding!r} is not an encoding that Python knows") from None
     number = 0
-    with open_text(path) as stream:
-        # Universal newlines only: str.splitlines would also break at U+2028 and form feeds inside a text.
+    # Line by line from bytes, so that a bad byte is reported with the very line it is on.
+    with open_bytes(path) as stream:
         try:
-            for number, line in enumerate(stream, 1):
-                yield number, line.rstrip("\n")
+            for number, raw in enumerate(stream, 1):
+                if number == 1:
+                    raw = raw.removeprefix(codecs.BOM_UTF8)
+                yield number, raw.decode(encoding).rstrip("\r\n")
         except UnicodeDecodeError as problem:
-            raise InputError(
-                f"{path}: not valid UTF-8 after line {number} (byte 0x{problem.object[problem.start]:02x})"
-            ) from None
-        except (EOFError, gzip.BadGzipFile, OSError) as problem:
+            byte = problem.object[problem.start]
+            raise InputError(f"{path}: line {number}: not valid {encoding.upper()} (byte 0x{byte:02x})") from None
+        except (EOFError, OSError, zlib.error) as problem:
             raise InputError(f"{path}: damaged after line {number} ({problem})") from None
 
 

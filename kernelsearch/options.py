@@ -88,10 +88,11 @@ def add_flags(parser: argparse.ArgumentParser, options: Iterable[Option], owner:
         dest = f"{owner}.{option.key}" if owner else option.key
         text = option.help.replace("%", "%%")
         if option.kind is bool and not option.many:
-            group.add_argument(f"--{stem}", dest=dest, action="store_true", default=argparse.SUPPRESS, help=text)
+            # Only the switch that changes something is shown; the other one is understood all the same.
             off = f"{owner}.no-{option.name}" if owner else f"no-{option.name}"
-            if option.default is True:
-                group.add_argument(f"--{off}", dest=dest, action="store_false", default=argparse.SUPPRESS, help=f"not --{stem}")
+            help_on, help_off = (argparse.SUPPRESS, f"don't {text}") if option.default is True else (text, argparse.SUPPRESS)
+            group.add_argument(f"--{stem}", dest=dest, action="store_true", default=argparse.SUPPRESS, help=help_on)
+            group.add_argument(f"--{off}", dest=dest, action="store_false", default=argparse.SUPPRESS, help=help_off)
             continue
         if option.choices:
             text += f" ({', '.join(map(str, option.choices))})"

@@ -1,8 +1,8 @@
 """The forward index: a memory-mapped numpy copy of one field's postings, by document.
 
-Rows are Lucene's own document numbers, so a ranked list from Lucene needs no translation; a deleted document is an empty row that is
-not live. Collection statistics (df, cf, document count, token count) are Lucene's, not sums over the rows: Lucene keeps
-deleted documents in them until it merges, and scores must agree with Lucene's to the bit.
+Rows are Lucene's own document numbers, so a ranked list from Lucene needs no translation; a deleted document is an empty
+row that is not live. Collection statistics (df, cf, document count, token count) are Lucene's, not sums over the rows:
+Lucene keeps deleted documents in them until it merges, and scores must agree with Lucene's to the bit.
 """
 
 from __future__ import annotations

@@ -27,13 +27,21 @@ def build_index(
     contents: bool = True,
     raw: bool = True,
     optimize: bool = True,
-) -> None:
+) -> tuple[int, int]:
     """Indexes every JSONL file in `documents` into the folder `index`, which must be empty.
 
     `optimize` merges into one segment, which makes search and export faster. The index remembers its language.
+    Returns how many documents were indexed and how many were left out because they have no text.
     """
-    flags = {"-storePositions": positions, "-storeDocvectors": vectors, "-storeContents": contents, "-storeRaw": raw,
-             "-optimize": optimize, "-pretokenized": language == "whitespace", "-quiet": True}  # fmt: skip
+    flags = {
+        "-storePositions": positions,
+        "-storeDocvectors": vectors,
+        "-storeContents": contents,
+        "-storeRaw": raw,
+        "-optimize": optimize,
+        "-pretokenized": language == "whitespace",
+        "-quiet": True,
+    }
     indexer = _indexer(
         [
             *("-collection", "JsonCollection", "-generator", "DefaultLuceneDocumentGenerator"),
@@ -59,8 +67,9 @@ def build_index(
     if not counters.indexed.get():
         raise IndexProblem(f"{index}: none of the {total} documents has text that can be indexed")
     (index / OURS).mkdir(exist_ok=True)
-    record = {"language": language, "fields": list(fields), "documents": counters.indexed.get(), "empty": counters.empty.get()}
+    record = {"language": language, "fields": list(fields)}
     (index / OURS / "index.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    return counters.indexed.get(), counters.empty.get()
 
 
 @jvm.calls_java

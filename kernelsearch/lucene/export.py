@@ -33,9 +33,15 @@ def export(
     source: ForwardSource = HelperSource(lucene.reader, field) if helper else PlainSource(lucene.reader, field)
     with progress(total=lucene.rows(), label=f"forward index of {field}", unit="doc") as bar:
         write_forward(
-            path, source, field=field, positions=found.positions, fingerprint=lucene.fingerprint, block_bytes=block_bytes,
-            statistics=Statistics(found.documents, found.tokens, found.postings), progress=bar.update,
-        )  # fmt: skip
+            path,
+            source,
+            field=field,
+            positions=found.positions,
+            fingerprint=lucene.fingerprint,
+            block_bytes=block_bytes,
+            statistics=Statistics(found.documents, found.tokens, found.postings),
+            progress=bar.update,
+        )
     return path
 
 
@@ -107,9 +113,15 @@ class PlainSource:
         while self._norms is not None and (doc := self._norms.nextDoc()) != self._end:
             norms[doc] = self._norms.longValue() & 0xFF
         return Scan(
-            np.frombuffer(b"".join(data), np.uint8), np.array(sizes, np.int32), np.array(df, np.int32), np.array(cf, np.int64),
-            distinct, lengths, norms, np.array([self._alive(doc) for doc in range(rows)], np.bool_),
-        )  # fmt: skip
+            np.frombuffer(b"".join(data), np.uint8),
+            np.array(sizes, np.int32),
+            np.array(df, np.int32),
+            np.array(cf, np.int64),
+            distinct,
+            lengths,
+            norms,
+            np.array([self._alive(doc) for doc in range(rows)], np.bool_),
+        )
 
     def rows(
         self, start: int, end: int, distinct: NDArray[np.int32], tokens: int, positions: bool

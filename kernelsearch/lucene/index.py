@@ -19,7 +19,7 @@ from kernelsearch.lucene.models import BM25, Feedback, Model
 from kernelsearch.types import Candidates, Query
 
 CONTENTS = "contents"
-#: Everything of ours stands in this folder inside the index: Lucene ignores folders, and a copied or removed index takes it along.
+#: Everything of ours stands in this folder inside the index: Lucene ignores it, and a copied or removed index takes it along.
 OURS = "kernelsearch"
 
 
@@ -180,7 +180,7 @@ class LuceneIndex:
                 feedback.depth,
                 self._order,
                 threads,
-            )  # fmt: skip
+            )
         ).split("\n")
         return [_reweighted(query, line) for query, line in zip(queries, lines, strict=True)]
 

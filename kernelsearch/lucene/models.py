@@ -83,9 +83,19 @@ class Rocchio:
         from jnius import autoclass
 
         return autoclass("io.anserini.rerank.lib.RocchioReranker")(
-            analyzer, None, field, self.top_terms, self.top_docs, self.bottom_terms, self.bottom_docs,
-            self.alpha, self.beta, self.gamma, False, self.negative,
-        )  # fmt: skip
+            analyzer,
+            None,
+            field,
+            self.top_terms,
+            self.top_docs,
+            self.bottom_terms,
+            self.bottom_docs,
+            self.alpha,
+            self.beta,
+            self.gamma,
+            False,
+            self.negative,
+        )
 
 
 Model = BM25 | Dirichlet | JelinekMercer

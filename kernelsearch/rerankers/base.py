@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from kernelsearch.collection import Index
 from kernelsearch.errors import InputError, OptionError
+from kernelsearch.lucene.models import BM25, Model
 from kernelsearch.options import Option, resolve
 from kernelsearch.types import Candidates, Query
 
@@ -61,8 +62,13 @@ class Explanation:
         def plain(part: Contribution) -> dict[str, Any]:
             return {"label": part.label, "value": part.value, "detail": part.detail, "parts": [plain(p) for p in part.parts]}
 
-        return {"method": self.method, "docid": self.docid, "score": self.score,
-                "contributions": [plain(part) for part in self.contributions], "notes": self.notes}  # fmt: skip
+        return {
+            "method": self.method,
+            "docid": self.docid,
+            "score": self.score,
+            "contributions": [plain(part) for part in self.contributions],
+            "notes": self.notes,
+        }
 
 
 @dataclass(frozen=True)
@@ -79,7 +85,8 @@ class Reranker(ABC):
     """Base of all methods.
 
     A method implements `score`; the base sorts, breaks ties by docid, keeps the list's documents exactly, and falls back to
-    the first stage where the method raises CannotAct. A method that brings documents of its own sets `retrieves` and overrides `apply`.
+    the first stage where the method raises CannotAct. A method that brings documents of its own sets `retrieves` and
+    overrides `apply`. `first_stage` is the ranking model that the candidates came from; a pipeline sets it.
     """
 
     name: ClassVar[str]
@@ -91,6 +98,7 @@ class Reranker(ABC):
     def __init__(self, index: Index, **options: Any) -> None:
         self.index = index
         self.settings = resolve(self.options, options, self.name)
+        self.first_stage: Model = BM25()
         self.kept: Counter[str] = Counter()  #: reasons why queries kept the first stage's list
 
     @classmethod

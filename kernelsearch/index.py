@@ -1,0 +1,191 @@
+"""`python -m kernelsearch.index`: from a collection to a Lucene index with its forward index."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from array import array
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kernelsearch import console
+from kernelsearch.errors import InputError
+from kernelsearch.files import write_folder
+from kernelsearch.forward.strings import hashes
+from kernelsearch.inputs import load_documents
+from kernelsearch.options import Option, add_flags, collect, resolve
+
+OPTIONS = (
+    Option("input", str, None, "a file, a folder, or irds:NAME"),
+    Option("index", str, None, "the folder to make"),
+    Option("format", str, None, "how to read the input; guessed if not given", choices=("jsonl", "beir", "trec", "csv", "tsv")),
+    Option("encoding", str, "utf-8", "encoding of the input files"),
+    Option(
+        "fields", str, None, "further fields to index, such as title,url; default: title where documents have one", many=True
+    ),
+    Option(
+        "language", str, "en", "language of the analyser, such as en, pt or zh; whitespace for text that is tokenised already"
+    ),
+    Option(
+        "threads", int, 0, "indexing threads; 0: one for up to 50,000 documents (the same index every time), else all", low=0
+    ),
+    Option("positions", bool, True, "store token positions"),
+    Option("docvectors", bool, True, "store document vectors (RM3 and Rocchio need them)"),
+    Option("contents", bool, True, "store the text"),
+    Option("raw", bool, True, "store the whole record, with all its fields"),
+    Option("optimize", bool, True, "merge into one segment"),
+    Option("forward", bool, True, "make the forward index too"),
+    Option("force", bool, False, "replace an index that exists"),
+)
+
+EXAMPLES = """examples:
+  python -m kernelsearch.index --input corpus.jsonl --index indexes/mine
+  python -m kernelsearch.index --input beir/scifact --index indexes/scifact
+  python -m kernelsearch.index --input irds:vaswani --index indexes/vaswani
+  python -m kernelsearch.index --input docs.csv --index indexes/docs --fields title,url --force
+  python -m kernelsearch.index --index indexes/built-by-pyserini      (only adds the forward index)
+
+A JSONL document is {"id": ..., "contents": ..., "title": ...}; other fields are kept in the stored record."""
+
+#: Documents after which the next staging file takes over, so that all indexing threads have work.
+_STRIDE = 1000
+_SMALL = 50_000
+
+
+def main(argv: list[str]) -> None:
+    parser = console.Parser(
+        prog="python -m kernelsearch.index", description="Builds a Lucene index and its forward index.", epilog=EXAMPLES
+    )
+    add_flags(parser, OPTIONS)
+    settings = resolve(OPTIONS, collect(parser.parse_args(argv), OPTIONS))
+    if settings["index"] is None:
+        parser.error("--index: the folder to make is not given")
+    if settings["input"] is None:
+        add_forward(Path(settings["index"]), settings["fields"])
+    else:
+        build(settings)
+
+
+def build(settings: dict[str, Any]) -> None:
+    """Builds everything aside and gives it its name at the end."""
+    index = Path(settings["index"])
+    if index.exists() and not settings["force"]:
+        raise InputError(f"{index}: exists already; --force replaces it")
+    if index.exists() and not index.is_dir():
+        raise InputError(f"{index}: is a file, a folder was expected")
+    if index.exists() and any(index.iterdir()) and not list(index.glob("segments_*")):
+        raise InputError(f"{index}: holds something that isn't an index; --force replaces indexes only")
+    with (
+        write_folder(index, replace=True) as folder,
+        tempfile.TemporaryDirectory(dir=folder.parent, prefix=".staged.") as stage,
+    ):
+        staged = _stage(settings, Path(stage))
+        fields = settings["fields"] if settings["fields"] is not None else (("title",) if staged.titles else ())
+        from kernelsearch.lucene.build import build_index
+
+        indexed, empty = build_index(
+            Path(stage),
+            folder,
+            total=staged.count,
+            fields=fields,
+            language=settings["language"],
+            threads=staged.threads,
+            positions=settings["positions"],
+            vectors=settings["docvectors"],
+            contents=settings["contents"],
+            raw=settings["raw"],
+            optimize=settings["optimize"],
+        )
+        if settings["forward"]:
+            _export(folder, ("contents", *fields))
+    console.notice(
+        f"{index}: {indexed} documents"
+        + (f", fields {', '.join(fields)}" if fields else "")
+        + (f"; {empty} without text left out" if empty else "")
+    )
+
+
+def add_forward(index: Path, fields: tuple[str, ...] | None) -> None:
+    """Adds the forward index to an index that exists, whoever built it."""
+    made = _export(index, ("contents", *(fields or ())))
+    console.notice(f"{index}: forward index of {', '.join(made)}")
+
+
+def _export(index: Path, fields: tuple[str, ...]) -> list[str]:
+    from kernelsearch.lucene.export import export
+    from kernelsearch.lucene.index import LuceneIndex
+
+    lucene = LuceneIndex(index)
+    try:
+        return [field for field in fields if export(lucene, field)]
+    finally:
+        lucene.close()
+
+
+class _Staged:
+    def __init__(self) -> None:
+        self.count = 0
+        self.titles = False
+        self.threads = 1
+
+
+def _stage(settings: dict[str, Any], folder: Path) -> _Staged:
+    """Checks every document and writes it in the form that Anserini reads."""
+    staged = _Staged()
+    fields = settings["fields"] or ()
+    threads = settings["threads"] or os.cpu_count() or 1
+    keys = array("Q")
+    with ExitStack() as stack:
+        names = [folder / f"{number:03d}.jsonl" for number in range(threads)]
+        files = [stack.enter_context(open(name, "w", encoding="utf-8")) for name in names]
+        with console.progress(label="reading", unit="doc") as bar:
+            for place, document in load_documents(settings["input"], settings["format"], settings["encoding"]):
+                for name in fields:
+                    value = document.get(name)
+                    if value is not None and not isinstance(value, str):
+                        document[name] = " ".join(map(str, value)) if isinstance(value, list) else str(value)
+                # A small collection goes into one file, read by one thread: then the index is the same every time.
+                spread = threads if staged.count >= _SMALL or settings["threads"] else 1
+                stream = files[staged.count // _STRIDE % spread]
+                try:
+                    stream.write(json.dumps(document, ensure_ascii=False) + "\n")
+                except UnicodeEncodeError:
+                    raise InputError(f"{place}: text with a lone surrogate, which is not valid Unicode") from None
+                keys.append(int(hashes([document["id"].encode("utf-8")])[0]))
+                staged.count += 1
+                staged.titles = staged.titles or bool(document.get("title"))
+                bar.update()
+    staged.threads = threads if staged.count > _SMALL or settings["threads"] else 1
+    _refuse_duplicates(keys, settings)
+    for file in folder.glob("*.jsonl"):
+        if not file.stat().st_size:
+            file.unlink()
+    return staged
+
+
+def _refuse_duplicates(keys: array[int], settings: dict[str, Any]) -> None:
+    """Names the first docid that appears twice. Only hashes are kept while reading; the second reading happens on suspicion."""
+    values, counts = np.unique(np.frombuffer(keys, dtype=np.uint64), return_counts=True)
+    suspects = set(values[counts > 1].tolist())
+    if not suspects:
+        return
+    seen: dict[str, str] = {}
+    for place, docid in _docids(settings):
+        if int(hashes([docid.encode("utf-8")])[0]) in suspects:
+            if docid in seen:
+                raise InputError(f"{place}: document id {docid!r} appears twice (first at {seen[docid]})")
+            seen[docid] = place
+
+
+def _docids(settings: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    for place, document in load_documents(settings["input"], settings["format"], settings["encoding"]):
+        yield place, document["id"]
+
+
+if __name__ == "__main__":
+    console.run(main)

@@ -1,0 +1,161 @@
+"""`python -m kernelsearch.search`: from topics (or a run, or one query) to ranked lists."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+from kernelsearch import console, rerankers
+from kernelsearch.collection import Index
+from kernelsearch.errors import InputError, OptionError
+from kernelsearch.inputs import load_topics
+from kernelsearch.options import Option, add_flags, collect, resolve
+from kernelsearch.pipeline import FIRST_STAGE, FirstStage, Pipeline, candidates_from_run, chunks
+from kernelsearch.trec import read_run, write_run
+from kernelsearch.trec.runs import RankedList
+from kernelsearch.types import Candidates, Query
+
+OPTIONS = (
+    Option("index", str, None, "the index"),
+    Option("topics", str, None, "a file of topics (TSV, TREC, JSONL, CACM; gzipped or not), or irds:NAME"),
+    Option("topics-format", str, None, "how to read it; guessed if not given", choices=("tsv", "trec", "jsonl", "cacm")),
+    Option("topics-field", str, "title", "parts of a TREC topic: title, description, narrative, joined with +"),
+    Option("query", str, None, "one query, printed as a table"),
+    Option("run", str, None, "rerank this run file instead of searching"),
+    Option("output", str, None, "the run file to write"),
+    Option("output-format", str, "trec", "its form", choices=("trec", "msmarco")),
+    Option("tag", str, None, "the run's tag; default: the methods' names"),
+    Option("threads", int, 1, "search threads", low=1),
+    Option("batch-size", int, 64, "queries a batch", low=1),
+    Option("remove-query", bool, False, "leave out the document whose id is the query's"),
+    Option("language", str, None, "analyse queries in this language; default: the index's own"),
+    Option("java-heap", str, None, "Java's heap, such as 4g"),
+)
+
+EXAMPLES = """examples:
+  python -m kernelsearch.search --index indexes/cacm --query "time sharing systems"
+  python -m kernelsearch.search --index indexes/cacm --topics topics.tsv --output runs/bm25.txt
+  python -m kernelsearch.search --index indexes/cacm --topics topics.tsv --output runs/rm3.txt --rm3 --threads 2
+  python -m kernelsearch.search --index indexes/cacm --topics topics.tsv --run runs/bm25.txt --rerank NAME --output new.txt"""
+
+
+def main(argv: list[str]) -> None:
+    parser = make_parser("search", "Searches an index, reranks, and prints a table or writes a run file.", EXAMPLES, OPTIONS)
+    arguments = parser.parse_args(argv)
+    settings = resolve(OPTIONS, collect(arguments, OPTIONS))
+    if settings["index"] is None:
+        parser.error("--index is not given")
+    if (settings["query"] is None) == (settings["topics"] is None):
+        parser.error("one of --query and --topics is needed")
+    if settings["topics"] is not None and settings["output"] is None:
+        parser.error("--output: the run file to write is not given")
+    pipeline = make_pipeline(arguments, settings)
+    if settings["query"] is not None:
+        one_query(pipeline, settings)
+    else:
+        many_queries(pipeline, settings)
+    for line in pipeline.kept():
+        console.notice(line)
+
+
+def make_parser(verb: str, description: str, examples: str, options: tuple[Option, ...]) -> argparse.ArgumentParser:
+    """A parser with the verb's options, the first stage's, and those of every method."""
+    parser = console.Parser(prog=f"python -m kernelsearch.{verb}", description=description, epilog=examples)
+    add_flags(parser, options)
+    add_flags(parser, FIRST_STAGE, title="first stage")
+    known = ", ".join(rerankers.names()) or "none yet"
+    parser.add_argument(
+        "--rerank", action="append", default=[], metavar="NAME", help=f"rerank with this method; repeatable ({known})"
+    )
+    for name in rerankers.names():
+        method = rerankers.method(name)
+        add_flags(parser, method.options, owner=name, title=f"--rerank {name}: {method.summary}")
+    return parser
+
+
+def make_pipeline(arguments: argparse.Namespace, settings: dict[str, Any]) -> Pipeline:
+    """The pipeline that the flags describe. Options of a method that isn't used are refused: they would be silently lost."""
+    if settings.get("java_heap"):
+        from kernelsearch.lucene import jvm
+
+        jvm.configure(heap=settings["java_heap"])
+    chosen = [(name, collect(arguments, rerankers.method(name).options, name)) for name in arguments.rerank]
+    for name in rerankers.names():
+        if name not in arguments.rerank and (given := collect(arguments, rerankers.method(name).options, name)):
+            raise OptionError(f"--{name}.{next(iter(given)).replace('_', '-')}: has no effect without --rerank {name}")
+    first = FirstStage.from_settings(resolve(FIRST_STAGE, collect(arguments, FIRST_STAGE)))
+    return Pipeline(Index(settings["index"], language=settings.get("language")), first, chosen)
+
+
+def one_query(pipeline: Pipeline, settings: dict[str, Any]) -> None:
+    """Prints the best documents of a query with the beginning of their text."""
+    if not settings["query"].strip():
+        raise InputError("--query: no text")
+    index = pipeline.index
+    query = index.query(settings["query"])
+    found = pipeline.search([query], threads=settings["threads"])[0]
+    shown = min(found.depth, 10 if pipeline.first.hits == 1000 else pipeline.first.hits)
+    if not shown:
+        console.notice(f"no document matches {settings['query']!r}")
+        return
+    width = max(30, shutil.get_terminal_size((110, 20)).columns - 40)
+    docids = index.forward.docids.take(found.docs[:shown])
+    texts = index.lucene.stored(found.docs[:shown], "contents")
+    rows = [
+        (rank, docid, f"{score:.4f}", " ".join((text or "").split())[:width])
+        for rank, (docid, score, text) in enumerate(zip(docids, found.scores[:shown].tolist(), texts, strict=True), 1)
+    ]
+    print(console.table(("rank", "docid", "score", "text"), rows, align="><><"))
+
+
+def many_queries(pipeline: Pipeline, settings: dict[str, Any]) -> None:
+    """Writes a run file."""
+    topics = load_topics(settings["topics"], settings["topics_format"], settings["topics_field"])
+    tag = settings["tag"] or "-".join(["kernelsearch", *(reranker.name for reranker in pipeline.rerankers)])
+    if any(letter.isspace() for letter in tag):
+        raise OptionError(f"--tag: {tag!r} has white space in it")
+    batches = _from_run(pipeline, topics, settings) if settings["run"] else _from_search(pipeline, topics, settings)
+    ranked = (one for queries, lists in batches for one in _named(pipeline.index, queries, lists, settings["remove_query"]))
+    with console.progress(total=len(topics), label="searching", unit="query") as bar:
+        count = write_run(settings["output"], _counted(ranked, bar), settings["output_format"], tag)
+    console.notice(f"{settings['output']}: {count} queries")
+
+
+def _from_search(
+    pipeline: Pipeline, topics: dict[str, str], settings: dict[str, Any]
+) -> Iterator[tuple[list[Query], list[Candidates]]]:
+    return pipeline.batches(topics, size=settings["batch_size"], threads=settings["threads"])
+
+
+def _from_run(
+    pipeline: Pipeline, topics: dict[str, str], settings: dict[str, Any]
+) -> Iterator[tuple[list[Query], list[Candidates]]]:
+    run = read_run(settings["run"])
+    unknown = [qid for qid in run if qid not in topics]
+    if unknown:
+        raise InputError(f"{settings['run']}: topic {unknown[0]} is not in {settings['topics']}")
+    for part in chunks([(qid, text) for qid, text in topics.items() if qid in run], settings["batch_size"]):
+        queries = pipeline.index.lucene.queries([text for _, text in part], [qid for qid, _ in part])
+        lists = [candidates_from_run(pipeline.index, run[qid][: pipeline.first.hits], qid, settings["run"]) for qid, _ in part]
+        yield queries, pipeline.rerank(queries, lists)
+
+
+def _named(index: Index, queries: list[Query], lists: list[Candidates], remove_query: bool) -> Iterator[RankedList]:
+    for query, found in zip(queries, lists, strict=True):
+        docids, scores = index.forward.docids.take(found.docs), found.scores.tolist()
+        if remove_query and query.qid in docids:
+            place = docids.index(query.qid)
+            del docids[place], scores[place]
+        yield query.qid, docids, scores
+
+
+def _counted(ranked: Iterator[RankedList], bar: Any) -> Iterator[RankedList]:
+    for one in ranked:
+        yield one
+        bar.update()
+
+
+if __name__ == "__main__":
+    console.run(main)

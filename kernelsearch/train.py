@@ -1,0 +1,56 @@
+"""`python -m kernelsearch.train`: fits what a method needs and keeps it beside the index."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kernelsearch import console, rerankers
+from kernelsearch.collection import Index
+from kernelsearch.inputs import load_qrels, load_topics
+from kernelsearch.options import Option, add_flags, collect, resolve
+from kernelsearch.rerankers.base import TrainingData
+
+OPTIONS = (
+    Option("index", str, None, "the index"),
+    Option("topics", str, None, "training topics, where a method learns from judgements: a file or irds:NAME"),
+    Option("qrels", str, None, "their judgements: a file or irds:NAME"),
+    Option("clicks", str, None, "a click log, where a method learns from clicks"),
+    Option("output", str, None, "where to save; default: beside the index"),
+    Option("java-heap", str, None, "Java's heap, such as 4g"),
+)
+
+EXAMPLES = """examples:
+  python -m kernelsearch.train --index indexes/cacm --rerank klsa --klsa.dims 300
+  python -m kernelsearch.train --index indexes/cacm --rerank mslm"""
+
+
+def main(argv: list[str]) -> None:
+    parser = console.Parser(prog="python -m kernelsearch.train", description="Fits a method to an index.", epilog=EXAMPLES)
+    add_flags(parser, OPTIONS)
+    known = ", ".join(rerankers.names()) or "none yet"
+    parser.add_argument("--rerank", required=True, metavar="NAME", help=f"the method to fit ({known})")
+    for name in rerankers.names():
+        method = rerankers.method(name)
+        if method.fit_options:
+            add_flags(parser, method.fit_options, owner=name, title=f"--rerank {name}: {method.summary}")
+    arguments = parser.parse_args(argv)
+    settings = resolve(OPTIONS, collect(arguments, OPTIONS))
+    if settings["index"] is None:
+        parser.error("--index is not given")
+    method = rerankers.method(arguments.rerank)
+    if settings["java_heap"]:
+        from kernelsearch.lucene import jvm
+
+        jvm.configure(heap=settings["java_heap"])
+    data = TrainingData(
+        topics=load_topics(settings["topics"]) if settings["topics"] else {},
+        qrels=load_qrels(settings["qrels"]) if settings["qrels"] else {},
+        clicks=Path(settings["clicks"]) if settings["clicks"] else None,
+        output=Path(settings["output"]) if settings["output"] else None,
+    )
+    saved = method.fit(Index(settings["index"]), data, **collect(arguments, method.fit_options, arguments.rerank))
+    console.notice(f"{saved}: fitted")
+
+
+if __name__ == "__main__":
+    console.run(main)

@@ -1,0 +1,88 @@
+"""Reading and writing run files.
+
+A run that we write says the same to everybody: ranks agree with scores, and no two scores of a topic print alike, so that
+an evaluator which sorts by score (trec_eval does, breaking ties by docid downwards) sees the order that was meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from kernelsearch.errors import InputError, OptionError
+from kernelsearch.files import lines, write_file
+
+FORMATS = ("trec", "msmarco")
+DECIMALS = 6
+
+#: (qid, docids best first, their scores)
+RankedList = tuple[str, Sequence[str], Sequence[float]]
+
+
+def read_run(path: str | Path) -> dict[str, list[tuple[str, float]]]:
+    """A run as {qid: [(docid, score), ...]}, best first, from TREC's six columns or MS MARCO's three (qid, docid, rank)."""
+    found: dict[str, dict[str, tuple[float, int]]] = {}
+    for number, line in lines(path):
+        parts = line.split()
+        if not parts:
+            continue
+        try:
+            if len(parts) == 6:
+                qid, docid, rank, score = parts[0], parts[2], int(parts[3]), float(parts[4])
+            elif len(parts) == 3:
+                qid, docid, rank = parts[0], parts[1], int(parts[2])
+                score = 1.0 / rank if rank > 0 else 1.0
+            else:
+                raise InputError(f"{path}: line {number}: {len(parts)} columns, a run has 6 (TREC) or 3 (MS MARCO)")
+        except ValueError:
+            raise InputError(f"{path}: line {number}: rank or score is not a number") from None
+        if score != score or score in (float("inf"), float("-inf")):
+            raise InputError(f"{path}: line {number}: score {parts[4]} is not finite")
+        ranked = found.setdefault(qid, {})
+        if docid in ranked:
+            raise InputError(f"{path}: line {number}: topic {qid} lists document {docid} twice")
+        ranked[docid] = (score, rank)
+    if not found:
+        raise InputError(f"{path}: no results in it")
+    return {
+        qid: [
+            (docid, score) for docid, (score, _) in sorted(ranked.items(), key=lambda item: (-item[1][0], item[1][1], item[0]))
+        ]
+        for qid, ranked in found.items()
+    }
+
+
+def printed_scores(scores: Iterable[float], decimals: int = DECIMALS) -> Iterator[str]:
+    """Scores as text, strictly descending: one that would print like its predecessor gets the next smaller printable value."""
+    unit = 10**decimals
+    last: int | None = None
+    for score in scores:
+        steps = round(float(score) * unit)
+        if last is not None and steps >= last:
+            steps = last - 1
+        last = steps
+        sign = "-" if steps < 0 else ""
+        yield f"{sign}{abs(steps) // unit}.{abs(steps) % unit:0{decimals}d}"
+
+
+def run_lines(ranked: RankedList, kind: str = "trec", tag: str = "kernelsearch") -> Iterator[str]:
+    """The lines of one topic."""
+    qid, docids, scores = ranked
+    if kind == "msmarco":
+        for rank, docid in enumerate(docids, 1):
+            yield f"{qid}\t{docid}\t{rank}\n"
+    else:
+        for rank, (docid, score) in enumerate(zip(docids, printed_scores(scores), strict=True), 1):
+            yield f"{qid} Q0 {docid} {rank} {score} {tag}\n"
+
+
+def write_run(path: str | Path, ranked: Iterable[RankedList], kind: str = "trec", tag: str = "kernelsearch") -> int:
+    """Writes a run file, atomically, and returns the number of topics."""
+    if kind not in FORMATS:
+        raise OptionError(f"--output-format: {kind!r} is not one of {', '.join(FORMATS)}")
+    count = 0
+    with write_file(path) as stream:
+        for one in ranked:
+            stream.writelines(run_lines(one, kind, tag))
+            count += 1
+    return count

@@ -1,0 +1,134 @@
+"""Reading topics: TSV, TREC, JSONL, BEIR's queries.jsonl, Anserini's CACM form; plain or gzipped. Query ids stay strings."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from kernelsearch.errors import InputError, OptionError
+from kernelsearch.files import lines
+
+FORMATS = ("tsv", "trec", "jsonl", "cacm")
+FIELDS = ("title", "description", "narrative")
+
+
+def read_topics(path: str | Path, kind: str | None = None, field: str = "title") -> dict[str, str]:
+    """Topics in file order, {qid: text}.
+
+    `kind` is one of FORMATS, guessed from the content if None. `field` chooses the parts of a TREC topic, joined with `+`
+    (such as `title+description`).
+    """
+    kind = kind or _guess(path)
+    if kind not in FORMATS:
+        raise OptionError(f"--topics-format: {kind!r} is not one of {', '.join(FORMATS)}")
+    read = {"tsv": _tsv, "jsonl": _jsonl, "cacm": _cacm, "trec": lambda p: _trec(p, field)}[kind]
+    topics: dict[str, str] = {}
+    for number, qid, text in read(path):
+        if not qid:
+            raise InputError(f"{path}: line {number}: a topic without an id")
+        if re.search(r"\s", qid):
+            raise InputError(f"{path}: line {number}: topic id {qid!r} has white space in it")
+        if not text.strip():
+            raise InputError(f"{path}: line {number}: topic {qid} has no text")
+        if qid in topics:
+            raise InputError(f"{path}: line {number}: topic {qid} appears twice")
+        topics[qid] = " ".join(text.split())
+    if not topics:
+        raise InputError(f"{path}: no topics in it (read as {kind})")
+    return topics
+
+
+def _guess(path: str | Path) -> str:
+    for _, line in lines(path):
+        text = line.strip()
+        if not text:
+            continue
+        if text.startswith("{"):
+            return "jsonl"
+        if text.lower().startswith("<doc>"):
+            return "cacm"
+        if text.startswith("<"):
+            return "trec"
+        return "tsv"
+    raise InputError(f"{path}: empty, topics were expected")
+
+
+def _tsv(path: str | Path) -> Iterator[tuple[int, str, str]]:
+    for number, line in lines(path):
+        if not line.strip():
+            continue
+        qid, tab, text = line.partition("\t")
+        if not tab:
+            raise InputError(f"{path}: line {number}: no tab between topic id and text")
+        yield number, qid.strip(), text
+
+
+def _jsonl(path: str | Path) -> Iterator[tuple[int, str, str]]:
+    for number, line in lines(path):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+        except ValueError as problem:
+            raise InputError(f"{path}: line {number}: not valid JSON ({problem})") from None
+        if not isinstance(record, dict):
+            raise InputError(f"{path}: line {number}: a JSON object was expected")
+        qid = next((record[key] for key in ("_id", "id", "qid", "query_id") if key in record), "")
+        text = next((record[key] for key in ("text", "query", "title") if key in record), "")
+        yield number, str(qid).strip(), str(text or "")
+
+
+def _cacm(path: str | Path) -> Iterator[tuple[int, str, str]]:
+    start, inside, body = 0, False, []
+    for number, line in lines(path):
+        if not inside and line.strip().upper().startswith("<DOC>"):
+            start, inside, body = number, True, [line.strip()[5:]]
+        elif inside and line.strip().upper().startswith("</DOC>"):
+            text = "\n".join(body)
+            found = re.search(r"<DOCNO>\s*(.*?)\s*</DOCNO>", text, re.S | re.I)
+            yield start, found.group(1) if found else "", text[found.end() :] if found else text
+            inside = False
+        elif inside:
+            body.append(line)
+    if inside:
+        raise InputError(f"{path}: line {start}: <DOC> without </DOC>")
+
+
+def _trec(path: str | Path, field: str) -> Iterator[tuple[int, str, str]]:
+    wanted = field.split("+")
+    for name in wanted:
+        if name not in FIELDS:
+            raise OptionError(f"--topics-field: {name!r} is not one of {', '.join(FIELDS)} (joined with +)")
+    start, inside, body = 0, False, []
+    for number, line in lines(path):
+        if not inside and line.strip().lower().startswith("<top>"):
+            start, inside, body = number, True, [line.strip()[5:]]
+        elif inside and line.strip().lower().startswith("</top>"):
+            parts = _topic_parts("\n".join(body))
+            yield start, parts.get("number", ""), " ".join(parts.get(name, "") for name in wanted)
+            inside = False
+        elif inside:
+            body.append(line)
+    if inside:
+        raise InputError(f"{path}: line {start}: <top> without </top>")
+
+
+#: TREC tag, the label that often follows it, our name
+_TAGS = (
+    ("num", "Number", "number"),
+    ("title", "Topic", "title"),
+    ("desc", "Description", "description"),
+    ("narr", "Narrative", "narrative"),
+)
+
+
+def _topic_parts(body: str) -> dict[str, str]:
+    """The parts of a TREC topic, whose tags are mostly not closed."""
+    parts = {}
+    for tag, label, name in _TAGS:
+        found = re.search(rf"<{tag}>(.*?)(?=<[a-z]+>|</[a-z]+>|\Z)", body, re.S | re.I)
+        if found:
+            parts[name] = " ".join(re.sub(rf"^\s*{label}:", "", found.group(1), flags=re.I).split())
+    return parts

@@ -1,0 +1,86 @@
+"""Fixtures that all rooms share: small indexes of our own making, the bundled collection, the real collections."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+import kernelsearch
+from kernelsearch import index as index_verb
+
+ROOT = Path(__file__).resolve().parent.parent
+DEMO = ROOT / "kernelsearch" / "demo" / "data"
+
+#: Six short documents: repeated terms, a document of stop words only, one without shared vocabulary.
+TINY = [
+    {
+        "id": "d1",
+        "title": "Dripping tap",
+        "contents": "A dripping tap wastes water. Turn the water off, then replace the washer of the tap.",
+    },
+    {"id": "d2", "title": "Leaking faucet", "contents": "Leaking faucets need a new washer or cartridge."},
+    {"id": "d3", "title": "Blown fuse", "contents": "When a fuse blows, find the fault before you replace the fuse."},
+    {"id": "d4", "title": "Nothing", "contents": "the of and to"},
+    {
+        "id": "d5",
+        "title": "Tripped breaker",
+        "contents": "A tripped breaker is reset at the panel; water near the panel is dangerous.",
+    },
+    {"id": "d6", "title": "Ünïcode – title", "contents": "Señor Müller repariert den Wasserhahn."},
+]
+
+
+def write_jsonl(path: Path, records: list[dict]) -> Path:
+    path.write_text("".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="session")
+def tiny_path(tmp_path_factory) -> Path:
+    """The folder of an index over TINY."""
+    folder = tmp_path_factory.mktemp("tiny")
+    source = write_jsonl(folder / "corpus.jsonl", TINY)
+    index_verb.main(["--input", str(source), "--index", str(folder / "index")])
+    return folder / "index"
+
+
+@pytest.fixture(scope="session")
+def tiny(tiny_path):
+    """An opened index over TINY."""
+    return kernelsearch.open(tiny_path)
+
+
+@pytest.fixture(scope="session")
+def demo_index(tmp_path_factory):
+    """An opened index of the bundled collection; its topics, judgements and click log stand in DEMO."""
+    folder = tmp_path_factory.mktemp("demo")
+    index_verb.main(["--input", str(DEMO / "corpus.jsonl"), "--index", str(folder / "index")])
+    return kernelsearch.open(folder / "index")
+
+
+@pytest.fixture(scope="session")
+def collections() -> Path:
+    """The folder of real test collections; tests that need them are skipped where it is absent."""
+    folder = Path(os.environ.get("KERNELSEARCH_COLLECTIONS") or ROOT.parent / "shared" / "collections")
+    if not folder.is_dir():
+        pytest.skip(f"real collections not found at {folder} (KERNELSEARCH_COLLECTIONS names another place)")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def collection_index(collections, tmp_path_factory):
+    """Builds (once a session) and opens the index of a real collection: `collection_index("cran")`."""
+    made: dict[str, kernelsearch.Index] = {}
+
+    def build(name: str, corpus: str = "corpus.jsonl", language: str = "en"):
+        key = f"{name}-{corpus}-{language}"
+        if key not in made:
+            path = tmp_path_factory.mktemp("collections") / key
+            index_verb.main(["--input", str(collections / name / corpus), "--index", str(path), "--language", language])
+            made[key] = kernelsearch.open(path)
+        return made[key]
+
+    return build

@@ -1,0 +1,82 @@
+# What can be done here; `make help` lists it. Each target makes the environment that it needs, once.
+
+# The interpreter for the environments: any Python from 3.11 on.
+PYTHON ?= python3
+# Pytest's options, for example `make test PYTEST_ARGS="-k bm25 -x"`.
+PYTEST_ARGS ?=
+
+# Without byte code the environment is a fifth smaller; Python writes what it uses.
+INSTALL = -m pip install --quiet --no-compile
+
+# A Python from 3.12 on, for the newest pyserini: PYTHON312, or the first of the usual places that runs.
+NEWER = $(PYTHON312) python3.12 python3.13 python3.14 $(PYTHON) \
+    $(wildcard $(or $(PYENV_ROOT),$(HOME)/.pyenv)/versions/3.1[2-9]*/bin/python)
+find_newer = for python in $(NEWER); do \
+    if $$python -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null; then echo $$python; break; fi; done
+
+.PHONY: help demo test lint test-pyserini test-lucene10 bench-bridge bridge freeze clean
+
+help:  ## Lists the targets
+	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | awk -F '\t' '{printf "%-15s %s\n", $$1, $$2}'
+
+demo: .venv/.ready  ## Indexes the bundled collection, runs every method on it and compares them
+	.venv/bin/python -m kernelsearch.demo
+
+test: .venv/.ready  ## Runs the tests
+	.venv/bin/python -m pytest $(PYTEST_ARGS)
+
+lint: .venv/.ready  ## Checks style, format and types
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/python -m mypy
+
+test-pyserini: .venv-pyserini/.ready  ## Runs the drop-in tests beside the full pyserini (brings torch)
+	.venv-pyserini/bin/python -m pytest -m pyserini $(PYTEST_ARGS)
+
+test-lucene10:  ## Runs the tests on the newest pyserini, with Lucene 10 (needs Python 3.12 or newer: PYTHON312)
+	@python=$$($(find_newer)); \
+	if [ -z "$$python" ]; then \
+	    echo "skipped: the newest pyserini needs Python 3.12 or newer, and none was found (name one with PYTHON312=...)"; \
+	else \
+	    $(MAKE) --no-print-directory .venv-lucene10/.ready PYTHON312="$$python" && \
+	    .venv-lucene10/bin/python -m pytest $(PYTEST_ARGS); \
+	fi
+
+bench-bridge: .venv/.ready .venv-pyserini/.ready  ## Measures the Lucene bridge against pyserini (BENCH_ARGS="--quick")
+	.venv/bin/python tools/bench_bridge.py --pyserini .venv-pyserini/bin/python $(BENCH_ARGS)
+
+bridge: .venv/.ready  ## Compiles the Java helper (needs a JDK)
+	.venv/bin/python tools/build_bridge.py
+
+freeze:  ## Pins in constraints/ what the environments hold now
+	@for name in default:.venv pyserini-full:.venv-pyserini lucene10:.venv-lucene10; do \
+	    if [ -x $${name#*:}/bin/python ]; then \
+	        $${name#*:}/bin/python -m pip freeze --exclude-editable | sed 's/+cpu$$//' > constraints/$${name%%:*}.txt; \
+	    fi; \
+	done
+
+clean:  ## Removes the environments, caches and what the demo made
+	rm -rf .venv .venv-pyserini .venv-lucene10 build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf indexes/demo runs/demo
+	find kernelsearch tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# pyserini comes without its dependencies, last: of it we need Anserini's jar only, and its dependencies bring torch.
+.venv/.ready: setup.cfg pyproject.toml constraints/default.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	    echo "kernelsearch needs Python 3.11 or newer, and $(PYTHON) is $$($(PYTHON) -V 2>&1); name another one with PYTHON=..." >&2; \
+	    exit 1; }
+	$(PYTHON) -m venv .venv
+	.venv/bin/python $(INSTALL) -c constraints/default.txt -e '.[dev]'
+	.venv/bin/python $(INSTALL) -c constraints/default.txt --no-deps pyserini
+	@touch $@
+
+.venv-pyserini/.ready: setup.cfg pyproject.toml constraints/pyserini-full.txt
+	$(PYTHON) -m venv .venv-pyserini
+	.venv-pyserini/bin/python $(INSTALL) -c constraints/pyserini-full.txt -e '.[dev,pyserini]'
+	@touch $@
+
+.venv-lucene10/.ready: setup.cfg pyproject.toml constraints/lucene10.txt
+	$(PYTHON312) -m venv .venv-lucene10
+	.venv-lucene10/bin/python $(INSTALL) -c constraints/lucene10.txt -e '.[dev]'
+	.venv-lucene10/bin/python $(INSTALL) -c constraints/lucene10.txt --no-deps pyserini
+	@touch $@

@@ -12,30 +12,27 @@ from pathlib import Path
 from kernelsearch.lucene.versions import find_jar
 
 SOURCE = Path(__file__).resolve().parent.parent / "kernelsearch" / "lucene" / "java" / "Bridge.java"
+#: Lucene 9 runs on this Java, and older JDKs can then rebuild the helper.
+JAVA_TARGET = 11
 
 
 def build(output: Path, javac: str = "javac") -> list[Path]:
-    """Compiles into `output` and returns the class files. The same source and target give the same bytes."""
+    """Compiles into `output` and returns what stands there: the class files, and a note of the compiler that made them.
+
+    The same source gives the same bytes with the same major version of javac.
+    """
+    version = subprocess.run([javac, "-version"], capture_output=True, text=True, check=True)
     with tempfile.TemporaryDirectory() as folder:
-        command = [
-            javac,
-            "--release",
-            "11",
-            "-g:none",
-            "-nowarn",
-            "-proc:none",
-            "-cp",
-            str(find_jar()),
-            "-d",
-            folder,
-            str(SOURCE),
-        ]
+        options = ["--release", str(JAVA_TARGET), "-g:none", "-nowarn", "-proc:none", "-cp", str(find_jar()), "-d", folder]
+        command = [javac, *options, str(SOURCE)]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             raise SystemExit(done.stderr)
         made = sorted(Path(folder).rglob("*.class"))
         output.mkdir(parents=True, exist_ok=True)
-        return [Path(shutil.copy(file, output / file.name)) for file in made]
+        note = output / "javac.txt"
+        note.write_text((version.stdout or version.stderr).strip() + "\n", encoding="utf-8")
+        return [*(Path(shutil.copy(file, output / file.name)) for file in made), note]
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import numpy as np
 from kernelsearch.errors import IndexProblem, OptionError
 from kernelsearch.lucene import jvm
 from kernelsearch.lucene.models import BM25, Feedback, Model
+from kernelsearch.lucene.versions import has_term_vectors
 from kernelsearch.types import Candidates, Query
 
 CONTENTS = "contents"
@@ -110,8 +111,8 @@ class LuceneIndex:
 
     @jvm.calls_java
     def field_statistics(self, field: str = CONTENTS) -> FieldStatistics:
-        documents, tokens, postings, positions, vectors = jvm.bridge().statistics(self._reader, field)
-        return FieldStatistics(documents, tokens, postings, bool(positions), bool(vectors))
+        documents, tokens, postings, positions = jvm.bridge().statistics(self._reader, field)
+        return FieldStatistics(documents, tokens, postings, bool(positions), has_term_vectors(self._reader, field))
 
     @jvm.calls_java
     def analyze(self, texts: Sequence[str], field: str = CONTENTS) -> list[list[str]]:

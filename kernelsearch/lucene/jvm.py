@@ -71,6 +71,7 @@ def jvm_options() -> list[str]:
         "-Xrs",  # leaves Ctrl-C to Python
         f"-Xmx{heap}",
         "-XX:+UseSerialGC",  # quick to start, and no collector threads beside numpy's
+        "--enable-native-access=ALL-UNNAMED",  # Lucene 10 maps files by native calls, of which Java warns
         f"-Dlog4j2.configurationFile={JAVA_FILES / 'log4j2.properties'}",
         f"-Djava.util.logging.config.file={JAVA_FILES / 'logging.properties'}",
         *os.environ.get("KERNELSEARCH_JAVA_OPTIONS", "").split(),

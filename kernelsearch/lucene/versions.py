@@ -10,6 +10,7 @@ import importlib.util
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 from kernelsearch.errors import JavaError
 
@@ -44,3 +45,17 @@ def lucene_version() -> str:
 
     # Lucene 9 and 10 both keep it as a static constant of this class.
     return autoclass("org.apache.lucene.util.Version").LATEST.toString()
+
+
+def has_term_vectors(reader: Any, field: str) -> bool:
+    """Whether any segment stores term vectors ("document vectors" in Anserini's words) of a field."""
+    from jnius import autoclass, cast
+
+    merged = autoclass("org.apache.lucene.index.FieldInfos").getMergedFieldInfos(
+        cast("org.apache.lucene.index.IndexReader", reader)
+    )
+    info = merged.fieldInfo(field)
+    if info is None:
+        return False
+    # Lucene 10 renamed it, since vectors of numbers came to share the word.
+    return bool(info.hasTermVectors() if hasattr(info, "hasTermVectors") else info.hasVectors())

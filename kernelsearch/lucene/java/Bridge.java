@@ -24,7 +24,6 @@ import org.apache.lucene.analysis.tokenattributes.CharTermAttribute;
 import org.apache.lucene.document.Document;
 import org.apache.lucene.index.BinaryDocValues;
 import org.apache.lucene.index.DirectoryReader;
-import org.apache.lucene.index.FieldInfo;
 import org.apache.lucene.index.IndexReader;
 import org.apache.lucene.index.LeafReaderContext;
 import org.apache.lucene.index.MultiBits;
@@ -66,20 +65,13 @@ public final class Bridge {
     return searcher;
   }
 
-  /** What a field holds, as Lucene says: documents with it, tokens, postings (-1: not stored), then 1 or 0 for positions and term vectors. */
+  /** What a field holds, as Lucene says: documents with it, tokens, postings (-1: not stored), then 1 or 0 for positions. */
   public static long[] statistics(IndexReader reader, String field) throws IOException {
-    long vectors = 0;
-    for (LeafReaderContext leaf : reader.leaves()) {
-      FieldInfo info = leaf.reader().getFieldInfos().fieldInfo(field);
-      vectors |= info != null && info.hasVectors() ? 1 : 0;
-    }
     Terms terms = MultiTerms.getTerms(reader, field);
     if (terms == null) {
-      return new long[] {0, 0, 0, 0, vectors};
+      return new long[] {0, 0, 0, 0};
     }
-    return new long[] {
-      terms.getDocCount(), terms.getSumTotalTermFreq(), terms.getSumDocFreq(), terms.hasPositions() ? 1 : 0, vectors
-    };
+    return new long[] {terms.getDocCount(), terms.getSumTotalTermFreq(), terms.getSumDocFreq(), terms.hasPositions() ? 1 : 0};
   }
 
   private static ByteBuffer direct(long bytes) {

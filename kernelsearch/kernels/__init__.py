@@ -1,0 +1,1 @@
+"""The mathematics, one idea a file."""

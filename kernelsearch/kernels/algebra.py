@@ -1,0 +1,221 @@
+"""What a kernel is here, and how kernels combine.
+
+A kernel compares documents with each other, k_d(m, n), and, where it has a query side, queries with documents, k(q, d). Most
+have an explicit feature map: k(q, d) = <φ_Q(q), φ_D(d)> and k_d(m, n) = <φ_D(m), φ_D(n)>.
+
+Wu, Xu, Li & Oyama, "Asymmetric Kernel Learning" (2010), Definition 1; Lemma 1 says that scaling, sums and products of
+asymmetric kernels are asymmetric kernels, which the operators below follow: `2 * BM25() + VSM()`, `BM25() * Cosine()`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from kernelsearch.errors import OptionError
+from kernelsearch.types import Query
+
+
+class Collection(Protocol):
+    """What kernels need of a field's postings; a ForwardIndex has it."""
+
+    statistics: Any
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int32]
+    frequencies: NDArray[Any]
+    df: NDArray[np.int32]
+    cf: NDArray[np.int64]
+    norm_lengths: NDArray[np.float32]
+    terms: Any
+
+    def term_ids(self, terms: tuple[str, ...]) -> NDArray[np.int32]: ...
+
+    def matrix(self, docs: NDArray[np.integer] | None = None, dtype: Any = np.float64) -> sparse.csr_matrix: ...
+
+    def term_frequencies(self, docs: NDArray[np.integer], terms: NDArray[np.integer]) -> NDArray[np.int32]: ...
+
+    def __len__(self) -> int: ...
+
+
+class Kernel:
+    """Base of all kernels. `docs` are row numbers of the collection throughout.
+
+    `has_map`: the feature maps are explicit. `has_query`: queries can be compared with documents.
+    """
+
+    has_map: bool = True
+    has_query: bool = True
+
+    def width(self, collection: Collection) -> int:
+        """The number of features."""
+        return len(self.feature_terms(collection))
+
+    def feature_terms(self, collection: Collection) -> NDArray[np.int64]:
+        """The term number that each feature belongs to, -1 for features that aren't terms; shape (features,)."""
+        return np.arange(len(collection.terms), dtype=np.int64)
+
+    def document_features(
+        self, collection: Collection, docs: NDArray[np.integer], dtype: Any = np.float64
+    ) -> sparse.csr_matrix:
+        """φ_D of each document, shape (documents, features)."""
+        raise OptionError(f"kernel {self}: has no explicit feature map")
+
+    def query_features(self, collection: Collection, query: Query) -> sparse.csr_matrix:
+        """φ_Q of a query, shape (1, features)."""
+        raise OptionError(f"kernel {self}: compares documents only, not queries with documents")
+
+    def scores(self, collection: Collection, query: Query, docs: NDArray[np.integer]) -> NDArray[np.floating]:
+        """k(q, d) of each document, shape (documents,)."""
+        weights = self.query_features(collection, query)
+        return np.asarray((self.document_features(collection, docs) @ weights.T).todense()).ravel()
+
+    def documents(self, collection: Collection, a: NDArray[np.integer], b: NDArray[np.integer]) -> NDArray[np.floating]:
+        """k_d between two sets of documents, shape (len(a), len(b))."""
+        left = self.document_features(collection, a)
+        right = left if a is b else self.document_features(collection, b)
+        return np.asarray((left @ right.T).todense())
+
+    def __mul__(self, other: Kernel | float) -> Kernel:
+        return Product(self, other) if isinstance(other, Kernel) else Scaled(float(other), self)
+
+    def __rmul__(self, factor: float) -> Kernel:
+        return Scaled(float(factor), self)
+
+    def __add__(self, other: Kernel) -> Kernel:
+        return Sum(self, other) if isinstance(other, Kernel) else NotImplemented
+
+    def __neg__(self) -> Kernel:
+        return Scaled(-1.0, self)
+
+
+@dataclass(frozen=True)
+class Scaled(Kernel):
+    """α·k (Lemma 1.1). √|α| goes to either side, so that the document kernel is |α|·k_d and stays positive semi-definite."""
+
+    factor: float
+    kernel: Kernel
+
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.factor):
+            raise OptionError(f"kernel: factor {self.factor} is not a finite number")
+
+    def __str__(self) -> str:
+        return f"{self.factor:g}*{self.kernel}"
+
+    @property
+    def has_map(self) -> bool:  # type: ignore[override]
+        return self.kernel.has_map
+
+    @property
+    def has_query(self) -> bool:  # type: ignore[override]
+        return self.kernel.has_query
+
+    def feature_terms(self, collection: Collection) -> NDArray[np.int64]:
+        return self.kernel.feature_terms(collection)
+
+    def document_features(
+        self, collection: Collection, docs: NDArray[np.integer], dtype: Any = np.float64
+    ) -> sparse.csr_matrix:
+        return self.kernel.document_features(collection, docs, dtype) * np.dtype(dtype).type(math.sqrt(abs(self.factor)))
+
+    def query_features(self, collection: Collection, query: Query) -> sparse.csr_matrix:
+        return self.kernel.query_features(collection, query) * math.copysign(math.sqrt(abs(self.factor)), self.factor)
+
+    def scores(self, collection: Collection, query: Query, docs: NDArray[np.integer]) -> NDArray[np.floating]:
+        return self.factor * self.kernel.scores(collection, query, docs)
+
+    def documents(self, collection: Collection, a: NDArray[np.integer], b: NDArray[np.integer]) -> NDArray[np.floating]:
+        return abs(self.factor) * self.kernel.documents(collection, a, b)
+
+
+@dataclass(frozen=True)
+class Sum(Kernel):
+    """k₁ + k₂ (Lemma 1.2): the features stand side by side."""
+
+    left: Kernel
+    right: Kernel
+
+    def __str__(self) -> str:
+        return f"{self.left}+{self.right}"
+
+    @property
+    def has_map(self) -> bool:  # type: ignore[override]
+        return self.left.has_map and self.right.has_map
+
+    @property
+    def has_query(self) -> bool:  # type: ignore[override]
+        return self.left.has_query and self.right.has_query
+
+    def feature_terms(self, collection: Collection) -> NDArray[np.int64]:
+        return np.concatenate([self.left.feature_terms(collection), self.right.feature_terms(collection)])
+
+    def document_features(
+        self, collection: Collection, docs: NDArray[np.integer], dtype: Any = np.float64
+    ) -> sparse.csr_matrix:
+        parts = [kernel.document_features(collection, docs, dtype) for kernel in (self.left, self.right)]
+        return sparse.csr_matrix(sparse.hstack(parts, format="csr"))
+
+    def query_features(self, collection: Collection, query: Query) -> sparse.csr_matrix:
+        parts = [kernel.query_features(collection, query) for kernel in (self.left, self.right)]
+        return sparse.csr_matrix(sparse.hstack(parts, format="csr"))
+
+    def scores(self, collection: Collection, query: Query, docs: NDArray[np.integer]) -> NDArray[np.floating]:
+        left = self.left.scores(collection, query, docs).astype(np.float64)
+        return left + self.right.scores(collection, query, docs)
+
+    def documents(self, collection: Collection, a: NDArray[np.integer], b: NDArray[np.integer]) -> NDArray[np.floating]:
+        return self.left.documents(collection, a, b) + self.right.documents(collection, a, b)
+
+
+@dataclass(frozen=True)
+class Product(Kernel):
+    """k₁·k₂ (Lemma 1.3). Its map is the tensor product of the two, with terms² features: too many to write out."""
+
+    left: Kernel
+    right: Kernel
+    has_map = False
+
+    def __str__(self) -> str:
+        return "*".join(f"({part})" if isinstance(part, Sum) else str(part) for part in (self.left, self.right))
+
+    @property
+    def has_query(self) -> bool:  # type: ignore[override]
+        return self.left.has_query and self.right.has_query
+
+    def scores(self, collection: Collection, query: Query, docs: NDArray[np.integer]) -> NDArray[np.floating]:
+        left = self.left.scores(collection, query, docs).astype(np.float64)
+        return left * self.right.scores(collection, query, docs)
+
+    def documents(self, collection: Collection, a: NDArray[np.integer], b: NDArray[np.integer]) -> NDArray[np.floating]:
+        return self.left.documents(collection, a, b) * self.right.documents(collection, a, b)
+
+
+def counts(collection: Collection, docs: NDArray[np.integer], dtype: Any = np.float64) -> sparse.csr_matrix:
+    """Term frequencies of `docs`, shape (documents, terms). Rows that follow each other are cut out, not gathered."""
+    docs = np.asarray(docs)
+    if len(docs) < 2 or np.any(np.diff(docs) != 1):
+        return collection.matrix(docs, dtype)
+    indptr = np.asarray(collection.indptr[docs[0] : docs[-1] + 2])
+    first, last = int(indptr[0]), int(indptr[-1])
+    indptr = indptr - first
+    parts = (
+        np.asarray(collection.frequencies[first:last]).astype(dtype),
+        np.asarray(collection.indices[first:last]),
+        indptr.astype(np.int32) if last - first < 2**31 else indptr,
+    )
+    return sparse.csr_matrix(parts, shape=(len(docs), len(collection.terms)))
+
+
+def weighted_terms(
+    collection: Collection, query: Query, weights: NDArray[np.floating], width: int | None = None
+) -> sparse.csr_matrix:
+    """A query's row of features from one weight a query term; terms that the collection doesn't have are left out."""
+    numbers = collection.term_ids(query.terms)
+    known = numbers >= 0
+    places = (np.zeros(int(known.sum()), dtype=np.int64), numbers[known])
+    return sparse.csr_matrix((np.asarray(weights, dtype=np.float64)[known], places), shape=(1, width or len(collection.terms)))

@@ -1,0 +1,129 @@
+"""Kernels between documents: cosine over any field, and RBF, polynomial or any function over another kernel's features.
+
+A kernel works on the field whose postings it is given: `Cosine().documents(index.field("title"), rows_a, rows_b)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from kernelsearch.errors import OptionError
+from kernelsearch.kernels.algebra import Collection, Kernel
+from kernelsearch.kernels.asymmetric import VSM
+from kernelsearch.types import Query
+
+
+@dataclass(frozen=True)
+class Cosine(Kernel):
+    """The cosine of another kernel's features (tf·idf unless told otherwise); 0 for an empty document."""
+
+    base: Kernel = field(default_factory=VSM)
+
+    def __post_init__(self) -> None:
+        if not self.base.has_map:
+            raise OptionError(f"kernel cosine: needs a kernel with a feature map, {self.base} has none")
+
+    def __str__(self) -> str:
+        return "cosine"
+
+    @property
+    def has_query(self) -> bool:  # type: ignore[override]
+        return self.base.has_query
+
+    def feature_terms(self, collection: Collection) -> NDArray[np.int64]:
+        return self.base.feature_terms(collection)
+
+    def document_features(
+        self, collection: Collection, docs: NDArray[np.integer], dtype: Any = np.float64
+    ) -> sparse.csr_matrix:
+        return _normalised(self.base.document_features(collection, docs, dtype))
+
+    def query_features(self, collection: Collection, query: Query) -> sparse.csr_matrix:
+        return _normalised(self.base.query_features(collection, query))
+
+
+@dataclass(frozen=True)
+class RBF(Kernel):
+    """exp(-γ·|x - y|²) over another kernel's features (unit-length tf·idf unless told otherwise)."""
+
+    gamma: float = 1.0
+    base: Kernel = field(default_factory=Cosine)
+    has_map = False
+    has_query = False
+
+    def __post_init__(self) -> None:
+        if self.gamma <= 0:
+            raise OptionError(f"kernel rbf: gamma {self.gamma} must be positive")
+
+    def __str__(self) -> str:
+        return "rbf"
+
+    def documents(self, collection: Collection, a: NDArray[np.integer], b: NDArray[np.integer]) -> NDArray[np.floating]:
+        x, y = (self.base.document_features(collection, docs) for docs in (a, b))
+        distance = _squares(x)[:, None] + _squares(y)[None, :] - 2 * np.asarray((x @ y.T).todense())
+        return np.exp(-self.gamma * np.maximum(distance, 0))
+
+
+@dataclass(frozen=True)
+class Polynomial(Kernel):
+    """(<x, y> + c)^p over another kernel's features (unit-length tf·idf unless told otherwise)."""
+
+    degree: int = 2
+    offset: float = 1.0
+    base: Kernel = field(default_factory=Cosine)
+    has_map = False
+    has_query = False
+
+    def __post_init__(self) -> None:
+        if self.degree < 1 or self.offset < 0:
+            raise OptionError(
+                f"kernel polynomial: degree {self.degree} must be at least 1 and offset {self.offset} not negative"
+            )
+
+    def __str__(self) -> str:
+        return "polynomial"
+
+    def documents(self, collection: Collection, a: NDArray[np.integer], b: NDArray[np.integer]) -> NDArray[np.floating]:
+        return (self.base.documents(collection, a, b) + self.offset) ** self.degree
+
+
+@dataclass(frozen=True)
+class Custom(Kernel):
+    """Any positive semi-definite function of two feature matrices: `function(X, Y)` gives shape (rows of X, rows of Y).
+
+    X and Y are CSR matrices of the base kernel's features. Fitting checks on its landmarks that the function is a kernel.
+    """
+
+    function: Callable[[sparse.csr_matrix, sparse.csr_matrix], Any]
+    base: Kernel = field(default_factory=Cosine)
+    has_map = False
+    has_query = False
+
+    def __str__(self) -> str:
+        return getattr(self.function, "__name__", "custom")
+
+    def documents(self, collection: Collection, a: NDArray[np.integer], b: NDArray[np.integer]) -> NDArray[np.floating]:
+        x, y = (self.base.document_features(collection, docs) for docs in (a, b))
+        values = self.function(x, y)
+        values = np.asarray(values.todense() if sparse.issparse(values) else values, dtype=np.float64)
+        if values.shape != (len(a), len(b)):
+            raise OptionError(f"kernel {self}: gave shape {values.shape} where {(len(a), len(b))} was expected")
+        return values
+
+
+def _squares(features: sparse.csr_matrix) -> NDArray[np.float64]:
+    return np.asarray(features.multiply(features).sum(axis=1), dtype=np.float64).ravel()
+
+
+def _normalised(features: sparse.csr_matrix) -> sparse.csr_matrix:
+    """Rows of unit length; empty rows stay empty."""
+    norms = np.sqrt(_squares(features))
+    scale = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
+    features.data *= np.repeat(scale, np.diff(features.indptr)).astype(features.dtype)
+    return features

@@ -1,0 +1,90 @@
+"""Lemma 1 of asymmetric kernel learning: scaling, sums and products of kernels; kernels by name."""
+
+import numpy as np
+import pytest
+
+from kernelsearch.errors import OptionError
+from kernelsearch.kernels import registry
+from kernelsearch.kernels.asymmetric import BM25, VSM, Dirichlet, Linear
+from kernelsearch.kernels.documents import RBF, Cosine
+from kernelsearch.types import Query
+
+QUERY = Query("", ("w001", "w050", "w120"), (1.0, 2.0, 1.0))
+DOCS = np.arange(30)
+
+
+@pytest.mark.parametrize("factor", [2.0, 0.25, 0.0, -3.0])
+def test_scaling(topical, factor):
+    kernel = factor * BM25()
+    plain = BM25().scores(topical, QUERY, DOCS)
+    assert kernel.scores(topical, QUERY, DOCS) == pytest.approx(factor * plain)
+    product = kernel.document_features(topical, DOCS) @ kernel.query_features(topical, QUERY).T
+    assert product.toarray().ravel() == pytest.approx(factor * plain, abs=1e-5)
+    assert np.allclose(kernel.documents(topical, DOCS, DOCS), abs(factor) * BM25().documents(topical, DOCS, DOCS))
+
+
+def test_sum(topical):
+    kernel = 2 * BM25() + Dirichlet()
+    expected = 2 * BM25().scores(topical, QUERY, DOCS) + Dirichlet().scores(topical, QUERY, DOCS)
+    assert kernel.scores(topical, QUERY, DOCS) == pytest.approx(expected, rel=1e-6)
+    features, row = kernel.document_features(topical, DOCS), kernel.query_features(topical, QUERY)
+    assert features.shape[1] == row.shape[1] == kernel.width(topical) == 2 * len(topical.terms) + 1
+    assert (features @ row.T).toarray().ravel() == pytest.approx(expected, abs=1e-5)
+    gram = 2 * BM25().documents(topical, DOCS, DOCS) + Dirichlet().documents(topical, DOCS, DOCS)
+    assert np.allclose(kernel.documents(topical, DOCS, DOCS), gram)
+    assert np.allclose((features @ features.T).toarray(), gram)
+
+
+def test_product_is_the_inner_product_of_tensor_features(topical):
+    """The proof of Lemma 1.3, worked out: φ(x) is the outer product of the two maps."""
+    kernel = BM25() * VSM()
+    few = DOCS[:4]
+    parts = [k.document_features(topical, few).toarray() for k in (BM25(), VSM())]
+    rows = [k.query_features(topical, QUERY).toarray()[0] for k in (BM25(), VSM())]
+    tensor = np.einsum("di,dj->dij", *parts).reshape(4, -1)
+    expected = tensor @ np.einsum("i,j->ij", *rows).ravel()
+    assert kernel.scores(topical, QUERY, few) == pytest.approx(expected, rel=1e-5)
+    assert np.allclose(kernel.documents(topical, few, few), tensor @ tensor.T)
+    assert not kernel.has_map
+
+
+def test_sums_commute_and_products_distribute(topical):
+    a, b, c = BM25(), VSM(), Linear()
+    assert (a + b).scores(topical, QUERY, DOCS) == pytest.approx((b + a).scores(topical, QUERY, DOCS))
+    assert ((a + b) * c).scores(topical, QUERY, DOCS) == pytest.approx((a * c + b * c).scores(topical, QUERY, DOCS))
+
+
+def test_compositions_of_kernels_stay_positive_semi_definite(topical):
+    for kernel in (2 * BM25() + VSM(), BM25() * Cosine(), -1 * BM25() + RBF(), RBF() * BM25()):
+        values = np.linalg.eigvalsh(kernel.documents(topical, DOCS, DOCS))
+        assert values.min() >= -1e-8 * values.max()
+
+
+def test_a_sum_with_a_document_kernel_compares_documents_only(topical):
+    kernel = BM25() + RBF()
+    assert not kernel.has_query and not kernel.has_map
+    with pytest.raises(OptionError, match="compares documents only"):
+        kernel.scores(topical, QUERY, DOCS)
+
+
+def test_kernels_by_name():
+    assert registry.kernel("bm25", {"k1": 2.0, "b": 0.75, "mu": 5.0, "k3": None}) == BM25(k1=2.0, b=0.75)
+    assert registry.kernel("2*bm25 + vsm") == 2 * BM25() + VSM()
+    assert registry.kernel("bm25*cosine*0.5") == 0.5 * (BM25() * Cosine())
+    assert str(registry.kernel("2*bm25+vsm")) == "2*bm25+vsm"
+
+
+@pytest.mark.parametrize(
+    "text, word", [("bm26", "'bm26' is not one of linear"), ("bm25+", "'' is not one of"), ("2*3", "names no kernel")]
+)
+def test_unknown_names_are_refused(text, word):
+    with pytest.raises(OptionError, match=word):
+        registry.kernel(text)
+
+
+def test_a_kernel_of_ones_own_can_be_registered(monkeypatch):
+    monkeypatch.setattr(registry, "KERNELS", dict(registry.KERNELS))
+    registry.register("flat", lambda **given: Linear())
+    assert registry.kernel("flat+bm25") == Linear() + BM25()
+    with pytest.raises(OptionError, match="letters"):
+        registry.register("a+b", Linear)

@@ -1,10 +1,13 @@
 """A forward index from token lists, without Lucene."""
 
+import json
 from collections import Counter
 
 import numpy as np
 import pytest
 
+import kernelsearch
+from kernelsearch import index
 from kernelsearch.forward import NORM_LENGTHS, ForwardIndex, Statistics, write_forward
 from kernelsearch.forward.write import Scan
 
@@ -59,18 +62,33 @@ def make_collection(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def tiny(make_collection):
+def pets(make_collection):
     """Three documents whose kernels can be worked out by hand, and an empty one."""
     return make_collection([["cat", "cat", "dog"], ["dog", "fish"], ["fish", "fish", "fish", "cat"], []])
 
 
-@pytest.fixture(scope="session")
-def topical(make_collection):
-    """120 documents drawn from six topics over 300 words, seeded."""
+def topical_documents():
+    """120 token lists drawn from six topics over 300 words, seeded."""
     rng = np.random.default_rng(7)
     topics = rng.dirichlet(np.full(300, 0.05), size=6)
     documents = []
     for number in range(120):
         mixture = 0.85 * topics[number % 6] + 0.15 * topics[(number // 6) % 6]
         documents.append([f"w{word:03d}" for word in rng.choice(300, size=rng.integers(20, 90), p=mixture)])
-    return make_collection(documents)
+    return documents
+
+
+@pytest.fixture(scope="session")
+def topical(make_collection):
+    """The topical documents as a forward index."""
+    return make_collection(topical_documents())
+
+
+@pytest.fixture(scope="session")
+def topical_index(tmp_path_factory):
+    """The topical documents as a Lucene index."""
+    folder = tmp_path_factory.mktemp("topical")
+    records = [{"id": f"d{number}", "contents": " ".join(tokens)} for number, tokens in enumerate(topical_documents())]
+    (folder / "corpus.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    index.main(["--input", str(folder / "corpus.jsonl"), "--index", str(folder / "index"), "--language", "whitespace"])
+    return kernelsearch.open(folder / "index")

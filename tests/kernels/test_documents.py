@@ -17,8 +17,8 @@ def test_cosine(topical):
     assert np.allclose(np.diag(Cosine(BM25()).documents(topical, A, A)), 1)
 
 
-def test_cosine_of_an_empty_document_is_zero(tiny):
-    assert Cosine().documents(tiny, np.array([3]), np.arange(4)).tolist() == [[0, 0, 0, 0]]
+def test_cosine_of_an_empty_document_is_zero(pets):
+    assert Cosine().documents(pets, np.array([3]), np.arange(4)).tolist() == [[0, 0, 0, 0]]
 
 
 def test_rbf_and_polynomial(topical):

@@ -1,0 +1,143 @@
+"""Documents whose vectors have the largest inner product with a query's vector, in a FAISS index.
+
+Three kinds: `flat` looks at every vector and is exact; `ivf` looks into a few of many clusters; `hnsw` walks a graph. The
+approximate kinds do better by angle than by inner product, because long vectors attract every search. They therefore hold each
+vector with one more coordinate, √(M² - |x|²) with M the longest norm: all are then equally long, the inner product with
+(query, 0) is unchanged, and nearest by distance is largest by inner product (Bachrach et al., "Speeding Up the Xbox Recommender
+System", RecSys 2014).
+"""
+
+from __future__ import annotations
+
+import math
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from kernelsearch.errors import ArtefactError, OptionError
+
+KINDS = ("auto", "flat", "ivf", "hnsw")
+
+#: Up to this many vectors an exact scan takes a few milliseconds; beyond it `auto` clusters.
+FLAT_LIMIT = 50_000
+
+
+class Neighbours:
+    """A searchable set of vectors; vector number i is document row i unless the caller maps them."""
+
+    def __init__(self, index: Any, kind: str, dims: int) -> None:
+        self._index, self.kind, self.dims = index, kind, dims
+
+    def __len__(self) -> int:
+        return int(self._index.ntotal)
+
+    @classmethod
+    def build(
+        cls,
+        vectors: NDArray[np.floating] | sparse.spmatrix,
+        kind: str = "auto",
+        *,
+        clusters: int | None = None,
+        links: int = 32,
+        random_state: int = 0,
+        block: int = 50_000,
+    ) -> Neighbours:
+        """An index over the rows of `vectors`, shape (n, dims), dense (memory-mapped is fine) or sparse.
+
+        `clusters` (ivf; default 4·√n) and `links` (hnsw) trade building time for search time.
+        """
+        faiss = _faiss()
+        if kind not in KINDS:
+            raise OptionError(f"neighbours: {kind!r} is not one of {', '.join(KINDS)}")
+        total, dims = vectors.shape
+        if kind == "auto":
+            kind = "flat" if total <= FLAT_LIMIT else "ivf"
+        if kind == "flat":
+            index = faiss.IndexFlatIP(dims)
+            for part in _blocks(vectors, block):
+                index.add(part)
+            return cls(index, kind, dims)
+        longest = max((float(np.einsum("ij,ij->i", part, part).max()) for part in _blocks(vectors, block)), default=0.0)
+        if kind == "ivf":
+            clusters = clusters or max(1, min(int(4 * math.sqrt(total)), total // 39))
+            index = faiss.index_factory(dims + 1, f"IVF{clusters},Flat", faiss.METRIC_INNER_PRODUCT)
+            index.cp.seed, index.cp.niter, index.cp.max_points_per_centroid = random_state, 10, 64
+            rows = np.random.default_rng(random_state).choice(total, min(total, 64 * clusters), replace=False)
+            index.train(_levelled(_dense(vectors[np.sort(rows)]), longest))
+        else:
+            index = faiss.IndexHNSWFlat(dims + 1, links, faiss.METRIC_INNER_PRODUCT)
+            index.hnsw.efConstruction = 80
+        for part in _blocks(vectors, block):
+            index.add(_levelled(part, longest))
+        return cls(index, kind, dims)
+
+    def search(
+        self, queries: NDArray[np.floating] | sparse.spmatrix, k: int, *, effort: int | None = None
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """The k best rows of each query and their inner products, best first: two arrays of shape (queries, k).
+
+        Places that could not be filled hold row -1. `effort`: clusters to look into (ivf), width of the walk (hnsw).
+        """
+        faiss = _faiss()
+        rows = _dense(queries)
+        if rows.shape[1] != self.dims:
+            raise OptionError(f"neighbours: a query has {rows.shape[1]} dimensions, the index {self.dims}")
+        k = min(k, len(self))
+        if k <= 0 or not len(rows):
+            return np.empty((len(rows), 0), dtype=np.int64), np.empty((len(rows), 0), dtype=np.float32)
+        if self.kind == "flat":
+            scores, found = self._index.search(rows, k)
+            return found, scores
+        rows = np.hstack([rows, np.zeros((len(rows), 1), dtype=np.float32)])
+        if self.kind == "ivf":
+            index = faiss.downcast_index(self._index)
+            parameters: Any = faiss.SearchParametersIVF(nprobe=min(effort or default_probes(index.nlist), index.nlist))
+        else:
+            parameters = faiss.SearchParametersHNSW(efSearch=max(effort or 0, 2 * k, 64))
+        scores, found = self._index.search(rows, k, params=parameters)
+        return found, scores
+
+    def save(self, path: Path) -> None:
+        """Writes FAISS's own file format."""
+        faiss = _faiss()
+        faiss.write_index(self._index, str(path))
+
+    @classmethod
+    def load(cls, path: Path, kind: str) -> Neighbours:
+        """Reads a saved index; its vectors are memory-mapped where FAISS can (ivf)."""
+        faiss = _faiss()
+        try:
+            index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY if kind == "ivf" else 0)
+        except RuntimeError as problem:
+            raise ArtefactError(f"{path}: not a FAISS index ({str(problem).splitlines()[-1][:120]})") from None
+        return cls(index, kind, index.d - (kind != "flat"))
+
+
+def default_probes(clusters: int) -> int:
+    """Clusters to look into: about one in 50, which finds over nine tenths of the true neighbours (see docs/klsa.md)."""
+    return max(8, clusters // 50)
+
+
+def _faiss() -> Any:
+    """Imported when needed: FAISS takes a while. Its published types don't know half of it, hence Any."""
+    return import_module("faiss")
+
+
+def _dense(rows: Any) -> NDArray[np.float32]:
+    dense = rows.toarray() if sparse.issparse(rows) else np.atleast_2d(rows)
+    return np.ascontiguousarray(dense, dtype=np.float32)
+
+
+def _blocks(vectors: Any, size: int) -> Any:
+    """The rows as dense float32 blocks."""
+    return (_dense(vectors[start : start + size]) for start in range(0, vectors.shape[0], size))
+
+
+def _levelled(rows: NDArray[np.float32], longest: float) -> NDArray[np.float32]:
+    """Rows with the coordinate that makes all of them equally long."""
+    missing = np.maximum(longest - np.einsum("ij,ij->i", rows, rows), 0)
+    return np.hstack([rows, np.sqrt(missing)[:, None]])

@@ -1,0 +1,99 @@
+"""FAISS neighbours: exact ones against numpy, approximate ones by recall, files, refusals."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from kernelsearch.errors import ArtefactError, OptionError
+from kernelsearch.neighbours import Neighbours
+
+
+@pytest.fixture(scope="module")
+def vectors():
+    """4,000 vectors around 40 centres with lengths from a wide range, as latent documents have."""
+    rng = np.random.default_rng(3)
+    centres = rng.normal(size=(40, 24))
+    points = centres[rng.integers(40, size=4000)] + 0.4 * rng.normal(size=(4000, 24))
+    return (points * rng.lognormal(sigma=0.7, size=(4000, 1))).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def queries(vectors):
+    return vectors[np.random.default_rng(4).integers(4000, size=50)]
+
+
+def best(vectors, queries, k):
+    products = queries @ vectors.T
+    return np.argsort(-products, axis=1, kind="stable")[:, :k], -np.sort(-products, axis=1)[:, :k]
+
+
+def recall(found, expected):
+    return np.mean([len(set(f) & set(e)) / len(e) for f, e in zip(found.tolist(), expected.tolist(), strict=True)])
+
+
+def test_flat_is_exact(vectors, queries):
+    rows, scores = Neighbours.build(vectors, "flat", block=999).search(queries, 20)
+    expected, products = best(vectors, queries, 20)
+    assert np.array_equal(rows, expected)
+    assert scores == pytest.approx(products, rel=1e-5)
+
+
+def test_auto_is_flat_for_small_sets(vectors):
+    assert Neighbours.build(vectors).kind == "flat"
+
+
+@pytest.mark.parametrize("kind", ["ivf", "hnsw"])
+def test_approximate_kinds_find_most_and_score_exactly(vectors, queries, kind):
+    rows, scores = Neighbours.build(vectors, kind, random_state=1).search(queries, 50)
+    assert recall(rows, best(vectors, queries, 50)[0]) > 0.8
+    filled = rows >= 0
+    products = np.take_along_axis(queries @ vectors.T, np.maximum(rows, 0), axis=1)
+    assert scores[filled] == pytest.approx(products[filled], rel=1e-3, abs=1e-2)
+
+
+def test_ivf_with_every_cluster_is_exact(vectors, queries):
+    rows, _ = Neighbours.build(vectors, "ivf", clusters=30).search(queries, 10, effort=30)
+    assert recall(rows, best(vectors, queries, 10)[0]) == 1
+
+
+def test_more_effort_finds_more(vectors, queries):
+    index = Neighbours.build(vectors, "ivf", clusters=100)
+    expected = best(vectors, queries, 50)[0]
+    assert recall(index.search(queries, 50, effort=1)[0], expected) < recall(index.search(queries, 50, effort=20)[0], expected)
+
+
+def test_the_same_seed_gives_the_same_index(vectors, queries):
+    one, two = (Neighbours.build(vectors, "ivf", random_state=5).search(queries, 10)[0] for _ in range(2))
+    assert np.array_equal(one, two)
+
+
+def test_sparse_vectors_are_the_same_as_dense_ones(vectors, queries):
+    thin = np.where(np.abs(vectors) > 1, vectors, 0)
+    dense = Neighbours.build(thin, "flat").search(queries, 5)
+    packed = Neighbours.build(sparse.csr_matrix(thin), "flat").search(sparse.csr_matrix(queries), 5)
+    assert np.array_equal(dense[0], packed[0])
+
+
+@pytest.mark.parametrize("kind", ["flat", "ivf", "hnsw"])
+def test_round_trip(vectors, queries, kind, tmp_path):
+    built = Neighbours.build(vectors[:1000], kind)
+    built.save(tmp_path / "n.faiss")
+    loaded = Neighbours.load(tmp_path / "n.faiss", kind)
+    assert len(loaded) == 1000 and loaded.dims == 24
+    for one, two in zip(built.search(queries, 7), loaded.search(queries, 7), strict=True):
+        assert np.array_equal(one, two)
+
+
+def test_asking_for_more_than_there_is(vectors, queries):
+    rows, _ = Neighbours.build(vectors[:3]).search(queries, 10)
+    assert rows.shape == (50, 3)
+
+
+def test_refusals(vectors, queries, tmp_path):
+    with pytest.raises(OptionError, match="'tree' is not one of auto, flat, ivf, hnsw"):
+        Neighbours.build(vectors, "tree")
+    with pytest.raises(OptionError, match="3 dimensions, the index 24"):
+        Neighbours.build(vectors).search(queries[:, :3], 5)
+    (tmp_path / "bad").write_bytes(b"not an index")
+    with pytest.raises(ArtefactError, match="not a FAISS index"):
+        Neighbours.load(tmp_path / "bad", "flat")

@@ -1,0 +1,1 @@
+"""The click log: reading, storing, preference pairs, similar queries, simulation."""

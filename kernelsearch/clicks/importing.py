@@ -1,0 +1,257 @@
+"""Filling a click database: records stream in by batches, sums are kept up to date, and memory stays bounded."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelsearch import console
+from kernelsearch.clicks.records import Impression, Record, Skipped, Tally, read
+from kernelsearch.clicks.store import FORMAT, INDEXES, SCHEMA, new_database_beside
+from kernelsearch.errors import InputError, OptionError
+
+BATCH = 20_000
+#: Numbers of queries and documents are remembered between batches, up to this many of each.
+REMEMBERED = 500_000
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What an import took in and left out."""
+
+    impressions: int
+    tallies: int
+    skipped: Skipped
+
+
+def import_log(sources: Sequence[str | Path], path: str | Path, *, append: bool = False, eta: float | None = None) -> Imported:
+    """Reads logs into the database `path`; a new one appears under its name only when complete.
+
+    `append` adds to an existing database (in one transaction) and keeps its `eta`; `eta` is the strength of the position bias of a
+    new one (1 where not given).
+    """
+    skipped = Skipped()
+    records = (record for source in sources for record in read(source, skipped))
+    return import_records(records, path, skipped=skipped, append=append, eta=eta, name=", ".join(map(str, sources)))
+
+
+def import_records(
+    records: Iterable[Record],
+    path: str | Path,
+    *,
+    skipped: Skipped | None = None,
+    append: bool = False,
+    eta: float | None = None,
+    name: str = "the records given",
+) -> Imported:
+    """Like `import_log`, from records in memory or any iterator."""
+    path, skipped = Path(path), skipped or Skipped()
+    exists = path.is_file() and path.stat().st_size > 0
+    if append and exists:
+        with closing(_connect(path)) as connection, connection:
+            kept = _setting(connection, path, "eta")
+            if eta is not None and eta != kept:
+                raise OptionError(f"--eta: {path} was made with {kept:g}; aggregate it again with python -m kernelsearch.clicks aggregate")  # fmt: skip
+            return _fill(connection, records, skipped, kept, name)
+    temporary = new_database_beside(path)
+    try:
+        with closing(_connect(temporary)) as connection:
+            # Nobody reads the file before it has its name: a crash leaves nothing worth a journal.
+            connection.execute("PRAGMA journal_mode = OFF")
+            connection.execute("PRAGMA synchronous = OFF")
+            connection.executescript(SCHEMA)
+            given = 1.0 if eta is None else float(eta)
+            connection.executemany(
+                "INSERT INTO settings VALUES (?, ?)", [("format", FORMAT), ("eta", given), ("generation", 0)]
+            )
+            imported = _fill(connection, records, skipped, given, name)
+            connection.commit()
+        with open(temporary, "rb+") as stream:
+            os.fsync(stream.fileno())
+        temporary.chmod(0o644)
+        os.replace(temporary, path)
+    except (sqlite3.OperationalError, OSError) as problem:
+        raise InputError(f"{path}: cannot be written ({problem})") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+    return imported
+
+
+def aggregate(path: str | Path, eta: float) -> None:
+    """Sums the raw records of a database again, with another strength of position bias."""
+    path = Path(path)
+    if not path.is_file():
+        raise InputError(f"{path}: no such click database")
+    with closing(_connect(path)) as connection, connection:
+        _setting(connection, path, "eta")
+        connection.execute("BEGIN")
+        connection.execute("DELETE FROM shown")
+        last = 0
+        while rows := connection.execute(
+            "SELECT id, query, docs, positions, clicked FROM impressions WHERE id > ? ORDER BY id LIMIT ?", (last, BATCH)
+        ).fetchall():
+            last = rows[-1][0]
+            sizes = [len(row[4]) for row in rows]
+            docs = np.frombuffer(b"".join(row[2] for row in rows), dtype="<i4")
+            positions = np.frombuffer(b"".join(row[3] for row in rows), dtype="<i4")
+            clicked = np.frombuffer(b"".join(row[4] for row in rows), dtype=np.uint8)
+            queries = np.repeat([row[1] for row in rows], sizes)
+            _add_shown(connection, eta, queries, docs, np.ones(len(docs)), clicked, positions)
+        last = 0
+        while rows := connection.execute(
+            "SELECT id, query, doc, impressions, clicks, position FROM tallies WHERE id > ? ORDER BY id LIMIT ?", (last, BATCH)
+        ).fetchall():
+            last = rows[-1][0]
+            _add_shown(connection, eta, *np.array(rows, dtype=np.float64)[:, 1:].T)
+        connection.execute("UPDATE settings SET value = ? WHERE name = 'eta'", (eta,))
+        _finish(connection)
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    try:
+        connection = sqlite3.connect(path)
+        connection.execute("PRAGMA cache_size = -262144")
+        connection.execute("PRAGMA temp_store = MEMORY")
+    except sqlite3.DatabaseError as problem:
+        raise InputError(f"{path}: not a click database ({problem})") from None
+    return connection
+
+
+def _setting(connection: sqlite3.Connection, path: Path, name: str) -> float:
+    try:
+        settings = dict(connection.execute("SELECT name, value FROM settings").fetchall())
+        if settings["format"] == FORMAT:
+            return float(settings[name])
+    except (sqlite3.DatabaseError, KeyError):
+        raise InputError(f"{path}: not a click database") from None
+    raise InputError(f"{path}: click database of format {settings['format']}, this version reads {FORMAT}")
+
+
+def _fill(connection: sqlite3.Connection, records: Iterable[Record], skipped: Skipped, eta: float, name: str) -> Imported:
+    query_numbers, doc_numbers = _Numbers(connection, "queries", "text"), _Numbers(connection, "documents", "docid")
+    impressions = tallies = 0
+    with console.progress(label="click log", unit=" records") as bar:
+        for batch in _batches(records):
+            lists = [record for record in batch if isinstance(record, Impression)]
+            rows = [record for record in batch if isinstance(record, Tally)]
+            if lists:
+                _add_lists(connection, eta, lists, query_numbers, doc_numbers)
+            if rows:
+                _add_rows(connection, eta, rows, query_numbers, doc_numbers)
+            impressions, tallies = impressions + len(lists), tallies + len(rows)
+            bar.update(len(batch))
+    if not impressions + tallies:
+        why = f": {skipped.lines()[0]}" if skipped.total else ""
+        raise InputError(f"{name}: no usable record{why}")
+    _finish(connection)
+    return Imported(impressions, tallies, skipped)
+
+
+def _batches(records: Iterable[Record]) -> Iterator[list[Record]]:
+    iterator = iter(records)
+    while batch := list(islice(iterator, BATCH)):
+        yield batch
+
+
+def _add_lists(connection: sqlite3.Connection, eta: float, lists: list[Impression], queries: _Numbers, documents: _Numbers) -> None:
+    sizes = np.array([len(record.docids) for record in lists])
+    numbers = queries.of([record.query for record in lists])
+    docs = documents.of([docid for record in lists for docid in record.docids]).astype("<i4")
+    positions = np.array([place for record in lists for place in record.positions], dtype="<i4")
+    clicked = np.array([click for record in lists for click in record.clicked], dtype=np.uint8)
+    doc_bytes, position_bytes, click_bytes = docs.tobytes(), positions.tobytes(), clicked.tobytes()
+    ends = np.cumsum(sizes).tolist()
+    starts = [0, *ends[:-1]]
+    connection.executemany(
+        "INSERT INTO impressions(query, docs, positions, clicked) VALUES (?, ?, ?, ?)",
+        (
+            (query, doc_bytes[4 * a : 4 * b], position_bytes[4 * a : 4 * b], click_bytes[a:b])
+            for query, a, b in zip(numbers.tolist(), starts, ends, strict=True)
+        ),
+    )
+    _add_shown(connection, eta, np.repeat(numbers, sizes), docs, np.ones(len(docs)), clicked, positions)
+
+
+def _add_rows(connection: sqlite3.Connection, eta: float, rows: list[Tally], queries: _Numbers, documents: _Numbers) -> None:
+    numbers, docs = queries.of([row.query for row in rows]), documents.of([row.docid for row in rows])
+    connection.executemany(
+        "INSERT INTO tallies(query, doc, clicks, impressions, position) VALUES (?, ?, ?, ?, ?)",
+        [(q, d, row.clicks, row.impressions, row.position) for q, d, row in zip(numbers.tolist(), docs.tolist(), rows, strict=True)],
+    )
+    _, _, clicks, impressions, positions = zip(*rows, strict=True)
+    _add_shown(connection, eta, numbers, docs, np.array(impressions), np.array(clicks), np.array(positions))
+
+
+def _add_shown(
+    connection: sqlite3.Connection,
+    eta: float,
+    queries: NDArray[Any],
+    docs: NDArray[Any],
+    impressions: NDArray[Any],
+    clicks: NDArray[Any],
+    positions: NDArray[Any],
+) -> None:
+    """Adds counts to the sums by (query, document)."""
+    keys, inverse = np.unique(queries.astype(np.int64) << 32 | docs.astype(np.int64), return_inverse=True)
+    propensity = positions.astype(np.float64) ** -eta
+
+    def summed(values: NDArray[Any]) -> NDArray[np.float64]:
+        return np.bincount(inverse, weights=values, minlength=len(keys))
+
+    connection.executemany(
+        "INSERT INTO shown VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT(query, doc) DO UPDATE SET impressions = impressions + excluded.impressions, "
+        "clicks = clicks + excluded.clicks, exposure = exposure + excluded.exposure, corrected = corrected + excluded.corrected",
+        zip(
+            (keys >> 32).tolist(),
+            (keys & 0xFFFFFFFF).tolist(),
+            summed(impressions).astype(np.int64).tolist(),
+            summed(clicks).astype(np.int64).tolist(),
+            summed(impressions * propensity).tolist(),
+            summed(clicks / propensity).tolist(),
+            strict=True,
+        ),
+    )
+
+
+def _finish(connection: sqlite3.Connection) -> None:
+    """Sums by query, indexes, and a new generation."""
+    connection.execute(
+        "UPDATE queries SET clicks = s.clicks, squares = s.squares, impressions = s.impressions FROM (SELECT query, SUM(clicks) AS clicks, "
+        "SUM(clicks * clicks) AS squares, MAX(impressions) AS impressions FROM shown GROUP BY query) AS s WHERE s.query = queries.id"
+    )
+    for statement in INDEXES.strip().split("\n"):
+        connection.execute(statement)
+    connection.execute(
+        "UPDATE queries SET impressions = MAX(impressions, s.lists) FROM "
+        "(SELECT query, COUNT(*) AS lists FROM impressions GROUP BY query) AS s WHERE s.query = queries.id"
+    )
+    connection.execute("UPDATE settings SET value = value + 1 WHERE name = 'generation'")
+
+
+class _Numbers:
+    """Numbers for names, given in order of first occurrence and kept in a table."""
+
+    def __init__(self, connection: sqlite3.Connection, table: str, column: str) -> None:
+        self._connection = connection
+        self._insert = f"INSERT OR IGNORE INTO {table}({column}) VALUES (?)"
+        self._select = f"SELECT id FROM {table} WHERE {column} = ?"
+        self._known: dict[str, int] = {}
+
+    def of(self, names: list[str]) -> NDArray[np.int64]:
+        new = [name for name in dict.fromkeys(names) if name not in self._known]
+        if len(self._known) + len(new) > REMEMBERED:
+            self._known.clear()
+            new = list(dict.fromkeys(names))
+        self._connection.executemany(self._insert, ((name,) for name in new))
+        for name in new:
+            self._known[name] = self._connection.execute(self._select, (name,)).fetchone()[0]
+        return np.fromiter((self._known[name] for name in names), dtype=np.int64, count=len(names))

@@ -1,0 +1,127 @@
+"""Preference pairs from a click log: for this query, this document rather than that one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelsearch.clicks.store import ClickLog, Shown
+from kernelsearch.errors import InputError, OptionError
+
+#: How pairs are read from a log.
+KINDS = ("shown", "skipped", "rate")
+
+
+class Preferences(NamedTuple):
+    """Pairs in parallel arrays: the query, the document preferred, the other one (the log's numbers), and a weight.
+
+    Weights have mean 1; they differ from 1 only where position bias is corrected (Joachims, Swaminathan & Schnabel, "Unbiased
+    Learning-to-Rank with Biased Feedback", 2017: the loss of a clicked document weighs the inverse of its propensity).
+    """
+
+    queries: NDArray[np.int64]
+    better: NDArray[np.int64]
+    worse: NDArray[np.int64]
+    weights: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.queries)
+
+
+def preferences(
+    log: ClickLog, queries: NDArray[np.integer] | Sequence[int], *, kind: str = "shown", limit: int = 20, corrected: bool = False
+) -> Preferences:
+    """At most `limit` pairs for each query, ordered as `queries`, best supported first.
+
+    - `shown`: clicked over shown but never clicked for this query.
+    - `skipped`: clicked over unclicked above it (Joachims, "Optimizing Search Engines using Clickthrough Data", 2002, section
+      2.2), kept where more lists say so than say the opposite.
+    - `rate`: higher over lower click rate; by clicks alone where the log doesn't count impressions.
+
+    `corrected` divides clicks by the propensity of their position.
+    """
+    if kind not in KINDS:
+        raise OptionError(f"pairs: {kind!r} is not one of {', '.join(KINDS)}")
+    numbers = np.asarray(queries, dtype=np.int64)
+    shown = log.shown(numbers)
+    parts = []
+    for query in numbers.tolist():
+        low, high = np.searchsorted(shown.queries, [query, query + 1])
+        seen = Shown(*(column[low:high] for column in shown))
+        if kind == "skipped":
+            better, worse = _skipped(log, query, limit)
+        else:
+            better, worse = _clicked_over_unclicked(seen, limit, corrected) if kind == "shown" else _by_rate(seen, limit, corrected)
+        weights = _inverse_propensity(seen, better) if corrected else np.ones(len(better))
+        parts.append(Preferences(np.full(len(better), query), better, worse, weights))
+    if not parts:
+        empty = np.empty(0, dtype=np.int64)
+        return Preferences(empty, empty, empty, np.empty(0))
+    joined = Preferences(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+    return joined._replace(weights=joined.weights / joined.weights.mean()) if len(joined) else joined
+
+
+def round_robin(better: NDArray[np.int64], worse: NDArray[np.int64], limit: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The first `limit` different pairs, every document of `better` in turn, each time over another one of `worse`."""
+    k = np.arange(min(limit, len(better) * len(worse)))
+    if not len(k):
+        return better[:0], worse[:0]
+    first = k % len(better)
+    return better[first], worse[(first + k // len(better)) % len(worse)]
+
+
+def _clicked_over_unclicked(seen: Shown, limit: int, corrected: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    clicked = np.flatnonzero(seen.clicks > 0)
+    strength = seen.corrected if corrected else seen.clicks
+    clicked = clicked[np.argsort(-strength[clicked], kind="stable")]
+    ignored = np.flatnonzero(seen.clicks == 0)
+    ignored = ignored[np.argsort(-seen.exposure[ignored], kind="stable")]  # what was looked at and left says most
+    return round_robin(seen.docs[clicked], seen.docs[ignored], limit)
+
+
+def _by_rate(seen: Shown, limit: int, corrected: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    clicks = seen.corrected if corrected else seen.clicks
+    counted = bool(len(seen.docs)) and bool((seen.impressions > 0).all())
+    rate = clicks / seen.impressions if counted else clicks
+    order = np.argsort(-rate, kind="stable")
+    better = order[rate[order] > 0]
+    if not len(better):
+        return seen.docs[:0], seen.docs[:0]
+    # Every clicked document in turn over the lowest, then over the second lowest, and so on: wide gaps first.
+    k = np.arange(len(better) * len(order))
+    first, last = better[k % len(better)], order[len(order) - 1 - k // len(better)]
+    kept = np.flatnonzero(rate[first] > rate[last])[:limit]
+    return seen.docs[first[kept]], seen.docs[last[kept]]
+
+
+def _skipped(log: ClickLog, query: int, limit: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    lists = log.impressions(query)
+    if not lists:
+        if log.totals().impressions == 0:
+            raise InputError(f"{log.path}: pairs of kind 'skipped' need lists, this log is aggregated; use shown or rate")
+        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+    width = max(len(docs) for docs, _, _ in lists)
+    docs = np.full((len(lists), width), -1, dtype=np.int64)
+    places = np.zeros((len(lists), width), dtype=np.int64)
+    clicked = np.zeros((len(lists), width), dtype=np.bool_)
+    for row, (names, ranks, clicks) in enumerate(lists):
+        docs[row, : len(names)], places[row, : len(names)], clicked[row, : len(names)] = names, ranks, clicks
+    # [list, clicked place, skipped place]
+    skips = clicked[:, :, None] & ~clicked[:, None, :] & (docs[:, None, :] >= 0) & (places[:, None, :] < places[:, :, None])
+    row, click, skip = np.nonzero(skips)
+    known, numbers = np.unique(docs, return_inverse=True)
+    numbers = numbers.reshape(docs.shape)
+    votes = np.zeros((len(known), len(known)))
+    np.add.at(votes, (numbers[row, click], numbers[row, skip]), 1)
+    net = votes - votes.T
+    better, worse = np.nonzero(net > 0)
+    order = np.argsort(-net[better, worse], kind="stable")[:limit]
+    return known[better[order]], known[worse[order]]
+
+
+def _inverse_propensity(seen: Shown, better: NDArray[np.int64]) -> NDArray[np.float64]:
+    places = np.searchsorted(seen.docs, better)
+    return seen.corrected[places] / np.maximum(seen.clicks[places], 1)

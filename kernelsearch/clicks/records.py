@@ -1,0 +1,236 @@
+"""Reading click logs: sessions with ranked lists (JSON lines, ir_datasets) and aggregated tables (TSV).
+
+A bad line never stops an import: it is left out, counted by reason, and the first one of each reason is named.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kernelsearch.errors import InputError
+
+
+class Impression(NamedTuple):
+    """One list shown for a query: documents with their positions (from 1) and whether each was clicked."""
+
+    query: str
+    docids: tuple[str, ...]
+    positions: tuple[int, ...]
+    clicked: tuple[bool, ...]
+
+
+class Tally(NamedTuple):
+    """One line of an aggregated log. `impressions` is 0 and `position` is 1 where the log doesn't say."""
+
+    query: str
+    docid: str
+    clicks: int
+    impressions: int
+    position: float
+
+
+Record = Impression | Tally
+
+
+class Skipped:
+    """What an import left out: how many lines for each reason, and where the first of them stands."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.first: dict[str, str] = {}
+
+    def add(self, reason: str, place: str) -> None:
+        self.counts[reason] += 1
+        self.first.setdefault(reason, place)
+
+    @property
+    def total(self) -> int:
+        return self.counts.total()
+
+    def lines(self) -> list[str]:
+        """One line a reason, most frequent first."""
+        return [f"{count} {reason} (first: {self.first[reason]})" for reason, count in self.counts.most_common()]
+
+
+class _Bad(Exception):
+    """A line that can't be used; the text is the reason."""
+
+
+def normalised(query: str) -> str:
+    """The form under which a query is kept and looked up: case folded, blanks collapsed."""
+    return " ".join(query.casefold().split())
+
+
+def read(source: str | Path, skipped: Skipped) -> Iterator[Record]:
+    """Reads any log we know: `ir_datasets:NAME`, a table with a header line, or JSON lines (both may be gzipped)."""
+    if isinstance(source, str) and source.startswith("ir_datasets:"):
+        return from_qlogs(_ir_datasets(source.removeprefix("ir_datasets:")), skipped, source)
+    path = Path(source)
+    for line in _byte_lines(path):
+        if line.strip():
+            return from_sessions(path, skipped) if line.lstrip(b"\xef\xbb\xbf \t").startswith(b"{") else from_table(path, skipped)
+    raise InputError(f"{path}: empty, a click log was expected")
+
+
+def from_sessions(path: Path, skipped: Skipped) -> Iterator[Impression]:
+    """JSON lines: {"query": ..., "items": [{"docid": ..., "clicked": true or false, "rank": optional}, ...]}."""
+    for number, line in enumerate(_byte_lines(path), 1):
+        if not line.strip():
+            continue
+        try:
+            yield _session(json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8")))
+        except UnicodeDecodeError:
+            skipped.add("not UTF-8", f"{path}:{number}")
+        except ValueError:
+            skipped.add("not JSON", f"{path}:{number}")
+        except _Bad as reason:
+            skipped.add(str(reason), f"{path}:{number}")
+
+
+def from_qlogs(records: Iterable[Any], skipped: Skipped, name: str = "ir_datasets") -> Iterator[Impression]:
+    """ir_datasets' qlog records: `query` and `items` with `doc_id`, `clicked` and, in some logs, `rank`."""
+    for number, record in enumerate(records, 1):
+        try:
+            items = [{"docid": item.doc_id, "clicked": item.clicked, "rank": getattr(item, "rank", None)} for item in record.items]
+            yield _session({"query": record.query, "items": items})
+        except AttributeError as problem:
+            skipped.add(f"no field {problem.name}", f"{name} record {number}")
+        except _Bad as reason:
+            skipped.add(str(reason), f"{name} record {number}")
+
+
+def from_table(path: Path, skipped: Skipped) -> Iterator[Tally]:
+    """A TSV with a header naming query, docid, clicks and, where known, impressions and position (their average)."""
+    stream = enumerate(_byte_lines(path), 1)
+    number, first = next((n, line) for n, line in stream if line.strip())
+    header = [name.strip().lower() for name in first.decode("utf-8-sig", errors="replace").rstrip("\r\n").split("\t")]
+    columns = {role: _column(header, names) for role, names in _COLUMNS.items()}
+    missing = [role for role in ("query", "docid", "clicks") if columns[role] is None]
+    if missing:
+        raise InputError(
+            f"{path}: line {number} is no header of a click table: no column {', '.join(missing)} (found: {', '.join(header)})"
+        )
+    for number, line in stream:
+        if not line.strip():
+            continue
+        try:
+            cells = line.decode("utf-8").rstrip("\r\n").split("\t")
+            if len(cells) != len(header):
+                raise _Bad(f"not {len(header)} columns")
+            yield _tally(cells, columns)
+        except UnicodeDecodeError:
+            skipped.add("not UTF-8", f"{path}:{number}")
+        except _Bad as reason:
+            skipped.add(str(reason), f"{path}:{number}")
+
+
+#: role -> the names that tables give it
+_COLUMNS = {
+    "query": ("query", "query_text", "text"),
+    "docid": ("docid", "doc_id", "document", "entity_id", "url"),
+    "clicks": ("clicks", "click", "clicked"),
+    "impressions": ("impressions", "shown", "views"),
+    "position": ("position", "average_position", "rank"),
+}
+
+
+def _column(header: list[str], names: tuple[str, ...]) -> int | None:
+    return next((header.index(name) for name in names if name in header), None)
+
+
+def _tally(cells: list[str], columns: dict[str, int | None]) -> Tally:
+    def number(role: str, default: float) -> float:
+        column = columns[role]
+        if column is None or cells[column] == "":
+            return default
+        try:
+            value = float(cells[column])
+        except ValueError:
+            raise _Bad(f"{role} not a number") from None
+        if not math.isfinite(value) or value < 0:
+            raise _Bad(f"{role} negative or not finite")
+        return value
+
+    query, docid = normalised(cells[columns["query"] or 0]), cells[columns["docid"] or 0].strip()
+    clicks, impressions, position = number("clicks", 0), number("impressions", 0), number("position", 1)
+    if not query:
+        raise _Bad("empty query")
+    if not docid:
+        raise _Bad("no docid")
+    if clicks != int(clicks) or impressions != int(impressions):
+        raise _Bad("clicks or impressions not whole")
+    if 0 < impressions < clicks:
+        raise _Bad("more clicks than impressions")
+    return Tally(query, docid, int(clicks), int(impressions), max(position, 1.0))
+
+
+def _session(record: Any) -> Impression:
+    if not isinstance(record, dict):
+        raise _Bad("not an object")
+    query, items = record.get("query"), record.get("items")
+    if not isinstance(query, str) or not normalised(query):
+        raise _Bad("no query")
+    if not isinstance(items, list | tuple) or not items:
+        raise _Bad("no items")
+    seen: dict[str, tuple[int, bool]] = {}
+    for place, item in enumerate(items, 1):
+        docid, clicked, rank = _item(item, place)
+        # A document listed twice in one impression counts once, at its better place, clicked if either was.
+        rank_before, clicked_before = seen.get(docid, (rank, False))
+        seen[docid] = (min(rank, rank_before), clicked or clicked_before)
+    ranks, clicks = zip(*seen.values(), strict=True)
+    return Impression(normalised(query), tuple(seen), ranks, clicks)
+
+
+def _item(item: Any, place: int) -> tuple[str, int, bool]:
+    if not isinstance(item, dict):
+        raise _Bad("an item that is no object")
+    docid = item.get("docid", item.get("doc_id"))
+    if isinstance(docid, int) and not isinstance(docid, bool):
+        docid = str(docid)
+    if not isinstance(docid, str) or not docid:
+        raise _Bad("an item without docid")
+    clicked = item.get("clicked")
+    if clicked not in (True, False):  # 0 and 1 are equal to these and welcome
+        raise _Bad("an item without clicked flag")
+    rank = item.get("rank")
+    if rank is None:
+        return docid, place, bool(clicked)
+    if not isinstance(rank, int) or isinstance(rank, bool) or rank < 1:
+        raise _Bad("a rank that is not a whole number from 1")
+    return docid, rank, bool(clicked)
+
+
+def _byte_lines(path: Path) -> Iterator[bytes]:
+    """Lines as bytes, so that one bad byte costs one line and not the file."""
+    try:
+        if path.is_dir():
+            raise InputError(f"{path}: is a directory, a click log was expected")
+        with open(path, "rb") as probe:
+            zipped = probe.read(2) == b"\x1f\x8b"
+        with gzip.open(path, "rb") if zipped else open(path, "rb") as stream:
+            yield from stream
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except (OSError, EOFError) as problem:
+        raise InputError(f"{path}: cannot be read ({problem})") from None
+
+
+def _ir_datasets(name: str) -> Iterator[Any]:
+    try:
+        import ir_datasets
+    except ImportError:
+        raise InputError(f"ir_datasets:{name}: needs the package ir_datasets (pip install kernelsearch[datasets])") from None
+    try:
+        dataset = ir_datasets.load(name)
+    except KeyError:
+        raise InputError(f"ir_datasets:{name}: no such dataset") from None
+    if not dataset.has_qlogs():
+        raise InputError(f"ir_datasets:{name}: this dataset has no query log")
+    return dataset.qlogs_iter()

@@ -1,0 +1,126 @@
+"""Making a click log from judged topics: lists as an engine would show them, users as a click model has them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from kernelsearch.clicks.models import ClickModel, attraction
+from kernelsearch.clicks.records import Impression
+from kernelsearch.errors import InputError
+from kernelsearch.files import lines, write_file
+from kernelsearch.trec.qrels import read_qrels
+from kernelsearch.trec.runs import read_run
+from kernelsearch.trec.topics import read_topics
+
+
+@dataclass(frozen=True)
+class Need:
+    """A query that simulated users type, the engine's list for it, and what is relevant to them."""
+
+    query: str
+    ranking: tuple[str, ...]
+    grades: dict[str, int]
+
+
+def simulate(
+    needs: Sequence[Need],
+    impressions: int,
+    *,
+    model: ClickModel,
+    seed: int,
+    depth: int = 10,
+    explore: float = 0.3,
+    noise: float = 0.05,
+    others: Sequence[str] = (),
+) -> Iterator[Impression]:
+    """Impressions with clicks. Every query occurs once, then the popular ones again (popularity falls like rank^-0.7).
+
+    With probability `explore` a list carries one to three documents that its ranking lacks, at random places: relevant ones that
+    the engine misses, or any of `others`, one as likely as the other. Another ranker or an exploring engine would show
+    such documents; without them no click could ever reach a document that shares no term with its query.
+    """
+    if not needs:
+        raise InputError("simulate: no query with a list and judgements")
+    rng = np.random.default_rng(seed)
+    top = max((grade for need in needs for grade in need.grades.values()), default=1)
+    popularity = np.empty(len(needs))
+    popularity[rng.permutation(len(needs))] = np.arange(1, len(needs) + 1) ** -0.7
+    once = rng.permutation(len(needs))[:impressions]
+    again = rng.choice(len(needs), size=max(impressions - len(needs), 0), p=popularity / popularity.sum())
+    for number in rng.permutation(np.concatenate([once, again])).tolist():
+        need = needs[number]
+        shown = _explored(need, depth, others, rng) if rng.random() < explore else list(need.ranking[:depth])
+        if not shown:
+            continue
+        grades = np.array([need.grades.get(docid, 0) for docid in shown])
+        clicked = model.clicks(attraction(grades, top=top, noise=noise), rng)
+        yield Impression(need.query, tuple(shown), tuple(range(1, len(shown) + 1)), tuple(clicked.tolist()))
+
+
+def _explored(need: Need, depth: int, others: Sequence[str], rng: np.random.Generator) -> list[str]:
+    shown = list(need.ranking[:depth])
+    missed = sorted(docid for docid, grade in need.grades.items() if grade > 0 and docid not in shown)
+    for _ in range(int(rng.integers(1, 4))):
+        pool: Sequence[str] = missed if missed and (not others or rng.random() < 0.5) else others
+        if not len(pool):
+            break
+        docid = str(pool[int(rng.integers(len(pool)))])
+        if docid not in shown:
+            shown.insert(int(rng.integers(len(shown) + 1)), docid)
+    return shown[:depth]
+
+
+def needs_from_index(
+    index: str | Path, topics: str | Path, qrels: str | Path, variants: str | Path | None, depth: int
+) -> tuple[list[Need], list[str]]:
+    """Needs with BM25's lists for the judged topics and their variants, and the docids of the whole index."""
+    import kernelsearch
+
+    opened = kernelsearch.open(index)
+    judged = read_qrels(qrels)
+    wordings = [(qid, text) for qid, text in read_topics(topics).items() if qid in judged]
+    known = {qid for qid, _ in wordings}
+    if variants is not None:
+        for number, line in lines(variants):
+            qid, _, text = line.partition("\t")
+            if qid not in known or not text.strip():
+                raise InputError(f"{variants}: line {number} is no judged topic's id, tab, wording")
+            wordings.append((qid, text))
+    if not wordings:
+        raise InputError(f"{qrels}: judges none of the topics of {topics}")
+    queries = opened.lucene.queries([text for _, text in wordings])
+    docids = opened.forward.docids
+    needs = [
+        Need(text, tuple(docids[int(row)] for row in found.docs), judged[qid])
+        for (qid, text), found in zip(wordings, opened.lucene.search(queries, depth), strict=True)
+    ]
+    return needs, sorted(docids[int(row)] for row in opened.forward.live_docs)
+
+
+def needs_from_run(run: str | Path, topics: str | Path, qrels: str | Path) -> list[Need]:
+    """Needs with a run's lists for the judged topics."""
+    judged, lists, texts = read_qrels(qrels), read_run(run), read_topics(topics)
+    needs = [
+        Need(text, tuple(docid for docid, _ in lists[qid]), judged[qid])
+        for qid, text in texts.items()
+        if qid in judged and qid in lists
+    ]
+    if not needs:
+        raise InputError(f"{run}: has no list for a judged topic of {topics}")
+    return needs
+
+
+def write_sessions(impressions: Iterable[Impression], path: str | Path) -> int:
+    """Writes sessions as JSON lines, in the form that `records.from_sessions` reads; returns their number."""
+    count = 0
+    with write_file(path) as stream:
+        for count, record in enumerate(impressions, 1):
+            items = [{"docid": docid, "clicked": clicked} for docid, clicked in zip(record.docids, record.clicked, strict=True)]
+            line = {"session": f"s{count:06d}", "query": record.query, "items": items}
+            stream.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n")
+    return count

@@ -1,0 +1,180 @@
+"""The click log in an embedded database: one SQLite file, indexed by query and by document.
+
+The raw records stay in the file (`impressions`, `tallies`) beside their sums by query and document (`shown`), so that a log
+can grow and be aggregated again with another position bias. Position bias is a power law: a document at position r is looked
+at with propensity r^-eta; `exposure` sums the propensities of a document's showings, `corrected` its clicks over them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import tempfile
+import threading
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelsearch.clicks.records import normalised
+from kernelsearch.errors import InputError
+
+FORMAT = 1
+
+SCHEMA = """
+CREATE TABLE settings(name TEXT PRIMARY KEY, value NUMERIC) WITHOUT ROWID;
+CREATE TABLE queries(id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE,
+    impressions INTEGER NOT NULL DEFAULT 0, clicks INTEGER NOT NULL DEFAULT 0, squares INTEGER NOT NULL DEFAULT 0);
+CREATE TABLE documents(id INTEGER PRIMARY KEY, docid TEXT NOT NULL UNIQUE);
+CREATE TABLE impressions(id INTEGER PRIMARY KEY, query INTEGER NOT NULL, docs BLOB NOT NULL, positions BLOB NOT NULL,
+    clicked BLOB NOT NULL);
+CREATE TABLE tallies(id INTEGER PRIMARY KEY, query INTEGER NOT NULL, doc INTEGER NOT NULL, clicks INTEGER NOT NULL,
+    impressions INTEGER NOT NULL, position REAL NOT NULL);
+CREATE TABLE shown(query INTEGER NOT NULL, doc INTEGER NOT NULL, impressions INTEGER NOT NULL, clicks INTEGER NOT NULL,
+    exposure REAL NOT NULL, corrected REAL NOT NULL, PRIMARY KEY(query, doc)) WITHOUT ROWID;
+"""
+INDEXES = """
+CREATE INDEX IF NOT EXISTS clicked_by_document ON shown(doc, clicks, query) WHERE clicks > 0;
+CREATE INDEX IF NOT EXISTS impressions_by_query ON impressions(query);
+"""
+
+
+class Shown(NamedTuple):
+    """What some queries' users saw, one entry for each (query, document): query and document numbers of the log, counts."""
+
+    queries: NDArray[np.int64]
+    docs: NDArray[np.int64]
+    impressions: NDArray[np.float64]
+    clicks: NDArray[np.float64]
+    exposure: NDArray[np.float64]
+    corrected: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Totals:
+    """The size of a log."""
+
+    queries: int
+    documents: int
+    impressions: int
+    tallies: int
+    pairs: int
+    clicks: int
+    clicked_pairs: int
+    eta: float
+
+
+class ClickLog:
+    """A stored click log, opened for reading. Safe to use from several threads."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._local = threading.local()
+        if not self.path.is_file():
+            raise InputError(f"{self.path}: no such click database; make one with python -m kernelsearch.clicks import")
+        try:
+            found = dict(self._rows("SELECT name, value FROM settings"))
+        except sqlite3.DatabaseError as problem:
+            raise InputError(f"{self.path}: not a click database ({problem})") from None
+        if found.get("format") != FORMAT:
+            raise InputError(f"{self.path}: click database of format {found.get('format')}, this version reads {FORMAT}")
+        self.eta = float(found["eta"])
+        self.generation = int(found["generation"])  #: grows with every change, so that what was derived can be told stale
+        self.documents = int(self._rows("SELECT COUNT(*) FROM documents")[0][0])
+
+    def _rows(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        if not hasattr(self._local, "connection"):
+            self._local.connection = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True)
+            self._local.connection.execute("PRAGMA cache_size = -65536")
+        return self._local.connection.execute(statement, values).fetchall()
+
+    def totals(self) -> Totals:
+        """Counts over the whole log."""
+        count = {name: self._rows(f"SELECT COUNT(*) FROM {name}")[0][0] for name in ("queries", "impressions", "tallies")}
+        pairs, clicks, clicked = self._rows("SELECT COUNT(*), TOTAL(clicks), TOTAL(clicks > 0) FROM shown")[0]
+        return Totals(count["queries"], self.documents, count["impressions"], count["tallies"], pairs, int(clicks), int(clicked), self.eta)  # fmt: skip
+
+    def query_ids(self, texts: Sequence[str]) -> NDArray[np.int64]:
+        """The log's numbers of queries, -1 for those that never occurred."""
+        wanted = [normalised(text) for text in texts]
+        found = dict(self._rows("SELECT text, id FROM queries WHERE text IN (SELECT value FROM json_each(?))", (_json(wanted),)))
+        return np.array([found.get(text, -1) for text in wanted], dtype=np.int64)
+
+    def query_texts(self, ids: NDArray[np.integer]) -> list[str]:
+        """The queries' texts, in the order of `ids`."""
+        found = dict(self._rows("SELECT id, text FROM queries WHERE id IN (SELECT value FROM json_each(?))", (_json(ids),)))
+        return [found[number] for number in np.asarray(ids).tolist()]
+
+    def all_queries(self, clicked_only: bool = True) -> Iterable[tuple[int, str]]:
+        """(number, text) of the log's queries in order of number, streamed."""
+        where = "WHERE clicks > 0" if clicked_only else ""
+        with closing(sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            yield from connection.execute(f"SELECT id, text FROM queries {where} ORDER BY id")
+
+    def most_clicked(self, limit: int) -> list[tuple[str, int, int]]:
+        """(text, impressions, clicks) of the queries with most clicks."""
+        return self._rows("SELECT text, impressions, clicks FROM queries ORDER BY clicks DESC, text LIMIT ?", (limit,))  # type: ignore[return-value]
+
+    def docids(self, docs: NDArray[np.integer] | None = None) -> list[str]:
+        """Docids of the log's document numbers; of all documents, by number from 1, where None is given."""
+        if docs is None:
+            return [docid for (docid,) in self._rows("SELECT docid FROM documents ORDER BY id")]
+        found = dict(self._rows("SELECT id, docid FROM documents WHERE id IN (SELECT value FROM json_each(?))", (_json(docs),)))
+        return [found[number] for number in np.asarray(docs).tolist()]
+
+    def shown(self, queries: NDArray[np.integer], clicked_only: bool = False) -> Shown:
+        """What was shown (or only what was clicked) for some queries, ordered by query, then document."""
+        rows = self._rows(
+            "SELECT query, doc, impressions, clicks, exposure, corrected FROM shown "
+            f"WHERE query IN (SELECT value FROM json_each(?)) {'AND clicks > 0' if clicked_only else ''} ORDER BY query, doc",
+            (_json(queries),),
+        )
+        table = np.array(rows, dtype=np.float64).reshape(len(rows), 6)
+        return Shown(table[:, 0].astype(np.int64), table[:, 1].astype(np.int64), *table[:, 2:].T)
+
+    def clicking(self, docs: NDArray[np.integer], limit: int = 5000) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+        """Queries that led to clicks on these documents: (query, document, clicks), the most clicked `limit` entries."""
+        rows = self._rows(
+            "SELECT query, doc, clicks FROM shown WHERE clicks > 0 AND doc IN (SELECT value FROM json_each(?)) "
+            "ORDER BY clicks DESC, query, doc LIMIT ?",
+            (_json(docs), limit),
+        )
+        table = np.array(rows, dtype=np.int64).reshape(len(rows), 3)
+        return table[:, 0], table[:, 1], table[:, 2].astype(np.float64)
+
+    def moments(self, queries: NDArray[np.integer]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Sum of clicks and of squared clicks over documents, for each of some queries."""
+        rows = self._rows("SELECT id, clicks, squares FROM queries WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id", (_json(queries),))  # fmt: skip
+        table = np.array(rows, dtype=np.float64).reshape(len(rows), 3)
+        places = np.searchsorted(table[:, 0], queries)
+        return table[places, 1], table[places, 2]
+
+    def impressions(self, query: int, limit: int = 1000) -> list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]]:
+        """The latest lists shown for a query: (documents, positions, clicked) of each."""
+        rows = self._rows("SELECT docs, positions, clicked FROM impressions WHERE query = ? ORDER BY id DESC LIMIT ?", (int(query), limit))  # fmt: skip
+        return [_unpacked(*row) for row in rows]
+
+
+def _json(values: Any) -> str:
+    return json.dumps(values.tolist() if isinstance(values, np.ndarray) else list(values))
+
+
+def _unpacked(docs: bytes, positions: bytes, clicked: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    return (
+        np.frombuffer(docs, dtype="<i4").astype(np.int64),
+        np.frombuffer(positions, dtype="<i4").astype(np.int64),
+        np.frombuffer(clicked, dtype=np.bool_),
+    )
+
+
+def new_database_beside(path: Path) -> Path:
+    """A temporary name in the folder of `path`, for a database that takes its place when complete."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent)
+    os.close(descriptor)
+    return Path(name)

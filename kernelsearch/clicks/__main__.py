@@ -133,10 +133,13 @@ def _simulate(arguments: Namespace) -> None:
         raise OptionError("--index or --run: give one of them")
     if arguments.run and arguments.variants:
         raise OptionError("--variants needs --index: a run has no lists for them")
+    others: list[str] = []
     if arguments.run:
-        needs, others = needs_from_run(arguments.run, arguments.topics, arguments.qrels), []
+        needs = needs_from_run(arguments.run, arguments.topics, arguments.qrels)
     else:
-        needs, others = needs_from_index(arguments.index, arguments.topics, arguments.qrels, arguments.variants, arguments.depth)
+        needs, others = needs_from_index(
+            arguments.index, arguments.topics, arguments.qrels, arguments.variants, arguments.depth
+        )
     model: ClickModel = PositionBased() if arguments.model == "position" else Cascade()
     sessions = simulate(
         needs,

@@ -36,8 +36,8 @@ class Imported:
 def import_log(sources: Sequence[str | Path], path: str | Path, *, append: bool = False, eta: float | None = None) -> Imported:
     """Reads logs into the database `path`; a new one appears under its name only when complete.
 
-    `append` adds to an existing database (in one transaction) and keeps its `eta`; `eta` is the strength of the position bias of a
-    new one (1 where not given).
+    `append` adds to an existing database, in one transaction, and keeps its `eta`; of a new one, `eta` is the strength of the
+    position bias (1 where not given).
     """
     skipped = Skipped()
     records = (record for source in sources for record in read(source, skipped))
@@ -60,7 +60,7 @@ def import_records(
         with closing(_connect(path)) as connection, connection:
             kept = _setting(connection, path, "eta")
             if eta is not None and eta != kept:
-                raise OptionError(f"--eta: {path} was made with {kept:g}; aggregate it again with python -m kernelsearch.clicks aggregate")  # fmt: skip
+                raise OptionError(f"--eta: {path} was made with {kept:g}; python -m kernelsearch.clicks aggregate changes it")
             return _fill(connection, records, skipped, kept, name)
     temporary = new_database_beside(path)
     try:
@@ -162,7 +162,9 @@ def _batches(records: Iterable[Record]) -> Iterator[list[Record]]:
         yield batch
 
 
-def _add_lists(connection: sqlite3.Connection, eta: float, lists: list[Impression], queries: _Numbers, documents: _Numbers) -> None:
+def _add_lists(
+    connection: sqlite3.Connection, eta: float, lists: list[Impression], queries: _Numbers, documents: _Numbers
+) -> None:
     sizes = np.array([len(record.docids) for record in lists])
     numbers = queries.of([record.query for record in lists])
     docs = documents.of([docid for record in lists for docid in record.docids]).astype("<i4")
@@ -185,7 +187,10 @@ def _add_rows(connection: sqlite3.Connection, eta: float, rows: list[Tally], que
     numbers, docs = queries.of([row.query for row in rows]), documents.of([row.docid for row in rows])
     connection.executemany(
         "INSERT INTO tallies(query, doc, clicks, impressions, position) VALUES (?, ?, ?, ?, ?)",
-        [(q, d, row.clicks, row.impressions, row.position) for q, d, row in zip(numbers.tolist(), docs.tolist(), rows, strict=True)],
+        [
+            (q, d, row.clicks, row.impressions, row.position)
+            for q, d, row in zip(numbers.tolist(), docs.tolist(), rows, strict=True)
+        ],
     )
     _, _, clicks, impressions, positions = zip(*rows, strict=True)
     _add_shown(connection, eta, numbers, docs, np.array(impressions), np.array(clicks), np.array(positions))
@@ -205,11 +210,12 @@ def _add_shown(
     propensity = positions.astype(np.float64) ** -eta
 
     def summed(values: NDArray[Any]) -> NDArray[np.float64]:
-        return np.bincount(inverse, weights=values, minlength=len(keys))
+        return np.bincount(inverse, weights=values.astype(np.float64), minlength=len(keys)).astype(np.float64)
 
     connection.executemany(
-        "INSERT INTO shown VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT(query, doc) DO UPDATE SET impressions = impressions + excluded.impressions, "
-        "clicks = clicks + excluded.clicks, exposure = exposure + excluded.exposure, corrected = corrected + excluded.corrected",
+        "INSERT INTO shown VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT(query, doc) DO UPDATE SET "
+        "impressions = impressions + excluded.impressions, clicks = clicks + excluded.clicks, "
+        "exposure = exposure + excluded.exposure, corrected = corrected + excluded.corrected",
         zip(
             (keys >> 32).tolist(),
             (keys & 0xFFFFFFFF).tolist(),
@@ -225,8 +231,9 @@ def _add_shown(
 def _finish(connection: sqlite3.Connection) -> None:
     """Sums by query, indexes, and a new generation."""
     connection.execute(
-        "UPDATE queries SET clicks = s.clicks, squares = s.squares, impressions = s.impressions FROM (SELECT query, SUM(clicks) AS clicks, "
-        "SUM(clicks * clicks) AS squares, MAX(impressions) AS impressions FROM shown GROUP BY query) AS s WHERE s.query = queries.id"
+        "UPDATE queries SET clicks = s.clicks, squares = s.squares, impressions = s.impressions FROM "
+        "(SELECT query, SUM(clicks) AS clicks, SUM(clicks * clicks) AS squares, MAX(impressions) AS impressions "
+        "FROM shown GROUP BY query) AS s WHERE s.query = queries.id"
     )
     for statement in INDEXES.strip().split("\n"):
         connection.execute(statement)

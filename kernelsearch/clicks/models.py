@@ -1,7 +1,7 @@
 """Seeded click models: how a simulated user goes down a list and clicks.
 
-Both are described in Chuklin, Markov & de Rijke, "Click Models for Web Search" (2015): the position-based model (section 3.3) and
-the cascade model (section 3.4), the latter with clicks that need not end the session (section 3.6).
+Both are described in Chuklin, Markov & de Rijke, "Click Models for Web Search" (2015): the position-based model and the
+cascade model, the latter with clicks that need not end the session (their dependent click model).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 
 def attraction(grades: NDArray[np.integer], *, top: int, noise: float = 0.05, certain: float = 0.9) -> NDArray[np.float64]:
-    """How likely a document is clicked once looked at: `noise` if not relevant, up to `certain` at grade `top`, shape as `grades`."""
+    """How likely each document is clicked once looked at: `noise` if not relevant, up to `certain` at grade `top`."""
     share = (2.0 ** np.maximum(grades, 0) - 1) / (2.0 ** max(top, 1) - 1)
     return noise + (certain - noise) * share
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,8 @@ from kernelsearch.errors import InputError, OptionError
 KINDS = ("shown", "skipped", "rate")
 
 
-class Preferences(NamedTuple):
+@dataclass(frozen=True)
+class Preferences:
     """Pairs in parallel arrays: the query, the document preferred, the other one (the log's numbers), and a weight.
 
     Weights have mean 1; they differ from 1 only where position bias is corrected (Joachims, Swaminathan & Schnabel, "Unbiased
@@ -32,7 +33,12 @@ class Preferences(NamedTuple):
 
 
 def preferences(
-    log: ClickLog, queries: NDArray[np.integer] | Sequence[int], *, kind: str = "shown", limit: int = 20, corrected: bool = False
+    log: ClickLog,
+    queries: NDArray[np.integer] | Sequence[int],
+    *,
+    kind: str = "shown",
+    limit: int = 20,
+    corrected: bool = False,
 ) -> Preferences:
     """At most `limit` pairs for each query, ordered as `queries`, best supported first.
 
@@ -50,18 +56,20 @@ def preferences(
     parts = []
     for query in numbers.tolist():
         low, high = np.searchsorted(shown.queries, [query, query + 1])
-        seen = Shown(*(column[low:high] for column in shown))
+        seen = shown.part(low, high)
         if kind == "skipped":
             better, worse = _skipped(log, query, limit)
         else:
-            better, worse = _clicked_over_unclicked(seen, limit, corrected) if kind == "shown" else _by_rate(seen, limit, corrected)
+            better, worse = (
+                _clicked_over_unclicked(seen, limit, corrected) if kind == "shown" else _by_rate(seen, limit, corrected)
+            )
         weights = _inverse_propensity(seen, better) if corrected else np.ones(len(better))
-        parts.append(Preferences(np.full(len(better), query), better, worse, weights))
-    if not parts:
+        parts.append((np.full(len(better), query), better, worse, weights))
+    if not any(len(part[0]) for part in parts):
         empty = np.empty(0, dtype=np.int64)
         return Preferences(empty, empty, empty, np.empty(0))
-    joined = Preferences(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
-    return joined._replace(weights=joined.weights / joined.weights.mean()) if len(joined) else joined
+    owners, better, worse, weights = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    return Preferences(owners, better, worse, weights / weights.mean())
 
 
 def round_robin(better: NDArray[np.int64], worse: NDArray[np.int64], limit: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -107,8 +115,9 @@ def _skipped(log: ClickLog, query: int, limit: int) -> tuple[NDArray[np.int64], 
     docs = np.full((len(lists), width), -1, dtype=np.int64)
     places = np.zeros((len(lists), width), dtype=np.int64)
     clicked = np.zeros((len(lists), width), dtype=np.bool_)
-    for row, (names, ranks, clicks) in enumerate(lists):
-        docs[row, : len(names)], places[row, : len(names)], clicked[row, : len(names)] = names, ranks, clicks
+    for number, (names, ranks, clicks) in enumerate(lists):
+        size = len(names)
+        docs[number, :size], places[number, :size], clicked[number, :size] = names, ranks, clicks
     # [list, clicked place, skipped place]
     skips = clicked[:, :, None] & ~clicked[:, None, :] & (docs[:, None, :] >= 0) & (places[:, None, :] < places[:, :, None])
     row, click, skip = np.nonzero(skips)

@@ -74,7 +74,9 @@ def read(source: str | Path, skipped: Skipped) -> Iterator[Record]:
     path = Path(source)
     for line in _byte_lines(path):
         if line.strip():
-            return from_sessions(path, skipped) if line.lstrip(b"\xef\xbb\xbf \t").startswith(b"{") else from_table(path, skipped)
+            return (
+                from_sessions(path, skipped) if line.lstrip(b"\xef\xbb\xbf \t").startswith(b"{") else from_table(path, skipped)
+            )
     raise InputError(f"{path}: empty, a click log was expected")
 
 
@@ -97,7 +99,9 @@ def from_qlogs(records: Iterable[Any], skipped: Skipped, name: str = "ir_dataset
     """ir_datasets' qlog records: `query` and `items` with `doc_id`, `clicked` and, in some logs, `rank`."""
     for number, record in enumerate(records, 1):
         try:
-            items = [{"docid": item.doc_id, "clicked": item.clicked, "rank": getattr(item, "rank", None)} for item in record.items]
+            items = [
+                {"docid": item.doc_id, "clicked": item.clicked, "rank": getattr(item, "rank", None)} for item in record.items
+            ]
             yield _session({"query": record.query, "items": items})
         except AttributeError as problem:
             skipped.add(f"no field {problem.name}", f"{name} record {number}")
@@ -180,10 +184,10 @@ def _session(record: Any) -> Impression:
         raise _Bad("no items")
     seen: dict[str, tuple[int, bool]] = {}
     for place, item in enumerate(items, 1):
-        docid, clicked, rank = _item(item, place)
+        docid, rank, clicked = _item(item, place)
         # A document listed twice in one impression counts once, at its better place, clicked if either was.
-        rank_before, clicked_before = seen.get(docid, (rank, False))
-        seen[docid] = (min(rank, rank_before), clicked or clicked_before)
+        before = seen.get(docid, (rank, False))
+        seen[docid] = (min(rank, before[0]), clicked or before[1])
     ranks, clicks = zip(*seen.values(), strict=True)
     return Impression(normalised(query), tuple(seen), ranks, clicks)
 

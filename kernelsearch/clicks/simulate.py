@@ -40,9 +40,9 @@ def simulate(
 ) -> Iterator[Impression]:
     """Impressions with clicks. Every query occurs once, then the popular ones again (popularity falls like rank^-0.7).
 
-    With probability `explore` a list carries one to three documents that its ranking lacks, at random places: relevant ones that
-    the engine misses, or any of `others`, one as likely as the other. Another ranker or an exploring engine would show
-    such documents; without them no click could ever reach a document that shares no term with its query.
+    With probability `explore` a list carries one to three documents that its ranking lacks, at random places: relevant ones
+    that the engine misses, or any of `others`, one as likely as the other. Another ranker or an exploring engine would
+    show such documents; without them no click could ever reach a document that shares no term with its query.
     """
     if not needs:
         raise InputError("simulate: no query with a list and judgements")

@@ -54,6 +54,10 @@ class Shown(NamedTuple):
     exposure: NDArray[np.float64]
     corrected: NDArray[np.float64]
 
+    def part(self, low: int, high: int) -> Shown:
+        """The entries from `low` to `high`."""
+        return Shown._make(column[low:high] for column in self)
+
 
 @dataclass(frozen=True)
 class Totals:
@@ -97,12 +101,16 @@ class ClickLog:
         """Counts over the whole log."""
         count = {name: self._rows(f"SELECT COUNT(*) FROM {name}")[0][0] for name in ("queries", "impressions", "tallies")}
         pairs, clicks, clicked = self._rows("SELECT COUNT(*), TOTAL(clicks), TOTAL(clicks > 0) FROM shown")[0]
-        return Totals(count["queries"], self.documents, count["impressions"], count["tallies"], pairs, int(clicks), int(clicked), self.eta)  # fmt: skip
+        return Totals(
+            **count, documents=self.documents, pairs=pairs, clicks=int(clicks), clicked_pairs=int(clicked), eta=self.eta
+        )
 
     def query_ids(self, texts: Sequence[str]) -> NDArray[np.int64]:
         """The log's numbers of queries, -1 for those that never occurred."""
         wanted = [normalised(text) for text in texts]
-        found = dict(self._rows("SELECT text, id FROM queries WHERE text IN (SELECT value FROM json_each(?))", (_json(wanted),)))
+        found = dict(
+            self._rows("SELECT text, id FROM queries WHERE text IN (SELECT value FROM json_each(?))", (_json(wanted),))
+        )
         return np.array([found.get(text, -1) for text in wanted], dtype=np.int64)
 
     def query_texts(self, ids: NDArray[np.integer]) -> list[str]:
@@ -118,7 +126,8 @@ class ClickLog:
 
     def most_clicked(self, limit: int) -> list[tuple[str, int, int]]:
         """(text, impressions, clicks) of the queries with most clicks."""
-        return self._rows("SELECT text, impressions, clicks FROM queries ORDER BY clicks DESC, text LIMIT ?", (limit,))  # type: ignore[return-value]
+        rows = self._rows("SELECT text, impressions, clicks FROM queries ORDER BY clicks DESC, text LIMIT ?", (limit,))
+        return [(text, impressions, clicks) for text, impressions, clicks in rows]
 
     def docids(self, docs: NDArray[np.integer] | None = None) -> list[str]:
         """Docids of the log's document numbers; of all documents, by number from 1, where None is given."""
@@ -137,7 +146,9 @@ class ClickLog:
         table = np.array(rows, dtype=np.float64).reshape(len(rows), 6)
         return Shown(table[:, 0].astype(np.int64), table[:, 1].astype(np.int64), *table[:, 2:].T)
 
-    def clicking(self, docs: NDArray[np.integer], limit: int = 5000) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    def clicking(
+        self, docs: NDArray[np.integer], limit: int = 5000
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
         """Queries that led to clicks on these documents: (query, document, clicks), the most clicked `limit` entries."""
         rows = self._rows(
             "SELECT query, doc, clicks FROM shown WHERE clicks > 0 AND doc IN (SELECT value FROM json_each(?)) "
@@ -149,14 +160,21 @@ class ClickLog:
 
     def moments(self, queries: NDArray[np.integer]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Sum of clicks and of squared clicks over documents, for each of some queries."""
-        rows = self._rows("SELECT id, clicks, squares FROM queries WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id", (_json(queries),))  # fmt: skip
+        rows = self._rows(
+            "SELECT id, clicks, squares FROM queries WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id",
+            (_json(queries),),
+        )
         table = np.array(rows, dtype=np.float64).reshape(len(rows), 3)
         places = np.searchsorted(table[:, 0], queries)
         return table[places, 1], table[places, 2]
 
-    def impressions(self, query: int, limit: int = 1000) -> list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]]:
+    def impressions(
+        self, query: int, limit: int = 1000
+    ) -> list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]]:
         """The latest lists shown for a query: (documents, positions, clicked) of each."""
-        rows = self._rows("SELECT docs, positions, clicked FROM impressions WHERE query = ? ORDER BY id DESC LIMIT ?", (int(query), limit))  # fmt: skip
+        rows = self._rows(
+            "SELECT docs, positions, clicked FROM impressions WHERE query = ? ORDER BY id DESC LIMIT ?", (int(query), limit)
+        )
         return [_unpacked(*row) for row in rows]
 
 

@@ -1,0 +1,86 @@
+"""Preference pairs, extracted by hand from a few lists."""
+
+import numpy as np
+import pytest
+
+from kernelsearch.clicks.importing import import_records
+from kernelsearch.clicks.pairs import preferences
+from kernelsearch.clicks.records import Impression, Tally
+from kernelsearch.clicks.store import ClickLog
+from kernelsearch.errors import InputError, OptionError
+
+
+@pytest.fixture()
+def log(tmp_path):
+    lists = [
+        Impression("q", ("a", "b", "c", "d"), (1, 2, 3, 4), (False, True, False, True)),
+        Impression("q", ("b", "a", "e"), (1, 2, 3), (False, True, False)),
+        Impression("q", ("a", "b", "c"), (1, 2, 3), (False, True, False)),
+        Impression("other", ("a", "b"), (1, 2), (True, False)),
+        Impression("silent", ("a", "b"), (1, 2), (False, False)),
+    ]
+    import_records(lists, tmp_path / "c.db")
+    return ClickLog(tmp_path / "c.db")
+
+
+def named(log, found):
+    return list(zip(log.query_texts(found.queries), log.docids(found.better), log.docids(found.worse), strict=True))
+
+
+def ask(log, *texts, **options):
+    return preferences(log, log.query_ids(texts), **options)
+
+
+def test_clicked_over_shown_but_never_clicked(log):
+    # clicks: b 2, a 1, d 1; never clicked: c (shown twice at 3: exposure 2/3), e (1/3)
+    assert named(log, ask(log, "q")) == [
+        ("q", "b", "c"),
+        ("q", "a", "e"),
+        ("q", "d", "c"),
+        ("q", "b", "e"),
+        ("q", "a", "c"),
+        ("q", "d", "e"),
+    ]
+
+
+def test_the_limit_keeps_the_best_supported_and_queries_keep_their_order(log):
+    found = ask(log, "other", "silent", "q", limit=2)
+    assert named(log, found) == [("other", "a", "b"), ("q", "b", "c"), ("q", "a", "e")]
+
+
+def test_clicked_over_skipped_above_needs_more_lists_for_than_against(log):
+    # list 1: b>a, d>a, d>c; list 2: a>b; list 3: b>a. Net: b>a 1, d>a 1, d>c 1.
+    assert sorted(named(log, ask(log, "q", kind="skipped"))) == [("q", "b", "a"), ("q", "d", "a"), ("q", "d", "c")]
+    assert named(log, ask(log, "other", kind="skipped")) == []
+
+
+def test_click_rates_give_an_order(log):
+    # rates: d 1/1, b 2/3, a 1/3, c 0, e 0
+    found = named(log, ask(log, "q", kind="rate", limit=100))
+    assert set(found) == {("q", x, y) for x, y in ["db", "da", "dc", "de", "ba", "bc", "be", "ac", "ae"]}
+    assert found[0] == ("q", "d", "e")
+
+
+def test_click_counts_give_an_order_where_impressions_are_not_counted(tmp_path):
+    import_records([Tally("q", "a", 9, 0, 1.0), Tally("q", "b", 2, 0, 6.0), Tally("q", "c", 2, 0, 1.0)], tmp_path / "c.db")
+    log = ClickLog(tmp_path / "c.db")
+    assert set(named(log, ask(log, "q", kind="rate"))) == {("q", "a", "b"), ("q", "a", "c")}
+    # Two clicks at position 6 count twelve: b moves ahead of a.
+    assert set(named(log, ask(log, "q", kind="rate", corrected=True))) == {("q", "b", "a"), ("q", "b", "c"), ("q", "a", "c")}
+    with pytest.raises(InputError, match="need lists"):
+        ask(log, "q", kind="skipped")
+
+
+def test_weights_are_inverse_propensities_with_mean_one(log):
+    plain, corrected = ask(log, "q"), ask(log, "q", corrected=True)
+    assert plain.weights.tolist() == [1] * 6
+    by_doc = dict(zip(log.docids(corrected.better), corrected.weights, strict=True))
+    # mean click positions: a 2, b 2, d 4
+    assert by_doc["d"] / by_doc["a"] == pytest.approx(2) and by_doc["a"] == pytest.approx(by_doc["b"])
+    assert np.mean(corrected.weights) == pytest.approx(1)
+
+
+def test_unknown_kind_is_refused_and_no_query_gives_no_pair(log):
+    with pytest.raises(OptionError, match="'best' is not one of shown, skipped, rate"):
+        ask(log, "q", kind="best")
+    assert len(ask(log)) == 0

@@ -1,0 +1,123 @@
+"""Reading logs: every form by hand, every bad line counted and named."""
+
+import gzip
+import json
+from collections import namedtuple
+
+import pytest
+
+from kernelsearch.clicks.records import Impression, Skipped, Tally, from_qlogs, normalised, read
+from kernelsearch.errors import InputError
+
+
+def session(query, *items, **more):
+    return json.dumps({"query": query, "items": [{"docid": d, "clicked": c} for d, c in items], **more})
+
+
+def test_sessions_are_read_with_positions_and_flags(tmp_path):
+    path = tmp_path / "log.jsonl"
+    path.write_text(session("New  YORK", ("a", False), ("b", True)) + "\n\n" + session("x", ("c", 1)) + "\n", encoding="utf-8")
+    skipped = Skipped()
+    assert list(read(path, skipped)) == [
+        Impression("new york", ("a", "b"), (1, 2), (False, True)),
+        Impression("x", ("c",), (1,), (True,)),
+    ]
+    assert skipped.total == 0
+
+
+def test_a_document_listed_twice_counts_once_at_its_better_place(tmp_path):
+    path = tmp_path / "log.jsonl"
+    path.write_text(session("q", ("a", False), ("b", False), ("a", True)), encoding="utf-8")
+    assert list(read(path, Skipped())) == [Impression("q", ("a", "b"), (1, 2), (True, False))]
+
+
+def test_bad_lines_are_counted_by_reason_and_the_first_is_named(tmp_path):
+    path = tmp_path / "log.jsonl"
+    good = session("q", ("a", True)).encode()
+    bad = [
+        b"{broken",
+        b'{"query": "q"}',
+        b"[1]",
+        b'{"query": " ", "items": [{"docid": "a", "clicked": true}]}',
+        b"\xff\xfe",
+        b"{broken too",
+    ]
+    bad += [
+        b'{"query": "q", "items": [{"docid": "a"}]}',
+        b'{"query": "q", "items": [{"docid": "a", "clicked": true, "rank": 0}]}',
+    ]
+    path.write_bytes(b"\n".join([good, *bad, good]))
+    skipped = Skipped()
+    assert len(list(read(path, skipped))) == 2
+    assert skipped.counts == {
+        "not JSON": 2,
+        "no items": 1,
+        "not an object": 1,
+        "no query": 1,
+        "not UTF-8": 1,
+        "an item without clicked flag": 1,
+        "a rank that is not a whole number from 1": 1,
+    }
+    assert skipped.lines()[0] == f"2 not JSON (first: {path}:2)"
+
+
+def test_a_gzipped_table_is_read_by_its_header(tmp_path):
+    path = tmp_path / "log.tsv.gz"
+    rows = [
+        "locale\tquery\tentity_id\tclicks\taverage_position",
+        "pt\tBenfica\tQ1\t12\t1.5",
+        "pt\tBenfica\t\t3\t1",
+        "pt\tporto\tQ2\tx\t1",
+    ]
+    rows += ["pt\tporto\tQ2\t-1\t1", "short\tline"]
+    path.write_bytes(gzip.compress("\n".join(rows).encode()))
+    skipped = Skipped()
+    assert list(read(path, skipped)) == [Tally("benfica", "Q1", 12, 0, 1.5)]
+    assert skipped.counts == {"no docid": 1, "clicks not a number": 1, "clicks negative or not finite": 1, "not 5 columns": 1}
+
+
+def test_a_table_with_impressions_refuses_more_clicks_than_showings(tmp_path):
+    path = tmp_path / "log.tsv"
+    path.write_text("query\tdocid\tclicks\timpressions\nq\ta\t2\t5\nq\tb\t6\t5\n", encoding="utf-8")
+    skipped = Skipped()
+    assert list(read(path, skipped)) == [Tally("q", "a", 2, 5, 1.0)]
+    assert skipped.lines() == [f"1 more clicks than impressions (first: {path}:3)"]
+
+
+def test_ir_datasets_records_are_read_with_and_without_rank():
+    record = namedtuple("record", "query_id query items")
+    ranked, plain = namedtuple("item", "doc_id rank clicked"), namedtuple("item", "doc_id clicked")
+    records = [
+        record("1", "Tap", (ranked("a", 4, True),)),
+        record("2", "tap", (plain("a", False), plain("b", True))),
+        record("3", "tap", (namedtuple("item", "doc_id")("a"),)),
+    ]
+    skipped = Skipped()
+    assert list(from_qlogs(records, skipped)) == [
+        Impression("tap", ("a",), (4,), (True,)),
+        Impression("tap", ("a", "b"), (1, 2), (False, True)),
+    ]
+    assert skipped.lines() == ["1 no field clicked (first: ir_datasets record 3)"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"", "empty"), (b"query\tclicks\n", "no column docid"), (b"\x1f\x8b\x08\x00broken", "cannot be read")],
+)
+def test_files_that_are_no_log_are_refused_by_name(tmp_path, content, message):
+    path = tmp_path / "log"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=message) as problem:
+        list(read(path, Skipped()))
+    assert str(path) in str(problem.value)
+
+
+def test_missing_file_and_folder_are_named(tmp_path):
+    with pytest.raises(InputError, match="no such file"):
+        list(read(tmp_path / "absent", Skipped()))
+    with pytest.raises(InputError, match="is a directory"):
+        list(read(tmp_path, Skipped()))
+
+
+def test_queries_are_kept_case_folded_with_single_blanks():
+    assert normalised("  Straße \t NEW\u00a0York ") == "strasse new york"

@@ -1,0 +1,138 @@
+"""The database: round trips, sums by hand, appending, aggregating again, and what is refused."""
+
+import json
+
+import numpy as np
+import pytest
+
+from kernelsearch.clicks import importing
+from kernelsearch.clicks.importing import aggregate, import_log, import_records
+from kernelsearch.clicks.records import Impression, Tally
+from kernelsearch.clicks.simulate import write_sessions
+from kernelsearch.clicks.store import ClickLog
+from kernelsearch.errors import InputError, OptionError
+
+LISTS = [
+    Impression("tap", ("a", "b", "c"), (1, 2, 3), (False, True, False)),
+    Impression("tap", ("b", "a"), (1, 2), (True, True)),
+    Impression("faucet", ("b", "d"), (1, 2), (True, False)),
+]
+TALLIES = [Tally("tap", "e", 4, 10, 2.0), Tally("hose", "e", 3, 0, 1.0)]
+
+
+def contents(path):
+    """Everything that was stored, by name instead of number."""
+    log = ClickLog(path)
+    texts = dict(log.all_queries(clicked_only=False))
+    shown = log.shown(np.array(sorted(texts)))
+    docids = log.docids(shown.docs)
+    return {
+        (texts[int(q)], d): tuple(round(float(value), 9) for value in rest)
+        for q, d, *rest in zip(shown.queries, docids, *shown[2:], strict=True)
+    }
+
+
+def test_sums_by_hand(tmp_path):
+    done = import_records([*LISTS, *TALLIES], tmp_path / "c.db")
+    assert (done.impressions, done.tallies, done.skipped.total) == (3, 2, 0)
+    # impressions, clicks, exposure (sum of 1/r), corrected clicks (sum of r)
+    assert contents(tmp_path / "c.db") == {
+        ("tap", "a"): (2, 1, 1.5, 2),
+        ("tap", "b"): (2, 2, 1.5, 3),
+        ("tap", "c"): (1, 0, round(1 / 3, 9), 0),
+        ("faucet", "b"): (1, 1, 1, 1),
+        ("faucet", "d"): (1, 0, 0.5, 0),
+        ("tap", "e"): (10, 4, 5, 8),
+        ("hose", "e"): (0, 3, 0, 3),
+    }
+    totals = ClickLog(tmp_path / "c.db").totals()
+    assert (totals.queries, totals.documents, totals.impressions, totals.tallies) == (3, 5, 3, 2)
+    assert (totals.pairs, totals.clicks, totals.clicked_pairs) == (7, 11, 5)
+
+
+def test_lookups_by_query_and_by_document(tmp_path):
+    import_records(LISTS, tmp_path / "c.db")
+    log = ClickLog(tmp_path / "c.db")
+    tap, faucet, unknown = log.query_ids(["TAP", "faucet", "spigot"])
+    assert unknown == -1
+    assert log.query_texts(np.array([faucet, tap])) == ["faucet", "tap"]
+    b = log.shown(np.array([faucet]), clicked_only=True).docs
+    assert log.docids(b) == ["b"]
+    queries, docs, clicks = log.clicking(b)
+    assert list(zip(queries, docs, clicks, strict=True)) == [(tap, b[0], 2), (faucet, b[0], 1)]
+    sums, squares = log.moments(np.array([faucet, tap]))
+    assert sums.tolist() == [1, 3] and squares.tolist() == [1, 1 + 4]
+    newest, oldest = log.impressions(int(tap))
+    assert log.docids(newest[0]) == ["b", "a"] and newest[2].tolist() == [True, True]
+    assert log.docids(oldest[0]) == ["a", "b", "c"] and oldest[1].tolist() == [1, 2, 3]
+    assert log.most_clicked(1) == [("tap", 2, 3)]
+
+
+def test_written_sessions_come_back_as_they_were(tmp_path):
+    assert write_sessions(LISTS, tmp_path / "log.jsonl") == 3
+    import_log([tmp_path / "log.jsonl"], tmp_path / "read.db")
+    import_records(LISTS, tmp_path / "direct.db")
+    assert contents(tmp_path / "read.db") == contents(tmp_path / "direct.db")
+
+
+def test_appending_equals_importing_at_once(tmp_path):
+    import_records(LISTS[:1], tmp_path / "parts.db")
+    import_records([*LISTS[1:], *TALLIES], tmp_path / "parts.db", append=True)
+    import_records([*LISTS, *TALLIES], tmp_path / "whole.db")
+    assert contents(tmp_path / "parts.db") == contents(tmp_path / "whole.db")
+    assert ClickLog(tmp_path / "parts.db").generation == 2
+
+
+def test_batches_and_forgotten_names_change_nothing(tmp_path, monkeypatch):
+    import_records([*LISTS, *TALLIES], tmp_path / "whole.db")
+    monkeypatch.setattr(importing, "BATCH", 2)
+    monkeypatch.setattr(importing, "REMEMBERED", 1)
+    import_records([*LISTS, *TALLIES], tmp_path / "batches.db")
+    assert contents(tmp_path / "batches.db") == contents(tmp_path / "whole.db")
+
+
+def test_aggregating_again_equals_importing_with_that_bias(tmp_path):
+    import_records([*LISTS, *TALLIES], tmp_path / "one.db", eta=1.0)
+    import_records([*LISTS, *TALLIES], tmp_path / "half.db", eta=0.5)
+    assert contents(tmp_path / "one.db") != contents(tmp_path / "half.db")
+    aggregate(tmp_path / "one.db", 0.5)
+    assert contents(tmp_path / "one.db") == contents(tmp_path / "half.db")
+    assert ClickLog(tmp_path / "one.db").eta == 0.5
+
+
+def test_a_failed_import_leaves_the_old_database(tmp_path):
+    import_records(LISTS, tmp_path / "c.db")
+    before = contents(tmp_path / "c.db")
+    (tmp_path / "bad.jsonl").write_text('{"no": "query"}\n', encoding="utf-8")
+    for append in (False, True):
+        with pytest.raises(InputError, match=r"no usable record: 1 no query \(first: .*bad.jsonl:1\)"):
+            import_log([tmp_path / "bad.jsonl"], tmp_path / "c.db", append=append)
+    assert contents(tmp_path / "c.db") == before
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["bad.jsonl", "c.db"]
+
+
+def test_an_append_that_breaks_midway_is_undone(tmp_path, monkeypatch):
+    import_records(LISTS, tmp_path / "c.db")
+    before = contents(tmp_path / "c.db")
+    monkeypatch.setattr(importing, "BATCH", 1)
+
+    def broken():
+        yield Impression("new", ("z",), (1,), (True,))
+        raise InputError("the stream ends here")
+
+    with pytest.raises(InputError, match="the stream ends here"):
+        import_records(broken(), tmp_path / "c.db", append=True)
+    assert contents(tmp_path / "c.db") == before
+
+
+def test_what_is_no_click_database_is_refused(tmp_path):
+    with pytest.raises(InputError, match=r"absent.db: no such click database"):
+        ClickLog(tmp_path / "absent.db")
+    (tmp_path / "text.db").write_text(json.dumps({"a": 1}) * 2000, encoding="utf-8")
+    with pytest.raises(InputError, match=r"text.db: not a click database"):
+        ClickLog(tmp_path / "text.db")
+    with pytest.raises(InputError, match=r"text.db: not a click database"):
+        import_records(LISTS, tmp_path / "text.db", append=True)
+    import_records(LISTS, tmp_path / "c.db", eta=1.0)
+    with pytest.raises(OptionError, match="--eta"):
+        import_records(LISTS, tmp_path / "c.db", append=True, eta=0.5)

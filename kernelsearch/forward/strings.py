@@ -38,6 +38,15 @@ class StringTable:
             for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
         ]
 
+    def made_of(self, allowed: np.ndarray, shortest: int = 0, longest: int | None = None) -> np.ndarray:
+        """Which strings consist of allowed bytes only (a mask of 256) and have so many of them, shape (n,)."""
+        foreign = np.concatenate([[0], np.cumsum(~allowed[self._data], dtype=np.int32)])
+        ends = np.asarray(self._ends, dtype=np.int64)
+        starts = np.concatenate([[0], ends[:-1]])[: len(ends)]
+        sizes = ends - starts
+        fits = (sizes >= shortest) & (sizes <= (sizes if longest is None else longest))
+        return fits & (foreign[ends] == foreign[starts])
+
     def find_sorted(self, text: str) -> int:
         """The place of a string in a table sorted by UTF-8 bytes, or -1."""
         wanted = text.encode("utf-8", errors="replace")

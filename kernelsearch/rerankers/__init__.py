@@ -8,7 +8,9 @@ from kernelsearch.errors import OptionError
 from kernelsearch.rerankers.base import Reranker
 
 #: name on the command line -> module:class
-METHODS: dict[str, str] = {}
+METHODS: dict[str, str] = {
+    "pert": "kernelsearch.rerankers.perturbation:PerturbationReranker",
+}
 
 
 def names() -> list[str]:

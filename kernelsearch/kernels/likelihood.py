@@ -1,0 +1,56 @@
+"""Lucene's query likelihood in numpy: each term's part of a score, with Dirichlet or Jelinek-Mercer smoothing.
+
+Zhai & Lafferty, "A study of smoothing methods for language models applied to ad hoc information retrieval" (SIGIR 2001), as Lucene's
+LMDirichletSimilarity and LMJelinekMercerSimilarity compute it: only terms that a document has count, p(w|C) is add-one, and
+a term's Dirichlet part is never negative.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+
+class Statistics(Protocol):
+    tokens: int
+
+
+class Postings(Protocol):
+    """What the kernels need of a collection; a ForwardIndex has it."""
+
+    statistics: Statistics
+    cf: NDArray[np.int64]
+    norm_lengths: NDArray[np.float32]
+
+    def term_frequencies(self, docs: NDArray[np.integer], terms: NDArray[np.integer]) -> NDArray[np.int32]: ...
+
+
+def dirichlet_term_scores(
+    index: Postings, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer], *, mu: float = 1000.0
+) -> NDArray[np.float64]:
+    """max(0, ln(1 + tf / (mu p(w|C))) + ln(mu / (dl + mu))) by weight, shape (documents, terms). Term -1 (unknown) gives zeros."""
+    frequency, collection, length = _counts(index, terms, docs)
+    raw = np.log(1.0 + frequency / (mu * collection)) + np.log(mu / (length + mu))
+    return np.where(frequency > 0, np.asarray(weights) * np.maximum(raw, 0.0), 0.0)
+
+
+def jelinek_mercer_term_scores(
+    index: Postings, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer], *, lam: float = 0.1
+) -> NDArray[np.float64]:
+    """ln(1 + (1 - lambda) (tf / dl) / (lambda p(w|C))) by weight, shape (documents, terms). Term -1 (unknown) gives zeros."""
+    frequency, collection, length = _counts(index, terms, docs)
+    return np.asarray(weights) * np.log(1.0 + (1.0 - lam) * (frequency / np.maximum(length, 1.0)) / (lam * collection))
+
+
+def _counts(
+    index: Postings, terms: ArrayLike, docs: NDArray[np.integer]
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """tf (documents, terms), p(w|C) (terms,), dl (documents, 1)."""
+    numbers = np.asarray(terms, dtype=np.int64)
+    known = numbers >= 0
+    cf = np.where(known, np.asarray(index.cf[np.maximum(numbers, 0)]) if len(index.cf) else 0, 0)
+    collection = (cf + 1.0) / (index.statistics.tokens + 1.0)
+    frequency = index.term_frequencies(docs, numbers).astype(np.float64)
+    return frequency, collection, np.asarray(index.norm_lengths[docs], dtype=np.float64)[:, None]

@@ -1,0 +1,98 @@
+"""The perturbation kernel: words are near when their relevance reacts alike to changes of the query.
+
+Collins-Thompson, "Robust Word Similarity Estimation Using Perturbation Kernels" (ICTIR 2009). A perturbation multiplies the weights
+of the query's terms; each perturbed query gives a relevance model, and a word's features are the changes of its probability.
+No perturbed query is ever run: a retrieval score is a sum over terms, so all variants come from one table of per-term scores.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelsearch.errors import OptionError
+
+STRATEGIES = ("loo", "tat", "dirichlet")
+DENOMINATORS = ("p", "sqrt")
+
+Floats = NDArray[np.float64]
+
+
+def perturbations(strategy: str, terms: int, *, draws: int = 8, seed: int = 0) -> Floats:
+    """Multipliers of the query's term weights, one row a variant, shape (variants, terms); section 2 of the paper.
+
+    `loo` leaves one term out in each row, `tat` keeps one term alone, `dirichlet` draws random relative weights (mean 1 a term).
+    """
+    if strategy == "loo":
+        return 1.0 - np.eye(terms)
+    if strategy == "tat":
+        return np.eye(terms)
+    if strategy == "dirichlet":
+        return terms * np.random.default_rng(seed).dirichlet(np.ones(terms), size=draws)
+    raise OptionError(f"perturbation strategy {strategy!r} is not one of {', '.join(STRATEGIES)}")
+
+
+def variant_scores(scores: Floats, parts: NDArray[np.floating], multipliers: Floats) -> Floats:
+    """Scores of all documents for all variants of a query, shape (variants, documents).
+
+    `scores` (documents,) are those of the query itself and `parts` (documents, terms) each term's share of them. Scores are additive:
+    a variant's score is the query's plus what its multipliers change. A document that none of a variant's terms touches gets -inf.
+    """
+    shares = np.asarray(parts, dtype=np.float64)
+    changed = scores + (multipliers - 1.0) @ shares.T
+    touched = (multipliers > 0).astype(np.float64) @ (shares > 0).T > 0
+    return np.where(touched, changed, -np.inf)
+
+
+def features(base: Floats, variants: Floats, denominator: str = "sqrt") -> Floats:
+    """Each word's perturbation coordinates, shape (words, variants); `base` (words,), `variants` (variants, words).
+
+    With denominator `p`, Eq. 4: phi_i(w) = (sqrt p_i(w) - sqrt p(w)) / (sqrt n p(w)). With `sqrt`, p(w) below the line becomes
+    sqrt p(w): Eq. 4 explodes for query terms that the feedback documents lack. Probabilities must be positive (smoothed).
+    """
+    if denominator not in DENOMINATORS:
+        raise OptionError(f"perturbation denominator {denominator!r} is not one of {', '.join(DENOMINATORS)}")
+    root = np.sqrt(base)
+    below = base if denominator == "p" else root
+    return ((np.sqrt(variants) - root) / below).T / np.sqrt(max(len(variants), 1))
+
+
+def gram(coordinates: Floats) -> Floats:
+    """G = A A^T (Figure 1, step 4), shape (words, words)."""
+    return coordinates @ coordinates.T
+
+
+def distances(products: Floats) -> Floats:
+    """d_ij = g_ii + g_jj - 2 g_ij (Figure 1, step 4): squared Euclidean distances of a Gram matrix; never below zero."""
+    squares = np.diag(products)
+    apart = np.maximum(squares[:, None] + squares[None, :] - 2.0 * products, 0.0)
+    np.fill_diagonal(apart, 0.0)
+    return apart
+
+
+def jaccard_distances(occurrences: NDArray[np.bool_]) -> Floats:
+    """1 - |both| / |either| of words over documents, the paper's baseline; `occurrences` (documents, words)."""
+    found = occurrences.astype(np.float64)
+    both = found.T @ found
+    counts = np.diag(both)
+    either = counts[:, None] + counts[None, :] - both
+    apart = 1.0 - np.divide(both, either, out=np.zeros_like(both), where=either > 0)
+    np.fill_diagonal(apart, 0.0)
+    return apart
+
+
+def random_distances(words: int, dimensions: int = 3, *, seed: int = 0) -> Floats:
+    """Squared distances of random points: the control that says whether a kernel's content matters at all."""
+    return distances(gram(np.random.default_rng(seed).standard_normal((words, dimensions))))
+
+
+def typical_distance(apart: Floats) -> float:
+    """The median distance of different words, 1 where all coincide."""
+    above = apart[np.triu_indices(len(apart), 1)]
+    middle = float(np.median(above)) if len(above) else 0.0
+    return middle if middle > 0 else float(above.max(initial=0.0)) or 1.0
+
+
+def similarity(apart: Floats) -> Floats:
+    """exp(-D / median D), a positive semi-definite kernel with ones on its diagonal. All ones where no word differs from another."""
+    return np.exp(-apart / typical_distance(apart))

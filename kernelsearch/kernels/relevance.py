@@ -1,0 +1,136 @@
+"""Relevance models: the words of feedback documents, each document weighted by its score.
+
+Lavrenko & Croft, "Relevance-based language models" (SIGIR 2001): p(w|R) = sum over documents of p(d|q) p(w|d). All functions work on
+a few feedback documents of a forward index; none of them touches the whole vocabulary.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelsearch.errors import OptionError
+
+WEIGHTINGS = ("softmax", "score", "uniform")
+
+Floats = NDArray[np.float64]
+
+
+class Statistics(Protocol):
+    documents: int
+    tokens: int
+
+
+class Postings(Protocol):
+    """What relevance models need of a collection; a ForwardIndex has it."""
+
+    statistics: Statistics
+    indices: NDArray[np.int32]
+    frequencies: NDArray[Any]
+    lengths: NDArray[np.int32]
+    df: NDArray[np.int32]
+    cf: NDArray[np.int64]
+    terms: Any
+
+    def gather(self, docs: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]: ...
+
+    def term_frequencies(self, docs: NDArray[np.integer], terms: NDArray[np.integer]) -> NDArray[np.int32]: ...
+
+
+class Words(NamedTuple):
+    """Words of the feedback documents: term numbers, ascending, and their probabilities."""
+
+    terms: NDArray[np.int64]
+    p: Floats
+
+
+def document_weights(scores: Floats, docs: int, weighting: str = "softmax", temperature: float = 5.0) -> Floats:
+    """The weights p(d|q) of the best `docs` documents of each row, zero elsewhere, shape as `scores` (lists, documents).
+
+    Documents that a list doesn't hold are marked -inf. A row that holds none gets zeros. `softmax` is exp(score / temperature), `score`
+    is proportional to the score as in Anserini, `uniform` counts them all the same.
+    """
+    if weighting not in WEIGHTINGS:
+        raise OptionError(f"document weighting {weighting!r} is not one of {', '.join(WEIGHTINGS)}")
+    scores = np.atleast_2d(scores)
+    docs = min(docs, scores.shape[1])
+    best = np.argpartition(-scores, docs - 1, axis=1)[:, :docs] if docs < scores.shape[1] else np.arange(docs)[None, :]
+    top = np.take_along_axis(scores, np.broadcast_to(best, (len(scores), docs)), axis=1)
+    held = np.isfinite(top)
+    if weighting == "softmax":
+        highest = np.where(held.any(axis=1), np.max(top, axis=1, initial=-np.inf), 0.0)
+        raw = np.where(held, np.exp((np.where(held, top, 0.0) - highest[:, None]) / temperature), 0.0)
+    elif weighting == "score":
+        raw = np.where(held, np.maximum(top, 0.0), 0.0)
+    else:
+        raw = held.astype(np.float64)
+    total = raw.sum(axis=1, keepdims=True)
+    out = np.zeros(scores.shape)
+    np.put_along_axis(out, np.broadcast_to(best, top.shape), np.divide(raw, total, out=np.zeros_like(raw), where=total > 0), axis=1)
+    return out
+
+
+def usable_words(index: Postings, max_df: float = 0.1) -> NDArray[np.bool_]:
+    """Which terms of the vocabulary may expand a query, shape (terms,); computed once an index.
+
+    Those in at most `max_df` of the documents and made of 2 to 20 letters or digits (Anserini's rule, except that letters beyond
+    a to z count as letters too, by their UTF-8 bytes).
+    """
+    letters = np.zeros(256, dtype=bool)
+    letters[list(b"abcdefghijklmnopqrstuvwxyz0123456789")] = True
+    letters[0x80:] = True
+    rare = np.asarray(index.df) <= np.float32(max_df) * index.statistics.documents
+    return rare & index.terms.made_of(letters, 2, 20)
+
+
+def feedback_words(
+    index: Postings, docs: NDArray[np.integer], weights: Floats, usable: NDArray[np.bool_], *, keep: int | None = None
+) -> Words:
+    """Every usable word of the feedback documents with sum_d p(d|q) p(w|d), unsmoothed.
+
+    Without `keep`, p(w|d) = tf / length. With it, as Anserini's RM3 does, a document is first cut to its `keep` most
+    frequent usable words and p(w|d) is relative to those.
+    """
+    indptr, places = index.gather(docs)
+    terms = np.asarray(index.indices[places], dtype=np.int64)
+    tf = np.asarray(index.frequencies[places], dtype=np.float64)
+    rows = np.repeat(np.arange(len(docs)), np.diff(indptr))
+    kept = np.flatnonzero(usable[terms])
+    lengths = np.asarray(index.lengths[docs], dtype=np.float64)
+    if keep is not None:
+        kept = kept[np.lexsort((terms[kept], -tf[kept], rows[kept]))]
+        place = np.arange(len(kept)) - np.searchsorted(rows[kept], rows[kept])
+        kept = kept[place < keep]
+        lengths = np.bincount(rows[kept], weights=tf[kept], minlength=len(docs))
+    rows, tf = rows[kept], tf[kept]
+    vocabulary, slots = np.unique(terms[kept], return_inverse=True)
+    shares = weights[rows] * tf / np.maximum(lengths, 1.0)[rows]
+    p = np.bincount(slots, weights=shares, minlength=len(vocabulary))
+    found = np.flatnonzero(p > 0)
+    return Words(vocabulary[found], p[found])
+
+
+def strongest(words: Words, count: int, without: NDArray[np.integer] | None = None) -> Words:
+    """The `count` most probable words, best first, ties in term order; `without` names terms to leave aside."""
+    if without is not None and len(without):
+        outside = ~np.isin(words.terms, without)
+        words = Words(words.terms[outside], words.p[outside])
+    order = np.lexsort((words.terms, -words.p))[:count]
+    return Words(words.terms[order], words.p[order])
+
+
+def smoothed_models(
+    index: Postings, docs: NDArray[np.integer], weights: Floats, terms: NDArray[np.integer], smoothing: float
+) -> tuple[Floats, NDArray[np.int32]]:
+    """p(w|R) of a few `terms` for several weightings of the same documents: shape (weightings, terms), and the frequencies used.
+
+    `weights` (weightings, documents). Mixed with the collection's own model by `smoothing`; a row without documents is the collection's
+    model, which is what a query that says nothing stands for.
+    """
+    frequencies = index.term_frequencies(docs, terms)
+    by_document = frequencies / np.maximum(np.asarray(index.lengths[docs], dtype=np.float64), 1.0)[:, None]
+    collection = np.asarray(index.cf[terms], dtype=np.float64) / max(index.statistics.tokens, 1)
+    own = np.where(weights.sum(axis=1) > 0, smoothing, 1.0)[:, None]
+    return (1.0 - own) * (weights @ by_document) + own * collection, frequencies

@@ -87,7 +87,7 @@ class Pipeline:
         self.rerankers: list[Reranker] = []
         for name, options in methods:
             reranker = rerankers.method(name)(index, **options)
-            reranker.first_stage = first.model
+            reranker.first_stage, reranker.hits = first.model, first.hits
             self.rerankers.append(reranker)
 
     def search(self, queries: Sequence[Query], *, threads: int = 1) -> list[Candidates]:
@@ -95,12 +95,13 @@ class Pipeline:
         found = self.index.lucene.search(
             queries, self.first.hits, model=self.first.model, feedback=self.first.feedback, threads=threads
         )
-        return self.rerank(queries, found)
+        return self.rerank(queries, found, threads=threads)
 
-    def rerank(self, queries: Sequence[Query], lists: Sequence[Candidates]) -> list[Candidates]:
+    def rerank(self, queries: Sequence[Query], lists: Sequence[Candidates], *, threads: int = 1) -> list[Candidates]:
         """The lists after all rerankers."""
         current = list(lists)
         for reranker in self.rerankers:
+            reranker.threads = threads
             current = reranker.apply_batch(queries, current)
         return current
 

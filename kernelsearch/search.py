@@ -139,7 +139,7 @@ def _from_run(
     for part in chunks([(qid, text) for qid, text in topics.items() if qid in run], settings["batch_size"]):
         queries = pipeline.index.lucene.queries([text for _, text in part], [qid for qid, _ in part])
         lists = [candidates_from_run(pipeline.index, run[qid][: pipeline.first.hits], qid, settings["run"]) for qid, _ in part]
-        yield queries, pipeline.rerank(queries, lists)
+        yield queries, pipeline.rerank(queries, lists, threads=settings["threads"])
 
 
 def _named(index: Index, queries: list[Query], lists: list[Candidates], remove_query: bool) -> Iterator[RankedList]:

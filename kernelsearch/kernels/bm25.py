@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 
 
 class Statistics(Protocol):
-    documents: int
+    @property
+    def documents(self) -> int: ...
 
     @property
     def average_length(self) -> np.float32: ...
@@ -23,9 +24,14 @@ class Statistics(Protocol):
 class Postings(Protocol):
     """What the kernels need of a collection; a ForwardIndex has it."""
 
-    statistics: Statistics
-    df: NDArray[np.int32]
-    norm_lengths: NDArray[np.float32]
+    @property
+    def statistics(self) -> Statistics: ...
+
+    @property
+    def df(self) -> NDArray[np.int32]: ...
+
+    @property
+    def norm_lengths(self) -> NDArray[np.float32]: ...
 
     def term_frequencies(self, docs: NDArray[np.integer], terms: NDArray[np.integer]) -> NDArray[np.int32]: ...
 

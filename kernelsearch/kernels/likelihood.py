@@ -1,8 +1,8 @@
 """Lucene's query likelihood in numpy: each term's part of a score, with Dirichlet or Jelinek-Mercer smoothing.
 
-Zhai & Lafferty, "A study of smoothing methods for language models applied to ad hoc information retrieval" (SIGIR 2001), as Lucene's
-LMDirichletSimilarity and LMJelinekMercerSimilarity compute it: only terms that a document has count, p(w|C) is add-one, and
-a term's Dirichlet part is never negative.
+Zhai & Lafferty, "A study of smoothing methods for language models applied to ad hoc information retrieval" (SIGIR 2001), as
+Lucene's LMDirichletSimilarity and LMJelinekMercerSimilarity compute it: only terms that a document has count, p(w|C) is
+add-one, and a term's Dirichlet part is never negative.
 """
 
 from __future__ import annotations
@@ -14,15 +14,21 @@ from numpy.typing import ArrayLike, NDArray
 
 
 class Statistics(Protocol):
-    tokens: int
+    @property
+    def tokens(self) -> int: ...
 
 
 class Postings(Protocol):
     """What the kernels need of a collection; a ForwardIndex has it."""
 
-    statistics: Statistics
-    cf: NDArray[np.int64]
-    norm_lengths: NDArray[np.float32]
+    @property
+    def statistics(self) -> Statistics: ...
+
+    @property
+    def cf(self) -> NDArray[np.int64]: ...
+
+    @property
+    def norm_lengths(self) -> NDArray[np.float32]: ...
 
     def term_frequencies(self, docs: NDArray[np.integer], terms: NDArray[np.integer]) -> NDArray[np.int32]: ...
 
@@ -30,7 +36,7 @@ class Postings(Protocol):
 def dirichlet_term_scores(
     index: Postings, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer], *, mu: float = 1000.0
 ) -> NDArray[np.float64]:
-    """max(0, ln(1 + tf / (mu p(w|C))) + ln(mu / (dl + mu))) by weight, shape (documents, terms). Term -1 (unknown) gives zeros."""
+    """max(0, ln(1 + tf / (mu p(w|C))) + ln(mu / (dl + mu))) by weight, shape (documents, terms); term -1 gives zeros."""
     frequency, collection, length = _counts(index, terms, docs)
     raw = np.log(1.0 + frequency / (mu * collection)) + np.log(mu / (length + mu))
     return np.where(frequency > 0, np.asarray(weights) * np.maximum(raw, 0.0), 0.0)

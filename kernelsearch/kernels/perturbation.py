@@ -1,8 +1,8 @@
 """The perturbation kernel: words are near when their relevance reacts alike to changes of the query.
 
-Collins-Thompson, "Robust Word Similarity Estimation Using Perturbation Kernels" (ICTIR 2009). A perturbation multiplies the weights
-of the query's terms; each perturbed query gives a relevance model, and a word's features are the changes of its probability.
-No perturbed query is ever run: a retrieval score is a sum over terms, so all variants come from one table of per-term scores.
+Collins-Thompson, "Robust Word Similarity Estimation Using Perturbation Kernels" (ICTIR 2009). A perturbation multiplies the
+weights of the query's terms; each perturbed query gives a relevance model, and a word's features are the changes of its
+probability. No perturbed query is ever run: a score is a sum over terms, so all variants come from one table of their parts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 def perturbations(strategy: str, terms: int, *, draws: int = 8, seed: int = 0) -> Floats:
     """Multipliers of the query's term weights, one row a variant, shape (variants, terms); section 2 of the paper.
 
-    `loo` leaves one term out in each row, `tat` keeps one term alone, `dirichlet` draws random relative weights (mean 1 a term).
+    `loo` leaves one term out in each row, `tat` keeps one term alone, `dirichlet` draws random weights (mean 1 a term).
     """
     if strategy == "loo":
         return 1.0 - np.eye(terms)
@@ -35,8 +35,8 @@ def perturbations(strategy: str, terms: int, *, draws: int = 8, seed: int = 0) -
 def variant_scores(scores: Floats, parts: NDArray[np.floating], multipliers: Floats) -> Floats:
     """Scores of all documents for all variants of a query, shape (variants, documents).
 
-    `scores` (documents,) are those of the query itself and `parts` (documents, terms) each term's share of them. Scores are additive:
-    a variant's score is the query's plus what its multipliers change. A document that none of a variant's terms touches gets -inf.
+    `scores` (documents,) are those of the query itself, `parts` (documents, terms) each term's share of them. Scores are
+    additive: a variant's is the query's plus what its multipliers change. A document without any of its terms gets -inf.
     """
     shares = np.asarray(parts, dtype=np.float64)
     changed = scores + (multipliers - 1.0) @ shares.T
@@ -94,5 +94,5 @@ def typical_distance(apart: Floats) -> float:
 
 
 def similarity(apart: Floats) -> Floats:
-    """exp(-D / median D), a positive semi-definite kernel with ones on its diagonal. All ones where no word differs from another."""
+    """exp(-D / median D), positive semi-definite, with a diagonal of ones; all ones where no word differs from another."""
     return np.exp(-apart / typical_distance(apart))

@@ -1,7 +1,7 @@
 """Relevance models: the words of feedback documents, each document weighted by its score.
 
-Lavrenko & Croft, "Relevance-based language models" (SIGIR 2001): p(w|R) = sum over documents of p(d|q) p(w|d). All functions work on
-a few feedback documents of a forward index; none of them touches the whole vocabulary.
+Lavrenko & Croft, "Relevance-based language models" (SIGIR 2001): p(w|R) = sum over documents of p(d|q) p(w|d). All functions
+but one work on a few feedback documents of a forward index and never touch the whole vocabulary.
 """
 
 from __future__ import annotations
@@ -19,20 +19,31 @@ Floats = NDArray[np.float64]
 
 
 class Statistics(Protocol):
-    documents: int
-    tokens: int
+    @property
+    def documents(self) -> int: ...
+
+    @property
+    def tokens(self) -> int: ...
+
+
+class Vocabulary(Protocol):
+    def made_of(self, allowed: NDArray[np.bool_], shortest: int = 0, longest: int | None = None) -> NDArray[np.bool_]: ...
 
 
 class Postings(Protocol):
     """What relevance models need of a collection; a ForwardIndex has it."""
 
-    statistics: Statistics
     indices: NDArray[np.int32]
     frequencies: NDArray[Any]
     lengths: NDArray[np.int32]
     df: NDArray[np.int32]
     cf: NDArray[np.int64]
-    terms: Any
+
+    @property
+    def statistics(self) -> Statistics: ...
+
+    @property
+    def terms(self) -> Vocabulary: ...
 
     def gather(self, docs: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]: ...
 
@@ -49,8 +60,8 @@ class Words(NamedTuple):
 def document_weights(scores: Floats, docs: int, weighting: str = "softmax", temperature: float = 5.0) -> Floats:
     """The weights p(d|q) of the best `docs` documents of each row, zero elsewhere, shape as `scores` (lists, documents).
 
-    Documents that a list doesn't hold are marked -inf. A row that holds none gets zeros. `softmax` is exp(score / temperature), `score`
-    is proportional to the score as in Anserini, `uniform` counts them all the same.
+    Documents that a list doesn't hold are marked -inf. A row that holds none gets zeros. `softmax` is exp(score / temperature),
+    `score` is proportional to the score as in Anserini, `uniform` counts them all the same.
     """
     if weighting not in WEIGHTINGS:
         raise OptionError(f"document weighting {weighting!r} is not one of {', '.join(WEIGHTINGS)}")
@@ -68,15 +79,17 @@ def document_weights(scores: Floats, docs: int, weighting: str = "softmax", temp
         raw = held.astype(np.float64)
     total = raw.sum(axis=1, keepdims=True)
     out = np.zeros(scores.shape)
-    np.put_along_axis(out, np.broadcast_to(best, top.shape), np.divide(raw, total, out=np.zeros_like(raw), where=total > 0), axis=1)
+    np.put_along_axis(
+        out, np.broadcast_to(best, top.shape), np.divide(raw, total, out=np.zeros_like(raw), where=total > 0), axis=1
+    )
     return out
 
 
 def usable_words(index: Postings, max_df: float = 0.1) -> NDArray[np.bool_]:
     """Which terms of the vocabulary may expand a query, shape (terms,); computed once an index.
 
-    Those in at most `max_df` of the documents and made of 2 to 20 letters or digits (Anserini's rule, except that letters beyond
-    a to z count as letters too, by their UTF-8 bytes).
+    Those in at most `max_df` of the documents and made of 2 to 20 letters or digits (Anserini's rule, except that letters
+    beyond a to z count as letters too, by their UTF-8 bytes).
     """
     letters = np.zeros(256, dtype=bool)
     letters[list(b"abcdefghijklmnopqrstuvwxyz0123456789")] = True
@@ -98,16 +111,16 @@ def feedback_words(
     tf = np.asarray(index.frequencies[places], dtype=np.float64)
     rows = np.repeat(np.arange(len(docs)), np.diff(indptr))
     kept = np.flatnonzero(usable[terms])
-    lengths = np.asarray(index.lengths[docs], dtype=np.float64)
+    lengths: Floats = np.asarray(index.lengths[docs], dtype=np.float64)
     if keep is not None:
         kept = kept[np.lexsort((terms[kept], -tf[kept], rows[kept]))]
         place = np.arange(len(kept)) - np.searchsorted(rows[kept], rows[kept])
         kept = kept[place < keep]
-        lengths = np.bincount(rows[kept], weights=tf[kept], minlength=len(docs))
+        lengths = np.bincount(rows[kept], weights=tf[kept], minlength=len(docs)).astype(np.float64)
     rows, tf = rows[kept], tf[kept]
     vocabulary, slots = np.unique(terms[kept], return_inverse=True)
     shares = weights[rows] * tf / np.maximum(lengths, 1.0)[rows]
-    p = np.bincount(slots, weights=shares, minlength=len(vocabulary))
+    p = np.bincount(slots, weights=shares, minlength=len(vocabulary)).astype(np.float64)
     found = np.flatnonzero(p > 0)
     return Words(vocabulary[found], p[found])
 
@@ -124,10 +137,10 @@ def strongest(words: Words, count: int, without: NDArray[np.integer] | None = No
 def smoothed_models(
     index: Postings, docs: NDArray[np.integer], weights: Floats, terms: NDArray[np.integer], smoothing: float
 ) -> tuple[Floats, NDArray[np.int32]]:
-    """p(w|R) of a few `terms` for several weightings of the same documents: shape (weightings, terms), and the frequencies used.
+    """p(w|R) of a few `terms` for several weightings of the documents, shape (weightings, terms), and the frequencies used.
 
-    `weights` (weightings, documents). Mixed with the collection's own model by `smoothing`; a row without documents is the collection's
-    model, which is what a query that says nothing stands for.
+    `weights` (weightings, documents). Mixed with the collection's own model by `smoothing`; a row without documents is the
+    collection's model, which is what a query that says nothing stands for.
     """
     frequencies = index.term_frequencies(docs, terms)
     by_document = frequencies / np.maximum(np.asarray(index.lengths[docs], dtype=np.float64), 1.0)[:, None]

@@ -19,8 +19,8 @@ class Infeasible(Exception):
 def solve_box(quadratic: Floats, linear: Floats, lower: Floats, upper: Floats, *, sweeps: int = 10_000) -> Floats:
     """The minimiser of x'Hx/2 - c'x within lower <= x <= upper; H positive semi-definite, shape (n, n).
 
-    Clipped coordinate descent finds which variables end at a bound; the free ones then solve a linear system, and the
-    result stands when it satisfies the Karush-Kuhn-Tucker conditions. A flat direction (H_ii = 0) goes to the bound c_i points at.
+    Clipped coordinate descent finds which variables end at a bound; the free ones then solve a linear system, and the result
+    stands when it satisfies the Karush-Kuhn-Tucker conditions. A flat direction (H_ii = 0) goes to the bound c_i points at.
     """
     x = np.clip(np.where(linear > 0, upper, lower), lower, upper).astype(np.float64)
     gradient = quadratic @ x - linear

@@ -1,7 +1,6 @@
 """Which words to add to a query: a convex program that trades their relevance against the risk of taking them together.
 
-Collins-Thompson, "Reducing the risk of query expansion via robust constrained optimization" (CIKM 2009) and "Estimating robust query models
-using convex optimization" (NIPS 2008):
+Collins-Thompson, "Estimating robust query models using convex optimization" (NIPS 2008):
 
     min  -c'x + kappa/2 x'(S + gamma diag(r))x
     s.t. support <= x_q <= 1 for the query's terms, 0 <= x <= 1
@@ -29,7 +28,7 @@ class ExpansionProgram:
     - `risk` (kappa): weight of the risk against the relevance
     - `strangeness` (gamma): extra risk of a word far from the query's terms
     - `support`: least value of a query term
-    - `balance` (zeta_mu): how much more or less than the average an aspect (a query term with the words like it) may hold, in words
+    - `balance` (zeta_mu): how far an aspect (a query term and the words like it) may be from the average aspect, in words
     - `coverage` (zeta_k): least amount of new words, weighted by their likeness, for each query term
     - `budget` (B): most new words in sum
     """

@@ -99,6 +99,8 @@ class Reranker(ABC):
         self.index = index
         self.settings = resolve(self.options, options, self.name)
         self.first_stage: Model = BM25()
+        self.hits: int | None = None  #: documents a query that the first stage was asked for, where a pipeline knows
+        self.threads = 1  #: for methods that search again
         self.kept: Counter[str] = Counter()  #: reasons why queries kept the first stage's list
 
     @classmethod

@@ -41,7 +41,9 @@ class Expansion:
     def mixed(self, alpha: float) -> Query:
         """(1 - alpha) query + alpha expansion, both of sum 1; words of no weight are left out."""
         total = sum(self.query.weights)
-        mixture = {term: (1.0 - alpha) * weight / total for term, weight in zip(self.query.terms, self.query.weights, strict=True)}
+        mixture = {
+            term: (1.0 - alpha) * weight / total for term, weight in zip(self.query.terms, self.query.weights, strict=True)
+        }
         for word, weight in zip(self.words, self.weights.tolist(), strict=True):
             mixture[word] = mixture.get(word, 0.0) + alpha * weight
         kept = {word: weight for word, weight in mixture.items() if weight > 0}
@@ -93,10 +95,12 @@ class Expander:
         return self._chosen(query, terms, known, candidates, scores, docs, weights, model)
 
     def _document_weights(self, scores: Floats) -> Floats:
-        return relevance.document_weights(scores, self.settings["docs"], self.settings["weighting"], self.settings["temperature"])
+        return relevance.document_weights(
+            scores, self.settings["docs"], self.settings["weighting"], self.settings["temperature"]
+        )
 
     def _plain(self, query: Query, docs: NDArray[np.int32], weights: Floats) -> Expansion:
-        """Anserini's relevance model: documents cut to their strongest words, no smoothing, no regard for the query's own terms."""
+        """Anserini's relevance model: documents cut to their strongest words, no smoothing, no regard for the query."""
         count = self.settings["terms"]
         found = relevance.feedback_words(self.index, docs, weights, self.usable, keep=count)
         best = relevance.strongest(found, count)
@@ -104,7 +108,16 @@ class Expander:
             raise CannotAct("the feedback documents have no usable word")
         ones = np.ones(len(best.p))
         return Expansion(
-            query, tuple(self.index.terms.take(best.terms)), best.terms, 0, best.p, best.p / best.p.sum(), ones, ones, docs, weights
+            query,
+            tuple(self.index.terms.take(best.terms)),
+            best.terms,
+            0,
+            best.p,
+            best.p / best.p.sum(),
+            ones,
+            ones,
+            docs,
+            weights,
         )
 
     def _chosen(
@@ -117,7 +130,10 @@ class Expander:
         found = relevance.feedback_words(self.index, docs, weights, self.usable)
         fresh = relevance.strongest(found, settings["terms"], without=own)
         words = np.concatenate([own, fresh.terms])
-        strings = (*(term for term, there in zip(query.terms, known, strict=True) if there), *self.index.terms.take(fresh.terms))
+        strings = (
+            *(term for term, there in zip(query.terms, known, strict=True) if there),
+            *self.index.terms.take(fresh.terms),
+        )
         pool = candidates.docs[: max(settings["pool"], len(docs))]
         table = np.zeros((1, len(pool)))
         table[0, : len(docs)] = weights
@@ -162,7 +178,9 @@ class Expander:
                 raise CannotAct("--pert.vectors has no weights for the query")
             given = self.vectors[query.qid]
             if given.shape[1] != len(known):
-                raise CannotAct(f"--pert.vectors has weights for another number of terms")
+                raise CannotAct("--pert.vectors has weights for another number of terms")
             return given[:, known]
         settings = self.settings
-        return perturbation.perturbations(settings["strategy"], int(known.sum()), draws=settings["draws"], seed=settings["seed"])
+        return perturbation.perturbations(
+            settings["strategy"], int(known.sum()), draws=settings["draws"], seed=settings["seed"]
+        )

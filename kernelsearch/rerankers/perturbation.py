@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.collection import Index
-from kernelsearch.lucene.models import BM25, Model
 from kernelsearch.options import Option
 from kernelsearch.rerankers.base import CannotAct, Reranker
 from kernelsearch.rerankers.expansion import Expander, Expansion, term_scores
@@ -54,13 +53,10 @@ class PerturbationReranker(Reranker):
         Option("pool", int, 200, "candidates that the query's variants choose their documents from", low=1),
         Option("rescore", bool, False, "rescore the candidates instead of searching again"),
         Option("hits", int, None, "documents of the second search; default: as many as the first stage was asked for", low=1),
-        Option("threads", int, 1, "search threads of the second search", low=1),
     )
 
     def __init__(self, index: Index, **options: Any) -> None:
         super().__init__(index, **options)
-        self.first_stage: Model = BM25()
-        self.hits: int | None = None  #: what a pipeline asked its first stage for
         self.expander = Expander(index.forward, self.settings)
         self.alpha = 1.0 if self.settings["method"] == "rm1" else self.settings["alpha"]
 
@@ -93,7 +89,10 @@ class PerturbationReranker(Reranker):
             except CannotAct as reason:
                 self.kept[str(reason)] += 1
         if self.settings["rescore"]:
-            again = [self.ordered(lists[place].docs, self._scores(query, lists[place].docs)) for place, query in zip(wanted, expanded, strict=True)]
+            again = [
+                self.ordered(lists[place].docs, self._scores(query, lists[place].docs))
+                for place, query in zip(wanted, expanded, strict=True)
+            ]
         else:
             again = self._search(expanded, max((one.depth for one in lists), default=0))
         for place, better in zip(wanted, again, strict=True):
@@ -101,7 +100,7 @@ class PerturbationReranker(Reranker):
         return found
 
     def sweep(self, queries: Sequence[Query], lists: Sequence[Candidates], alphas: Sequence[float]) -> list[list[Candidates]]:
-        """The lists at several values of alpha, [alpha][query]: one expansion a query and one call into Lucene for all of them."""
+        """The lists at several values of alpha, [alpha][query]: one expansion a query, one call into Lucene for them all."""
         grown: list[Expansion | None] = []
         for query, candidates in zip(queries, lists, strict=True):
             try:
@@ -117,7 +116,7 @@ class PerturbationReranker(Reranker):
 
     def _search(self, queries: Sequence[Query], depth: int) -> list[Candidates]:
         hits = self.settings["hits"] or self.hits or depth
-        return self.index.lucene.search(queries, hits, model=self.first_stage, threads=self.settings["threads"])
+        return self.index.lucene.search(queries, hits, model=self.first_stage, threads=self.threads)
 
     def _scores(self, query: Query, docs: NDArray[np.int32]) -> NDArray[np.float32]:
         index = self.index.forward

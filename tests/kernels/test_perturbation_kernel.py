@@ -1,0 +1,91 @@
+"""The perturbation kernel against hand-computed values and its invariants."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernelsearch.errors import OptionError
+from kernelsearch.kernels import perturbation as kernel
+
+
+def test_leave_one_out_and_term_at_a_time_complement_each_other():
+    np.testing.assert_array_equal(kernel.perturbations("loo", 3), [[0, 1, 1], [1, 0, 1], [1, 1, 0]])
+    np.testing.assert_array_equal(kernel.perturbations("loo", 3) + kernel.perturbations("tat", 3), np.ones((3, 3)))
+
+
+def test_random_perturbations_keep_the_mean_weight_and_repeat_with_their_seed():
+    drawn = kernel.perturbations("dirichlet", 4, draws=50, seed=7)
+    assert drawn.shape == (50, 4)
+    np.testing.assert_allclose(drawn.mean(axis=1), 1.0)
+    np.testing.assert_array_equal(drawn, kernel.perturbations("dirichlet", 4, draws=50, seed=7))
+    assert not np.array_equal(drawn, kernel.perturbations("dirichlet", 4, draws=50, seed=8))
+
+
+def test_unknown_names_are_refused():
+    with pytest.raises(OptionError, match="'jackknife' is not one of loo, tat, dirichlet"):
+        kernel.perturbations("jackknife", 2)
+    with pytest.raises(OptionError, match="'q' is not one of p, sqrt"):
+        kernel.features(np.ones(1), np.ones((1, 1)), "q")
+
+
+def test_variant_scores_are_the_query_minus_what_was_left_out():
+    parts = np.array([[2.0, 1.0], [0.0, 3.0]])
+    found = kernel.variant_scores(parts.sum(axis=1), parts, kernel.perturbations("loo", 2))
+    # Without the first term the documents score 1 and 3; without the second, the second document isn't found any more.
+    np.testing.assert_array_equal(found, [[1.0, 3.0], [2.0, -np.inf]])
+
+
+def test_equation_4_by_hand():
+    # Two variants (n = 2), p = .25 for the word: (sqrt .36 - sqrt .25) / (sqrt 2 * .25) = .1 / .35355 and (.4 - .5) / .35355.
+    base, variants = np.array([0.25]), np.array([[0.36], [0.16]])
+    np.testing.assert_allclose(kernel.features(base, variants, "p"), [[0.28284271, -0.28284271]])
+    np.testing.assert_allclose(kernel.features(base, variants, "sqrt"), [[0.14142136, -0.14142136]])
+
+
+def test_distances_by_hand():
+    coordinates = np.array([[0.0, 1.0], [2.0, 1.0], [0.0, -2.0]])
+    np.testing.assert_allclose(kernel.distances(kernel.gram(coordinates)), [[0, 4, 9], [4, 0, 13], [9, 13, 0]])
+
+
+def test_jaccard_by_hand():
+    occurrences = np.array([[1, 1, 0], [1, 0, 0], [0, 1, 0]], dtype=bool)
+    # Words 0 and 1 share one of three documents; word 2 occurs nowhere and is as far as can be from all but itself.
+    np.testing.assert_allclose(kernel.jaccard_distances(occurrences), [[0, 2 / 3, 1], [2 / 3, 0, 1], [1, 1, 0]])
+
+
+def test_two_term_queries_have_the_same_kernel_for_both_strategies():
+    rng = np.random.default_rng(3)
+    base, variants = rng.uniform(0.01, 1, 6), rng.uniform(0.01, 1, (2, 6))
+    loo, tat = kernel.perturbations("loo", 2), kernel.perturbations("tat", 2)
+    np.testing.assert_array_equal(loo[::-1], tat)
+    one, other = kernel.features(base, variants), kernel.features(base, variants[::-1])
+    np.testing.assert_allclose(one, other[:, ::-1])
+    np.testing.assert_allclose(kernel.gram(one), kernel.gram(other))
+
+
+def test_identical_variants_make_all_words_alike():
+    base = np.array([0.2, 0.3, 0.5])
+    apart = kernel.distances(kernel.gram(kernel.features(base, np.tile(base, (4, 1)))))
+    np.testing.assert_array_equal(apart, 0.0)
+    np.testing.assert_array_equal(kernel.similarity(apart), np.ones((3, 3)))
+
+
+@given(st.integers(2, 12), st.integers(1, 6), st.integers(0, 10_000), st.sampled_from(["p", "sqrt"]))
+def test_kernels_are_symmetric_and_positive_semi_definite(words, variants, seed, denominator):
+    rng = np.random.default_rng(seed)
+    base, changed = rng.dirichlet(np.ones(words)) + 1e-4, rng.dirichlet(np.ones(words), size=variants) + 1e-4
+    products = kernel.gram(kernel.features(base, changed, denominator))
+    occurrences = rng.random((5, words)) < 0.4
+    for matrix in (
+        products / max(np.trace(products), 1e-12),
+        kernel.similarity(kernel.distances(products)),
+        kernel.similarity(kernel.jaccard_distances(occurrences)),
+        kernel.similarity(kernel.random_distances(words, seed=seed)),
+    ):
+        np.testing.assert_allclose(matrix, matrix.T, atol=1e-12)
+        assert np.linalg.eigvalsh(matrix).min() > -1e-9
+
+
+def test_similarity_of_one_word():
+    np.testing.assert_array_equal(kernel.similarity(np.zeros((1, 1))), [[1.0]])

@@ -1,0 +1,65 @@
+"""Relevance models by hand and against Anserini's."""
+
+import numpy as np
+import pytest
+
+from kernelsearch.errors import OptionError
+from kernelsearch.kernels import relevance
+
+
+def test_document_weights_of_the_best_documents():
+    scores = np.array([[4.0, 2.0, 3.0], [1.0, -np.inf, 1.0], [-np.inf] * 3])
+    by_score = relevance.document_weights(scores, 2, "score")
+    np.testing.assert_allclose(by_score, [[4 / 7, 0, 3 / 7], [0.5, 0, 0.5], [0, 0, 0]])
+    soft = relevance.document_weights(scores, 2, "softmax", temperature=0.5)
+    np.testing.assert_allclose(soft[0], [1 / (1 + np.exp(-2)), 0, np.exp(-2) / (1 + np.exp(-2))])
+    np.testing.assert_allclose(relevance.document_weights(scores, 3, "uniform"), [[1 / 3] * 3, [0.5, 0, 0.5], [0, 0, 0]])
+
+
+def test_softmax_weights_survive_large_scores():
+    np.testing.assert_allclose(relevance.document_weights(np.array([[5000.0, 5000.0]]), 2), [[0.5, 0.5]])
+
+
+def test_unknown_weighting_is_refused():
+    with pytest.raises(OptionError, match="'rank' is not one of softmax, score, uniform"):
+        relevance.document_weights(np.ones((1, 2)), 1, "rank")
+
+
+def test_usable_words(tiny):
+    index = tiny.forward
+    usable = dict(zip(index.terms.take(np.arange(len(index.terms))), relevance.usable_words(index, 0.5).tolist(), strict=True))
+    assert usable["washer"] and usable["fuse"]  # in two and in one of six documents
+    assert usable["müller"]  # letters beyond a to z are letters
+    assert not relevance.usable_words(index, 0.1).any()  # one of six documents is more than a tenth
+
+
+def test_feedback_words_by_hand(tiny):
+    index = tiny.forward
+    docs = index.rows_of(["d3", "d2"])
+    everything = relevance.usable_words(index, 1.0)
+    words = relevance.feedback_words(index, docs, np.array([0.75, 0.25]), everything)
+    p = dict(zip(index.terms.take(words.terms), words.p.tolist(), strict=True))
+    # Two of d3's tokens are fuses; the washer is d2's alone.
+    assert p["fuse"] == pytest.approx(0.75 * 2 / index.lengths[docs[0]])
+    assert p["washer"] == pytest.approx(0.25 / index.lengths[docs[1]])
+    assert sum(p.values()) == pytest.approx(1.0)
+    cut = relevance.feedback_words(index, docs, np.array([1.0, 0.0]), everything, keep=1)
+    assert index.terms.take(cut.terms) == ["fuse"] and cut.p.tolist() == [1.0]
+
+
+def test_strongest_words_leave_the_named_ones_aside():
+    words = relevance.Words(np.array([2, 5, 7, 9]), np.array([0.1, 0.4, 0.4, 0.2]))
+    best = relevance.strongest(words, 2, without=np.array([5]))
+    assert best.terms.tolist() == [7, 9] and best.p.tolist() == [0.4, 0.2]
+    assert relevance.strongest(words, 3).terms.tolist() == [5, 7, 9]
+
+
+def test_models_without_documents_are_the_collection(tiny):
+    index = tiny.forward
+    terms, docs = index.term_ids(["water", "fuse"]), index.rows_of(["d1", "d3"])
+    weights = np.array([[1.0, 0.0], [0.0, 0.0]])
+    models, frequencies = relevance.smoothed_models(index, docs, weights, terms, 0.1)
+    collection = index.cf[terms] / index.statistics.tokens
+    np.testing.assert_allclose(models[1], collection)
+    np.testing.assert_allclose(models[0], 0.9 * np.array([2 / index.lengths[docs[0]], 0]) + 0.1 * collection)
+    assert frequencies.tolist() == [[2, 0], [0, 2]]

@@ -1,0 +1,206 @@
+"""The `pert` method: what it returns, that its shortcuts equal the long way, and that it falls back where it can't act."""
+
+import numpy as np
+import pytest
+
+from kernelsearch.errors import OptionError
+from kernelsearch.kernels.perturbation import perturbations, variant_scores
+from kernelsearch.lucene.models import BM25, RM3, Dirichlet, JelinekMercer
+from kernelsearch.rerankers.expansion import term_scores
+from kernelsearch.rerankers.perturbation import PerturbationReranker
+from kernelsearch.trec import read_qrels, read_topics
+from kernelsearch.types import Candidates, Query
+
+MODELS = [BM25(), BM25(1.2, 0.75), Dirichlet(100.0), JelinekMercer(0.3)]
+
+
+def pert(index, **options):
+    """The method with settings fit for six documents, where any word is in more than a tenth of them."""
+    reranker = PerturbationReranker(index, **{"max_df": 1.0, "docs": 2, "terms": 4, **options})
+    reranker.hits = 100
+    return reranker
+
+
+def first(index, text, model=BM25()):  # noqa: B008
+    query = index.query(text, "q")
+    return query, index.lucene.search([query], 100, model=model)[0]
+
+
+def same(one: Candidates, other: Candidates):
+    np.testing.assert_array_equal(one.docs, other.docs)
+    np.testing.assert_array_equal(one.scores, other.scores)
+
+
+@pytest.mark.parametrize("options", [{}, {"rescore": True}, {"method": "rm3"}, {"method": "rm3-all"}])
+def test_alpha_0_returns_the_first_stage_exactly(tiny, options):
+    query, found = first(tiny, "water tap")
+    same(pert(tiny, alpha=0.0, **options).apply(query, found), found)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_additive_variants_equal_separate_retrievals(tiny, model):
+    query, found = first(tiny, "water water washer panel", model)
+    terms = tiny.forward.term_ids(query.terms)
+    parts = term_scores(tiny.forward, model, terms, query.weights, found.docs)
+    for strategy in ("loo", "tat", "dirichlet"):
+        multipliers = perturbations(strategy, len(query.terms))
+        scores = variant_scores(found.scores.astype(float), parts, multipliers)
+        for row, multiplier in zip(scores, multipliers, strict=True):
+            kept = [(t, w * m) for t, w, m in zip(query.terms, query.weights, multiplier, strict=True) if m > 0]
+            variant = Query("", tuple(t for t, _ in kept), tuple(w for _, w in kept))
+            alone = tiny.lucene.search([variant], 100, model=model)[0]
+            expected = dict(zip(alone.docs.tolist(), alone.scores.tolist(), strict=True))
+            retrieved = {doc: score for doc, score in zip(found.docs.tolist(), row.tolist(), strict=True) if np.isfinite(score)}
+            assert retrieved.keys() == {doc for doc, score in expected.items() if score > 0}
+            for doc, score in retrieved.items():
+                assert score == pytest.approx(expected[doc], abs=1e-6)
+
+
+def test_expanded_query_is_a_distribution_that_keeps_the_query_in_front(tiny):
+    query, found = first(tiny, "water tap")
+    expansion = pert(tiny).expansion(query, found)
+    assert expansion.words[:2] == ("water", "tap") and expansion.query_terms == 2
+    assert expansion.weights.sum() == pytest.approx(1.0)
+    assert (expansion.choice[:2] >= 0.95).all()
+    mixed = expansion.mixed(0.3)
+    assert sum(mixed.weights) == pytest.approx(1.0)
+    weights = dict(zip(mixed.terms, mixed.weights, strict=True))
+    assert weights["water"] == pytest.approx(0.7 * 0.5 + 0.3 * expansion.weights[0])
+    assert weights[expansion.words[-1]] == pytest.approx(0.3 * expansion.weights[-1])
+
+
+def test_expansion_finds_documents_that_the_query_misses(tiny):
+    query, found = first(tiny, "dripping")
+    better = pert(tiny).apply(query, found)
+    names = tiny.forward.docids.take(better.docs)
+    assert tiny.forward.docids.take(found.docs) == ["d1"] and names[0] == "d1" and {"d3", "d5"} <= set(names)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_rescoring_gives_the_scores_of_the_second_search(tiny, model):
+    query, found = first(tiny, "water washer", model)
+    searching, rescoring = pert(tiny), pert(tiny, rescore=True)
+    searching.first_stage = rescoring.first_stage = model
+    again, rescored = searching.apply(query, found), rescoring.apply(query, found)
+    assert sorted(rescored.docs) == sorted(found.docs)
+    expected = dict(zip(again.docs.tolist(), again.scores.tolist(), strict=True))
+    np.testing.assert_allclose(rescored.scores, [expected[doc] for doc in rescored.docs.tolist()], rtol=1e-6)
+
+
+def test_first_stage_model_is_the_model_of_the_second_search(tiny):
+    query, found = first(tiny, "water tap", Dirichlet(100.0))
+    reranker = pert(tiny, alpha=1e-9)
+    reranker.first_stage = Dirichlet(100.0)
+    again = reranker.apply(query, found)
+    np.testing.assert_array_equal(again.docs[: found.depth], found.docs)
+    np.testing.assert_allclose(again.scores[: found.depth], found.scores / sum(query.weights), rtol=1e-5)
+
+
+@pytest.mark.parametrize("kernel", ["perturbation", "gram", "jaccard", "random"])
+@pytest.mark.parametrize("text", ["water", "unheardof water", "water tap washer fuse panel breaker"])
+def test_queries_of_any_length_expand(tiny, text, kernel):
+    query, found = first(tiny, text)
+    reranker = pert(tiny, kernel=kernel)
+    better = reranker.apply(query, found)
+    assert better.depth >= found.depth and np.isfinite(better.scores).all() and not reranker.kept
+
+
+def test_one_term_queries_compare_with_the_collection(tiny):
+    query, found = first(tiny, "water")
+    left_out = pert(tiny).expansion(query, found)
+    assert left_out.coordinates.shape[1] == 1 and np.abs(left_out.coordinates).max() > 0.01
+    alone = pert(tiny, strategy="tat").expansion(query, found)
+    np.testing.assert_allclose(alone.coordinates, 0.0, atol=1e-7)  # the only variant is the query itself
+
+
+def test_two_term_queries_do_not_depend_on_the_strategy(tiny):
+    query, found = first(tiny, "water washer")
+    loo, tat = (pert(tiny, strategy=strategy).expansion(query, found) for strategy in ("loo", "tat"))
+    np.testing.assert_allclose(loo.coordinates, tat.coordinates[:, ::-1], atol=1e-9)
+    np.testing.assert_allclose(loo.weights, tat.weights, atol=1e-9)
+
+
+@pytest.mark.parametrize("text", ["", "the of", "unheardof"])
+def test_queries_without_documents_are_kept_and_counted(tiny, text):
+    query, found = first(tiny, text)
+    reranker = pert(tiny)
+    assert reranker.apply(query, found).depth == 0
+    assert reranker.kept == {"no document matches the query": 1}
+
+
+def test_infeasible_programs_keep_the_first_stage_and_are_counted(tiny):
+    query, found = first(tiny, "water tap")
+    reranker = pert(tiny, coverage=50.0, budget=0.1)
+    same(reranker.apply(query, found), found)
+    assert reranker.kept == {"the expansion program's constraints contradict each other": 1}
+
+
+def test_no_usable_word_leaves_the_query_terms(tiny):
+    query, found = first(tiny, "water tap")
+    expansion = pert(tiny, max_df=0.0).expansion(query, found)
+    assert expansion.words == ("water", "tap")
+
+
+def test_batches_equal_single_queries(tiny):
+    texts = ["water tap", "unheardof", "fuse", "new washer"]
+    queries = tiny.lucene.queries(texts)
+    lists = tiny.lucene.search(queries, 100)
+    together = pert(tiny).apply_batch(queries, lists)
+    for query, found, batched in zip(queries, lists, together, strict=True):
+        same(pert(tiny).apply(query, found), batched)
+
+
+def test_sweep_equals_separate_runs(tiny):
+    queries = tiny.lucene.queries(["water tap", "unheardof", "fuse"])
+    lists = tiny.lucene.search(queries, 100)
+    alphas = [0.0, 0.4, 1.0]
+    for alpha, swept in zip(alphas, pert(tiny).sweep(queries, lists, alphas), strict=True):
+        for one, other in zip(swept, pert(tiny, alpha=alpha).apply_batch(queries, lists), strict=True):
+            same(one, other)
+
+
+def test_rm3_makes_anserinis_queries(tiny):
+    query, found = first(tiny, "fuse fault")
+    ours = pert(tiny, method="rm3", docs=1, terms=3, weighting="score", max_df=0.1)
+    # No word of six documents is rare enough for Anserini either: both are left with the query alone.
+    assert ours.apply(query, found).docs.tolist() == found.docs.tolist()
+    assert ours.kept == {"the feedback documents have no usable word": 1}
+
+
+def test_rm1_forgets_the_query(tiny):
+    query, found = first(tiny, "breaker")
+    expanded = pert(tiny, method="rm1", docs=1, terms=20).expanded(query, found)
+    assert dict(zip(expanded.terms, expanded.weights, strict=True))["panel"] == pytest.approx(
+        2 / tiny.forward.lengths[found.docs[0]]
+    )
+
+
+def test_bad_options_are_named(tiny):
+    with pytest.raises(OptionError, match=r"--pert.kernel: 'cosine' is not one of perturbation"):
+        pert(tiny, kernel="cosine")
+    with pytest.raises(OptionError, match=r"--pert.alpha: 1.5 is above 1"):
+        pert(tiny, alpha=1.5)
+
+
+@pytest.mark.collections
+@pytest.mark.parametrize("name", ["cran", "cisi"])
+def test_rm3_agrees_with_anserini_at_its_defaults(collections, collection_index, name):
+    index = collection_index(name)
+    topics, qrels = read_topics(collections / name / "topics.tsv"), read_qrels(collections / name / "qrels.txt")
+    judged = [qid for qid in topics if qid in qrels]
+    queries = index.lucene.queries([topics[qid] for qid in judged], judged)
+    lists = index.lucene.search(queries, 1000)
+    reranker = PerturbationReranker(index, method="rm3", docs=10, terms=10, alpha=0.5, weighting="score")
+    reranker.hits = 1000
+    ours = reranker.apply_batch(queries, lists)
+    theirs = index.lucene.search(queries, 1000, feedback=RM3())
+
+    def mean_average_precision(found):
+        values = []
+        for qid, candidates in zip(judged, found, strict=True):
+            relevant = [docid for docid, grade in qrels[qid].items() if grade > 0]
+            places = np.flatnonzero(np.isin(candidates.docs, index.forward.rows_of(relevant)))
+            values.append(float((np.arange(1, len(places) + 1) / (places + 1)).sum() / len(relevant)) if relevant else 0.0)
+        return np.mean(values)
+
+    assert mean_average_precision(ours) == pytest.approx(mean_average_precision(theirs), abs=0.002)

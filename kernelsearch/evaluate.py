@@ -47,8 +47,8 @@ def main(argv: list[str]) -> None:
             for qid in one.topics
         ]
         print(console.table(("run", "topic", *names), rows, align="<<" + ">" * len(names)), end="\n\n")
-    rows = [(label, len(one.topics), *(f"{one.mean(name):.4f}" for name in names)) for label, one in found.items()]
-    print(console.table(("run", "topics", *names), rows))
+    means = [(label, str(len(one.topics)), *(f"{one.mean(name):.4f}" for name in names)) for label, one in found.items()]
+    print(console.table(("run", "topics", *names), means))
     for label, one in found.items():
         if one.missing and not settings["complete"]:
             console.notice(

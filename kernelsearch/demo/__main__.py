@@ -1,0 +1,97 @@
+"""`python -m kernelsearch.demo`: indexes the bundled collection, runs every method on it, and compares them.
+
+Each step is an ordinary command; it is printed before it runs, so that it can be tried with other options.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from kernelsearch import console, evaluate, index, rerankers, search, train
+from kernelsearch.demo import DATA
+from kernelsearch.evaluation import measures
+from kernelsearch.files import write_file
+from kernelsearch.options import Option, add_flags, collect, resolve
+from kernelsearch.trec import read_qrels, read_run
+
+OPTIONS = (
+    Option("index", str, "indexes/demo", "where to build the index"),
+    Option("runs", str, "runs/demo", "where to write the run files and the report"),
+)
+
+#: What is run, in this order: name of the run, flags of the search verb.
+RUNS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("bm25", ()),
+    ("qld", ("--qld",)),
+    ("rm3", ("--rm3",)),
+    ("rocchio", ("--rocchio",)),
+)
+
+MEASURES = ("AP", "nDCG@10", "P@5", "R@100", "RR")
+
+
+def main(argv: list[str]) -> None:
+    parser = console.Parser(prog="python -m kernelsearch.demo", description=__doc__)
+    add_flags(parser, OPTIONS)
+    settings = resolve(OPTIONS, collect(parser.parse_args(argv), OPTIONS))
+    where, runs = Path(settings["index"]), Path(settings["runs"])
+    step("index", index.main, ["--input", str(DATA / "corpus.jsonl"), "--index", str(where), "--force"])
+    written = []
+    for name, flags in all_runs():
+        method = rerankers.method(name) if name in rerankers.names() else None
+        if method is not None and method.fit_options:
+            step("train", train.main, ["--index", str(where), "--rerank", name])
+        output = runs / f"{name}.txt"
+        topics = ["--index", str(where), "--topics", str(DATA / "topics.tsv"), "--output", str(output)]
+        step("search", search.main, [*topics, *flags])
+        written.append(str(output))
+    print()
+    step(
+        "evaluate",
+        evaluate.main,
+        ["--qrels", str(DATA / "qrels.txt"), "--complete", "--measures", ",".join(MEASURES), *written],
+    )
+    report(runs / "report.md", written)
+
+
+def all_runs() -> list[tuple[str, tuple[str, ...]]]:
+    """First-stage runs, then one for every method with its default settings."""
+    return [*RUNS, *((name, ("--rerank", name)) for name in rerankers.names())]
+
+
+def step(verb: str, run: Callable[[list[str]], None], flags: Sequence[str]) -> None:
+    print(f"$ python -m kernelsearch.{verb} {shlex.join(flags)}", flush=True)
+    run(list(flags))
+
+
+def report(path: Path, runs: list[str]) -> None:
+    """The comparison as Markdown: means, and how many queries each method helped and hurt against BM25."""
+    qrels = read_qrels(DATA / "qrels.txt")
+    chosen = measures.parse_measures(MEASURES)
+    found = {
+        label: measures.evaluate(qrels, read_run(run), chosen, complete=True)
+        for run, label in zip(runs, evaluate.labels(runs), strict=True)
+    }
+    base = found["bm25"].values["AP"]
+    lines = [
+        "# The bundled collection, every method with its default settings",
+        "",
+        f"{len(base)} queries. Helped and hurt: queries whose average precision rises or falls by more than 0.001 against BM25.",
+        "",
+        "| run | " + " | ".join(MEASURES) + " | helped | hurt |",
+        "| --- |" + " ---: |" * (len(MEASURES) + 2),
+    ]
+    for label, one in found.items():
+        gain = [one.values["AP"][qid] - base[qid] for qid in base]
+        cells = [f"{one.mean(name):.4f}" for name in MEASURES]
+        counts = (sum(value > 0.001 for value in gain), sum(value < -0.001 for value in gain))
+        lines.append(f"| {label} | " + " | ".join(cells) + f" | {counts[0]} | {counts[1]} |")
+    with write_file(path) as stream:
+        stream.write("\n".join(lines) + "\n")
+    console.notice(f"{path}: the same as a table in Markdown")
+
+
+if __name__ == "__main__":
+    console.run(main)

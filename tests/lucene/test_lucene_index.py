@@ -1,0 +1,256 @@
+import json
+import shutil
+import threading
+
+import numpy as np
+import pytest
+
+from kernelsearch import index as index_verb
+from kernelsearch.collection import Index
+from kernelsearch.errors import IndexProblem, OptionError
+from kernelsearch.forward import ForwardIndex
+from kernelsearch.kernels import bm25
+from kernelsearch.lucene.export import export
+from kernelsearch.lucene.index import LuceneIndex, index_fingerprint
+from kernelsearch.lucene.models import BM25, RM3, Dirichlet, JelinekMercer, Rocchio
+from kernelsearch.types import Query
+from tests.conftest import TINY, write_jsonl
+
+
+@pytest.fixture(scope="module")
+def worn_path(tmp_path_factory):
+    """An index with several segments, deleted and updated documents, a document of stop words, and one very long one."""
+    folder = tmp_path_factory.mktemp("worn")
+    random = np.random.default_rng(5)
+    words = [f"w{n}" for n in range(80)]
+    documents = [
+        {"id": f"doc{n:03d}", "contents": " ".join(random.choice(words, size=random.integers(1, 60), p=zipf(80)))}
+        for n in range(300)
+    ]
+    documents[7]["contents"] = "the of and"
+    documents[8]["contents"] = "w1 " * 5000
+    source = write_jsonl(folder / "corpus.jsonl", documents)
+    index_verb.main(["--input", str(source), "--index", str(folder / "index"), "--no-optimize", "--no-forward"])
+    change(folder / "index", delete=["doc003", "doc150"], add=[{"id": "doc003", "contents": "w1 w2 changed"}])
+    change(folder / "index", delete=["doc299"], add=[{"id": "doc300", "contents": "w1 w1 w5"}])
+    return folder / "index"
+
+
+def zipf(size):
+    weights = 1 / np.arange(1, size + 1)
+    return weights / weights.sum()
+
+
+def change(path, delete, add):
+    """Deletes and adds documents behind our back, as another program would; every call leaves a new segment."""
+    from jnius import autoclass, cast
+
+    LuceneIndex(path).close()  # Java runs
+    lucene = "org.apache.lucene"
+    names = (
+        *(f"{lucene}.index.{name}" for name in ("IndexWriter", "IndexWriterConfig", "NoMergePolicy", "Term", "IndexOptions")),
+        *(f"{lucene}.document.{name}" for name in ("Document", "Field", "FieldType", "StringField", "BinaryDocValuesField")),
+        *(f"{lucene}.store.FSDirectory", "java.nio.file.Paths", f"{lucene}.util.BytesRef"),
+        "io.anserini.analysis.DefaultEnglishAnalyzer",
+    )
+    java = {name.rsplit(".", 1)[1]: autoclass(name) for name in names}
+    config = java["IndexWriterConfig"](java["DefaultEnglishAnalyzer"].newDefaultInstance())
+    config.setMergePolicy(java["NoMergePolicy"].INSTANCE)
+    config.setUseCompoundFile(False)
+    writer = java["IndexWriter"](java["FSDirectory"].open(java["Paths"].get(str(path))), config)
+    for docid in delete:
+        writer.updateDocuments(java["Term"]("id", docid), autoclass("java.util.ArrayList")())
+    kind = java["FieldType"]()
+    kind.setStored(True)
+    kind.setStoreTermVectors(True)
+    kind.setIndexOptions(java["IndexOptions"].DOCS_AND_FREQS_AND_POSITIONS)
+    for record in add:
+        document = java["Document"]()
+        document.add(java["StringField"]("id", record["id"], autoclass("org.apache.lucene.document.Field$Store").YES))
+        document.add(java["BinaryDocValuesField"]("id", java["BytesRef"](record["id"].encode())))
+        text = cast("java.lang.CharSequence", autoclass("java.lang.String")(record["contents"]))
+        document.add(java["Field"]("contents", text, kind))
+        writer.addDocument(document)
+    writer.commit()
+    writer.close()
+
+
+def test_analysis_is_anserinis(tiny):
+    assert tiny.lucene.analyze(["The dripping taps, the leaking FAUCETS!", "", "of the", "two\nlines\ttab"]) == [
+        ["drip", "tap", "leak", "faucet"], [], [], ["two", "line", "tab"],
+    ]  # fmt: skip
+    assert tiny.lucene.analyze([]) == []
+
+
+def test_bm25_by_hand(tiny):
+    # "fuse" occurs twice in d3 only: idf = ln(1 + (5 - 1 + .5) / (1 + .5)); five documents have the field
+    found = tiny.lucene.search([tiny.query("fuse")])[0]
+    assert tiny.forward.docids.take(found.docs) == ["d3"]
+    length, average = tiny.forward.lengths[found.docs[0]], tiny.forward.statistics.tokens / 5
+    expected = np.log(1 + 4.5 / 1.5) * 2 / (2 + 0.9 * (0.6 + 0.4 * length / average))
+    assert found.scores[0] == pytest.approx(expected, rel=1e-6)
+
+
+def test_ties_come_in_docid_order(tmp_path):
+    source = write_jsonl(
+        tmp_path / "c.jsonl", [{"id": docid, "contents": "same words"} for docid in ("z", "b", "a10", "a9", "B")]
+    )
+    index_verb.main(["--input", str(source), "--index", str(tmp_path / "index")])
+    index = Index(tmp_path / "index")
+    found = index.lucene.search([index.query("words")])[0]
+    assert index.forward.docids.take(found.docs) == ["B", "a10", "a9", "b", "z"]
+    assert index.forward.docids.take(index.lucene.search([index.query("words")], 2)[0].docs) == ["B", "a10"]
+
+
+@pytest.mark.parametrize("model", [BM25(), BM25(2.0, 0.75), Dirichlet(), JelinekMercer()])
+def test_threads_and_batches_change_nothing(tiny, model):
+    queries = tiny.lucene.queries(["water tap", "fuse", "", "nonsense", "water water panel", "dangerous"])
+    alone = [tiny.lucene.search([query], model=model)[0] for query in queries]
+    together = tiny.lucene.search(queries, model=model, threads=4)
+    for one, other in zip(alone, together, strict=True):
+        np.testing.assert_array_equal(one.docs, other.docs)
+        np.testing.assert_array_equal(one.scores, other.scores)
+    assert together[2].depth == together[3].depth == 0
+
+
+def test_weighted_queries_scale_linearly(tiny):
+    plain = tiny.lucene.search([Query("x", ("water", "tap"), (1.0, 1.0))])[0]
+    double = tiny.lucene.search([Query("x", ("water", "tap"), (2.0, 2.0))])[0]
+    np.testing.assert_allclose(double.scores, 2 * plain.scores, rtol=1e-6)
+    only = tiny.lucene.search([Query("x", ("water", "tap"), (1.0, 0.0))])[0]
+    water = tiny.lucene.search([Query("x", ("water",), (1.0,))])[0]
+    np.testing.assert_allclose(only.scores[: water.depth], water.scores)
+
+
+@pytest.mark.parametrize("weight", [-1.0, float("nan"), float("inf")])
+def test_impossible_weights_are_refused(tiny, weight):
+    with pytest.raises(OptionError, match=r"weight .* of term 'water' must be finite and not negative"):
+        tiny.lucene.search([Query("x", ("water",), (weight,))])
+
+
+@pytest.mark.parametrize("feedback", [RM3(), Rocchio(), Rocchio(negative=True)])
+def test_feedback_keeps_the_query_and_adds_terms(demo_index, feedback):
+    queries = demo_index.lucene.queries(["dripping tap", "zzzz"])
+    expanded = demo_index.lucene.expand(queries, feedback)
+    assert set(queries[0].terms) <= set(expanded[0].terms) and len(expanded[0].terms) > 5
+    assert all(weight >= 0 for weight in expanded[0].weights)
+    both = demo_index.lucene.search(queries, feedback=feedback, threads=2)
+    again = demo_index.lucene.search(expanded)
+    np.testing.assert_array_equal(both[0].scores, again[0].scores)
+    assert both[1].depth == 0
+
+
+def test_feedback_needs_document_vectors(tmp_path):
+    source = write_jsonl(tmp_path / "c.jsonl", [{"id": "1", "contents": "some words"}])
+    index_verb.main(["--input", str(source), "--index", str(tmp_path / "i"), "--no-docvectors", "--no-positions"])
+    index = Index(tmp_path / "i")
+    with pytest.raises(IndexProblem, match=r"RM3 needs document vectors.*--storeDocvectors"):
+        index.lucene.search([index.query("words")], feedback=RM3())
+    with pytest.raises(IndexProblem, match=r"without positions.*--storePositions"):
+        index.forward.tokens(0)
+    assert not index.forward.has_positions and index.forward.lengths.tolist() == [2]
+
+
+def test_stored_texts(tiny):
+    rows = tiny.forward.rows_of(["d6", "d3"])
+    texts = tiny.lucene.stored(rows, "contents")
+    assert texts == ["Señor Müller repariert den Wasserhahn.", "When a fuse blows, find the fault before you replace the fuse."]
+    assert json.loads(tiny.lucene.stored(rows, "raw")[1]) == TINY[2]
+    assert tiny.lucene.stored(rows, "nothing") == [None, None] and tiny.lucene.stored([], "raw") == []
+
+
+def test_docids_come_with_and_without_a_forward_index(tiny):
+    assert tiny.lucene.docids() == tiny.forward.docids.take(np.arange(len(tiny.forward)))
+
+
+def test_worn_index_is_what_it_should_be(worn_path):
+    index = Index(worn_path)
+    assert index.lucene.reader.leaves().size() >= 3
+    assert index.lucene.rows() == 302 and index.lucene.documents() == 299
+    assert (~index.forward.live).sum() == 3
+    rows = index.forward.rows_of(["doc003", "doc150", "doc299", "doc300"])
+    assert rows[1] == rows[2] == -1 and index.forward.live[rows[[0, 3]]].all()
+    # Lucene's statistics still count what was deleted; the rows don't.
+    matrix = index.forward.matrix()
+    assert index.forward.statistics.tokens > matrix.sum()
+    assert (index.forward.df >= np.asarray((matrix > 0).sum(axis=0)).ravel()).all()
+
+
+@pytest.mark.parametrize(("k1", "b"), [(0.9, 0.4), (2.0, 0.75), (1.2, 0.0), (0.5, 1.0)])
+def test_numpy_bm25_is_bit_equal_on_a_worn_index(worn_path, k1, b):
+    index = Index(worn_path)
+    queries = index.lucene.queries(["w1 w2 w3", "w7", "w1 w1 w1 w60", "changed w5", " ".join(f"w{n}" for n in range(80))])
+    for query, found in zip(queries, index.lucene.search(queries, model=BM25(k1, b)), strict=True):
+        assert found.depth
+        ours = bm25.scores(index.forward, index.forward.term_ids(query.terms), query.weights, found.docs, k1=k1, b=b)
+        np.testing.assert_array_equal(ours, found.scores)
+
+
+@pytest.mark.parametrize(
+    ("helper", "block_bytes"), [(True, 1), (True, 500), (True, 1 << 28), (False, 20_000), (False, 1 << 28)]
+)
+def test_block_size_and_helper_change_nothing(worn_path, tmp_path, helper, block_bytes):
+    index = Index(worn_path)
+    other = ForwardIndex(export(index.lucene, path=tmp_path / "forward", block_bytes=block_bytes, helper=helper))
+    for name in ("indptr", "indices", "frequencies", "lengths", "norms", "live", "df", "cf", "docid_rank", "_positions"):
+        np.testing.assert_array_equal(getattr(other, name), getattr(index.forward, name), err_msg=name)
+    assert other.terms.take(np.arange(len(other.terms))) == index.forward.terms.take(np.arange(len(other.terms)))
+
+
+def test_a_changed_index_gets_a_new_fingerprint_and_a_new_forward_index(tiny_path, tmp_path):
+    path = shutil.copytree(tiny_path, tmp_path / "index")
+    before = index_fingerprint(path)
+    assert before == index_fingerprint(tiny_path)
+    change(path, delete=["d1"], add=[])
+    assert index_fingerprint(path) != before
+    assert Index(path).forward.rows_of(["d1"]).tolist() == [-1]
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda path: shutil.rmtree(path), "no such index"),
+        (lambda path: [file.unlink() for file in path.glob("segments_*")], "not a Lucene index .it has no segments file"),
+        (lambda path: [file.unlink() for file in path.glob("_0*")], "a damaged Lucene index"),
+        (lambda path: patch_version(path), "written by a newer Lucene"),
+        (lambda path: (shutil.rmtree(path), path.write_text("x")), "not a Lucene index .a folder was expected"),
+    ],
+)
+def test_unusable_indexes_are_named(tiny_path, tmp_path, damage, message):
+    path = shutil.copytree(tiny_path, tmp_path / "index")
+    damage(path)
+    with pytest.raises(IndexProblem, match=f"index: {message}"):
+        LuceneIndex(path)
+
+
+def patch_version(path):
+    """Raises the format version in the segments file's header: magic, the name `segments`, then the version."""
+    file = next(path.glob("segments_*"))
+    data = bytearray(file.read_bytes())
+    place = data.index(b"segments") + len(b"segments")
+    data[place : place + 4] = (99).to_bytes(4, "big")
+    file.write_bytes(data)
+
+
+def test_language_is_remembered(tmp_path):
+    source = write_jsonl(tmp_path / "c.jsonl", [{"id": "1", "contents": "os jogadores correram rapidamente"}])
+    index_verb.main(["--input", str(source), "--index", str(tmp_path / "pt"), "--language", "pt"])
+    index = Index(tmp_path / "pt")
+    assert index.lucene.search([index.query("jogador correr")])[0].depth == 1
+    assert Index(tmp_path / "pt", language="whitespace").lucene.analyze(["Os jogadores"]) == [["Os", "jogadores"]]
+    with pytest.raises(OptionError, match="--language: 'xx' is not one of ar, bn"):
+        _ = Index(tmp_path / "pt", language="xx").lucene
+
+
+def test_threads_that_end_leave_no_java_thread_behind(tiny):
+    from jnius import autoclass
+
+    count = autoclass("java.lang.Thread").activeCount
+    query = tiny.query("water")
+    before, results = count(), []
+    for _ in range(20):
+        worker = threading.Thread(target=lambda: results.append(tiny.lucene.search([query])[0].depth))
+        worker.start()
+        worker.join()
+    assert results == [results[0]] * 20 and results[0] > 0
+    assert count() <= before + 1

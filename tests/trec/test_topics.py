@@ -1,0 +1,90 @@
+import gzip
+
+import pytest
+
+from kernelsearch.errors import InputError, OptionError
+from kernelsearch.trec import read_topics
+
+TREC = """<top>
+<num> Number: 301
+<title> International Organized Crime
+
+<desc> Description:
+Identify organizations that participate.
+
+<narr> Narrative:
+A relevant document must name one.
+</top>
+
+<top>
+<num>302</num>
+<title>Poliomyelitis</title>
+</top>
+"""
+CACM = """<DOC>
+<DOCNO>
+1
+</DOCNO>
+What articles exist
+which deal with TSS?
+</DOC>
+<DOC>
+<DOCNO> 2 </DOCNO>
+ Articles by Prieve
+</DOC>
+"""
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("01\tfirst one\n2\tsecond\ttab\n", {"01": "first one", "2": "second tab"}),
+        (TREC, {"301": "International Organized Crime", "302": "Poliomyelitis"}),
+        (CACM, {"1": "What articles exist which deal with TSS?", "2": "Articles by Prieve"}),
+        ('{"_id": "q1", "text": "beir"}\n{"qid": 7, "query": "plain"}\n', {"q1": "beir", "7": "plain"}),
+    ],
+)
+def test_formats_are_recognised(tmp_path, content, expected):
+    file = tmp_path / "topics"
+    file.write_text(content)
+    assert read_topics(file) == expected
+    file.write_bytes(gzip.compress(content.encode()))
+    assert read_topics(file) == expected
+
+
+def test_fields_of_a_trec_topic_can_be_joined(tmp_path):
+    file = tmp_path / "topics"
+    file.write_text(TREC.split("\n\n<top>")[0])
+    text = read_topics(file, field="title+description")["301"]
+    assert text == "International Organized Crime Identify organizations that participate."
+    with pytest.raises(OptionError, match="'summary' is not one of title, description, narrative"):
+        read_topics(file, field="summary")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "topics: empty"),
+        ("\n\n", "topics: empty"),
+        ("1 no tab\n", "line 1: no tab"),
+        ("1\ta\n2\t \n", "line 2: topic 2 has no text"),
+        ("1\ta\n1\tb\n", "line 2: topic 1 appears twice"),
+        ("\ttext\n", "line 1: a topic without an id"),
+        ("a b\ttext\n", "topic id 'a b' has white space"),
+        ('{"_id": "1", "text": "x"}\n{broken\n', "line 2: not valid JSON"),
+        ("<top>\n<num> 1\n<title> x\n", "line 1: <top> without </top>"),
+        ("<top>\n<num> 1\n<desc> x\n</top>\n", "line 1: topic 1 has no text"),
+        ("<DOC>\nx\n</DOC>\n", "line 1: a topic without an id"),
+    ],
+)
+def test_bad_topics_are_named(tmp_path, content, message):
+    file = tmp_path / "topics"
+    file.write_text(content)
+    with pytest.raises(InputError) as caught:
+        read_topics(file)
+    assert message in str(caught.value) and str(file) in str(caught.value)
+
+
+def test_unknown_format():
+    with pytest.raises(OptionError, match="--topics-format: 'xml' is not one of"):
+        read_topics("x", "xml")

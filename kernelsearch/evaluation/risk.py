@@ -1,0 +1,192 @@
+"""How often and how badly a method hurts queries, against a baseline.
+
+All functions take one value of a measure a query (average precision, usually) in the same order of queries. A mean says what
+a method gains; these say what it costs on the way there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kernelsearch.errors import InputError
+
+#: Differences below this are rounding, not effects.
+TOLERANCE = 1e-9
+
+Floats = NDArray[np.float64]
+
+
+def changes(baseline: ArrayLike, treatment: ArrayLike) -> Floats:
+    """treatment - baseline a query, with rounding errors set to zero, shape (queries,)."""
+    before, after = np.asarray(baseline, dtype=np.float64), np.asarray(treatment, dtype=np.float64)
+    if before.shape != after.shape or before.ndim != 1:
+        raise InputError(
+            f"risk: {before.shape} values of the baseline and {after.shape} of the treatment are not one a query each"
+        )
+    difference = after - before
+    return np.where(np.abs(difference) <= TOLERANCE, 0.0, difference)
+
+
+def helped(baseline: ArrayLike, treatment: ArrayLike) -> int:
+    """Queries that got better."""
+    return int((changes(baseline, treatment) > 0).sum())
+
+
+def hurt(baseline: ArrayLike, treatment: ArrayLike) -> int:
+    """Queries that got worse."""
+    return int((changes(baseline, treatment) < 0).sum())
+
+
+def lost(baseline: ArrayLike, treatment: ArrayLike) -> float:
+    """What the queries that got worse lost in sum (total AP lost, where the measure is AP)."""
+    return float(-np.minimum(changes(baseline, treatment), 0.0).sum())
+
+
+def relative_gain(baseline: ArrayLike, treatment: ArrayLike) -> float:
+    """The mean's gain over the baseline's mean, as a fraction."""
+    before = float(np.mean(np.asarray(baseline, dtype=np.float64)))
+    return float(changes(baseline, treatment).mean() / before) if before > 0 else 0.0
+
+
+def r_loss(baseline: ArrayLike, treatment: ArrayLike, relevant_before: ArrayLike, relevant_after: ArrayLike) -> int:
+    """R-Loss: relevant documents lost, net, by the queries that got worse.
+
+    Collins-Thompson, "Robust Word Similarity Estimation Using Perturbation Kernels" (ICTIR 2009), section 3. `relevant_before`
+    and `relevant_after` count the relevant documents in a list's first k, for the depth k of interest. Within a query that got
+    worse a gain in recall counts against its losses, so at depths near the collection's size the sum may be negative.
+    """
+    worse = changes(baseline, treatment) < 0
+    return int((np.asarray(relevant_before) - np.asarray(relevant_after))[worse].sum())
+
+
+def weighted_changes(baseline: ArrayLike, treatment: ArrayLike, alpha: float) -> Floats:
+    """Changes with every loss counted (1 + alpha) times, shape (queries,)."""
+    difference = changes(baseline, treatment)
+    return np.where(difference < 0, (1.0 + alpha) * difference, difference)
+
+
+def urisk(baseline: ArrayLike, treatment: ArrayLike, alpha: float = 1.0) -> float:
+    """URisk: mean change with losses counted (1 + alpha) times; alpha = 0 is the plain difference of means.
+
+    Wang, Bennett & Collins-Thompson, "Robust ranking models via risk-sensitive optimization" (SIGIR 2012).
+    """
+    values = weighted_changes(baseline, treatment, alpha)
+    return float(values.mean()) if len(values) else 0.0
+
+
+def trisk(baseline: ArrayLike, treatment: ArrayLike, alpha: float = 1.0) -> float:
+    """TRisk: URisk in units of its standard error, so that below -2 or above 2 is unlikely to be chance.
+
+    Dinçer, Macdonald & Ounis, "Hypothesis testing for the risk-sensitive evaluation of retrieval systems" (SIGIR 2014).
+    Zero where no query changes; infinite where all change by the same amount.
+    """
+    values = weighted_changes(baseline, treatment, alpha)
+    if len(values) < 2 or not values.any():
+        return 0.0
+    error = float(values.std(ddof=1)) / np.sqrt(len(values))
+    mean = float(values.mean())
+    return mean / error if error > TOLERANCE else float(np.copysign(np.inf, mean))
+
+
+def georisk(systems: ArrayLike, alpha: float = 1.0) -> Floats:
+    """GeoRisk of each of several systems, shape (systems,); `systems` (systems, queries). Higher is better.
+
+    Dinçer, Macdonald & Ounis, "Risk-sensitive evaluation and learning to rank using multiple baselines" (SIGIR 2016):
+    every system is compared with what its mean and the query's difficulty lead one to expect of it, and the shortfall
+    (counted 1 + alpha times) is joined with its mean by a geometric mean.
+    """
+    from scipy.stats import norm
+
+    values = np.asarray(systems, dtype=np.float64)
+    if values.ndim != 2 or not values.size or (values < 0).any():
+        raise InputError("GeoRisk: a table of non-negative values, systems by queries, was expected")
+    total = values.sum()
+    expected = np.outer(values.sum(axis=1), values.sum(axis=0)) / total if total > 0 else np.zeros_like(values)
+    z = np.divide(values - expected, np.sqrt(expected), out=np.zeros_like(values), where=expected > 0)
+    zrisk = np.where(z < 0, (1.0 + alpha) * z, z).sum(axis=1)
+    queries = values.shape[1]
+    return np.sqrt(values.mean(axis=1) * norm.cdf(zrisk / queries))
+
+
+@dataclass(frozen=True)
+class RiskPoint:
+    """One treatment against the baseline: reward and the several counts of risk."""
+
+    alpha: float
+    mean: float
+    gain: float  #: relative gain of the mean
+    helped: int
+    hurt: int
+    lost: float
+    r_loss: int | None  #: None where no counts of relevant documents were given
+    urisk: float
+    trisk: float
+
+
+def risk_point(
+    baseline: ArrayLike,
+    treatment: ArrayLike,
+    *,
+    alpha: float = float("nan"),
+    relevant_before: ArrayLike | None = None,
+    relevant_after: ArrayLike | None = None,
+    aversion: float = 1.0,
+) -> RiskPoint:
+    """All figures of one treatment. `alpha` only labels the point; `aversion` is URisk's and TRisk's own alpha."""
+    counted = relevant_before is not None and relevant_after is not None
+    return RiskPoint(
+        alpha=alpha,
+        mean=float(np.mean(np.asarray(treatment, dtype=np.float64))),
+        gain=relative_gain(baseline, treatment),
+        helped=helped(baseline, treatment),
+        hurt=hurt(baseline, treatment),
+        lost=lost(baseline, treatment),
+        r_loss=r_loss(baseline, treatment, relevant_before, relevant_after) if counted else None,  # type: ignore[arg-type]
+        urisk=urisk(baseline, treatment, aversion),
+        trisk=trisk(baseline, treatment, aversion),
+    )
+
+
+def risk_reward_curve(
+    alphas: Sequence[float],
+    baseline: ArrayLike,
+    treatments: Sequence[ArrayLike],
+    *,
+    relevant_before: ArrayLike | None = None,
+    relevant_after: Sequence[ArrayLike] | None = None,
+    aversion: float = 1.0,
+) -> list[RiskPoint]:
+    """The figures at each weight of an expansion: the paper's Figure 3, one curve. `treatments` has one array an alpha."""
+    after = list(relevant_after) if relevant_after is not None else [None] * len(treatments)
+    return [
+        risk_point(
+            baseline, treatment, alpha=alpha, relevant_before=relevant_before, relevant_after=relevant, aversion=aversion
+        )
+        for alpha, treatment, relevant in zip(alphas, treatments, after, strict=True)
+    ]
+
+
+#: header of `risk_rows`
+RISK_HEADER = ("", "mean", "gain", "helped", "hurt", "lost", "R-Loss", "URisk", "TRisk")
+
+
+def risk_rows(points: Sequence[tuple[str, RiskPoint]]) -> list[tuple[str, ...]]:
+    """Labelled points as rows of a table, for console.table or Markdown."""
+    return [
+        (
+            label,
+            f"{point.mean:.4f}",
+            f"{100 * point.gain:+.1f}%",
+            str(point.helped),
+            str(point.hurt),
+            f"{point.lost:.2f}",
+            "-" if point.r_loss is None else str(point.r_loss),
+            f"{point.urisk:+.4f}",
+            f"{point.trisk:+.2f}",
+        )
+        for label, point in points
+    ]

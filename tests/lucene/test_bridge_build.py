@@ -1,0 +1,91 @@
+"""The Java helper that ships as class files is the one that its source gives, and runs on the oldest Java we promise."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kernelsearch.lucene.jvm import JAVA_FILES
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+from build_bridge import JAVA_TARGET, build  # noqa: E402
+
+CLASSES = sorted(file.name for file in JAVA_FILES.glob("*.class"))
+
+
+def class_version(file: Path) -> int:
+    """The Java release a class file was compiled for: its major version counts from 44 (JVM specification, 4.1)."""
+    magic, _, major = struct.unpack(">IHH", file.read_bytes()[:8])
+    assert magic == 0xCAFEBABE
+    return major - 44
+
+
+def javac_major(text: str) -> int:
+    found = re.search(r"javac (\d+)", text)
+    assert found, text
+    return int(found.group(1))
+
+
+@pytest.fixture(scope="module")
+def rebuilt(tmp_path_factory) -> Path:
+    javac = shutil.which("javac")
+    if javac is None:
+        pytest.skip("no javac on the PATH: the helper's class files can't be rebuilt here")
+    said = subprocess.run([javac, "-version"], capture_output=True, text=True)
+    if javac_major(said.stdout + said.stderr) < JAVA_TARGET:
+        pytest.skip(f"javac is older than Java {JAVA_TARGET}")
+    folder = tmp_path_factory.mktemp("bridge")
+    build(folder, javac)
+    return folder
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_shipped_class_files_run_on_the_oldest_java(name):
+    assert class_version(JAVA_FILES / name) == JAVA_TARGET == 11
+
+
+def test_the_helper_and_its_inner_classes_are_shipped():
+    assert "Bridge.class" in CLASSES
+    assert javac_major((JAVA_FILES / "javac.txt").read_text(encoding="utf-8")) >= JAVA_TARGET
+
+
+def test_rebuilding_gives_the_shipped_bytes(rebuilt):
+    assert sorted(file.name for file in rebuilt.glob("*.class")) == CLASSES
+    if javac_major((rebuilt / "javac.txt").read_text()) != javac_major((JAVA_FILES / "javac.txt").read_text()):
+        pytest.skip("another major version of javac than the one recorded in javac.txt: its bytes may differ")
+    for name in CLASSES:
+        assert (rebuilt / name).read_bytes() == (JAVA_FILES / name).read_bytes(), f"{name}: run make bridge"
+
+
+def test_the_rebuilt_helper_works(rebuilt, tiny_path):
+    """Loaded in a JVM of its own, the rebuilt class exports the same postings and finds the same documents."""
+    script = """
+import sys
+from pathlib import Path
+from kernelsearch.lucene import jvm
+if len(sys.argv) > 2:
+    jvm.JAVA_FILES = Path(sys.argv[2])
+    jvm.jvm_options = lambda: ["-Xrs"]
+from kernelsearch.lucene.export import HelperSource
+from kernelsearch.lucene.index import CONTENTS, LuceneIndex
+index = LuceneIndex(sys.argv[1])
+scan = HelperSource(index.reader, CONTENTS).scan()
+rows = HelperSource(index.reader, CONTENTS).rows(0, index.rows(), scan.distinct, int(scan.lengths.sum()), True)
+print([part.tolist() for part in (*vars(scan).values(), *rows)])
+print([(found.docs.tolist(), found.scores.tolist()) for found in index.search(index.queries(["tap water", "fuse panel"]))])
+"""
+    shipped, ours = (
+        subprocess.run([sys.executable, "-c", script, str(tiny_path), *extra], cwd=ROOT, capture_output=True, text=True)
+        for extra in ([], [str(rebuilt)])
+    )
+    assert shipped.returncode == 0, shipped.stderr
+    assert ours.returncode == 0, ours.stderr
+    assert len(ours.stdout.splitlines()) == 2
+    assert ours.stdout == shipped.stdout

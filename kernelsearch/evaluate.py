@@ -15,7 +15,7 @@ OPTIONS = (
     Option("qrels", str, None, "judgements: a TREC or BEIR file, or irds:NAME"),
     Option("measures", str, DEFAULT, "measures, by ir_measures' or trec_eval's names", many=True),
     Option("per-query", bool, False, "a line for every topic, too"),
-    Option("complete", bool, False, "count judged topics that a run lacks as zero (trec_eval -c)"),
+    Option("complete", bool, True, "count judged topics that a run lacks as zero, as trec_eval -c does"),
 )
 
 EXAMPLES = """examples:
@@ -50,10 +50,9 @@ def main(argv: list[str]) -> None:
     means = [(label, str(len(one.topics)), *(f"{one.mean(name):.4f}" for name in names)) for label, one in found.items()]
     print(console.table(("run", "topics", *names), means))
     for label, one in found.items():
-        if one.missing and not settings["complete"]:
-            console.notice(
-                f"{label}: {len(one.missing)} judged topics are not in the run and left out (--complete counts them as 0)"
-            )
+        if one.missing:
+            how = "count as zero (--no-complete leaves them out)" if settings["complete"] else "are left out"
+            console.notice(f"{label}: {len(one.missing)} judged topics are not in the run and {how}")
         if one.unjudged:
             console.notice(f"{label}: {len(one.unjudged)} topics of the run have no judgements and are left out")
 

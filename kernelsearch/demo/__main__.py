@@ -51,7 +51,7 @@ def main(argv: list[str]) -> None:
     step(
         "evaluate",
         evaluate.main,
-        ["--qrels", str(DATA / "qrels.txt"), "--complete", "--measures", ",".join(MEASURES), *written],
+        ["--qrels", str(DATA / "qrels.txt"), "--measures", ",".join(MEASURES), *written],
     )
     report(runs / "report.md", written)
 
@@ -71,8 +71,7 @@ def report(path: Path, runs: list[str]) -> None:
     qrels = read_qrels(DATA / "qrels.txt")
     chosen = measures.parse_measures(MEASURES)
     found = {
-        label: measures.evaluate(qrels, read_run(run), chosen, complete=True)
-        for run, label in zip(runs, evaluate.labels(runs), strict=True)
+        label: measures.evaluate(qrels, read_run(run), chosen) for run, label in zip(runs, evaluate.labels(runs), strict=True)
     }
     base = found["bm25"].values["AP"]
     lines = [

@@ -1,4 +1,4 @@
-"""Measures of runs, through ir_measures, with trec_eval's habits: a topic counts if it is judged and in the run."""
+"""Measures of runs, through ir_measures, with trec_eval's habits: topics without judgements don't count."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class Evaluation:
         return sum(values.values()) / len(values) if values else 0.0
 
 
-def evaluate(qrels: Qrels, run: Run, measures: Sequence[Any], *, complete: bool = False) -> Evaluation:
-    """Values per topic. Judged topics that the run lacks are left out, or count as zero if `complete` (trec_eval -c)."""
+def evaluate(qrels: Qrels, run: Run, measures: Sequence[Any], *, complete: bool = True) -> Evaluation:
+    """Values per topic. Judged topics that the run lacks count as zero (trec_eval -c), or are left out if not `complete`."""
     import ir_measures
 
     topics = [qid for qid in qrels if complete or qid in run]

@@ -1,0 +1,161 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+import kernelsearch
+from kernelsearch import index as index_verb
+from kernelsearch.errors import InputError, KernelSearchError
+from tests.conftest import ROOT, TINY, write_jsonl
+
+
+def command(*flags, **kwargs):
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        [sys.executable, "-m", "kernelsearch.index", *map(str, flags)],
+        capture_output=True,
+        text=True,
+        env=env,
+        timeout=120,
+        **kwargs,
+    )
+
+
+def test_from_the_command_line(tmp_path):
+    source = write_jsonl(tmp_path / "corpus.jsonl", [*TINY, {"id": "empty", "contents": "  "}])
+    done = command("--input", source, "--index", tmp_path / "index")
+    assert done.returncode == 0 and done.stdout == ""
+    assert done.stderr == f"{tmp_path / 'index'}: 6 documents, fields title; 1 without text left out\n"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["corpus.jsonl", "index"]
+
+
+def test_other_fields_are_kept(tmp_path):
+    record = {"id": "1", "contents": "words", "tags": ["a", "b"], "year": 1999, "nested": {"x": None}}
+    index_verb.main(["--input", str(write_jsonl(tmp_path / "c.jsonl", [record])), "--index", str(tmp_path / "i")])
+    assert json.loads(kernelsearch.open(tmp_path / "i").lucene.stored([0], "raw")[0]) == record
+
+
+def test_chosen_fields_are_indexed_lists_as_words(tmp_path):
+    records = [
+        {"id": "1", "contents": "words", "url": "example.org/taps", "tags": ["red", "taps"]},
+        {"id": "2", "contents": "more"},
+    ]
+    source = write_jsonl(tmp_path / "c.jsonl", records)
+    index_verb.main(["--input", str(source), "--index", str(tmp_path / "i"), "--fields", "tags,url"])
+    tags = kernelsearch.open(tmp_path / "i").field("tags")
+    assert [tags.terms[t] for t in tags.indices] == ["red", "tap"] and tags.lengths.tolist() == [2, 0]
+
+
+@pytest.mark.parametrize(("name", "content"), [
+    ("c.csv", "id,title,text\n1,Tap,water drips\n2,Fuse,blown\n"),
+    ("c.tsv", "1\twater drips\n2\tblown\n"),
+    ("c.trec", "<DOC>\n<DOCNO>1</DOCNO>\n<TEXT>water drips</TEXT>\n</DOC>\n<DOC>\n<DOCNO>2</DOCNO>\nblown\n</DOC>\n"),
+])  # fmt: skip
+def test_other_formats(tmp_path, name, content):
+    (tmp_path / name).write_text(content)
+    index_verb.main(["--input", str(tmp_path / name), "--index", str(tmp_path / "i")])
+    index = kernelsearch.open(tmp_path / "i")
+    assert index.forward.docids.take(index.lucene.search([index.query("drip")])[0].docs) == ["1"]
+
+
+def test_same_collection_same_forward_index(tmp_path, tiny):
+    source = write_jsonl(tmp_path / "c.jsonl", TINY)
+    index_verb.main(["--input", str(source), "--index", str(tmp_path / "i")])
+    again = kernelsearch.open(tmp_path / "i").forward
+    assert again.indices.tolist() == tiny.forward.indices.tolist()
+    assert again.docids.take(range(len(again))) == tiny.forward.docids.take(range(len(again)))
+
+
+def test_several_threads_index_every_document(tmp_path):
+    source = write_jsonl(tmp_path / "c.jsonl", [{"id": str(n), "contents": f"word{n}"} for n in range(2500)])
+    index_verb.main(["--input", str(source), "--index", str(tmp_path / "i"), "--threads", "2"])
+    forward = kernelsearch.open(tmp_path / "i").forward
+    assert sorted(forward.docids.take(range(len(forward))), key=int) == [str(n) for n in range(2500)]
+
+
+def test_existing_index_is_kept_unless_forced(tmp_path):
+    source = write_jsonl(tmp_path / "c.jsonl", TINY)
+    index_verb.main(["--input", str(source), "--index", str(tmp_path / "i")])
+    with pytest.raises(InputError, match="exists already; --force replaces it"):
+        index_verb.main(["--input", str(source), "--index", str(tmp_path / "i")])
+    write_jsonl(source, TINY[:2])
+    index_verb.main(["--input", str(source), "--index", str(tmp_path / "i"), "--force"])
+    assert kernelsearch.open(tmp_path / "i").lucene.documents() == 2
+
+
+def test_force_never_destroys_what_is_no_index(tmp_path):
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter1.tex").write_text("years of work")
+    source = write_jsonl(tmp_path / "c.jsonl", TINY)
+    with pytest.raises(InputError, match="holds something that isn't an index"):
+        index_verb.main(["--input", str(source), "--index", str(tmp_path / "thesis"), "--force"])
+    assert (tmp_path / "thesis" / "chapter1.tex").read_text() == "years of work"
+
+
+@pytest.mark.parametrize(
+    ("records", "message"),
+    [
+        (
+            [{"id": "a", "contents": "x"}, {"id": "b", "contents": "y"}, {"id": "a", "contents": "z"}],
+            "line 3: document id 'a' appears twice",
+        ),
+        ([{"id": "a", "contents": " "}], "none of the 1 documents has text"),
+    ],
+)
+def test_bad_collections_leave_the_old_index_alone(tmp_path, records, message):
+    good = write_jsonl(tmp_path / "good.jsonl", TINY)
+    index_verb.main(["--input", str(good), "--index", str(tmp_path / "i")])
+    bad = write_jsonl(tmp_path / "bad.jsonl", records)
+    with pytest.raises(KernelSearchError, match=message):
+        index_verb.main(["--input", str(bad), "--index", str(tmp_path / "i"), "--force"])
+    assert kernelsearch.open(tmp_path / "i").lucene.documents() == 6
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.jsonl", "good.jsonl", "i"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--input", "nowhere.jsonl", "--index", "i"], "kernelsearch: nowhere.jsonl: no such file or folder"),
+        (["--input", "nowhere.jsonl"], "--index: the folder to make is not given"),
+        (["--index", "i", "--nonsense"], "unrecognized arguments: --nonsense"),
+        (["--index", "i", "--threads", "many"], "--threads: 'many' is not a whole number"),
+        (["--index", "nowhere"], "kernelsearch: nowhere: no such index"),
+        (["--input", "irds:no/such/thing", "--index", "i"], "irds:no/such/thing: ir_datasets knows no dataset of that name"),
+    ],
+)
+def test_bad_calls_are_one_line_and_status_2(tmp_path, flags, message):
+    done = command(*flags, cwd=tmp_path)
+    assert done.returncode == 2 and done.stdout == ""
+    assert message in done.stderr and done.stderr.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_forward_index_for_an_index_of_somebody_else(tmp_path):
+    source = write_jsonl(tmp_path / "c.jsonl", TINY)
+    index_verb.main(["--input", str(source), "--index", str(tmp_path / "i"), "--no-forward"])
+    assert not (tmp_path / "i" / "kernelsearch" / "forward").exists()
+    index_verb.main(["--index", str(tmp_path / "i"), "--fields", "title"])
+    made = sorted(path.name for path in (tmp_path / "i" / "kernelsearch" / "forward").iterdir())
+    assert made == ["contents", "title"]
+
+
+@pytest.mark.parametrize(("stop", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_interrupted_indexing_leaves_nothing(tmp_path, stop, status):
+    source = tmp_path / "c.jsonl"
+    with open(source, "w") as stream:
+        for n in range(300_000):
+            stream.write(f'{{"id": "{n}", "contents": "word{n % 997} word{n % 31}"}}\n')
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    flags = ["--input", str(source), "--index", str(tmp_path / "i"), "--force"]
+    process = subprocess.Popen([sys.executable, "-m", "kernelsearch.index", *flags], env=env, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob(".staged.*/*.jsonl")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(stop)
+    error = process.communicate(timeout=60)[1]
+    assert process.returncode == status, error
+    assert [path.name for path in tmp_path.iterdir()] == ["c.jsonl"]

@@ -1,0 +1,169 @@
+import os
+import subprocess
+import sys
+
+import pytest
+
+from kernelsearch import evaluate, search
+from kernelsearch.errors import InputError, OptionError
+from kernelsearch.trec import read_run
+from tests.conftest import ROOT
+
+
+def command(verb, *flags, **kwargs):
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        [sys.executable, "-m", f"kernelsearch.{verb}", *map(str, flags)],
+        capture_output=True,
+        text=True,
+        env=env,
+        timeout=120,
+        **kwargs,
+    )
+
+
+@pytest.fixture
+def topics(tmp_path):
+    file = tmp_path / "topics.tsv"
+    file.write_text("1\twater tap\n2\tfuse\n03\tzebra\nd5\tbreaker panel\n")
+    return file
+
+
+def run_search(tiny_path, topics, tmp_path, *flags):
+    output = tmp_path / "run.txt"
+    search.main(["--index", str(tiny_path), "--topics", str(topics), "--output", str(output), *flags])
+    return output.read_text()
+
+
+def test_one_query_is_a_table(tiny_path, capsys):
+    search.main(["--index", str(tiny_path), "--query", "tap water"])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["rank", "docid", "score", "text"]
+    assert lines[2].split()[:2] == ["1", "d1"] and "A dripping tap wastes water." in lines[2]
+    assert lines[3].split()[1] == "d5" and len(lines) == 4
+
+
+def test_a_query_that_matches_nothing_says_so(tiny_path, capsys):
+    search.main(["--index", str(tiny_path), "--query", "zebra"])
+    assert capsys.readouterr() == ("", "no document matches 'zebra'\n")
+
+
+def test_run_file(tiny_path, topics, tmp_path):
+    lines = run_search(tiny_path, topics, tmp_path).splitlines()
+    assert [line.split()[:4] for line in lines] == [
+        ["1", "Q0", "d1", "1"], ["1", "Q0", "d5", "2"], ["2", "Q0", "d3", "1"], ["d5", "Q0", "d5", "1"],
+    ]  # fmt: skip
+    assert all(line.split()[5] == "kernelsearch" for line in lines)
+
+
+def test_threads_and_batches_give_the_same_bytes(tiny_path, topics, tmp_path):
+    first = run_search(tiny_path, topics, tmp_path)
+    assert run_search(tiny_path, topics, tmp_path, "--threads", "4", "--batch-size", "1") == first
+    assert run_search(tiny_path, topics, tmp_path, "--batch-size", "3") == first
+
+
+def test_hits_tag_format_and_remove_query(tiny_path, topics, tmp_path):
+    assert len(run_search(tiny_path, topics, tmp_path, "--hits", "1").splitlines()) == 3
+    assert run_search(tiny_path, topics, tmp_path, "--output-format", "msmarco").startswith("1\td1\t1\n")
+    assert "d5 Q0 d5" not in run_search(tiny_path, topics, tmp_path, "--remove-query")
+    assert run_search(tiny_path, topics, tmp_path, "--tag", "mine").splitlines()[0].endswith(" mine")
+
+
+@pytest.mark.parametrize(
+    "flags", [["--qld"], ["--qljm"], ["--qld", "--mu", "10"], ["--k1", "2", "--b", ".75"], ["--rm3"], ["--rocchio"]]
+)
+def test_every_model_changes_the_scores(tiny_path, topics, tmp_path, flags):
+    assert run_search(tiny_path, topics, tmp_path, *flags) != run_search(tiny_path, topics, tmp_path)
+
+
+def test_a_run_is_taken_over_unchanged_without_rerankers(tiny_path, topics, tmp_path):
+    run = tmp_path / "other.txt"
+    run.write_text("2 Q0 d3 1 7.5 x\n2 Q0 d1 2 7.5 x\n1 Q0 d6 1 0.25 x\n")
+    text = run_search(tiny_path, topics, tmp_path, "--run", str(run))
+    assert read_run(tmp_path / "run.txt") == {"1": [("d6", 0.25)], "2": [("d3", 7.5), ("d1", 7.499999)]}, text
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("1 Q0 d1 1 2.0 x\n1 Q0 ghost 2 1.0 x\n", "topic 1 lists 1 documents that are not in .*such as ghost"),
+        ("99 Q0 d1 1 2.0 x\n", "topic 99 is not in"),
+    ],
+)
+def test_a_run_that_does_not_fit_is_named_and_the_old_output_stays(tiny_path, topics, tmp_path, content, message):
+    run = tmp_path / "other.txt"
+    run.write_text(content)
+    (tmp_path / "run.txt").write_text("precious")
+    with pytest.raises(InputError, match=message):
+        run_search(tiny_path, topics, tmp_path, "--run", str(run))
+    assert (tmp_path / "run.txt").read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--query", "x"], "--index is not given"),
+        (["--index", "i"], "one of --query and --topics is needed"),
+        (["--index", "i", "--topics", "t"], "--output: the run file to write is not given"),
+        (["--index", "nowhere", "--query", "x"], "nowhere: no such index"),
+        (["--index", "i", "--query", "x", "--rerank", "magic"], "--rerank: 'magic' is not one of"),
+        (["--index", "i", "--query", "x", "--b", "1.5"], "--b: 1.5 is above 1"),
+        (["--index", "i", "--query", "x", "--qld", "--qljm"], "--qld and --qljm exclude each other"),
+        (["--index", "i", "--query", "x", "--java-heap", "lots"], "Java heap: 'lots' is not a size"),
+    ],
+)
+def test_bad_calls_are_one_line_and_status_2(tmp_path, flags, message):
+    done = command("search", *flags, cwd=tmp_path)
+    assert done.returncode == 2 and message in done.stderr and done.stderr.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_empty_query_and_missing_topics(tiny_path, tmp_path):
+    with pytest.raises(InputError, match="--query: no text"):
+        search.main(["--index", str(tiny_path), "--query", " "])
+    with pytest.raises(InputError, match="gone: no such file"):
+        search.main(["--index", str(tiny_path), "--topics", str(tmp_path / "gone"), "--output", str(tmp_path / "o")])
+    with pytest.raises(OptionError, match="--tag: 'a b' has white space"):
+        (tmp_path / "t").write_text("1\tx\n")
+        search.main(
+            ["--index", str(tiny_path), "--topics", str(tmp_path / "t"), "--output", str(tmp_path / "o"), "--tag", "a b"]
+        )
+
+
+def test_help_shows_the_command():
+    for verb in ("index", "search", "evaluate", "train", "explain"):
+        done = command(verb, "--help")
+        assert done.returncode == 0 and f"python -m kernelsearch.{verb}" in done.stdout
+
+
+def test_output_to_a_closed_pipe_is_quiet(tiny_path):
+    shell = f"{sys.executable} -m kernelsearch.search --index {tiny_path} --query water | true"
+    done = subprocess.run(
+        shell, shell=True, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=60
+    )
+    assert "Traceback" not in done.stderr and "BrokenPipe" not in done.stderr
+
+
+def test_evaluate_by_hand(tmp_path, capsys):
+    qrels, run = tmp_path / "qrels", tmp_path / "run.txt"
+    qrels.write_text("1 0 a 1\n1 0 b 0\n1 0 c 1\n2 0 x 1\n3 0 y 1\n")
+    run.write_text("1 Q0 a 1 3 t\n1 Q0 b 2 2 t\n1 Q0 c 3 1 t\n2 Q0 y 1 1 t\n2 Q0 x 2 0.5 t\n9 Q0 x 1 1 t\n")
+    evaluate.main(["--qrels", str(qrels), str(run), "--measures", "AP,P@2,map", "--per-query", "--no-complete"])
+    out, err = capsys.readouterr()
+    # AP of topic 1: (1 + 2/3) / 2; of topic 2: 1/2
+    assert [line.split() for line in out.splitlines() if line.startswith("run  1")] == [
+        ["run", "1", "0.8333", "0.5000", "0.8333"]
+    ]
+    assert out.splitlines()[-1].split() == ["run", "2", "0.6667", "0.5000", "0.6667"]
+    assert "1 judged topics are not in the run" in err and "1 topics of the run have no judgements" in err
+    evaluate.main(["--qrels", str(qrels), str(run), "--measures", "AP"])
+    assert capsys.readouterr().out.splitlines()[-1].split() == ["run", "3", "0.4444"]
+
+
+def test_evaluate_bad_calls(tmp_path):
+    (tmp_path / "q").write_text("1 0 a 1\n")
+    (tmp_path / "r").write_text("2 Q0 a 1 1 t\n")
+    done = command("evaluate", "--qrels", tmp_path / "q", tmp_path / "r")
+    assert done.returncode == 2 and "none of its topics is judged" in done.stderr
+    done = command("evaluate", "--qrels", tmp_path / "q", tmp_path / "r", "--measures", "Magic@3")
+    assert done.returncode == 2 and "--measures: 'Magic@3' is not a measure" in done.stderr

@@ -6,6 +6,7 @@ prints what each found, as one JSON object a query.
 
 import json
 import sys
+
 HITS = 20
 
 

@@ -17,7 +17,9 @@ from kernelsearch.lucene.versions import MINIMUM_JAVA
 
 pytestmark = [
     pytest.mark.pyserini,
-    pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="the full pyserini is not installed: make test-pyserini"),
+    pytest.mark.skipif(
+        importlib.util.find_spec("torch") is None, reason="the full pyserini is not installed: make test-pyserini"
+    ),
 ]
 
 SCRIPT = Path(__file__).parent / "same_process.py"

@@ -37,7 +37,7 @@ def main(argv: list[str]) -> None:
     found: dict[str, Evaluation] = {}
     for path, label in zip(arguments.runs, labels(arguments.runs), strict=True):
         found[label] = evaluate(qrels, read_run(path), measures, complete=settings["complete"])
-        if not found[label].topics:
+        if len(found[label].missing) == len(qrels):
             raise InputError(f"{path}: none of its topics is judged in {settings['qrels']}")
     names = [str(measure) for measure in measures]
     if settings["per_query"]:

@@ -77,7 +77,7 @@ def report(path: Path, runs: list[str]) -> None:
     lines = [
         "# The bundled collection, every method with its default settings",
         "",
-        f"{len(base)} queries. Helped and hurt: queries whose average precision rises or falls by more than 0.001 against BM25.",
+        f"{len(base)} queries. Helped and hurt: average precision rises or falls by more than 0.001 against BM25.",
         "",
         "| run | " + " | ".join(MEASURES) + " | helped | hurt |",
         "| --- |" + " ---: |" * (len(MEASURES) + 2),

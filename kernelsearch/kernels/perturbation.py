@@ -86,6 +86,17 @@ def random_distances(words: int, dimensions: int = 3, *, seed: int = 0) -> Float
     return distances(gram(np.random.default_rng(seed).standard_normal((words, dimensions))))
 
 
+def word_groups(apart: Floats, groups: int) -> NDArray[np.int64]:
+    """Group numbers from 0 of words by their squared distances (average linkage), shape (words,); at most `groups` of them."""
+    if len(apart) < 2 or groups < 2 or not apart.any():
+        return np.zeros(len(apart), dtype=np.int64)
+    from scipy.cluster import hierarchy
+    from scipy.spatial.distance import squareform
+
+    tree = hierarchy.linkage(np.sqrt(squareform(apart, checks=False)), "average")
+    return hierarchy.fcluster(tree, groups, "maxclust").astype(np.int64) - 1
+
+
 def typical_distance(apart: Floats) -> float:
     """The median distance of different words, 1 where all coincide."""
     above = apart[np.triu_indices(len(apart), 1)]

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelsearch.errors import InputError
+from kernelsearch.files import lines
 from kernelsearch.forward.index import ForwardIndex
 from kernelsearch.kernels import bm25, likelihood, perturbation, relevance
 from kernelsearch.learning.box_program import Infeasible
@@ -62,6 +64,30 @@ def term_scores(index: ForwardIndex, model: Model, terms: Any, weights: Any, doc
     if isinstance(model, Dirichlet):
         return likelihood.dirichlet_term_scores(index, terms, weights, docs, mu=model.mu)
     return likelihood.jelinek_mercer_term_scores(index, terms, weights, docs, lam=model.lam)
+
+
+def read_vectors(path: str) -> dict[str, Floats]:
+    """Perturbations of the user's own by qid, shape (variants, terms): a line a variant, qid TAB a multiplier for each term.
+
+    Multipliers stand in the order of the query's distinct analysed terms: 0 leaves a term out, 1 keeps it, 2 doubles it.
+    """
+    found: dict[str, list[list[float]]] = {}
+    for number, line in lines(path):
+        if not line.strip():
+            continue
+        qid, _, rest = line.partition("\t")
+        try:
+            row = [float(value) for value in rest.split()]
+        except ValueError:
+            row = []
+        if not row or not all(0 <= value < np.inf for value in row):
+            raise InputError(f"{path}:{number}: not a qid, a tab and weights of zero or more")
+        if qid in found and len(found[qid][0]) != len(row):
+            raise InputError(f"{path}:{number}: {len(row)} weights where query {qid} had {len(found[qid][0])} before")
+        found.setdefault(qid, []).append(row)
+    if not found:
+        raise InputError(f"{path}: holds no perturbation")
+    return {qid: np.array(rows) for qid, rows in found.items()}
 
 
 class Expander:
@@ -178,7 +204,10 @@ class Expander:
                 raise CannotAct("--pert.vectors has no weights for the query")
             given = self.vectors[query.qid]
             if given.shape[1] != len(known):
-                raise CannotAct("--pert.vectors has weights for another number of terms")
+                raise InputError(
+                    f"{self.settings['vectors']}: query {query.qid} has {len(known)} terms ({' '.join(query.terms)}), "
+                    f"{given.shape[1]} weights were given"
+                )
             return given[:, known]
         settings = self.settings
         return perturbation.perturbations(

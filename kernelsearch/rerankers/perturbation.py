@@ -6,15 +6,20 @@ Collins-Thompson, "Robust Word Similarity Estimation Using Perturbation Kernels"
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.collection import Index
+from kernelsearch.errors import OptionError
 from kernelsearch.options import Option
-from kernelsearch.rerankers.base import CannotAct, Reranker
-from kernelsearch.rerankers.expansion import Expander, Expansion, term_scores
+from kernelsearch.rerankers.base import CannotAct, Explanation, Reranker
+from kernelsearch.rerankers.expansion import Expander, Expansion, read_vectors, term_scores
+from kernelsearch.rerankers.perturbation_explain import contributions, grouped, word_records
+from kernelsearch.rerankers.perturbation_plot import draw
+from kernelsearch.trec.weighted_queries import read_weighted_queries, weighted_line, write_weighted_queries
 from kernelsearch.types import Candidates, Query
 
 
@@ -53,11 +58,20 @@ class PerturbationReranker(Reranker):
         Option("pool", int, 200, "candidates that the query's variants choose their documents from", low=1),
         Option("rescore", bool, False, "rescore the candidates instead of searching again"),
         Option("hits", int, None, "documents of the second search; default: as many as the first stage was asked for", low=1),
+        Option(
+            "vectors", str, None, "a file of perturbations of your own instead of a strategy: qid, tab, a weight for each term"
+        ),
+        Option("save-queries", str, None, "write the expanded queries to this file, as JSON lines; - prints them"),
+        Option("queries", str, None, "read expanded queries from this file instead of making them"),
+        Option("groups", int, 4, "groups of words in explanations and pictures, at most", low=1),
     )
 
     def __init__(self, index: Index, **options: Any) -> None:
         super().__init__(index, **options)
-        self.expander = Expander(index.forward, self.settings)
+        vectors = read_vectors(self.settings["vectors"]) if self.settings["vectors"] else None
+        self.expander = Expander(index.forward, self.settings, vectors)
+        self.read = read_weighted_queries(self.settings["queries"]) if self.settings["queries"] else None
+        self.made: dict[str, Query] = {}  #: expanded queries so far, where they are to be saved
         self.alpha = 1.0 if self.settings["method"] == "rm1" else self.settings["alpha"]
 
     def expansion(self, query: Query, candidates: Candidates) -> Expansion:
@@ -66,6 +80,10 @@ class PerturbationReranker(Reranker):
 
     def expanded(self, query: Query, candidates: Candidates) -> Query:
         """The weighted query of the second search."""
+        if self.read is not None:
+            if query.qid not in self.read:
+                raise CannotAct(f"{self.settings['queries']} has no expanded query for it")
+            return self.read[query.qid]
         return self.expansion(query, candidates).mixed(self.alpha)
 
     def score(self, query: Query, candidates: Candidates) -> NDArray[np.floating]:
@@ -88,6 +106,7 @@ class PerturbationReranker(Reranker):
                 wanted.append(place)
             except CannotAct as reason:
                 self.kept[str(reason)] += 1
+        self._save(expanded)
         if self.settings["rescore"]:
             again = [
                 self.ordered(lists[place].docs, self._scores(query, lists[place].docs))
@@ -113,6 +132,40 @@ class PerturbationReranker(Reranker):
             [candidates if one is None or alpha == 0 else next(results) for one, candidates in zip(grown, lists, strict=True)]
             for alpha in alphas
         ]
+
+    def explain(self, query: Query, candidates: Candidates, doc: int) -> Explanation:
+        """The document's score by word of the expanded query, and every word's relevance, risk, group and source."""
+        index = self.index.forward
+        records: list[dict[str, Any]] = []
+        expanded = self.expanded(query, candidates)
+        if self.read is None:
+            expansion = self.expansion(query, candidates)
+            records = word_records(index, expansion, grouped(expansion, self.settings["groups"]))
+        rows = np.array([doc], dtype=np.int32)
+        parts = term_scores(index, self.first_stage, index.term_ids(expanded.terms), expanded.weights, rows)[0].astype(
+            np.float64
+        )
+        notes = {"expanded_query": dict(zip(expanded.terms, expanded.weights, strict=True)), "words": records}
+        reasons = contributions(query, expanded, parts, records)
+        return Explanation(self.name, index.docids[doc], float(sum(one.value for one in reasons)), reasons, notes)
+
+    def plot(self, query: Query, candidates: Candidates, doc: int | None, path: Path) -> None:
+        """Draws the expansion's words in perturbation coordinates."""
+        expansion = self.expansion(query, candidates)
+        if not expansion.coordinates.size:
+            raise OptionError(
+                "--plot: only --pert.method program with --pert.kernel perturbation or gram has coordinates to draw"
+            )
+        strategy = "given" if self.settings["vectors"] else self.settings["strategy"]
+        draw(expansion, grouped(expansion, self.settings["groups"]), strategy, path)
+
+    def _save(self, queries: Sequence[Query]) -> None:
+        target = self.settings["save_queries"]
+        if target == "-":
+            print("\n".join(weighted_line(query) for query in queries))
+        elif target:
+            self.made.update((query.qid, query) for query in queries)
+            write_weighted_queries(target, self.made.values())
 
     def _search(self, queries: Sequence[Query], depth: int) -> list[Candidates]:
         hits = self.settings["hits"] or self.hits or depth

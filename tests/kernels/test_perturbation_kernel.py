@@ -89,3 +89,10 @@ def test_kernels_are_symmetric_and_positive_semi_definite(words, variants, seed,
 
 def test_similarity_of_one_word():
     np.testing.assert_array_equal(kernel.similarity(np.zeros((1, 1))), [[1.0]])
+
+
+def test_word_groups_separate_what_is_far():
+    points = np.array([[0.0, 0.0], [0.1, 0.0], [5.0, 5.0], [5.1, 5.0], [9.0, 0.0]])
+    groups = kernel.word_groups(kernel.distances(kernel.gram(points)), 3)
+    assert groups[0] == groups[1] and groups[2] == groups[3] and len(set(groups.tolist())) == 3
+    assert kernel.word_groups(np.zeros((4, 4)), 3).tolist() == [0, 0, 0, 0]

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
-from kernelsearch.errors import OptionError
+from kernelsearch.errors import InputError, OptionError
 from kernelsearch.kernels.perturbation import perturbations, variant_scores
 from kernelsearch.lucene.models import BM25, RM3, Dirichlet, JelinekMercer
 from kernelsearch.rerankers.expansion import term_scores
 from kernelsearch.rerankers.perturbation import PerturbationReranker
+from kernelsearch.rerankers.perturbation_plot import place_labels
 from kernelsearch.trec import read_qrels, read_topics
 from kernelsearch.types import Candidates, Query
 
@@ -204,3 +205,94 @@ def test_rm3_agrees_with_anserini_at_its_defaults(collections, collection_index,
         return np.mean(values)
 
     assert mean_average_precision(ours) == pytest.approx(mean_average_precision(theirs), abs=0.002)
+
+
+def test_explanation_sums_to_the_score_of_the_list(tiny):
+    query, found = first(tiny, "water tap")
+    reranker = pert(tiny)
+    better = reranker.apply(query, found)
+    for doc, score in zip(better.docs.tolist(), better.scores.tolist(), strict=True):
+        told = reranker.explain(query, found, doc)
+        assert told.score == pytest.approx(score, rel=1e-6)
+        assert sum(part.value for part in told.contributions) == pytest.approx(told.score)
+        for block in told.contributions:
+            assert sum(part.value for part in block.parts) == pytest.approx(block.value)
+
+
+def test_explanation_says_where_a_word_comes_from(tiny):
+    query, found = first(tiny, "dripping")
+    told = pert(tiny, terms=10).explain(query, found, int(found.docs[0]))
+    records = {record["word"]: record for record in told.notes["words"]}
+    assert records["washer"]["documents"] == ["d1"] and not records["washer"]["query_term"]
+    assert records["drip"]["query_term"] and records["drip"]["choice"] >= 0.95
+    assert 0 < records["washer"]["relevance"] <= 1 and records["washer"]["risk"] > 0
+    assert told.notes["expanded_query"]["drip"] > 0.5
+    assert any("from d1" in line and "washer" in line for line in told.lines())
+
+
+def test_saved_queries_give_the_same_lists(tiny, tmp_path):
+    queries = tiny.lucene.queries(["water tap", "fuse"], ["1", "2"])
+    lists = tiny.lucene.search(queries, 100)
+    file = tmp_path / "expanded.jsonl"
+    saving = pert(tiny, save_queries=str(file))
+    made = [saving.apply(query, found) for query, found in zip(queries, lists, strict=True)]  # two batches, one file
+    reading = pert(tiny, queries=str(file))
+    for one, other in zip(made, reading.apply_batch(queries, lists), strict=True):
+        same(one, other)
+    assert reading.explain(queries[1], lists[1], int(lists[1].docs[0])).score == pytest.approx(
+        float(made[1].scores[0]), rel=1e-6
+    )
+    query, found = first(tiny, "washer")
+    same(reading.apply(query, found), found)
+    assert reading.kept == {f"{file} has no expanded query for it": 1}
+
+
+def test_queries_are_printed(tiny, capsys):
+    query, found = first(tiny, "fuse")
+    pert(tiny, save_queries="-").apply(query, found)
+    assert capsys.readouterr().out.startswith('{"qid": "q", "query": "fuse", "terms": {"fuse": 0.')
+
+
+def test_given_perturbations(tiny, tmp_path):
+    query, found = first(tiny, "water washer")
+    file = tmp_path / "vectors.tsv"
+    file.write_text("q\t0 1\nq\t1 0\n")
+    own, loo = pert(tiny, vectors=str(file)).expansion(query, found), pert(tiny).expansion(query, found)
+    np.testing.assert_allclose(own.coordinates, loo.coordinates)
+    file.write_text("q\t0 1 1\n")
+    with pytest.raises(InputError, match=r"query q has 2 terms \(water washer\), 3 weights were given"):
+        pert(tiny, vectors=str(file)).apply(query, found)
+    file.write_text("q\t0 -1\n")
+    with pytest.raises(InputError, match=r"vectors.tsv:1: not a qid, a tab and weights of zero or more"):
+        pert(tiny, vectors=str(file))
+    file.write_text("other\t1 0\n")
+    reranker = pert(tiny, vectors=str(file))
+    same(reranker.apply(query, found), found)
+    assert reranker.kept == {"--pert.vectors has no weights for the query": 1}
+
+
+@pytest.mark.parametrize(("text", "suffix"), [("water", "svg"), ("water washer", "png"), ("water tap washer fuse", "svg")])
+def test_pictures_are_drawn(tiny, tmp_path, text, suffix):
+    query, found = first(tiny, text)
+    path = tmp_path / f"words.{suffix}"
+    pert(tiny, terms=12).plot(query, found, None, path)
+    assert path.stat().st_size > 5000
+
+
+def test_pictures_need_coordinates(tiny, tmp_path):
+    query, found = first(tiny, "water")
+    with pytest.raises(OptionError, match="has coordinates to draw"):
+        pert(tiny, kernel="jaccard").plot(query, found, None, tmp_path / "words.png")
+
+
+def test_labels_do_not_overlap():
+    from matplotlib.figure import Figure
+
+    rng = np.random.default_rng(0)
+    points = np.vstack([rng.normal(size=(20, 2)), np.zeros((10, 2))])  # ten words on one spot
+    axis = Figure(figsize=(7, 5), dpi=100).subplots()
+    axis.scatter(*points.T)
+    labels = [f"word{number}" for number in range(30)]
+    boxes = place_labels(axis, points, np.full(30, 4.0), labels, bold=np.zeros(30, dtype=bool), order=np.arange(30))
+    overlapping = [(i, j) for i in range(30) for j in range(i) if boxes[i].overlaps(boxes[j])]
+    assert not overlapping

@@ -1,0 +1,48 @@
+"""Weighted queries as JSON lines, one a query: {"qid": "1", "query": "the text", "terms": {"term": 0.25, ...}}."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable
+from pathlib import Path
+
+from kernelsearch.errors import InputError
+from kernelsearch.files import lines, write_file
+from kernelsearch.types import Query
+
+
+def weighted_line(query: Query) -> str:
+    """One weighted query as a line of JSON; weights keep every digit."""
+    terms = dict(zip(query.terms, query.weights, strict=True))
+    return json.dumps({"qid": query.qid, "query": query.text, "terms": terms}, ensure_ascii=False)
+
+
+def write_weighted_queries(path: str | Path, queries: Iterable[Query]) -> None:
+    """Writes weighted queries, replacing an older file at once or not at all."""
+    with write_file(path) as stream:
+        stream.writelines(weighted_line(query) + "\n" for query in queries)
+
+
+def read_weighted_queries(path: str | Path) -> dict[str, Query]:
+    """Weighted queries by qid. Analysed terms are taken as they are."""
+    found: dict[str, Query] = {}
+    for number, line in lines(path):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+            qid, text, terms = str(record["qid"]), str(record.get("query", "")), dict(record["terms"])
+            weights = tuple(float(weight) for weight in terms.values())
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise InputError(
+                f'{path}:{number}: not a weighted query such as {{"qid": "1", "terms": {{"word": 0.5}}}}'
+            ) from None
+        if not all(math.isfinite(weight) and weight >= 0 for weight in weights):
+            raise InputError(f"{path}:{number}: weights must be finite and not negative")
+        if qid in found:
+            raise InputError(f"{path}:{number}: query {qid} is there twice")
+        found[qid] = Query(text, tuple(map(str, terms)), weights, qid)
+    if not found:
+        raise InputError(f"{path}: holds no weighted query")
+    return found

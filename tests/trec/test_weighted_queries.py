@@ -1,0 +1,30 @@
+"""Weighted queries survive a round trip; damaged files are refused by line."""
+
+import pytest
+
+from kernelsearch.errors import InputError
+from kernelsearch.trec.weighted_queries import read_weighted_queries, write_weighted_queries
+from kernelsearch.types import Query
+
+
+def test_round_trip(tmp_path):
+    queries = [Query("Wasserhähne öffnen", ("wasserhähn", "x\ty"), (1 / 3, 1e-300), "7"), Query("", (), (), "8")]
+    write_weighted_queries(tmp_path / "q.jsonl", queries)
+    assert read_weighted_queries(tmp_path / "q.jsonl") == {"7": queries[0], "8": queries[1]}
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("", "holds no weighted query"),
+        ("{}\n", "q.jsonl:1: not a weighted query"),
+        ('{"qid": 1, "terms": {"a": 1}}\n{"qid": "1", "terms": {}}\n', "q.jsonl:2: query 1 is there twice"),
+        ('{"qid": 1, "terms": {"a": -1}}\n', "q.jsonl:1: weights must be finite and not negative"),
+        ('{"qid": 1, "terms": ["a"]}\n', "q.jsonl:1: not a weighted query"),
+        ('{"qid": 1, "terms": {"a": "much"}}\n', "q.jsonl:1: not a weighted query"),
+    ],
+)
+def test_bad_files_are_refused(tmp_path, text, complaint):
+    (tmp_path / "q.jsonl").write_text(text)
+    with pytest.raises(InputError, match=complaint):
+        read_weighted_queries(tmp_path / "q.jsonl")

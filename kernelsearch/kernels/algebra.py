@@ -10,6 +10,7 @@ asymmetric kernels are asymmetric kernels, which the operators below follow: `2 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -30,10 +31,12 @@ class Collection(Protocol):
     frequencies: NDArray[Any]
     df: NDArray[np.int32]
     cf: NDArray[np.int64]
-    norm_lengths: NDArray[np.float32]
     terms: Any
 
-    def term_ids(self, terms: tuple[str, ...]) -> NDArray[np.int32]: ...
+    @property
+    def norm_lengths(self) -> NDArray[np.float32]: ...
+
+    def term_ids(self, terms: Iterable[str]) -> NDArray[np.int32]: ...
 
     def matrix(self, docs: NDArray[np.integer] | None = None, dtype: Any = np.float64) -> sparse.csr_matrix: ...
 

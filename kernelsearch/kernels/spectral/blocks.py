@@ -1,0 +1,83 @@
+"""A feature matrix Φ met as row blocks, so that a collection larger than memory can be decomposed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+Block = sparse.csr_matrix | NDArray[np.floating]
+
+
+class RowBlocks:
+    """Φ, shape (rows, width), by blocks of rows that are made when they are needed.
+
+    `make(start, end)` gives rows start..end-1, sparse or dense. Blocks are kept while they fit in `memory` bytes altogether;
+    what doesn't fit is made again at every pass.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[int, int], Block],
+        shape: tuple[int, int],
+        *,
+        size: int = 50_000,
+        memory: float = 2e9,
+        dtype: Any = np.float64,
+    ) -> None:
+        self.shape, self.dtype = shape, np.dtype(dtype)
+        self._make, self._size, self._memory = make, size, memory
+        self._kept: dict[int, Block] = {}
+
+    @classmethod
+    def of(cls, matrix: Block, **options: Any) -> RowBlocks:
+        """A matrix that is in memory already."""
+        return cls(lambda start, end: matrix[start:end], matrix.shape, dtype=matrix.dtype, **options)
+
+    def __iter__(self) -> Iterator[tuple[int, int, Block]]:
+        """(start, end, rows start..end-1) over all rows."""
+        for start in range(0, self.shape[0], self._size):
+            end = min(start + self._size, self.shape[0])
+            block = self._kept.get(start)
+            if block is None:
+                block = self._make(start, end)
+                if (taken := _bytes(block)) <= self._memory:
+                    self._memory -= taken
+                    self._kept[start] = block
+            yield start, end, block
+
+    def times(self, right: NDArray[np.floating]) -> NDArray[np.floating]:
+        """Φ·X for X of shape (width, k)."""
+        out = np.empty((self.shape[0], right.shape[1]), dtype=self.dtype)
+        for start, end, block in self:
+            out[start:end] = block @ right
+        return out
+
+    def transposed_times(self, left: NDArray[np.floating]) -> NDArray[np.floating]:
+        """Φᵀ·Y for Y of shape (rows, k)."""
+        out = np.zeros((self.shape[1], left.shape[1]), dtype=self.dtype)
+        for start, end, block in self:
+            out += block.T @ np.ascontiguousarray(left[start:end])
+        return out
+
+    def gram_times(self, right: NDArray[np.floating]) -> NDArray[np.floating]:
+        """ΦᵀΦ·X in one pass, without anything of the size of the rows."""
+        out = np.zeros((self.shape[1], right.shape[1]), dtype=self.dtype)
+        for _, _, block in self:
+            out += block.T @ (block @ right)
+        return out
+
+    def squared_norm(self) -> float:
+        """|Φ|², the sum of all squared entries: the energy that there is to capture."""
+        total = 0.0
+        for _, _, block in self:
+            values = block.data if sparse.issparse(block) else block
+            total += float(np.vdot(values, values))
+        return total
+
+
+def _bytes(block: Any) -> int:
+    return block.data.nbytes + block.indices.nbytes + block.indptr.nbytes if sparse.issparse(block) else block.nbytes

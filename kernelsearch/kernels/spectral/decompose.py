@@ -1,0 +1,113 @@
+"""The truncated singular value decomposition Φ ≈ U Σ Vᵀ of a feature matrix met as row blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelsearch.errors import InputError, OptionError
+from kernelsearch.kernels.spectral.blocks import RowBlocks
+from kernelsearch.kernels.spectral.krylov import Eigenpairs, block_krylov
+
+SOLVERS = ("auto", "arpack", "randomised")
+
+#: `auto` takes ARPACK, which is accurate to the last digits, while the smaller side has at most this many rows.
+ARPACK_LIMIT = 4_000
+
+
+@dataclass(frozen=True)
+class Decomposition:
+    """`values` (dims,): singular values, largest first; `right` (width, dims): V. U comes in blocks from `left`.
+
+    `energy` is the captured share of |Φ|²; `residual` the largest |ΦᵀΦ·v - σ²·v| / σ².
+    """
+
+    values: NDArray[np.float64]
+    right: NDArray[np.floating]
+    energy: float
+    residual: float
+    solver: str
+    products: int
+
+    def left(self, rows: RowBlocks) -> Iterator[tuple[int, int, NDArray[np.floating]]]:
+        """(start, end, rows start..end-1 of U = Φ V Σ⁻¹), for all documents."""
+        projection = np.ascontiguousarray(self.right / self.values)
+        for start, end, block in rows:
+            yield start, end, block @ projection
+
+
+def decompose(
+    rows: RowBlocks,
+    dims: int,
+    *,
+    solver: str = "auto",
+    tolerance: float = 1e-2,
+    random_state: int = 0,
+    progress: Callable[[int, float], None] = lambda products, residual: None,
+) -> Decomposition:
+    """The `dims` largest singular values and vectors; fewer where Φ has a smaller rank.
+
+    The operator whose eigenvectors are sought is the smaller of ΦᵀΦ and ΦΦᵀ; it is applied block by block and never formed.
+    `tolerance` bounds the residual of the randomised solver; ARPACK goes to machine precision.
+    """
+    if solver not in SOLVERS:
+        raise OptionError(f"solver: {solver!r} is not one of {', '.join(SOLVERS)}")
+    total = rows.squared_norm()
+    if total <= 0:
+        raise InputError("decomposition: the documents have no features (is the field empty?)")
+    by_features = rows.shape[1] <= rows.shape[0]
+    size = min(rows.shape)
+    apply = rows.gram_times if by_features else (lambda x: rows.times(rows.transposed_times(x)))
+    if solver == "auto":
+        solver = "arpack" if size <= ARPACK_LIMIT else "randomised"
+    if solver == "arpack":
+        pairs = _arpack(apply, size, dims, rows.dtype, random_state)
+    else:
+        pairs = block_krylov(
+            apply, size, dims, tolerance=tolerance, dtype=rows.dtype.type, random_state=random_state, progress=progress
+        )
+    # Directions whose singular value is rounding noise would be divided by it.
+    noise = pairs.values[0] * size * np.finfo(rows.dtype).eps
+    real = pairs.values > noise
+    values, vectors = np.sqrt(pairs.values[real]), pairs.vectors[:, real]
+    right = vectors if by_features else rows.transposed_times(np.ascontiguousarray(vectors)) / values.astype(rows.dtype)
+    return Decomposition(
+        values=values,
+        right=right * _signs(right),
+        energy=float((values**2).sum() / total),
+        residual=float((pairs.residuals[real] / values**2).max()),
+        solver=solver,
+        products=pairs.products,
+    )
+
+
+def _arpack(apply: Callable, size: int, dims: int, dtype: np.dtype, random_state: int) -> Eigenpairs:
+    """Implicitly restarted Lanczos, or the whole matrix where ARPACK can't give that many vectors."""
+    from scipy.sparse.linalg import LinearOperator, eigsh
+
+    products = 0
+
+    def multiply(vector: NDArray[np.floating]) -> NDArray[np.floating]:
+        nonlocal products
+        products += 1 if vector.ndim == 1 else vector.shape[1]
+        return apply(np.ascontiguousarray(vector.reshape(size, -1))).reshape(vector.shape)
+
+    if dims >= size - 1 or size <= 200:
+        values, vectors = np.linalg.eigh(multiply(np.eye(size, dtype=dtype)))
+    else:
+        start = np.random.default_rng(random_state).standard_normal(size).astype(dtype)
+        operator = LinearOperator((size, size), matvec=multiply, matmat=multiply, dtype=dtype)
+        values, vectors = eigsh(operator, k=dims, v0=start)
+    order = np.argsort(-values)[:dims]
+    values, vectors = np.maximum(values[order], 0).astype(np.float64), np.ascontiguousarray(vectors[:, order])
+    residuals = np.linalg.norm(apply(vectors) - vectors * values, axis=0)
+    return Eigenpairs(values, vectors, residuals, products)
+
+
+def _signs(right: NDArray[np.floating]) -> NDArray[np.floating]:
+    """±1 a dimension, so that its strongest feature is positive: the sign of a singular vector is arbitrary."""
+    strongest = right[np.abs(right).argmax(axis=0), np.arange(right.shape[1])]
+    return np.where(strongest < 0, -1, 1).astype(right.dtype)

@@ -1,0 +1,42 @@
+"""Features for kernels that have none: the Nyström method.
+
+Williams & Seeger, "Using the Nyström Method to Speed Up Kernel Machines" (NIPS 2000): with m landmark documents L,
+φ(d) = k(d, L) k(L, L)^(-1/2) has the inner products k(d, L) k(L, L)⁻¹ k(L, d'), equal to k(d, d') where one is a landmark.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelsearch.errors import OptionError
+from kernelsearch.kernels.algebra import Collection, Kernel
+
+
+class NystromMap:
+    """The map φ of a kernel over landmark documents, shape (documents, rank)."""
+
+    def __init__(self, kernel: Kernel, collection: Collection, landmarks: NDArray[np.integer]) -> None:
+        self.kernel, self.collection, self.landmarks = kernel, collection, np.asarray(landmarks)
+        gram = np.asarray(kernel.documents(collection, self.landmarks, self.landmarks), dtype=np.float64)
+        scale = np.abs(gram).max(initial=0.0)
+        if not np.isfinite(gram).all() or not np.allclose(gram, gram.T, atol=1e-8 * scale):
+            raise OptionError(f"kernel {kernel}: not a kernel (its values are not finite or not symmetric)")
+        values, vectors = np.linalg.eigh((gram + gram.T) / 2)
+        if values[0] < -1e-6 * max(values[-1], 0):
+            raise OptionError(f"kernel {kernel}: not positive semi-definite (an eigenvalue of {values[0]:.3g} among landmarks)")
+        real = values > 1e-10 * values[-1]
+        self.whitening = vectors[:, real] / np.sqrt(values[real])
+
+    @property
+    def rank(self) -> int:
+        return self.whitening.shape[1]
+
+    def features(self, docs: NDArray[np.integer]) -> NDArray[np.float64]:
+        return self.kernel.documents(self.collection, docs, self.landmarks) @ self.whitening
+
+
+def choose_landmarks(collection: Collection, count: int, random_state: int = 0) -> NDArray[np.int64]:
+    """Seeded landmarks among the documents that have terms, in row order."""
+    filled = np.flatnonzero(np.diff(collection.indptr) > 0)
+    return np.sort(np.random.default_rng(random_state).permutation(filled)[:count])

@@ -1,0 +1,220 @@
+"""A latent basis of a collection: the rows of U, fitted once and kept beside the index.
+
+K = k_d(F, F) = ΦΦᵀ is never formed: U holds the left singular vectors of the feature matrix Φ (Park & Ramamohanarao, CIKM 2009,
+section 3, with the decomposition taken on the other side).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelsearch import artefacts
+from kernelsearch.errors import OptionError
+from kernelsearch.forward import ForwardIndex, StringTable
+from kernelsearch.kernels.algebra import Kernel
+from kernelsearch.kernels.documents import Cosine
+from kernelsearch.kernels.spectral import Decomposition, NystromMap, RowBlocks, choose_landmarks, decompose
+
+KIND = "latent basis"
+VERSION = 1
+
+#: Up to this many documents the decomposition works in double precision; beyond it in single, which halves the memory.
+DOUBLE_LIMIT = 20_000
+
+
+class LatentBasis:
+    """A fitted basis, memory-mapped.
+
+    - `rows` (documents, dims) float32: U, a document's place in the latent space; norms are at most 1
+    - `values` (dims,): singular values, largest first
+    - `loadings` (features, dims) float32: each feature's part in each dimension; V where the kernel has a feature map
+    - `meta`: kernel, parameters, captured energy, residual
+    """
+
+    def __init__(self, path: str | Path, *, fingerprint: str | None = None) -> None:
+        self.path = Path(path)
+        self.meta, arrays = artefacts.load(self.path, KIND, VERSION, fingerprint=fingerprint)
+        self.rows: NDArray[np.float32] = arrays["rows"]
+        self.values: NDArray[np.float64] = arrays["values"]
+        self.loadings: NDArray[np.float32] = arrays["loadings"]
+        self.feature_terms: NDArray[np.int64] = arrays["feature_terms"]
+        self.terms = StringTable(arrays["term_bytes"], arrays["term_ends"])
+
+    @property
+    def dims(self) -> int:
+        return self.rows.shape[1]
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return self.meta["parameters"]
+
+    @cached_property
+    def norms(self) -> NDArray[np.float32]:
+        """Length of each document's row: how much of it the basis holds."""
+        return np.linalg.norm(self.rows, axis=1)
+
+    def strongest_terms(self, dimension: int, count: int = 5) -> list[str]:
+        """The terms that pull most in a dimension; those that pull against the others have a minus sign."""
+        column = np.asarray(self.loadings[:, dimension])
+        count = min(count, len(column))
+        places = np.argpartition(-np.abs(column), count - 1)[:count]
+        places = places[np.argsort(-np.abs(column[places]))]
+        numbers = self.feature_terms[places]
+        words = [self.terms[int(number)] if number >= 0 else "(length)" for number in numbers]
+        return [word if column[place] >= 0 else f"-{word}" for word, place in zip(words, places, strict=True)]
+
+    def fold(self, features: Any) -> NDArray[np.floating]:
+        """Latent rows of documents from their features, shape (documents, features): Φ V Σ⁻¹, without a new decomposition."""
+        if self.parameters["landmarks"]:
+            raise OptionError(f"{self.path}: a basis from landmarks has no feature map to fold documents in by; fit it again")
+        return np.asarray(features @ (np.asarray(self.loadings, dtype=np.float64) / self.values))
+
+
+def fit_basis(
+    path: str | Path,
+    collection: ForwardIndex,
+    kernel: Kernel,
+    *,
+    dims: int = 300,
+    solver: str = "auto",
+    tolerance: float = 1e-2,
+    landmarks: int = 1000,
+    memory: float = 2e9,
+    random_state: int = 0,
+    parameters: Mapping[str, Any] | None = None,
+    finish: Callable[[Path], None] = lambda folder: None,
+    progress: Callable[[int, float], None] = lambda products, residual: None,
+) -> LatentBasis:
+    """Decomposes a collection under a kernel and saves the basis.
+
+    A kernel without a feature map goes through `landmarks` documents (Nyström). `memory` bounds what is kept of Φ
+    between passes over it. `finish` may write further files into the artefact's folder, where `rows.npy` then stands already.
+    """
+    mapped = kernel.has_map
+    rows = _feature_rows(collection, kernel, landmarks, memory, random_state)
+    found = decompose(rows, dims, solver=solver, tolerance=tolerance, random_state=random_state, progress=progress)
+    described = {
+        **(parameters or {}),
+        "kernel": str(kernel),
+        "landmarks": 0 if mapped else landmarks,
+        "field": collection.field,
+    }
+    extra = {"solver": found.solver, "energy": found.energy, "residual": found.residual, "folded": 0}
+    terms = kernel.feature_terms(collection) if mapped else np.arange(len(collection.terms))
+    _save(path, collection, found, rows, terms, described, extra, finish, loadings=found.right if mapped else None)
+    return LatentBasis(path, fingerprint=collection.fingerprint)
+
+
+def fold_in(
+    path: str | Path,
+    old: LatentBasis,
+    collection: ForwardIndex,
+    kernel: Kernel,
+    *,
+    memory: float = 2e9,
+    finish: Callable[[Path], None] = lambda folder: None,
+) -> LatentBasis:
+    """A basis for a changed index from the term directions of an older one, without a new decomposition.
+
+    Every document's row is Φ V Σ⁻¹ with the index's new statistics and the old V. Lost is what new documents have in common
+    with each other alone: terms that the old index didn't have are outside the basis, and U's columns are no longer exactly
+    orthonormal.
+    `meta` tells the captured energy on the new collection and how many rows were folded since the last decomposition.
+    """
+    if old.parameters["landmarks"]:
+        raise OptionError(f"{old.path}: a basis from landmarks has no feature map to fold documents in by; fit it again")
+    places = _matching_features(old, collection, kernel)
+    right = np.zeros((kernel.width(collection), old.dims))
+    known = places >= 0
+    right[known] = old.loadings[places[known]]
+    rows = _feature_rows(collection, kernel, 0, memory, 0)
+    held = sum(float(np.square(block @ right).sum()) for _, _, block in rows)
+    new = len(collection) - (len(old.rows) - old.meta["extra"]["folded"])
+    extra = {**old.meta["extra"], "energy": held / rows.squared_norm(), "folded": max(new, 0)}
+    found = Decomposition(np.asarray(old.values), right, extra["energy"], extra["residual"], extra["solver"], 0)
+    _save(path, collection, found, rows, kernel.feature_terms(collection), old.parameters, extra, finish, loadings=right)
+    return LatentBasis(path, fingerprint=collection.fingerprint)
+
+
+def _feature_rows(collection: ForwardIndex, kernel: Kernel, landmarks: int, memory: float, random_state: int) -> RowBlocks:
+    dtype = np.float64 if len(collection) <= DOUBLE_LIMIT else np.float32
+    if kernel.has_map:
+
+        def make(start: int, end: int) -> Any:
+            return kernel.document_features(collection, np.arange(start, end), dtype)
+
+        return RowBlocks(make, (len(collection), kernel.width(collection)), memory=memory, dtype=dtype)
+    nystrom = NystromMap(kernel, collection, choose_landmarks(collection, landmarks, random_state))
+
+    def make_dense(start: int, end: int) -> Any:
+        return nystrom.features(np.arange(start, end)).astype(dtype)
+
+    # Dense rows are much longer than sparse ones: smaller blocks.
+    return RowBlocks(make_dense, (len(collection), nystrom.rank), size=5_000, memory=memory, dtype=dtype)
+
+
+def _save(
+    path: str | Path,
+    collection: ForwardIndex,
+    found: Decomposition,
+    rows: RowBlocks,
+    feature_terms: NDArray[np.int64],
+    parameters: Mapping[str, Any],
+    extra: Mapping[str, Any],
+    finish: Callable[[Path], None],
+    loadings: NDArray[np.floating] | None,
+) -> None:
+    """Writes a basis, U block by block. Without loadings, dimensions are described by the documents' weighted terms, Xᵀ U."""
+
+    def fill(folder: Path) -> None:
+        described = np.zeros((len(collection.terms), len(found.values)), dtype=np.float32)
+        with artefacts.BlockWriter(folder / "rows.npy", np.float32, (len(collection), len(found.values))) as writer:
+            for start, end, block in found.left(rows):
+                writer.write(block)
+                if loadings is None:
+                    described += Cosine().document_features(collection, np.arange(start, end), np.float32).T @ block
+        named = described if loadings is None else loadings.astype(np.float32)
+        np.save(folder / "loadings.npy", np.ascontiguousarray(named), allow_pickle=False)
+        finish(folder)
+
+    raw = collection.terms.take(np.arange(len(collection.terms)))
+    encoded = [term.encode("utf-8", errors="replace") for term in raw]
+    artefacts.save(
+        path,
+        KIND,
+        VERSION,
+        parameters=parameters,
+        fingerprint=collection.fingerprint,
+        extra=extra,
+        arrays={
+            "values": found.values,
+            "feature_terms": feature_terms,
+            "term_bytes": np.frombuffer(b"".join(encoded), dtype=np.uint8),
+            "term_ends": np.cumsum([len(term) for term in encoded], dtype=np.int64),
+        },
+        fill=fill,
+    )
+
+
+def _matching_features(old: LatentBasis, collection: ForwardIndex, kernel: Kernel) -> NDArray[np.int64]:
+    """For each feature of the new collection the old one of the same term (and of the same part of a sum), or -1."""
+    places = {key: place for place, key in enumerate(_feature_names(old.terms, old.feature_terms))}
+    names = _feature_names(collection.terms, kernel.feature_terms(collection))
+    return np.array([places.get(name, -1) for name in names], dtype=np.int64)
+
+
+def _feature_names(table: StringTable, numbers: NDArray[np.int64]) -> list[tuple[str, int]]:
+    """(term, how often it came before) of each feature: a sum of kernels has each term once a part."""
+    seen: dict[str, int] = {}
+    names = []
+    for word, number in zip(table.take(np.maximum(numbers, 0)), numbers.tolist(), strict=True):
+        name = word if number >= 0 else ""
+        seen[name] = seen.get(name, -1) + 1
+        names.append((name, seen[name]))
+    return names

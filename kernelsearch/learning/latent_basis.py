@@ -67,7 +67,9 @@ class LatentBasis:
         places = places[np.argsort(-np.abs(column[places]))]
         numbers = self.feature_terms[places]
         words = [self.terms[int(number)] if number >= 0 else "(length)" for number in numbers]
-        return [word if column[place] >= 0 else f"-{word}" for word, place in zip(words, places, strict=True)]
+        # The sign of a dimension as a whole means nothing: it is taken from the strongest term.
+        along = column[places] * column[places[:1]] >= 0
+        return [word if same else f"-{word}" for word, same in zip(words, along, strict=True)]
 
     def fold(self, features: Any) -> NDArray[np.floating]:
         """Latent rows of documents from their features, shape (documents, features): Φ V Σ⁻¹, without a new decomposition."""

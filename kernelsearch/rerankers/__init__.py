@@ -9,6 +9,7 @@ from kernelsearch.rerankers.base import Reranker
 
 #: name on the command line -> module:class
 METHODS: dict[str, str] = {
+    "klsa": "kernelsearch.rerankers.kernel_lsa:KernelLSA",
     "pert": "kernelsearch.rerankers.perturbation:PerturbationReranker",
 }
 

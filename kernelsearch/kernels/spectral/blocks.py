@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-Block = sparse.csr_matrix | NDArray[np.floating]
+Block = Any  #: a CSR matrix or a dense array
 
 
 class RowBlocks:

@@ -48,7 +48,7 @@ def block_krylov(
     block = min(block, size)
     space = min(size, max(space or 2 * k + 2 * block, k + 2 * block))
     rng = np.random.default_rng(random_state)
-    basis = np.zeros((size, space), dtype=dtype, order="F")
+    basis: NDArray[np.floating] = np.zeros((size, space), dtype=dtype, order="F")
     projected = np.zeros((space, space))
     used = products = 0
     current = np.linalg.qr(rng.standard_normal((size, block)).astype(dtype))[0]
@@ -56,7 +56,7 @@ def block_krylov(
     while True:
         width = current.shape[1]
         basis[:, used : used + width] = current
-        image = np.asarray(apply(np.ascontiguousarray(current)), dtype=dtype)
+        image: NDArray[np.floating] = np.asarray(apply(np.ascontiguousarray(current)), dtype=dtype)
         products += width
         start, used = used, used + width
         held = basis[:, :used]

@@ -1,0 +1,315 @@
+"""Kernel LSA: the paper's equations on small data, limits, retrieval, explanation, pictures, saved state."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+import kernelsearch
+from kernelsearch import console, explain, index, search, train
+from kernelsearch.errors import ArtefactError, OptionError
+from kernelsearch.kernels.asymmetric import BM25, Linear
+from kernelsearch.kernels.documents import RBF, Custom
+from kernelsearch.learning.latent_basis import LatentBasis, fit_basis
+from kernelsearch.lucene.models import BM25 as LuceneBM25
+from kernelsearch.lucene.models import Dirichlet
+from kernelsearch.rerankers import method
+from kernelsearch.rerankers.base import TrainingData
+from kernelsearch.types import Candidates, Query
+
+KernelLSA = method("klsa")
+DIMS = 20
+
+
+def documents(count=150, words=200, topics=5, seed=11):
+    """Texts drawn from topics; every topic has words that only some of its documents hold."""
+    rng = np.random.default_rng(seed)
+    shapes = rng.dirichlet(np.full(words, 0.04), size=topics)
+    return [
+        {"id": f"d{number:03d}", "contents": " ".join(f"w{w:03d}" for w in rng.choice(words, 40, p=shapes[number % topics]))}
+        for number in range(count)
+    ]
+
+
+def build(folder, records):
+    source = folder / "corpus.jsonl"
+    source.write_text("".join(json.dumps(record) + "\n" for record in records))
+    index.main(["--input", str(source), "--index", str(folder / "index"), "--language", "whitespace"])
+    return kernelsearch.open(folder / "index")
+
+
+@pytest.fixture(scope="module")
+def indexed(tmp_path_factory):
+    """150 documents with a fitted basis of 20 dimensions."""
+    opened = build(tmp_path_factory.mktemp("klsa"), documents())
+    KernelLSA.fit(opened, TrainingData(), dims=DIMS, k1=2.0, b=0.75)
+    return opened
+
+
+@pytest.fixture(scope="module")
+def query(indexed):
+    """Two frequent words and a rarer one, the second twice."""
+    order = np.argsort(-indexed.forward.df)
+    words = indexed.forward.terms.take(order[[3, 8, 60]])
+    return Query.from_tokens("", [words[0], words[1], words[1], words[2]])
+
+
+@pytest.fixture(scope="module")
+def found(indexed, query):
+    return indexed.lucene.search([query], 1000, model=LuceneBM25(2.0, 0.75))[0]
+
+
+def dense_scores(indexed, query, z, weight, dims=DIMS):
+    """Eq. 1 with top-z and smoothing, from the eigenvectors of the whole Gram matrix, for every document."""
+    kernel, docs = BM25(k1=2.0, b=0.75), np.arange(len(indexed.forward))
+    values, vectors = np.linalg.eigh(kernel.documents(indexed.forward, docs, docs))
+    basis = vectors[:, np.argsort(-values)[:dims]]
+    scores = kernel.scores(indexed.forward, query, docs).astype(np.float64)
+    kept = np.zeros_like(scores)
+    best = np.argsort(-scores, kind="stable")[:z]
+    kept[best] = scores[best]
+    return weight * (kept @ basis) @ basis.T + (1 - weight) * scores
+
+
+@pytest.mark.parametrize("z", [1, 5, 1000])
+@pytest.mark.parametrize("weight", [0.1, 0.9, 1.0])
+def test_agrees_with_the_gram_matrix(indexed, query, found, z, weight):
+    scores = KernelLSA(indexed, z=z, **{"lambda": weight}).score(query, found)
+    assert scores == pytest.approx(dense_scores(indexed, query, z, weight)[found.docs], abs=2e-6)
+
+
+def test_z_beyond_the_list_is_the_score_without_a_threshold(indexed, query, found):
+    every = KernelLSA(indexed, z=found.depth, **{"lambda": 1.0}).score(query, found)
+    assert np.array_equal(KernelLSA(indexed, z=10**6, **{"lambda": 1.0}).score(query, found), every)
+    rows = indexed.forward
+    basis = LatentBasis(rows.path.parent.parent / "klsa").rows.astype(np.float64)
+    everywhere = BM25(k1=2.0, b=0.75).scores(rows, query, np.arange(len(rows))).astype(np.float64)
+    assert every == pytest.approx(((everywhere @ basis) @ basis.T)[found.docs], abs=1e-5)
+
+
+def test_lambda_zero_gives_the_first_stage_back(indexed, query, found):
+    for options in ({}, {"z": 7}, {"dims": 3}):
+        ranked = KernelLSA(indexed, **{"lambda": 0.0, **options}).apply(query, found)
+        assert np.array_equal(ranked.docs, found.docs) and np.array_equal(ranked.scores, found.scores)
+
+
+def test_fewer_dimensions_are_the_first_ones(indexed, query, found):
+    scores = KernelLSA(indexed, dims=5, z=3).score(query, found)
+    assert scores == pytest.approx(dense_scores(indexed, query, 3, 0.9, dims=5)[found.docs], abs=2e-6)
+    with pytest.raises(OptionError, match=r"--klsa.dims: 21, but .* was fitted with 20"):
+        KernelLSA(indexed, dims=21)
+
+
+def test_signs_of_dimensions_do_not_matter(indexed, query, found):
+    ranker = KernelLSA(indexed, z=5)
+    plain = ranker.score(query, found)
+    ranker.basis.rows = ranker.basis.rows * np.where(np.arange(DIMS) % 2, -1, 1).astype(np.float32)
+    assert ranker.score(query, found) == pytest.approx(plain, abs=1e-6)
+
+
+def test_a_list_keeps_its_documents(indexed, query, found):
+    ranked = KernelLSA(indexed).apply(query, found)
+    assert sorted(ranked.docs) == sorted(found.docs)
+    assert (np.diff(ranked.scores) <= 0).all()
+    assert not np.array_equal(ranked.docs, found.docs)
+
+
+def test_the_kernels_own_scores(indexed, query, found):
+    """A first stage with other parameters: k_q may be computed from the fitted kernel instead."""
+    other = indexed.lucene.search([query], 1000)[0]
+    own = KernelLSA(indexed, scores="kernel", z=4).apply(query, other)
+    same = KernelLSA(indexed, z=4).apply(query, found)
+    assert np.array_equal(own.docs, same.docs) and own.scores == pytest.approx(same.scores, abs=1e-6)
+
+
+@pytest.mark.parametrize("weight", [0.3, 1.0])
+def test_retrieve_ranks_all_documents_as_the_equation_does(indexed, query, found, weight):
+    ranker = KernelLSA(indexed, retrieve=1000, z=3, **{"lambda": weight})
+    ranker.first_stage = LuceneBM25(2.0, 0.75)
+    ranked = ranker.apply(query, Candidates(found.docs[:20], found.scores[:20]))
+    expected = dense_scores(indexed, query, 3, weight)
+    assert ranked.depth > 20 and len(set(ranked.docs.tolist())) == ranked.depth
+    assert ranked.scores == pytest.approx(expected[ranked.docs], abs=2e-6)
+    # Everything left out has no part in the query's place.
+    left_out = np.setdiff1d(np.arange(len(indexed.forward)), ranked.docs)
+    assert (dense_scores(indexed, query, 3, 1.0)[left_out] <= 1e-6).all()
+
+
+def test_retrieve_brings_documents_that_share_no_word(indexed, query, found):
+    ranked = KernelLSA(indexed, retrieve=150).apply(query, found)
+    new = np.setdiff1d(ranked.docs, found.docs)
+    assert len(new)
+    terms = indexed.forward.term_ids(query.terms)
+    assert not indexed.forward.term_frequencies(new, terms).any()
+
+
+def test_retrieve_respects_hits_and_batches_alike(indexed, query, found):
+    ranker = KernelLSA(indexed, retrieve=150)
+    ranker.hits = 60
+    empty = Candidates(np.empty(0, np.int32), np.empty(0, np.float32))
+    alone = ranker.apply(query, found)
+    together = ranker.apply_batch([query, query, query], [found, empty, found])
+    assert alone.depth == 60 and together[1].depth == 0
+    for one in (together[0], together[2]):
+        assert np.array_equal(one.docs, alone.docs) and one.scores == pytest.approx(alone.scores)
+
+
+def test_retrieved_documents_score_under_other_first_stages_too(indexed, query):
+    model = Dirichlet(200.0)
+    every = indexed.lucene.search([query], 1000, model=model)[0]
+    ranker = KernelLSA(indexed, retrieve=150, **{"lambda": 0.0})
+    ranker.first_stage = model
+    ranked = ranker.apply(query, Candidates(every.docs[:10], every.scores[:10]))
+    known = dict(zip(every.docs.tolist(), every.scores.tolist(), strict=True))
+    assert ranked.depth > 10
+    assert ranked.scores == pytest.approx([known.get(doc, 0.0) for doc in ranked.docs.tolist()], rel=1e-4, abs=1e-5)
+
+
+def test_explanation_adds_up(indexed, query, found):
+    ranker = KernelLSA(indexed, z=12, retrieve=150)
+    ranker.first_stage = LuceneBM25(2.0, 0.75)
+    ranked = ranker.apply(query, found)
+    new = np.setdiff1d(ranked.docs, found.docs)[0]
+    for doc in (int(ranked.docs[0]), int(new)):
+        reasons = ranker.explain(query, found, doc)
+        assert reasons.score == pytest.approx(float(ranked.scores[ranked.docs == doc][0]), abs=1e-5)
+
+        def check(parts, total):
+            assert sum(part.value for part in parts) == pytest.approx(total, abs=1e-9)
+            for part in parts:
+                if part.parts:
+                    check(part.parts, part.value)
+
+        check(reasons.contributions, reasons.score)
+        through = reasons.contributions[0].parts
+        assert len(through) == 11 and through[-1].label == "through 2 other documents"
+        words = through[0].parts[0].detail.replace("-", "").split(", ")
+        assert all(indexed.forward.term_ids([word])[0] >= 0 for word in words)
+        assert reasons.notes["retrieved"] == (doc == new)
+
+
+def test_the_command_line_trains_searches_explains_and_draws(tmp_path, capsys):
+    opened = build(tmp_path, documents(60))
+    place = str(opened.path)
+    train.main(["--index", place, "--rerank", "klsa", "--klsa.dims", "10", "--klsa.kernel", "2*bm25+vsm"])
+    assert LatentBasis(opened.artefacts / "klsa").parameters["kernel"] == "2*bm25+vsm"
+    words = " ".join(opened.forward.terms.take(np.argsort(-opened.forward.df)[:3]))
+    search.main(["--index", place, "--query", words, "--rerank", "klsa", "--klsa.retrieve", "50"])
+    capsys.readouterr()
+    arguments = ["--index", place, "--query", words, "--rerank", "klsa", "--json", "--plot"]
+    explain.main([*arguments, str(tmp_path / "map.png")])
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["explanation"]["contributions"][0]["label"] == "like the best documents"
+    assert (tmp_path / "map.png").read_bytes().startswith(b"\x89PNG")
+    for name in ("map.svg", "again.svg"):
+        explain.main([*arguments, str(tmp_path / name)])
+    drawn = (tmp_path / "map.svg").read_text()
+    assert "<svg" in drawn and drawn == (tmp_path / "again.svg").read_text()
+
+
+def test_a_missing_basis_is_fitted_for_small_collections_and_asked_for_otherwise(tmp_path, capsys, monkeypatch):
+    opened = build(tmp_path, documents(40))
+    monkeypatch.setattr("kernelsearch.rerankers.kernel_lsa.FIT_ON_USE", 39)
+    with pytest.raises(ArtefactError, match=r"make one with: python -m kernelsearch.train --index .* --rerank klsa"):
+        KernelLSA(opened)
+    monkeypatch.setattr("kernelsearch.rerankers.kernel_lsa.FIT_ON_USE", 40)
+    assert KernelLSA(opened).basis.dims <= 40
+    assert "fitting a basis for 40 documents" in capsys.readouterr().err
+    KernelLSA(opened)
+    assert "fitting" not in capsys.readouterr().err
+
+
+def test_round_trip_and_wrong_index_refusal(indexed, query, found, tmp_path):
+    place = KernelLSA.fit(indexed, TrainingData(output=tmp_path / "basis"), dims=DIMS, k1=2.0, b=0.75)
+    assert np.array_equal(KernelLSA(indexed, basis=str(place)).score(query, found), KernelLSA(indexed).score(query, found))
+    other = build(tmp_path, documents(30, seed=2))
+    with pytest.raises(ArtefactError, match="made for another index"):
+        KernelLSA(other, basis=str(place))
+    (place / "rows.npy").write_bytes((place / "rows.npy").read_bytes()[:-8])
+    with pytest.raises(ArtefactError, match=r"rows\.npy: .* bytes where"):
+        KernelLSA(indexed, basis=str(place))
+    with pytest.raises(ArtefactError, match="no latent basis here"):
+        KernelLSA(indexed, basis=str(tmp_path / "nowhere"))
+
+
+@pytest.mark.parametrize("kind", ["flat", "ivf", "hnsw"])
+def test_kinds_of_neighbours(indexed, query, found, tmp_path, kind):
+    place = KernelLSA.fit(indexed, TrainingData(output=tmp_path / "basis"), dims=DIMS, neighbours=kind, k1=2.0, b=0.75)
+    assert (place / f"neighbours.{kind}").exists() == (kind != "flat")
+    ranked = KernelLSA(indexed, basis=str(place), retrieve=100, effort=100).apply(query, found)
+    exact = KernelLSA(indexed, retrieve=100).apply(query, found)
+    assert len(np.intersect1d(ranked.docs, exact.docs)) >= 0.95 * exact.depth
+    assert np.array_equal(ranked.docs[:10], exact.docs[:10])
+
+
+def test_fold_in(tmp_path, capsys):
+    records = documents(140)
+    (tmp_path / "old").mkdir(), (tmp_path / "new").mkdir()
+    old, new = (
+        build(tmp_path / "old", records[:120]),
+        build(tmp_path / "new", [*records, {"id": "d999", "contents": "unheard of"}]),
+    )
+    place = KernelLSA.fit(old, TrainingData(), dims=DIMS)
+    shutil.copytree(place, new.artefacts / "klsa")
+    with pytest.raises(ArtefactError, match="made for another index"):
+        KernelLSA(new)
+    train.main(["--index", str(new.path), "--rerank", "klsa", "--klsa.fold-in"])
+    assert "14.9% of the documents came after" in capsys.readouterr().err
+    folded, fresh = KernelLSA(new).basis, LatentBasis(KernelLSA.fit(new, TrainingData(output=tmp_path / "b"), dims=DIMS))
+    assert folded.rows.shape == (141, DIMS)
+    assert folded.meta["extra"]["energy"] == pytest.approx(fresh.meta["extra"]["energy"], abs=0.05)
+    assert folded.meta["extra"]["energy"] < fresh.meta["extra"]["energy"]
+    assert not folded.rows[-1].any()  # a document of unknown words is outside the basis
+    # A new document lies nearest to documents of its own topic.
+    similar = np.argsort(-(folded.rows[:120] @ folded.rows[130]))[:10]
+    assert np.mean(similar % 5 == 130 % 5) > 0.6
+
+
+def test_folding_the_same_documents_changes_nothing(indexed):
+    basis = LatentBasis(indexed.artefacts / "klsa")
+    features = BM25(k1=2.0, b=0.75).document_features(indexed.forward, np.arange(30))
+    assert np.allclose(basis.fold(features), basis.rows[:30], atol=1e-5)
+
+
+def test_kernels_without_a_map_go_through_landmarks(indexed, query, found, tmp_path):
+    place = KernelLSA.fit(indexed, TrainingData(output=tmp_path / "rbf"), kernel="rbf", dims=10, landmarks=60)
+    ranker = KernelLSA(indexed, basis=str(place), z=3)
+    assert np.isfinite(ranker.score(query, found)).all()
+    assert ranker.basis.strongest_terms(0)[0].startswith("w")
+    with pytest.raises(OptionError, match="rbf compares documents only"):
+        KernelLSA(indexed, basis=str(place), scores="kernel").score(query, found)
+    with pytest.raises(OptionError, match="no feature map to fold"):
+        KernelLSA.fit(indexed, TrainingData(output=place), fold_in=True)
+
+
+def test_landmarks_everywhere_equal_the_gram_matrix(indexed, tmp_path):
+    docs = np.arange(len(indexed.forward))
+    basis = fit_basis(tmp_path / "b", indexed.forward, RBF(gamma=2.0), dims=8, landmarks=1000)
+    values, vectors = np.linalg.eigh(RBF(gamma=2.0).documents(indexed.forward, docs, docs))
+    top = vectors[:, ::-1][:, :8]
+    assert basis.values**2 == pytest.approx(values[::-1][:8], rel=1e-6)
+    assert np.allclose(basis.rows @ basis.rows.T, top @ top.T, atol=1e-4)
+
+
+def test_a_function_of_ones_own(indexed, query, found, tmp_path):
+    kernel = Custom(lambda x, y: (x @ y.T).toarray() ** 3)
+    fit_basis(tmp_path / "b", indexed.forward, kernel, dims=8, landmarks=100)
+    assert np.isfinite(KernelLSA(indexed, basis=str(tmp_path / "b")).score(query, found)).all()
+
+
+def test_lsi_is_the_linear_kernel(indexed, query, found, tmp_path):
+    """Classic LSI: documents and query as term counts, inner products after projection on the first right singular vectors."""
+    place = KernelLSA.fit(indexed, TrainingData(output=tmp_path / "lsi"), kernel="linear", dims=DIMS)
+    scores = KernelLSA(indexed, basis=str(place), scores="kernel", z=10**6, **{"lambda": 1.0}).score(query, found)
+    counts = Linear().document_features(indexed.forward, np.arange(len(indexed.forward))).toarray()
+    right = np.linalg.svd(counts, full_matrices=False)[2][:DIMS]
+    row = Linear().query_features(indexed.forward, query).toarray()[0]
+    assert scores == pytest.approx((counts @ right.T @ (right @ row))[found.docs], rel=1e-4, abs=1e-4)
+
+
+def test_an_unknown_kernel_is_one_line_and_status_2(indexed, capsys):
+    with pytest.raises(SystemExit) as ended:
+        console.run(train.main, ["--index", str(indexed.path), "--rerank", "klsa", "--klsa.kernel", "bm52"])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.startswith("kernelsearch: kernel 'bm52': 'bm52' is not one of linear, vsm, bm25")

@@ -35,7 +35,7 @@ def save(
     """
     with write_folder(path, replace=True) as folder:
         for name, array in (arrays or {}).items():
-            np.save(folder / f"{name}.npy", np.ascontiguousarray(array), allow_pickle=False)
+            write_array(folder / f"{name}.npy", array)
         if fill is not None:
             fill(folder)
         meta = {
@@ -97,10 +97,17 @@ def read_meta(path: str | Path, kind: str, version: int, *, fingerprint: str | N
     return meta
 
 
+def write_array(path: Path, array: np.ndarray) -> None:
+    """Writes a `.npy` file."""
+    with BlockWriter(path, array.dtype, array.shape) as writer:
+        writer.write(array)
+
+
 class BlockWriter:
     """Writes a `.npy` file of known shape block by block, for arrays larger than memory.
 
-    Plain writes instead of a memory map: a disk that fills raises an error, where a map would kill the process.
+    Plain writes instead of a memory map: a disk that fills raises an error that says so, where a map would kill the process
+    and numpy's own writer would speak of bytes requested and written.
     """
 
     def __init__(self, path: Path, dtype: Any, shape: tuple[int, ...]) -> None:

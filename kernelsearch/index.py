@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from kernelsearch import console
-from kernelsearch.errors import InputError
+from kernelsearch.errors import InputError, KernelSearchError
 from kernelsearch.files import write_folder
 from kernelsearch.forward.strings import hashes
 from kernelsearch.inputs import load_documents
@@ -84,30 +84,37 @@ def build(settings: dict[str, Any]) -> None:
         write_folder(index, replace=True) as folder,
         tempfile.TemporaryDirectory(dir=folder.parent, prefix=".staged.") as stage,
     ):
-        staged = _stage(settings, Path(stage))
-        fields = settings["fields"] if settings["fields"] is not None else (("title",) if staged.titles else ())
-        from kernelsearch.lucene.build import build_index
+        try:
+            said = _build(settings, folder, Path(stage))
+        except KernelSearchError as problem:
+            # People know the index by the name that they gave it, not by that of the folder it grows in.
+            raise type(problem)(str(problem).replace(str(folder), str(index))) from None
+    console.notice(f"{index}: {said}")
 
-        indexed, empty = build_index(
-            Path(stage),
-            folder,
-            total=staged.count,
-            fields=fields,
-            language=settings["language"],
-            threads=staged.threads,
-            positions=settings["positions"],
-            vectors=settings["docvectors"],
-            contents=settings["contents"],
-            raw=settings["raw"],
-            optimize=settings["optimize"],
-        )
-        if settings["forward"]:
-            _export(folder, ("contents", *fields))
-    console.notice(
-        f"{index}: {indexed} documents"
-        + (f", fields {', '.join(fields)}" if fields else "")
-        + (f"; {empty} without text left out" if empty else "")
+
+def _build(settings: dict[str, Any], folder: Path, stage: Path) -> str:
+    """Stages, indexes and exports into `folder`; says what came of it."""
+    staged = _stage(settings, stage)
+    fields = settings["fields"] if settings["fields"] is not None else (("title",) if staged.titles else ())
+    from kernelsearch.lucene.build import build_index
+
+    indexed, empty = build_index(
+        stage,
+        folder,
+        total=staged.count,
+        fields=fields,
+        language=settings["language"],
+        threads=staged.threads,
+        positions=settings["positions"],
+        vectors=settings["docvectors"],
+        contents=settings["contents"],
+        raw=settings["raw"],
+        optimize=settings["optimize"],
     )
+    if settings["forward"]:
+        _export(folder, ("contents", *fields))
+    listed = f", fields {', '.join(fields)}" if fields else ""
+    return f"{indexed} documents{listed}" + (f"; {empty} without text left out" if empty else "")
 
 
 def add_forward(index: Path, fields: tuple[str, ...] | None) -> None:

@@ -142,4 +142,4 @@ def _write_docids(folder: Path, source: ForwardSource, live: NDArray[np.bool_], 
         "docid_hashes": keys[by_hash],
         "docid_hash_rows": rows[by_hash],
     }.items():
-        np.save(folder / f"{name}.npy", array, allow_pickle=False)
+        artefacts.write_array(folder / f"{name}.npy", array)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelsearch.console import progress
-from kernelsearch.errors import IndexProblem, JavaError
+from kernelsearch.errors import IndexProblem, InputError, JavaError
 from kernelsearch.lucene import jvm
 from kernelsearch.lucene.index import OURS
 
@@ -53,13 +53,15 @@ def build_index(
     )
     failure: list[BaseException] = []
     worker = threading.Thread(target=_run, args=(indexer, failure), daemon=True)
-    worker.start()
     counters = indexer.getCounters()
     # The main thread only watches, so that Ctrl-C reaches it.
-    with progress(total=total, label="indexing", unit="doc") as bar:
+    with jvm.java_errors() as printed, progress(total=total, label="indexing", unit="doc") as bar:
+        worker.start()
         while worker.is_alive():
             worker.join(0.1)
             bar.update(counters.indexed.get() - bar.n)
+    if any("No space left on device" in line for line in [*printed, *map(str, failure)]):
+        raise InputError(f"{index}: cannot be written (No space left on device)")
     if failure:
         raise failure[0]
     if counters.errors.get():

@@ -14,7 +14,8 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -213,6 +214,24 @@ def java_class_of(problem: BaseException) -> str:
 
 
 def _first_line(problem: BaseException) -> str:
-    """A Java complaint cut to one short line: the bridge's own messages print whole arguments."""
-    text = " ".join(str(problem).split())
+    """A complaint cut to one short line: Java's own carry a stack trace, and the bridge's print whole arguments."""
+    message = getattr(problem, "innermessage", None) or str(problem)
+    name = java_class_of(problem).rsplit(".", 1)[-1]
+    text = " ".join(f"{name}: {message}".split() if name else message.split())
     return text if len(text) <= 300 else text[:297] + "..."
+
+
+@contextmanager
+def java_errors() -> Iterator[list[str]]:
+    """Collects what Java prints on its standard error in the block, instead of showing stack traces to people."""
+    from jnius import autoclass
+
+    system, buffer = autoclass("java.lang.System"), autoclass("java.io.ByteArrayOutputStream")()
+    before = system.err
+    printed: list[str] = []
+    system.setErr(autoclass("java.io.PrintStream")(buffer, True))
+    try:
+        yield printed
+    finally:
+        system.setErr(before)
+        printed.extend(buffer.toString().splitlines())

@@ -159,3 +159,35 @@ def test_interrupted_indexing_leaves_nothing(tmp_path, stop, status):
     error = process.communicate(timeout=60)[1]
     assert process.returncode == status, error
     assert [path.name for path in tmp_path.iterdir()] == ["c.jsonl"]
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of a given size in megabytes."""
+    mounted = []
+
+    def mount(megabytes):
+        folder = tmp_path / f"disk{megabytes}"
+        folder.mkdir()
+        done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(folder)], capture_output=True)
+        if done.returncode:
+            pytest.skip("needs the right to mount a small file system")
+        mounted.append(folder)
+        return folder
+
+    yield mount
+    for folder in mounted:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+@pytest.mark.parametrize("megabytes", [1, 3, 4])
+def test_a_disk_that_fills_is_one_line_and_leaves_nothing(tmp_path, small_disk, megabytes):
+    """Full while staging, while Lucene writes, and while the forward index is written."""
+    words = [f"word{n:05d}" for n in range(6000)]
+    records = [{"id": str(n), "contents": " ".join(words[n * 7 % 5000 :][:100])} for n in range(2500)]
+    source = write_jsonl(tmp_path / "c.jsonl", records)
+    disk = small_disk(megabytes)
+    done = command("--input", source, "--index", disk / "i")
+    assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
+    assert "i" in done.stderr and "cannot be written (No space left on device)" in done.stderr
+    assert list(disk.iterdir()) == []

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kernelsearch.errors import ArtefactError
+from kernelsearch.errors import ArtefactError, IndexProblem, InputError
 from kernelsearch.forward import ForwardIndex
 from kernelsearch.types import Query
 
@@ -66,7 +66,10 @@ class Index:
                         raise  # damaged: say so instead of papering over it
                     from kernelsearch.lucene.export import export
 
-                    export(self.lucene, name, path=path)
+                    try:
+                        export(self.lucene, name, path=path)
+                    except InputError as problem:
+                        raise IndexProblem(f"{problem}; KERNELSEARCH_ARTEFACTS names another place for it") from None
                     self._forward[name] = ForwardIndex(path, fingerprint=self.fingerprint)
             return self._forward[name]
 

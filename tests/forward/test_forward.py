@@ -154,6 +154,13 @@ def test_artefacts_can_live_elsewhere(tiny_path, tmp_path, monkeypatch):
     assert index.forward.path.is_relative_to(tmp_path / "elsewhere")
 
 
+def test_a_place_that_cannot_be_written_says_what_to_do(tiny_path, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("KERNELSEARCH_ARTEFACTS", str(tmp_path / "file"))
+    with pytest.raises(IndexProblem, match=r"cannot be written .*; KERNELSEARCH_ARTEFACTS names another place"):
+        _ = Index(tiny_path).forward
+
+
 def test_unknown_field_is_named(tiny):
     with pytest.raises(IndexProblem, match="no document has a field 'url'"):
         tiny.field("url")

@@ -1,0 +1,200 @@
+"""The semantic axis of the language pyramid: an undirected graph of related words with distances.
+
+Yang & Zha (CIKM 2010), Section 2.2. Word i lends its presence to a neighbour j with weight exp(-d_ij²/2σ²) (Eq. 8), a word's
+weights (its own included, d = 0) being normalised to one. Distances are brought to the order of the spatial axis,
+as the paper does (footnote 3), so that one scale serves both.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+#: Mean distance between neighbours: the mean |t| of the paper's window of five positions, the middle left out.
+SPATIAL_ORDER = 1.5
+
+
+@dataclass(frozen=True)
+class SemanticGraph:
+    """Distances between related words, symmetric, as CSR arrays without a diagonal; `words` is the vocabulary's size."""
+
+    words: int
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int32]
+    distances: NDArray[np.float32]
+    _cache: dict[float, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    @classmethod
+    def empty(cls, words: int) -> SemanticGraph:
+        """No word has neighbours: semantic smoothing changes nothing."""
+        return cls(words, np.zeros(words + 1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32))
+
+    @classmethod
+    def from_edges(
+        cls, words: int, left: NDArray[np.integer], right: NDArray[np.integer], similarity: NDArray[np.floating]
+    ) -> SemanticGraph:
+        """From similarities in (0, 1]: d = 1 - s, made symmetric (either direction is enough), scaled to SPATIAL_ORDER."""
+        keep = (left != right) & (similarity > 0)
+        left, right, similarity = left[keep], right[keep], similarity[keep]
+        # Sparse matrices drop zeros and sum duplicates; keeping s itself and taking the larger direction avoids both.
+        one = sparse.csr_matrix((similarity.astype(np.float64), (left, right)), shape=(words, words))
+        both = one.maximum(one.T).tocsr()
+        both.sort_indices()
+        distances = np.maximum(1.0 - both.data, 1e-3)
+        if len(distances):
+            distances *= SPATIAL_ORDER / distances.mean()
+        return cls(words, both.indptr.astype(np.int64), both.indices.astype(np.int32), distances.astype(np.float32))
+
+    @property
+    def edges(self) -> int:
+        """Edges, each counted once."""
+        return len(self.indices) // 2
+
+    def neighbours(self, word: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """A word's neighbours and their distances, nearest first."""
+        span = slice(int(self.indptr[word]), int(self.indptr[word + 1]))
+        order = np.argsort(self.distances[span], kind="stable")
+        return self.indices[span][order], self.distances[span][order]
+
+    def weight(self, distances: NDArray[np.floating], scale: float) -> NDArray[np.float64]:
+        """exp(-d²/2σ²); at scale 0 a word lends nothing, at ∞ everything."""
+        if scale == 0:
+            return np.zeros(len(distances))
+        return np.exp(-0.5 * (np.asarray(distances, dtype=np.float64) / scale) ** 2) if scale < math.inf else np.ones(len(distances))
+
+    def normaliser(self, scale: float) -> NDArray[np.float64]:
+        """Each word's total weight, itself included, shape (words,); kept for the next query."""
+        if scale not in self._cache:
+            running = np.concatenate([[0.0], np.cumsum(self.weight(self.distances, scale))])
+            self._cache[scale] = 1.0 + running[self.indptr[1:]] - running[self.indptr[:-1]]
+        return self._cache[scale]
+
+    def rows(self, words: NDArray[np.integer], scale: float) -> sparse.csr_matrix:
+        """Rows of the operator S for some words, shape (len(words), all words): from whom a word receives how much."""
+        numbers = np.asarray(words, dtype=np.int64)
+        starts = np.asarray(self.indptr[numbers])
+        sizes = np.asarray(self.indptr[numbers + 1]) - starts
+        indptr = np.concatenate([[0], np.cumsum(sizes + 1)])
+        ours = np.ones(indptr[-1], dtype=bool)
+        ours[indptr[:-1]] = False  # a row's first place is the word itself
+        places = np.arange(sizes.sum()) + np.repeat(starts - (np.cumsum(sizes) - sizes), sizes)
+        indices = np.repeat(numbers, sizes + 1)
+        data = np.ones(indptr[-1])
+        indices[ours] = self.indices[places]
+        data[ours] = self.weight(self.distances[places], scale)
+        data /= self.normaliser(scale)[indices]
+        return sparse.csr_matrix((data, indices, indptr), shape=(len(numbers), self.words))
+
+    def operator(self, scale: float) -> sparse.csr_matrix:
+        """S, words × words; a column says where a word's mass goes and sums to one."""
+        matrix = self.rows(np.arange(self.words), scale)
+        matrix.eliminate_zeros()
+        return matrix
+
+
+class Tokens(Protocol):
+    """What building a graph needs of a collection; a ForwardIndex has it."""
+
+    df: NDArray[np.int32]
+    cf: NDArray[np.int64]
+    lengths: NDArray[np.int32]
+    live: NDArray[np.bool_]
+    live_docs: NDArray[np.int32]
+
+    def positions(self, docs: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]: ...
+
+
+def sequences(index: Tokens, docs: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Texts as word numbers in reading order, removed words closed up: (indptr, words)."""
+    indptr, words, places = index.positions(docs)
+    if not len(words):
+        return indptr, words
+    text = np.repeat(np.arange(len(docs)), np.diff(indptr))
+    # Positions in a document are distinct, so ranking the occupied slots orders the tokens without sorting.
+    longest = np.zeros(len(docs), dtype=np.int64)
+    np.maximum.at(longest, text, places + 1)
+    slot = (np.cumsum(longest) - longest)[text] + places
+    ordered = np.full(int(longest.sum()), -1, dtype=np.int32)
+    ordered[slot] = words
+    return indptr, ordered[ordered >= 0]
+
+
+def cooccurrence_graph(
+    index: Tokens,
+    *,
+    neighbours: int = 20,
+    window: int = 5,
+    min_count: int = 2,
+    common: float = 0.1,
+    memory: int = 20_000_000,
+    block: int = 2_000_000,
+) -> SemanticGraph:
+    """Positive pointwise mutual information of words that stand within `window` positions, k nearest neighbours a word.
+
+    Similarity is the normalised form, ln(p_ij / p_i p_j) / -ln p_ij, in (0, 1]. Words in more than `common` of the documents
+    give no edges, pairs seen fewer than `min_count` times don't either. The words are taken in ranges such that at most about
+    `memory` pairs are held at a time; each range is one pass over the collection, in blocks of `block` tokens.
+    """
+    words = len(index.df)
+    documents = max(1, len(index.live_docs))
+    eligible = (np.asarray(index.df) <= max(1.0, common * documents)) & (np.asarray(index.cf) >= min_count)
+    cf = np.asarray(index.cf, dtype=np.float64)
+    tokens = max(1.0, cf.sum())
+    expected = np.where(eligible, cf * 2 * window, 0.0)
+    ranges = np.unique(np.floor(np.cumsum(expected) / memory).astype(np.int64), return_index=True)[1]
+    bounds = [*ranges.tolist(), words] if words else []
+    docs = np.asarray(index.live_docs)
+    cuts = np.flatnonzero(np.diff(np.cumsum(np.asarray(index.lengths, dtype=np.int64)[docs]) // block)) + 1
+    parts: list[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]] = []
+    for low, high in zip(bounds[:-1], bounds[1:], strict=True):
+        keys = np.zeros(0, dtype=np.int64)
+        counts = np.zeros(0, dtype=np.int64)
+        for chunk in np.split(docs, cuts):
+            found = _pairs(*sequences(index, chunk), eligible, window, low, high, words)
+            keys, inverse = np.unique(np.concatenate([keys, found]), return_inverse=True)
+            counts = np.bincount(inverse, np.concatenate([counts, np.ones(len(found))]), len(keys)).astype(np.int64)
+        often = counts >= min_count
+        left, right, seen = keys[often] // words, keys[often] % words, counts[often].astype(np.float64)
+        # A pair is counted from both sides, at 2·window places around each of cf_i tokens.
+        joint = seen / (tokens * 2 * window)
+        information = np.log(joint * tokens * tokens / (cf[left] * cf[right]))
+        similarity = np.minimum(information / -np.log(joint), 1.0)
+        parts.append(_nearest(left, right, similarity, neighbours))
+    if not parts:
+        return SemanticGraph.empty(words)
+    left, right, similarity = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return SemanticGraph.from_edges(words, left, right, similarity)
+
+
+def _pairs(
+    indptr: NDArray[np.int64], words: NDArray[np.int32], eligible: NDArray[np.bool_], window: int, low: int, high: int, base: int
+) -> NDArray[np.int64]:
+    """left · base + right for every two eligible words within `window` positions, left in low..high; both directions."""
+    text = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
+    usable = eligible[words]
+    found = []
+    for step in range(1, window + 1):
+        near = (text[:-step] == text[step:]) & usable[:-step] & usable[step:]
+        one, other = words[:-step][near].astype(np.int64), words[step:][near].astype(np.int64)
+        for left, right in ((one, other), (other, one)):
+            mine = (left >= low) & (left < high) & (left != right)
+            found.append(left[mine] * base + right[mine])
+    return np.concatenate(found)
+
+
+def _nearest(
+    left: NDArray[Any], right: NDArray[Any], similarity: NDArray[Any], neighbours: int
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """The edges to each left word's most similar words; equal similarity is broken by the smaller number."""
+    keep = similarity > 0
+    left, right, similarity = left[keep], right[keep], similarity[keep]
+    order = np.lexsort((right, -similarity, left))
+    left, right, similarity = left[order], right[order], similarity[order]
+    first = np.searchsorted(left, left, side="left")
+    near = np.arange(len(left)) - first < neighbours
+    return left[near], right[near], similarity[near]

@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -67,35 +68,56 @@ class Samples:
 
 
 def spatial_operator(
-    lengths: ArrayLike, samples: Samples, scale: float, width: int = 0, shape: Shape = "gaussian"
+    lengths: ArrayLike,
+    samples: Samples,
+    scale: float,
+    width: int = 0,
+    shape: Shape = "gaussian",
+    mass: NDArray[np.float64] | None = None,
 ) -> sparse.csr_matrix:
     """Kᵀ for texts one after another, shape (columns, tokens): row p holds the window around sample p, summing to one.
 
-    A sample beyond its text's end has an empty row.
+    `mass` (tokens,) weighs tokens inside their windows, for codes that aren't binary (idf). A sample beyond its text's end has
+    an empty row.
     """
     lengths = np.asarray(lengths, dtype=np.int64)
     starts = np.cumsum(lengths) - lengths
     size, tokens = lengths[samples.text], int(lengths.sum())
     if scale == math.inf:
-        inside = np.where(samples.position < size, size, 0)
-        first = starts[samples.text]
-        columns = np.arange(inside.sum()) + np.repeat(first - (np.cumsum(inside) - inside), inside)
-        data = 1.0 / np.repeat(inside, inside)
-        return sparse.csr_matrix((data, columns, np.concatenate([[0], np.cumsum(inside)])), shape=(len(size), tokens))
-    weights = window(scale, width, shape)
-    half = len(weights) // 2
-    place = samples.position[:, None] + np.arange(-half, half + 1)
-    valid = (place >= 0) & (place < size[:, None]) & (samples.position < size)[:, None]
-    mass = np.where(valid, weights, 0.0)
-    total = mass.sum(axis=1, keepdims=True)
-    mass /= np.where(total > 0, total, 1.0)
-    indptr = np.concatenate([[0], np.cumsum(valid.sum(axis=1))])
-    columns = (place + starts[samples.text][:, None])[valid]
-    return sparse.csr_matrix((mass[valid], columns, indptr), shape=(len(size), tokens))
+        sizes = np.where(samples.position < size, size, 0)
+        columns = np.arange(sizes.sum()) + np.repeat(starts[samples.text] - (np.cumsum(sizes) - sizes), sizes)
+        data = np.ones(len(columns))
+    else:
+        weights = window(scale, width, shape)
+        half = len(weights) // 2
+        place = samples.position[:, None] + np.arange(-half, half + 1)
+        valid = (place >= 0) & (place < size[:, None]) & (samples.position < size)[:, None]
+        sizes = valid.sum(axis=1)
+        columns = (place + starts[samples.text][:, None])[valid]
+        data = np.broadcast_to(weights, valid.shape)[valid]
+    if mass is not None:
+        data = data * mass[columns]
+    indptr = np.concatenate([[0], np.cumsum(sizes)])
+    data = data / np.repeat(_row_sums(data, indptr), sizes)
+    return sparse.csr_matrix((data, columns, indptr), shape=(len(size), tokens))
+
+
+def _row_sums(data: NDArray[np.float64], indptr: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Sums of CSR rows; an empty row's is 0."""
+    sums = np.zeros(len(indptr) - 1)
+    filled = np.flatnonzero(np.diff(indptr))
+    if len(filled):
+        sums[filled] = np.add.reduceat(data, indptr[filled])
+    return sums
 
 
 def interpolated_operator(
-    lengths: ArrayLike, columns: int, scale: float, width: int = 0, shape: Shape = "gaussian"
+    lengths: ArrayLike,
+    columns: int,
+    scale: float,
+    width: int = 0,
+    shape: Shape = "gaussian",
+    mass: NDArray[np.float64] | None = None,
 ) -> sparse.csr_matrix:
     """Kᵀ followed by linear interpolation of each text to `columns` columns, shape (texts × columns, tokens).
 
@@ -108,8 +130,8 @@ def interpolated_operator(
     low = np.floor(exact).astype(np.int64)
     high = np.minimum(low + 1, np.maximum(lengths[text] - 1, 0))
     share = exact - low
-    near = spatial_operator(lengths, Samples(text, low), scale, width, shape)
-    far = spatial_operator(lengths, Samples(text, high), scale, width, shape)
+    near = spatial_operator(lengths, Samples(text, low), scale, width, shape, mass)
+    far = spatial_operator(lengths, Samples(text, high), scale, width, shape, mass)
     return (near.multiply((1 - share)[:, None]) + far.multiply(share[:, None])).tocsr()
 
 
@@ -133,7 +155,7 @@ class Level:
 def binary_code(tokens: ArrayLike, words: int) -> sparse.csc_matrix:
     """The code at scale 0: a one where word i stands at position j, shape (words, positions)."""
     numbers = np.asarray(tokens, dtype=np.int64)
-    if len(numbers) and not (0 <= numbers.min() and numbers.max() < words):
+    if len(numbers) and (numbers.min() < 0 or numbers.max() >= words):
         raise ValueError(f"word numbers must lie in 0..{words - 1}")
     return sparse.csc_matrix((np.ones(len(numbers)), numbers, np.arange(len(numbers) + 1)), shape=(words, len(numbers)))
 
@@ -180,7 +202,4 @@ def gaussian_pyramid(
 
 def laplacian_pyramid(levels: Sequence[Level]) -> list[sparse.csc_matrix]:
     """Differences of successive levels, X(l) - X(l+1) (Section 3), words × positions; backgrounds cancel."""
-    return [
-        sparse.csc_matrix((fine.code - coarse.code) / (1 + fine.eta))
-        for fine, coarse in zip(levels[:-1], levels[1:], strict=True)
-    ]
+    return [sparse.csc_matrix((fine.code - coarse.code) / (1 + fine.eta)) for fine, coarse in pairwise(levels)]

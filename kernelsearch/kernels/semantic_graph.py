@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -65,7 +66,11 @@ class SemanticGraph:
         """exp(-d²/2σ²); at scale 0 a word lends nothing, at ∞ everything."""
         if scale == 0:
             return np.zeros(len(distances))
-        return np.exp(-0.5 * (np.asarray(distances, dtype=np.float64) / scale) ** 2) if scale < math.inf else np.ones(len(distances))
+        return (
+            np.exp(-0.5 * (np.asarray(distances, dtype=np.float64) / scale) ** 2)
+            if scale < math.inf
+            else np.ones(len(distances))
+        )
 
     def normaliser(self, scale: float) -> NDArray[np.float64]:
         """Each word's total weight, itself included, shape (words,); kept for the next query."""
@@ -103,8 +108,9 @@ class Tokens(Protocol):
     df: NDArray[np.int32]
     cf: NDArray[np.int64]
     lengths: NDArray[np.int32]
-    live: NDArray[np.bool_]
-    live_docs: NDArray[np.int32]
+
+    @property
+    def live_docs(self) -> NDArray[np.int32]: ...
 
     def positions(self, docs: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]: ...
 
@@ -117,7 +123,8 @@ def sequences(index: Tokens, docs: NDArray[np.integer]) -> tuple[NDArray[np.int6
     text = np.repeat(np.arange(len(docs)), np.diff(indptr))
     # Positions in a document are distinct, so ranking the occupied slots orders the tokens without sorting.
     longest = np.zeros(len(docs), dtype=np.int64)
-    np.maximum.at(longest, text, places + 1)
+    filled = np.flatnonzero(np.diff(indptr))
+    longest[filled] = np.maximum.reduceat(places, indptr[filled]).astype(np.int64) + 1
     slot = (np.cumsum(longest) - longest)[text] + places
     ordered = np.full(int(longest.sum()), -1, dtype=np.int32)
     ordered[slot] = words
@@ -128,9 +135,9 @@ def cooccurrence_graph(
     index: Tokens,
     *,
     neighbours: int = 20,
-    window: int = 5,
-    min_count: int = 2,
-    common: float = 0.1,
+    window: int = 10,
+    min_count: int = 3,
+    common: float = 0.25,
     memory: int = 20_000_000,
     block: int = 2_000_000,
 ) -> SemanticGraph:
@@ -151,7 +158,7 @@ def cooccurrence_graph(
     docs = np.asarray(index.live_docs)
     cuts = np.flatnonzero(np.diff(np.cumsum(np.asarray(index.lengths, dtype=np.int64)[docs]) // block)) + 1
     parts: list[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]] = []
-    for low, high in zip(bounds[:-1], bounds[1:], strict=True):
+    for low, high in pairwise(bounds):
         keys = np.zeros(0, dtype=np.int64)
         counts = np.zeros(0, dtype=np.int64)
         for chunk in np.split(docs, cuts):
@@ -172,7 +179,13 @@ def cooccurrence_graph(
 
 
 def _pairs(
-    indptr: NDArray[np.int64], words: NDArray[np.int32], eligible: NDArray[np.bool_], window: int, low: int, high: int, base: int
+    indptr: NDArray[np.int64],
+    words: NDArray[np.int32],
+    eligible: NDArray[np.bool_],
+    window: int,
+    low: int,
+    high: int,
+    base: int,
 ) -> NDArray[np.int64]:
     """left · base + right for every two eligible words within `window` positions, left in low..high; both directions."""
     text = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))

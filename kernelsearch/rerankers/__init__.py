@@ -10,6 +10,7 @@ from kernelsearch.rerankers.base import Reranker
 #: name on the command line -> module:class
 METHODS: dict[str, str] = {
     "klsa": "kernelsearch.rerankers.kernel_lsa:KernelLSA",
+    "mslm": "kernelsearch.rerankers.multiscale_lm:MultiScaleReranker",
     "pert": "kernelsearch.rerankers.perturbation:PerturbationReranker",
 }
 

@@ -1,0 +1,161 @@
+"""The part of the pyramid that a query can see: rows of its words and their neighbours, for many documents at once.
+
+Words × positions is never built. Only the rows of the query's words and of their neighbours in the semantic graph are
+told apart; the mass of all other words is one more cell, so that every column stays a distribution and a divergence
+between columns stays a divergence (of a coarser partition of the vocabulary).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from kernelsearch.kernels.pyramid import Samples, interpolated_operator, spatial_operator
+from kernelsearch.kernels.semantic_graph import SemanticGraph
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """One level: the scale along positions and the scale along words."""
+
+    spatial: float
+    semantic: float
+
+    @property
+    def step(self) -> int:
+        """Columns of a coarse level are nearly alike: every σ-th is looked at, as image pyramids subsample."""
+        return max(1, int(self.spatial)) if self.spatial < math.inf else 1
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Texts one after another: `lengths` (texts,), and for each token its word's slot in QueryRows and its mass.
+
+    Words that lend nothing to the query's rows share the slot `irrelevant`.
+    """
+
+    lengths: NDArray[np.int64]
+    slots: NDArray[np.int64]
+    mass: Array | None
+    irrelevant: int
+
+
+@dataclass(frozen=True)
+class QueryLevel:
+    """A query at one level: `columns` (columns, rows+1) are distributions, `weights` (columns,) sum to one."""
+
+    columns: Array
+    weights: Array
+
+
+@dataclass(frozen=True)
+class DocumentLevel:
+    """Documents at one level: `code` (columns, rows) sparse, without background, and whose column each one is.
+
+    `first` (documents,) is each document's first column.
+    """
+
+    code: sparse.csr_matrix
+    samples: Samples
+    first: NDArray[np.int64]
+
+
+class QueryRows:
+    """The words that a query tells apart: its own, then neighbours by the mass they receive, `limit` rows at most.
+
+    - `words` (rows,): word numbers, ascending; `query` (terms,): the query's words in order; `weights` (terms,): their weights
+    - `background` (rows,): the background's probability of the rows
+    - `floor` (rows+1,): a document column without any relevant token; the last cell is all other words
+    """
+
+    def __init__(
+        self,
+        graph: SemanticGraph,
+        query: NDArray[np.integer],
+        weights: Array,
+        background: Array,
+        scales: tuple[Scale, ...],
+        *,
+        eta: float,
+        limit: int,
+        importance: Array | None = None,
+    ) -> None:
+        self.graph, self.eta, self.importance = graph, eta, importance
+        self.query, self.weights = np.asarray(query, dtype=np.int64), np.asarray(weights, dtype=np.float64)
+        # The graph's weights are symmetric, so the words that a query word lends to are the columns of its row.
+        reach = graph.rows(self.query, max(scale.semantic for scale in scales))
+        mass = np.bincount(reach.indices, np.repeat(self.weights, np.diff(reach.indptr)) * reach.data)
+        mass[self.query] = np.inf
+        words = np.unique(reach.indices)
+        self.words = np.sort(words[np.argsort(-mass[words], kind="stable")[: max(limit, len(self.query))]]).astype(np.int64)
+        self.background: Array = np.asarray(background[self.words], dtype=np.float64)
+        rows = eta * self.background / (1 + eta)
+        self.floor: Array = np.append(rows, 1.0 - rows.sum())
+        lenders = {semantic: graph.rows(self.words, semantic) for semantic in {scale.semantic for scale in scales}}
+        #: words that lend to one of the rows at any scale; a word's slot is its place here, other words share the last slot
+        self.relevant = np.unique(np.concatenate([rows.indices for rows in lenders.values()]))
+        self._spread = {semantic: self._columns(rows) for semantic, rows in lenders.items()}
+
+    def _columns(self, rows: sparse.csr_matrix) -> sparse.csr_matrix:
+        """What a token of each relevant word gives to the rows, shape (relevant+1, rows)."""
+        slots = np.searchsorted(self.relevant, rows.indices)
+        matrix = sparse.csr_matrix((rows.data, slots, rows.indptr), shape=(len(self.words), len(self.relevant) + 1)).T.tocsr()
+        matrix.eliminate_zeros()
+        return matrix
+
+    def texts(self, indptr: NDArray[np.integer], words: NDArray[np.integer]) -> Texts:
+        """Texts (word numbers in reading order) seen through this query's rows."""
+        lookup = np.full(self.graph.words, len(self.relevant), dtype=np.int64)
+        lookup[self.relevant] = np.arange(len(self.relevant))
+        mass = None if self.importance is None else self.importance[words]
+        return Texts(np.diff(indptr).astype(np.int64), lookup[words], mass, len(self.relevant))
+
+    def spread(self, texts: Texts, scale: Scale) -> sparse.csr_matrix:
+        """Every token over the rows, shape (tokens, rows)."""
+        return self._spread[scale.semantic][texts.slots]
+
+    def query_level(self, scale: Scale, width: int, *, columns: int | None = None, step: int | None = None) -> QueryLevel:
+        """The query smoothed at a level. A term's weight counts inside its window; a window's mass is its column's weight."""
+        texts = self.texts(np.array([0, len(self.query)]), self.query)
+        if columns is not None:
+            window = interpolated_operator(texts.lengths, columns, scale.spatial, width)
+        else:
+            window = spatial_operator(texts.lengths, _samples(texts.lengths, scale, 1, step), scale.spatial, width)
+        weighted = sparse.csr_matrix(window.multiply(self.weights[None, :]))
+        mass = np.asarray(weighted.sum(axis=1)).ravel()
+        code = (weighted @ self.spread(texts, scale)).toarray() / mass[:, None]
+        held = (code + self.eta * self.background) / (1 + self.eta)
+        full = np.column_stack([held, np.maximum(1.0 - held.sum(axis=1), 0.0)])
+        return QueryLevel(full, mass / mass.sum())
+
+    def document_level(
+        self, texts: Texts, scale: Scale, width: int, *, columns: int | None = None, at_least: int = 1, step: int | None = None
+    ) -> DocumentLevel:
+        """Documents smoothed at a level: interpolated to `columns` columns, or every `step`-th column.
+
+        Documents with fewer than `at_least` columns are padded with columns of nothing but background.
+        """
+        if columns is None:
+            return self.document_columns(texts, _samples(texts.lengths, scale, at_least, step), scale, width)
+        count = len(texts.lengths)
+        samples = Samples(np.repeat(np.arange(count), columns), np.tile(np.arange(columns), count))
+        window = interpolated_operator(texts.lengths, columns, scale.spatial, width, mass=texts.mass)
+        return DocumentLevel((window @ self.spread(texts, scale)).tocsr(), samples, np.arange(count) * columns)
+
+    def document_columns(self, texts: Texts, samples: Samples, scale: Scale, width: int) -> DocumentLevel:
+        """Documents smoothed at a level, at given columns; `samples` is in the order of the texts."""
+        window = spatial_operator(texts.lengths, samples, scale.spatial, width, mass=texts.mass)
+        code = (window @ self.spread(texts, scale)).tocsr()
+        return DocumentLevel(code, samples, np.searchsorted(samples.text, np.arange(len(texts.lengths))))
+
+
+def _samples(lengths: NDArray[np.int64], scale: Scale, at_least: int, step: int | None) -> Samples:
+    if scale.spatial == math.inf:
+        return Samples(np.arange(len(lengths)), np.zeros(len(lengths), dtype=np.int64))
+    return Samples.every(lengths, scale.step if step is None else step, at_least)

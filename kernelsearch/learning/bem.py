@@ -1,0 +1,52 @@
+"""BEM: level weights in closed form from margins.
+
+Yang & Zha, "Language Pyramid and Multi-Scale Text Analysis" (CIKM 2010), Eqs. 9-10 (kernels, `BemMKL`) and 12-13 (retrieval):
+max Σ_l a_l m_l subject to a ≥ 0, ‖a‖ = 1 has the solution a = m⁺ / ‖m⁺‖. The weights follow the margins' scale, so
+levels must be put on one scale first (z-scores a query), or a level counts for the size of its numbers instead of its quality.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+
+def bem_weights(margins: ArrayLike) -> NDArray[np.float64] | None:
+    """m⁺ / ‖m⁺‖ (Eqs. 10 and 13), shape (levels,). None where no margin is positive: the weights are undefined there."""
+    positive = np.maximum(np.asarray(margins, dtype=np.float64), 0.0)
+    norm = np.linalg.norm(positive)
+    return positive / norm if norm > 0 else None
+
+
+def uniform_weights(levels: int) -> NDArray[np.float64]:
+    """Equal weights of unit norm, shape (levels,)."""
+    return np.full(levels, 1 / np.sqrt(levels))
+
+
+def zscores(values: ArrayLike) -> NDArray[np.float64]:
+    """Columns with mean 0 and deviation 1, over the first axis; a constant column becomes zeros."""
+    array = np.asarray(values, dtype=np.float64)
+    centred = array - array.mean(axis=0)
+    deviation = array.std(axis=0)
+    # Rounding leaves a constant column with a deviation of about 1e-17 of its size, which must not be blown up.
+    flat = deviation <= 1e-12 * np.maximum(np.abs(array).max(axis=0, initial=0.0), 1e-300)
+    return np.where(flat, 0.0, centred / np.where(flat, 1.0, deviation))
+
+
+def preference_margins(queries: Iterable[tuple[NDArray[np.floating], NDArray[np.integer]]]) -> NDArray[np.float64]:
+    """h_l = Σ_q Σ_{i ≻ j} (r_l(q, i) - r_l(q, j)) (Eq. 13), shape (levels,).
+
+    A query is given as its candidates' scores (documents, levels) and grades (documents,).
+
+    A pair is any two documents of a query with different grades. The sum over pairs is done without listing them: in the sum,
+    a document's score counts once for every document below it and minus once for every one above it.
+    """
+    parts = []
+    for scores, grades in queries:
+        ordered = np.sort(grades)
+        below = np.searchsorted(ordered, grades, side="left")
+        above = len(grades) - np.searchsorted(ordered, grades, side="right")
+        parts.append((below - above) @ np.asarray(scores, dtype=np.float64))
+    return np.sum(parts, axis=0)

@@ -42,7 +42,7 @@ def vectors_graph(path: Path, term_ids: TermIds, words: int, analyze: Analyze, *
     rows: list[NDArray[np.float32]] = []
     for number, line in lines(path):
         name, _, numbers = line.rstrip().partition(" ")
-        if number == 1 and len(line.split()) == 2:
+        if number == 1 and len(line.split()) == 2 and line.replace(" ", "").isdigit():
             continue
         try:
             vector = np.array(numbers.split(), dtype=np.float32)

@@ -1,0 +1,225 @@
+"""Matching: agreement with dense matrices over the whole vocabulary, symmetry, windows, interest points."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from kernelsearch.kernels.pyramid_match import GLOBAL_COLUMNS, MODES, Matcher, psi
+from kernelsearch.kernels.pyramid_points import interest_points
+from kernelsearch.kernels.pyramid_rows import QueryRows, Scale
+from kernelsearch.kernels.semantic_graph import SemanticGraph
+from tests.kernels.test_pyramid import dense_semantic, dense_spatial, random_graph
+
+ETA = 0.2
+WORDS = 14
+
+
+def pack(texts):
+    return np.concatenate([[0], np.cumsum([len(text) for text in texts])]), np.concatenate([*texts, []]).astype(int)
+
+
+def make_rows(graph, query, scales, *, weights=None, importance=None, limit=1000, background=None):
+    weights = np.ones(len(query)) if weights is None else weights
+    base = np.full(graph.words, 1 / graph.words) if background is None else background
+    return QueryRows(graph, np.array(query), weights, base, scales, eta=ETA, limit=limit, importance=importance)
+
+
+def scores(graph, query, texts, scale, mode="max", divergence="js", width=5, **options):
+    rows = make_rows(graph, query, (scale,), **options)
+    return Matcher((scale,), mode, divergence, width).scores(rows, rows.texts(*pack(texts)))[:, 0]
+
+
+def dense_columns(graph, text, mass, scale, width, background, rows):
+    """A text's columns over (rows, all other words), from dense matrices over the whole vocabulary."""
+    length = len(text)
+    spatial = dense_spatial(length, scale.spatial, width) * mass[:, None]
+    spatial /= spatial.sum(axis=0)
+    full = dense_semantic(graph, scale.semantic) @ np.eye(graph.words)[:, text] @ spatial
+    full = (full + ETA * background[:, None]) / (1 + ETA)
+    rest = np.setdiff1d(np.arange(graph.words), rows)
+    return np.vstack([full[rows], full[rest].sum(axis=0)])
+
+
+def js_similarity(a, b):
+    middle = (a + b) / 2
+    return math.log(2) - 0.5 * sum(x @ np.log(x / middle) for x in (a, b))
+
+
+def kl_similarity(a, b):
+    return -(a @ np.log(a / b))
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("divergence", ["js", "kl"])
+@pytest.mark.parametrize("mode", ["max", "mean", "sum", "global"])
+@pytest.mark.parametrize("scale", [Scale(0, 0), Scale(1, 1), Scale(2.5, 0.7), Scale(1, math.inf), Scale(math.inf, 2)])
+def test_agrees_with_dense_matrices(seed, divergence, mode, scale):
+    rng = np.random.default_rng(seed)
+    graph = random_graph(WORDS, seed)
+    background = rng.dirichlet(np.ones(WORDS))
+    importance = rng.uniform(0.5, 2, WORDS)
+    query = rng.choice(WORDS, 3, replace=False)
+    weights = rng.uniform(0.5, 2, 3)
+    texts = [rng.integers(0, WORDS, rng.integers(1, 12)) for _ in range(5)]
+    rows = make_rows(graph, query, (scale,), weights=weights, importance=importance, background=background)
+    found = Matcher((scale,), mode, divergence, 5).scores(rows, rows.texts(*pack(texts)))[:, 0]
+
+    kept = rows.words
+    similarity = js_similarity if divergence == "js" else kl_similarity
+    step = scale.step if mode != "global" else 1
+    a = dense_columns(graph, query, weights, scale, 5, background, kept)
+    spatial = dense_spatial(3, scale.spatial, 5)
+    share = weights @ spatial
+    floor = ETA * background / (1 + ETA)
+    empty = np.append(floor[kept], 1 - floor[kept].sum())
+    for text, value in zip(texts, found, strict=True):
+        b = dense_columns(graph, text, importance[text], scale, 5, background, kept)
+        if mode == "global":
+            expected = _global(a, b, weights, share, scale, similarity, graph, query, background, kept)
+        else:
+            one = scale.spatial == math.inf
+            mine, part = (a[:, :1], share[:1]) if one else (a[:, ::step], share[::step])
+            columns = b[:, :1] if one else b[:, ::step]
+            part = part / part.sum()
+            count = len(part)
+            if columns.shape[1] < count:
+                columns = np.column_stack([columns, *[empty] * (count - columns.shape[1])])
+            windows = [
+                sum(part[j] * similarity(mine[:, j], columns[:, start + j]) for j in range(count))
+                for start in range(columns.shape[1] - count + 1)
+            ]
+            expected = {"max": max, "mean": np.mean, "sum": sum}[mode](windows)
+        assert value == pytest.approx(expected, abs=1e-9)
+
+
+def _global(a, b, weights, share, scale, similarity, graph, query, background, kept):
+    """Both sides interpolated linearly to the same number of columns; the query's columns are mixed by their mass."""
+    count = GLOBAL_COLUMNS if scale.spatial < math.inf else 1
+
+    def stretch(matrix):
+        along = np.linspace(0, 1, count) * (matrix.shape[1] - 1) if count > 1 else np.array([0.5 * (matrix.shape[1] - 1)])
+        low = np.floor(along).astype(int)
+        high = np.minimum(low + 1, matrix.shape[1] - 1)
+        return matrix[:, low] * (1 - (along - low)) + matrix[:, high] * (along - low)
+
+    # a's columns are (code + ηb)/(1+η) with the code normalised; undo, weigh by mass, interpolate, normalise again.
+    base = np.append(background[kept], 1 - background[kept].sum())
+    code = a * (1 + ETA) - ETA * base[:, None]
+    mass = stretch(share[None, :])[0]
+    mine = (stretch(code * share) / mass + ETA * base[:, None]) / (1 + ETA)
+    theirs = stretch(b)
+    part = mass / mass.sum()
+    return sum(part[g] * similarity(mine[:, g], theirs[:, g]) for g in range(count))
+
+
+def test_single_precision_is_close():
+    graph = random_graph(WORDS, 3)
+    rows = make_rows(graph, [1, 5], (Scale(2, 1),))
+    texts = rows.texts(*pack([np.arange(10), np.array([1, 5, 1])]))
+    exact, quick = (Matcher((Scale(2, 1),), precision=kind).scores(rows, texts) for kind in (np.float64, np.float32))
+    assert np.abs(exact - quick).max() < 1e-5
+
+
+def test_jensen_shannon_is_symmetric_and_largest_for_equal_columns():
+    rng = np.random.default_rng(0)
+    a, b = rng.dirichlet(np.ones(6), 2)
+    assert psi(a, b, "js").sum() == pytest.approx(psi(b, a, "js").sum())
+    assert psi(a, a, "js").sum() == pytest.approx(math.log(2))
+    assert psi(a, b, "js").sum() < math.log(2)
+    assert psi(np.array([1.0, 0.0]), np.array([0.0, 1.0]), "js").sum() == 0
+    assert psi(a, b, "js").sum() == pytest.approx(js_similarity(a, b))
+
+
+def test_swapping_query_and_document_of_equal_length_keeps_the_similarity():
+    graph = SemanticGraph.empty(WORDS)
+    one, other = [2, 3, 4], [4, 2, 9]
+    # Both texts have the same words, so that both directions tell the same rows apart.
+    forward = scores(graph, one, [np.array([4, 2, 3])], Scale(1, 0))
+    backward = scores(graph, [4, 2, 3], [np.array(one)], Scale(1, 0))
+    assert forward == pytest.approx(backward)
+    assert scores(graph, one, [np.array(one)], Scale(1, 0)) > scores(graph, one, [np.array(other)], Scale(1, 0))
+
+
+def test_max_finds_a_passage_wherever_it_stands():
+    graph = SemanticGraph.empty(WORDS)
+    together = [np.array([0] * before + [3, 5, 7] + [0] * (20 - before)) for before in (6, 8, 13)]
+    apart = np.array([3] + [0] * 9 + [5] + [0] * 9 + [7] + [0] * 2)
+    values = scores(graph, [3, 5, 7], [*together, apart], Scale(1, 0))
+    assert values[:3] == pytest.approx(np.full(3, values[0]))
+    assert values[0] > values[3]
+
+
+def test_an_exact_passage_reaches_the_largest_similarity():
+    assert scores(random_graph(WORDS, 1), [3, 5], [np.array([9, 3, 5])], Scale(0, 0))[0] == pytest.approx(math.log(2))
+
+
+def test_order_of_words_counts_at_fine_scales_and_not_in_the_bag_of_words():
+    graph = SemanticGraph.empty(WORDS)
+    texts = [np.array([1, 2, 3]), np.array([3, 2, 1])]
+    fine = scores(graph, [1, 2, 3], texts, Scale(0, 0))
+    assert fine[0] > fine[1]
+    bag = scores(graph, [1, 2, 3], texts, Scale(math.inf, 0))
+    assert bag[0] == pytest.approx(bag[1])
+
+
+def test_sum_is_the_mean_times_the_number_of_windows():
+    graph = random_graph(WORDS, 2)
+    texts = [np.arange(9), np.arange(4)]
+    total, mean = (scores(graph, [1, 2], texts, Scale(1, 1), mode) for mode in ("sum", "mean"))
+    assert total == pytest.approx(mean * [8, 3])
+
+
+def test_related_words_help_only_through_the_graph():
+    linked = SemanticGraph.from_edges(WORDS, np.array([1]), np.array([8]), np.array([0.9]))
+    texts = [np.array([8, 4]), np.array([9, 4])]
+    with_graph = scores(linked, [1], texts, Scale(1, 1))
+    assert with_graph[0] > with_graph[1]
+    without = scores(SemanticGraph.empty(WORDS), [1], texts, Scale(1, 1))
+    assert without[0] == pytest.approx(without[1])
+
+
+def test_row_limit_keeps_the_query_and_the_divergence_proper():
+    graph = random_graph(WORDS, 4)
+    rows = make_rows(graph, [1, 2], (Scale(1, 1),), limit=3)
+    assert len(rows.words) == 3 and {1, 2} <= set(rows.words.tolist())
+    level = rows.query_level(Scale(1, 1), 5)
+    assert level.columns.sum(axis=1) == pytest.approx([1, 1])
+    assert rows.floor.sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_empty_texts_score_as_background(mode):
+    graph = random_graph(WORDS, 5)
+    scales = (Scale(1, 0.5), Scale(2, 0.5))
+    rows = make_rows(graph, [1, 2, 3], scales)
+    unrelated = np.setdiff1d(np.arange(WORDS), rows.relevant)
+    values = Matcher(scales, mode).scores(rows, rows.texts(*pack([[], np.array([1, 2, 3]), unrelated[:1], []])))
+    assert np.isfinite(values).all()
+    assert values[0] == pytest.approx(values[3]) and (values[1] > values[0]).all()
+
+
+def test_interest_points_are_local_maxima_in_position_and_scale():
+    strengths = np.array([[0.0, 1.0, 0.0, 0.0, 2.0, 2.0], [0.0, 0.5, 0.0, 3.0, 0.0, 0.0]])
+    text = np.zeros(6, dtype=int)
+    points = interest_points(strengths, text)
+    # Level 0: the bump at 1 beats level 1; 4 is below level 1's 3 next to it but is its level's first strongest column.
+    assert np.flatnonzero(points[0]).tolist() == [1, 4]
+    assert np.flatnonzero(points[1]).tolist() == [3]
+
+
+def test_interest_points_do_not_look_across_texts():
+    strengths = np.array([[1.0, 2.0, 1.0, 5.0, 0.0, 0.0]])
+    assert np.flatnonzero(interest_points(strengths, np.array([0, 0, 0, 1, 1, 2]))[0]).tolist() == [1, 3, 5]
+
+
+def test_interest_points_prefer_the_document_with_the_query_together():
+    graph = SemanticGraph.empty(WORDS)
+    scales = (Scale(1, 0), Scale(2, 0), Scale(4, 0))
+    rows = make_rows(graph, [1, 2, 3], scales)
+    near = np.array([0] * 10 + [1, 2, 3] + [0] * 10)
+    far = np.array([1] + [0] * 9 + [2] + [0] * 9 + [3] + [0] * 2)
+    values = Matcher(scales, "points").scores(rows, rows.texts(*pack([near, far])))
+    assert (values[0] > values[1]).all()

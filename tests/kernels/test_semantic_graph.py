@@ -1,0 +1,166 @@
+"""The word graph: hand-computed information, memory-bounded passes, outside sources."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from kernelsearch.errors import InputError
+from kernelsearch.kernels.semantic_graph import SPATIAL_ORDER, SemanticGraph, cooccurrence_graph, sequences
+from kernelsearch.kernels.semantic_sources import vectors_graph, wordnet_graph
+
+
+class Collection(SimpleNamespace):
+    """Texts as word numbers; a gap (-1) is a removed word. Offers what a ForwardIndex offers to the graph."""
+
+    def __init__(self, texts: list[list[int]], words: int) -> None:
+        kept = [[word for word in text if word >= 0] for text in texts]
+        super().__init__(
+            texts=texts,
+            df=np.array([sum(word in text for text in kept) for word in range(words)], dtype=np.int32),
+            cf=np.array([sum(text.count(word) for text in kept) for word in range(words)], dtype=np.int64),
+            lengths=np.array([len(text) for text in kept], dtype=np.int32),
+            live_docs=np.arange(len(texts), dtype=np.int32),
+        )
+
+    def positions(self, docs):
+        """By document, then word, then position, as the forward index stores them."""
+        tokens = [sorted((word, place) for place, word in enumerate(self.texts[doc]) if word >= 0) for doc in docs]
+        flat = np.array([token for text in tokens for token in text], dtype=np.int32).reshape(-1, 2)
+        return np.concatenate([[0], np.cumsum([len(text) for text in tokens])]), flat[:, 0], flat[:, 1]
+
+
+def edges(graph: SemanticGraph) -> dict[tuple[int, int], float]:
+    return {
+        (word, int(other)): float(far)
+        for word in range(graph.words)
+        for other, far in zip(*graph.neighbours(word), strict=True)
+    }
+
+
+def test_sequences_are_in_reading_order_with_gaps_closed():
+    collection = Collection([[3, -1, 1, 1], [], [-1, 2, 0]], 4)
+    indptr, words = sequences(collection, np.array([0, 1, 2]))
+    assert indptr.tolist() == [0, 3, 3, 5]
+    assert words.tolist() == [3, 1, 1, 2, 0]
+
+
+def test_similarity_is_normalised_information_by_hand():
+    # Words 0 1 stand together twice, 2 3 three times; 12 tokens with 4 (a filler in every text, too common).
+    collection = Collection([[0, 1, 4], [0, 1, 4], [2, 3, 4], [2, 3, 4], [2, 3, 4]], 5)
+    graph = cooccurrence_graph(collection, window=1, min_count=2, common=0.7, neighbours=5)
+    tokens = 15
+
+    def similarity(both, one, other):
+        joint = both / (tokens * 2)
+        return math.log(joint / (one / tokens * other / tokens)) / -math.log(joint)
+
+    distances = np.array([1 - similarity(2, 2, 2), 1 - similarity(3, 3, 3)])
+    scaled = distances * SPATIAL_ORDER / distances.mean()
+    assert edges(graph) == pytest.approx({(0, 1): scaled[0], (1, 0): scaled[0], (2, 3): scaled[1], (3, 2): scaled[1]}, rel=1e-5)
+
+
+def test_rare_pairs_and_common_words_give_no_edges():
+    texts = [[0, 1, 2], [0, 1, 3], [1, 4, 5]]
+    assert edges(cooccurrence_graph(Collection(texts, 6), min_count=2, common=1.0, window=1)).keys() == {(0, 1), (1, 0)}
+    assert not edges(cooccurrence_graph(Collection(texts, 6), min_count=2, common=0.7, window=1))
+
+
+@pytest.mark.parametrize("memory, block", [(10, 7), (200, 1000), (50, 13)])
+def test_passes_and_blocks_do_not_change_the_graph(memory, block):
+    rng = np.random.default_rng(1)
+    collection = Collection([rng.integers(0, 20, rng.integers(0, 30)).tolist() for _ in range(25)], 20)
+    options = {"window": 3, "min_count": 2, "common": 1.0, "neighbours": 4}
+    whole, parts = (
+        cooccurrence_graph(collection, **options),
+        cooccurrence_graph(collection, **options, memory=memory, block=block),
+    )
+    assert whole.edges > 10
+    assert edges(parts) == edges(whole)
+
+
+def test_counts_agree_with_a_plain_count():
+    rng = np.random.default_rng(2)
+    texts = [rng.integers(0, 8, 12).tolist() for _ in range(10)]
+    found = cooccurrence_graph(Collection(texts, 8), window=2, min_count=1, common=1.0, neighbours=99)
+    pairs: dict[tuple[int, int], int] = {}
+    for text in texts:
+        for place, one in enumerate(text):
+            for other in text[place + 1 : place + 3]:
+                if one != other:
+                    key = (min(one, other), max(one, other))
+                    pairs[key] = pairs.get(key, 0) + 1
+    cf, tokens = np.bincount(np.concatenate(texts), minlength=8), 120
+    positive = {key for key, both in pairs.items() if both / (tokens * 4) * tokens**2 / (cf[key[0]] * cf[key[1]]) > 1}
+    assert {key for key in edges(found) if key[0] < key[1]} == positive
+
+
+def test_nearest_neighbours_are_kept_in_either_direction():
+    left, right = np.array([0, 0, 0]), np.array([1, 2, 3])
+    graph = SemanticGraph.from_edges(4, left, right, np.array([0.9, 0.5, 0.7]))
+    assert graph.neighbours(0)[0].tolist() == [1, 3, 2]
+    assert graph.neighbours(2)[0].tolist() == [0]
+    assert graph.distances.mean() == pytest.approx(SPATIAL_ORDER)
+
+
+def test_no_text_no_edges():
+    assert cooccurrence_graph(Collection([[], []], 3)).edges == 0
+    assert cooccurrence_graph(Collection([], 0)).words == 0
+
+
+TERMS = ["big", "car", "larg", "red"]
+
+
+def term_ids(terms):
+    return np.array([TERMS.index(term) if term in TERMS else -1 for term in terms], dtype=np.int32)
+
+
+def analyze(texts):
+    """A toy stemmer: cuts a final e and s; two-word entries become two terms."""
+    return [[word.rstrip("s").removesuffix("e") for word in text.replace("_", " ").split()] for text in texts]
+
+
+def test_vectors_become_cosine_neighbours(tmp_path):
+    file = tmp_path / "vectors.txt"
+    file.write_text("5 2\nbig 1 0\nlarge 0.9 0.1\ncar 0 1\ncars 0 2\nunknown 1 1\n")
+    graph = vectors_graph(file, term_ids, 4, analyze, neighbours=1)
+    assert graph.neighbours(0)[0].tolist() == [2]
+    assert 3 not in graph.indices
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [("big 1 0\ncar 1\n", "line 2: 1 numbers where 2"), ("big one\n", "line 1: not a word"), ("", "no word vectors"),
+     ("zebra 1 0\n", "none of its 1 words"), ("big 1 nan\n", "line 1")],
+)  # fmt: skip
+def test_bad_vector_files_are_named(tmp_path, content, message):
+    file = tmp_path / "vectors.txt"
+    file.write_text(content)
+    with pytest.raises(InputError, match=message) as problem:
+        vectors_graph(file, term_ids, 4, analyze)
+    assert str(file) in str(problem.value)
+
+
+WORDNET = """  1 This software and database is being provided to you, the LICENSEE
+00000010 00 a 02 big 0 large 0 001 & 00000020 a 0000 | above average in size
+00000020 00 s 02 red 0 fire_red(a) 0 000 | a colour
+"""
+
+
+def test_wordnet_joins_synonyms_nearer_than_relatives(tmp_path):
+    (tmp_path / "data.adj").write_text(WORDNET)
+    graph = wordnet_graph(tmp_path, term_ids, 4, analyze)
+    words, distances = graph.neighbours(0)
+    assert words.tolist() == [2, 3]
+    assert distances[0] < distances[1]
+
+
+def test_wordnet_problems_are_named(tmp_path):
+    with pytest.raises(InputError, match="no WordNet database"):
+        wordnet_graph(tmp_path, term_ids, 4, analyze)
+    (tmp_path / "data.noun").write_text("nonsense\n")
+    with pytest.raises(InputError, match="line 1: not a synset"):
+        wordnet_graph(tmp_path, term_ids, 4, analyze)

@@ -1,13 +1,20 @@
-"""`python -m kernelsearch.evaluate`: what runs are worth, by judgements."""
+"""`python -m kernelsearch.evaluate`: what runs are worth, by judgements, and whether they differ from a baseline."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from kernelsearch import console
-from kernelsearch.errors import InputError
-from kernelsearch.evaluation.measures import DEFAULT, Evaluation, evaluate, parse_measures
-from kernelsearch.inputs import load_qrels
+from kernelsearch.errors import InputError, OptionError
+from kernelsearch.evaluation.comparison import Comparison, Procedure, compare
+from kernelsearch.evaluation.measures import DEFAULT, Evaluation, Qrels, Run, evaluate, parse_measures
+from kernelsearch.evaluation.significance import CORRECTIONS, TESTS
+from kernelsearch.evaluation.tables import FORMATS, render
+from kernelsearch.files import write_file
+from kernelsearch.inputs import load_qrels, load_topics
 from kernelsearch.options import Option, add_flags, collect, resolve
 from kernelsearch.trec import read_run
 
@@ -16,51 +23,140 @@ OPTIONS = (
     Option("measures", str, DEFAULT, "measures, by ir_measures' or trec_eval's names", many=True),
     Option("per-query", bool, False, "a line for every topic, too"),
     Option("complete", bool, True, "count judged topics that a run lacks as zero, as trec_eval -c does"),
+    Option("format", str, "text", "how results are printed", choices=FORMATS),
+    Option("output", str, None, "write them to this file instead"),
+)
+
+COMPARING = (
+    Option("baseline", str, None, "compare the runs with this one"),
+    Option("test", str, "t", "paired test over topics", choices=TESTS),
+    Option("correction", str, "holm", "for the tests of all runs by one measure", choices=CORRECTIONS),
+    Option("level", float, 0.05, "p-values below it are marked", low=0, high=1),
+    Option("confidence", float, 0.95, "of the bootstrap intervals", low=0.5, high=0.9999),
+    Option("rounds", int, 10_000, "of the bootstrap and the randomisation test", low=100),
+    Option("seed", int, 0, "of both", low=0),
+    Option("risk-alpha", float, 1.0, "URisk, TRisk, GeoRisk: losses count 1 + alpha times", low=0),
+)
+
+REPORTING = (
+    Option("html", str, None, "write a page with tables and plots to this file; its plots need --baseline to compare with"),
+    Option("topics", str, None, "topics, to show their texts on the page: a file or irds:NAME"),
 )
 
 EXAMPLES = """examples:
   python -m kernelsearch.evaluate --qrels qrels.txt runs/bm25.txt
-  python -m kernelsearch.evaluate --qrels qrels.txt runs/bm25.txt runs/klsa.txt --measures AP,nDCG@10,P@5
-  python -m kernelsearch.evaluate --qrels qrels.txt runs/bm25.txt --per-query"""
+  python -m kernelsearch.evaluate --qrels qrels.txt runs/bm25.txt runs/klsa.txt --measures AP,nDCG@10,P@5 --per-query
+  python -m kernelsearch.evaluate --qrels qrels.txt --baseline runs/bm25.txt runs/*.txt --test randomisation --format markdown
+  python -m kernelsearch.evaluate --qrels qrels.txt --baseline runs/bm25.txt runs/klsa.txt --topics topics.tsv --html p.html"""
 
 
 def main(argv: list[str]) -> None:
     parser = console.Parser(prog="python -m kernelsearch.evaluate", description="Evaluates run files.", epilog=EXAMPLES)
-    parser.add_argument("runs", nargs="+", metavar="RUN", help="run files")
+    parser.add_argument("runs", nargs="*", metavar="RUN", help="run files")
     add_flags(parser, OPTIONS)
+    add_flags(parser, COMPARING, title="comparing")
+    add_flags(parser, REPORTING, title="a page")
     arguments = parser.parse_args(argv)
-    settings = resolve(OPTIONS, collect(arguments, OPTIONS))
+    every = (*OPTIONS, *COMPARING, *REPORTING)
+    settings = resolve(every, collect(arguments, every))
     if settings["qrels"] is None:
         parser.error("--qrels is not given")
+    paths, baseline = with_baseline(arguments.runs, settings["baseline"])
+    if not paths:
+        parser.error("no run file is given")
     measures = parse_measures(settings["measures"])
-    qrels = load_qrels(settings["qrels"])
-    found: dict[str, Evaluation] = {}
-    for path, label in zip(arguments.runs, labels(arguments.runs), strict=True):
-        found[label] = evaluate(qrels, read_run(path), measures, complete=settings["complete"])
-        if len(found[label].missing) == len(qrels):
-            raise InputError(f"{path}: none of its topics is judged in {settings['qrels']}")
     names = [str(measure) for measure in measures]
-    if settings["per_query"]:
-        rows = [
-            (label, qid, *(f"{one.values[name].get(qid, 0.0):.4f}" for name in names))
-            for label, one in found.items()
-            for qid in one.topics
-        ]
-        print(console.table(("run", "topic", *names), rows, align="<<" + ">" * len(names)), end="\n\n")
-    means = [(label, str(len(one.topics)), *(f"{one.mean(name):.4f}" for name in names)) for label, one in found.items()]
-    print(console.table(("run", "topics", *names), means))
-    for label, one in found.items():
-        if one.missing:
-            how = "count as zero (--no-complete leaves them out)" if settings["complete"] else "are left out"
-            console.notice(f"{label}: {len(one.missing)} judged topics are not in the run and {how}")
-        if one.unjudged:
-            console.notice(f"{label}: {len(one.unjudged)} topics of the run have no judgements and are left out")
+    qrels = load_qrels(settings["qrels"])
+    runs = {label: read_run(path) for path, label in zip(paths, labels(paths), strict=True)}
+    found = {label: evaluate(qrels, run, measures, complete=settings["complete"]) for label, run in runs.items()}
+    for path, one in zip(paths, found.values(), strict=True):
+        if len(one.missing) == len(qrels):
+            raise InputError(f"{path}: none of its topics is judged in {settings['qrels']}")
+    comparison = compare(found, list(found)[baseline], names, procedure(settings)) if baseline is not None else None
+    text = render(settings["format"], found, names, comparison, settings["per_query"])
+    if settings["output"]:
+        with write_file(settings["output"]) as stream:
+            stream.write(text)
+        console.notice(f"{settings['output']}: written")
+    else:
+        print(text, end="")
+    for line in notices(found, comparison, settings["complete"]):
+        console.notice(line)
+    if settings["html"]:
+        write_page(settings, qrels, runs, found, comparison)
+
+
+def with_baseline(paths: list[str], baseline: str | None) -> tuple[list[str], int | None]:
+    """The runs and the baseline's place among them; a baseline that isn't among them comes first."""
+    if baseline is None:
+        return paths, None
+    for place, path in enumerate(paths):
+        if os.path.abspath(path) == os.path.abspath(baseline):
+            return paths, place
+    return [baseline, *paths], 0
+
+
+def procedure(settings: dict[str, Any]) -> Procedure:
+    """How to compare, from the flags."""
+    return Procedure(
+        test=settings["test"],
+        correction=settings["correction"],
+        level=settings["level"],
+        confidence=settings["confidence"],
+        rounds=settings["rounds"],
+        seed=settings["seed"],
+        aversion=settings["risk_alpha"],
+    )
 
 
 def labels(paths: list[str]) -> list[str]:
     """Short names for runs: file names where they differ, whole paths where they don't."""
     names = [Path(path).name.removesuffix(".gz").removesuffix(".txt") for path in paths]
-    return names if len(set(names)) == len(names) else list(paths)
+    found = names if len(set(names)) == len(names) else list(paths)
+    if len(set(found)) < len(found):
+        twice = next(name for name in found if found.count(name) > 1)
+        raise OptionError(f"{twice}: this run is given twice")
+    return found
+
+
+def notices(found: dict[str, Evaluation], comparison: Comparison | None, complete: bool) -> list[str]:
+    """What must be said about topics that didn't count."""
+    said = []
+    for label, one in found.items():
+        if one.missing:
+            how = "count as zero (--no-complete leaves them out)" if complete else "are left out"
+            said.append(f"{label}: {len(one.missing)} judged topics are not in the run and {how}")
+        if one.unjudged:
+            said.append(f"{label}: {len(one.unjudged)} topics of the run have no judgements and are left out")
+    for label, topics in comparison.topics.items() if comparison else ():
+        ours, base = len(found[label].topics), len(found[comparison.baseline].topics) if comparison else 0
+        if len(topics) < max(ours, base):
+            said.append(f"{label}: compared on the {len(topics)} topics that it shares with the baseline")
+    return said
+
+
+def write_page(
+    settings: dict[str, Any],
+    qrels: Qrels,
+    runs: Mapping[str, Run],
+    found: dict[str, Evaluation],
+    comparison: Comparison | None,
+) -> None:
+    """The report as one HTML file."""
+    from kernelsearch.evaluation.report import page
+
+    texts = load_topics(settings["topics"]) if settings["topics"] else {}
+    curves = {
+        label: evaluate(qrels, run, parse_measures(RECALL_LEVELS), complete=settings["complete"]) for label, run in runs.items()
+    }
+    html = page(found, comparison, curves, texts=texts, qrels=str(settings["qrels"]))
+    with write_file(settings["html"]) as stream:
+        stream.write(html)
+    console.notice(f"{settings['html']}: written")
+
+
+#: trec_eval's eleven points of the precision-recall curve.
+RECALL_LEVELS = tuple(f"IPrec@{level / 10:.1f}" for level in range(11))
 
 
 if __name__ == "__main__":

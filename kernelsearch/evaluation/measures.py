@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 from kernelsearch.errors import OptionError
 
@@ -17,15 +19,21 @@ def parse_measures(names: Iterable[str]) -> list[Any]:
     """ir_measures' objects by their names, such as AP, nDCG@10 or P(rel=2)@5; trec_eval's names (map, P_30) work too."""
     import ir_measures
 
-    measures = []
+    measures: list[Any] = []
     for name in names:
         try:
-            measures.append(ir_measures.parse_measure(name))
+            found = [ir_measures.parse_measure(name)]
         except (NameError, ValueError, SyntaxError, KeyError, TypeError):
             try:
-                measures += ir_measures.parse_trec_measure(name)
+                found = ir_measures.parse_trec_measure(name)
             except (NameError, ValueError, KeyError, TypeError):
                 raise OptionError(f"--measures: {name!r} is not a measure that ir_measures knows") from None
+        for measure in found:
+            if not ir_measures.DefaultPipeline.supports(measure):
+                raise OptionError(f"--measures: {name!r} can't be computed as given, or needs a library that isn't installed")
+        measures += [measure for measure in found if measure not in measures]
+    if not measures:
+        raise OptionError("--measures: none given")
     return measures
 
 
@@ -37,10 +45,25 @@ class Evaluation:
     topics: list[str]
     missing: list[str]  #: judged topics that the run doesn't have
     unjudged: list[str]  #: topics of the run without judgements
+    measures: dict[str, Any] = field(default_factory=dict, repr=False)  #: ir_measures' objects by name
 
     def mean(self, measure: str) -> float:
-        values = self.values[measure]
-        return sum(values.values()) / len(values) if values else 0.0
+        """The measure over all topics: a mean, or a sum where the measure counts (NumRet)."""
+        total = self.measures[measure].aggregator()
+        for value in self.values[measure].values():
+            total.add(value)
+        return float(total.result()) if self.values[measure] else 0.0
+
+    def array(self, measure: str, topics: Sequence[str]) -> np.ndarray:
+        """Values of some topics in their order, shape (topics,)."""
+        return np.array([self.values[measure][qid] for qid in topics], dtype=np.float64)
+
+
+def trec_order(ranked: Sequence[tuple[str, float]]) -> list[str]:
+    """Docids as trec_eval ranks them: by score in single precision, ties by docid, both descending; ranks aren't read."""
+    scores = np.array([score for _, score in ranked], dtype=np.float32).tolist()
+    order = sorted(zip(scores, (docid.encode() for docid, _ in ranked), range(len(ranked)), strict=True), reverse=True)
+    return [ranked[place][0] for _, _, place in order]
 
 
 def evaluate(qrels: Qrels, run: Run, measures: Sequence[Any], *, complete: bool = True) -> Evaluation:
@@ -48,17 +71,27 @@ def evaluate(qrels: Qrels, run: Run, measures: Sequence[Any], *, complete: bool 
     import ir_measures
 
     topics = [qid for qid in qrels if complete or qid in run]
-    counted = set(topics)
-    # Ranks decide, not printed scores: evaluators disagree on how to break ties.
-    scored = {
-        qid: {docid: float(len(ranked) - place) for place, (docid, _) in enumerate(ranked)}
-        for qid, ranked in run.items()
-        if qid in qrels
-    }
-    values: dict[str, dict[str, float]] = {str(measure): {} for measure in measures}
+    # The libraries behind ir_measures break ties in different ways, so they get scores without ties, in trec_eval's order.
+    scored = {}
+    for qid in topics:
+        if qid in run:
+            docids = trec_order(run[qid])
+            scored[qid] = dict(zip(docids, range(len(docids), 0, -1), strict=True))
+    found: dict[str, dict[str, float]] = {str(measure): {} for measure in measures}
     judged = {qid: dict(qrels[qid]) for qid in topics}
     if judged:
         for metric in ir_measures.iter_calc(list(measures), judged, scored):
-            if metric.query_id in counted:
-                values[str(metric.measure)][metric.query_id] = float(metric.value)
-    return Evaluation(values, topics, [qid for qid in qrels if qid not in run], [qid for qid in run if qid not in qrels])
+            found[str(metric.measure)][metric.query_id] = float(metric.value)
+    for measure in measures:
+        if measure.NAME == "NumRel":  # the one measure that isn't zero for a topic which the run lacks
+            for qid in set(topics) - set(run):
+                found[str(measure)][qid] = float(sum(grade >= 1 for grade in qrels[qid].values()))
+    # ir_measures yields topics in no fixed order; means must not depend on it in the last bit.
+    values = {name: {qid: one[qid] for qid in topics if qid in one} for name, one in found.items()}
+    return Evaluation(
+        values,
+        topics,
+        [qid for qid in qrels if qid not in run],
+        [qid for qid in run if qid not in qrels],
+        {str(measure): measure for measure in measures},
+    )

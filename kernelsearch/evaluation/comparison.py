@@ -1,0 +1,131 @@
+"""Several runs against a baseline: differences, tests, intervals, wins and losses, risk, all in one record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from kernelsearch.evaluation import risk
+from kernelsearch.evaluation.measures import Evaluation
+from kernelsearch.evaluation.significance import bootstrap_interval, corrected, p_value
+
+
+@dataclass(frozen=True)
+class Procedure:
+    """How runs are compared."""
+
+    test: str = "t"
+    correction: str = "holm"
+    level: float = 0.05
+    confidence: float = 0.95
+    rounds: int = 10_000  #: of the randomisation test and the bootstrap
+    seed: int = 0
+    aversion: float = 1.0  #: alpha of the risk measures
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One run against the baseline by one measure, over the topics that both have."""
+
+    run: str
+    measure: str
+    topics: int
+    baseline_mean: float
+    mean: float
+    difference: float
+    relative: float | None  #: difference over the baseline's mean; None where that is zero
+    interval: tuple[float, float]  #: bootstrap interval of the difference
+    p: float | None
+    p_corrected: float | None
+    significant: bool
+    wins: int
+    ties: int
+    losses: int
+    lost: float  #: what the losses lose in sum
+    urisk: float
+    trisk: float
+    georisk: float | None  #: None where a measure can be negative
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All differences; `topics[run]` are the topics that the run and the baseline share."""
+
+    baseline: str
+    procedure: Procedure
+    differences: list[Difference]
+    topics: dict[str, list[str]]
+
+    def of(self, run: str, measure: str) -> Difference:
+        return next(one for one in self.differences if one.run == run and one.measure == measure)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {
+            "baseline": self.baseline,
+            "procedure": asdict(self.procedure),
+            "differences": [asdict(one) for one in self.differences],
+        }
+
+
+def compare(
+    evaluations: Mapping[str, Evaluation], baseline: str, measures: Sequence[str], procedure: Procedure | None = None
+) -> Comparison:
+    """Compares every run with the baseline. The tests by one measure are one family, corrected together."""
+    how = procedure or Procedure()
+    base = evaluations[baseline]
+    runs = [label for label in evaluations if label != baseline]
+    counted = set(base.topics)
+    topics = {label: [qid for qid in evaluations[label].topics if qid in counted] for label in runs}
+    differences: list[Difference] = []
+    for measure in measures:
+        arrays = {
+            label: (base.array(measure, topics[label]), evaluations[label].array(measure, topics[label])) for label in runs
+        }
+        gains = {label: risk.changes(*arrays[label]) for label in runs}
+        raw: list[float] = []
+        if how.test != "none":
+            raw = [p_value(how.test, gains[label], rounds=how.rounds, seed=how.seed) for label in runs]
+        adjusted = corrected(raw, how.correction)
+        shared = _georisks(evaluations, measure, how.aversion)
+        for place, label in enumerate(runs):
+            before, after = arrays[label]
+            wins, losses = risk.helped(before, after), risk.hurt(before, after)
+            mean = float(before.mean()) if len(before) else 0.0
+            gain = float(gains[label].mean()) if len(before) else 0.0
+            differences.append(
+                Difference(
+                    run=label,
+                    measure=measure,
+                    topics=len(before),
+                    baseline_mean=mean,
+                    mean=float(after.mean()) if len(after) else 0.0,
+                    difference=gain,
+                    relative=gain / mean if mean > 0 else None,
+                    interval=bootstrap_interval(gains[label], confidence=how.confidence, rounds=how.rounds, seed=how.seed),
+                    p=raw[place] if raw else None,
+                    p_corrected=adjusted[place] if raw else None,
+                    significant=bool(raw) and adjusted[place] < how.level,
+                    wins=wins,
+                    ties=len(before) - wins - losses,
+                    losses=losses,
+                    lost=risk.lost(before, after),
+                    urisk=risk.urisk(before, after, how.aversion),
+                    trisk=risk.trisk(before, after, how.aversion),
+                    georisk=shared.get(label),
+                )
+            )
+    return Comparison(baseline, how, differences, topics)
+
+
+def _georisks(evaluations: Mapping[str, Evaluation], measure: str, aversion: float) -> dict[str, float]:
+    """GeoRisk of every run, the baseline among them, over the topics that all runs have."""
+    common = set.intersection(*(set(one.topics) for one in evaluations.values()))
+    topics = [qid for qid in next(iter(evaluations.values())).topics if qid in common]
+    table = np.array([one.array(measure, topics) for one in evaluations.values()])
+    if not table.size or (table < 0).any():
+        return {}
+    return dict(zip(evaluations, risk.georisk(table, aversion).tolist(), strict=True))

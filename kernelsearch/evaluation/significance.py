@@ -1,0 +1,119 @@
+"""Is a difference more than chance? Paired tests over topics, corrections for many tests, bootstrap intervals.
+
+All functions take differences, one a topic (run minus baseline). Tests are two-sided. What involves chance takes a seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kernelsearch.errors import OptionError
+
+Floats = NDArray[np.float64]
+
+TESTS = ("t", "wilcoxon", "randomisation", "none")
+CORRECTIONS = ("holm", "bonferroni", "none")
+
+#: Random signs or draws held in memory at a time.
+_BLOCK = 2_000_000
+
+
+def paired_t(differences: ArrayLike) -> float:
+    """p-value of Student's paired t test. No topic that differs: 1; the same difference everywhere: 0."""
+    values = np.asarray(differences, dtype=np.float64)
+    if len(values) < 2 or not values.any():
+        return 1.0
+    if np.ptp(values) == 0:
+        return 0.0
+    from scipy import stats
+
+    return float(stats.ttest_1samp(values, 0.0).pvalue)
+
+
+def wilcoxon(differences: ArrayLike) -> float:
+    """p-value of Wilcoxon's signed-rank test; topics that don't differ are dropped, as Wilcoxon did."""
+    values = np.asarray(differences, dtype=np.float64)
+    if not values.any():
+        return 1.0
+    from scipy import stats
+
+    return float(stats.wilcoxon(values, zero_method="wilcox").pvalue)
+
+
+def randomisation(differences: ArrayLike, *, rounds: int = 10_000, seed: int = 0) -> float:
+    """p-value of Fisher's randomisation test: how often random signs give a mean at least as far from zero.
+
+    Exact, over all signs, where there are no more than `rounds` of them; else (count + 1) / (rounds + 1), which can't be 0.
+    Smucker, Allan & Carterette, "A comparison of statistical significance tests for IR evaluation" (CIKM 2007).
+    """
+    values = np.asarray(differences, dtype=np.float64)
+    values = values[values != 0]  # their sign changes nothing
+    if not len(values):
+        return 1.0
+    observed = abs(values.sum()) * (1 - 1e-12)  # sums in another order may differ in the last bit
+    if len(values) < 63 and 2 ** len(values) <= rounds:
+        codes = np.arange(2 ** len(values))
+        signs = 1.0 - 2.0 * ((codes[:, None] >> np.arange(len(values))) & 1)
+        return float((np.abs(signs @ values) >= observed).mean())
+    generator = np.random.default_rng(seed)
+    count = 0
+    for size in _blocks(rounds, len(values)):
+        signs = generator.integers(0, 2, size=(size, len(values)), dtype=np.int8) * 2.0 - 1.0
+        count += int((np.abs(signs @ values) >= observed).sum())
+    return (count + 1) / (rounds + 1)
+
+
+def p_value(test: str, differences: ArrayLike, *, rounds: int = 10_000, seed: int = 0) -> float:
+    """The p-value of a test by its name."""
+    if test == "t":
+        return paired_t(differences)
+    if test == "wilcoxon":
+        return wilcoxon(differences)
+    if test == "randomisation":
+        return randomisation(differences, rounds=rounds, seed=seed)
+    raise OptionError(f"--test: {test!r} is not one of {', '.join(TESTS)}")
+
+
+def corrected(p_values: Sequence[float], correction: str = "holm") -> list[float]:
+    """p-values of one family of tests, corrected so that they may be held against the level directly.
+
+    Holm: in ascending order the i-th (from 0) of m is multiplied by m - i, never below its predecessor. Bonferroni: all by m.
+    """
+    p = np.asarray(p_values, dtype=np.float64)
+    if correction == "none":
+        return p.tolist()
+    if correction == "bonferroni":
+        return np.minimum(p * len(p), 1.0).tolist()
+    if correction == "holm":
+        order = np.argsort(p, kind="stable")
+        raised = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
+        out = np.empty_like(p)
+        out[order] = np.minimum(raised, 1.0)
+        return out.tolist()
+    raise OptionError(f"--correction: {correction!r} is not one of {', '.join(CORRECTIONS)}")
+
+
+def bootstrap_interval(
+    values: ArrayLike, *, confidence: float = 0.95, rounds: int = 10_000, seed: int = 0
+) -> tuple[float, float]:
+    """The mean's percentile interval over topics drawn again with replacement."""
+    sample = np.asarray(values, dtype=np.float64)
+    if not len(sample):
+        return 0.0, 0.0
+    generator = np.random.default_rng(seed)
+    means = np.concatenate(
+        [
+            sample[generator.integers(0, len(sample), size=(size, len(sample)))].mean(axis=1)
+            for size in _blocks(rounds, len(sample))
+        ]
+    )
+    low, high = np.quantile(means, [(1 - confidence) / 2, (1 + confidence) / 2])
+    return float(low), float(high)
+
+
+def _blocks(rounds: int, width: int) -> list[int]:
+    size = max(1, _BLOCK // max(width, 1))
+    return [min(size, rounds - start) for start in range(0, rounds, size)]

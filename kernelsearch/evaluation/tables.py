@@ -1,0 +1,239 @@
+"""Results as tables: for the terminal, Markdown, LaTeX (booktabs), CSV (one record a line) and JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kernelsearch import console
+from kernelsearch.evaluation.comparison import Comparison, Difference
+from kernelsearch.evaluation.measures import Evaluation
+
+FORMATS = ("text", "markdown", "latex", "csv", "json")
+Evaluations = Mapping[str, Evaluation]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A titled table of ready cells; `align` has one of < and > a column."""
+
+    title: str
+    header: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+    align: str
+    note: str = ""
+
+
+def tables(found: Evaluations, measures: Sequence[str], comparison: Comparison | None, per_query: bool) -> list[Table]:
+    """What is printed for people, in this order: topics, means, differences."""
+    made = [_topics_table(found, measures)] if per_query else []
+    made.append(_means_table(found, measures, comparison))
+    if comparison is not None and comparison.differences:
+        made.append(_differences_table(comparison))
+    return made
+
+
+def _topics_table(found: Evaluations, measures: Sequence[str]) -> Table:
+    rows = [
+        (label, qid, *(number(one.values[name][qid]) for name in measures))
+        for label, one in found.items()
+        for qid in one.topics
+    ]
+    return Table("Values by topic", ("run", "topic", *measures), rows, "<<" + ">" * len(measures))
+
+
+def _means_table(found: Evaluations, measures: Sequence[str], comparison: Comparison | None) -> Table:
+    rows = []
+    for label, one in found.items():
+        cells = [
+            number(one.mean(name))
+            + ("*" if comparison and label != comparison.baseline and comparison.of(label, name).significant else "")
+            for name in measures
+        ]
+        rows.append((label, str(len(one.topics)), *cells))
+    note = ""
+    if comparison is not None and comparison.procedure.test != "none":
+        # A mark takes the place of a blank, so that the digits stay below each other.
+        marked = [any(row[column].endswith("*") for row in rows) for column in range(len(measures) + 2)]
+        rows = [
+            tuple(cell if not mark or cell.endswith("*") else cell + " " for cell, mark in zip(row, marked, strict=True))
+            for row in rows
+        ]
+        note = "* " + procedure_in_words(comparison)
+    return Table("Means", ("run", "topics", *measures), rows, "<>" + ">" * len(measures), note)
+
+
+def procedure_in_words(comparison: Comparison) -> str:
+    """The test, its correction and level in a sentence's piece."""
+    how = comparison.procedure
+    name = {"t": "paired t test", "wilcoxon": "Wilcoxon's signed-rank test", "randomisation": "randomisation test"}[how.test]
+    fixed = {"holm": "Holm's correction", "bonferroni": "Bonferroni's correction", "none": "uncorrected"}[how.correction]
+    return f"differs from {comparison.baseline}: {name}, {fixed}, p < {how.level:g}"
+
+
+DIFFERENCE_HEADER = (
+    "run", "measure", "mean", "difference", "relative", "interval",
+    "p", "corrected", "win/tie/loss", "lost", "URisk", "TRisk", "GeoRisk",
+)  # fmt: skip
+
+
+def difference_cells(one: Difference) -> tuple[str, ...]:
+    """A difference as cells of DIFFERENCE_HEADER."""
+    return (
+        one.run,
+        one.measure,
+        number(one.mean),
+        f"{one.difference:+.4f}",
+        "-" if one.relative is None else f"{100 * one.relative:+.1f}%",
+        f"[{one.interval[0]:+.4f}, {one.interval[1]:+.4f}]",
+        probability(one.p),
+        probability(one.p_corrected),
+        f"{one.wins}/{one.ties}/{one.losses}",
+        f"{one.lost:.2f}",
+        f"{one.urisk:+.4f}",
+        f"{one.trisk:+.2f}",
+        "-" if one.georisk is None else f"{one.georisk:.4f}",
+    )
+
+
+def _differences_table(comparison: Comparison) -> Table:
+    how = comparison.procedure
+    note = (
+        f"interval: {100 * how.confidence:g}% by bootstrap over topics; lost: what the losing topics lose in sum; "
+        f"risk measures with alpha {how.aversion:g}"
+    )
+    rows = [difference_cells(one) for one in comparison.differences]
+    return Table(f"Against {comparison.baseline}", DIFFERENCE_HEADER, rows, "<<" + ">" * (len(DIFFERENCE_HEADER) - 2), note)
+
+
+def number(value: float) -> str:
+    """Four decimals, as trec_eval prints; counts as they are."""
+    return str(int(value)) if value == int(value) and abs(value) > 1 else f"{value:.4f}"
+
+
+def probability(p: float | None) -> str:
+    """A p-value; small ones aren't printed as zero."""
+    if p is None:
+        return "-"
+    return f"{p:.4f}" if p >= 0.00005 else "<0.0001"
+
+
+def as_text(made: Sequence[Table]) -> str:
+    """Tables for the terminal."""
+    parts = []
+    for table in made:
+        lines = [console.table(table.header, table.rows, align=table.align)]
+        parts.append("\n".join([*lines, table.note] if table.note else lines))
+    return "\n\n".join(parts) + "\n"
+
+
+def as_markdown(made: Sequence[Table]) -> str:
+    """Tables for a README."""
+    parts = []
+    for table in made:
+        lines = [
+            f"**{table.title}**",
+            "",
+            _pipes(table.header),
+            _pipes("---:" if side == ">" else "---" for side in table.align),
+        ]
+        lines += [_pipes(cell.strip() for cell in row) for row in table.rows]
+        if table.note:
+            lines += ["", table.note.replace("* ", r"\* ", 1) if table.note.startswith("* ") else table.note]
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts) + "\n"
+
+
+def _pipes(cells: Any) -> str:
+    return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
+
+
+def as_latex(made: Sequence[Table]) -> str:
+    """Tables for a paper; they need the package booktabs."""
+    parts = []
+    for table in made:
+        columns = table.align.replace("<", "l").replace(">", "r")
+        lines = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", _ampersands(table.header), r"\midrule"]
+        lines += [_ampersands(cell.strip() for cell in row) for row in table.rows]
+        lines += [r"\bottomrule", r"\end{tabular}"]
+        if table.note:
+            lines.append(f"% {table.note}")
+        parts.append("\n".join([f"% {table.title}", *lines]))
+    return "\n\n".join(parts) + "\n"
+
+
+_LATEX = str.maketrans(
+    {
+        "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
+        "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}", "*": "$^{*}$",
+    }
+)  # fmt: skip
+
+
+def _ampersands(cells: Any) -> str:
+    return " & ".join(cell.translate(_LATEX) for cell in cells) + r" \\"
+
+
+CSV_HEADER = (
+    "run", "topic", "measure", "value", "difference", "low", "high", "p",
+    "p_corrected", "wins", "ties", "losses", "urisk", "trisk", "georisk",
+)  # fmt: skip
+
+
+def as_csv(found: Evaluations, measures: Sequence[str], comparison: Comparison | None, per_query: bool) -> str:
+    """One record a run, topic and measure at full precision; the topic `all` holds the means and the comparison."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(CSV_HEADER)
+    for label, one in found.items():
+        for name in measures:
+            if per_query:
+                for qid in one.topics:
+                    writer.writerow([label, qid, name, repr(one.values[name][qid])] + [""] * (len(CSV_HEADER) - 4))
+            rest: list[Any] = [""] * (len(CSV_HEADER) - 4)
+            if comparison is not None and label != comparison.baseline:
+                d = comparison.of(label, name)
+                rest = [d.difference, *d.interval, d.p, d.p_corrected, d.wins, d.ties, d.losses, d.urisk, d.trisk, d.georisk]
+            writer.writerow([label, "all", name, repr(one.mean(name)), *("" if cell is None else cell for cell in rest)])
+    return stream.getvalue()
+
+
+def as_json(found: Evaluations, measures: Sequence[str], comparison: Comparison | None, per_query: bool) -> str:
+    """Everything as one JSON object at full precision."""
+    runs = {}
+    for label, one in found.items():
+        runs[label] = {
+            "topics": len(one.topics),
+            "missing_topics": one.missing,
+            "unjudged_topics": one.unjudged,
+            "means": {name: one.mean(name) for name in measures},
+        }
+        if per_query:
+            runs[label]["per_topic"] = {name: one.values[name] for name in measures}
+    record = {"measures": list(measures), "runs": runs, "comparison": comparison.to_dict() if comparison else None}
+    return json.dumps(_finite(record), indent=1, ensure_ascii=False) + "\n"
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no infinities (TRisk can be one): they become text."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return str(value) if isinstance(value, float) and abs(value) == float("inf") else value
+
+
+def render(
+    kind: str, found: Evaluations, measures: Sequence[str], comparison: Comparison | None = None, per_query: bool = False
+) -> str:
+    """The results in one of FORMATS."""
+    if kind == "csv":
+        return as_csv(found, measures, comparison, per_query)
+    if kind == "json":
+        return as_json(found, measures, comparison, per_query)
+    made = tables(found, measures, comparison, per_query)
+    return {"text": as_text, "markdown": as_markdown, "latex": as_latex}[kind](made)

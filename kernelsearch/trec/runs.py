@@ -6,8 +6,11 @@ an evaluator which sorts by score (trec_eval does, breaking ties by docid downwa
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+
+import numpy as np
 
 from kernelsearch.errors import InputError, OptionError
 from kernelsearch.files import lines, write_file
@@ -53,14 +56,17 @@ def read_run(path: str | Path) -> dict[str, list[tuple[str, float]]]:
 
 
 def printed_scores(scores: Iterable[float], decimals: int = DECIMALS) -> Iterator[str]:
-    """Scores as text, strictly descending: one that would print like its predecessor gets the next smaller printable value."""
+    """Scores as text, strictly descending: one that would not stand below its predecessor gets the next smaller value.
+
+    Descending in single precision, which trec_eval reads scores into: 25.123457 and 25.123456 are one number there.
+    """
     unit = 10**decimals
-    last: int | None = None
+    last: np.float32 | None = None
     for score in scores:
         steps = round(float(score) * unit)
-        if last is not None and steps >= last:
-            steps = last - 1
-        last = steps
+        if last is not None and np.float32(steps / unit) >= last:
+            steps = math.floor(float(np.nextafter(last, np.float32(-np.inf))) * unit)
+        last = np.float32(steps / unit)
         sign = "-" if steps < 0 else ""
         yield f"{sign}{abs(steps) // unit}.{abs(steps) % unit:0{decimals}d}"
 

@@ -1,5 +1,6 @@
 import itertools
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,8 +30,9 @@ def test_ties_stay_in_order_for_everybody_who_sorts_by_score(tmp_path):
 def test_printed_scores_descend_strictly_and_stay_close(scores):
     scores = sorted(scores, reverse=True)
     values = [float(text) for text in printed_scores(scores)]
-    assert all(a > b for a, b in itertools.pairwise(values))
-    assert all(abs(a - b) <= 1e-6 * (len(scores) + 1) for a, b in zip(values, scores, strict=True))
+    assert all(np.float32(a) > np.float32(b) for a, b in itertools.pairwise(values))
+    step = 1e-6 + float(np.spacing(np.float32(max(map(abs, scores), default=1.0))))
+    assert all(abs(a - b) <= step * (len(scores) + 1) for a, b in zip(values, scores, strict=True))
 
 
 def test_msmarco_form(tmp_path):

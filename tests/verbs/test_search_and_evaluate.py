@@ -151,10 +151,8 @@ def test_evaluate_by_hand(tmp_path, capsys):
     evaluate.main(["--qrels", str(qrels), str(run), "--measures", "AP,P@2,map", "--per-query", "--no-complete"])
     out, err = capsys.readouterr()
     # AP of topic 1: (1 + 2/3) / 2; of topic 2: 1/2
-    assert [line.split() for line in out.splitlines() if line.startswith("run  1")] == [
-        ["run", "1", "0.8333", "0.5000", "0.8333"]
-    ]
-    assert out.splitlines()[-1].split() == ["run", "2", "0.6667", "0.5000", "0.6667"]
+    assert [line.split() for line in out.splitlines() if line.startswith("run  1")] == [["run", "1", "0.8333", "0.5000"]]
+    assert out.splitlines()[-1].split() == ["run", "2", "0.6667", "0.5000"]
     assert "1 judged topics are not in the run" in err and "1 topics of the run have no judgements" in err
     evaluate.main(["--qrels", str(qrels), str(run), "--measures", "AP"])
     assert capsys.readouterr().out.splitlines()[-1].split() == ["run", "3", "0.4444"]

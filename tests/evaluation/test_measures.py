@@ -1,0 +1,65 @@
+"""Measures against trec_eval itself, to the printed digit."""
+
+import subprocess
+
+import pytest
+
+from kernelsearch.errors import OptionError
+from kernelsearch.evaluation.measures import evaluate, parse_measures, trec_order
+from kernelsearch.trec import read_qrels, read_run, write_run
+from tests.evaluation.conftest import random_judgements_and_run
+
+#: trec_eval's names and ours
+NAMES = {
+    "map": "AP", "map_cut_10": "AP@10", "ndcg": "nDCG", "ndcg_cut_10": "nDCG@10", "P_5": "P@5", "P_10": "P@10",
+    "recall_100": "R@100", "recall_5": "R@5", "recip_rank": "RR", "Rprec": "Rprec", "bpref": "Bpref", "success_5": "Success@5",
+    "set_P": "SetP", "set_recall": "SetR", "infAP": "infAP", "iprec_at_recall_0.40": "IPrec@0.4",
+    "num_ret": "NumRet", "num_rel": "NumRel", "num_rel_ret": "NumRet(rel=1)",
+}  # fmt: skip
+
+
+def printed(value: float, like: str) -> str:
+    return f"{value:.4f}" if "." in like else str(int(value))
+
+
+@pytest.mark.parametrize("complete", [False, True])
+@pytest.mark.parametrize("seed", range(20))
+def test_every_figure_is_trec_evals(trec_eval, tmp_path, seed, complete):
+    qrels, run = random_judgements_and_run(seed, tmp_path)
+    flags = ["-c"] if complete else []
+    done = subprocess.run([trec_eval, *flags, "-q", "-m", "all_trec", qrels, run], capture_output=True, text=True, check=True)
+    theirs = {tuple(line.split()[:2]): line.split()[2] for line in done.stdout.splitlines()}
+    ours = evaluate(read_qrels(qrels), read_run(run), parse_measures(NAMES.values()), complete=complete)
+    for name, measure in NAMES.items():
+        assert printed(ours.mean(measure), theirs[name, "all"]) == theirs[name, "all"], name
+        for qid, value in ours.values[measure].items():
+            if (name, qid) in theirs:  # trec_eval -c prints missing topics in its means only
+                assert printed(value, theirs[name, qid]) == theirs[name, qid], (name, qid)
+
+
+def test_ties_are_broken_as_trec_eval_breaks_them():
+    assert trec_order([("a", 1.0), ("b", 1.0), ("c", 2.0)]) == ["c", "b", "a"]
+    # 20.0000001 is 20 in single precision; capitals stand before small letters, and é after them, as bytes
+    assert trec_order([("Z", 20.0), ("a", 20.0000001), ("é", 20.0)]) == ["é", "a", "Z"]
+
+
+def test_runs_that_we_write_keep_their_order_in_single_precision(tmp_path):
+    docids = ["a", "b", "c", "d", "e"]
+    write_run(tmp_path / "run", [("1", docids, [25.123457, 25.123456, 25.123455, 25.123455, 3.0])])
+    assert trec_order(read_run(tmp_path / "run")["1"]) == docids
+
+
+def test_missing_and_unjudged_topics():
+    qrels, run = {"1": {"a": 1}, "2": {"b": 1}}, {"2": [("b", 1.0)], "3": [("c", 1.0)]}
+    found = evaluate(qrels, run, parse_measures(["AP"]))
+    assert (found.topics, found.missing, found.unjudged, found.mean("AP")) == (["1", "2"], ["1"], ["3"], 0.5)
+    found = evaluate(qrels, run, parse_measures(["AP"]), complete=False)
+    assert (found.topics, found.mean("AP")) == (["2"], 1.0)
+
+
+def test_names_of_measures():
+    assert [str(one) for one in parse_measures(["AP", "map", "ndcg_cut_10", "P(rel=2)@5"])] == ["AP", "nDCG@10", "P(rel=2)@5"]
+    with pytest.raises(OptionError, match="--measures: 'Magic@3' is not a measure"):
+        parse_measures(["Magic@3"])
+    with pytest.raises(OptionError, match="--measures: none given"):
+        parse_measures([])

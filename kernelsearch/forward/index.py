@@ -53,7 +53,9 @@ class ForwardIndex:
 
     def __init__(self, path: str | Path, *, fingerprint: str | None = None) -> None:
         self.path = Path(path)
-        meta, arrays = artefacts.load(self.path, KIND, VERSION, fingerprint=fingerprint)
+        meta, mapped = artefacts.load(self.path, KIND, VERSION, fingerprint=fingerprint)
+        # The same mapped memory as plain arrays: numpy's memmap class makes every small slice several times slower.
+        arrays = {name: np.asarray(array) for name, array in mapped.items()}
         try:
             self.fingerprint: str = meta["fingerprint"]
             self.field: str = meta["parameters"]["field"]

@@ -104,6 +104,13 @@ def typical_distance(apart: Floats) -> float:
     return middle if middle > 0 else float(above.max(initial=0.0)) or 1.0
 
 
+def covariance(products: Floats) -> Floats:
+    """G over the median word's variance: a word that swings under perturbation counts as risky. All ones where none moves."""
+    variances = np.diag(products)
+    scale = float(np.median(variances)) or float(variances.max(initial=0.0))
+    return products / scale if scale > 0 else np.ones_like(products)
+
+
 def similarity(apart: Floats) -> Floats:
     """exp(-D / median D), positive semi-definite, with a diagonal of ones; all ones where no word differs from another."""
     return np.exp(-apart / typical_distance(apart))

@@ -33,7 +33,7 @@ class ExpansionProgram:
     - `budget` (B): most new words in sum
     """
 
-    risk: float = 0.03
+    risk: float = 0.01
     strangeness: float = 0.75
     support: float = 0.95
     balance: float | None = None

@@ -183,8 +183,7 @@ class Expander:
             else:
                 apart = perturbation.random_distances(len(words), seed=settings["seed"])
             if settings["kernel"] == "gram":
-                scale = np.diag(products).mean()
-                alike = products / scale if scale > 0 else np.ones_like(products)
+                alike = perturbation.covariance(products)
             else:
                 alike = perturbation.similarity(apart)
             quadratic = self.program.quadratic(alike, apart, len(own))

@@ -45,7 +45,7 @@ class PerturbationReranker(Reranker):
         Option("denominator", str, "sqrt", "below the line of Eq. 4: p as printed, or its square root", choices=("sqrt", "p")),
         Option("draws", int, 8, "random variants of strategy dirichlet", low=1),
         Option("seed", int, 0, "of strategy dirichlet and kernel random", low=0),
-        Option("kappa", float, 0.03, "weight of the risk in the program", low=0),
+        Option("kappa", float, 0.01, "weight of the risk in the program", low=0),
         Option("gamma", float, 0.75, "extra risk of words far from the query's terms", low=0),
         Option("support", float, 0.95, "least value of a query term in the program", low=0, high=1),
         Option("balance", float, None, "most that an aspect of the query may differ from the average, in words", low=0),

@@ -96,3 +96,9 @@ def test_word_groups_separate_what_is_far():
     groups = kernel.word_groups(kernel.distances(kernel.gram(points)), 3)
     assert groups[0] == groups[1] and groups[2] == groups[3] and len(set(groups.tolist())) == 3
     assert kernel.word_groups(np.zeros((4, 4)), 3).tolist() == [0, 0, 0, 0]
+
+
+def test_covariance_is_relative_to_the_median_word():
+    np.testing.assert_allclose(np.diag(kernel.covariance(np.diag([1.0, 4.0, 400.0]))), [0.25, 1.0, 100.0])
+    np.testing.assert_allclose(np.diag(kernel.covariance(np.diag([0.0, 0.0, 2.0]))), [0.0, 0.0, 1.0])
+    np.testing.assert_array_equal(kernel.covariance(np.zeros((2, 2))), np.ones((2, 2)))

@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 
+from kernelsearch import search as search_verb
 from kernelsearch.errors import InputError, OptionError
 from kernelsearch.kernels.perturbation import perturbations, variant_scores
 from kernelsearch.lucene.models import BM25, RM3, Dirichlet, JelinekMercer
 from kernelsearch.rerankers.expansion import term_scores
 from kernelsearch.rerankers.perturbation import PerturbationReranker
 from kernelsearch.rerankers.perturbation_plot import place_labels
-from kernelsearch.trec import read_qrels, read_topics
+from kernelsearch.trec import read_qrels, read_run, read_topics
 from kernelsearch.types import Candidates, Query
 
 MODELS = [BM25(), BM25(1.2, 0.75), Dirichlet(100.0), JelinekMercer(0.3)]
@@ -205,6 +206,16 @@ def test_rm3_agrees_with_anserini_at_its_defaults(collections, collection_index,
         return np.mean(values)
 
     assert mean_average_precision(ours) == pytest.approx(mean_average_precision(theirs), abs=0.002)
+
+
+def test_search_verb_returns_as_many_documents_as_were_asked_for(tiny_path, tmp_path):
+    topics, run = tmp_path / "topics.tsv", tmp_path / "run.txt"
+    topics.write_text("1\tdripping\n2\tunheardof\n")
+    flags = ["--index", str(tiny_path), "--topics", str(topics), "--output", str(run), "--rerank", "pert", "--pert.max-df", "1"]
+    search_verb.main([*flags, "--hits", "2"])
+    assert len(read_run(run)["1"]) == 2  # the first stage finds one
+    search_verb.main(flags)
+    assert len(read_run(run)["1"]) > 2
 
 
 def test_explanation_sums_to_the_score_of_the_list(tiny):

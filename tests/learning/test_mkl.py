@@ -1,0 +1,97 @@
+"""BEM-MKL and SimpleMKL: margins by hand, optimality, objective and duality gap."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from sklearn.svm import SVC
+
+from kernelsearch.learning.bem_mkl import BemMKL
+from kernelsearch.learning.simple_mkl import SimpleMKL, duality_gap, reduced_gradient
+
+
+def problem(seed=0, classes=2, n=60):
+    """Three kernels: one sees the classes, one sees them dimly, one is noise."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, classes, n)
+    views = [np.eye(classes)[y] * strength + rng.normal(size=(n, classes)) for strength in (3.0, 1.0, 0.0)]
+    return np.stack([view @ view.T for view in views], axis=2), y
+
+
+def test_margins_by_hand():
+    # Points on a line: kernel 0 separates the classes, kernel 1 mixes them.
+    good, bad = np.array([[0.0], [1.0], [5.0], [6.0]]), np.array([[0.0], [3.0], [0.5], [3.5]])
+    kernels = np.stack([view @ view.T for view in (good, bad)], axis=2)
+    model = BemMKL(standardize=False).fit(kernels, [0, 0, 1, 1])
+    # Together, squared distances add: hits 0-1, 2-3; misses of 0, 1, 2, 3 are 2, 2, 1, 1.
+    assert model.margins_ == pytest.approx([(5 - 1 + 4 - 1 + 4 - 1 + 5 - 1) / 4, (0.5 - 3 + 2.5 - 3 + 2.5 - 3 + 0.5 - 3) / 4])
+    assert model.weights_ == pytest.approx([1.0, 0.0])
+    assert model.transform(kernels) == pytest.approx(kernels[:, :, 0])
+
+
+def test_bem_weights_do_not_follow_a_kernels_scale_when_standardised():
+    kernels, y = problem()
+    small, large = BemMKL().fit(kernels, y), BemMKL().fit(kernels * [1, 100, 1], y)
+    assert large.weights_ == pytest.approx(small.weights_)
+    assert small.weights_[0] > small.weights_[2]
+
+
+def test_bem_falls_back_to_uniform_weights():
+    kernels = np.stack([np.eye(4)] * 2, axis=2)
+    assert BemMKL().fit(kernels, [0, 0, 1, 1]).weights_ == pytest.approx([0.5**0.5] * 2)
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_simple_mkl_descends_and_closes_the_gap(classes):
+    kernels, y = problem(classes=classes)
+    model = SimpleMKL(C=1.0, tol=1e-3).fit(kernels, y)
+    assert (np.diff(model.objectives_) < 0).all() and model.n_iter_ >= 1
+    assert model.duality_gap_ <= 1e-3
+    assert model.weights_.sum() == pytest.approx(1) and (model.weights_ >= 0).all()
+    assert model.weights_.argmax() == 0
+
+
+def test_simple_mkl_reaches_the_optimum_of_a_general_solver():
+    kernels, y = problem(seed=3, n=40)
+    model = SimpleMKL(C=1.0, tol=1e-4, max_iter=200).fit(kernels, y)
+    levels = np.moveaxis(kernels * model.scale_, 2, 0)
+    sign = np.where(y == 1, 1.0, -1.0)
+
+    def objective(weights):
+        kernel = np.tensordot(np.maximum(weights, 0), levels, axes=1)
+        svm = SVC(kernel="precomputed", C=1.0, tol=1e-6).fit(kernel, sign)
+        beta = np.zeros(len(y))
+        beta[svm.support_] = svm.dual_coef_[0]
+        return np.abs(beta).sum() - 0.5 * beta @ kernel @ beta
+
+    best = minimize(
+        objective,
+        np.full(3, 1 / 3),
+        bounds=[(0, 1)] * 3,
+        constraints={"type": "eq", "fun": lambda d: d.sum() - 1},
+        method="SLSQP",
+    )
+    assert model.objectives_[-1] <= best.fun * (1 + 1e-3)
+
+
+def test_reduced_gradient_stays_on_the_simplex():
+    weights, gradient = np.array([0.0, 0.3, 0.7]), np.array([1.0, -2.0, 0.5])
+    direction = reduced_gradient(weights, gradient)
+    assert direction == pytest.approx([0.0, 2.5, -2.5])
+    assert direction.sum() == pytest.approx(0) and direction @ gradient < 0
+
+
+def test_duality_gap_is_zero_where_used_kernels_have_the_same_norm():
+    assert duality_gap(np.array([0.5, 0.5, 0.0]), np.array([-2.0, -2.0, -1.0]), 10.0) == pytest.approx(0)
+    assert duality_gap(np.array([1.0, 0.0]), np.array([-1.0, -3.0]), 10.0) == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize("model", [BemMKL(), SimpleMKL()])
+def test_wrong_shapes_and_labels_are_refused(model):
+    with pytest.raises(ValueError, match=r"\(n, n, kernels\)"):
+        model.fit(np.ones((3, 3)), [0, 1, 0])
+    with pytest.raises(ValueError, match="classes"):
+        model.fit(np.stack([np.eye(3)], axis=2), [0, 0, 0])
+    with pytest.raises(ValueError, match="finite"):
+        model.fit(np.full((2, 2, 1), np.nan), [0, 1])

@@ -12,10 +12,11 @@ from kernelsearch import console
 from kernelsearch.errors import InputError
 from kernelsearch.options import Option, collect, resolve
 from kernelsearch.pipeline import Pipeline
-from kernelsearch.search import make_parser, make_pipeline
+from kernelsearch.search import make_parser, make_pipeline, parse
 from kernelsearch.types import Candidates, Query
 
 OPTIONS = (
+    Option("config", str, None, "a TOML file with options, as search takes; flags override it"),
     Option("index", str, None, "the index"),
     Option("query", str, None, "the query"),
     Option("docid", str, None, "explain this document; default: the best one after reranking"),
@@ -35,7 +36,7 @@ EXAMPLES = """examples:
 
 def main(argv: list[str]) -> None:
     parser = make_parser("explain", "Shows what a method did to a query's list, and why.", EXAMPLES, OPTIONS)
-    arguments = parser.parse_args(argv)
+    arguments, _ = parse(parser, argv)
     settings = resolve(OPTIONS, collect(arguments, OPTIONS))
     for name in ("index", "query"):
         if settings[name] is None:

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterator
 from typing import Any
 
-from kernelsearch import console, rerankers
+from kernelsearch import config, console, rerankers
 from kernelsearch.collection import Index
 from kernelsearch.errors import InputError, OptionError
 from kernelsearch.inputs import load_topics
@@ -18,6 +18,7 @@ from kernelsearch.trec.runs import RankedList
 from kernelsearch.types import Candidates, Query
 
 OPTIONS = (
+    Option("config", str, None, "a TOML file with options, as written beside run files; flags override it"),
     Option("index", str, None, "the index"),
     Option("topics", str, None, "a file of topics (TSV, TREC, JSONL, CACM; gzipped or not), or irds:NAME"),
     Option("topics-format", str, None, "how to read it; guessed if not given", choices=("tsv", "trec", "jsonl", "cacm")),
@@ -43,7 +44,7 @@ EXAMPLES = """examples:
 
 def main(argv: list[str]) -> None:
     parser = make_parser("search", "Searches an index, reranks, and prints a table or writes a run file.", EXAMPLES, OPTIONS)
-    arguments = parser.parse_args(argv)
+    arguments, recipe = parse(parser, argv)
     settings = resolve(OPTIONS, collect(arguments, OPTIONS))
     if settings["index"] is None:
         parser.error("--index is not given")
@@ -52,10 +53,13 @@ def main(argv: list[str]) -> None:
     if settings["topics"] is not None and settings["output"] is None:
         parser.error("--output: the run file to write is not given")
     pipeline = make_pipeline(arguments, settings)
+    for line in config.differences(recipe, pipeline):
+        console.notice(line)
     if settings["query"] is not None:
         one_query(pipeline, settings)
     else:
         many_queries(pipeline, settings)
+        write_recipe(pipeline, settings, resolve(FIRST_STAGE, collect(arguments, FIRST_STAGE)))
     for line in pipeline.kept():
         console.notice(line)
 
@@ -73,6 +77,17 @@ def make_parser(verb: str, description: str, examples: str, options: tuple[Optio
         method = rerankers.method(name)
         add_flags(parser, method.options, owner=name, title=f"--rerank {name}: {method.summary}")
     return parser
+
+
+def parse(parser: argparse.ArgumentParser, argv: list[str]) -> tuple[argparse.Namespace, config.Config]:
+    """Flags, with the values of `--config` below them."""
+    arguments = parser.parse_args(argv)
+    recipe = config.read(arguments.config, OPTIONS) if hasattr(arguments, "config") else config.Config()
+    if hasattr(arguments, "query"):  # an answer on the terminal: what the file says of a run doesn't apply
+        recipe.verb.pop("topics", None)
+        recipe.verb.pop("output", None)
+    config.fill(arguments, recipe)
+    return arguments, recipe
 
 
 def make_pipeline(arguments: argparse.Namespace, settings: dict[str, Any]) -> Pipeline:
@@ -121,6 +136,16 @@ def many_queries(pipeline: Pipeline, settings: dict[str, Any]) -> None:
     with console.progress(total=len(topics), label="searching", unit="query") as bar:
         count = write_run(settings["output"], _counted(ranked, bar), settings["output_format"], tag)
     console.notice(f"{settings['output']}: {count} queries")
+
+
+def write_recipe(pipeline: Pipeline, settings: dict[str, Any], first: dict[str, Any]) -> None:
+    """Writes all options, defaults included, and what the run was made with, to OUTPUT.toml."""
+    verb = {name: value for name, value in settings.items() if name not in ("config", "query")}
+    files = {"topics": settings["topics"], "run": settings["run"], "output": settings["output"]}
+    methods = [(reranker.name, reranker.settings) for reranker in pipeline.rerankers]
+    path = f"{settings['output']}.toml"
+    again = f"python -m kernelsearch.search --config {path} makes {settings['output']} again"
+    config.write(path, verb, first, methods, config.made_with(pipeline, files), again)
 
 
 def _from_search(

@@ -1,0 +1,103 @@
+"""Pipelines as TOML: reading, overriding, and making a run again from the file beside it."""
+
+import argparse
+import tomllib
+
+import pytest
+
+from kernelsearch import config, search
+from kernelsearch.errors import InputError
+from kernelsearch.search import OPTIONS
+from tests.conftest import DEMO
+
+
+def read(tmp_path, text):
+    (tmp_path / "c.toml").write_text(text)
+    return config.read(tmp_path / "c.toml", OPTIONS)
+
+
+def test_a_file_is_read_with_checked_values(tmp_path):
+    found = read(
+        tmp_path,
+        'index = "i"\nbatch-size = 7\n[first-stage]\nk1 = 1\nrm3 = true\n'
+        '[[rerank]]\nname = "pert"\nalpha = 0.3\n[made-with]\nx = 1\n',
+    )
+    assert found.verb == {"index": "i", "batch_size": 7} and found.first == {"k1": 1.0, "rm3": True}
+    assert found.methods == [("pert", {"alpha": 0.3})] and found.made == {"x": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("index = ", "c.toml: not a TOML file"),
+        ("indx = 'i'", "c.toml: top level: unknown option 'indx'; known: .*index"),
+        ("[first-stage]\nk1 = -1", r"c.toml: \[first-stage\]: k1: -1.0 is below 0"),
+        ("[first-stage]\nk1 = true", r"c.toml: \[first-stage\]: k1 = true is not a number"),
+        ("[[rerank]]\nname = 'magic'", "c.toml: rerank: 'magic' is not one of"),
+        ("[[rerank]]\nname = 'pert'\n[[rerank]]\nname = 'pert'", "c.toml: rerank: pert is listed twice"),
+        ("[[rerank]]\nname = 'pert'\nalhpa = 1", r"c.toml: \[\[rerank\]\] pert: unknown option 'alhpa'"),
+        ("rerank = 'pert'", "c.toml: rerank must be a list of tables"),
+        ("first-stage = 3", "first-stage and made-with must be tables"),
+    ],
+)
+def test_bad_files_are_refused_by_name_and_place(tmp_path, text, message):
+    with pytest.raises(InputError, match=message):
+        read(tmp_path, text)
+
+
+def test_flags_override_the_file():
+    recipe = config.Config({"index": "i", "threads": 2}, {"k1": 1.2}, [("pert", {"alpha": 0.3, "docs": 5})])
+    arguments = argparse.Namespace(rerank=[], threads=1, k1=0.5, **{"pert.alpha": 0.9})
+    config.fill(arguments, recipe)
+    assert vars(arguments) == {"rerank": ["pert"], "index": "i", "threads": 1, "k1": 0.5, "pert.alpha": 0.9, "pert.docs": 5}
+    other = argparse.Namespace(rerank=["klsa"])
+    config.fill(other, recipe)
+    assert other.rerank == ["klsa"] and not hasattr(other, "pert.docs")
+
+
+def test_what_is_written_can_be_read(tmp_path):
+    verb = {"index": 'a "quoted" \\ päth\n', "threads": 3, "tag": None}
+    config.write(
+        tmp_path / "w.toml", verb, {"k1": 1e-7, "rm3": True}, [("pert", {"max_df": 0.25})], {"x": "y", "t": {"z": 1}}, "why"
+    )
+    found = config.read(tmp_path / "w.toml", OPTIONS)
+    assert found.verb == {"index": verb["index"], "threads": 3} and found.first == {"k1": 1e-7, "rm3": True}
+    assert found.methods == [("pert", {"max_df": 0.25})] and found.made == {"x": "y", "t": {"z": 1}}
+
+
+@pytest.fixture(scope="module")
+def first_run(demo_index, tmp_path_factory):
+    """A reranked run of the bundled collection and the folder that it stands in."""
+    folder = tmp_path_factory.mktemp("runs")
+    flags = ["--index", str(demo_index.path), "--topics", str(DEMO / "topics.tsv"), "--k1", "1.2", "--rm3-docs", "7"]
+    search.main([*flags, "--rerank", "klsa", "--klsa.z", "3", "--output", str(folder / "a.txt")])
+    return folder
+
+
+def test_the_same_command_gives_the_same_bytes_with_any_threads_and_batches(first_run, demo_index):
+    expected = (first_run / "a.txt").read_bytes()
+    assert expected.count(b"\n") > 1000
+    for number, flags in enumerate((["--threads", "1"], ["--threads", "4"], ["--threads", "2", "--batch-size", "5"])):
+        output = first_run / f"again{number}.txt"
+        search.main(["--config", str(first_run / "a.txt.toml"), "--output", str(output), *flags])
+        assert output.read_bytes() == expected
+
+
+def test_the_recipe_names_everything_the_run_depends_on(first_run, demo_index):
+    recipe = tomllib.loads((first_run / "a.txt.toml").read_text())
+    assert (
+        recipe["first-stage"]["k1"] == 1.2 and recipe["first-stage"]["rm3"] is False and recipe["first-stage"]["rm3-docs"] == 7
+    )
+    assert recipe["rerank"][0]["name"] == "klsa" and recipe["rerank"][0]["z"] == 3 and recipe["rerank"][0]["lambda"] == 0.9
+    made = recipe["made-with"]
+    assert made["index-fingerprint"] == demo_index.fingerprint and len(made["topics-sha256"]) == 64
+    assert {"kernelsearch", "numpy", "jar", "python"} <= set(made) and made["fitted-klsa"]["kernel"] == "bm25"
+
+
+def test_a_changed_world_is_told(first_run, demo_index, tmp_path, capsys):
+    text = (first_run / "a.txt.toml").read_text()
+    changed = text.replace(demo_index.fingerprint, "0" * 32).replace('kernelsearch = "', 'kernelsearch = "9.')
+    (tmp_path / "old.toml").write_text(changed)
+    search.main(["--config", str(tmp_path / "old.toml"), "--query", "dripping tap", "--hits", "3"])
+    err = capsys.readouterr().err
+    assert "not the index (or not its state) that this config was written for" in err and "kernelsearch: " in err

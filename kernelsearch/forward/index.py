@@ -11,15 +11,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from kernelsearch import artefacts
 from kernelsearch.errors import ArtefactError, IndexProblem
 from kernelsearch.forward.strings import StringTable, hashes
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 KIND = "forward index"
 VERSION = 1
@@ -125,6 +127,8 @@ class ForwardIndex:
 
     def matrix(self, docs: NDArray[np.integer] | None = None, dtype: Any = np.float64) -> sparse.csr_matrix:
         """Term frequencies of `docs` (all rows if None) as CSR, shape (documents, terms)."""
+        from scipy import sparse  # half of the time to a first result, if it were imported above
+
         if docs is None:
             parts = (np.asarray(self.frequencies, dtype=dtype), np.asarray(self.indices), np.asarray(self.indptr))
             return sparse.csr_matrix(parts, shape=(len(self), len(self.terms)))

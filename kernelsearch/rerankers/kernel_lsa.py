@@ -57,8 +57,8 @@ class KernelLSA(Reranker):
     )
     fit_options = (
         Option("kernel", str, "bm25", f"document kernel, such as bm25, linear, 2*bm25+vsm; of {', '.join(registry.KERNELS)}"),
-        Option("k1", float, 0.9, "k1 of kernel bm25", low=0),
-        Option("b", float, 0.4, "b of kernel bm25", low=0, high=1),
+        Option("k1", float, 2.0, "k1 of kernel bm25", low=0),
+        Option("b", float, 0.75, "b of kernel bm25", low=0, high=1),
         Option("k3", float, None, "k3 of kernel bm25; default: query counts as they are", low=0),
         Option("mu", float, 1000.0, "mu of kernel dirichlet", low=1e-9),
         Option("jm-lambda", float, 0.1, "lambda of kernel jm", low=1e-9, high=1),

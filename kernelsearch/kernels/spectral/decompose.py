@@ -72,11 +72,18 @@ def decompose(
     # Directions whose singular value is rounding noise would be divided by it.
     noise = pairs.values[0] * size * np.finfo(rows.dtype).eps
     real = pairs.values > noise
-    values, vectors = np.sqrt(pairs.values[real]), pairs.vectors[:, real]
-    right = vectors if by_features else rows.transposed_times(np.ascontiguousarray(vectors)) / values.astype(rows.dtype)
+    values = np.sqrt(pairs.values[real])
+    vectors = pairs.vectors if real.all() else pairs.vectors[:, real]
+    if by_features:
+        right = vectors
+    else:
+        right = rows.transposed_times(vectors)
+        right /= values.astype(rows.dtype)
+    # In place, here and above: these arrays are as large as the memory of the whole solver.
+    right *= _signs(right)
     return Decomposition(
         values=values,
-        right=right * _signs(right),
+        right=right,
         energy=float((values**2).sum() / total),
         residual=float((pairs.residuals[real] / values**2).max()),
         solver=solver,

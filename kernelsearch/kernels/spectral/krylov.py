@@ -86,7 +86,7 @@ def block_krylov(
             current = _fresh(rng, basis[:, :used], current[:, alive], min(width, size - used))
         if full:
             keep = min(k + block, used - block)
-            basis[:, :keep] = basis[:, :used] @ weights[:, :keep].astype(dtype)
+            _rotate(basis, used, weights[:, :keep].astype(dtype))
             projected[:] = 0
             projected[:keep, :keep] = np.diag(values[:keep])
             used = keep
@@ -100,6 +100,13 @@ def _projection(projected: NDArray[np.float64], used: int) -> tuple[NDArray[np.f
     corner = projected[:used, :used]
     values, weights = np.linalg.eigh((corner + corner.T) / 2)
     return values[::-1], weights[:, ::-1]
+
+
+def _rotate(basis: NDArray[np.floating], used: int, weights: NDArray[np.floating], rows: int = 4096) -> None:
+    """basis[:, :keep] = basis[:, :used] @ weights without a second array of that size."""
+    for start in range(0, len(basis), rows):
+        part = basis[start : start + rows]
+        part[:, : weights.shape[1]] = part[:, :used] @ weights
 
 
 def _fresh(

@@ -4,22 +4,38 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import OrderedDict
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from kernelsearch.errors import ArtefactError, IndexProblem, InputError
+import numpy as np
+
+from kernelsearch.errors import ArtefactError, IndexProblem, InputError, OptionError
 from kernelsearch.forward import ForwardIndex
-from kernelsearch.types import Query
+from kernelsearch.types import Candidates, Query
 
 if TYPE_CHECKING:
+    from kernelsearch.keywords import Rerank
     from kernelsearch.lucene.index import LuceneIndex
+    from kernelsearch.pipeline import Pipeline
+    from kernelsearch.rerankers.base import Explanation
+    from kernelsearch.results import Results
 
 CONTENTS = "contents"
+#: Pipelines that an index keeps ready, so that the same search again loads nothing.
+KEPT_PIPELINES = 8
 
 
 class Index:
-    """An index for reading. Java starts when something needs it, not before; forward indexes are memory-mapped on first use."""
+    """An index for reading, safe to use from several threads and to send to spawned processes (which open it again).
+
+    >>> index = kernelsearch.open("indexes/demo")  # doctest: +SKIP
+    >>> index.search("dripping tap", rerank="pert", k=5)  # doctest: +SKIP
+    >>> index.explain("dripping tap", rerank="klsa")  # doctest: +SKIP
+
+    Java starts when something needs it, not before; forward indexes are memory-mapped on first use.
+    """
 
     def __init__(self, path: str | Path, *, language: str | None = None) -> None:
         from kernelsearch.lucene.index import index_fingerprint
@@ -28,10 +44,111 @@ class Index:
         self.fingerprint = index_fingerprint(self.path)
         self._language = language
         self._forward: dict[str, ForwardIndex] = {}
+        self._pipelines: OrderedDict[str, Pipeline] = OrderedDict()
         self._lock = threading.RLock()
 
     def __repr__(self) -> str:
-        return f"Index({str(self.path)!r})"
+        stands = self.artefacts / "forward"
+        fields = sorted(folder.name for folder in stands.iterdir() if folder.is_dir()) if stands.is_dir() else []
+        if CONTENTS not in fields or _stale(stands / CONTENTS, self.fingerprint):
+            return f"Index({str(self.path)!r})"
+        return f"Index({str(self.path)!r}: {len(self.forward.live_docs)} documents, fields {', '.join(fields)})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopen, (self.path, self._language)
+
+    def search(self, text: str, rerank: Rerank = None, k: int = 10, **options: Any) -> Results:
+        """The best `k` documents for a query.
+
+        `rerank` names a method ("klsa"), several in their order (["pert", "klsa"]) or methods with their options
+        ({"klsa": {"dims": 300}}). Further options are the flags of `kernelsearch.search` as keywords: the first stage's
+        (`hits=1000`, `k1=0.9`, `rm3=True`) and the methods' with their name before them (`klsa_dims=300` for --klsa.dims).
+        """
+        from kernelsearch.results import Results
+
+        if k < 1:
+            raise OptionError(f"k: {k} is below 1")
+        pipeline = self.pipeline(rerank, **{"hits": max(k, 1000), **options})
+        query, before, after = self._walk(pipeline, text)
+        top = Candidates(after.docs[:k], after.scores[:k])
+        return Results(self, query, [method.name for method in pipeline.rerankers], before, top)
+
+    def explain(self, text: str, rerank: str | Rerank, docid: str | None = None, **options: Any) -> Explanation:
+        """Why a document stands where one method puts it: contributions that sum to its score.
+
+        `docid` is the document to explain; by default the best one. Options are those of `search`.
+        """
+        from kernelsearch.rerankers.base import CannotAct
+
+        pipeline = self.pipeline(rerank, **options)
+        if len(pipeline.rerankers) != 1:
+            raise OptionError(f"rerank: exactly one method can be explained at a time, not {len(pipeline.rerankers)}")
+        query, before, after = self._walk(pipeline, text)
+        if not after.depth:
+            raise InputError(f"no document matches {text!r}")
+        row = int(after.docs[0]) if docid is None else self._row(docid, after)
+        method = pipeline.rerankers[0]
+        try:
+            return method.explain(query, before, row)
+        except CannotAct as reason:
+            raise InputError(f"{method.name} keeps the first stage's list for {text!r}: {reason}") from None
+
+    def train(
+        self,
+        method: str,
+        *,
+        topics: dict[str, str] | None = None,
+        qrels: dict[str, dict[str, int]] | None = None,
+        clicks: str | Path | None = None,
+        output: str | Path | None = None,
+        **options: Any,
+    ) -> Path:
+        """Fits what a method needs and returns the folder where it is kept: beside the index, or in `output`.
+
+        `topics` is {qid: text}, `qrels` {qid: {docid: grade}}, `clicks` a click log's file, each where the method learns from
+        it. Options are the method's own (`dims=300` for --klsa.dims).
+        """
+        from kernelsearch import rerankers
+        from kernelsearch.rerankers.base import TrainingData
+
+        data = TrainingData(
+            topics or {}, qrels or {}, Path(clicks) if clicks is not None else None, Path(output) if output is not None else None
+        )
+        saved = rerankers.method(method).fit(self, data, **options)
+        with self._lock:
+            self._pipelines.clear()  # they hold what was fitted before
+        return saved
+
+    def pipeline(self, rerank: Rerank = None, **options: Any) -> Pipeline:
+        """The first stage and the methods that the options of `search` describe, ready for many queries."""
+        from kernelsearch import keywords
+        from kernelsearch.pipeline import FirstStage, Pipeline
+
+        methods, first = keywords.split(rerank, options)
+        key = repr((methods, first))
+        with self._lock:
+            if key not in self._pipelines:
+                self._pipelines[key] = Pipeline(self, FirstStage.from_settings(first), methods)
+            self._pipelines.move_to_end(key)
+            if len(self._pipelines) > KEPT_PIPELINES:
+                self._pipelines.popitem(last=False)
+            return self._pipelines[key]
+
+    def _walk(self, pipeline: Pipeline, text: str) -> tuple[Query, Candidates, Candidates]:
+        """A query with its list before and after the rerankers."""
+        if not text.strip():
+            raise InputError("the query has no text")
+        query, first = self.query(text), pipeline.first
+        before = self.lucene.search([query], first.hits, model=first.model, feedback=first.feedback)[0]
+        return query, before, pipeline.rerank([query], [before])[0]
+
+    def _row(self, docid: str, among: Candidates) -> int:
+        row = int(self.forward.rows_of([docid])[0])
+        if row < 0:
+            raise InputError(f"docid: {docid!r} is not in {self.path}")
+        if not np.any(among.docs == row):
+            raise InputError(f"docid: {docid!r} is not among the {among.depth} documents of this query's list")
+        return row
 
     @property
     def artefacts(self) -> Path:
@@ -76,6 +193,10 @@ class Index:
     def query(self, text: str, qid: str = "") -> Query:
         """An analysed query."""
         return self.lucene.queries([text], [qid])[0]
+
+
+def _reopen(path: Path, language: str | None) -> Index:
+    return Index(path, language=language)
 
 
 def _stale(path: Path, fingerprint: str) -> bool:

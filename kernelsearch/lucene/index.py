@@ -200,6 +200,15 @@ class LuceneIndex:
         ]
 
     @jvm.calls_java
+    def document(self, doc: int) -> Any:
+        """Lucene's document in a row, a Java object; its fields are those that the index stores."""
+        return self._reader.storedFields().document(int(doc))
+
+    def use_analyzer(self, analyzer: Any) -> None:
+        """Analyses queries with this Java analyser from now on."""
+        self._analyzer = analyzer
+
+    @jvm.calls_java
     def docids(self, start: int = 0, end: int | None = None) -> list[str]:
         """Docids by row, for indexes without a forward index."""
         data, sizes = jvm.bridge().docids(self._reader, "id", start, self.rows() if end is None else end)

@@ -31,6 +31,7 @@ JAVA_FILES = Path(__file__).parent / "java"
 _lock = threading.RLock()
 _settings: dict[str, Any] = {"heap": None, "options": ()}
 _bridge: Any = None
+_process: int | None = None  # the process that Java runs in
 
 
 def configure(*, heap: str | None = None, options: Sequence[str] = ()) -> None:
@@ -49,6 +50,11 @@ def configure(*, heap: str | None = None, options: Sequence[str] = ()) -> None:
 
 def start() -> None:
     """Starts the JVM unless one runs. Cheap when called again."""
+    global _process
+    if _process == os.getpid():
+        return
+    if _process is not None:
+        raise JavaError("Java does not survive a fork; start worker processes with multiprocessing's spawn method instead")
     with _lock:
         import jnius_config
 
@@ -63,6 +69,7 @@ def start() -> None:
             import jnius  # noqa: F401  starts the JVM
         except Exception as problem:
             raise JavaError(f"Java did not start: {_first_line(problem)}") from None
+        _process = os.getpid()
 
 
 def jvm_options() -> list[str]:

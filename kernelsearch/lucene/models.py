@@ -48,6 +48,7 @@ class RM3:
     terms: int = 10
     docs: int = 10
     original_weight: float = 0.5
+    english: bool = True  #: leave out expansion terms that aren't plain English words
 
     @property
     def depth(self) -> int:
@@ -57,7 +58,7 @@ class RM3:
         from jnius import autoclass
 
         return autoclass("io.anserini.rerank.lib.Rm3Reranker")(
-            analyzer, None, field, self.terms, self.docs, self.original_weight, False, True
+            analyzer, None, field, self.terms, self.docs, self.original_weight, False, self.english
         )
 
 

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -55,6 +56,24 @@ class Explanation:
 
         walk(self.contributions, 1)
         return out
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+    def _repr_html_(self) -> str:
+        """The explanation as nested lists, for notebooks."""
+
+        def items(parts: Sequence[Contribution]) -> str:
+            return "".join(
+                f"<li><code>{part.value:+.4f}</code> {escape(part.label)}"
+                + (f" <small>{escape(part.detail)}</small>" if part.detail else "")
+                + (f"<ul>{items(part.parts)}</ul>" if part.parts else "")
+                + "</li>"
+                for part in parts
+            )
+
+        title = f"{escape(self.method)}: {escape(self.docid)} scores {self.score:.4f}"
+        return f"<p><b>{title}</b></p><ul>{items(self.contributions)}</ul>"
 
     def to_dict(self) -> dict[str, Any]:
         """The explanation as plain data for JSON."""

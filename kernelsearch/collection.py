@@ -112,7 +112,10 @@ class Index:
         from kernelsearch.rerankers.base import TrainingData
 
         data = TrainingData(
-            topics or {}, qrels or {}, Path(clicks) if clicks is not None else None, Path(output) if output is not None else None
+            topics or {},
+            qrels or {},
+            Path(clicks) if clicks is not None else None,
+            Path(output) if output is not None else None,
         )
         saved = rerankers.method(method).fit(self, data, **options)
         with self._lock:

@@ -1,4 +1,4 @@
-"""The command line's flags as Python keywords: `--k1 1.2 --rerank klsa --klsa.dims 300` is `k1=1.2, rerank="klsa", klsa_dims=300`."""
+"""Flags as Python keywords: `--k1 1.2 --rerank klsa --klsa.dims 300` is `k1=1.2, rerank="klsa", klsa_dims=300`."""
 
 from __future__ import annotations
 

@@ -204,9 +204,14 @@ class LuceneIndex:
         """Lucene's document in a row, a Java object; its fields are those that the index stores."""
         return self._reader.storedFields().document(int(doc))
 
-    def use_analyzer(self, analyzer: Any) -> None:
-        """Analyses queries with this Java analyser from now on."""
-        self._analyzer = analyzer
+    @property
+    def analyzer(self) -> Any:
+        """The Java analyser of queries, which may be replaced by another one."""
+        return self._analyzer
+
+    @analyzer.setter
+    def analyzer(self, other: Any) -> None:
+        self._analyzer = other
 
     @jvm.calls_java
     def docids(self, start: int = 0, end: int | None = None) -> list[str]:

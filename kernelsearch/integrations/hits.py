@@ -1,0 +1,157 @@
+"""Reranking lists of hits, whoever found them: Pyserini's Lucene, impact, FAISS and hybrid searchers, or your own objects."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar, overload
+
+import numpy as np
+
+from kernelsearch.collection import Index
+from kernelsearch.errors import InputError, OptionError
+from kernelsearch.keywords import Rerank, split
+from kernelsearch.lucene.models import Model
+from kernelsearch.pipeline import FirstStage, Pipeline
+from kernelsearch.rerankers.base import Reranker
+from kernelsearch.types import Candidates, Query
+
+H = TypeVar("H")
+
+
+class KernelReranker:
+    """Reranks lists of hits with one method or several, each list keeping its documents.
+
+    `index` is the Lucene index that knows the documents: a folder, an opened index, or a Pyserini searcher over it, whose
+    ranking model is taken over. `rerank` and the options are those of `kernelsearch.Index.search`. A method that would search
+    again (such as `pert`) rescores the list instead. `missing` says what becomes of hits that the index doesn't have:
+    "refuse" names them in an error, "last" leaves them behind all others, in their order.
+    """
+
+    def __init__(self, index: Any, rerank: Rerank = "pert", *, missing: str = "refuse", **options: Any) -> None:
+        if missing not in ("refuse", "last"):
+            raise OptionError(f"missing: {missing!r} is not one of refuse, last")
+        if not rerank:
+            raise OptionError("rerank: no method is named")
+        self.index = open_index(index)
+        self.missing = missing
+        methods, settings = split(rerank, options)
+        first = FirstStage.from_settings(settings)
+        if (model := _model_of(index)) is not None and not {"k1", "b", "qld", "mu", "qljm", "lambda"} & options.keys():
+            first = dataclasses.replace(first, model=model)
+        self.pipeline = Pipeline(self.index, first, methods)
+
+    def __repr__(self) -> str:
+        return f"KernelReranker({str(self.index.path)!r}, {[method.name for method in self.pipeline.rerankers]})"
+
+    @overload
+    def rerank(self, query: str, hits: Sequence[H], /) -> list[H]: ...
+    @overload
+    def rerank(self, doc_ids: Sequence[str], search_scores: Sequence[float], query: str) -> tuple[list[float], list[str]]: ...
+    def rerank(self, doc_ids: Any, search_scores: Any, query: str | None = None) -> Any:
+        """The list in its new order.
+
+        - `rerank(query, hits)`: hits are anything with `.docid` and `.score`; new ones of the same type come back, best first.
+        - `rerank(doc_ids, search_scores, query=...)`: as Pyserini's PseudoRelevanceClassifierReranker, two lists that come
+          back as (scores, doc_ids), best first.
+        """
+        if isinstance(doc_ids, str):
+            return self.batch_rerank({"": doc_ids}, {"": search_scores})[""]
+        if query is None:
+            raise InputError("rerank(doc_ids, search_scores): the query's text is needed too (query=...)")
+        if len(doc_ids) != len(search_scores):
+            raise InputError(f"rerank: {len(doc_ids)} documents but {len(search_scores)} scores")
+        pairs = [_Pair(docid, float(score)) for docid, score in zip(doc_ids, search_scores, strict=True)]
+        ranked = self.batch_rerank({"": query}, {"": pairs})[""]
+        return [pair.score for pair in ranked], [pair.docid for pair in ranked]
+
+    def batch_rerank(self, queries: Mapping[str, str], lists: Mapping[str, Sequence[H]]) -> dict[str, list[H]]:
+        """Many lists at once: {qid: text}, {qid: hits} -> {qid: hits}."""
+        if unknown := [qid for qid in lists if qid not in queries]:
+            raise InputError(f"batch_rerank: topic {unknown[0]!r} has hits but no query")
+        parts = {qid: self._prepare(qid, hits) for qid, hits in lists.items()}
+        analysed = self.index.lucene.queries([queries[qid] for qid in parts], list(parts))
+        reranked = self._apply(analysed, [part[0] for part in parts.values()])
+        return {qid: _arranged(*part, found) for (qid, part), found in zip(parts.items(), reranked, strict=True)}
+
+    def _prepare(self, qid: str, hits: Sequence[H]) -> tuple[Candidates, list[H], list[H]]:
+        """(candidates, their hits in the same order, hits that the index doesn't have)."""
+        docids = [hit.docid.strip() for hit in hits]  # type: ignore[attr-defined]
+        scores = np.array([hit.score for hit in hits], dtype=np.float64)  # type: ignore[attr-defined]
+        if not np.isfinite(scores).all():
+            raise InputError(f"hits{f' of topic {qid}' if qid else ''}: a score is not a finite number")
+        rows = self.index.forward.rows_of(docids)
+        if self.missing == "refuse" and (rows < 0).any():
+            some = [docids[place] for place in np.flatnonzero(rows < 0)[:3]]
+            raise InputError(
+                f"hits{f' of topic {qid}' if qid else ''}: {int((rows < 0).sum())} of {len(rows)} documents are not in "
+                f"{self.index.path}, such as {', '.join(some)} (missing='last' leaves them behind the others)"
+            )
+        order = np.argsort(-scores, kind="stable")
+        known = order[rows[order] >= 0]
+        candidates = Candidates(rows[known], scores[known])
+        return candidates, [hits[place] for place in known], [hits[place] for place in order[rows[order] < 0]]
+
+    def _apply(self, queries: Sequence[Query], lists: Sequence[Candidates]) -> list[Candidates]:
+        current = list(lists)
+        for method in self.pipeline.rerankers:
+            if method.retrieves:  # its own `apply` would bring documents for which there is no hit
+                current = [Reranker.apply(method, query, one) for query, one in zip(queries, current, strict=True)]
+            else:
+                current = method.apply_batch(queries, current)
+        return current
+
+
+@dataclasses.dataclass
+class _Pair:
+    docid: str
+    score: float
+
+
+def open_index(index: Any) -> Index:
+    """An index from a folder, an opened index, or a searcher that stands on one."""
+    if isinstance(index, Index):
+        return index
+    if isinstance(getattr(index, "index", None), Index):
+        return index.index
+    if hasattr(index, "index_dir"):
+        return Index(index.index_dir)
+    if isinstance(index, (str, Path)):
+        return Index(index)
+    raise InputError(f"index: a folder, an opened index or a Lucene searcher was expected, not {type(index).__name__}")
+
+
+def _model_of(searcher: Any) -> Model | None:
+    """The ranking model of a Pyserini searcher."""
+    if isinstance(searcher, Index) or not hasattr(searcher, "get_similarity"):
+        return None
+    from kernelsearch.lucene.simple import model_of
+
+    return model_of(searcher.get_similarity())
+
+
+def _arranged(candidates: Candidates, hits: Sequence[H], left: Sequence[H], found: Candidates) -> list[H]:
+    """Copies of the hits with their new scores, in the new order; those without a score follow, each a little lower."""
+    places: dict[int, list[int]] = {}
+    for place, row in enumerate(candidates.docs.tolist()):
+        places.setdefault(row, []).append(place)  # a document may be listed twice, once a passage
+    scores = found.scores.tolist()
+    arranged = [with_score(hits[places[row].pop(0)], score) for row, score in zip(found.docs.tolist(), scores, strict=True)]
+    lowest = scores[-1] if scores else 0.0
+    return arranged + [with_score(hit, lowest - 1.0 - place) for place, hit in enumerate(left)]
+
+
+def with_score(hit: H, score: float) -> H:
+    """A copy of a hit with another score; the caller's own hits are left as they were."""
+    if hasattr(type(hit), "__javaclass__"):  # Anserini's ScoredDoc
+        given: Any = hit
+        return type(hit)(given.docid, given.lucene_docid, score, given.lucene_document)  # type: ignore[call-arg]
+    if hasattr(hit, "_replace"):  # a named tuple
+        return hit._replace(score=score)
+    if dataclasses.is_dataclass(hit) and not isinstance(hit, type):
+        return dataclasses.replace(hit, score=score)
+    copied: Any = copy.copy(hit)
+    copied.score = score
+    return copied

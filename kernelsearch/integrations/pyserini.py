@@ -1,0 +1,374 @@
+"""Drop-in classes for Pyserini. Pyserini itself is imported only where something is passed on to it.
+
+from kernelsearch.integrations.pyserini import KernelSearcher as LuceneSearcher
+searcher = LuceneSearcher("indexes/cacm", rerank="klsa")
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelsearch.collection import Index
+from kernelsearch.errors import IndexProblem, InputError
+from kernelsearch.integrations.hits import KernelReranker, open_index
+from kernelsearch.keywords import Rerank, split
+from kernelsearch.lucene.models import BM25, RM3, Dirichlet, Feedback, Model, Rocchio
+from kernelsearch.pipeline import FirstStage, Pipeline
+from kernelsearch.results import Hit, make_hits
+from kernelsearch.types import Candidates, Query
+
+__all__ = ["Document", "KernelReranker", "KernelSearcher"]
+
+#: Pipelines kept ready: one for each setting and depth that is in use.
+KEPT = 4
+
+
+class Document:
+    """A stored document, with the methods of Pyserini's."""
+
+    def __init__(self, index: Index, row: int) -> None:
+        self._index = index
+        self._row = row
+
+    def docid(self) -> str:
+        return self._index.forward.docids[self._row]
+
+    id = docid
+
+    def lucene_document(self) -> Any:
+        """Lucene's own document, a Java object."""
+        return self._index.lucene.document(self._row)
+
+    def contents(self) -> str | None:
+        return self.get("contents")
+
+    def raw(self) -> str | None:
+        return self.get("raw")
+
+    def get(self, field: str) -> str | None:
+        """A stored field, None where there is none of that name."""
+        return self._index.lucene.stored([self._row], field)[0]
+
+
+class KernelSearcher:
+    """Pyserini's LuceneSearcher with rerankers behind it.
+
+    All of LuceneSearcher's methods are here with its parameters; without `rerank` its lists come out the same to the last bit.
+    `rerank` and further options are those of `kernelsearch.Index.search`; `hits` is how many documents are reranked (1000),
+    of which a search returns the best k. Searching is safe from several threads; changing settings meanwhile is not.
+    """
+
+    def __init__(
+        self,
+        index_dir: str | Path | Index,
+        prebuilt_index_name: str | None = None,
+        index_reader: Any = None,
+        *,
+        rerank: Rerank = None,
+        **options: Any,
+    ) -> None:
+        self.index = open_index(index_dir)
+        self.index_dir = str(self.index.path)
+        self.prebuilt_index_name = prebuilt_index_name
+        self._reader = index_reader
+        self._given = (rerank, options)
+        self._methods, settings = split(rerank, options)
+        self._first = FirstStage.from_settings(settings)
+        self._pipelines: dict[FirstStage, Pipeline] = {}
+        self._simple: dict[tuple[Model, Feedback | None], Any] = {}
+        self._lock = threading.RLock()
+        self._pipeline(1)  # options and fitted state are checked here, not at the first search
+
+    def __repr__(self) -> str:
+        return f"KernelSearcher({self.index_dir!r}, rerank={[name for name, _ in self._methods]})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopen, (self.index, self.prebuilt_index_name, self._given, self._first)
+
+    @classmethod
+    def from_prebuilt_index(
+        cls, prebuilt_index_name: str, verbose: bool = False, *, rerank: Rerank = None, **options: Any
+    ) -> KernelSearcher:
+        """A searcher over one of Pyserini's prebuilt indexes, which Pyserini downloads where necessary."""
+        util = _pyserini("pyserini.util")
+        try:
+            folder = util.download_prebuilt_index(prebuilt_index_name, verbose=verbose)
+        except ValueError as problem:
+            raise InputError(f"prebuilt index {prebuilt_index_name!r}: {problem}") from None
+        return cls(folder, prebuilt_index_name=prebuilt_index_name, rerank=rerank, **options)
+
+    @staticmethod
+    def list_prebuilt_indexes() -> Any:
+        """Pyserini's table of prebuilt indexes."""
+        return _pyserini("pyserini.util").get_sparse_indexes_info()
+
+    @cached_property
+    def num_docs(self) -> int:
+        return self.index.lucene.rows()
+
+    @property
+    def object(self) -> Any:
+        """Anserini's SimpleSearcher (Java) with the present settings; it knows nothing of the rerankers."""
+        return self._simple_searcher()
+
+    @property
+    def index_reader(self) -> Any:
+        """Pyserini's LuceneIndexReader of the index."""
+        if self._reader is None:
+            self._reader = _pyserini("pyserini.index.lucene").LuceneIndexReader(self.index_dir)
+        return self._reader
+
+    def search(
+        self,
+        q: Any,
+        k: int = 10,
+        query_generator: Any = None,
+        fields: Mapping[str, float] | None = None,
+        strip_segment_id: bool = False,
+        remove_dups: bool = False,
+    ) -> list[Hit]:
+        """The best k documents for a text. A Lucene query (Java) is searched as it is, but can't be reranked."""
+        if not isinstance(q, str) and self._methods:
+            raise InputError("search: rerankers need the query's text; a Lucene query can only be searched without rerank")
+        pipeline = self._pipeline(k)
+        if isinstance(q, str) and not query_generator and not fields:
+            hits = self._hits(pipeline.search(self._queries([q], [""]))[0], k)
+        else:
+            hits = make_hits(self.index, _top(self._search_otherwise(pipeline, q, query_generator, fields), k))
+        return _tidied(hits, strip_segment_id, remove_dups)
+
+    def batch_search(
+        self,
+        queries: Sequence[str],
+        qids: Sequence[str],
+        k: int = 10,
+        threads: int = 1,
+        query_generator: Any = None,
+        fields: Mapping[str, float] | None = None,
+    ) -> dict[str, list[Hit]]:
+        """{qid: the best k documents} of many queries."""
+        pipeline = self._pipeline(k)
+        if query_generator or fields:
+            found = [_top(self._search_otherwise(pipeline, query, query_generator, fields), k) for query in queries]
+            return {qid: make_hits(self.index, one) for qid, one in zip(qids, found, strict=True)}
+        found = pipeline.search(self._queries(queries, qids), threads=int(threads))
+        return {qid: self._hits(one, k) for qid, one in zip(qids, found, strict=True)}
+
+    def get_feedback_terms(self, q: str) -> dict[str, float] | None:
+        """The terms and weights that RM3 or Rocchio make of a query; None where neither is set."""
+        if self._first.feedback is None:
+            return None
+        expanded = self.index.lucene.expand(self._queries([q], [""]), self._first.feedback, model=self._first.model)[0]
+        return dict(zip(expanded.terms, np.array(expanded.weights, dtype=np.float32).tolist(), strict=True))
+
+    def set_analyzer(self, analyzer: Any) -> None:
+        """Analyses queries with this Java analyser."""
+        self._replace_index(Index(self.index.path))
+        self.index.lucene.analyzer = analyzer
+
+    def set_language(self, language: str) -> None:
+        """Analyses queries in this language."""
+        self._replace_index(Index(self.index.path, language=language))
+        _ = self.index.lucene  # an unknown language is refused now
+
+    def set_rm3(
+        self,
+        fb_terms: int = 10,
+        fb_docs: int = 10,
+        original_query_weight: float = 0.5,
+        debug: bool = False,
+        filter_terms: bool = True,
+    ) -> None:
+        """Expands queries with RM3. With `debug`, see `get_feedback_terms` for what it does."""
+        self._set(feedback=RM3(int(fb_terms), int(fb_docs), float(original_query_weight), bool(filter_terms)))
+
+    def unset_rm3(self) -> None:
+        if self.is_using_rm3():
+            self._set(feedback=None)
+
+    def is_using_rm3(self) -> bool:
+        return isinstance(self._first.feedback, RM3)
+
+    def set_rocchio(
+        self,
+        top_fb_terms: int = 10,
+        top_fb_docs: int = 10,
+        bottom_fb_terms: int = 10,
+        bottom_fb_docs: int = 10,
+        alpha: float = 1,
+        beta: float = 0.75,
+        gamma: float = 0,
+        debug: bool = False,
+        use_negative: bool = False,
+    ) -> None:
+        """Expands queries with Rocchio. With `debug`, see `get_feedback_terms` for what it does."""
+        self._set(
+            feedback=Rocchio(
+                int(top_fb_terms),
+                int(top_fb_docs),
+                int(bottom_fb_terms),
+                int(bottom_fb_docs),
+                float(alpha),
+                float(beta),
+                float(gamma),
+                bool(use_negative),
+            )
+        )
+
+    def unset_rocchio(self) -> None:
+        if self.is_using_rocchio():
+            self._set(feedback=None)
+
+    def is_using_rocchio(self) -> bool:
+        return isinstance(self._first.feedback, Rocchio)
+
+    def set_qld(self, mu: float = 1000.0) -> None:
+        """Ranks with query likelihood, Dirichlet smoothing."""
+        self._set(model=Dirichlet(float(mu)))
+
+    def set_bm25(self, k1: float = 0.9, b: float = 0.4) -> None:
+        """Ranks with BM25."""
+        self._set(model=BM25(float(k1), float(b)))
+
+    def get_similarity(self) -> Any:
+        """Lucene's Similarity (Java) that ranks."""
+        return self._simple_searcher().get_similarity()
+
+    def doc(self, docid: str | int) -> Document | None:
+        """A document by docid, or by its number in Lucene; None where there is none."""
+        forward = self.index.forward
+        row = int(forward.rows_of([docid])[0]) if isinstance(docid, str) else int(docid)
+        known = 0 <= row < len(forward) and bool(forward.live[row])
+        return Document(self.index, row) if known else None
+
+    def batch_doc(self, docids: Sequence[str], threads: int = 1) -> dict[str, Document]:
+        """{docid: document} of those that exist."""
+        rows = self.index.forward.rows_of(list(docids)).tolist()
+        return {docid: Document(self.index, row) for docid, row in zip(docids, rows, strict=True) if row >= 0}
+
+    def doc_by_field(self, field: str, q: str) -> Document | None:
+        """The document whose field has exactly this value, such as a DOI."""
+        from kernelsearch.lucene.simple import document_by_field
+
+        docid = document_by_field(self._simple_searcher(), field, q)
+        return None if docid is None else self.doc(docid)
+
+    def kept(self) -> list[str]:
+        """What the rerankers have to say about queries whose list they left alone."""
+        return [line for pipeline in self._pipelines.values() for line in pipeline.kept()]
+
+    def close(self) -> None:
+        """Frees Lucene's files."""
+        self.index.lucene.close()
+
+    def _queries(self, texts: Sequence[str], qids: Sequence[str]) -> list[Query]:
+        return self.index.lucene.queries(texts, [str(qid) for qid in qids])
+
+    def _hits(self, found: Candidates, k: int) -> list[Hit]:
+        top = _top(found, k)
+        return make_hits(self.index, top if self._methods else Candidates(top.docs, anserini_scores(top.scores)))
+
+    def _pipeline(self, k: int) -> Pipeline:
+        """First stage and rerankers for the present settings; without rerankers, no more than k documents are searched for."""
+        if k < 1:
+            raise InputError(f"search: k={k} is below 1")
+        depth = max(int(k), self._first.hits) if self._methods else int(k)
+        feedback = self._first.feedback
+        if isinstance(feedback, Rocchio):  # negative feedback looks at the bottom of as many documents as are asked for
+            feedback = dataclasses.replace(feedback, hits=depth)
+        first = dataclasses.replace(self._first, hits=depth, feedback=feedback)
+        if not self._methods:
+            return Pipeline(self.index, first)
+        with self._lock:
+            if first not in self._pipelines:
+                if len(self._pipelines) >= KEPT:
+                    self._pipelines.pop(next(iter(self._pipelines)))
+                self._pipelines[first] = Pipeline(self.index, first, self._methods)
+            return self._pipelines[first]
+
+    def _set(self, **changes: Any) -> None:
+        if changes.get("feedback") is not None and not self.index.lucene.field_statistics().vectors:
+            raise IndexProblem(
+                f"{self.index_dir}: {type(changes['feedback']).__name__} needs document vectors, which this index doesn't store"
+            )
+        self._first = dataclasses.replace(self._first, **changes)
+
+    def _replace_index(self, index: Index) -> None:
+        with self._lock:
+            self.index = index
+            self._pipelines.clear()
+            self._simple.clear()
+
+    def _simple_searcher(self) -> Any:
+        from kernelsearch.lucene.simple import simple_searcher
+
+        key = (self._first.model, self._first.feedback)
+        with self._lock:
+            if key not in self._simple:
+                self._simple[key] = simple_searcher(self.index.lucene, *key)
+            return self._simple[key]
+
+    def _search_otherwise(self, pipeline: Pipeline, q: Any, generator: Any, fields: Mapping[str, float] | None) -> Candidates:
+        """Boosted fields, query generators and Lucene queries are Anserini's own; then the rerankers."""
+        from kernelsearch.lucene.simple import simple_search
+
+        found = simple_search(self._simple_searcher(), q, pipeline.first.hits, generator, fields)
+        return pipeline.rerank(self._queries([q], [""]), [found])[0] if self._methods else found
+
+
+def _reopen(index: Index, name: str | None, given: tuple[Rerank, dict[str, Any]], first: FirstStage) -> KernelSearcher:
+    searcher = KernelSearcher(index, name, rerank=given[0], **given[1])
+    searcher._first = first
+    return searcher
+
+
+def _top(found: Candidates, k: int) -> Candidates:
+    return Candidates(found.docs[:k], found.scores[:k])
+
+
+def anserini_scores(scores: NDArray[np.floating]) -> NDArray[np.float32]:
+    """Scores as Anserini hands them out: rounded to four digits, equal ones each a millionth lower than the one before.
+
+    trec_eval sorts by score and breaks ties its own way; these scores keep the order that the list has.
+    """
+    rounded = (np.floor(np.asarray(scores, dtype=np.float64) * 1e4 + 0.5) / 1e4).astype(np.float32)
+    place = np.arange(len(rounded))
+    tied = np.zeros(len(rounded), dtype=bool)
+    adjusted = rounded
+    while True:
+        # A score is tied if it is within 1e-4 of the adjusted one before it, so adjusting may tie further ones: until it rests.
+        again = np.concatenate([tied[:1], adjusted[:-1] - rounded[1:] <= np.float32(1e-4)])
+        if np.array_equal(again, tied):
+            return adjusted
+        tied = again
+        run = place - np.maximum.accumulate(np.where(tied, 0, place))
+        adjusted = rounded - np.float32(1e-6) * run.astype(np.float32)
+
+
+def _tidied(hits: list[Hit], strip_segment_id: bool, remove_dups: bool) -> list[Hit]:
+    """As LuceneSearcher does: the segment's number cut off the docid, then only the first hit of a docid kept."""
+    if strip_segment_id:
+        for hit in hits:
+            hit.docid = hit.docid.split(".")[0]
+    return list({hit.docid: hit for hit in reversed(hits)}.values())[::-1] if remove_dups else hits
+
+
+def _pyserini(module: str) -> Any:
+    """One of Pyserini's modules, which need its own dependencies."""
+    from importlib import import_module
+
+    from kernelsearch.lucene import jvm
+
+    jvm.start()  # before pyserini does, which asks for a module that a small Java runtime lacks
+    try:
+        return import_module(module)
+    except ImportError as problem:
+        raise InputError(f"{module} could not be imported ({problem}); install kernelsearch[pyserini]") from None

@@ -1,0 +1,84 @@
+"""Anserini's own SimpleSearcher, for what our bridge leaves to it: boosted fields, query generators, Lucene queries."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from kernelsearch.errors import InputError
+from kernelsearch.lucene import jvm
+from kernelsearch.lucene.index import LuceneIndex
+from kernelsearch.lucene.models import BM25, RM3, Dirichlet, Feedback, Model, Rocchio
+from kernelsearch.types import Candidates
+
+
+@jvm.calls_java
+def simple_searcher(index: LuceneIndex, model: Model, feedback: Feedback | None) -> Any:
+    """A SimpleSearcher (Java) with our settings."""
+    from jnius import autoclass
+
+    searcher = autoclass("io.anserini.search.SimpleSearcher")(str(index.path), index.analyzer)
+    if isinstance(model, BM25):
+        searcher.set_bm25(model.k1, model.b)
+    elif isinstance(model, Dirichlet):
+        searcher.set_qld(model.mu)
+    else:
+        raise InputError("Anserini's SimpleSearcher ranks with BM25 or query likelihood with Dirichlet smoothing only")
+    if isinstance(feedback, RM3):
+        searcher.set_rm3(None, feedback.terms, feedback.docs, feedback.original_weight, False, feedback.english)
+    elif isinstance(feedback, Rocchio):
+        searcher.set_rocchio(
+            None,
+            feedback.top_terms,
+            feedback.top_docs,
+            feedback.bottom_terms,
+            feedback.bottom_docs,
+            feedback.alpha,
+            feedback.beta,
+            feedback.gamma,
+            False,
+            feedback.negative,
+        )
+    return searcher
+
+
+@jvm.calls_java
+def simple_search(
+    searcher: Any, query: Any, hits: int, generator: Any = None, fields: Mapping[str, float] | None = None
+) -> Candidates:
+    """A query's list. `query` is a text or a Lucene query, `generator` Anserini's, `fields` maps fields to boosts."""
+    if not fields:
+        found = searcher.search(generator, query, hits) if generator else searcher.search(query, hits)
+    elif not isinstance(query, str):
+        raise InputError("fields: can't be chosen for a Lucene query, which names its own")
+    else:
+        from jnius import autoclass
+
+        boosts = autoclass("java.util.HashMap")()
+        number = autoclass("java.lang.Float")
+        for field, boost in fields.items():
+            boosts.put(field, number(float(boost)))
+        found = searcher.search_fields(*([generator] if generator else []), query, boosts, hits)
+    docs = np.fromiter((hit.lucene_docid for hit in found), dtype=np.int32)
+    return Candidates(docs, np.fromiter((hit.score for hit in found), dtype=np.float32))
+
+
+@jvm.calls_java
+def document_by_field(searcher: Any, field: str, value: str) -> str | None:
+    """The docid of the document whose field has this value."""
+    found = searcher.doc_by_field(field, value)
+    return None if found is None else found.get("id")
+
+
+@jvm.calls_java
+def model_of(similarity: Any) -> Model:
+    """A Lucene similarity (Java) as one of our models."""
+    described = similarity.toString()
+    if found := re.fullmatch(r"BM25\(k1=([^,]+),b=([^,)]+)\)", described):
+        return BM25(float(found[1]), float(found[2]))
+    if found := re.fullmatch(r"LM Dirichlet\(([^)]+)\)", described):
+        return Dirichlet(float(found[1]))
+    raise InputError(f"the searcher ranks with {described}; methods know BM25 and query likelihood with Dirichlet smoothing")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +42,7 @@ class Index:
         self.path = Path(path)
         self.fingerprint = index_fingerprint(self.path)
         self._language = language
+        self._lucene: LuceneIndex | None = None
         self._forward: dict[str, ForwardIndex] = {}
         self._pipelines: OrderedDict[str, Pipeline] = OrderedDict()
         self._lock = threading.RLock()
@@ -161,13 +161,15 @@ class Index:
         elsewhere = os.environ.get("KERNELSEARCH_ARTEFACTS")
         return Path(elsewhere) / self.fingerprint if elsewhere else self.path / OURS
 
-    @cached_property
+    @property
     def lucene(self) -> LuceneIndex:
         """The Lucene side: analysis, search, feedback, stored texts."""
-        from kernelsearch.lucene.index import LuceneIndex
+        if self._lucene is None:
+            from kernelsearch.lucene.index import LuceneIndex
 
-        with self._lock:
-            return LuceneIndex(self.path, language=self._language)
+            with self._lock:
+                self._lucene = self._lucene or LuceneIndex(self.path, language=self._language)
+        return self._lucene
 
     @property
     def forward(self) -> ForwardIndex:

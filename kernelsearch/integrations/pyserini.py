@@ -282,8 +282,8 @@ class KernelSearcher:
             raise InputError(f"search: k={k} is below 1")
         depth = max(int(k), self._first.hits) if self._methods else int(k)
         feedback = self._first.feedback
-        if isinstance(feedback, Rocchio):  # negative feedback looks at the bottom of as many documents as are asked for
-            feedback = dataclasses.replace(feedback, hits=depth)
+        if isinstance(feedback, Rocchio):  # Anserini's learns from no more documents than are asked for
+            feedback = dataclasses.replace(feedback, hits=depth, top_docs=min(feedback.top_docs, depth))
         first = dataclasses.replace(self._first, hits=depth, feedback=feedback)
         if not self._methods:
             return Pipeline(self.index, first)

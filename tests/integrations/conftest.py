@@ -1,0 +1,39 @@
+"""The bundled collection with its topics, and every method ready for use on it."""
+
+from __future__ import annotations
+
+import pytest
+
+from kernelsearch import rerankers
+from kernelsearch.errors import KernelSearchError
+from kernelsearch.trec import read_qrels, read_topics
+from tests.conftest import DEMO
+
+
+@pytest.fixture(scope="session")
+def topics() -> dict[str, str]:
+    return read_topics(DEMO / "topics.tsv")
+
+
+@pytest.fixture(scope="session")
+def qrels() -> dict[str, dict[str, int]]:
+    return read_qrels(DEMO / "qrels.txt")
+
+
+@pytest.fixture(scope="session")
+def ready(demo_index, topics, qrels):
+    """`ready("klsa")` makes sure that the method can be used on the demo's index, and gives the index."""
+    made: dict[str, str] = {}
+
+    def prepare(name: str):
+        if name not in made:
+            made[name] = ""
+            if rerankers.method(name).fit_options:
+                try:
+                    demo_index.train(name, topics=topics, qrels=qrels, clicks=DEMO / "clicks.jsonl")
+                except KernelSearchError as problem:
+                    if "needs no training" not in str(problem):
+                        raise
+        return demo_index
+
+    return prepare

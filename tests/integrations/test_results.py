@@ -1,0 +1,171 @@
+"""The Python API: `Index.search`, `Index.explain`, their options, and how results print."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+import kernelsearch
+from kernelsearch import rerankers
+from kernelsearch.errors import InputError, OptionError
+from kernelsearch.keywords import split
+from kernelsearch.lucene.models import BM25
+from kernelsearch.rerankers.base import Contribution, Explanation
+
+
+def test_search_gives_the_first_stage_without_rerank(tiny):
+    results = tiny.search("replace the water tap", k=3)
+    found = tiny.lucene.search([tiny.query("replace the water tap")], 3)[0]
+    assert results.docids == tiny.forward.docids.take(found.docs)
+    assert results.scores == found.scores.tolist()
+    assert results.methods == ()
+
+
+def test_first_stage_options_are_keywords(tiny):
+    results = tiny.search("replace the water tap", k=5, k1=2.0, b=0.1)
+    found = tiny.lucene.search([tiny.query("replace the water tap")], 5, model=BM25(2.0, 0.1))[0]
+    assert results.scores == found.scores.tolist()
+
+
+def test_method_options_carry_the_methods_name(ready, topics):
+    index, text = ready("pert"), next(iter(topics.values()))
+    kept = index.search(text, rerank="pert", pert_alpha=0.0)
+    assert kept.docids == index.search(text).docids
+    strong = index.search(text, rerank="pert", pert_alpha=0.9)
+    assert strong.scores == index.search(text, rerank={"pert": {"alpha": 0.9}}).scores != kept.scores
+
+
+@pytest.mark.parametrize("name", rerankers.names())
+def test_every_method_reranks_through_the_index(ready, topics, name):
+    results = ready(name).search(next(iter(topics.values())), rerank=name, k=20)
+    assert results.methods == (name,)
+    assert len(results) == len(set(results.docids)) == 20
+    assert results.scores == sorted(results.scores, reverse=True)
+
+
+def test_the_same_search_again_uses_the_same_pipeline(tiny):
+    assert tiny.pipeline("pert", k1=1.5) is tiny.pipeline("pert", k1=1.5)
+    assert tiny.pipeline("pert", k1=1.5) is not tiny.pipeline("pert", k1=1.6)
+
+
+def test_more_results_than_hits_are_possible(demo_index):
+    assert len(demo_index.search("the tap drips water in a house with a wall", k=300)) > 50
+
+
+def test_moved_counts_places_against_the_first_stage(ready, topics):
+    text = next(iter(topics.values()))
+    before = ready("pert").search(text, k=1000).docids
+    after = ready("pert").search(text, rerank="pert", k=20)
+    expected = [before.index(docid) - place if docid in before else None for place, docid in enumerate(after.docids)]
+    assert after.moved() == expected
+    assert any(expected)
+
+
+def test_results_print_as_a_table(tiny):
+    lines = repr(tiny.search("dripping tap", k=2)).splitlines()
+    assert lines[0] == "'dripping tap', first stage"
+    assert lines[1].split() == ["rank", "docid", "score", "text"]
+    assert lines[3].split()[:2] == ["1", "d1"]
+    assert "A dripping tap wastes water." in lines[3]
+    assert "moved" in repr(tiny.search("dripping tap", rerank="pert"))
+    assert repr(tiny.search("zebra")) == "'zebra', first stage: no document matches"
+
+
+def test_html_is_escaped(tiny):
+    page = tiny.search("<b>tap</b>")._repr_html_()
+    assert page.count("<tr>") == 2  # the header and the one document with a tap
+    assert "&lt;b&gt;tap" in page
+    assert "<b>tap" not in page
+
+
+def test_hits_know_their_document(tiny):
+    hit = tiny.search("dripping tap")[0]
+    assert hit.docid == "d1"
+    assert hit.contents.startswith("A dripping tap")
+    assert '"title" : "Dripping tap"' in hit.raw
+    assert hit.lucene_document.get("id") == "d1"
+    assert hit.get("nothing") is None
+    assert tiny.forward.docids[hit.lucene_docid] == "d1"
+
+
+def test_results_are_a_sequence(tiny):
+    results = tiny.search("water panel")
+    assert [hit.docid for hit in results] == [results[place].docid for place in range(len(results))]
+    assert [hit.docid for hit in results[:1]] == ["d5"]
+
+
+def test_indexes_and_hits_are_sent_by_path(tiny):
+    hit = pickle.loads(pickle.dumps(tiny.search("dripping tap")[0]))
+    assert (hit.docid, hit.contents[:10]) == ("d1", "A dripping")
+
+
+def test_an_index_says_what_it_holds(tiny):
+    assert repr(tiny).endswith("6 documents, fields contents, title)")
+
+
+@pytest.mark.parametrize("name", rerankers.names())
+def test_explanations_sum_to_the_score(ready, topics, name):
+    text = next(iter(topics.values()))
+    explanation = ready(name).explain(text, name)
+    assert explanation.docid == ready(name).search(text, rerank=name)[0].docid
+    total = sum(part.value for part in explanation.contributions)
+    np.testing.assert_allclose(total, explanation.score, rtol=1e-4, atol=1e-5)
+    assert str(explanation).splitlines()[0].startswith(f"{name}: {explanation.docid} scores")
+
+
+def test_an_explanation_is_a_nested_list_in_notebooks():
+    inner = Contribution("a < b", 1.0)
+    page = Explanation("m", "d&1", 1.5, (Contribution("one", 1.0, "why", (inner,)), Contribution("two", 0.5)))._repr_html_()
+    assert page == (
+        "<p><b>m: d&amp;1 scores 1.5000</b></p><ul><li><code>+1.0000</code> one <small>why</small>"
+        "<ul><li><code>+1.0000</code> a &lt; b</li></ul></li><li><code>+0.5000</code> two</li></ul>"
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"rerank": "pert", "alpha": 0.3}, "alpha: unknown option; the one of pert is pert_alpha"),
+        ({"pert_alpha": 0.3}, "pert_alpha: has no effect without rerank='pert'"),
+        ({"nonsense": 1}, "nonsense: unknown option; known: hits, "),
+        ({"rerank": "nonsense"}, "'nonsense' is not one of"),
+        ({"rerank": {"pert": {"nonsense": 1}}}, "pert: unknown option 'nonsense'"),
+        ({"rerank": "pert", "pert_alpha": 2}, "--pert.alpha: 2.0 is above 1"),
+        ({"k": 0}, "k: 0 is below 1"),
+    ],
+)
+def test_bad_options_are_named(tiny, given, message):
+    with pytest.raises(OptionError) as problem:
+        tiny.search("tap", **given)
+    assert message in str(problem.value)
+
+
+def test_bad_queries_are_named(tiny):
+    with pytest.raises(InputError, match="the query has no text"):
+        tiny.search("  ")
+    with pytest.raises(InputError, match="no document matches 'zebra'"):
+        tiny.explain("zebra", "pert")
+    with pytest.raises(InputError, match="'d99' is not in"):
+        tiny.explain("tap", "pert", "d99")
+    with pytest.raises(InputError, match="'d3' is not among the"):
+        tiny.explain("dripping", "klsa", "d3")
+    with pytest.raises(OptionError, match="exactly one method"):
+        tiny.explain("tap", None)
+
+
+def test_flags_are_split_between_first_stage_and_methods():
+    methods, first = split(["pert"], {"pert_docs": "5", "rm3": True})
+    assert methods == [("pert", {"docs": 5})]
+    assert first["rm3"] is True
+    assert first["k1"] == 0.9
+
+
+def test_train_makes_later_searches_use_what_was_fitted(ready):
+    index = ready("klsa")
+    before = index.pipeline("klsa")
+    index.train("klsa")
+    assert index.pipeline("klsa") is not before
+    with pytest.raises(kernelsearch.KernelSearchError, match="pert: needs no training"):
+        index.train("pert")

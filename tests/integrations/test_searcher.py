@@ -1,0 +1,267 @@
+"""KernelSearcher against Anserini's own SimpleSearcher, which is all that LuceneSearcher wraps, and from many threads."""
+
+from __future__ import annotations
+
+import inspect
+import multiprocessing
+import os
+import pickle
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from kernelsearch import rerankers
+from kernelsearch.errors import IndexProblem, InputError, OptionError
+from kernelsearch.integrations.pyserini import KernelSearcher, anserini_scores
+from kernelsearch.lucene import jvm
+
+SETTINGS = {
+    "bm25": lambda searcher: searcher.set_bm25(1.2, 0.75),
+    "qld": lambda searcher: searcher.set_qld(500),
+    "rm3": lambda searcher: searcher.set_rm3(),
+    "rm3, all terms": lambda searcher: searcher.set_rm3(20, 5, 0.3, filter_terms=False),
+    "rocchio": lambda searcher: searcher.set_rocchio(),
+    "negative rocchio": lambda searcher: searcher.set_rocchio(gamma=0.15, use_negative=True),
+}
+
+
+def plain(hits):
+    return [(hit.docid, hit.score, hit.lucene_docid) for hit in hits]
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("k", [7, 200])
+def test_lists_equal_anserinis_to_the_last_bit(demo_index, topics, setting, k):
+    searcher = KernelSearcher(demo_index)
+    SETTINGS[setting](searcher)
+    texts = list(topics.values())[:12]
+    expected = [plain(searcher.object.search(text, k)) for text in texts]
+    assert [plain(searcher.search(text, k)) for text in texts] == expected
+    batch = searcher.batch_search(texts, [str(number) for number in range(len(texts))], k=k, threads=2)
+    assert [plain(hits) for hits in batch.values()] == expected
+
+
+def test_feedback_terms_equal_anserinis(demo_index, topics):
+    searcher = KernelSearcher(demo_index)
+    text = next(iter(topics.values()))
+    assert searcher.get_feedback_terms(text) is None
+    searcher.set_rm3()
+    made = searcher.object.get_feedback_terms(text).entrySet().toArray()
+    assert searcher.get_feedback_terms(text) == {entry.getKey(): entry.getValue() for entry in made}
+
+
+def test_scores_are_rounded_and_ties_parted_as_anserini_does():
+    raw = np.array([5.92264, 5.92250, 3.0, 3.0, 3.0, 1.0], dtype=np.float32)
+    # 5.9225 is within a ten-thousandth of 5.9226, which counts as a tie.
+    np.testing.assert_array_equal(
+        anserini_scores(raw),
+        np.array([5.9226, 5.9225 - 1e-6, 3.0, 3.0 - 1e-6, 3.0 - 2e-6, 1.0], dtype=np.float32),
+    )
+    assert anserini_scores(np.empty(0, dtype=np.float32)).shape == (0,)
+
+
+def test_fields_are_boosted_as_anserini_boosts_them(demo_index):
+    searcher = KernelSearcher(demo_index)
+    found = searcher.search("leaking tap", 20, fields={"title": 2.0, "contents": 1.0})
+    assert found[0].score > searcher.search("leaking tap", 1)[0].score
+    batch = searcher.batch_search(["leaking tap"], ["q"], 20, fields={"title": 2.0, "contents": 1.0})
+    assert plain(batch["q"]) == plain(found)
+    reranked = KernelSearcher(demo_index, rerank="pert").search("leaking tap", 5, fields={"title": 2.0, "contents": 1.0})
+    assert [hit.score for hit in reranked] == sorted((hit.score for hit in reranked), reverse=True)
+
+
+def test_a_lucene_query_is_searched_but_not_reranked(demo_index):
+    jvm.start()
+    from jnius import autoclass
+
+    term = autoclass("org.apache.lucene.index.Term")("contents", "tap")
+    query = autoclass("org.apache.lucene.search.TermQuery")(term)
+    searcher = KernelSearcher(demo_index)
+    assert plain(searcher.search(query, 5)) == plain(searcher.search("tap", 5))
+    with pytest.raises(InputError, match="need the query's text"):
+        KernelSearcher(demo_index, rerank="pert").search(query, 5)
+
+
+def test_reranked_lists_are_the_pipelines(ready, topics):
+    index, texts = ready("pert"), list(topics.values())[:5]
+    searcher = KernelSearcher(index, rerank="pert", pert_alpha=0.7, hits=100)
+    expected = [index.search(text, rerank="pert", pert_alpha=0.7, hits=100) for text in texts]
+    assert [[hit.docid for hit in searcher.search(text)] for text in texts] == [one.docids for one in expected]
+    batch = searcher.batch_search(texts, list("abcde"), k=10, threads=2)
+    assert [[hit.score for hit in batch[qid]] for qid in "abcde"] == [one.scores for one in expected]
+
+
+def test_settings_reach_the_rerankers(ready, topics):
+    text = next(iter(topics.values()))
+    searcher = KernelSearcher(ready("pert"), rerank="pert")
+    searcher.set_qld(300)
+    assert [hit.docid for hit in searcher.search(text)] == ready("pert").search(text, rerank="pert", qld=True, mu=300).docids
+    searcher.set_bm25(1.4, 0.6)
+    assert [hit.docid for hit in searcher.search(text)] == ready("pert").search(text, rerank="pert", k1=1.4, b=0.6).docids
+
+
+def test_feedback_is_switched_on_and_off(demo_index):
+    searcher = KernelSearcher(demo_index)
+    searcher.set_rm3()
+    assert (searcher.is_using_rm3(), searcher.is_using_rocchio()) == (True, False)
+    searcher.unset_rocchio()
+    assert searcher.is_using_rm3()
+    searcher.unset_rm3()
+    searcher.set_rocchio()
+    assert (searcher.is_using_rm3(), searcher.is_using_rocchio()) == (False, True)
+    searcher.unset_rocchio()
+    assert not searcher.is_using_rocchio()
+    assert searcher.get_similarity().toString() == "BM25(k1=0.9,b=0.4)"
+
+
+def test_documents_by_docid_number_and_field(tiny):
+    searcher = KernelSearcher(tiny)
+    document = searcher.doc("d2")
+    assert (document.docid(), document.id(), document.contents()[:7]) == ("d2", "d2", "Leaking")
+    assert document.get("id") == document.lucene_document().get("id") == "d2"
+    assert document.raw().startswith("{")
+    assert searcher.doc(tiny.forward.rows_of(["d2"])[0].item()).docid() == "d2"
+    assert [searcher.doc(unknown) for unknown in ("d99", 99, -1)] == [None, None, None]
+    assert list(searcher.batch_doc(["d1", "d99", "d3"], threads=2)) == ["d1", "d3"]
+    assert searcher.doc_by_field("id", "d3").docid() == "d3"
+    assert searcher.doc_by_field("id", "d99") is None
+    assert searcher.num_docs == 6
+
+
+def test_segments_are_stripped_and_duplicates_removed(tiny):
+    searcher = KernelSearcher(tiny)
+    hits = searcher.search("water", 5, strip_segment_id=True, remove_dups=True)
+    assert [hit.docid for hit in hits] == [hit.docid for hit in searcher.search("water", 5)]
+
+
+def test_language_and_analyser_change_the_queries_analysis(demo_index):
+    searcher = KernelSearcher(demo_index)
+    assert searcher.search("taps")
+    searcher.set_language("whitespace")
+    assert not searcher.search("taps")  # the index holds stems
+    searcher.set_language("en")
+    assert searcher.search("taps")
+    jvm.start()
+    from jnius import autoclass
+
+    searcher.set_analyzer(autoclass("org.apache.lucene.analysis.core.WhitespaceAnalyzer")())
+    assert not searcher.search("taps")
+    with pytest.raises(OptionError, match="'klingon' is not one of"):
+        searcher.set_language("klingon")
+
+
+def test_an_empty_query_finds_nothing(tiny):
+    assert KernelSearcher(tiny).search("") == []
+    assert KernelSearcher(tiny, rerank="pert").search("the of") == []
+    assert KernelSearcher(tiny).batch_search([], [], 10) == {}
+
+
+def test_what_cannot_be_done_is_said(tiny, tmp_path):
+    with pytest.raises(IndexProblem, match="no such index"):
+        KernelSearcher(tmp_path / "nothing")
+    with pytest.raises(OptionError, match="'nonsense' is not one of"):
+        KernelSearcher(tiny, rerank="nonsense")
+    with pytest.raises(InputError, match="k=0 is below 1"):
+        KernelSearcher(tiny).search("tap", 0)
+    with pytest.raises(InputError, match="a folder, an opened index or a Lucene searcher was expected, not int"):
+        KernelSearcher(3)
+
+
+def test_signatures_are_lucene_searchers():
+    """Parameter names and order of LuceneSearcher in pyserini 1.6; ours may add keyword-only ones."""
+    expected = {
+        "__init__": ["index_dir", "prebuilt_index_name", "index_reader"],
+        "from_prebuilt_index": ["prebuilt_index_name", "verbose"],
+        "search": ["q", "k", "query_generator", "fields", "strip_segment_id", "remove_dups"],
+        "batch_search": ["queries", "qids", "k", "threads", "query_generator", "fields"],
+        "get_feedback_terms": ["q"],
+        "set_analyzer": ["analyzer"],
+        "set_language": ["language"],
+        "set_rm3": ["fb_terms", "fb_docs", "original_query_weight", "debug", "filter_terms"],
+        "set_rocchio": [
+            "top_fb_terms", "top_fb_docs", "bottom_fb_terms", "bottom_fb_docs", "alpha", "beta", "gamma", "debug", "use_negative",
+        ],
+        "set_qld": ["mu"],
+        "set_bm25": ["k1", "b"],
+        "doc": ["docid"],
+        "batch_doc": ["docids", "threads"],
+        "doc_by_field": ["field", "q"],
+    }  # fmt: skip
+    for name, names in expected.items():
+        given = inspect.signature(getattr(KernelSearcher, name)).parameters.values()
+        positional = [one.name for one in given if one.kind is one.POSITIONAL_OR_KEYWORD and one.name != "self"]
+        assert positional == names, name
+
+
+@pytest.mark.parametrize("name", [None, *rerankers.names()])
+def test_eight_threads_find_what_one_finds(ready, topics, name):
+    searcher = KernelSearcher(ready(name) if name else ready("pert"), rerank=name, hits=100)
+    texts = list(topics.values())[:24]
+    expected = [plain(searcher.search(text, 20)) for text in texts]
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda text: plain(searcher.search(text, 20)), texts * 2))
+    assert found == expected * 2
+
+
+def test_many_queries_leave_no_java_threads_and_little_memory(ready, topics):
+    """The full 10,000 queries are run by tools/bench_dropin.py; here as many as a test can afford."""
+    searcher = KernelSearcher(ready("pert"), rerank="pert", hits=50)
+    texts = list(topics.values())
+
+    def work(number: int) -> None:
+        for place in range(25):
+            searcher.search(texts[(number + place) % len(texts)])
+
+    def java_threads() -> int:
+        from jnius import autoclass
+
+        return autoclass("java.lang.Thread").activeCount()
+
+    def run_threads() -> None:
+        workers = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+
+    run_threads()
+    before, memory = java_threads(), resident()
+    run_threads()
+    assert java_threads() == before
+    assert resident() - memory < 64e6
+
+
+def resident() -> float:
+    """This process's memory, in bytes."""
+    with open("/proc/self/statm") as stream:
+        return float(stream.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def search_in_worker(searcher: KernelSearcher) -> list[str]:
+    return [hit.docid for hit in searcher.search("dripping tap")]
+
+
+def test_spawned_workers_open_the_index_again(demo_index):
+    searcher = KernelSearcher(demo_index, rerank="pert")
+    searcher.set_qld(700)
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        assert pool.apply(search_in_worker, (searcher,)) == search_in_worker(searcher)
+    assert pickle.loads(pickle.dumps(searcher)).get_similarity().toString() == searcher.get_similarity().toString()
+
+
+def test_a_forked_worker_is_told_to_spawn(tiny):
+    KernelSearcher(tiny).search("tap")
+    receiver, sender = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            KernelSearcher(tiny).search("tap")
+            said = "nothing"
+        except BaseException as problem:
+            said = str(problem)
+        os.write(sender, said.encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert os.read(receiver, 1000).decode().startswith("Java does not survive a fork")

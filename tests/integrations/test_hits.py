@@ -111,7 +111,7 @@ def test_no_hits_are_no_hits(demo_index):
 
 def test_unknown_documents_are_refused_or_left_behind(demo_index, hits):
     given = [Dense("elsewhere-1", 99.0), *(Dense(hit.docid, hit.score) for hit in hits[:5]), Dense("elsewhere-2", 98.0)]
-    with pytest.raises(InputError, match="2 of 7 documents are not in .*, such as elsewhere-1, elsewhere-2"):
+    with pytest.raises(InputError, match=r"2 of 7 documents are not in .*, such as elsewhere-1, elsewhere-2"):
         KernelReranker(demo_index, "pert").rerank(TEXT, given)
     ranked = KernelReranker(demo_index, "pert", missing="last").rerank(TEXT, given)
     assert [hit.docid for hit in ranked[-2:]] == ["elsewhere-1", "elsewhere-2"]

@@ -181,7 +181,8 @@ def test_signatures_are_lucene_searchers():
         "set_language": ["language"],
         "set_rm3": ["fb_terms", "fb_docs", "original_query_weight", "debug", "filter_terms"],
         "set_rocchio": [
-            "top_fb_terms", "top_fb_docs", "bottom_fb_terms", "bottom_fb_docs", "alpha", "beta", "gamma", "debug", "use_negative",
+            "top_fb_terms", "top_fb_docs", "bottom_fb_terms", "bottom_fb_docs", "alpha", "beta", "gamma", "debug",
+            "use_negative",
         ],
         "set_qld": ["mu"],
         "set_bm25": ["k1", "b"],

@@ -25,7 +25,7 @@ from kernelsearch.kernels.semantic_graph import SemanticGraph, cooccurrence_grap
 from kernelsearch.kernels.semantic_sources import vectors_graph, wordnet_graph
 from kernelsearch.learning.bem import bem_weights, preference_margins, uniform_weights, zscores
 from kernelsearch.options import Option, resolve
-from kernelsearch.rerankers.base import CannotAct, Reranker, TrainingData
+from kernelsearch.rerankers.base import CannotAct, Explanation, Reranker, TrainingData
 from kernelsearch.types import Candidates, Query
 
 KIND, VERSION = "semantic graph", 1
@@ -164,14 +164,14 @@ class MultiScaleReranker(Reranker):
         words, weights = words[known], weights[known]
         return words, weights if self._importance is None else weights * self._importance[words]
 
-    def rows(self, query: Query) -> QueryRows:
-        """The rows of the pyramid that the query can see."""
+    def rows(self, query: Query, scales: tuple[Scale, ...] | None = None) -> QueryRows:
+        """The rows of the pyramid that the query can see, at the method's own scales or others."""
         words, weights = self.query_words(query)
         if not len(words):
             raise CannotAct("no word of the query is in the index")
         settings = self.settings
         return QueryRows(
-            self.graph, words, weights, self._background, self.scales,
+            self.graph, words, weights, self._background, scales or self.scales,
             eta=settings["eta"], limit=settings["rows"], importance=self._importance,
         )  # fmt: skip
 
@@ -187,6 +187,17 @@ class MultiScaleReranker(Reranker):
     def score(self, query: Query, candidates: Candidates) -> NDArray[np.float64]:
         levels = zscores(self.level_scores(query, candidates)) @ self.level_weights
         return self.settings["mix"] * zscores(levels) + (1 - self.settings["mix"]) * zscores(candidates.scores)
+
+    def explain(self, query: Query, candidates: Candidates, doc: int) -> Explanation:
+        from kernelsearch.rerankers.multiscale_explain import explain
+
+        return explain(self, query, candidates, doc)
+
+    def plot(self, query: Query, candidates: Candidates, doc: int | None, path: Path) -> None:
+        """The document's pyramid and where each scale matched; without `doc`, of the best document after reranking."""
+        from kernelsearch.rerankers.multiscale_plot import plot
+
+        plot(self, query, int(self.apply(query, candidates).docs[0]) if doc is None else doc, path)
 
 
 def level_scales(settings: dict[str, Any]) -> tuple[Scale, ...]:

@@ -1,0 +1,93 @@
+"""`mslm`'s reasons add up at every level, name lenders, and its pictures are files that repeat."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import kernelsearch
+from kernelsearch import explain as explain_verb
+from kernelsearch import index as index_verb
+from kernelsearch.kernels.pyramid import gaussian_pyramid
+from kernelsearch.kernels.pyramid_match import MODES
+from kernelsearch.kernels.pyramid_plot import plot_pyramid
+from kernelsearch.kernels.semantic_graph import SemanticGraph
+from kernelsearch.rerankers.multiscale_lm import MultiScaleReranker
+from tests.conftest import write_jsonl
+
+TEXTS = {
+    "near": "the pump leaks because its rubber seal is worn and a seal that is worn lets a pump leak",
+    "far": "the pump was painted green and stands in the garden beside a wall; a long way off lies a seal",
+    "lent": "gaskets fail and a pump with such gaskets is repaired slowly",
+    "short": "pump",
+}
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("reasons")
+    source = write_jsonl(folder / "corpus.jsonl", [{"id": name, "contents": text} for name, text in TEXTS.items()])
+    index_verb.main(["--input", str(source), "--index", str(folder / "index")])
+    return kernelsearch.open(folder / "index")
+
+
+def first_stage(index, text="pump seal"):
+    query = index.query(text)
+    return query, index.lucene.search([query], 10)[0]
+
+
+def linked(index, reranker):
+    """The same reranker with one edge: seal - gasket."""
+    seal, gasket = index.forward.term_ids(["seal", "gasket"])
+    words = len(index.forward.terms)
+    reranker.graph = SemanticGraph.from_edges(words, np.array([seal]), np.array([gasket]), np.array([0.5]))
+    return reranker
+
+
+@pytest.mark.parametrize("divergence", ["js", "kl"])
+@pytest.mark.parametrize("mode", MODES)
+def test_contributions_sum_to_the_score_and_words_to_their_level(index, mode, divergence):
+    query, before = first_stage(index)
+    reranker = linked(index, MultiScaleReranker(index, mode=mode, divergence=divergence, scales=(1, 3), semantic=(2, 2)))
+    scores = reranker.score(query, before)
+    for place, doc in enumerate(before.docs):
+        found = reranker.explain(query, before, int(doc))
+        assert found.score == pytest.approx(scores[place], abs=1e-9)
+        assert sum(part.value for part in found.contributions) == pytest.approx(found.score, abs=1e-4)
+        for level in found.contributions[1:]:
+            assert sum(part.value for part in level.parts) == pytest.approx(level.value, abs=1e-9)
+        raw = reranker.level_scores(query, before)[place]
+        assert [level["similarity"] for level in found.notes["levels"]] == pytest.approx(raw, abs=1e-5)
+
+
+def test_best_window_and_lender_are_named(index):
+    query, before = first_stage(index)
+    reranker = linked(index, MultiScaleReranker(index, scales=(1,), semantic=(2,), mix=1.0))
+    rows = {name: int(index.forward.rows_of([name])[0]) for name in TEXTS}
+    near = reranker.explain(query, before, rows["near"]).notes["levels"][0]
+    assert {"pump", "seal"} & set(near["window"])
+    lent = {word["word"]: word for word in reranker.explain(query, before, rows["lent"]).notes["levels"][0]["words"]}
+    assert lent["seal"]["own"] and lent["seal"]["from"] == {"gasket": pytest.approx(1.0)}
+    assert lent["gasket"]["for"] == "seal" and not lent["gasket"]["own"]
+    assert lent["pump"]["from"] == {"pump": pytest.approx(1.0)}
+
+
+def test_verb_prints_json_and_draws(index, tmp_path, capsys):
+    arguments = ["--index", str(index.path), "--rerank", "mslm", "--query", "pump seal", "--json"]
+    explain_verb.main([*arguments, "--plot", str(tmp_path / "one.svg")])
+    record = json.loads(capsys.readouterr().out)
+    assert record["explanation"]["method"] == "mslm"
+    explain_verb.main([*arguments, "--plot", str(tmp_path / "two.svg"), "--docid", record["list"][0]["docid"]])
+    assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
+    assert b"<svg" in (tmp_path / "one.svg").read_bytes()
+
+
+def test_pyramid_of_a_text_from_python(tmp_path):
+    words = ["new", "york", "time", "gift"]
+    graph = SemanticGraph.from_edges(4, np.array([0]), np.array([1]), np.array([0.5]))
+    levels = gaussian_pyramid([0, 1, 2, 3, 0, 1], graph)
+    path = tmp_path / "pyramid.png"
+    plot_pyramid([level.dense() for level in levels], [level.scale for level in levels], words, path, ["a"] * 6)
+    assert path.read_bytes().startswith(b"\x89PNG")

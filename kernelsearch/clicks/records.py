@@ -17,7 +17,7 @@ from kernelsearch.errors import InputError
 
 
 class Impression(NamedTuple):
-    """One list shown for a query: documents with their positions (from 1) and whether each was clicked."""
+    """One list shown for a (normalised) query: documents, their positions (from 1), and whether each was clicked."""
 
     query: str
     docids: tuple[str, ...]

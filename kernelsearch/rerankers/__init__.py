@@ -12,6 +12,10 @@ METHODS: dict[str, str] = {
     "klsa": "kernelsearch.rerankers.kernel_lsa:KernelLSA",
     "mslm": "kernelsearch.rerankers.multiscale_lm:MultiScaleReranker",
     "pert": "kernelsearch.rerankers.perturbation:PerturbationReranker",
+    "rbm25": "kernelsearch.rerankers.robust_bm25:RobustBM25",
+    "pairwise": "kernelsearch.rerankers.click_baselines:PairwiseKernel",
+    "substitution": "kernelsearch.rerankers.click_baselines:QuerySubstitution",
+    "clickprior": "kernelsearch.rerankers.click_baselines:ClickPrior",
 }
 
 

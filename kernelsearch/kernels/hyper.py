@@ -1,0 +1,117 @@
+"""Hyper asymmetric kernels: kernels between (query, document) pairs whose functions are asymmetric kernels again.
+
+Wu, Xu, Li & Oyama, "Asymmetric Kernel Learning" (2010), section 4.3. Queries and documents are numbers here; what they stand
+for is the business of the kernels that are put together:
+
+>>> import numpy as np
+>>> from kernelsearch.kernels.hyper import Hyper, Pairs, given
+>>> users, items = np.eye(2), np.array([[1.0, 0.5], [0.5, 1.0]])
+>>> pairwise = Hyper(given(users), given(items))  # the pairwise kernel of collaborative filtering
+>>> pairwise(Pairs([0], [0]), Pairs([0, 1], [1, 1])).tolist()
+[[0.5, 0.0]]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kernelsearch.errors import OptionError
+
+Numbers = NDArray[np.integer]
+#: A symmetric kernel: two lists of numbers to a matrix.
+Gram = Callable[[Numbers, Numbers], NDArray[np.floating]]
+#: An asymmetric kernel on parallel lists of queries and documents.
+Relevance = Callable[[Numbers, Numbers], NDArray[np.floating]]
+
+
+class Pairs:
+    """Parallel lists of query and document numbers."""
+
+    def __init__(self, queries: ArrayLike, docs: ArrayLike) -> None:
+        self.queries, self.docs = np.asarray(queries, dtype=np.int64), np.asarray(docs, dtype=np.int64)
+        if self.queries.shape != self.docs.shape or self.queries.ndim != 1:
+            raise OptionError(f"pairs: {self.queries.shape} queries but {self.docs.shape} documents")
+
+    def __len__(self) -> int:
+        return len(self.queries)
+
+
+def given(matrix: NDArray[np.floating]) -> Gram:
+    """A kernel whose values stand in a matrix."""
+    return lambda a, b: matrix[np.ix_(a, b)]
+
+
+def given_relevance(matrix: NDArray[np.floating]) -> Relevance:
+    """An asymmetric kernel whose values stand in a matrix, shape (queries, documents)."""
+    return lambda queries, docs: matrix[queries, docs]
+
+
+class HyperKernel:
+    """Base: kernels on pairs, closed under sums and positive multiples."""
+
+    def __call__(self, a: Pairs, b: Pairs) -> NDArray[np.float64]:
+        """Values of shape (pairs of a, pairs of b)."""
+        raise NotImplementedError
+
+    def __add__(self, other: HyperKernel) -> Combined:
+        return Combined((1.0, 1.0), (self, other))
+
+    def __rmul__(self, weight: float) -> Combined:
+        return Combined((float(weight),), (self,))
+
+
+@dataclass(frozen=True)
+class Hyper(HyperKernel):
+    """g(q, d) · k_Q(q, q') · k_D(d, d') · g(q', d') (Eq. 4); without g, the pairwise kernel of Basilico & Hofmann (2004)."""
+
+    query_kernel: Gram
+    document_kernel: Gram
+    relevance: Relevance | None = None
+
+    def inner(self, a: Pairs, b: Pairs) -> NDArray[np.float64]:
+        """k_Q · k_D, without g."""
+        return np.asarray(self.query_kernel(a.queries, b.queries) * self.document_kernel(a.docs, b.docs), dtype=np.float64)
+
+    def outer(self, a: Pairs, b: Pairs) -> NDArray[np.float64]:
+        """g · g', ones where there is no g."""
+        if self.relevance is None:
+            return np.ones((len(a), len(b)))
+        return np.outer(self.relevance(a.queries, a.docs), self.relevance(b.queries, b.docs))
+
+    def __call__(self, a: Pairs, b: Pairs) -> NDArray[np.float64]:
+        return self.outer(a, b) * self.inner(a, b)
+
+
+@dataclass(frozen=True)
+class PowerSeries(HyperKernel):
+    """Σ_i c_i · g (k_Q k_D)^i g' with c_i ≥ 0 (Theorem 3), for finitely many c_0, c_1, ..."""
+
+    base: Hyper
+    coefficients: Sequence[float]
+
+    def __post_init__(self) -> None:
+        if not len(self.coefficients) or min(self.coefficients) < 0:
+            raise OptionError("power series: needs at least one coefficient and no negative one")
+
+    def __call__(self, a: Pairs, b: Pairs) -> NDArray[np.float64]:
+        inner = self.base.inner(a, b)
+        return self.base.outer(a, b) * np.polynomial.polynomial.polyval(inner, np.asarray(self.coefficients, dtype=np.float64))
+
+
+@dataclass(frozen=True)
+class Combined(HyperKernel):
+    """Σ_i c_i k̄_i with c_i ≥ 0 (Theorem 4)."""
+
+    weights: tuple[float, ...]
+    kernels: tuple[HyperKernel, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.weights) != len(self.kernels) or not self.weights or min(self.weights) < 0:
+            raise OptionError("combined kernels: one weight a kernel is needed, none negative")
+
+    def __call__(self, a: Pairs, b: Pairs) -> NDArray[np.float64]:
+        return np.asarray(sum(weight * kernel(a, b) for weight, kernel in zip(self.weights, self.kernels, strict=True)))

@@ -1,0 +1,261 @@
+"""Kernels between queries: the clicks they share, their characters, their terms.
+
+Each is a positive semi-definite function of two batches of queries, and so is every weighted sum of them (Theorem 4 of Wu, Xu,
+Li & Oyama, "Asymmetric Kernel Learning", 2010). The correlation over the union of clicked documents, as printed in the paper's
+section 5.3, is the exception: its mean changes from pair to pair, and it is no kernel.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from kernelsearch.errors import OptionError
+from kernelsearch.kernels import bm25
+from kernelsearch.types import Query
+
+#: Characters and terms are hashed into this many columns; two of a query's few dozen rarely meet.
+COLUMNS = 1 << 22
+
+
+class Vocabulary(Protocol):
+    """What weighting a query's terms needs; a ForwardIndex has it."""
+
+    @property
+    def df(self) -> NDArray[np.int32]: ...
+
+    @property
+    def statistics(self) -> bm25.Statistics: ...
+
+    def term_ids(self, terms: Sequence[str]) -> NDArray[np.int32]: ...
+
+
+@dataclass(frozen=True)
+class Queries:
+    """A batch of queries as the kernels see them: texts, term counts with idf, clicks by document of the log.
+
+    `terms` is CSR of shape (n, COLUMNS) with counts, `idf` has the idf in the same places; `clicks` is CSR of shape
+    (n, documents of the log). Parts that no kernel in use looks at may be empty matrices.
+    """
+
+    texts: tuple[str, ...]
+    terms: sparse.csr_matrix = field(default_factory=lambda: sparse.csr_matrix((0, COLUMNS)))
+    idf: sparse.csr_matrix = field(default_factory=lambda: sparse.csr_matrix((0, COLUMNS)))
+    clicks: sparse.csr_matrix = field(default_factory=lambda: sparse.csr_matrix((0, 0)))
+
+    @classmethod
+    def make(cls, queries: Sequence[Query], vocabulary: Vocabulary, clicks: sparse.csr_matrix | None = None) -> Queries:
+        """Queries with their terms weighted by an index's idf; a term that the index lacks is the rarest."""
+        names = [term for query in queries for term in query.terms]
+        counts = np.array([weight for query in queries for weight in query.weights], dtype=np.float64)
+        numbers = vocabulary.term_ids(names)
+        known = np.maximum(numbers, 0)
+        df = np.where(numbers >= 0, vocabulary.df[known] if len(vocabulary.df) else 0, 0)
+        indptr = np.concatenate([[0], np.cumsum([len(query.terms) for query in queries])])
+        columns, shape = _columns(names), (len(queries), COLUMNS)
+        terms = sparse.csr_matrix((counts, columns, indptr), shape=shape)
+        idf = sparse.csr_matrix(
+            (bm25.idf(df, vocabulary.statistics.documents).astype(np.float64), columns, indptr), shape=shape
+        )
+        texts = tuple(query.text for query in queries)
+        return cls(texts, terms, idf, clicks if clicks is not None else sparse.csr_matrix((len(queries), 0)))
+
+    def take(self, rows: NDArray[np.integer]) -> Queries:
+        """Some of these queries."""
+        texts = tuple(self.texts[row] for row in rows.tolist())
+        return Queries(texts, self.terms[rows], self.idf[rows], self.clicks[rows])
+
+
+class QueryKernel(Protocol):
+    """A kernel between queries: values of shape (queries of a, queries of b)."""
+
+    def __call__(self, a: Queries, b: Queries) -> NDArray[np.float64]: ...
+
+
+@dataclass(frozen=True)
+class ClickPearson:
+    """Correlation of two queries' clicks on documents.
+
+    Centred over all documents of the log (`union=False`) it is the cosine of centred vectors, hence a kernel. Centred over the
+    documents that either query's users clicked (`union=True`) it is the paper's text. A query without clicks has no neighbour.
+    """
+
+    union: bool = False
+
+    def __call__(self, a: Queries, b: Queries) -> NDArray[np.float64]:
+        u, v = a.clicks, b.clicks
+        return _union_pearson(u, v) if self.union else _pearson(u, v)
+
+
+def pearson_of_sums(
+    products: NDArray[np.floating],
+    sums: tuple[NDArray[np.floating], NDArray[np.floating]],
+    squares: tuple[NDArray[np.floating], NDArray[np.floating]],
+    documents: int,
+) -> NDArray[np.float64]:
+    """Correlation over `documents` documents from Σuv, (Σu, Σv) and (Σu², Σv²), broadcast together; 0 where undefined."""
+    size = max(documents, 1)
+    covariance = products - sums[0] * sums[1] / size
+    variance = (squares[0] - sums[0] ** 2 / size) * (squares[1] - sums[1] ** 2 / size)
+    # Clicks spread evenly over every document leave rounding error where the variance should be zero.
+    defined = variance > 1e-12 * np.maximum(squares[0] * squares[1], 1e-300)
+    root = np.sqrt(np.where(defined, variance, 1.0))
+    return np.where(defined, np.clip(covariance / root, -1.0, 1.0), 0.0)
+
+
+def _sums(clicks: sparse.csr_matrix) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    return np.asarray(clicks.sum(axis=1)).ravel(), np.asarray(clicks.multiply(clicks).sum(axis=1)).ravel()
+
+
+def _pearson(u: sparse.csr_matrix, v: sparse.csr_matrix) -> NDArray[np.float64]:
+    (sum_u, square_u), (sum_v, square_v) = _sums(u), _sums(v)
+    return pearson_of_sums((u @ v.T).toarray(), (sum_u[:, None], sum_v), (square_u[:, None], square_v), u.shape[1])
+
+
+def _union_pearson(u: sparse.csr_matrix, v: sparse.csr_matrix) -> NDArray[np.float64]:
+    (sum_u, square_u), (sum_v, square_v) = _sums(u), _sums(v)
+    clicked_u, clicked_v = (u > 0).astype(np.float64), (v > 0).astype(np.float64)
+    size = u.getnnz(axis=1)[:, None] + v.getnnz(axis=1) - (clicked_u @ clicked_v.T).toarray()
+    size = np.maximum(size, 1)
+    covariance = (u @ v.T).toarray() - sum_u[:, None] * sum_v / size
+    variance = (square_u[:, None] - sum_u[:, None] ** 2 / size) * (square_v - sum_v**2 / size)
+    defined = variance > 1e-12
+    return np.where(defined, np.clip(covariance / np.sqrt(np.where(defined, variance, 1.0)), -1.0, 1.0), 0.0)
+
+
+@dataclass(frozen=True)
+class NgramCosine:
+    """Cosine of character n-gram counts: near for misspellings and for words written together or apart."""
+
+    n: int = 3
+
+    def __post_init__(self) -> None:
+        if self.n < 1:
+            raise OptionError(f"query kernel ngrams: n {self.n} must be at least 1")
+
+    def features(self, queries: Queries) -> sparse.csr_matrix:
+        """Unit-length rows, shape (n, COLUMNS)."""
+        return ngrams(queries.texts, self.n)
+
+    def __call__(self, a: Queries, b: Queries) -> NDArray[np.float64]:
+        return _cosines(self.features(a), self.features(b))
+
+
+@dataclass(frozen=True)
+class TermCosine:
+    """Cosine of count · idf over the index's terms."""
+
+    def features(self, queries: Queries) -> sparse.csr_matrix:
+        """Unit-length rows, shape (n, COLUMNS)."""
+        return _weighted(queries.terms, queries.terms.data * queries.idf.data)
+
+    def __call__(self, a: Queries, b: Queries) -> NDArray[np.float64]:
+        return _cosines(self.features(a), self.features(b))
+
+
+@dataclass(frozen=True)
+class BM25Cosine:
+    """Cosine of BM25's weights √idf · c/(c + k1): BM25's document kernel, with both queries as documents of equal length."""
+
+    k1: float = 0.9
+
+    def features(self, queries: Queries) -> sparse.csr_matrix:
+        """Unit-length rows, shape (n, COLUMNS)."""
+        counts = queries.terms.data
+        return _weighted(queries.terms, np.sqrt(queries.idf.data) * counts / (counts + self.k1))
+
+    def __call__(self, a: Queries, b: Queries) -> NDArray[np.float64]:
+        return _cosines(self.features(a), self.features(b))
+
+
+@dataclass(frozen=True)
+class WeightedSum:
+    """Σ c_i k_i with c_i ≥ 0 (Theorem 4): a kernel if all of its parts are."""
+
+    parts: tuple[tuple[float, QueryKernel], ...]
+
+    def __post_init__(self) -> None:
+        if not self.parts or any(weight < 0 for weight, _ in self.parts):
+            raise OptionError("query kernels: a sum needs at least one kernel and no negative weight")
+
+    def __call__(self, a: Queries, b: Queries) -> NDArray[np.float64]:
+        total = np.zeros((len(a.texts), len(b.texts)))
+        for weight, kernel in self.parts:
+            if weight:
+                total += weight * kernel(a, b)
+        return total
+
+
+def ngrams(texts: Sequence[str], n: int = 3) -> sparse.csr_matrix:
+    """Unit-length rows of hashed character n-gram counts, shape (len(texts), COLUMNS); texts get a blank on both sides."""
+    padded = [f" {' '.join(text.casefold().split())} ".ljust(n) for text in texts]
+    sizes = np.array([len(text) for text in padded], dtype=np.int64)
+    codes = np.frombuffer("".join(padded).encode("utf-32-le", errors="replace"), dtype="<u4").astype(np.uint64)
+    if not len(codes):
+        return sparse.csr_matrix((len(texts), COLUMNS))
+    windows = np.zeros(len(codes) - n + 1, dtype=np.uint64)
+    for shift in range(n):
+        windows = windows * np.uint64(0x100000001B3) + codes[shift : len(codes) - n + 1 + shift] + np.uint64(1)
+    windows = (windows ^ (windows >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
+    columns = (windows >> np.uint64(64 - 22)).astype(np.int64)
+    # Windows that begin in the last n - 1 characters of a text reach into the next one.
+    place = np.arange(len(columns)) - np.repeat(np.cumsum(sizes) - sizes, sizes)[: len(columns)]
+    owner = np.repeat(np.arange(len(texts)), sizes)[: len(columns)]
+    inside = place <= sizes[owner] - n
+    rows = sparse.csr_matrix((np.ones(int(inside.sum())), (owner[inside], columns[inside])), shape=(len(texts), COLUMNS))
+    return _unit(rows)
+
+
+def sketch(features: sparse.csr_matrix, dims: int = 256) -> NDArray[np.float32]:
+    """Dense rows whose inner products estimate those of `features`, without bias and with error about 1/√dims (a count sketch).
+
+    Charikar, Chen & Farach-Colton, "Finding Frequent Items in Data Streams" (2002). `dims` is a power of two.
+    """
+    out = np.zeros((features.shape[0], dims), dtype=np.float32)
+    mixed = features.indices.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    column = (mixed >> np.uint64(40)) % np.uint64(dims)
+    sign = np.where((mixed >> np.uint64(39)) & np.uint64(1), 1.0, -1.0)
+    rows = np.repeat(np.arange(features.shape[0]), np.diff(features.indptr))
+    np.add.at(out, (rows, column.astype(np.int64)), (sign * features.data).astype(np.float32))
+    return out
+
+
+def _columns(names: Sequence[str]) -> NDArray[np.int64]:
+    digest = b"".join(hashlib.blake2b(name.encode("utf-8", errors="replace"), digest_size=8).digest() for name in names)
+    return (np.frombuffer(digest, dtype="<u8") % np.uint64(COLUMNS)).astype(np.int64)
+
+
+def _weighted(terms: sparse.csr_matrix, values: NDArray[np.floating]) -> sparse.csr_matrix:
+    # A copy of the places: normalising sorts them.
+    return _unit(sparse.csr_matrix((values, terms.indices.copy(), terms.indptr.copy()), shape=terms.shape))
+
+
+def _unit(rows: sparse.csr_matrix) -> sparse.csr_matrix:
+    """Rows of length 1; empty rows stay empty."""
+    rows.sum_duplicates()
+    norms = np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1)).ravel())
+    scale = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
+    rows.data = rows.data * np.repeat(scale, np.diff(rows.indptr))
+    return rows
+
+
+def compact(*matrices: sparse.csr_matrix) -> list[sparse.csr_matrix]:
+    """The same matrices without columns that are empty in all of them, so that products needn't walk through millions."""
+    indices = [matrix.indices for matrix in matrices]
+    used, numbers = np.unique(np.concatenate(indices), return_inverse=True)
+    parts = np.split(numbers, np.cumsum([len(part) for part in indices])[:-1])
+    return [
+        sparse.csr_matrix((matrix.data, part, matrix.indptr), shape=(matrix.shape[0], len(used)))
+        for matrix, part in zip(matrices, parts, strict=True)
+    ]
+
+
+def _cosines(a: sparse.csr_matrix, b: sparse.csr_matrix) -> NDArray[np.float64]:
+    left, right = compact(a, b)
+    return (left @ right.T).toarray()

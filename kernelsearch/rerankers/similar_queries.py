@@ -1,0 +1,222 @@
+"""Queries of a click log that are like a given one: by the clicks they share, and by their text.
+
+Click neighbours come from the log's index by document. Text neighbours come from a FAISS index over short sketches of all
+clicked queries, and are then compared exactly. That index and the rows of the log's documents are kept beside the index.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from kernelsearch import artefacts
+from kernelsearch.clicks.importing import import_log
+from kernelsearch.clicks.store import ClickLog
+from kernelsearch.collection import Index
+from kernelsearch.errors import ArtefactError, InputError
+from kernelsearch.forward import ForwardIndex
+from kernelsearch.kernels.queries import ClickPearson, NgramCosine, Queries, TermCosine, compact, pearson_of_sums, sketch
+from kernelsearch.neighbours import Neighbours
+from kernelsearch.types import Query
+
+KIND, VERSION = "similar queries", 1
+BLOCK = 20_000
+#: Text neighbours looked up for each one wanted; the sketches' order is only roughly right.
+OVERSAMPLING = 5
+
+
+@dataclass(frozen=True)
+class Weights:
+    """How much each kernel counts in k_Q = Σ c_i k_i (Theorem 4)."""
+
+    clicks: float = 1.0
+    ngrams: float = 0.5
+    terms: float = 0.5
+
+
+@dataclass(frozen=True)
+class Similar:
+    """The similar queries of one query, most similar first.
+
+    `ids` (n,) are the log's numbers; `kernel` (n,) is k_Q(q, q_i) and `gram` (n, n) is k_Q(q_i, q_j); `by_clicks` and `by_text`
+    (n,) are its parts before weighting (text: the mean of n-grams and terms); `own_clicks` counts the query's own clicks.
+    """
+
+    ids: NDArray[np.int64]
+    queries: tuple[Query, ...]
+    kernel: NDArray[np.float64]
+    gram: NDArray[np.float64]
+    by_clicks: NDArray[np.float64]
+    by_text: NDArray[np.float64]
+    own_clicks: float
+
+
+class RememberedTerms:
+    """An index's term statistics, with the numbers of terms that were looked up before: similar queries repeat each other."""
+
+    def __init__(self, forward: ForwardIndex) -> None:
+        self.df, self.statistics = forward.df, forward.statistics
+        self._find = lru_cache(maxsize=1 << 18)(forward.terms.find_sorted)
+
+    def term_ids(self, terms: Sequence[str]) -> NDArray[np.int32]:
+        """Term numbers, -1 for terms that the index doesn't have."""
+        return np.fromiter((self._find(term) for term in terms), dtype=np.int32, count=len(terms))
+
+
+class SimilarQueries:
+    """Finds similar queries in a click log."""
+
+    def __init__(
+        self, index: Index, log: ClickLog, *, weights: Weights | None = None, union: bool = False, least: float = 0.0
+    ) -> None:
+        self.index, self.log = index, log
+        self.weights, self.least = weights or Weights(), least
+        self.vocabulary = RememberedTerms(index.forward)
+        self._pearson, self._ngrams, self._terms = ClickPearson(union=union), NgramCosine(3), TermCosine()
+        folder = index.artefacts / f"similar-queries-{_key(log.path)}"
+        try:
+            meta, arrays = artefacts.load(folder, KIND, VERSION, fingerprint=index.fingerprint)
+            if meta["parameters"] != self._stamp():
+                raise ArtefactError(f"{folder}: made for an earlier state of the log")
+        except ArtefactError:
+            self._build(folder)
+            meta, arrays = artefacts.load(folder, KIND, VERSION, fingerprint=index.fingerprint)
+        self.rows: NDArray[np.int32] = arrays["rows"]  #: row of each document of the log in the index, -1 if it has none
+        self._ids: NDArray[np.int64] = arrays["queries"]
+        self._near = Neighbours.load(folder / "queries.faiss", meta["extra"]["neighbours"])
+
+    def _stamp(self) -> dict[str, object]:
+        file = self.log.path.stat()
+        return {"generation": self.log.generation, "size": file.st_size, "modified": file.st_mtime_ns}
+
+    def _build(self, folder: Path) -> None:
+        ids, vectors = [], []
+        stream = iter(self.log.all_queries())
+        while block := list(islice(stream, BLOCK)):
+            numbers, texts = zip(*block, strict=True)
+            ids.append(np.array(numbers, dtype=np.int64))
+            vectors.append(self._sketch(Queries.make(self.index.lucene.queries(texts), self.vocabulary)))
+        if not ids:
+            raise InputError(f"{self.log.path}: no query of this log was ever clicked")
+        docids = self.log.docids()
+        # Number 0 is no document of the log.
+        rows = np.concatenate([[-1], self.index.forward.rows_of(docids)]).astype(np.int32)
+        near = Neighbours.build(np.concatenate(vectors))
+        artefacts.save(
+            folder,
+            KIND,
+            VERSION,
+            arrays={"queries": np.concatenate(ids), "rows": rows},
+            parameters=self._stamp(),
+            fingerprint=self.index.fingerprint,
+            extra={"neighbours": near.kind},
+            fill=lambda where: near.save(where / "queries.faiss"),
+        )
+
+    def _sketch(self, queries: Queries) -> NDArray[np.float32]:
+        # One sketch for both kernels: columns of n-grams and of terms differ, so the inner product estimates the sum.
+        both = sparse.hstack([self._ngrams.features(queries), self._terms.features(queries)], format="csr")
+        return sketch(both, 128)
+
+    def find(self, queries: Sequence[Query], count: int) -> list[Similar]:
+        """At most `count` similar queries for each query, itself among them where it is in the log with clicks."""
+        own = self.log.query_ids([query.text for query in queries])
+        asked = Queries.make(queries, self.vocabulary)
+        found, _ = self._near.search(self._sketch(asked), max(OVERSAMPLING * count, 50))
+        candidates = [
+            np.union1d(self._ids[near[near >= 0]], self._by_clicks(int(number), OVERSAMPLING * count))
+            for near, number in zip(found, own, strict=True)
+        ]
+        everyone = np.unique(np.concatenate([*candidates, own[own >= 0]]))
+        analysed = self.index.lucene.queries(self.log.query_texts(everyone))
+        known = Queries.make(analysed, self.vocabulary, self._clicks(everyone))
+        asked = dataclasses.replace(asked, clicks=self._clicks(own))
+        # All features once for the batch; a query then only takes its rows.
+        text = [compact(kernel.features(asked), kernel.features(known)) for kernel in (self._ngrams, self._terms)]
+        out = []
+        for place, ids in enumerate(candidates):
+            others, one = np.searchsorted(everyone, ids), np.array([place])
+            clicks = self._pearson(asked.take(one), known.take(others))[0]
+            ngram, term = ((b[others] @ a[one].T).toarray().ravel() for a, b in text)
+            values = self.weights.clicks * clicks + self.weights.ngrams * ngram + self.weights.terms * term
+            order = np.lexsort((ids, -values))[:count]
+            order = order[values[order] > max(self.least, 0.0)]
+            kept = others[order]
+            out.append(
+                Similar(
+                    ids[order],
+                    tuple(analysed[number] for number in kept.tolist()),
+                    values[order],
+                    self._gram(known.take(kept), [b[kept] for _, b in text]),
+                    clicks[order],
+                    (ngram + term)[order] / 2,
+                    float(asked.clicks[place].sum()),
+                )
+            )
+        return out
+
+    def _gram(self, queries: Queries, text: list[sparse.csr_matrix]) -> NDArray[np.float64]:
+        """k_Q between similar queries."""
+        gram = self.weights.clicks * self._pearson(queries, queries)
+        for weight, features in zip((self.weights.ngrams, self.weights.terms), text, strict=True):
+            gram += weight * (features @ features.T).toarray()
+        return gram
+
+    def _by_clicks(self, query: int, count: int) -> NDArray[np.int64]:
+        """Queries whose clicks correlate most with those of a logged query, itself first."""
+        own = self.log.shown(np.array([query]), clicked_only=True)
+        if not len(own.docs):
+            return np.empty(0, dtype=np.int64)
+        queries, docs, clicks = self.log.clicking(own.docs)
+        others, place = np.unique(queries, return_inverse=True)
+        shared = clicks * own.clicks[np.searchsorted(own.docs, docs)]
+        products = np.bincount(place, weights=shared, minlength=len(others)).astype(np.float64)
+        sums, squares = self.log.moments(others)
+        mine = np.array([own.clicks.sum()]), np.array([(own.clicks**2).sum()])
+        values = pearson_of_sums(products, (mine[0], sums), (mine[1], squares), self.log.documents)
+        return others[np.lexsort((others, -values))[:count]]
+
+    def _clicks(self, ids: NDArray[np.int64]) -> sparse.csr_matrix:
+        """Clicks of queries by document, shape (queries, documents of the log + 1); nothing for number -1."""
+        known, places = np.unique(ids, return_inverse=True)
+        shown = self.log.shown(known[known >= 0], clicked_only=True)
+        indptr = np.searchsorted(shown.queries, np.append(known, known[-1] + 1 if len(known) else 0))
+        table = sparse.csr_matrix((shown.clicks, shown.docs, indptr), shape=(len(known), self.log.documents + 1))
+        return table[places]
+
+
+def _key(path: Path) -> str:
+    return hashlib.sha256(str(path.absolute()).encode()).hexdigest()[:12]
+
+
+def open_log(index: Index, given: str | None, owner: str = "rbm25") -> ClickLog:
+    """The click log to use: a database, a log file (imported beside the index at first use), or the index's own."""
+    if given is None:
+        path = index.artefacts / "clicks.db"
+        if not path.exists():
+            raise InputError(
+                f"{index.path}: no click log belongs to this index; name one with --{owner}.clicks, or keep one with "
+                f"python -m kernelsearch.train --rerank {owner} --clicks LOG"
+            )
+        return ClickLog(path)
+    path = Path(given)
+    if not path.is_file():
+        raise InputError(f"--{owner}.clicks: {path}: no such file")
+    with open(path, "rb") as stream:
+        if stream.read(15) == b"SQLite format 3":
+            return ClickLog(path)
+    file = path.stat()
+    state = f"{path.absolute()} {file.st_size} {file.st_mtime_ns}"
+    stored = index.artefacts / f"clicks-{hashlib.sha256(state.encode()).hexdigest()[:12]}.db"
+    if not stored.exists():
+        import_log([path], stored)
+    return ClickLog(stored)

@@ -1,0 +1,133 @@
+"""Query kernels: by hand, positive semi-definite, and close for what people mistype."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from kernelsearch.errors import OptionError
+from kernelsearch.kernels.queries import (
+    BM25Cosine,
+    ClickPearson,
+    NgramCosine,
+    Queries,
+    TermCosine,
+    WeightedSum,
+    compact,
+    ngrams,
+    sketch,
+)
+
+TEXTS = ["dripping tap", "driping tap", "leaking faucet", "blown fuse", "tap tap fuse", "x", "Wasserhahn"]
+
+
+def clicks(rows):
+    return sparse.csr_matrix(np.array(rows, dtype=np.float64))
+
+
+def with_clicks(rows):
+    table = clicks(rows)
+    return Queries(tuple(f"q{n}" for n in range(table.shape[0])), clicks=table)
+
+
+def test_global_pearson_is_numpys_correlation_over_all_documents():
+    rows = [[3, 1, 0, 0, 0], [1, 2, 0, 0, 1], [0, 0, 0, 4, 1], [1, 0, 0, 0, 0]]
+    batch = with_clicks(rows)
+    assert ClickPearson()(batch, batch) == pytest.approx(np.corrcoef(rows))
+
+
+def test_union_pearson_by_hand():
+    # Union of clicked documents of the two: three documents, u = (3, 1, 0), v = (1, 2, 1): means 4/3 and 4/3,
+    # covariance sum 5 - 16/3 = -1/3, sums of squares 10 - 16/3 and 6 - 16/3.
+    batch = with_clicks([[3, 1, 0, 0, 0], [1, 2, 0, 0, 1]])
+    expected = (-1 / 3) / np.sqrt((10 - 16 / 3) * (6 - 16 / 3))
+    assert ClickPearson(union=True)(batch, batch)[0, 1] == pytest.approx(expected)
+    assert ClickPearson()(batch, batch)[0, 1] > 0.4  # over all five documents the same two queries agree
+
+
+def test_queries_without_clicks_correlate_with_nothing():
+    batch = with_clicks([[0, 0, 0], [1, 0, 0], [2, 2, 2]])
+    for kernel in (ClickPearson(), ClickPearson(union=True)):
+        values = kernel(batch, batch)
+        assert np.isfinite(values).all() and values[0].tolist() == [0, 0, 0] and values[2].tolist() == [0, 0, 0]
+
+
+def random_queries(tiny, seed=0, count=40):
+    rng = np.random.default_rng(seed)
+    words = ["tap", "taps", "fuse", "water", "leaking", "unknownword", "panel", "washer", "tpa"]
+    texts = [" ".join(rng.choice(words, size=rng.integers(1, 5))) for _ in range(count)]
+    table = sparse.csr_matrix(rng.poisson(0.3, size=(count, 25)).astype(np.float64))
+    return Queries.make(tiny.lucene.queries(texts), tiny.forward, table)
+
+
+MIXED = WeightedSum(((1.0, ClickPearson()), (0.5, NgramCosine(3)), (0.3, TermCosine()), (0.2, BM25Cosine())))
+
+
+@pytest.mark.parametrize("kernel", [ClickPearson(), NgramCosine(2), NgramCosine(3), TermCosine(), BM25Cosine(), MIXED])
+def test_every_kernel_is_symmetric_and_positive_semi_definite(tiny, kernel):
+    batch = random_queries(tiny)
+    values = kernel(batch, batch)
+    assert values == pytest.approx(values.T)
+    assert np.linalg.eigvalsh(values).min() > -1e-9
+
+
+def test_pearson_over_the_union_is_not_positive_semi_definite():
+    rng = np.random.default_rng(1)
+    batch = with_clicks(rng.poisson(0.3, size=(40, 25)))
+    assert np.linalg.eigvalsh(ClickPearson(union=True)(batch, batch)).min() < -0.1
+
+
+def test_a_sum_is_the_weighted_sum_and_refuses_negative_weights(tiny):
+    batch = random_queries(tiny)
+    parts = WeightedSum(((2.0, NgramCosine()), (0.0, ClickPearson()), (0.5, TermCosine())))(batch, batch)
+    assert parts == pytest.approx(2 * NgramCosine()(batch, batch) + 0.5 * TermCosine()(batch, batch))
+    with pytest.raises(OptionError, match="negative"):
+        WeightedSum(((-1.0, NgramCosine()),))
+
+
+def test_ngrams_by_hand():
+    # " ab " has the 3-grams " ab", "ab "; " abc " has " ab", "abc", "bc ".
+    rows = ngrams(["ab", "AB  ", "abc", ""])
+    values = (rows @ rows.T).toarray()
+    assert values[0, 1] == pytest.approx(1) and values[0, 2] == pytest.approx(1 / np.sqrt(6))
+    assert rows.getnnz(axis=1).tolist() == [2, 2, 3, 1]
+
+
+def test_misspelt_and_joined_words_are_near():
+    batch = Queries(("walmart", "wallmart", "wal mart", "mens magazines", "mensmagazines", "garden hose"))
+    values = NgramCosine(3)(batch, batch)
+    assert values[0, 1] > 0.6 and values[0, 2] > 0.4 and values[3, 4] > 0.8
+    assert values[0, 5] == 0 and values[4, 5] < 0.1
+
+
+def test_term_cosine_uses_the_indexs_analysis_and_idf(tiny):
+    batch = Queries.make(tiny.lucene.queries(["taps", "tap tap", "tap zzz", "zzz"]), tiny.forward)
+    values = TermCosine()(batch, batch)
+    assert values[0, 1] == pytest.approx(1)
+    # A word that the index lacks is its rarest: it weighs more than 'tap'.
+    assert values[3, 2] > values[0, 2] > 0
+
+
+def test_bm25_cosine_saturates_repetition(tiny):
+    batch = Queries.make(tiny.lucene.queries(["tap fuse", "tap tap tap tap fuse"]), tiny.forward)
+    assert BM25Cosine()(batch, batch)[0, 1] > TermCosine()(batch, batch)[0, 1]
+
+
+def test_sketches_keep_inner_products(tiny):
+    rng = np.random.default_rng(0)
+    texts = ["".join(rng.choice(list("abcdefgh "), size=30)) for _ in range(60)]
+    rows = ngrams(texts)
+    error = sketch(rows, 256) @ sketch(rows, 256).T - (rows @ rows.T).toarray()
+    assert abs(error.mean()) < 0.01 and error.std() < 2 / np.sqrt(256)
+
+
+def test_compacting_changes_no_product():
+    rows = ngrams(TEXTS)
+    a, b = compact(rows[:3], rows[3:])
+    assert (a @ b.T).toarray() == pytest.approx((rows[:3] @ rows[3:].T).toarray())
+    assert a.shape[1] == b.shape[1] < 100
+
+
+def test_taking_rows_keeps_terms_and_idf_together(tiny):
+    batch = random_queries(tiny)
+    rows = np.array([7, 3, 3, 0])
+    assert TermCosine()(batch.take(rows), batch) == pytest.approx(TermCosine()(batch, batch)[rows])

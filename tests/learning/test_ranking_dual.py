@@ -1,0 +1,95 @@
+"""The solver: optimality conditions, an independent QP solver, warm starts, bounded work."""
+
+import time
+
+import numpy as np
+import pytest
+from scipy.optimize import Bounds, minimize
+
+from kernelsearch.errors import OptionError
+from kernelsearch.learning.ranking_dual import solve_box
+
+
+def problem(seed, size, rank):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(size, rank))
+    return x @ x.T / rank, rng.uniform(-0.5, 1.5, size=size), rng.uniform(0.2, 2.0, size=size)
+
+
+def objective(matrix, linear, theta):
+    return linear @ theta - 0.5 * theta @ matrix @ theta
+
+
+@pytest.mark.parametrize(("size", "rank"), [(1, 1), (8, 8), (40, 60), (60, 15), (120, 30)])
+def test_conditions_of_karush_kuhn_and_tucker_hold(size, rank):
+    matrix, linear, bounds = problem(size, size, rank)
+    found = solve_box(matrix, linear, bounds, tolerance=1e-9, sweeps=20_000)
+    gradient = linear - matrix @ found.theta
+    assert (found.theta >= 0).all() and (found.theta <= bounds).all()
+    inside = (found.theta > 1e-12) & (found.theta < bounds - 1e-12)
+    assert np.abs(gradient[inside]).max(initial=0) < 1e-8
+    assert gradient[found.theta <= 1e-12].max(initial=0) < 1e-8
+    assert gradient[found.theta >= bounds - 1e-12].min(initial=0) > -1e-8
+    assert found.product == pytest.approx(matrix @ found.theta, abs=1e-9)
+
+
+@pytest.mark.parametrize(("size", "rank"), [(10, 12), (30, 10), (50, 60)])
+def test_agrees_with_a_generic_solver(size, rank):
+    matrix, linear, bounds = problem(7 + size, size, rank)
+    found = solve_box(matrix, linear, bounds, tolerance=1e-10, sweeps=50_000)
+    generic = minimize(
+        lambda t: -objective(matrix, linear, t),
+        np.zeros(size),
+        jac=lambda t: matrix @ t - linear,
+        bounds=Bounds(0, bounds),
+        method="L-BFGS-B",
+        options={"maxiter": 20_000, "maxfun": 100_000, "ftol": 1e-16, "gtol": 1e-11},
+    )
+    # θ isn't unique where the matrix is singular; Wθ and the objective are.
+    assert found.product == pytest.approx(matrix @ generic.x, abs=1e-6)
+    assert objective(matrix, linear, found.theta) == pytest.approx(objective(matrix, linear, generic.x), abs=1e-9)
+
+
+def test_two_pairs_by_hand():
+    # Free optimum of the first is 1/2, of the second 2, which the box cuts at 1.
+    found = solve_box(np.diag([2.0, 0.5]), np.ones(2), 1.0)
+    assert found.theta == pytest.approx([0.5, 1.0])
+
+
+def test_a_zero_row_goes_to_the_end_of_the_box_that_its_gain_points_to():
+    found = solve_box(np.zeros((3, 3)), np.array([1.0, -1.0, 0.0]), 2.0)
+    assert found.theta.tolist() == [2, 0, 0] and found.violation == 0
+
+
+def test_a_warm_start_at_the_solution_needs_no_sweep():
+    matrix, linear, bounds = problem(5, 60, 40)
+    cold = solve_box(matrix, linear, bounds)
+    warm = solve_box(matrix, linear, bounds, start=cold.theta)
+    assert cold.sweeps > 0 and warm.sweeps == 0
+    far = solve_box(matrix, linear, bounds, start=np.full(60, 99.0), tolerance=1e-9, sweeps=20_000)
+    assert far.product == pytest.approx(solve_box(matrix, linear, bounds, tolerance=1e-9, sweeps=20_000).product, abs=1e-7)
+
+
+def test_work_is_bounded_and_never_worse_than_nothing():
+    matrix, linear, bounds = problem(9, 200, 400)
+    found = solve_box(matrix, linear, bounds, tolerance=0.0, sweeps=3)
+    assert found.sweeps == 3 and found.violation > 0
+    assert objective(matrix, linear, found.theta) > 0
+
+
+def test_five_hundred_pairs_take_milliseconds():
+    rng = np.random.default_rng(0)
+    x = np.maximum(rng.normal(size=(500, 60)), 0)
+    matrix = x @ x.T / 60
+    solve_box(matrix, np.ones(500), 1.0)
+    start = time.process_time()
+    solve_box(matrix, np.ones(500), 1.0)
+    assert time.process_time() - start < 0.2
+
+
+def test_shapes_are_checked_and_no_pair_is_fine():
+    with pytest.raises(OptionError, match="shape"):
+        solve_box(np.eye(2), np.ones(3), 1.0)
+    with pytest.raises(OptionError, match="negative bound"):
+        solve_box(np.eye(1), np.ones(1), -1.0)
+    assert len(solve_box(np.zeros((0, 0)), np.zeros(0), 1.0).theta) == 0

@@ -1,0 +1,218 @@
+"""Robust BM25 and its baselines on the bundled collection: the paper's two stories, its formula, explanations, fallbacks."""
+
+import numpy as np
+import pytest
+
+from kernelsearch import rerankers
+from kernelsearch.clicks.importing import import_log, import_records
+from kernelsearch.clicks.records import Impression, Tally
+from kernelsearch.errors import InputError, OptionError
+from kernelsearch.kernels.hyper import Hyper, given, given_relevance
+from kernelsearch.kernels.hyper import Pairs as PairNumbers
+from kernelsearch.learning.asymmetric import AsymmetricKernelLearner
+from kernelsearch.rerankers.base import TrainingData
+from kernelsearch.rerankers.robust_bm25 import RobustBM25
+from kernelsearch.trec.qrels import read_qrels
+from kernelsearch.types import Candidates
+from tests.conftest import DEMO
+
+QUERIES = ["dripping tap", "toilte runs all night", "cold radiator upstairs", "bleach for mold", "carbonmonoxide", "wasps"]
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory):
+    path = tmp_path_factory.mktemp("clicks") / "clicks.db"
+    import_log([DEMO / "clicks.jsonl"], path)
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def robust(demo_index, database):
+    return RobustBM25(demo_index, clicks=database)
+
+
+def first_stage(index, texts, hits=1000):
+    queries = index.lucene.queries(texts)
+    return queries, index.lucene.search(queries, hits)
+
+
+def docids(index, found, depth=1000):
+    return index.forward.docids.take(found.docs[:depth])
+
+
+def test_story_of_the_misspelt_query(demo_index, robust):
+    """As 'wallmart' in the paper's Table 3: BM25 finds nothing, similar queries of the log put the answer first."""
+    queries, lists = first_stage(demo_index, ["carbonmonoxide"])
+    assert lists[0].depth == 0
+    found = robust.apply(queries[0], lists[0])
+    topic = next(q for q, text in _topics().items() if "carbon monoxide" in text)
+    assert read_qrels(DEMO / "qrels.txt")[topic][docids(demo_index, found)[0]] > 0
+    reasons = robust.explain(queries[0], lists[0], int(found.docs[0]))
+    assert any("carbon monoxide" in near["query"] for near in reasons.notes["similar queries"])
+
+
+def _topics():
+    from kernelsearch.trec.topics import read_topics
+
+    return read_topics(DEMO / "topics.tsv")
+
+
+def test_scores_are_the_general_learners(demo_index, robust):
+    """The fast path equals the representer theorem on the hyper kernel of Eq. 4 (printed form)."""
+    paper = RobustBM25(demo_index, clicks=robust.settings["clicks"], form="paper", similar=5)
+    query, candidates = (one[0] for one in first_stage(demo_index, ["tap keeps dripping at night"], 50))
+    similar = paper.similar.find([query], 5)[0]
+    lists = [paper.retrieve([similar])[number] for number in similar.ids.tolist()]
+    learned = paper.learn(similar, lists)
+    docs = paper.merged(candidates, lists, learned.pairs.docs)
+    features = paper.features(docs)
+    # Queries: the similar ones, then the query itself as the last one. Documents: the merged list.
+    gram = np.zeros((len(similar.ids) + 1,) * 2)
+    gram[:-1, :-1], gram[-1, :-1], gram[:-1, -1] = similar.gram, similar.kernel, similar.kernel
+    best = np.array([found.scores[0] for found in lists])[:, None]
+    relevance = (paper.bm25_of_all(similar.queries, docs) / best + 0.1) / 1.1
+    relevance = np.vstack([relevance, paper.base(query, docs)])
+    kernel = Hyper(given(gram), given((features @ features.T).toarray()), given_relevance(relevance))
+    place = np.searchsorted(docs, learned.pairs.docs)
+    learner = AsymmetricKernelLearner(kernel, lam=paper.settings["lambda"]).fit_ranking(
+        PairNumbers(learned.pairs.owner, place[learned.pairs.better]),
+        PairNumbers(learned.pairs.owner, place[learned.pairs.worse]),
+    )
+    expected = learner.predict(PairNumbers(np.full(len(docs), len(similar.ids)), np.arange(len(docs))))
+    assert paper.values(query, docs, learned) == pytest.approx(expected, abs=1e-2)
+    # W is symmetric and positive semi-definite.
+    weights = similar.gram[np.ix_(learned.pairs.owner, learned.pairs.owner)]
+    from kernelsearch.rerankers.robust_bm25 import _differences
+
+    matrix = weights * _differences(learned.features, learned.pairs, learned.gains)
+    assert matrix == pytest.approx(matrix.T) and np.linalg.eigvalsh(matrix).min() > -1e-9
+
+
+@pytest.mark.parametrize("name", ["rbm25", "pairwise", "substitution", "clickprior"])
+def test_batch_equals_one_by_one_and_nothing_is_lost(demo_index, database, name):
+    reranker = rerankers.method(name)(demo_index, clicks=database)
+    queries, lists = first_stage(demo_index, QUERIES, 100)
+    together = reranker.apply_batch(queries, lists)
+    for query, before, after in zip(queries, lists, together, strict=True):
+        alone = rerankers.method(name)(demo_index, clicks=database).apply(query, before)
+        assert set(before.docs) <= set(after.docs) and len(set(after.docs.tolist())) == after.depth
+        assert np.isfinite(after.scores).all() and (np.diff(after.scores) <= 0).all()
+        assert alone.scores == pytest.approx(after.scores, abs=2e-3)
+        if before.depth:
+            scores = reranker.score(query, before)
+            assert scores.shape == before.docs.shape
+
+
+def test_a_large_prior_gives_bm25_back_and_the_printed_form_does_not(demo_index, database):
+    queries, lists = first_stage(demo_index, QUERIES[:4], 20)
+    kept = RobustBM25(demo_index, clicks=database, form="prior", prior=1e6)
+    printed = RobustBM25(demo_index, clicks=database, form="paper")
+    results = zip(queries, lists, kept.apply_batch(queries, lists), printed.apply_batch(queries, lists), strict=True)
+    for query, before, after, other in results:
+        assert (np.diff(kept.bm25(query, after.docs)) < 1e-3).all()
+        assert other.docs[: before.depth].tolist() != before.docs.tolist()
+
+
+def test_auto_moves_from_the_printed_form_to_bm25_with_the_evidence(demo_index, robust):
+    queries = demo_index.lucene.queries(["dripping tap", "how do i choose curtains for a cold tap"])
+    logged, distant = robust.similar.find(queries, 20)
+    assert robust.weight_of_bm25(logged) == 0
+    assert 0 < robust.weight_of_bm25(distant) <= robust.settings["prior"]
+
+
+def test_explanations_sum_to_the_score_and_name_similar_queries(demo_index, robust):
+    queries, lists = first_stage(demo_index, ["tap drips all night"])
+    found = robust.apply(queries[0], lists[0])
+    for place in (0, 3):
+        told = robust.explain(queries[0], lists[0], int(found.docs[place]))
+        assert told.score == pytest.approx(float(found.scores[place]), abs=2e-3)
+        assert sum(part.value for part in told.contributions) == pytest.approx(told.score)
+        for part in told.contributions[1:]:
+            assert sum(reason.value for reason in part.parts) == pytest.approx(part.value, abs=1e-9)
+    assert told.notes["similar queries"][0]["query"] == "tap drips all night"
+    assert any("clicked" in reason.detail for part in told.contributions for reason in part.parts)
+
+
+def test_without_anything_in_the_log_the_first_stage_stays_and_is_counted(demo_index, database):
+    reranker = RobustBM25(demo_index, clicks=database)
+    queries, lists = first_stage(demo_index, ["zzzz qqqq", "screw"], 10)
+    strict = RobustBM25(demo_index, clicks=database, min_similarity=5.0)
+    assert [after.docs.tolist() for after in strict.apply_batch(queries, lists)] == [before.docs.tolist() for before in lists]
+    assert strict.kept == {"no similar query in the click log": 2}
+    assert reranker.apply(queries[0], lists[0]).depth == 0
+
+
+def test_a_log_of_clicks_alone_is_compared_with_what_was_retrieved(tiny, tmp_path):
+    import_records([Tally("dripping faucet", "d2", 5, 0, 1.0), Tally("blown fuse", "d3", 5, 0, 1.0)], tmp_path / "c.db")
+    reranker = RobustBM25(tiny, clicks=str(tmp_path / "c.db"))
+    queries, lists = first_stage(tiny, ["dripping"])
+    assert docids(tiny, lists[0]) == ["d1"]
+    assert docids(tiny, reranker.apply(queries[0], lists[0]))[0] == "d2"
+
+
+def test_documents_that_the_index_lacks_are_passed_over(tiny, tmp_path):
+    shown = Impression("dripping tap", ("gone", "d5", "d1"), (1, 2, 3), (True, False, True))
+    import_records([shown], tmp_path / "c.db")
+    queries, lists = first_stage(tiny, ["dripping tap"])
+    for name in ("rbm25", "pairwise", "clickprior"):
+        after = rerankers.method(name)(tiny, clicks=str(tmp_path / "c.db")).apply(queries[0], lists[0])
+        assert docids(tiny, after)[0] == "d1"
+
+
+def test_the_click_prior_adds_click_shares(tiny, tmp_path):
+    import_records([Tally("tap", "d2", 3, 0, 1.0), Tally("tap", "d1", 1, 0, 1.0)], tmp_path / "c.db")
+    prior = rerankers.method("clickprior")(tiny, clicks=str(tmp_path / "c.db"), weight=1.0)
+    queries, lists = first_stage(tiny, ["tap"])
+    after = prior.apply(queries[0], lists[0])
+    scores = dict(zip(docids(tiny, after), after.scores.tolist(), strict=True))
+    # k_Q of the query with itself is 1 + .5 + .5; d1 is the only match of 'tap' and scores 1 by BM25.
+    assert scores == pytest.approx({"d1": 1 + 2 * 0.25, "d2": 2 * 0.75})
+
+
+def test_substitution_ranks_by_the_nearest_other_query(tiny, tmp_path):
+    import_records([Tally("leaking faucets", "d2", 3, 0, 1.0)], tmp_path / "c.db")
+    queries, lists = first_stage(tiny, ["leking faucet panel"])
+    after = rerankers.method("substitution")(tiny, clicks=str(tmp_path / "c.db")).apply(queries[0], lists[0])
+    assert docids(tiny, after) == ["d2", "d5"] and after.scores[0] > 0 > after.scores[1]
+
+
+def test_a_log_file_is_imported_once_and_training_keeps_one(tiny, tmp_path, monkeypatch):
+    monkeypatch.setenv("KERNELSEARCH_ARTEFACTS", str(tmp_path / "artefacts"))
+    log = tmp_path / "log.tsv"
+    log.write_text("query\tdocid\tclicks\nleaking faucet\td2\t3\n", encoding="utf-8")
+    with pytest.raises(InputError, match="no click log belongs to this index"):
+        RobustBM25(tiny)
+    first, second = RobustBM25(tiny, clicks=str(log)), RobustBM25(tiny, clicks=str(log))
+    assert first.log.path == second.log.path and first.log.path.parent == tiny.artefacts
+    kept = RobustBM25.fit(tiny, TrainingData(clicks=log))
+    assert kept == tiny.artefacts / "clicks.db" and RobustBM25(tiny).log.path == kept
+    with pytest.raises(OptionError, match="needs --clicks"):
+        RobustBM25.fit(tiny, TrainingData())
+
+
+def test_the_neighbours_follow_a_log_that_grows(tiny, tmp_path):
+    path = tmp_path / "c.db"
+    import_records([Tally("leaking faucet", "d2", 3, 0, 1.0)], path)
+    query = tiny.query("blown fuses")
+    assert not len(RobustBM25(tiny, clicks=str(path)).similar.find([query], 5)[0].ids)
+    import_records([Tally("blown fuse", "d3", 3, 0, 1.0)], path, append=True)
+    assert RobustBM25(tiny, clicks=str(path)).similar.find([query], 5)[0].queries[0].text == "blown fuse"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"form": "best"}, "--rbm25.form: 'best' is not one of auto, paper, prior"),
+        ({"click_weight": 0, "ngram_weight": 0, "term_weight": 0}, "at least one must be above 0"),
+        ({"clicks": "/nowhere/log"}, "--rbm25.clicks: /nowhere/log: no such file"),
+    ],
+)
+def test_bad_options_are_named(tiny, options, message):
+    with pytest.raises((OptionError, InputError), match=message):
+        RobustBM25(tiny, **options)
+
+
+def test_no_candidates_and_no_log_entry_give_an_empty_list(demo_index, robust):
+    query = demo_index.query("zzzz")
+    empty = Candidates(np.empty(0, dtype=np.int32), np.empty(0, dtype=np.float32))
+    assert robust.apply(query, empty).depth == 0

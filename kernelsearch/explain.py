@@ -36,7 +36,7 @@ EXAMPLES = """examples:
 
 def main(argv: list[str]) -> None:
     parser = make_parser("explain", "Shows what a method did to a query's list, and why.", EXAMPLES, OPTIONS)
-    arguments, _ = parse(parser, argv)
+    arguments, _ = parse(parser, argv, ("index", "language", "java_heap"))
     settings = resolve(OPTIONS, collect(arguments, OPTIONS))
     for name in ("index", "query"):
         if settings[name] is None:

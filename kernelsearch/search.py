@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kernelsearch import config, console, rerankers
@@ -79,13 +79,16 @@ def make_parser(verb: str, description: str, examples: str, options: tuple[Optio
     return parser
 
 
-def parse(parser: argparse.ArgumentParser, argv: list[str]) -> tuple[argparse.Namespace, config.Config]:
-    """Flags, with the values of `--config` below them."""
+def parse(
+    parser: argparse.ArgumentParser, argv: list[str], taken: Sequence[str] | None = None
+) -> tuple[argparse.Namespace, config.Config]:
+    """Flags, with the values of `--config` below them; `taken` are the file's options that count (None: all of them)."""
     arguments = parser.parse_args(argv)
     recipe = config.read(arguments.config, OPTIONS) if hasattr(arguments, "config") else config.Config()
     if hasattr(arguments, "query"):  # an answer on the terminal: what the file says of a run doesn't apply
-        recipe.verb.pop("topics", None)
-        recipe.verb.pop("output", None)
+        taken = ("index", "language", "java_heap")
+    for name in set(recipe.verb) - set(recipe.verb if taken is None else taken):
+        del recipe.verb[name]
     config.fill(arguments, recipe)
     return arguments, recipe
 

@@ -158,7 +158,20 @@ class Reranker(ABC):
         """Reranks many queries. Methods that can share work between queries override this."""
         return [self.apply(query, candidates) for query, candidates in zip(queries, lists, strict=True)]
 
+    @classmethod
+    def variants(
+        cls, rerankers: Sequence[Reranker], queries: Sequence[Query], lists: Sequence[Candidates]
+    ) -> list[list[Candidates]]:
+        """The lists of several rerankers of this method that differ in their settings, [reranker][query].
+
+        Tuning calls this. Methods that can share work between settings override it; the lists must be those of `apply_batch`.
+        """
+        return [reranker.apply_batch(queries, lists) for reranker in rerankers]
+
     def ordered(self, docs: NDArray[np.int32], scores: NDArray[np.floating]) -> Candidates:
         """Sorted by score descending, then docid ascending."""
-        order = np.lexsort((self.index.forward.docid_rank[docs], -scores))
+        order = np.argsort(-scores)
+        ranked = scores[order]
+        if (ranked[1:] == ranked[:-1]).any():  # sorting by two keys takes several times as long, and ties are rare
+            order = np.lexsort((self.index.forward.docid_rank[docs], -scores))
         return Candidates(docs[order], scores[order])

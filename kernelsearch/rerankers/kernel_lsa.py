@@ -192,6 +192,25 @@ class KernelLSA(Reranker):
                 ranked[place] = Candidates(docs[: self.hits], merged[: self.hits])
         return ranked
 
+    @classmethod
+    def variants(
+        cls, rerankers: Sequence[Reranker], queries: Sequence[Query], lists: Sequence[Candidates]
+    ) -> list[list[Candidates]]:
+        """As the base class's; latent scores depend on z and dims alone, so settings of λ share them."""
+        members = [one for one in rerankers if isinstance(one, KernelLSA)]
+        if any(one.settings["retrieve"] or one.settings["scores"] != "first" for one in members):
+            return super().variants(rerankers, queries, lists)
+        found: list[list[Candidates]] = [[] for _ in members]
+        for candidates in lists:
+            shared: dict[tuple[Path, int, int], NDArray[np.float32]] = {}
+            for one, ranked in zip(members, found, strict=True):
+                recipe = (one.basis.path, one.dims, one.settings["z"])
+                if candidates.depth and one.settings["lambda"] and recipe not in shared:
+                    shared[recipe] = one.latent(one.spread(candidates.scores, candidates.docs), candidates.docs)
+                mixed = one._mix(shared[recipe], candidates.scores) if recipe in shared else candidates.scores
+                ranked.append(one.ordered(candidates.docs, mixed))
+        return found
+
     def _new(self, rows: NDArray[np.int64], products: NDArray[np.float32], candidates: Candidates) -> NDArray[np.int32]:
         """Found documents that the list doesn't have, with something in common with the query's place."""
         kept = rows[(rows >= 0) & (products > 0)].astype(np.int32)

@@ -1,0 +1,65 @@
+import pytest
+
+from kernelsearch.errors import OptionError
+from kernelsearch.tuning.space import draws, grid, key, label, parse_dimension, split
+
+
+def dimensions(*texts, methods=("klsa", "mslm")):
+    return [parse_dimension(text, methods) for text in texts]
+
+
+def test_a_grid_is_every_combination_in_order():
+    found = list(grid(dimensions("klsa.z=1,5", "b=0.4,0.75")))
+    assert found == [
+        {"klsa.z": 1, "b": 0.4}, {"klsa.z": 1, "b": 0.75}, {"klsa.z": 5, "b": 0.4}, {"klsa.z": 5, "b": 0.75},
+    ]  # fmt: skip
+
+
+def test_values_are_checked_by_the_parameters_own_declaration():
+    assert parse_dimension("rm3=true,false", ()).values == (True, False)
+    assert parse_dimension("mslm.scales=8|1,2,4", ("mslm",)).values == ((8.0,), (1.0, 2.0, 4.0))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("klsa.z", "--try: 'klsa.z' is not NAME=VALUES"),
+        ("klsa.q=1", "--try klsa.q: no such parameter of klsa; known: z, lambda"),
+        ("k9=1", "--try k9: no such parameter of the first stage; known: hits"),
+        ("pert.alpha=1", "--try pert.alpha: has no effect without --rerank pert"),
+        ("b=0.5,1.5", "--try b: 1.5 is above 1"),
+        ("klsa.z=1,x", "--try klsa.z: 'x' is not a whole number"),
+        ("b=.5,0.5", "--try b: a value stands twice"),
+        ("b=0.9..0.1", "--try b: 0.9..0.1 is not a range"),
+        ("mu=log:0..10", "--try mu: 0..10 is not a range from a lower to a higher positive number"),
+        ("rm3=0..1", "--try rm3: only numbers have ranges"),
+    ],
+)
+def test_bad_declarations_are_one_clear_line(text, message):
+    with pytest.raises(OptionError, match=message):
+        parse_dimension(text, ["klsa"])
+
+
+def test_a_range_needs_samples():
+    with pytest.raises(OptionError, match="--try b: a range has no grid"):
+        list(grid(dimensions("b=0.1..0.9")))
+
+
+def test_draws_are_seeded_different_and_inside():
+    space = dimensions("b=0.1..0.9", "klsa.z=1..5", "mu=log:10..1000", "klsa.lambda=0.5,0.9")
+    found = list(draws(space, 200, seed=3))
+    assert found == list(draws(space, 200, seed=3)) != list(draws(space, 200, seed=4))
+    assert len({key(one) for one in found}) == 200
+    assert all(0.1 <= one["b"] <= 0.9 and one["klsa.z"] in range(1, 6) and 10 <= one["mu"] <= 1000 for one in found)
+    assert 60 < sum(one["mu"] < 100 for one in found) < 140  # half of them below the geometric middle
+
+
+def test_draws_from_a_small_space_are_the_whole_of_it():
+    assert list(draws(dimensions("klsa.z=1,2", "b=0.4,0.5"), 10, 0)) == list(grid(dimensions("klsa.z=1,2", "b=0.4,0.5")))
+    assert sorted(one["klsa.z"] for one in draws(dimensions("klsa.z=1..3"), 10, 0)) == [1, 2, 3]
+
+
+def test_names_for_people_and_parts_for_programs():
+    setting = {"rm3-docs": 5, "klsa.lambda": 0.5, "mslm.one-scale": True}
+    assert label(setting) == "rm3-docs=5 klsa.lambda=0.5 mslm.one-scale=true" and label({}) == "as given"
+    assert split(setting, ["klsa", "mslm"]) == ({"rm3_docs": 5}, {"klsa": {"lambda": 0.5}, "mslm": {"one_scale": True}})

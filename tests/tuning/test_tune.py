@@ -1,0 +1,118 @@
+"""The verb on the bundled collection: its figures are those of search and evaluate, with any processes, after any kill."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from kernelsearch import evaluate, search, tune
+from kernelsearch.errors import OptionError
+from kernelsearch.evaluation.measures import evaluate as evaluated
+from kernelsearch.evaluation.measures import parse_measures
+from kernelsearch.evaluation.rows import JudgedRows
+from kernelsearch.rerankers.kernel_lsa import KernelLSA
+from kernelsearch.trec import read_qrels, read_topics
+from kernelsearch.types import Candidates
+from tests.conftest import DEMO, ROOT
+
+SPACE = ["--try", "k1=0.9,1.5", "--try", "klsa.z=1,3,6", "--try", "klsa.lambda=0,0.4,0.8"]
+
+
+def flags(index, output, *more):
+    data = ["--index", str(index.path), "--topics", str(DEMO / "topics.tsv"), "--qrels", str(DEMO / "qrels.txt")]
+    return [*data, "--rerank", "klsa", *SPACE, "--folds", "3", "--output", str(output), *more]
+
+
+@pytest.fixture(scope="module")
+def tuned(demo_index, tmp_path_factory):
+    """The folder of a finished tuning in one process, and what it printed."""
+    folder = tmp_path_factory.mktemp("tuned")
+    import contextlib
+    import io
+
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        tune.main(flags(demo_index, folder / "best.toml", "--processes", "1"))
+    return folder, printed.getvalue()
+
+
+def test_the_best_config_gives_the_best_mean(tuned, demo_index, tmp_path, capsys):
+    folder, printed = tuned
+    run = tmp_path / "run.txt"
+    search.main(["--config", str(folder / "best.toml"), "--topics", str(DEMO / "topics.tsv"), "--output", str(run)])
+    evaluate.main(["--qrels", str(DEMO / "qrels.txt"), str(run), "--measures", "AP", "--format", "csv"])
+    mean = float(capsys.readouterr().out.splitlines()[1].split(",")[3])
+    lines = (folder / "best.toml.results.jsonl").read_text().splitlines()
+    rows = [re.search(r'"values": \[(.*)\]', line)[1].split(", ") for line in lines[1:]]
+    means = [np.mean([float(value) for value in row]) for row in rows]
+    assert len(means) == 1 + 18 and max(means[1:]) == pytest.approx(mean, abs=1e-12)
+    assert "tuned, held out" in printed and "best of 18 settings" in printed
+
+
+def test_processes_change_nothing(tuned, demo_index, tmp_path, capsys):
+    tune.main(flags(demo_index, tmp_path / "best.toml", "--processes", "2"))
+    assert capsys.readouterr().out == tuned[1]
+    assert (tmp_path / "best.toml").read_bytes() == (tuned[0] / "best.toml").read_bytes()
+
+
+def test_killed_and_taken_up_again(tuned, demo_index, tmp_path):
+    command = [sys.executable, "-m", "kernelsearch.tune", *flags(demo_index, tmp_path / "best.toml", "--processes", "2")]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    journal = tmp_path / "best.toml.results.jsonl"
+    process = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    end = time.monotonic() + 90
+    while time.monotonic() < end and process.poll() is None and (not journal.exists() or journal.read_bytes().count(b"\n") < 2):
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    known = journal.read_bytes().count(b"\n")
+    assert known >= 2
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, check=True)
+    assert f"{known - 1} settings are known already" in done.stderr
+    assert done.stdout == tuned[1]
+    assert (tmp_path / "best.toml").read_bytes() == (tuned[0] / "best.toml").read_bytes()
+
+
+def test_random_settings_for_the_first_stage_alone(demo_index, tmp_path, capsys):
+    data = ["--index", str(demo_index.path), "--topics", str(DEMO / "topics.tsv"), "--qrels", str(DEMO / "qrels.txt")]
+    more = ["--try", "k1=0.4..2.0", "--try", "b=0.1..0.9", "--samples", "4", "--measure", "nDCG@10", "--processes", "1"]
+    tune.main([*data, *more, "--output", str(tmp_path / "b.toml")])
+    assert "best of 4 settings: k1=" in capsys.readouterr().out
+    with pytest.raises(OptionError, match=r"--try klsa\.z: has no effect without --rerank klsa"):
+        tune.main([*data, "--try", "klsa.z=1", "--output", str(tmp_path / "b.toml")])
+
+
+def some_lists(index):
+    topics = read_topics(DEMO / "topics.tsv")
+    queries = index.lucene.queries(list(topics.values()), list(topics))
+    return list(topics), queries, index.lucene.search(queries, 100)
+
+
+def test_klsa_variants_are_the_lists_of_search(demo_index):
+    _, queries, lists = some_lists(demo_index)
+    lists[3] = Candidates(lists[3].docs[:0], lists[3].scores[:0])
+    settings = [{"z": z, "lambda": weight, "dims": dims} for z in (1, 4) for weight in (0.0, 0.3, 0.9) for dims in (20, None)]
+    members = [KernelLSA(demo_index, **one) for one in settings]
+    for one, found in zip(members, KernelLSA.variants(members, queries, lists), strict=True):
+        for ours, theirs in zip(found, one.apply_batch(queries, lists), strict=True):
+            np.testing.assert_array_equal(ours.docs, theirs.docs)
+            np.testing.assert_array_equal(ours.scores, theirs.scores)
+
+
+@pytest.mark.parametrize("name", ["AP", "AP@5", "nDCG", "nDCG@10", "P@5", "R@20", "RR", "RR@3", "Bpref", "P(rel=2)@5"])
+def test_measures_of_rows_are_those_of_runs(demo_index, name):
+    qids, _, lists = some_lists(demo_index)
+    qrels = read_qrels(DEMO / "qrels.txt")
+    measure = parse_measures([name])[0]
+    run = {
+        qid: [(docid, float(-rank)) for rank, docid in enumerate(demo_index.forward.docids.take(one.docs))]
+        for qid, one in zip(qids, lists, strict=True)
+    }
+    expected = evaluated({qid: qrels[qid] for qid in qids}, run, [measure]).array(str(measure), qids)
+    found = JudgedRows(demo_index.forward, qrels, qids).values(measure, range(len(qids)), lists)
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+    assert 0 < expected.mean() < 1

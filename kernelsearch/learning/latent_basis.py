@@ -132,10 +132,10 @@ def fold_in(
     if old.parameters["landmarks"]:
         raise OptionError(f"{old.path}: a basis from landmarks has no feature map to fold documents in by; fit it again")
     places = _matching_features(old, collection, kernel)
-    right = np.zeros((kernel.width(collection), old.dims))
+    rows = _feature_rows(collection, kernel, 0, memory, 0)
+    right = np.zeros((rows.shape[1], old.dims), dtype=rows.dtype)
     known = places >= 0
     right[known] = old.loadings[places[known]]
-    rows = _feature_rows(collection, kernel, 0, memory, 0)
     held = sum(float(np.square(block @ right).sum()) for _, _, block in rows)
     new = len(collection) - (len(old.rows) - old.meta["extra"]["folded"])
     extra = {**old.meta["extra"], "energy": held / rows.squared_norm(), "folded": max(new, 0)}
@@ -175,13 +175,13 @@ def _save(
     """Writes a basis, U block by block. Without loadings, dimensions are described by the documents' weighted terms, Xᵀ U."""
 
     def fill(folder: Path) -> None:
-        described = np.zeros((len(collection.terms), len(found.values)), dtype=np.float32)
+        described = np.zeros((len(collection.terms) if loadings is None else 0, len(found.values)), dtype=np.float32)
         with artefacts.BlockWriter(folder / "rows.npy", np.float32, (len(collection), len(found.values))) as writer:
             for start, end, block in found.left(rows):
                 writer.write(block)
                 if loadings is None:
                     described += Cosine().document_features(collection, np.arange(start, end), np.float32).T @ block
-        named = described if loadings is None else loadings.astype(np.float32)
+        named = described if loadings is None else loadings.astype(np.float32, copy=False)
         np.save(folder / "loadings.npy", np.ascontiguousarray(named), allow_pickle=False)
         finish(folder)
 

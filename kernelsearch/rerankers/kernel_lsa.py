@@ -85,14 +85,20 @@ class KernelLSA(Reranker):
 
     def _load(self, path: Path) -> LatentBasis:
         index = self.index
+        command = f"python -m kernelsearch.train --index {index.path} --rerank klsa"
         if self.settings["basis"] is None and not (path / "meta.json").exists():
             rows = len(index.forward)
-            command = f"python -m kernelsearch.train --index {index.path} --rerank klsa"
             if rows > FIT_ON_USE:
                 raise ArtefactError(f"{path}: no basis has been fitted for this index yet; make one with: {command}")
             console.notice(f"klsa: fitting a basis for {rows} documents (once; `{command}` does it with other settings)")
             self.fit(index, TrainingData())
-        return LatentBasis(path, fingerprint=index.fingerprint)
+        basis = LatentBasis(path)
+        if basis.meta["fingerprint"] != index.fingerprint:
+            raise ArtefactError(
+                f"{path}: this basis was made for another index, or before this one changed; fit it again with: {command} "
+                "(--klsa.fold-in keeps the old decomposition)"
+            )
+        return basis
 
     @classmethod
     def fit(cls, index: Index, data: TrainingData, **options: Any) -> Path:

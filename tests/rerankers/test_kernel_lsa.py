@@ -9,6 +9,8 @@ import pytest
 import kernelsearch
 from kernelsearch import console, explain, index, search, train
 from kernelsearch.errors import ArtefactError, OptionError
+from kernelsearch.evaluation.rows import JudgedRows
+from kernelsearch.inputs import load_qrels, load_topics
 from kernelsearch.kernels.asymmetric import BM25, Linear
 from kernelsearch.kernels.documents import RBF, Custom
 from kernelsearch.learning.latent_basis import LatentBasis, fit_basis
@@ -313,3 +315,18 @@ def test_an_unknown_kernel_is_one_line_and_status_2(indexed, capsys):
         console.run(train.main, ["--index", str(indexed.path), "--rerank", "klsa", "--klsa.kernel", "bm52"])
     assert ended.value.code == 2
     assert capsys.readouterr().err.startswith("kernelsearch: kernel 'bm52': 'bm52' is not one of linear, vsm, bm25")
+
+
+@pytest.mark.collections
+@pytest.mark.parametrize("k1, b, plain, better", [(0.9, 0.4, 0.2791, 0.3135), (2.0, 0.75, 0.3004, 0.3370)])
+def test_the_papers_setting_on_cranfield(collections, collection_index, tmp_path, k1, b, plain, better):
+    opened = collection_index("cran")
+    qrels = load_qrels(str(collections / "cran" / "qrels.txt"))
+    topics = load_topics(str(collections / "cran" / "topics.tsv"))
+    queries = opened.lucene.queries(list(topics.values()), list(topics))
+    lists = opened.lucene.search(queries, 1000, model=LuceneBM25(k1, b))
+    judged = JudgedRows(opened.forward, qrels, list(topics))
+    place = KernelLSA.fit(opened, TrainingData(output=tmp_path / "basis"), k1=k1, b=b)
+    ranked = KernelLSA(opened, basis=str(place)).apply_batch(queries, lists)
+    assert judged.average_precision(lists).mean() == pytest.approx(plain, abs=0.0005)
+    assert judged.average_precision(ranked).mean() == pytest.approx(better, abs=0.003)

@@ -34,7 +34,7 @@ class Decomposition:
 
     def left(self, rows: RowBlocks) -> Iterator[tuple[int, int, NDArray[np.floating]]]:
         """(start, end, rows start..end-1 of U = Φ V Σ⁻¹), for all documents."""
-        projection = np.ascontiguousarray(self.right / self.values)
+        projection = np.ascontiguousarray(self.right / self.values.astype(self.right.dtype))
         for start, end, block in rows:
             yield start, end, block @ projection
 

@@ -1,4 +1,6 @@
-"""Compiles kernelsearch/lucene/java/Bridge.java into the class files that ship beside it. Needs a JDK (any from 11 on).
+"""Compiles kernelsearch/lucene/java/Bridge.java into the class files that ship beside it.
+
+Needs a JDK (any from 11 on) and Lucene 9, that is pyserini 1.x: Lucene 10's classes need a newer Java than the helper targets.
 
 .venv/bin/python tools/build_bridge.py [OUTPUT_FOLDER]
 """

@@ -58,8 +58,9 @@ def change(path, delete, add):
     config.setMergePolicy(java["NoMergePolicy"].INSTANCE)
     config.setUseCompoundFile(False)
     writer = java["IndexWriter"](java["FSDirectory"].open(java["Paths"].get(str(path))), config)
+    nothing = cast("java.lang.Iterable", autoclass("java.util.ArrayList")())  # else Lucene 10's other overload is taken
     for docid in delete:
-        writer.updateDocuments(java["Term"]("id", docid), autoclass("java.util.ArrayList")())
+        writer.updateDocuments(java["Term"]("id", docid), nothing)
     kind = java["FieldType"]()
     kind.setStored(True)
     kind.setStoreTermVectors(True)

@@ -15,13 +15,17 @@ OPTIONS = (
     Option("topics", str, None, "training topics, where a method learns from judgements: a file or irds:NAME"),
     Option("qrels", str, None, "their judgements: a file or irds:NAME"),
     Option("clicks", str, None, "a click log, where a method learns from clicks"),
+    Option("ltr", str, None, "a LETOR (svmlight) file of features to learn from, instead of an index"),
+    Option("ltr-test", str, None, "with --ltr: a file to rank with what was learned, and its measures"),
     Option("output", str, None, "where to save; default: beside the index"),
     Option("java-heap", str, None, "Java's heap, such as 4g"),
 )
 
 EXAMPLES = """examples:
   python -m kernelsearch.train --index indexes/cacm --rerank klsa --klsa.dims 300
-  python -m kernelsearch.train --index indexes/cacm --rerank mslm"""
+  python -m kernelsearch.train --index indexes/cacm --rerank mslm
+  python -m kernelsearch.train --index indexes/cacm --rerank fusion --topics topics.tsv --qrels qrels.txt
+  python -m kernelsearch.train --ltr train.txt --ltr-test test.txt --rerank fusion --output models/mq2008"""
 
 
 def main(argv: list[str]) -> None:
@@ -35,7 +39,7 @@ def main(argv: list[str]) -> None:
             add_flags(parser, method.fit_options, owner=name, title=f"--rerank {name}: {method.summary}")
     arguments = parser.parse_args(argv)
     settings = resolve(OPTIONS, collect(arguments, OPTIONS))
-    if settings["index"] is None:
+    if settings["index"] is None and settings["ltr"] is None:
         parser.error("--index is not given")
     method = rerankers.method(arguments.rerank)
     if settings["java_heap"]:
@@ -47,8 +51,11 @@ def main(argv: list[str]) -> None:
         qrels=load_qrels(settings["qrels"]) if settings["qrels"] else {},
         clicks=Path(settings["clicks"]) if settings["clicks"] else None,
         output=Path(settings["output"]) if settings["output"] else None,
+        ltr=Path(settings["ltr"]) if settings["ltr"] else None,
+        ltr_test=Path(settings["ltr_test"]) if settings["ltr_test"] else None,
     )
-    saved = method.fit(Index(settings["index"]), data, **collect(arguments, method.fit_options, arguments.rerank))
+    options = collect(arguments, method.fit_options, arguments.rerank)
+    saved = method.fit_features(data, **options) if data.ltr else method.fit(Index(settings["index"]), data, **options)
     console.notice(f"{saved}: fitted")
 
 

@@ -98,6 +98,8 @@ class TrainingData:
     qrels: dict[str, dict[str, int]] = field(default_factory=dict)
     clicks: Path | None = None
     output: Path | None = None
+    ltr: Path | None = None  #: a LETOR file of features, instead of an index
+    ltr_test: Path | None = None
 
 
 class Reranker(ABC):
@@ -126,6 +128,11 @@ class Reranker(ABC):
     def fit(cls, index: Index, data: TrainingData, **options: Any) -> Path:
         """Learns or decomposes what the method needs, saves it as an artefact and returns its folder."""
         raise OptionError(f"--rerank {cls.name}: needs no training")
+
+    @classmethod
+    def fit_features(cls, data: TrainingData, **options: Any) -> Path:
+        """Learns from a file of features, without an index."""
+        raise OptionError(f"--ltr: --rerank {cls.name} doesn't learn from a file of features")
 
     @abstractmethod
     def score(self, query: Query, candidates: Candidates) -> NDArray[np.floating]:

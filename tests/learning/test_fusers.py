@@ -1,0 +1,40 @@
+"""Fusion without learning: sums, products with counts and reciprocal ranks by hand."""
+
+import numpy as np
+import pytest
+
+from kernelsearch.errors import InputError
+from kernelsearch.learning.fusers import RRF, CombMNZ, CombSUM
+
+X = np.array([[3.0, 0.0], [2.0, 4.0], [1.0, 2.0]])
+
+
+def test_combsum_by_hand():
+    assert CombSUM(normalise="minmax").predict(X).tolist() == [1.0, 1.5, 0.5]
+    assert CombSUM(weights=[2, 1], normalise="minmax").predict(X).tolist() == [2.0, 2.0, 0.5]
+    with pytest.raises(InputError, match="3 weights for 2 features"):
+        CombSUM(weights=[1, 1, 1]).predict(X)
+
+
+def test_combmnz_by_hand():
+    assert CombMNZ().predict(X).tolist() == [1.0, 3.0, 0.5]
+
+
+def test_rrf_by_hand_and_ties_share_a_rank():
+    assert RRF(k=0).predict(X).tolist() == pytest.approx([1 + 1 / 3, 1 / 2 + 1, 1 / 3 + 1 / 2])
+    assert RRF(k=60).predict(np.array([[1.0], [1.0], [0.0]])).tolist() == pytest.approx([1 / 61.5, 1 / 61.5, 1 / 63])
+
+
+@pytest.mark.parametrize("fuser", [CombSUM(), CombMNZ(), RRF()])
+def test_queries_do_not_touch_each_other(fuser):
+    qid = np.array([0, 1, 0, 1, 0, 1])
+    both = np.empty((6, 2))
+    both[qid == 0], both[qid == 1] = X, X[::-1] * 9
+    together = fuser.predict(both, qid)
+    assert together[qid == 0] == pytest.approx(fuser.predict(X))
+    assert together[qid == 1] == pytest.approx(fuser.predict(X[::-1] * 9))
+
+
+@pytest.mark.parametrize("fuser", [CombSUM(), CombMNZ(), RRF()])
+def test_parts_sum_to_the_score(fuser):
+    assert fuser.contributions(X).sum(axis=1) == pytest.approx(fuser.predict(X))

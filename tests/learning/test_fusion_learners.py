@@ -1,0 +1,221 @@
+"""The learners on synthetic lists with a known answer: order, non-negative weights, seeds, round trips, refusals."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from kernelsearch.errors import ArtefactError, InputError, OptionError
+from kernelsearch.learning import models
+from kernelsearch.learning.choose import LEARNERS, Best, query_folds
+from kernelsearch.learning.fusers import CombSUM
+from kernelsearch.learning.letor import read_letor
+from kernelsearch.learning.lists import Lists, mean_average_precision, normalised
+from kernelsearch.learning.simlistmkl import ExactSimListMKL, SimListMKL
+from kernelsearch.learning.triplets import SimTripletBoost, SimTripletNet, SimTripletSVM, triplet_differences
+
+LINEAR = (SimTripletNet, SimTripletBoost, SimTripletSVM)
+ALL = (*LINEAR, SimListMKL, ExactSimListMKL)
+
+
+def lists(queries=40, size=25, seed=0, noise=0.6):
+    """Two useful kernels (the first twice as telling), one that says nothing, one that is the opposite of the truth."""
+    chance = np.random.default_rng(seed)
+    qid = np.repeat(np.arange(queries), size)
+    y = (chance.random(len(qid)) < 0.25).astype(float)
+    columns = [2 * y, y, np.zeros_like(y), -y]
+    X = np.column_stack(columns) + noise * chance.normal(size=(len(qid), 4))
+    return X, y, qid
+
+
+def held_out(learner):
+    X, y, qid = lists(seed=1)
+    return mean_average_precision(learner.predict(X, qid), y, Lists.of(qid))
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_learners_beat_the_plain_sum_on_new_queries(kind):
+    learner = kind(**({"trees": 40} if "trees" in kind().parameters() else {})).fit(*lists())
+    assert held_out(learner) > held_out(CombSUM()) + 0.1
+
+
+@pytest.mark.parametrize("kind", LINEAR)
+def test_weights_are_not_negative_and_follow_the_truth(kind):
+    omega = kind().fit(*lists(noise=1.0)).weights_
+    assert (omega >= 0).all()
+    assert omega[0] > omega[1] > 0
+    assert omega[3] == 0
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_a_perfect_kernel_is_followed_to_the_top(kind):
+    """Only the first kernel knows: the learned order must be its order, however loud the other is."""
+    chance = np.random.default_rng(5)
+    y = np.tile([1.0, 0, 0, 0, 0, 0, 0, 0, 0, 0], 30)
+    X = np.column_stack([y + 0.01 * chance.random(300), 100 * chance.normal(size=300)])
+    qid = np.repeat(np.arange(30), 10)
+    learner = kind().fit(X, y, qid)
+    assert mean_average_precision(learner.predict(X, qid), y, Lists.of(qid)) == 1.0
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_the_same_seed_gives_the_same_model(kind):
+    small = {"trees": 10} if "trees" in kind().parameters() else {"triplets": 30}
+    X, y, qid = lists(queries=15)
+    first, second = (kind(random_state=4, **small).fit(X, y, qid).predict(X, qid) for _ in range(2))
+    assert (first == second).all()
+
+
+def test_net_finds_the_bounded_minimum():
+    """Against an independent solver on the same loss."""
+    X, y, qid = lists(queries=10)
+    learner = SimTripletNet(penalty=0.01).fit(X, y, qid)
+    groups = Lists.of(qid)
+    D, w = triplet_differences(normalised(X, groups, "z"), y, groups, 200, 0)
+
+    def loss(omega):
+        return w @ np.logaddexp(0, -D @ omega) + 0.005 * omega @ omega
+
+    found = minimize(loss, np.ones(4), method="SLSQP", bounds=[(0, None)] * 4, options={"maxiter": 500, "ftol": 1e-12})
+    assert learner.weights_ == pytest.approx(found.x, abs=2e-3)
+
+
+def test_svm_reaches_the_optimum_of_its_program():
+    """Its objective against a general solver's: the cutting planes stop within their tolerance of it."""
+    X, y, qid = lists(queries=8)
+    learner = SimTripletSVM(C=1.0, tolerance=1e-5).fit(X, y, qid)
+    groups = Lists.of(qid)
+    D, w = triplet_differences(normalised(X, groups, "z"), y, groups, 200, 0)
+
+    def objective(omega):
+        return 0.5 * omega @ omega + w @ np.maximum(0, 1 - D @ omega)
+
+    rivals = [minimize(objective, start, method="Powell", bounds=[(0, 5)] * 4).fun for start in (np.zeros(4), np.ones(4))]
+    assert objective(learner.weights_) <= min(rivals) + 1e-4
+
+
+def test_boosting_lowers_the_exponential_loss():
+    X, y, qid = lists(queries=20)
+    groups = Lists.of(qid)
+    D, w = triplet_differences(normalised(X, groups, "z"), y, groups, 200, 0)
+    losses = [w @ np.exp(-D @ SimTripletBoost(rounds=rounds).fit(X, y, qid).weights_) for rounds in (1, 10, 100, 300)]
+    assert losses == sorted(losses, reverse=True) and losses[-1] < 0.6 * losses[0]
+
+
+def test_triplets_weigh_queries_alike_and_respect_grades():
+    X = np.arange(6.0)[:, None]
+    D, w = triplet_differences(X, np.array([2.0, 1.0, 0.0, 1.0, 0.0, 0.0]), Lists.of([0, 0, 0, 1, 1, 1]), 100, 0)
+    assert D.ravel().tolist() == [-1, -2, -1, -1, -2]
+    assert w == pytest.approx([1 / 6] * 3 + [1 / 4] * 2)
+
+
+def test_trees_start_from_the_sum_of_kernels():
+    """Without a tree, the score is CombSUM scaled; with init zero it is nothing."""
+    X, y, qid = lists(queries=5)
+    for kind in (SimListMKL, ExactSimListMKL):
+        assert kind(trees=0, strength=4.0).fit(X, y, qid).predict(X, qid) == pytest.approx(CombSUM().predict(X, qid))
+        assert kind(trees=0, init="zero").fit(X, y, qid).predict(X, qid) == pytest.approx(0)
+
+
+def test_fast_and_exact_versions_agree_in_quality():
+    X, y, qid = lists(queries=60, noise=1.5)
+    fast, exact = SimListMKL(trees=40).fit(X, y, qid), ExactSimListMKL(trees=40).fit(X, y, qid)
+    assert held_out(fast) == pytest.approx(held_out(exact), abs=0.02)
+
+
+@pytest.mark.parametrize("name", [name for name in LEARNERS if name != "exact"])
+def test_parts_sum_to_the_score(name):
+    X, y, qid = lists(queries=12)
+    learner = LEARNERS[name]().fit(X, y, qid)
+    assert learner.contributions(X, qid).sum(axis=1) == pytest.approx(learner.predict(X, qid), abs=1e-4)
+
+
+@pytest.mark.parametrize("name", [name for name in LEARNERS if name != "exact"])
+def test_a_saved_model_scores_the_same(name, tmp_path):
+    X, y, qid = lists(queries=12)
+    learner = LEARNERS[name]().fit(X, y, qid)
+    models.save(tmp_path / "m", learner, list("abcd"), {"why": "test"})
+    again = models.load(tmp_path / "m")
+    assert (again.learner.predict(X, qid) == learner.predict(X, qid)).all()
+    assert again.recipe == tuple("abcd") and again.notes == {"why": "test"}
+    assert again.importance().sum() == pytest.approx(1)
+
+
+def test_damaged_models_are_refused(tmp_path):
+    X, y, qid = lists(queries=12)
+    models.save(tmp_path / "m", SimListMKL(trees=3).fit(X, y, qid), list("abcd"))
+    shutil.copytree(tmp_path / "m", tmp_path / "cut")
+    (tmp_path / "cut" / "trees.ubj").write_bytes(b"{")
+    with pytest.raises(ArtefactError, match="trees.ubj: 1 bytes where"):
+        models.load(tmp_path / "cut")
+    meta = json.loads((tmp_path / "cut" / "meta.json").read_text())
+    meta["files"]["trees.ubj"] = 1
+    (tmp_path / "cut" / "meta.json").write_text(json.dumps(meta))
+    with pytest.raises(ArtefactError, match="trees.ubj: damaged"):
+        models.load(tmp_path / "cut")
+    with pytest.raises(ArtefactError, match="'exact' can't be saved"):
+        models.save(tmp_path / "e", ExactSimListMKL(trees=1).fit(X, y, qid), list("abcd"))
+
+
+def test_best_takes_what_cross_validation_prefers(tmp_path):
+    learner = Best(candidates=("combsum", "svm"), folds=3).fit(*lists())
+    assert learner.chosen_.name == "svm" and learner.scores_["svm"] > learner.scores_["combsum"]
+    models.save(tmp_path / "m", learner, list("abcd"))
+    again = models.load(tmp_path / "m")
+    assert again.learner.name == "svm" and again.notes["cross_validated"] == learner.scores_
+    with pytest.raises(OptionError, match="best: forest is not one of"):
+        Best(candidates=("forest",))
+
+
+def test_folds_keep_queries_whole():
+    qid = np.repeat(np.arange(11), 3)
+    folds = query_folds(qid, 5, random_state=1)
+    assert (np.sum(folds, axis=0) == 1).all()
+    for fold in folds:
+        assert not set(qid[fold]) & set(qid[~fold])
+    with pytest.raises(InputError, match="2 queries can't make 5 folds"):
+        query_folds([1, 2], 5)
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_nothing_to_learn_is_said(kind):
+    with pytest.raises(InputError, match="nothing to learn"):
+        kind().fit(np.ones((4, 2)), np.zeros(4), [0, 0, 1, 1])
+
+
+def test_another_number_of_features_is_refused():
+    learner = SimTripletNet().fit(*lists(queries=5))
+    with pytest.raises(InputError, match="learned from 4 features, 3 were given"):
+        learner.predict(np.zeros((2, 3)))
+
+
+def test_letor_files(tmp_path):
+    path = tmp_path / "t.txt"
+    path.write_text("2 qid:7 1:0.5 3:1 # docid = A\n0 qid:7 2:1e-3\n1 qid:8 1:-1\n")
+    table = read_letor(path)
+    assert table.X.tolist() == [[0.5, 0, 1], [0, 0.001, 0], [-1, 0, 0]]
+    assert table.y.tolist() == [2, 0, 1] and table.qid.tolist() == [7, 7, 8]
+    assert read_letor(path, features=5).X.shape == (3, 5)
+    for text, message in (("x qid:1 1:2\n", "not a LETOR file"), ("1 1:2\n", "only 0 name their query"), ("", "is empty")):
+        path.write_text(text)
+        with pytest.raises(InputError, match=message):
+            read_letor(path)
+    with pytest.raises(InputError, match="no such file"):
+        read_letor(tmp_path / "none.txt")
+
+
+@pytest.mark.collections
+def test_learning_helps_on_mq2008(collections):
+    """Single features and the plain sum against learned weights, on queries that weren't trained on."""
+    train, test = (read_letor(collections / "ltr_mq2008" / f"{name}.txt", 46) for name in ("train", "test"))
+    groups = Lists.of(test.qid)
+
+    def worth(learner):
+        return mean_average_precision(learner.fit(*train).predict(test.X, test.qid), test.y, groups)
+
+    best_feature = max(mean_average_precision(test.X[:, column], test.y, groups) for column in range(46))
+    net = worth(SimTripletNet())
+    assert net > worth(CombSUM()) + 0.05
+    assert net > best_feature - 0.02

@@ -1,0 +1,60 @@
+"""Lists within a table: normalisation by hand, measures against ir_measures, checks."""
+
+import ir_measures
+import numpy as np
+import pytest
+from ir_measures import AP, P
+
+from kernelsearch.errors import InputError, OptionError
+from kernelsearch.learning.lists import Lists, check, mean_average_precision, normalised, precisions
+
+
+def test_rows_of_a_query_need_not_stand_together():
+    lists = Lists.of(["b", "a", "b", "a", "c"])
+    assert [rows.tolist() for rows in lists] == [[1, 3], [0, 2], [4]]
+    assert lists.spread(np.array([1.0, 2.0, 3.0])).tolist() == [2, 1, 2, 1, 3]
+
+
+def test_normalisation_by_hand():
+    X = np.array([[1.0, 5.0], [10.0, 5.0], [3.0, 5.0], [30.0, 7.0]])
+    lists = Lists.of([1, 2, 1, 2])
+    assert normalised(X, lists, "minmax").tolist() == [[0, 0], [0, 0], [1, 0], [1, 1]]
+    assert normalised(X, lists, "z").tolist() == [[-1, 0], [-1, -1], [1, 0], [1, 1]]
+    assert normalised(X, lists, "none") is X
+
+
+def test_a_constant_column_stays_silent_whatever_its_rounding():
+    X = np.full((7, 1), 0.1) * 3
+    assert not normalised(X, Lists.of(np.zeros(7)), "z").any()
+
+
+def test_normalisation_ignores_shift_and_scale_of_a_feature():
+    chance = np.random.default_rng(0)
+    X, qid = chance.normal(size=(40, 3)), chance.integers(0, 4, 40)
+    lists = Lists.of(qid)
+    for kind in ("z", "minmax"):
+        assert normalised(X * 7 + 100, lists, kind) == pytest.approx(normalised(X, lists, kind))
+
+
+def test_measures_agree_with_ir_measures():
+    chance = np.random.default_rng(1)
+    qid = np.repeat(np.arange(12), 15)
+    scores, y = chance.permutation(len(qid)).astype(float), (chance.random(len(qid)) < 0.2).astype(float)
+    qrels = {str(q): {str(row): int(y[row]) for row in np.flatnonzero(qid == q)} for q in range(12) if y[qid == q].any()}
+    run = {str(q): {str(row): scores[row] for row in np.flatnonzero(qid == q)} for q in range(12)}
+    found = ir_measures.calc_aggregate([AP, P @ 1, P @ 10], qrels, run)
+    lists = Lists.of(qid)
+    assert mean_average_precision(scores, y, lists) == pytest.approx(found[AP])
+    at = precisions(scores, y, lists).mean(axis=0)
+    assert at[0] == pytest.approx(found[P @ 1]) and at[9] == pytest.approx(found[P @ 10])
+
+
+def test_what_is_not_a_table_is_refused():
+    with pytest.raises(InputError, match="a table of rows and columns was expected"):
+        check(np.zeros(3), None)
+    with pytest.raises(InputError, match="2 rows, but 3 query ids"):
+        check(np.zeros((2, 1)), [1, 2, 3])
+    with pytest.raises(InputError, match="row 2, column 1 is not a finite number"):
+        check([[0.0], [np.nan]], None)
+    with pytest.raises(OptionError, match="normalisation 'rank' is not one of"):
+        normalised(np.zeros((1, 1)), Lists.of([0]), "rank")

@@ -61,7 +61,7 @@ class SimListMKL(_Boosted):
 
     name = "simlistmkl"
 
-    def __init__(self, *, min_weight: float = 0.5, penalty: float = 1.0, columns: float = 0.5, **parameters: Any) -> None:
+    def __init__(self, *, min_weight: float = 1.0, penalty: float = 1.0, columns: float = 0.5, **parameters: Any) -> None:
         """`min_weight`: least curvature in a leaf; `penalty`: L2 on leaves; `columns`: share of features a tree may use."""
         super().__init__(**parameters)
         self.min_weight, self.penalty, self.columns = min_weight, penalty, columns
@@ -88,8 +88,8 @@ class SimListMKL(_Boosted):
             "reg_lambda": self.penalty,
             "colsample_bytree": self.columns,
             "lambdarank_pair_method": "mean",
-            "lambdarank_num_pair_per_sample": 20,
-            "lambdarank_normalization": True,
+            "lambdarank_num_pair_per_sample": 5,
+            "lambdarank_normalization": False,
             "seed": self.random_state,
             "nthread": 1,
             "verbosity": 0,

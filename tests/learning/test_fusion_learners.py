@@ -120,7 +120,7 @@ def test_trees_start_from_the_sum_of_kernels():
 
 
 def test_fast_and_exact_versions_agree_in_quality():
-    X, y, qid = lists(queries=60, noise=1.5)
+    X, y, qid = lists(queries=30, noise=1.5)
     fast, exact = SimListMKL(trees=40).fit(X, y, qid), ExactSimListMKL(trees=40).fit(X, y, qid)
     assert held_out(fast) == pytest.approx(held_out(exact), abs=0.02)
 

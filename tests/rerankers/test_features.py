@@ -1,0 +1,108 @@
+"""Recipes: what a name means, agreement with Lucene and with the forward index, candidates from several sources."""
+
+import numpy as np
+import pytest
+
+from kernelsearch.errors import OptionError
+from kernelsearch.kernels.documents import Cosine
+from kernelsearch.lucene.models import BM25, RM3, Dirichlet
+from kernelsearch.rerankers.features import Features, known_features, parse, parse_recipe
+from kernelsearch.rerankers.pool import FieldOfPool, Pool
+
+
+@pytest.fixture(scope="module")
+def asked(demo_index):
+    queries = demo_index.lucene.queries(["dripping tap", "circuit breaker trips when the dryer runs", "zzzunknown"])
+    return queries, demo_index.lucene.search(queries, 50)
+
+
+def test_names_are_taken_apart_and_checked():
+    spec = parse("bm25:k1=2,b=0.75,field=title")
+    assert spec.kind == "bm25" and spec.settings == {"k1": 2.0, "b": 0.75, "field": "title"}
+    assert parse("klsa:z=10").settings == {"z": "10"}
+    assert parse_recipe("first; rm3  first") == ("first", "rm3")
+    for text, message in (
+        ("bm52", r"unknown feature 'bm52'; known: first, rm3"),
+        ("fusion", "unknown feature 'fusion'"),
+        ("bm25:k1", "'k1' should read NAME=VALUE"),
+        ("bm25:k9=1", "bm25: unknown option 'k9'"),
+        ("bm25:b=2", "--bm25.b: 2.0 is above 1"),
+        ("klsa:z=0", "--klsa.z: 0 is below 1"),
+    ):
+        with pytest.raises(OptionError, match=message):
+            parse(text)
+    with pytest.raises(OptionError, match="names no feature"):
+        parse_recipe(" ")
+    assert "fusion" not in known_features() and "klsa" in known_features()
+
+
+def test_kernel_features_equal_lucene(demo_index, asked):
+    """On the documents that Lucene lists, to Lucene's own precision."""
+    queries, _ = asked
+    models = {"bm25:k1=1.2,b=0.75": BM25(1.2, 0.75), "dirichlet:mu=500": Dirichlet(500.0)}
+    for name, model in models.items():
+        lists = demo_index.lucene.search(queries, 50, model=model)
+        for found, table in zip(lists, Features(demo_index, [name]).tables(queries, lists), strict=True):
+            assert table[:, 0] == pytest.approx(np.asarray(found.scores, dtype=float), rel=1e-5)
+
+
+def test_feedback_features_equal_lucenes_second_search(demo_index, asked):
+    queries = asked[0][:2]
+    lists = demo_index.lucene.search(queries, 50, feedback=RM3())
+    for found, table in zip(lists, Features(demo_index, ["rm3"]).tables(queries, lists), strict=True):
+        assert table[:, 0] == pytest.approx(np.asarray(found.scores, dtype=float), rel=1e-5)
+
+
+def test_a_pool_answers_as_the_forward_index_does(demo_index):
+    forward, docs = demo_index.forward, np.array([7, 3, 99, 3], dtype=np.int32)
+    pool = FieldOfPool(forward, docs)
+    terms = np.array([5, -1, 2, 5, len(forward.terms) - 1, int(forward.indices[forward.indptr[3]])])
+    assert (pool.term_frequencies(pool.rows, terms) == forward.term_frequencies(docs, terms)).all()
+    assert (pool.term_frequencies(np.array([2, 0]), terms) == forward.term_frequencies(docs[[2, 0]], terms)).all()
+    assert (pool.matrix() != forward.matrix(docs)).nnz == 0
+    assert Cosine().documents(pool, pool.rows, pool.rows) == pytest.approx(Cosine().documents(forward, docs, docs))
+
+
+def test_top_is_the_weighted_cosine_to_the_other_best_documents(demo_index, asked):
+    query, found = asked[0][0], asked[1][0]
+    values = Features(demo_index, ["top:docs=3"]).tables([query], [found])[0][:, 0]
+    cosine = Cosine().documents(demo_index.forward, found.docs, found.docs[:3])
+    weights = found.scores[:3].astype(float)
+    assert values[4] == pytest.approx(cosine[4] @ weights / weights.sum())
+    others = [1, 2]
+    assert values[0] == pytest.approx(cosine[0, others] @ weights[others] / weights[others].sum())
+
+
+def test_a_field_that_the_index_lacks_is_silent(demo_index, asked):
+    table = Features(demo_index, ["bm25:field=nosuch", "first"]).tables(asked[0][:1], asked[1][:1])[0]
+    assert not table[:, 0].any() and table[:, 1].all()
+
+
+def test_a_reranker_as_feature_gives_its_scores(demo_index, asked):
+    from kernelsearch.rerankers.perturbation import PerturbationReranker
+
+    query, found = asked[0][1], asked[1][1]
+    table = Features(demo_index, ["pert:alpha=0.3"]).tables([query], [found])[0]
+    assert table[:, 0] == pytest.approx(PerturbationReranker(demo_index, alpha=0.3).score(query, found), rel=1e-6)
+
+
+def test_the_pool_is_a_union_in_the_first_stages_order(demo_index, asked):
+    queries, lists = asked[0][:2], [type(found)(found.docs[:5], found.scores[:5]) for found in asked[1][:2]]
+    features = Features(demo_index, ["first"], sources=["rm3"])
+    expanded = demo_index.lucene.search(queries, 5, feedback=RM3())
+    for query, own, other, pool in zip(queries, lists, expanded, features.pool(queries, lists, 5), strict=True):
+        assert set(pool.docs) == set(own.docs) | set(other.docs) and len(pool.docs) > len(own.docs)
+        assert (pool.docs[:5] == own.docs).all() and (np.diff(pool.scores) <= 0).all()
+        lucene = dict(zip(*demo_index.lucene.search([query], 1000)[0], strict=True))
+        for doc, score in zip(pool.docs[5:], pool.scores[5:], strict=True):
+            assert score == pytest.approx(lucene.get(doc, 0.0), rel=1e-5)
+
+
+def test_what_brings_no_candidates_is_refused_as_a_source(demo_index):
+    with pytest.raises(OptionError, match=r"--fusion.sources: 'top' brings no candidates"):
+        Features(demo_index, ["first"], sources=["top"])
+
+
+def test_a_pool_reads_a_field_once(demo_index, asked):
+    pool = Pool(demo_index, asked[0][0], asked[1][0])
+    assert pool.field("title") is pool.field("title")

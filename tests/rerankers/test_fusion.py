@@ -1,0 +1,209 @@
+"""`fusion` from end to end: training, applying, another index, clicks, feature files, explanations, refusals."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import kernelsearch
+from kernelsearch import train as train_verb
+from kernelsearch.errors import ArtefactError, InputError, OptionError
+from kernelsearch.evaluation.measures import evaluate, parse_measures
+from kernelsearch.learning import models
+from kernelsearch.pipeline import FirstStage, Pipeline
+from kernelsearch.rerankers.base import TrainingData
+from kernelsearch.rerankers.fusion import FusionReranker
+from kernelsearch.trec import read_qrels, read_topics
+from kernelsearch.types import Candidates
+from tests.conftest import DEMO
+
+SMALL = "first bm25:k1=2,b=0.75 cosine:field=title rm3 top:docs=3"
+
+
+@pytest.fixture(scope="module")
+def judged():
+    return read_topics(DEMO / "topics.tsv"), read_qrels(DEMO / "qrels.txt")
+
+
+@pytest.fixture(scope="module")
+def model(demo_index, judged, tmp_path_factory):
+    """Learned from every second topic."""
+    topics, qrels = judged
+    half = dict(list(topics.items())[::2])
+    data = TrainingData(topics=half, qrels=qrels, output=tmp_path_factory.mktemp("fusion") / "model")
+    return FusionReranker.fit(demo_index, data, features=SMALL, sources="rm3", learner="net", depth=100)
+
+
+def lists_of(index, model, topics, hits=100, **options):
+    pipeline = Pipeline(index, FirstStage(hits=hits), [("fusion", {"model": str(model), **options})])
+    queries = index.lucene.queries(list(topics.values()), list(topics))
+    return pipeline, queries, pipeline.search(queries)
+
+
+def test_learned_fusion_beats_the_first_stage_on_topics_it_did_not_see(demo_index, judged, model):
+    topics, qrels = judged
+    rest = dict(list(topics.items())[1::2])
+    _, queries, fused = lists_of(demo_index, model, rest)
+    first = demo_index.lucene.search(queries, 100)
+
+    def worth(lists):
+        run = {
+            query.qid: list(zip(demo_index.forward.docids.take(found.docs), found.scores, strict=True))
+            for query, found in zip(queries, lists, strict=True)
+        }
+        return evaluate({qid: qrels[qid] for qid in rest if qid in qrels}, run, parse_measures(["AP"])).mean("AP")
+
+    assert worth(fused) > worth(first)
+
+
+def test_lists_keep_the_contract(demo_index, judged, model):
+    """No document twice, no more than asked for, scores fall, nothing of the first stage's top is lost."""
+    topics = dict(list(judged[0].items())[:5])
+    _, queries, fused = lists_of(demo_index, model, topics, hits=60)
+    for found in fused:
+        assert len(set(found.docs)) == found.depth <= 60
+        assert (np.diff(found.scores) <= 0).all() and np.isfinite(found.scores).all()
+    _, _, shallow = lists_of(demo_index, model, topics, hits=60, depth=10)
+    first = demo_index.lucene.search(queries, 60)
+    for found, plain in zip(shallow, first, strict=True):
+        assert set(plain.docs[:10]) <= set(found.docs[:20])
+        place = {doc: rank for rank, doc in enumerate(plain.docs.tolist())}
+        beneath = [place[doc] for doc in found.docs[20:].tolist()]  # the pool has at most 20
+        assert beneath == sorted(beneath)
+
+
+def test_score_and_apply_agree(demo_index, judged, model):
+    reranker = FusionReranker(demo_index, model=str(model))
+    query = demo_index.query(next(iter(judged[0].values())))
+    found = demo_index.lucene.search([query], 40)[0]
+    scores, ranked = reranker.score(query, found), reranker.apply(query, found)
+    of = dict(zip(ranked.docs.tolist(), ranked.scores.tolist(), strict=True))
+    assert [of[doc] for doc in found.docs.tolist()] == pytest.approx(scores.tolist())
+
+
+def test_an_empty_list_stays_empty(demo_index, model):
+    nothing = Candidates(np.empty(0, dtype=np.int32), np.empty(0))
+    assert FusionReranker(demo_index, model=str(model)).apply(demo_index.query("zzz"), nothing).depth == 0
+
+
+def test_batches_and_single_queries_agree(demo_index, judged, model):
+    topics = dict(list(judged[0].items())[:4])
+    pipeline, queries, together = lists_of(demo_index, model, topics)
+    for query, found in zip(queries, together, strict=True):
+        alone = pipeline.search([query])[0]
+        assert (alone.docs == found.docs).all() and alone.scores == pytest.approx(found.scores)
+
+
+def test_a_model_works_on_another_index(tiny, model):
+    query = tiny.query("dripping tap washer")
+    found = tiny.lucene.search([query], 10)[0]
+    ranked = FusionReranker(tiny, model=str(model)).apply(query, found)
+    assert set(found.docs) <= set(ranked.docs)
+
+
+def test_explanation_sums_to_the_score_and_is_drawn(demo_index, judged, model, tmp_path):
+    reranker = FusionReranker(demo_index, model=str(model))
+    query = demo_index.query(next(iter(judged[0].values())))
+    found = demo_index.lucene.search([query], 40)[0]
+    ranked = reranker.apply(query, found)
+    told = reranker.explain(query, found, int(ranked.docs[0]))
+    assert told.score == pytest.approx(float(ranked.scores[0]))
+    assert sum(part.value for part in told.contributions) == pytest.approx(told.score)
+    assert {part.label for part in told.contributions} == set(SMALL.split())
+    assert sum(told.notes["importance"].values()) == pytest.approx(1, abs=1e-3)
+    for name in ("p.svg", "p.png"):
+        reranker.plot(query, found, None, tmp_path / name)
+        assert (tmp_path / name).stat().st_size > 2000
+    reranker.plot(query, found, None, tmp_path / "again.svg")
+    assert (tmp_path / "p.svg").read_bytes() == (tmp_path / "again.svg").read_bytes()
+
+
+def test_trees_are_explained_exactly(demo_index, judged, tmp_path):
+    topics, qrels = judged
+    data = TrainingData(topics=dict(list(topics.items())[:8]), qrels=qrels, output=tmp_path / "m")
+    FusionReranker.fit(demo_index, data, features=SMALL, sources="none", learner="simlistmkl", depth=50)
+    reranker = FusionReranker(demo_index, model=str(tmp_path / "m"))
+    query = demo_index.query("dripping tap")
+    found = demo_index.lucene.search([query], 30)[0]
+    ranked = reranker.apply(query, found)
+    for place in (0, 7):
+        told = reranker.explain(query, found, int(ranked.docs[place]))
+        assert sum(part.value for part in told.contributions) == pytest.approx(float(ranked.scores[place]), abs=1e-4)
+
+
+def test_learning_from_a_click_log(demo_index, tmp_path):
+    from kernelsearch.clicks.__main__ import main as clicks_verb
+
+    lines = (DEMO / "clicks.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+    (tmp_path / "some.jsonl").write_text("".join(lines[:200]), encoding="utf-8")
+    clicks_verb(["import", "--input", str(tmp_path / "some.jsonl"), "--output", str(tmp_path / "log.db")])
+    data = TrainingData(clicks=tmp_path / "log.db", output=tmp_path / "m")
+    FusionReranker.fit(demo_index, data, features="first rm3", sources="none", learner="net", depth=50)
+    assert models.load(tmp_path / "m").notes["queries"] > 10
+
+
+def test_a_recipe_with_an_unknown_feature_is_refused(demo_index, model, tmp_path):
+    import shutil
+
+    shutil.copytree(model, tmp_path / "m")
+    meta = json.loads((tmp_path / "m" / "meta.json").read_text())
+    meta["parameters"]["recipe"][0] = "telepathy:range=3"
+    (tmp_path / "m" / "meta.json").write_text(json.dumps(meta))
+    with pytest.raises(OptionError, match="--fusion.model: unknown feature 'telepathy'"):
+        FusionReranker(demo_index, model=str(tmp_path / "m"))
+
+
+def test_clear_words_for_what_is_missing(demo_index, tmp_path):
+    with pytest.raises(ArtefactError, match="no fusion model here"):
+        FusionReranker(demo_index, model=str(tmp_path / "none"))
+    with pytest.raises(OptionError, match="learns from --topics and --qrels, from --clicks, or from --ltr"):
+        FusionReranker.fit(demo_index, TrainingData())
+    with pytest.raises(InputError, match="no training topic has a relevant document"):
+        FusionReranker.fit(demo_index, TrainingData(topics={"1": "tap"}, qrels={"2": {"d": 1}}))
+
+
+def test_training_on_a_feature_file(tmp_path, capsys):
+    chance = np.random.default_rng(0)
+    lines = []
+    for qid in range(12):
+        for _ in range(10):
+            grade = int(chance.random() < 0.3)
+            lines.append(f"{grade} qid:{qid} 1:{grade + 0.1 * chance.random():.3f} 2:{chance.random():.3f}")
+    path = tmp_path / "train.txt"
+    path.write_text("\n".join(lines) + "\n")
+    train_verb.main(
+        [
+            "--ltr",
+            str(path),
+            "--ltr-test",
+            str(path),
+            "--rerank",
+            "fusion",
+            "--fusion.learner",
+            "svm",
+            "--output",
+            str(tmp_path / "m"),
+        ]
+    )
+    assert "1.0000" in capsys.readouterr().out
+    assert models.load(tmp_path / "m").recipe == ("column:1", "column:2")
+    with pytest.raises(OptionError, match="--output is not given"):
+        train_verb.main(["--ltr", str(path), "--rerank", "fusion"])
+    with pytest.raises(OptionError, match="doesn't learn from a file of features"):
+        train_verb.main(["--ltr", str(path), "--rerank", "pert", "--output", str(tmp_path / "x")])
+
+
+def test_a_feature_files_model_is_not_a_reranker(demo_index, tmp_path):
+    path = tmp_path / "t.txt"
+    path.write_text("1 qid:1 1:1\n0 qid:1 1:0\n1 qid:2 1:1\n0 qid:2 1:0\n")
+    train_verb.main(["--ltr", str(path), "--rerank", "fusion", "--fusion.learner", "net", "--output", str(tmp_path / "m")])
+    with pytest.raises(OptionError, match="learned from a feature file"):
+        FusionReranker(demo_index, model=str(tmp_path / "m"))
+
+
+def test_importing_the_package_does_not_load_xgboost():
+    code = "import sys, kernelsearch, kernelsearch.rerankers.fusion; assert 'xgboost' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert kernelsearch.__version__

@@ -151,7 +151,7 @@ def test_a_recipe_with_an_unknown_feature_is_refused(demo_index, model, tmp_path
     meta = json.loads((tmp_path / "m" / "meta.json").read_text())
     meta["parameters"]["recipe"][0] = "telepathy:range=3"
     (tmp_path / "m" / "meta.json").write_text(json.dumps(meta))
-    with pytest.raises(OptionError, match="--fusion.model: unknown feature 'telepathy'"):
+    with pytest.raises(OptionError, match=r"--fusion\.model: unknown feature 'telepathy'"):
         FusionReranker(demo_index, model=str(tmp_path / "m"))
 
 

@@ -1,0 +1,135 @@
+"""`python -m kernelsearch.reproduce`: runs conditions on the collections at hand and holds them against expected figures."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from kernelsearch import console
+from kernelsearch.errors import InputError
+from kernelsearch.options import Option, add_flags, collect, resolve
+from kernelsearch.reproduce.conditions import SHIPPED, Conditions, Script, collections_folder, read_conditions
+from kernelsearch.reproduce.page import write_pages
+from kernelsearch.reproduce.running import Outcome, run_collection, selected
+
+OPTIONS = (
+    Option("conditions", str, str(SHIPPED), "the TOML file of conditions"),
+    Option("on", str, (), "only on these collections", many=True),
+    Option("indexes", str, "indexes/reproduce", "where indexes are built and looked for"),
+    Option("runs", str, "runs/reproduce", "where run files go"),
+    Option("reuse", bool, False, "take run files that are there instead of searching again"),
+    Option("threads", int, 2, "search threads", low=1),
+    Option("docs", str, None, "write the page and its picture into this folder, such as docs/reproductions"),
+    Option("readme", str, None, "put the table of all figures into this file, between its marks"),
+    Option("list", bool, False, "list conditions and collections, run nothing"),
+)
+
+EXAMPLES = """examples:
+  python -m kernelsearch.reproduce --list
+  python -m kernelsearch.reproduce                            # everything, on every collection that is found
+  python -m kernelsearch.reproduce bm25 rm3 --on cacm,cran
+  python -m kernelsearch.reproduce --docs docs/reproductions --readme README.md
+
+Collections are looked for in KERNELSEARCH_COLLECTIONS (or ../shared/collections), then through ir_datasets."""
+
+
+def main(argv: list[str]) -> None:
+    parser = console.Parser(prog="python -m kernelsearch.reproduce", description=__doc__, epilog=EXAMPLES)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="conditions or scripts; default: all conditions")
+    add_flags(parser, OPTIONS)
+    arguments = parser.parse_args(argv)
+    settings = resolve(OPTIONS, collect(arguments, OPTIONS))
+    conditions = read_conditions(settings["conditions"])
+    if settings["list"]:
+        show(conditions)
+        return
+    chosen, collections = selected(conditions, arguments.names, settings["on"])
+    if settings["docs"] and (arguments.names or settings["on"]):
+        parser.error("--docs: a page holds all conditions on all collections; don't name some")
+    verdicts: list[str] = []
+    outcomes: list[Outcome] = []
+    for collection in collections if chosen else ():
+        found = collection.found(collections_folder())
+        if found is None:
+            print(f"{collection.name:<9} skipped: not found in {collections_folder()}", flush=True)
+            continue
+        outcome = Outcome(found)
+        try:
+            for condition, one in run_collection(
+                found,
+                chosen,
+                Path(settings["indexes"]),
+                Path(settings["runs"]),
+                threads=settings["threads"],
+                reuse=settings["reuse"],
+            ):
+                outcome.found[condition.name] = one
+                cells = []
+                for measure in one.values:
+                    wanted, got = condition.expected.get(collection.name, {}).get(measure), one.mean(measure)
+                    verdict = "new" if wanted is None else conditions.judge(wanted, got)
+                    verdicts.append(verdict)
+                    cells.append(
+                        f"{measure} {got:.4f} {verdict}" + (f" (expected {wanted:.4f})" if verdict not in ("OK", "new") else "")
+                    )
+                print(f"{collection.name:<9} {condition.name:<9} {'  '.join(cells)}", flush=True)
+        except InputError as problem:
+            if not found.documents.startswith("irds:"):
+                raise
+            print(f"{collection.name:<9} skipped: {problem}", flush=True)
+            continue
+        outcomes.append(outcome)
+    scripts = [one for one in conditions.scripts if one.name in arguments.names]
+    verdicts += [run_script(one, Path(settings["indexes"]) / "scripts") for one in scripts]
+    counts = ", ".join(f"{verdicts.count(kind)} {kind}" for kind in ("OK", "OKish", "FAIL", "new") if kind in verdicts)
+    print(counts or "nothing was run")
+    if settings["docs"] and outcomes:
+        readme = Path(settings["readme"]) if settings["readme"] else None
+        for path in write_pages(conditions, outcomes, Path(settings["docs"]), readme):
+            console.notice(f"{path}: written")
+    if "FAIL" in verdicts:
+        sys.exit(1)
+
+
+def show(conditions: Conditions) -> None:
+    """Prints what there is."""
+    rows: list[tuple[str, str, str]] = [(one.name, one.title, one.command()) for one in conditions.conditions]
+    rows += [
+        (one.name, f"script, writes {one.page}", "; ".join(" ".join(command) for command in one.commands))
+        for one in conditions.scripts
+    ]
+    print(console.table(("condition", "what", "command"), rows, align="<<<"), end="\n\n")
+    folder = collections_folder()
+    where = []
+    for one in conditions.collections.values():
+        found = one.found(folder)
+        where.append((one.name, "not found" if found is None else found.documents))
+    print(console.table(("collection", "documents"), where, align="<<"))
+
+
+def run_script(script: Script, scratch: Path) -> str:
+    """Runs a script from the checkout's root; OK if it ends well and its page is as it was."""
+    page = Path(script.page)
+    before = page.read_bytes() if page.is_file() else b""
+    verdict = ""
+    for command in script.commands:
+        if not Path(command[0]).is_file():
+            raise InputError(f"{script.name}: {command[0]} is not here; scripts run from the root of a checkout")
+        done = subprocess.run([sys.executable, *(part.replace("{scratch}", str(scratch / script.name)) for part in command)])
+        if done.returncode:
+            verdict = "FAIL"
+            break
+    if not verdict:
+        verdict = "OK" if page.is_file() and page.read_bytes() == before else "OKish"
+    said = {
+        "OK": "remade, unchanged",
+        "OKish": "remade, changed: compare it with the committed one",
+        "FAIL": "the script failed",
+    }
+    print(f"{script.name:<19} {script.page} {verdict} ({said[verdict]})", flush=True)
+    return verdict
+
+
+if __name__ == "__main__":
+    console.run(main)

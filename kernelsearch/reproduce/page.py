@@ -1,0 +1,155 @@
+"""The outcome as Markdown: a table of every figure with its source, the headline table, and a picture of the gains."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import kernelsearch
+from kernelsearch.errors import InputError
+from kernelsearch.files import write_file
+from kernelsearch.reproduce.conditions import Condition, Conditions
+from kernelsearch.reproduce.running import MEASURES, Outcome
+
+BEGIN, END = "<!-- begin figures -->", "<!-- end figures -->"
+PICTURE = "baselines-and-methods.svg"
+
+
+def figures_page(conditions: Conditions, outcomes: Sequence[Outcome]) -> str:
+    """docs/reproductions/baselines-and-methods.md."""
+    parts = [
+        "# Baselines and methods on small collections",
+        "",
+        f"Made by `python -m kernelsearch.reproduce --docs docs/reproductions` (kernelsearch {kernelsearch.__version__}); the "
+        "commands stand at the end. Methods run with their default settings, nothing is tuned here; 1000 documents a query, "
+        "all judged topics. ▲ and ▼: better and worse than BM25; paired t test over topics, Holm's correction over a "
+        "collection's rows, p < .05.",
+        "",
+        f"![Gain over {conditions.baseline} in AP]({PICTURE})",
+        "",
+        *headline(conditions, outcomes),
+    ]
+    for outcome in outcomes:
+        parts += ["", *_collection(conditions, outcome)]
+    parts += ["", "## Commands", "", "| condition | command | expected figures from |", "| --- | --- | --- |"]
+    for condition in _ran(conditions, outcomes):
+        parts.append(f"| {condition.title} | `{condition.command()}` | {condition.source} |")
+    return "\n".join(parts) + "\n"
+
+
+def headline(conditions: Conditions, outcomes: Sequence[Outcome]) -> list[str]:
+    """AP and nDCG@10 of every condition on every collection, one row a condition."""
+    lines = [
+        "| AP / nDCG@10 | " + " | ".join(outcome.collection.name for outcome in outcomes) + " |",
+        "| --- |" + " --- |" * len(outcomes),
+    ]
+    marked = {outcome.collection.name: outcome.comparison(conditions.baseline) for outcome in outcomes}
+    for condition in _ran(conditions, outcomes):
+        cells = []
+        for outcome in outcomes:
+            one = outcome.found.get(condition.name)
+            comparison = marked[outcome.collection.name]
+            shown = []
+            for measure in MEASURES if one else ():
+                mark = ""
+                if comparison is not None and condition.name != conditions.baseline:
+                    difference = comparison.of(condition.name, measure)
+                    mark = ("▲" if difference.difference > 0 else "▼") if difference.significant else ""
+                shown.append(f"{one.mean(measure):.4f}".removeprefix("0") + mark if one else "")
+            cells.append(" / ".join(shown) or "-")
+        lines.append(f"| {condition.title} | {' | '.join(cells)} |")
+    return lines
+
+
+def _collection(conditions: Conditions, outcome: Outcome) -> list[str]:
+    """A collection's figures beside the expected ones, and the risk against the baseline."""
+    topics = len(next(iter(outcome.found.values())).topics)
+    lines = [
+        f"## {outcome.collection.name}",
+        "",
+        f"{topics} topics.",
+        "",
+        "| condition | AP | expected | nDCG@10 | expected | AP better / same / worse | AP lost | URisk | TRisk |",
+        "| --- |" + " ---: |" * 8,
+    ]
+    comparison = outcome.comparison(conditions.baseline)
+    for condition in conditions.conditions:
+        one = outcome.found.get(condition.name)
+        if one is None:
+            continue
+        expected = condition.expected.get(outcome.collection.name, {})
+        cells = []
+        for measure in MEASURES:
+            found, wanted = one.mean(measure), expected.get(measure)
+            cells.append(f"{found:.4f}")
+            cells.append("-" if wanted is None else f"{wanted:.4f} {conditions.judge(wanted, found)}")
+        if comparison is not None and condition.name != conditions.baseline:
+            d = comparison.of(condition.name, "AP")
+            cells += [f"{d.wins} / {d.ties} / {d.losses}", f"{d.lost:.2f}", f"{d.urisk:+.4f}", f"{d.trisk:+.2f}"]
+        else:
+            cells += ["-"] * 4
+        lines.append(f"| {condition.title} | {' | '.join(cells)} |")
+    return lines
+
+
+def _ran(conditions: Conditions, outcomes: Sequence[Outcome]) -> list[Condition]:
+    return [one for one in conditions.conditions if any(one.name in outcome.found for outcome in outcomes)]
+
+
+def draw(conditions: Conditions, outcomes: Sequence[Outcome], path: Path) -> None:
+    """Every condition's gain in AP over the baseline, per cent, one column of dots a collection."""
+    import matplotlib
+
+    from kernelsearch.evaluation.drawing import COLOURS
+
+    with matplotlib.rc_context(
+        {"svg.hashsalt": "kernelsearch", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
+    ):
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(8, 3.6), layout="constrained")
+        axes = figure.add_subplot()
+        others = [one for one in _ran(conditions, outcomes) if one.name != conditions.baseline]
+        markers = "osD^vP*Xh<>d"
+        for number, condition in enumerate(others):
+            shift = (number - (len(others) - 1) / 2) * 0.75 / max(len(others), 1)
+            points = [
+                (
+                    place + shift,
+                    100 * (outcome.found[condition.name].mean("AP") / outcome.found[conditions.baseline].mean("AP") - 1),
+                )
+                for place, outcome in enumerate(outcomes)
+                if condition.name in outcome.found and conditions.baseline in outcome.found
+            ]
+            axes.plot(
+                *zip(*points, strict=True),
+                markers[number % len(markers)],
+                color=COLOURS[number % len(COLOURS)],
+                label=condition.title,
+            )
+        axes.axhline(0, color="#777777", linewidth=0.8)
+        axes.set_xticks(range(len(outcomes)), [outcome.collection.name for outcome in outcomes])
+        axes.set_ylabel("gain in AP over BM25, %")
+        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, metadata={"Date": None})
+
+
+def write_pages(conditions: Conditions, outcomes: Sequence[Outcome], docs: Path, readme: Path | None) -> list[Path]:
+    """Writes the page and its picture, and the headline table between the README's marks."""
+    page = docs / "baselines-and-methods.md"
+    with write_file(page) as stream:
+        stream.write(figures_page(conditions, outcomes))
+    draw(conditions, outcomes, docs / PICTURE)
+    written = [page, docs / PICTURE]
+    if readme is not None:
+        text = readme.read_text(encoding="utf-8")
+        head, begin, rest = text.partition(BEGIN)
+        _, end, tail = rest.partition(END)
+        if not begin or not end:
+            raise InputError(f"{readme}: has no {BEGIN} ... {END} to put the table between")
+        table = "\n".join(headline(conditions, outcomes))
+        with write_file(readme) as stream:
+            stream.write(f"{head}{BEGIN}\n{table}\n{END}{tail}")
+        written.append(readme)
+    return written

@@ -1,0 +1,163 @@
+"""Conditions against expected figures, on the bundled collection."""
+
+import json
+
+import pytest
+
+from kernelsearch.errors import InputError
+from kernelsearch.reproduce.__main__ import main, run_script
+from kernelsearch.reproduce.conditions import Script, read_conditions
+from tests.conftest import DEMO
+
+FILE = """
+okish = 0.001
+baseline = "bm25"
+[collections.demo]
+documents = "corpus.jsonl"
+topics = "topics.tsv"
+qrels = "qrels.txt"
+[collections.absent]
+documents = "no/corpus.jsonl"
+topics = "no/topics.tsv"
+qrels = "no/qrels.txt"
+[[condition]]
+name = "bm25"
+title = "BM25"
+flags = ""
+expected.demo = { AP = %s, "nDCG@10" = %s }
+[[condition]]
+name = "rm3"
+title = "BM25 + RM3"
+flags = "--rm3"
+source = "us"
+"""
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    """A folder with index and runs, and the bundled collection's BM25 figures from evaluate."""
+    import contextlib
+    import io
+
+    from kernelsearch import evaluate
+
+    folder = tmp_path_factory.mktemp("reproduce")
+    (folder / "c.toml").write_text(FILE % (0, 0))
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()):
+        patch.setenv("KERNELSEARCH_COLLECTIONS", str(DEMO))
+        with pytest.raises(SystemExit):  # figures of zero: FAIL
+            main(["--conditions", str(folder / "c.toml"), *places(folder)])
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        run = folder / "runs" / "demo" / "bm25.txt"
+        evaluate.main(["--qrels", str(DEMO / "qrels.txt"), str(run), "--measures", "AP,nDCG@10", "--format", "json"])
+    return folder, json.loads(printed.getvalue())["runs"]["bm25"]["means"]
+
+
+def places(folder):
+    return ["--indexes", str(folder / "indexes"), "--runs", str(folder / "runs")]
+
+
+@pytest.fixture
+def reproduce(measured, monkeypatch, tmp_path, capsys):
+    """Runs the verb with expected figures that are off by some amounts; run files are taken from before."""
+    folder, means = measured
+    monkeypatch.setenv("KERNELSEARCH_COLLECTIONS", str(DEMO))
+
+    def run(*flags, off=(0.0, 0.0)):
+        figures = tuple(f"{round(mean, 4) + gap:.4f}" for mean, gap in zip(means.values(), off, strict=True))
+        (tmp_path / "c.toml").write_text(FILE % figures)
+        main(["--conditions", str(tmp_path / "c.toml"), *places(folder), "--reuse", *flags])
+        return capsys.readouterr().out.splitlines()
+
+    return run
+
+
+def test_figures_that_agree_and_a_collection_that_is_not_there(reproduce, measured):
+    lines = reproduce()
+    ap, ndcg = (f"{mean:.4f}" for mean in measured[1].values())
+    assert lines[0].split() == ["demo", "bm25", "AP", ap, "OK", "nDCG@10", ndcg, "OK"]
+    assert lines[1].split()[:2] == ["demo", "rm3"] and lines[1].count("new") == 2
+    assert lines[2].startswith("absent    skipped: not found in") and lines[3] == "2 OK, 2 new"
+
+
+def test_a_small_difference_is_okish_and_a_large_one_fails_with_status_1(reproduce, measured, tmp_path, capsys):
+    lines = reproduce("bm25", off=(0.0005, -0.001))
+    assert lines[0].count("OKish (expected") == 2 and lines[-1] == "2 OKish"
+    with pytest.raises(SystemExit) as ended:
+        reproduce("bm25", off=(0.0, 0.0011))
+    assert ended.value.code == 1
+    assert "FAIL (expected" in capsys.readouterr().out
+
+
+def test_the_page_the_picture_and_the_readme(reproduce, measured, tmp_path):
+    readme = tmp_path / "README.md"
+    readme.write_text("before\n<!-- begin figures -->\nold\n<!-- end figures -->\nafter\n")
+    reproduce("--docs", str(tmp_path / "docs"), "--readme", str(readme))
+    page = (tmp_path / "docs" / "baselines-and-methods.md").read_text()
+    ap, ndcg = (f"{mean:.4f}" for mean in measured[1].values())
+    assert f"| BM25 | {ap} | {ap} OK | {ndcg} | {ndcg} OK | - | - | - | - |" in page
+    assert "| BM25 + RM3 | `python -m kernelsearch.search --index INDEX --topics TOPICS --output RUN --rm3` | us |" in page
+    assert (tmp_path / "docs" / "baselines-and-methods.svg").read_text().count("<svg") == 1
+    text = readme.read_text()
+    assert text.startswith("before\n<!-- begin figures -->\n| AP / nDCG@10 | demo |") and text.endswith(
+        "<!-- end figures -->\nafter\n"
+    )
+    assert f"| BM25 | {ap[1:]} / {ndcg[1:]} |" in text and "old" not in text
+    first = (tmp_path / "docs" / "baselines-and-methods.svg").read_bytes()
+    reproduce("--docs", str(tmp_path / "docs"))
+    assert (tmp_path / "docs" / "baselines-and-methods.svg").read_bytes() == first
+    readme.write_text("no marks")
+    with pytest.raises(InputError, match=r"README.md: has no <!-- begin figures -->"):
+        reproduce("--docs", str(tmp_path / "docs"), "--readme", str(readme))
+
+
+def test_unknown_names_are_refused(reproduce):
+    with pytest.raises(InputError, match="magic: no such condition; known: bm25, rm3"):
+        reproduce("magic")
+    with pytest.raises(InputError, match="--on: moon: no such collection; known: demo, absent"):
+        reproduce("--on", "moon")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda text: text.replace('"bm25"\n[coll', '"none"\n[coll'), "the baseline 'none' is not one of the conditions"),
+        (lambda text: text.replace('"rm3"', '"bm25"'), "condition 'bm25' stands there twice"),
+        (
+            lambda text: text.replace("expected.demo", "expected.moon"),
+            "'bm25' expects figures of 'moon', which is no collection",
+        ),
+        (lambda text: text.replace("flags = ", "flag = "), "not a file of conditions"),
+        (lambda text: text + "[[", "not a file of conditions"),
+    ],
+)
+def test_bad_files_are_refused(tmp_path, change, message):
+    (tmp_path / "c.toml").write_text(change(FILE % (0.1, 0.1)))
+    with pytest.raises(InputError, match=message):
+        read_conditions(tmp_path / "c.toml")
+
+
+def test_the_shipped_conditions_are_whole():
+    found = read_conditions()
+    assert {"bm25", "rm3", "klsa", "mslm", "pert"} <= {one.name for one in found.conditions}
+    bm25 = next(one for one in found.conditions if one.name == "bm25")
+    assert bm25.expected["cacm"]["AP"] == 0.3123 and set(bm25.expected) == set(found.collections)
+
+
+def test_scripts_are_ok_if_their_page_stays_as_it_was(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "page.md").write_text("figures\n")
+    (tmp_path / "same.py").write_text("open('page.md', 'w').write('figures\\n')")
+    (tmp_path / "other.py").write_text("open('page.md', 'w').write('other figures\\n')")
+    (tmp_path / "bad.py").write_text("raise SystemExit(3)")
+    assert run_script(Script("a", (("same.py",),), "page.md"), tmp_path) == "OK"
+    assert run_script(Script("b", (("same.py",), ("bad.py",)), "page.md"), tmp_path) == "FAIL"
+    assert run_script(Script("c", (("other.py",),), "page.md"), tmp_path) == "OKish"
+    with pytest.raises(InputError, match=r"d: gone.py is not here"):
+        run_script(Script("d", (("gone.py",),), "page.md"), tmp_path)
+
+
+def test_list(capsys):
+    main(["--list"])
+    out = capsys.readouterr().out
+    assert "python -m kernelsearch.search --index INDEX --topics TOPICS --output RUN --rm3" in out and "nfcorpus" in out

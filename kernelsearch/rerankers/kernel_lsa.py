@@ -66,7 +66,7 @@ class KernelLSA(Reranker):
         Option("degree", int, 2, "degree of kernel polynomial", low=1),
         Option("offset", float, 1.0, "offset of kernel polynomial", low=0),
         Option("field", str, "contents", "field whose words the kernel compares"),
-        Option("dims", int, 300, "latent dimensions", low=1),
+        Option("dims", int, None, "latent dimensions; default: 300, but at most a quarter of the documents", low=1),
         Option("solver", str, "auto", "of the decomposition; auto goes by size", choices=SOLVERS),
         Option("tolerance", float, 1e-2, "largest relative residual of the randomised solver", low=1e-12),
         Option("landmarks", int, 1000, "documents that stand for all, for kernels without a feature map", low=1),
@@ -131,7 +131,7 @@ class KernelLSA(Reranker):
                     path,
                     index.field(given["field"]),
                     _kernel({"kernel": given["kernel"], **recipe}),
-                    dims=given["dims"],
+                    dims=given["dims"] or default_dims(len(index.forward.live_docs)),
                     solver=given["solver"],
                     tolerance=given["tolerance"],
                     landmarks=given["landmarks"],
@@ -270,6 +270,11 @@ class KernelLSA(Reranker):
 def default_place(index: Index) -> Path:
     """Where an index's basis stands unless told otherwise."""
     return index.artefacts / "klsa"
+
+
+def default_dims(documents: int) -> int:
+    """The paper's 300, but a quarter of a small collection: with as many dimensions as documents U Uᵀ is the identity."""
+    return max(1, min(300, documents // 4))
 
 
 def _kernel(recipe: dict[str, Any]) -> Kernel:

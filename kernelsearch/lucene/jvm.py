@@ -72,6 +72,20 @@ def start() -> None:
         _process = os.getpid()
 
 
+def prepare_for_other(jnius_config: Any) -> None:
+    """Sets the classpath and Java for a JVM that another library is about to start and that we will share."""
+    if jnius_config.vm_running:
+        raise JavaError(
+            "Java is running already, started by an index of ours, without Terrier's jars; "
+            "call pt.java.init() before the first use of a kernelsearch index"
+        )
+    home = find_java()
+    os.environ["JAVA_HOME"] = str(home)
+    os.environ["JVM_PATH"] = str(_library(home))
+    jnius_config.add_classpath(str(find_jar()))
+    jnius_config.add_options("--enable-native-access=ALL-UNNAMED")
+
+
 def jvm_options() -> list[str]:
     """The options that we start Java with."""
     heap = _settings["heap"] or os.environ.get("KERNELSEARCH_JAVA_HEAP") or _default_heap()

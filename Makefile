@@ -14,7 +14,7 @@ NEWER = $(PYTHON312) python3.12 python3.13 python3.14 $(PYTHON) \
 find_newer = for python in $(NEWER); do \
     if $$python -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null; then echo $$python; break; fi; done
 
-.PHONY: help demo test lint test-pyserini test-lucene10 bench-bridge bridge freeze clean
+.PHONY: help demo test lint test-pyserini test-pyterrier test-lucene10 bench-bridge bridge freeze clean
 
 help:  ## Lists the targets
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | awk -F '\t' '{printf "%-15s %s\n", $$1, $$2}'
@@ -33,6 +33,9 @@ lint: .venv/.ready  ## Checks style, format and types
 test-pyserini: .venv-pyserini/.ready  ## Runs the drop-in tests beside the full pyserini (brings torch)
 	.venv-pyserini/bin/python -m pytest -m pyserini $(PYTEST_ARGS)
 
+test-pyterrier: .venv-pyterrier/.ready  ## Runs the PyTerrier tests (without Terrier's own jars)
+	.venv-pyterrier/bin/python -m pytest -m pyterrier $(PYTEST_ARGS)
+
 test-lucene10:  ## Runs the tests on the newest pyserini, with Lucene 10 (needs Python 3.12 or newer: PYTHON312)
 	@python=$$($(find_newer)); \
 	if [ -z "$$python" ]; then \
@@ -49,14 +52,14 @@ bridge: .venv/.ready  ## Compiles the Java helper (needs a JDK)
 	.venv/bin/python tools/build_bridge.py
 
 freeze:  ## Pins in constraints/ what the environments hold now
-	@for name in default:.venv pyserini-full:.venv-pyserini lucene10:.venv-lucene10; do \
+	@for name in default:.venv pyserini-full:.venv-pyserini pyterrier:.venv-pyterrier lucene10:.venv-lucene10; do \
 	    if [ -x $${name#*:}/bin/python ]; then \
 	        $${name#*:}/bin/python -m pip freeze --exclude-editable | sed 's/+cpu$$//' > constraints/$${name%%:*}.txt; \
 	    fi; \
 	done
 
 clean:  ## Removes the environments, caches and what the demo made
-	rm -rf .venv .venv-pyserini .venv-lucene10 build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-pyserini .venv-pyterrier .venv-lucene10 build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	rm -rf indexes/demo runs/demo
 	find kernelsearch tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -73,6 +76,12 @@ clean:  ## Removes the environments, caches and what the demo made
 .venv-pyserini/.ready: setup.cfg pyproject.toml constraints/pyserini-full.txt
 	$(PYTHON) -m venv .venv-pyserini
 	.venv-pyserini/bin/python $(INSTALL) -c constraints/pyserini-full.txt -e '.[dev,pyserini]'
+	@touch $@
+
+.venv-pyterrier/.ready: setup.cfg pyproject.toml constraints/pyterrier.txt
+	$(PYTHON) -m venv .venv-pyterrier
+	.venv-pyterrier/bin/python $(INSTALL) -c constraints/pyterrier.txt -e '.[dev,pyterrier]'
+	.venv-pyterrier/bin/python $(INSTALL) -c constraints/pyterrier.txt --no-deps pyserini
 	@touch $@
 
 .venv-lucene10/.ready: setup.cfg pyproject.toml constraints/lucene10.txt

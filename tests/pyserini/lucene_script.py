@@ -1,8 +1,8 @@
 """A script as Pyserini's users write it. test_dropin.py runs it as it is, and with this one line changed."""
 
-from pyserini.search.lucene import LuceneSearcher
-
 import sys
+
+from pyserini.search.lucene import LuceneSearcher
 
 searcher = LuceneSearcher(sys.argv[1])
 searcher.set_bm25(k1=0.8, b=0.3)

@@ -1,0 +1,203 @@
+"""Our PyTerrier transformers: columns, validation, pipelines, features, experiments. None of it needs Terrier's jars."""
+
+from __future__ import annotations
+
+import importlib.util
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from kernelsearch import rerankers
+from kernelsearch.errors import InputError, KernelSearchError, OptionError
+from kernelsearch.trec import read_qrels, read_topics
+from tests.conftest import DEMO
+
+pytestmark = [
+    pytest.mark.pyterrier,
+    pytest.mark.skipif(importlib.util.find_spec("pyterrier") is None, reason="PyTerrier is not installed: make test-pyterrier"),
+]
+if importlib.util.find_spec("pyterrier") is not None:
+    import pandas as pd
+    import pyterrier as pt
+
+    import kernelsearch.integrations.pyterrier as ks
+
+
+@pytest.fixture(scope="module")
+def topics():
+    return pd.DataFrame(read_topics(DEMO / "topics.tsv").items(), columns=["qid", "query"])
+
+
+@pytest.fixture(scope="module")
+def qrels():
+    judged = read_qrels(DEMO / "qrels.txt")
+    rows = [(qid, docno, label) for qid, labels in judged.items() for docno, label in labels.items()]
+    return pd.DataFrame(rows, columns=["qid", "docno", "label"])
+
+
+@pytest.fixture(scope="module")
+def bm25(demo_index):
+    return ks.Retriever(demo_index, num_results=100)
+
+
+def by_query(frame):
+    return {qid: list(group.sort_values("rank")["docno"]) for qid, group in frame.groupby("qid")}
+
+
+def test_the_retriever_gives_the_indexes_lists(demo_index, topics, bm25):
+    found = bm25(topics.head(5))
+    assert list(found.columns) == ["qid", "query", "docid", "docno", "score", "rank"]
+    for qid, text in topics.head(5).itertuples(index=False):
+        assert by_query(found)[qid] == demo_index.search(text, k=100).docids
+    assert (found.groupby("qid")["rank"].min() == 0).all()
+
+
+def test_one_query_by_text(bm25):
+    assert bm25.search("dripping tap")["score"].is_monotonic_decreasing
+    assert len((bm25 % 5).search("dripping tap")) == len(ks.Retriever(bm25.index, 5).search("dripping tap")) == 5
+
+
+def test_first_stage_options(demo_index, topics):
+    found = ks.Retriever(demo_index, num_results=20, rm3=True)(topics.head(3))
+    assert by_query(found) == {
+        qid: demo_index.search(text, k=20, rm3=True).docids for qid, text in topics.head(3).itertuples(index=False)
+    }
+    with pytest.raises(OptionError, match="nonsense: unknown option"):
+        ks.Retriever(demo_index, nonsense=1)
+
+
+def test_a_method_reranks_results(demo_index, topics, bm25):
+    klsa = ks.KernelLSA(demo_index)
+    found = (bm25 >> klsa)(topics.head(5))
+    for qid, text in topics.head(5).itertuples(index=False):
+        assert by_query(found)[qid] == demo_index.search(text, rerank="klsa", k=100, hits=100).docids
+    assert set(zip(found["qid"], found["docno"], strict=True)) == {
+        (qid, docno) for qid, docno in bm25(topics.head(5))[["qid", "docno"]].itertuples(index=False)
+    }
+
+
+def test_other_columns_are_kept(demo_index, topics, bm25):
+    given = bm25(topics.head(2)).assign(text=lambda frame: "text of " + frame["docno"], qlabel="x")
+    found = ks.KernelLSA(demo_index)(given.sample(frac=1, random_state=1))
+    assert (found["text"] == "text of " + found["docno"]).all()
+    assert (found["qlabel"] == "x").all()
+    assert found.groupby("qid")["score"].apply(lambda scores: scores.is_monotonic_decreasing).all()
+
+
+def test_expansion_writes_query_toks_that_the_retriever_reads(demo_index, topics, bm25):
+    expand = ks.Expansion(demo_index)
+    queries = (bm25 >> expand)(topics.head(4))
+    assert set(queries.columns) == {"qid", "query", "query_0", "query_toks"}
+    assert all(isinstance(toks, dict) and len(toks) > 2 for toks in queries["query_toks"])
+    again = (bm25 >> expand >> bm25)(topics.head(4))
+    both = (bm25 >> ks.Perturbation(demo_index, hits=100))(topics.head(4))
+    assert by_query(again) == by_query(both)
+    np.testing.assert_allclose(again["score"], both["score"], rtol=1e-5)
+
+
+def test_weighted_terms_alone_are_a_query(bm25):
+    found = bm25(pd.DataFrame([{"qid": "1", "query_toks": {"tap": 2.0, "drip": 1.0}}]))
+    assert len(found)
+    assert "query_toks" in found.columns
+
+
+def test_columns_are_validated(demo_index, topics, bm25):
+    with pytest.raises(pt.validate.InputValidationError):
+        ks.KernelLSA(demo_index)(topics)
+    with pytest.raises(pt.validate.InputValidationError):
+        bm25(topics[["qid"]])
+    with pytest.raises(InputError, match="results: topic 1 lists 1 documents that are not in"):
+        ks.KernelLSA(demo_index)(pd.DataFrame([{"qid": "1", "query": "tap", "docno": "elsewhere", "score": 1.0}]))
+    with pytest.raises(KernelSearchError, match="nonsense"):
+        ks.KernelLSA(demo_index, nonsense=3)
+
+
+def test_pipelines_can_be_inspected(demo_index, bm25):
+    outputs = pt.inspect.transformer_outputs(bm25 >> ks.KernelLSA(demo_index), ["qid", "query"])
+    assert set(outputs) >= {"qid", "query", "docno", "score", "rank"}
+    outputs = pt.inspect.transformer_outputs(bm25 >> ks.Expansion(demo_index), ["qid", "query"])
+    assert set(outputs) == {"qid", "query", "query_0", "query_toks"}
+
+
+def test_features_of_several_methods(demo_index, topics, bm25):
+    found = (bm25 >> (ks.KernelLSA(demo_index) ** ks.Perturbation(demo_index, rescore=True)))(topics.head(3))
+    assert np.stack(found["features"].to_list()).shape == (len(found), 2)
+
+
+def test_sums_and_cutoffs(demo_index, topics, bm25):
+    found = (bm25 >> (0.5 * ks.KernelLSA(demo_index) + pt.Transformer.identity()) % 10)(topics.head(3))
+    assert (found.groupby("qid").size() == 10).all()
+
+
+def test_an_experiment_compares_pipelines(demo_index, topics, qrels, bm25):
+    pipelines = [bm25, bm25 >> ks.KernelLSA(demo_index), bm25 >> ks.MultiScaleLM(demo_index)]
+    table = pt.Experiment(pipelines, topics, qrels, ["map", "ndcg_cut_10"], names=["bm25", "klsa", "mslm"], baseline=0)
+    assert list(table["name"]) == ["bm25", "klsa", "mslm"]
+    assert table["map"].between(0.1, 1).all()
+    assert table["map"].nunique() == 3
+
+
+@pytest.mark.skipif("auto" not in rerankers.names(), reason="no method auto")
+def test_an_experiment_with_auto(demo_index, topics, qrels, bm25):
+    table = pt.Experiment([bm25, bm25 >> ks.Auto(demo_index)], topics, qrels, ["map"], names=["bm25", "auto"])
+    assert table["map"].between(0.1, 1).all()
+
+
+@pytest.mark.skipif("fusion" not in rerankers.names(), reason="no method fusion")
+def test_fusion_learns_from_features_of_methods(demo_index, topics, qrels, bm25):
+    pipeline = bm25 >> (ks.KernelLSA(demo_index) ** ks.MultiScaleLM(demo_index) ** pt.Transformer.identity()) >> ks.Fusion()
+    with pytest.raises(InputError, match="Fusion: fit it on training topics"):
+        pipeline(topics.head(2))
+    train, test = topics.iloc[::2], topics.iloc[1::2]
+    pipeline.fit(train, qrels)
+    found = pipeline(test)
+    assert set(found["docno"]) == set(bm25(test)["docno"])
+    table = pt.Experiment([bm25, pipeline], test, qrels, ["map"], names=["bm25", "fusion"])
+    assert table["map"].iloc[1] > 0.8 * table["map"].iloc[0]
+
+
+def test_fit_keeps_what_was_fitted_beside_the_index(demo_index, topics, bm25):
+    klsa = ks.KernelLSA(demo_index)
+    before = by_query((bm25 >> klsa)(topics.head(3)))
+    klsa.fit(dims=5)
+    assert by_query((bm25 >> klsa)(topics.head(3))) != before
+    klsa.fit()
+    assert by_query((bm25 >> klsa)(topics.head(3))) == before
+
+
+def test_transformers_can_be_sent_to_workers(demo_index, topics, bm25):
+    pipeline = bm25 >> ks.KernelLSA(demo_index)
+    again = pickle.loads(pickle.dumps(pipeline))
+    assert by_query(again(topics.head(2))) == by_query(pipeline(topics.head(2)))
+    assert repr(pipeline).startswith("(Retriever(")
+
+
+def test_pyterrier_knows_the_module():
+    assert pt.kernelsearch.KernelLSA is ks.KernelLSA
+
+
+def test_java_that_we_started_is_not_terriers(demo_index):
+    """One clear line instead of Terrier's classes missing; in a fresh process, because a process has one Java."""
+    code = f"import pyterrier as pt\npt.kernelsearch.Retriever({str(demo_index.path)!r}).search('tap')\npt.java.init()\n"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.returncode != 0
+    assert "call pt.java.init() before the first use of a kernelsearch index" in done.stderr
+
+
+def test_anserinis_jar_joins_the_java_that_pyterrier_starts(demo_index):
+    """PyTerrier's start with its own initialisers except Terrier's, whose jars would have to be downloaded."""
+    code = (
+        "import pyterrier as pt, jnius_config\n"
+        "ours = pt.kernelsearch.JavaInit()\n"
+        "ours.pre_init(jnius_config)\n"
+        "import jnius\n"
+        "assert any('anserini' in jar for jar in jnius_config.get_classpath())\n"
+        f"found = pt.kernelsearch.Retriever({str(demo_index.path)!r}).search('dripping tap')\n"
+        "print(len(found))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr[-1500:]
+    assert int(done.stdout) > 5

@@ -1,6 +1,6 @@
 """Remakes the tables and figures of docs/reproductions/pert.md from the real collections.
 
-    python tools/reproduce_pert.py --scratch DIR [--indexes DIR] [--step curves|grid|page] [--only cran,cisi]
+    python tools/reproduce_pert.py --scratch DIR [--indexes DIR] [--step curves|grid|unseen|page] [--only cran,cisi]
 
 The collections' folder is named by KERNELSEARCH_COLLECTIONS (default ../shared/collections). Indexes are built in the scratch
 folder unless ready ones are named. Every system's per-query figures are kept in the scratch folder, so that an interrupted run
@@ -18,12 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.stats import ttest_rel
 
 import kernelsearch
 from kernelsearch import index as index_verb
-from kernelsearch.evaluation import risk
-from kernelsearch.evaluation.risk_plot import plot_risk_reward
 from kernelsearch.evaluation.rows import JudgedRows
 from kernelsearch.lucene.models import RM3, Feedback, Rocchio
 from kernelsearch.rerankers.perturbation import PerturbationReranker
@@ -31,7 +28,6 @@ from kernelsearch.trec import read_qrels, read_topics
 from kernelsearch.types import Candidates
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "reproductions" / "pert.md"
 NAMES = ("cacm", "cran", "cisi", "npl", "nfcorpus")
 ALPHAS = tuple(round(0.1 * step, 1) for step in range(11))
 GRID_ALPHAS = (0.4, 0.5, 0.6)
@@ -51,12 +47,6 @@ CURVES: dict[str, dict[str, Any]] = {
     "RM3, all query terms": {"method": "rm3-all"},
 }
 ANSERINI = ("Anserini RM3", "Anserini Rocchio")
-#: MAP of the card's table at alpha = .5, cacm with the repaired judgements.
-CARD = {
-    "LOO, √p": (0.3772, 0.3277, 0.2334, 0.3102, 0.1836),
-    "Jaccard": (0.3773, 0.3275, 0.2342, 0.3096, 0.1839),
-    "G as covariance": (0.3637, 0.3250, 0.2340, 0.3117, 0.1850),
-}
 
 
 def grid() -> Iterator[dict[str, Any]]:
@@ -83,6 +73,7 @@ class Collection:
     folder: Path
     index_path: Path
     judgements: str = "qrels.txt"
+    topics: str = "topics.tsv"
 
     @cached_property
     def index(self) -> kernelsearch.Index:
@@ -95,12 +86,12 @@ class Collection:
     def qids(self) -> list[str]:
         qrels = read_qrels(self.folder / self.judgements)
         return [
-            qid for qid in read_topics(self.folder / "topics.tsv") if any(grade > 0 for grade in qrels.get(qid, {}).values())
+            qid for qid in read_topics(self.folder / self.topics) if any(grade > 0 for grade in qrels.get(qid, {}).values())
         ]
 
     @cached_property
     def queries(self) -> list[Any]:
-        topics = read_topics(self.folder / "topics.tsv")
+        topics = read_topics(self.folder / self.topics)
         return self.index.lucene.queries([topics[qid] for qid in self.qids], self.qids)
 
     @cached_property
@@ -139,9 +130,20 @@ def collections(arguments: argparse.Namespace) -> list[Collection]:
     return [*found, Collection("cacm", folder / "cacm", indexes / "cacm", "qrels.anserini.txt")]
 
 
+def unseen(arguments: argparse.Namespace) -> list[Collection]:
+    """Queries that had no part in choosing the default: nfcorpus' development queries, and a click log of football names."""
+    folder = Path(os.environ.get("KERNELSEARCH_COLLECTIONS") or ROOT.parent / "shared" / "collections")
+    indexes = Path(arguments.indexes or arguments.scratch / "indexes")
+    return [
+        Collection("nfcorpus", folder / "nfcorpus", indexes / "nfcorpus", "dev.qrels.txt", "dev.topics.tsv"),
+        Collection("zerozero", folder / "clicks_zerozero", indexes / "zerozero"),
+    ]
+
+
 def stored(scratch: Path, collection: Collection, system: str) -> Path:
-    judged = "" if collection.judgements == "qrels.txt" else "-anserini"
-    return scratch / "figures" / f"{collection.name}{judged}" / f"{system.replace('/', '-')}.npz"
+    judged = collection.judgements.replace("qrels", "").replace("txt", "").strip(".")
+    name = f"{collection.name}-{judged}" if judged else collection.name
+    return scratch / "figures" / name / f"{system.replace('/', '-')}.npz"
 
 
 def make(scratch: Path, collection: Collection, system: str, lists: Any) -> None:
@@ -188,204 +190,26 @@ def grid_search(scratch: Path, found: list[Collection]) -> None:
             make(scratch, one, key(setting), lambda one=one, setting=setting: one.sweep(setting, GRID_ALPHAS))
 
 
+def default_on(scratch: Path, found: list[Collection]) -> None:
+    """The default, and what it is compared with, on queries that it was not chosen on."""
+    for one in found:
+        make(scratch, one, "BM25", lambda one=one: [one.first])
+        make(scratch, one, "RM3 as shipped", lambda one=one: [one.feedback(RM3())])
+        make(scratch, one, "Rocchio as shipped", lambda one=one: [one.feedback(Rocchio())])
+        make(scratch, one, "default", lambda one=one: one.sweep({}, (0.5,)))
+        make(scratch, one, "default, RM3 with all query terms", lambda one=one: one.sweep({"method": "rm3-all"}, (0.5,)))
+
+
 def read(scratch: Path, collection: Collection, system: str) -> dict[str, Any]:
     with np.load(stored(scratch, collection, system)) as arrays:
         return dict(arrays)
-
-
-def markdown(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-    lines = ["| " + " | ".join(header) + " |", "| --- |" + " ---: |" * (len(header) - 1)]
-    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
-
-
-def points(scratch: Path, one: Collection, system: str, depth: int = 1000) -> list[risk.RiskPoint]:
-    base, figures = read(scratch, one, "BM25"), read(scratch, one, system)
-    alphas = ALPHAS if len(figures["ap"]) == len(ALPHAS) else (0.5,) * len(figures["ap"])
-    return risk.risk_reward_curve(
-        alphas,
-        base["ap"][0],
-        list(figures["ap"]),
-        relevant_before=base[f"found{depth}"][0],
-        relevant_after=list(figures[f"found{depth}"]),
-    )
-
-
-def half_table(scratch: Path, one: Collection) -> str:
-    """All systems at alpha = .5 with paired t-tests against BM25 and RM3."""
-    base, rm3 = read(scratch, one, "BM25")["ap"][0], read(scratch, one, "Anserini RM3")["ap"][HALF]
-    rows = [("BM25", f"{base.mean():.4f}", "", "", "", "", "", "", "")]
-    for system in [*CURVES, *ANSERINI, "Rocchio as shipped"]:
-        ap = read(scratch, one, system)["ap"]
-        values = ap[HALF] if len(ap) > 1 else ap[0]
-        point, short = (points(scratch, one, system, depth)[HALF if len(ap) > 1 else 0] for depth in DEPTHS)
-        rows.append(
-            (
-                system,
-                f"{point.mean:.4f}",
-                f"{100 * point.gain:+.1f}%",
-                str(point.r_loss),
-                str(short.r_loss),
-                f"{point.helped} / {point.hurt}",
-                f"{point.lost:.2f}",
-                probability(values, base),
-                probability(values, rm3) if system != "Anserini RM3" else "",
-            )
-        )
-    header = ("", "MAP", "gain", "R-Loss@1000", "R-Loss@20", "helped / hurt", "AP lost", "p, BM25", "p, RM3")
-    return markdown(header, rows)
-
-
-def probability(one: Any, other: Any) -> str:
-    return "1" if np.allclose(one, other) else f"{ttest_rel(one, other).pvalue:.2g}"
-
-
-def kernel_table(scratch: Path, found: list[Collection]) -> str:
-    """Does the kernel matter? LOO against each alternative at alpha = .5, all queries of all collections together."""
-    alternatives = [
-        "LOO, p (Eq. 4)",
-        "TAT, √p",
-        "TAT, p (Eq. 4)",
-        "G as covariance",
-        "Jaccard",
-        "random kernel",
-        "RM3, all query terms",
-    ]
-    base = np.concatenate([read(scratch, one, "BM25")["ap"][0] for one in found])
-
-    def pooled(system: str) -> Any:
-        return np.concatenate([read(scratch, one, system)["ap"][HALF] for one in found])
-
-    loo = pooled("LOO, √p")
-    rows = []
-    for system in ["LOO, √p", *alternatives, *ANSERINI]:
-        values = pooled(system)
-        changed = int((np.abs(values - loo) > 1e-9).sum())
-        rows.append(
-            (
-                system,
-                f"{values.mean():.4f}",
-                f"{risk.hurt(base, values)}",
-                f"{risk.lost(base, values):.2f}",
-                f"{risk.urisk(base, values):+.4f}",
-                f"{risk.trisk(base, values):+.2f}",
-                "" if system == "LOO, √p" else f"{(loo - values).mean():+.4f}",
-                "" if system == "LOO, √p" else str(changed),
-                "" if system == "LOO, √p" else probability(loo, values),
-            )
-        )
-    seeds = [np.concatenate([read(scratch, one, f"random kernel {seed}")["ap"][0] for one in found]) for seed in range(1, 6)]
-    rows.append(
-        (
-            "random kernel, five more seeds",
-            f"{min(s.mean() for s in seeds):.4f} to {max(s.mean() for s in seeds):.4f}",
-            f"{min(risk.hurt(base, s) for s in seeds)} to {max(risk.hurt(base, s) for s in seeds)}",
-            f"{min(risk.lost(base, s) for s in seeds):.2f} to {max(risk.lost(base, s) for s in seeds):.2f}",
-            *[""] * 5,
-        )
-    )
-    header = ("", "mean AP", "hurt", "AP lost", "URisk", "TRisk", "LOO minus it", "queries that differ", "p")
-    return markdown(header, rows)
-
-
-def georisk_table(scratch: Path, found: list[Collection]) -> str:
-    """GeoRisk over all queries of all collections, alpha of the measure 1 and 5."""
-    systems = ["BM25", *CURVES, *ANSERINI]
-    values = [np.concatenate([read(scratch, one, s)["ap"][HALF if s != "BM25" else 0] for one in found]) for s in systems]
-    mild, strict = risk.georisk(values, 1.0), risk.georisk(values, 5.0)
-    return markdown(
-        ("", "GeoRisk, 1", "GeoRisk, 5"), [(s, f"{a:.4f}", f"{b:.4f}") for s, a, b in zip(systems, mild, strict, strict=True)]
-    )
-
-
-def card_table(scratch: Path, found: list[Collection]) -> str:
-    rows = []
-    for system, expected in CARD.items():
-        ours = [read(scratch, one, system)["ap"][HALF].mean() for one in found]
-        rows.append((system, *(f"{o:.4f} ({o - e:+.4f})" for o, e in zip(ours, expected, strict=True))))
-    return markdown(("", *NAMES), rows)
-
-
-def choose(scratch: Path, found: list[Collection]) -> tuple[dict[str, Any], float]:
-    """The rule: of the settings that hurt at least a quarter fewer queries than RM3, the one of the highest mean gain."""
-    best: tuple[float, dict[str, Any], float] | None = None
-    bases = [read(scratch, one, "BM25")["ap"][0] for one in found]
-    limit = 0.75 * sum(risk.hurt(b, read(scratch, one, "RM3 as shipped")["ap"][0]) for b, one in zip(bases, found, strict=True))
-    for setting in grid():
-        values = [read(scratch, one, key(setting))["ap"] for one in found]
-        for place, alpha in enumerate(GRID_ALPHAS):
-            hurt = sum(risk.hurt(b, v[place]) for b, v in zip(bases, values, strict=True))
-            gain = float(np.mean([risk.relative_gain(b, v[place]) for b, v in zip(bases, values, strict=True)]))
-            if hurt <= limit and (best is None or gain > best[0]):
-                best = (gain, setting, alpha)
-    if best is None:
-        raise SystemExit("no setting hurts a quarter fewer queries than RM3")
-    return best[1], best[2]
-
-
-def default_table(scratch: Path, found: list[Collection]) -> str:
-    """RM3 against the setting chosen on the other collections, against the one chosen on all, and against the default."""
-    everywhere = choose(scratch, found)
-    default = {**FIXED, "kappa": 0.01, "method": "program"}
-    rows, sums = [], np.zeros(4, dtype=int)
-    for one in found:
-        base, rm3 = read(scratch, one, "BM25")["ap"][0], read(scratch, one, "RM3 as shipped")["ap"][0]
-        chosen = [choose(scratch, [other for other in found if other is not one]), everywhere, (default, 0.5)]
-        values = [rm3] + [read(scratch, one, key(setting))["ap"][GRID_ALPHAS.index(alpha)] for setting, alpha in chosen]
-        sums += [risk.hurt(base, value) for value in values]
-        cells = [f"{value.mean():.4f} ({risk.hurt(base, value)})" for value in values]
-        rows.append((one.name, f"{base.mean():.4f}", *cells, described(*chosen[0])))
-    rows.append(("queries hurt in sum", "", *(str(count) for count in sums), ""))
-    header = (
-        "",
-        "BM25",
-        "Anserini RM3",
-        "chosen on the other four",
-        "chosen on all five",
-        "default",
-        "what the other four chose",
-    )
-    return markdown(header, rows) + f"\n\nChosen on all five: {described(*everywhere)}. Default: {described(default, 0.5)}."
-
-
-def described(setting: dict[str, Any], alpha: float) -> str:
-    risky = f", kappa {setting['kappa']}" if setting["method"] == "program" else ""
-    return (
-        f"{setting['method']}, alpha {alpha}, {setting['docs']} documents, {setting['terms']} words, "
-        f"temperature {setting['temperature']:g}{risky}"
-    )
-
-
-def page(scratch: Path, found: list[Collection]) -> None:
-    """Rewrites what stands between the page's markers, and the figures."""
-    repaired = [one for one in found if one.judgements == "qrels.txt"]
-    published = [next(one for one in found if one.judgements != "qrels.txt"), *repaired[1:]]
-    panels = {one.name: {system: points(scratch, one, system) for system in [*CURVES, *ANSERINI]} for one in repaired}
-    for axis, stem in (("hurt", "pert-hurt"), ("lost", "pert-lost"), ("r_loss", "pert-rloss")):
-        plot_risk_reward(panels, PAGE.parent / f"{stem}.svg", risk=axis)
-    text = PAGE.read_text(encoding="utf-8")
-    parts = {f"half-{one.name}": half_table(scratch, one) for one in repaired}
-    parts |= {
-        "kernel": kernel_table(scratch, repaired),
-        "georisk": georisk_table(scratch, repaired),
-        "card": card_table(scratch, repaired),
-        "default": default_table(scratch, published),
-    }
-    for name, body in parts.items():
-        begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
-        head, _, rest = text.partition(begin)
-        _, found_end, tail = rest.partition(end)
-        if not found_end:
-            raise SystemExit(f"{PAGE}: has no place for {name}")
-        text = f"{head}{begin}\n{body}\n{end}{tail}"
-    PAGE.write_text(text, encoding="utf-8")
-    print(f"{PAGE}: written")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scratch", type=Path, required=True)
     parser.add_argument("--indexes", help="folder of ready indexes by collection name")
-    parser.add_argument("--step", choices=("curves", "grid", "page", "all"), default="all")
+    parser.add_argument("--step", choices=("curves", "grid", "unseen", "page", "all"), default="all")
     parser.add_argument("--only", help="collections of this step, separated by commas")
     arguments = parser.parse_args()
     found = collections(arguments)
@@ -395,8 +219,12 @@ def main() -> None:
         curves(arguments.scratch, found)
     if arguments.step in ("grid", "all"):
         grid_search(arguments.scratch, found)
+    if arguments.step in ("unseen", "all"):
+        default_on(arguments.scratch, unseen(arguments))
     if arguments.step in ("page", "all"):
-        page(arguments.scratch, found)
+        from pert_page import write_page
+
+        write_page(arguments.scratch, found, unseen(arguments))
 
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ def plot_risk_reward(
         spare[0].legend(handles.values(), handles.keys(), loc="center left", fontsize=8, frameon=False)
     else:
         figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4, fontsize=8, frameon=False)
-    figure.savefig(path, dpi=110, metadata=_undated(path))
+    _save(figure, path)
 
 
 def plot_changes(baseline: ArrayLike, treatments: Mapping[str, ArrayLike], path: str | Path) -> None:
@@ -84,9 +84,12 @@ def plot_changes(baseline: ArrayLike, treatments: Mapping[str, ArrayLike], path:
     axis.set_xlabel("change of a query, % of its baseline value", fontsize=8)
     axis.set_ylabel("queries", fontsize=8)
     axis.legend(fontsize=8, frameon=False)
-    figure.savefig(path, dpi=110, metadata=_undated(path))
+    _save(figure, path)
 
 
-def _undated(path: str | Path) -> dict[str, None]:
-    """Leaves the date out of an SVG, so that drawing the same again gives the same file."""
-    return {"Date": None} if str(path).lower().endswith(".svg") else {}
+def _save(figure: Any, path: str | Path) -> None:
+    """Saves a picture so that drawing the same again gives the same file: no date, no random ids in an SVG."""
+    from matplotlib import rc_context
+
+    with rc_context({"svg.hashsalt": "kernelsearch", "svg.fonttype": "none"}):
+        figure.savefig(path, dpi=110, metadata={"Date": None} if str(path).lower().endswith(".svg") else {})

@@ -111,7 +111,7 @@ class Expander:
         """The expansion of a query by its list. Raises CannotAct where there is nothing to learn from."""
         terms = self.index.term_ids(query.terms).astype(np.int64)
         known = terms >= 0
-        if not known.any() or not candidates.depth:
+        if not known.any() or not candidates.depth or sum(query.weights) <= 0:
             raise CannotAct("no document matches the query")
         docs = candidates.docs[: self.settings["docs"]]
         scores = np.asarray(candidates.scores, dtype=np.float64)

@@ -70,7 +70,7 @@ def first_run(demo_index, tmp_path_factory):
     """A reranked run of the bundled collection and the folder that it stands in."""
     folder = tmp_path_factory.mktemp("runs")
     flags = ["--index", str(demo_index.path), "--topics", str(DEMO / "topics.tsv"), "--k1", "1.2", "--rm3-docs", "7"]
-    search.main([*flags, "--rerank", "klsa", "--klsa.z", "3", "--output", str(folder / "a.txt")])
+    search.main([*flags, "--rerank", "klsa", "--klsa.z", "3", "--rerank", "pert", "--output", str(folder / "a.txt")])
     return folder
 
 

@@ -30,9 +30,15 @@ def _guarded(name: str, what: str, records: Any) -> Iterator[Any]:
         raise InputError(f"{PREFIX}{name}: this dataset has no {what}") from None
     except (OSError, RuntimeError) as problem:
         raise InputError(
-            f"{PREFIX}{name}: {what} could not be fetched ({' '.join(str(problem).split())[:200]}); without a network, "
+            f"{PREFIX}{name}: {what} could not be fetched ({_reason(problem)}); without a network, "
             "put the files into ir_datasets' home (IR_DATASETS_HOME)"
         ) from None
+
+
+def _reason(problem: Exception) -> str:
+    """The first sentence of ir_datasets' complaint; what follows is a nest of requests' exceptions."""
+    first = problem.args[0] if problem.args and isinstance(problem.args[0], str) else str(problem)
+    return " ".join(first.split())[:150]
 
 
 def documents(name: str) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -6,6 +6,7 @@ Each step is an ordinary command; it is printed before it runs, so that it can b
 from __future__ import annotations
 
 import shlex
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from kernelsearch.demo import DATA
 from kernelsearch.evaluation import measures
 from kernelsearch.files import write_file
 from kernelsearch.options import Option, add_flags, collect, resolve
-from kernelsearch.trec import read_qrels, read_run
+from kernelsearch.trec import read_qrels, read_run, read_topics
 
 OPTIONS = (
     Option("index", str, "indexes/demo", "where to build the index"),
@@ -39,6 +40,7 @@ TRAINED: dict[str, tuple[str, ...]] = {
 NOTES = {
     "rbm25": "rbm25 learned from a click log that was simulated from these very judgements: it shows what the log is used for, "
     "not what a log is worth.",
+    "fusion": "fusion ranks each half of the queries with a model that learned from the judgements of the other half.",
 }
 
 MEASURES = ("AP", "nDCG@10", "P@5", "R@100", "RR")
@@ -52,15 +54,38 @@ def main(argv: list[str]) -> None:
     step("index", index.main, ["--input", data("corpus.jsonl"), "--index", str(where), "--force"])
     written = []
     for name, flags in all_runs():
-        if name in TRAINED:
-            given = [data(flag) if (DATA / flag).is_file() else flag for flag in TRAINED[name]]
-            step("train", train.main, ["--index", str(where), "--rerank", name, *given])
         output = runs / f"{name}.txt"
-        step("search", search.main, ["--index", str(where), "--topics", data("topics.tsv"), "--output", str(output), *flags])
+        if name == "fusion":
+            halves(where, output)
+        else:
+            if name in TRAINED:
+                given = [data(flag) if (DATA / flag).is_file() else flag for flag in TRAINED[name]]
+                step("train", train.main, ["--index", str(where), "--rerank", name, *given])
+            found = ["--index", str(where), "--topics", data("topics.tsv"), "--output", str(output)]
+            step("search", search.main, [*found, *flags])
         written.append(str(output))
     print()
     step("evaluate", evaluate.main, ["--qrels", data("qrels.txt"), "--measures", ",".join(MEASURES), *written])
     report(runs / "report.md", written)
+
+
+def halves(where: Path, output: Path) -> None:
+    """A run in which each half of the queries is ranked by a model that learned from the other half."""
+    topics = list(read_topics(DATA / "topics.tsv").items())
+    with tempfile.TemporaryDirectory() as scratch:
+        for number in range(2):
+            with write_file(Path(scratch) / f"half{number}.tsv") as stream:
+                stream.writelines(f"{qid}\t{text}\n" for qid, text in topics[number::2])
+        for number in range(2):
+            learned, ranked, model = (
+                str(Path(scratch) / name) for name in (f"half{1 - number}.tsv", f"half{number}.tsv", "model")
+            )
+            index_flags = ["--index", str(where), "--rerank", "fusion"]
+            step("train", train.main, [*index_flags, "--topics", learned, "--qrels", data("qrels.txt"), "--output", model])
+            found = ["--topics", ranked, "--fusion.model", model, "--output", f"{ranked}.run"]
+            step("search", search.main, [*index_flags, *found])
+        with write_file(output) as stream:
+            stream.writelines((Path(scratch) / f"half{number}.tsv.run").read_text(encoding="utf-8") for number in range(2))
 
 
 def data(name: str) -> str:

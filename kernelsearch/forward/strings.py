@@ -22,6 +22,11 @@ class StringTable:
         start = int(self._ends[number - 1]) if number else 0
         return self._data[start : int(self._ends[number])].tobytes()
 
+    def all_raw(self) -> list[bytes]:
+        """Every string's bytes, at one go."""
+        data, ends = np.asarray(self._data).tobytes(), np.asarray(self._ends).tolist()
+        return [data[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+
     def __getitem__(self, number: int) -> str:
         if number < 0:
             number += len(self)

@@ -35,7 +35,7 @@ class ForwardSource(Protocol):
     def scan(self) -> Scan: ...
 
     def rows(
-        self, start: int, end: int, distinct: NDArray[np.int32], tokens: int, positions: bool
+        self, start: int, end: int, scan: Scan, positions: bool
     ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
         """Term numbers, frequencies and positions of documents start..end-1, rows sorted by term."""
 
@@ -115,8 +115,7 @@ def _write_rows(folder, source, scan, indptr, blocks, positions, progress) -> No
         artefacts.BlockWriter(folder / "positions.npy", np.int32, (tokens if positions else 0,)) as places,
     ):
         for start, end in blocks:
-            size = int(scan.lengths[start:end].sum(dtype=np.int64))
-            ids, counts, where = source.rows(start, end, scan.distinct[start:end], size, positions)
+            ids, counts, where = source.rows(start, end, scan, positions)
             indices.write(ids)
             frequencies.write(counts)
             places.write(where)
@@ -128,7 +127,7 @@ def _write_docids(folder: Path, source: ForwardSource, live: NDArray[np.bool_], 
     data = np.concatenate([part[0] for part in parts]) if parts else np.empty(0, np.uint8)
     ends = np.cumsum(np.concatenate([part[1] for part in parts]) if parts else np.empty(0, np.int32), dtype=np.int64)
     table = StringTable(data, ends)
-    raw = [table.raw(number) for number in range(len(table))]
+    raw = table.all_raw()
     order = np.array(sorted(range(len(raw)), key=raw.__getitem__), dtype=np.int32)
     rank = np.empty(len(raw), dtype=np.int32)
     rank[order] = np.arange(len(raw), dtype=np.int32)

@@ -57,10 +57,10 @@ class HelperSource:
         return Scan(*(jvm.view(buffer, kind) for buffer, kind in zip(buffers, kinds, strict=True)))
 
     def rows(
-        self, start: int, end: int, distinct: NDArray[np.int32], tokens: int, positions: bool
+        self, start: int, end: int, scan: Scan, positions: bool
     ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
-        sizes = np.ascontiguousarray(distinct, dtype=np.int32).tobytes()
-        found = self._bridge.rows(self._reader, self._field, start, end, sizes, positions, tokens)
+        distinct, tokens = scan.distinct[start:end].tobytes(), scan.lengths[start:end].tobytes()
+        found = self._bridge.rows(self._reader, self._field, start, end, distinct, tokens, positions)
         return jvm.view(found[0], np.int32), jvm.view(found[1], np.int32), jvm.view(found[2], np.int32)
 
     def docids(self, start: int, end: int) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
@@ -124,7 +124,7 @@ class PlainSource:
         )
 
     def rows(
-        self, start: int, end: int, distinct: NDArray[np.int32], tokens: int, positions: bool
+        self, start: int, end: int, scan: Scan, positions: bool
     ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
         ids: list[list[int]] = [[] for _ in range(start, end)]
         counts: list[list[int]] = [[] for _ in range(start, end)]

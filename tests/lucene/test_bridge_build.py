@@ -80,7 +80,7 @@ from kernelsearch.lucene.export import HelperSource
 from kernelsearch.lucene.index import CONTENTS, LuceneIndex
 index = LuceneIndex(sys.argv[1])
 scan = HelperSource(index.reader, CONTENTS).scan()
-rows = HelperSource(index.reader, CONTENTS).rows(0, index.rows(), scan.distinct, int(scan.lengths.sum()), True)
+rows = HelperSource(index.reader, CONTENTS).rows(0, index.rows(), scan, True)
 print([part.tolist() for part in (*vars(scan).values(), *rows)])
 print([(found.docs.tolist(), found.scores.tolist()) for found in index.search(index.queries(["tap water", "fuse panel"]))])
 """

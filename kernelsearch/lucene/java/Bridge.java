@@ -154,60 +154,49 @@ public final class Bridge {
     };
   }
 
+  /** Where the parts of consecutive rows begin, from their sizes (int32 each); the total stands last. */
+  private static int[] starts(byte[] sizeBytes) {
+    IntBuffer sizes = ByteBuffer.wrap(sizeBytes).order(ByteOrder.nativeOrder()).asIntBuffer();
+    int[] starts = new int[sizes.remaining() + 1];
+    for (int i = 1; i < starts.length; i++) {
+      starts[i] = Math.addExact(starts[i - 1], sizes.get());
+    }
+    return starts;
+  }
+
   /**
    * The rows of documents from..to-1, sorted by term number: term numbers and frequencies (int32 each), then token positions
-   * grouped by posting (int32; empty unless asked for).
+   * grouped by posting (int32; empty unless asked for). One walk over the terms fills all rows, because each row grows in order of
+   * term, and its tokens with it; for that the rows' distinct terms and tokens (int32) must be known.
    */
-  public static ByteBuffer[] rows(IndexReader reader, String field, int from, int to, byte[] distinctBytes, boolean positions, long tokens)
-      throws IOException {
-    IntBuffer distinct = ByteBuffer.wrap(distinctBytes).order(ByteOrder.nativeOrder()).asIntBuffer();
-    int[] next = new int[to - from];
-    int total = 0;
-    for (int i = 0; i < next.length; i++) {
-      next[i] = total;
-      total = Math.addExact(total, distinct.get(i));
-    }
+  public static ByteBuffer[] rows(
+      IndexReader reader, String field, int from, int to, byte[] distinct, byte[] tokens, boolean positions) throws IOException {
+    int[] next = starts(distinct);
+    int[] place = positions ? starts(tokens) : new int[1];
+    int total = next[next.length - 1];
     ByteBuffer ids = direct(4L * total);
     ByteBuffer freqs = direct(4L * total);
+    ByteBuffer places = direct(4L * place[place.length - 1]);
     Bits live = MultiBits.getLiveDocs(reader);
     Terms terms = total == 0 ? null : MultiTerms.getTerms(reader, field);
     if (terms != null) {
       TermsEnum walk = terms.iterator();
       PostingsEnum postings = null;
       for (int term = 0; walk.next() != null; term++) {
-        postings = walk.postings(postings, PostingsEnum.FREQS);
-        for (int doc = from == 0 ? postings.nextDoc() : postings.advance(from); doc < to; doc = postings.nextDoc()) {
-          if (live == null || live.get(doc)) {
-            int at = next[doc - from]++;
-            ids.putInt(4 * at, term);
-            freqs.putInt(4 * at, postings.freq());
-          }
-        }
-      }
-    }
-    ByteBuffer places = direct(positions ? 4 * tokens : 0);
-    if (positions && terms != null) {
-      int[] start = new int[to - from];
-      int at = 0;
-      int posting = 0;
-      for (int i = 0; i < start.length; i++) {
-        start[i] = at;
-        for (; posting < next[i]; posting++) {
-          at = Math.addExact(at, freqs.getInt(4 * posting));
-        }
-      }
-      TermsEnum walk = terms.iterator();
-      PostingsEnum postings = null;
-      while (walk.next() != null) {
-        postings = walk.postings(postings, PostingsEnum.POSITIONS);
+        postings = walk.postings(postings, positions ? PostingsEnum.POSITIONS : PostingsEnum.FREQS);
         for (int doc = from == 0 ? postings.nextDoc() : postings.advance(from); doc < to; doc = postings.nextDoc()) {
           if (live == null || live.get(doc)) {
             int freq = postings.freq();
-            int place = start[doc - from];
-            for (int i = 0; i < freq; i++) {
-              places.putInt(4 * place++, postings.nextPosition());
+            int at = next[doc - from]++;
+            ids.putInt(4 * at, term);
+            freqs.putInt(4 * at, freq);
+            if (positions) {
+              int here = place[doc - from];
+              place[doc - from] = here + freq;
+              for (int i = 0; i < freq; i++) {
+                places.putInt(4 * here++, postings.nextPosition());
+              }
             }
-            start[doc - from] = place;
           }
         }
       }

@@ -1,6 +1,6 @@
 """One measurement in a process of its own, for tools/bench_bridge.py: the same questions to pyserini or to kernelsearch.
 
-    python tools/bench_probes.py pyserini|kernelsearch first|search|vectors|export INDEX QUERIES.json
+    python tools/bench_probes.py pyserini|kernelsearch first|search|vectors|export|forward INDEX QUERIES.json
 
 `first` prints a line as soon as the first ranked list is there; every probe ends with its figures as a line of JSON.
 Imports stand inside functions, because how long they take is part of what is measured.
@@ -12,6 +12,7 @@ import os
 import random
 import resource
 import sys
+import tempfile
 import time
 
 HITS = 1000
@@ -77,18 +78,22 @@ class Kernelsearch:
         return self.index.forward.matrix(docs).nnz
 
     def export(self) -> int:
-        """The whole collection: vocabulary, statistics, docids, frequencies and positions, written as a forward index."""
-        import shutil
-        import tempfile
+        """What get_document_vector gives, of the whole collection: vocabulary, docids and every row's terms and frequencies."""
+        from kernelsearch.lucene.export import CONTENTS, HelperSource
+
+        source = HelperSource(self.index.lucene.reader, CONTENTS)
+        scan = source.scan()
+        source.docids(0, len(scan.lengths))
+        return len(source.rows(0, len(scan.lengths), scan, False)[0])
+
+    def forward(self) -> int:
+        """The forward index as it is stored: positions and statistics too, written to disk."""
         from pathlib import Path
 
         from kernelsearch.lucene.export import export
 
-        folder = Path(tempfile.mkdtemp(dir=self.index.path.parent))
-        try:
-            export(self.index.lucene, path=folder / "forward")
-        finally:
-            shutil.rmtree(folder)
+        with tempfile.TemporaryDirectory(dir=self.index.path.parent) as folder:
+            export(self.index.lucene, path=Path(folder) / "forward")
         return len(self.index.forward.indices)
 
 
@@ -139,12 +144,16 @@ def vectors(library, queries: list[str]) -> dict:
     return {"ms": 1000 * sorted(times)[len(times) // 2], "postings": postings}
 
 
-def export(library, queries: list[str]) -> dict:
-    """Thousands of postings a second of processor time."""
+def export(library, queries: list[str], method: str = "export") -> dict:
+    """Thousands of postings a second of processor time, all threads of the process counted."""
     library.hits(queries[0])  # Java runs and the index is open
     start = time.process_time()
-    postings = library.export()
+    postings = getattr(library, method)()
     return {"kps": postings / (time.process_time() - start) / 1000, "postings": postings}
+
+
+def forward(library, queries: list[str]) -> dict:
+    return export(library, queries, "forward")
 
 
 def main() -> None:
@@ -152,7 +161,9 @@ def main() -> None:
     with open(queries_file, encoding="utf-8") as stream:
         queries = json.load(stream)
     library = {"pyserini": Pyserini, "kernelsearch": Kernelsearch}[name](index)
-    figures = {"first": first, "search": search, "vectors": vectors, "export": export}[measure](library, queries)
+    figures = {"first": first, "search": search, "vectors": vectors, "export": export, "forward": forward}[measure](
+        library, queries
+    )
     figures["cpu"] = time.process_time()
     figures["megabytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(json.dumps(figures), flush=True)

@@ -23,6 +23,8 @@ def solve_box(quadratic: Floats, linear: Floats, lower: Floats, upper: Floats, *
     stands when it satisfies the Karush-Kuhn-Tucker conditions. A flat direction (H_ii = 0) goes to the bound c_i points at.
     """
     x = np.clip(np.where(linear > 0, upper, lower), lower, upper).astype(np.float64)
+    if violation(quadratic, linear, lower, upper, x) < TOLERANCE:
+        return x
     gradient = quadratic @ x - linear
     curvature = np.diag(quadratic).tolist()
     low, high = lower.tolist(), upper.tolist()

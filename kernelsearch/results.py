@@ -93,10 +93,12 @@ class Results(Sequence[Hit]):
 
     @property
     def docids(self) -> list[str]:
+        """The documents' ids, best first."""
         return [hit.docid for hit in self.hits]
 
     @property
     def scores(self) -> list[float]:
+        """Their scores."""
         return [hit.score for hit in self.hits]
 
     def moved(self) -> list[int | None]:

@@ -39,6 +39,7 @@ class Document:
         self._row = row
 
     def docid(self) -> str:
+        """The document's id, as `id()` gives it too."""
         return self._index.forward.docids[self._row]
 
     id = docid
@@ -48,9 +49,11 @@ class Document:
         return self._index.lucene.document(self._row)
 
     def contents(self) -> str | None:
+        """The document's text, where the index stores it."""
         return self.get("contents")
 
     def raw(self) -> str | None:
+        """The whole record as it was indexed, where the index stores it."""
         return self.get("raw")
 
     def get(self, field: str) -> str | None:
@@ -112,6 +115,7 @@ class KernelSearcher:
 
     @cached_property
     def num_docs(self) -> int:
+        """How many documents the index holds."""
         return self.index.lucene.rows()
 
     @property
@@ -191,10 +195,12 @@ class KernelSearcher:
         self._set(feedback=RM3(int(fb_terms), int(fb_docs), float(original_query_weight), bool(filter_terms)))
 
     def unset_rm3(self) -> None:
+        """Expands no more."""
         if self.is_using_rm3():
             self._set(feedback=None)
 
     def is_using_rm3(self) -> bool:
+        """Whether queries are expanded with RM3."""
         return isinstance(self._first.feedback, RM3)
 
     def set_rocchio(
@@ -224,10 +230,12 @@ class KernelSearcher:
         )
 
     def unset_rocchio(self) -> None:
+        """Expands no more."""
         if self.is_using_rocchio():
             self._set(feedback=None)
 
     def is_using_rocchio(self) -> bool:
+        """Whether queries are expanded with Rocchio."""
         return isinstance(self._first.feedback, Rocchio)
 
     def set_qld(self, mu: float = 1000.0) -> None:

@@ -51,6 +51,7 @@ class Retriever(pt.Transformer):
         return f"Retriever({str(self.index.path)!r}, num_results={self.num_results}{_shown(self.options)})"
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        """Queries in, results out."""
         with pt.validate.any(inp, context=self) as either:
             either.columns(includes=["qid", "query"], mode="text")
             either.columns(includes=["qid", "query_toks"], mode="weighted terms")
@@ -82,6 +83,7 @@ class KernelTransformer(pt.Transformer):
         return f"{type(self).__name__}({str(self.index.path)!r}{_shown(self.options)})"
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        """Results in, results in their new order out."""
         pt.validate.result_frame(inp, extra_columns=["query", "score"], context=self)
         if inp.empty:
             return to_frame(self.index, inp, [])
@@ -90,6 +92,7 @@ class KernelTransformer(pt.Transformer):
 
     @property
     def pipeline(self) -> Pipeline:
+        """The method at work, with what was fitted."""
         if self._pipeline is None:
             self._pipeline = Pipeline(self.index, FirstStage(), [(self.method, self.options)])
         return self._pipeline
@@ -148,6 +151,7 @@ class Expansion(pt.Transformer):
         return f"Expansion({str(self.index.path)!r}{_shown(self.options)})"
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        """Results in, expanded queries out."""
         pt.validate.result_frame(inp, extra_columns=["query", "score"], context=self)
         columns = [name for name in pt.model.query_columns(inp) if name != "query_toks"]
         if inp.empty:
@@ -185,6 +189,7 @@ class Fusion(pt.Estimator):
         topics_or_res_va: pd.DataFrame | None = None,
         qrels_va: pd.DataFrame | None = None,
     ) -> None:
+        """Learns from results with features, or from topics alone where an index was given."""
         from kernelsearch.options import resolve
         from kernelsearch.rerankers.fusion import FusionReranker, make_learner
 
@@ -200,6 +205,7 @@ class Fusion(pt.Estimator):
         self._learner.fit(np.stack(frame["features"].to_list()), labels, frame["qid"].to_numpy())
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        """Results in, results in the learned order out."""
         if "features" not in inp.columns:
             if self._reranker is None:
                 self._reranker = _FusionReranker(self._required())

@@ -45,7 +45,7 @@ def build_index(
     indexer = _indexer(
         [
             *("-collection", "JsonCollection", "-generator", "DefaultLuceneDocumentGenerator"),
-            *("-input", str(documents), "-index", str(index), "-threads", str(threads)),
+            *("-input", jvm.path_of(documents), "-index", jvm.path_of(index), "-threads", str(threads)),
             *(() if language == "whitespace" else ("-language", language)),
             *(("-fields", *fields) if fields else ()),
             *(flag for flag, given in flags.items() if given),

@@ -71,7 +71,7 @@ class LuceneIndex:
         import jnius
 
         try:
-            return jvm.bridge().open(str(self.path))
+            return jvm.bridge().open(jvm.path_of(self.path))
         except jnius.JavaException as problem:
             raise IndexProblem(f"{self.path}: {_why_unreadable(problem)}") from None
 

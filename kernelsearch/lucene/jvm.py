@@ -193,6 +193,11 @@ def define_classes() -> None:
         raise JavaError(f"our Java helper could not be loaded: {_first_line(problem)}") from None
 
 
+def path_of(path: str | Path) -> str:
+    """A path for Java, which goes on from the folder that it was started in when Python has changed to another."""
+    return str(Path(path).absolute())
+
+
 def view(buffer: Any, dtype: Any) -> np.ndarray:
     """A direct ByteBuffer's content as an array of its own."""
     size = buffer.limit()

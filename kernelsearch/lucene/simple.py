@@ -20,7 +20,7 @@ def simple_searcher(index: LuceneIndex, model: Model, feedback: Feedback | None)
     """A SimpleSearcher (Java) with our settings."""
     from jnius import autoclass
 
-    searcher = autoclass("io.anserini.search.SimpleSearcher")(str(index.path), index.analyzer)
+    searcher = autoclass("io.anserini.search.SimpleSearcher")(jvm.path_of(index.path), index.analyzer)
     if isinstance(model, BM25):
         searcher.set_bm25(model.k1, model.b)
     elif isinstance(model, Dirichlet):

@@ -101,6 +101,12 @@ def test_indexes_and_hits_are_sent_by_path(tiny):
     assert (hit.docid, hit.contents[:10]) == ("d1", "A dripping")
 
 
+def test_relative_paths_follow_python_to_another_folder(tiny_path, monkeypatch):
+    """Java stays where it was started; a notebook changes folders all the time."""
+    monkeypatch.chdir(tiny_path.parent)
+    assert kernelsearch.open(tiny_path.name).search("dripping tap").docids == ["d1"]
+
+
 def test_an_index_says_what_it_holds(tiny):
     assert repr(tiny).endswith("6 documents, fields contents, title)")
 

@@ -1,0 +1,169 @@
+"""Runs what README.md and docs/*.md show.
+
+Blocks fenced as ```bash and ```python run, in the page's order, in a folder of the page's own that has the bundled collection's
+index in indexes/demo; a page's Python blocks share their names. ```python pyserini and ```python pyterrier run in those
+environments only. Anything else (```text, indented code) is for reading.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```(bash|python)[ ]*(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+ASSIGNMENT = re.compile(r"([A-Z_]+)=\$\((.*)\)")
+
+
+def blocks(page: Path, place: str = "") -> list[tuple[str, str, int]]:
+    """(language, text, line number) of the page's blocks for an environment."""
+    text = page.read_text(encoding="utf-8")
+    return [(one[1], one[3], text.count("\n", 0, one.start()) + 2) for one in BLOCK.finditer(text) if one[2] == place]
+
+
+def pages(place: str = "") -> list[Path]:
+    return [page for page in PAGES if blocks(page, place)]
+
+
+@pytest.fixture
+def scratch(demo_index, tmp_path, monkeypatch) -> Path:
+    """A folder with the index of the bundled collection, which is the working folder meanwhile."""
+    shutil.copytree(demo_index.path, tmp_path / "indexes" / "demo")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.stem)
+def test_page(page, scratch):
+    run_page(page)
+
+
+@pytest.mark.pyserini
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="the full pyserini is not installed")
+@pytest.mark.parametrize("page", pages("pyserini"), ids=lambda page: page.stem)
+def test_page_with_pyserini(page, scratch):
+    run_page(page, "pyserini")
+
+
+@pytest.mark.pyterrier
+@pytest.mark.skipif(importlib.util.find_spec("pyterrier") is None, reason="PyTerrier is not installed")
+@pytest.mark.parametrize("page", pages("pyterrier"), ids=lambda page: page.stem)
+def test_page_with_pyterrier(page, scratch):
+    run_page(page, "pyterrier")
+
+
+def run_page(page: Path, place: str = "") -> None:
+    from kernelsearch import rerankers
+
+    names: dict[str, object] = {"__name__": "__main__"}
+    variables: dict[str, str] = {}
+    methods = dict(rerankers.METHODS)
+    try:
+        for language, text, line in blocks(page, place):
+            if language == "python":
+                # The file's name and empty lines make tracebacks point at the page.
+                exec(compile("\n" * (line - 1) + text, str(page), "exec", dont_inherit=True), names)
+            else:
+                run_shell(text, variables)
+    finally:
+        rerankers.METHODS.clear()
+        rerankers.METHODS.update(methods)
+
+
+def run_shell(text: str, variables: dict[str, str]) -> None:
+    """Our own commands run in this process, where Java runs already; a block with anything else in it is bash's."""
+    lines = list(commands(text))
+    if not all(ASSIGNMENT.fullmatch(line) or is_ours(line) for line in lines):
+        shell(text, variables)
+        return
+    for line in lines:
+        if found := ASSIGNMENT.fullmatch(line):
+            variables[found[1]] = shell(f"echo {found[0].partition('=')[2]}", variables).strip()
+        else:
+            run_verb(shlex.split(line, comments=True), variables)
+
+
+def commands(text: str) -> Iterator[str]:
+    for line in text.replace("\\\n", " ").splitlines():
+        if line.strip() and not line.lstrip().startswith("#"):
+            yield line.strip()
+
+
+def is_ours(line: str) -> bool:
+    return line.startswith("python -m kernelsearch.") and not re.search(r"[|<>;&`*]", re.sub(r"\"[^\"]*\"", "", line))
+
+
+def run_verb(words: list[str], variables: dict[str, str]) -> None:
+    name, arguments = words[2], words[3:]
+    package = importlib.util.find_spec(name)
+    assert package is not None, f"no module {name}"
+    module = importlib.import_module(f"{name}.__main__" if package.submodule_search_locations else name)
+    for variable, value in variables.items():
+        arguments = [word.replace(f"${variable}", value) for word in arguments]
+    with contextlib.suppress(BrokenPipeError):
+        module.main(arguments)
+
+
+def shell(text: str, variables: dict[str, str]) -> str:
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", text],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, f"{text}\n{done.stderr[-2000:]}"
+    return done.stdout
+
+
+def test_blocks_are_found_and_environments_told_apart(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("a\n```bash\nls\n```\n```text\nno\n```\n```python pyterrier\nx = 1\n```\n```python\ny = 2\n```\n")
+    assert blocks(page) == [("bash", "ls\n", 3), ("python", "y = 2\n", 12)]
+    assert blocks(page, "pyterrier") == [("python", "x = 1\n", 9)]
+
+
+def test_a_wrong_command_or_snippet_fails(tmp_path, scratch):
+    from kernelsearch.errors import KernelSearchError
+
+    page = tmp_path / "page.md"
+    for text, problem in (
+        ("```bash\npython -m kernelsearch.search --index indexes/none --query tap\n```\n", KernelSearchError),
+        ("```bash\nfalse\n```\n", AssertionError),
+        ("```python\nassert False\n```\n", AssertionError),
+        ("```bash\npython -m kernelsearch.search --no-such-flag\n```\n", SystemExit),
+    ):
+        page.write_text(text)
+        with pytest.raises(problem):
+            run_page(page)
+
+
+def test_links_between_pages_lead_somewhere():
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#\s]+)\)", page.read_text(encoding="utf-8")):
+            if "://" not in target:
+                assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_the_api_page_is_what_the_docstrings_say():
+    spec = importlib.util.spec_from_file_location("make_api_docs", ROOT / "tools" / "make_api_docs.py")
+    assert spec is not None and spec.loader is not None
+    tool = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tool)
+    assert tool.OUTPUT.read_text(encoding="utf-8") == tool.page(), "run python tools/make_api_docs.py"

@@ -1,0 +1,128 @@
+"""Writes docs/api.md from docstrings: `python tools/make_api_docs.py`. Sources are read, not imported: no extra is needed."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+OUTPUT = ROOT / "docs" / "api.md"
+
+#: Heading, module, and what of it is public; methods without a docstring of their own are listed by their signature.
+PAGES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    ("Opening and searching", "kernelsearch", ("open",)),
+    ("", "kernelsearch.collection", ("Index",)),
+    ("Results", "kernelsearch.results", ("Results", "Hit")),
+    ("Explanations", "kernelsearch.rerankers.base", ("Explanation", "Contribution")),
+    ("Pyserini", "kernelsearch.integrations.pyserini", ("KernelSearcher", "Document")),
+    ("", "kernelsearch.integrations.hits", ("KernelReranker",)),
+    (
+        "PyTerrier",
+        "kernelsearch.integrations.pyterrier",
+        ("Retriever", "KernelLSA", "MultiScaleLM", "Perturbation", "RobustBM25", "Expansion", "Fusion", "KernelTransformer"),
+    ),
+    ("The rerankers library", "kernelsearch.integrations.rerankers_lib", ("KernelRanker",)),
+    ("Writing a method", "kernelsearch.rerankers.base", ("Reranker", "TrainingData")),
+    ("", "kernelsearch.options", ("Option",)),
+    ("", "kernelsearch.types", ("Query", "Candidates")),
+    ("Writing a kernel", "kernelsearch.kernels.algebra", ("Kernel",)),
+    ("", "kernelsearch.kernels.documents", ("Custom",)),
+    ("", "kernelsearch.kernels.registry", ("kernel", "register")),
+    (
+        "Errors",
+        "kernelsearch.errors",
+        ("KernelSearchError", "InputError", "OptionError", "JavaError", "IndexProblem", "ArtefactError"),
+    ),
+)
+
+INTRODUCTION = """# Python API
+
+Made from the docstrings by `tools/make_api_docs.py`; change those, not this page. [The tour](tour.md) shows how the parts
+work together. Every method's own options are on its page and in `python -m kernelsearch.search --help`.
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    parts = [INTRODUCTION]
+    for heading, module, names in PAGES:
+        if heading:
+            parts.append(f"## {heading}\n")
+        source = source_of(module)
+        found = {node.name: node for node in ast.parse(source.read_text(encoding="utf-8")).body if isinstance(node, _NAMED)}
+        for name in names:
+            if name not in found:
+                raise SystemExit(f"{source}: has no {name}")
+            parts.append(entry(module, found[name]))
+    return "\n".join(parts)
+
+
+_NAMED = (ast.ClassDef, ast.FunctionDef)
+
+
+def source_of(module: str) -> Path:
+    """The file of a module or package."""
+    path = ROOT.joinpath(*module.split("."))
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+
+def entry(module: str, node: ast.ClassDef | ast.FunctionDef) -> str:
+    """One class or function."""
+    if isinstance(node, ast.FunctionDef):
+        return f"### `{module}.{node.name}`\n\n```text\n{signature(node)}\n```\n\n{text_of(node)}\n"
+    initial = next((part for part in node.body if isinstance(part, ast.FunctionDef) and part.name == "__init__"), None)
+    shown = signature(initial, node.name) if initial else f"{node.name}({', '.join(fields_of(node))})"
+    parts = [f"### `{module}.{node.name}`\n\n```text\n{shown}\n```\n\n{text_of(node)}\n"]
+    for part in node.body:
+        if not isinstance(part, ast.FunctionDef) or part.name.startswith("_") or _is(part, "overload", "setter"):
+            continue
+        if _is(part, "property", "cached_property"):
+            parts.append(f"- **`{part.name}`**{one_line(part)}")
+        else:
+            parts.append(f"- **`{signature(part)}`**{one_line(part)}")
+    return "\n".join(parts) + "\n"
+
+
+def fields_of(node: ast.ClassDef) -> list[str]:
+    """The fields of a dataclass or named tuple, as its constructor takes them."""
+    return [ast.unparse(part) for part in node.body if isinstance(part, ast.AnnAssign) and "ClassVar" not in ast.unparse(part)]
+
+
+def signature(node: ast.FunctionDef, name: str = "") -> str:
+    """Name, parameters and result; `self` and `cls` are left out."""
+    arguments = ast.unparse(node.args)
+    for own in ("self, /, ", "self, ", "cls, ", "self", "cls"):
+        if arguments.startswith(own):
+            arguments = arguments.removeprefix(own)
+            break
+    result = f" -> {ast.unparse(node.returns)}" if node.returns and not name and ast.unparse(node.returns) != "None" else ""
+    return f"{name or node.name}({arguments}){result}"
+
+
+def text_of(node: ast.ClassDef | ast.FunctionDef) -> str:
+    """The docstring; examples in it become code."""
+    text = inspect.cleandoc(ast.get_docstring(node) or "")
+    paragraphs = []
+    for paragraph in text.split("\n\n"):
+        if paragraph.lstrip().startswith(">>>"):
+            lines = [line.replace("  # doctest: +SKIP", "") for line in paragraph.splitlines()]
+            paragraph = "```text\n" + "\n".join(lines) + "\n```"
+        paragraphs.append(paragraph)
+    return "\n\n".join(paragraphs)
+
+
+def one_line(node: ast.FunctionDef) -> str:
+    """The docstring as one paragraph that follows a name."""
+    text = " ".join((ast.get_docstring(node) or "").split())
+    return f": {text}" if text else ""
+
+
+def _is(node: ast.FunctionDef, *decorators: str) -> bool:
+    return any(ast.unparse(one).split(".")[-1] in decorators for one in node.decorator_list)
+
+
+if __name__ == "__main__":
+    OUTPUT.parent.mkdir(exist_ok=True)
+    OUTPUT.write_text(page(), encoding="utf-8")
+    print(f"{OUTPUT}: written")

@@ -19,8 +19,8 @@ KINDS = ("shown", "skipped", "rate")
 class Preferences:
     """Pairs in parallel arrays: the query, the document preferred, the other one (the log's numbers), and a weight.
 
-    Weights have mean 1; they differ from 1 only where position bias is corrected (Joachims, Swaminathan & Schnabel, "Unbiased
-    Learning-to-Rank with Biased Feedback", 2017: the loss of a clicked document weighs the inverse of its propensity).
+    Weights are 1 unless position bias is corrected (Joachims, Swaminathan & Schnabel, "Unbiased Learning-to-Rank with Biased
+    Feedback", 2017: the loss of a clicked document weighs the inverse of its propensity; mean 1) or confidence is asked for.
     """
 
     queries: NDArray[np.int64]
@@ -39,6 +39,7 @@ def preferences(
     kind: str = "shown",
     limit: int = 20,
     corrected: bool = False,
+    confident: bool = False,
 ) -> Preferences:
     """At most `limit` pairs for each query, ordered as `queries`, best supported first.
 
@@ -47,7 +48,8 @@ def preferences(
       2.2), kept where more lists say so than say the opposite.
     - `rate`: higher over lower click rate; by clicks alone where the log doesn't count impressions.
 
-    `corrected` divides clicks by the propensity of their position.
+    `corrected` divides clicks by the propensity of their position. `confident` weighs a pair by the difference of the two
+    documents' click rates, so that one stray click on a document that was often looked at counts little.
     """
     if kind not in KINDS:
         raise OptionError(f"pairs: {kind!r} is not one of {', '.join(KINDS)}")
@@ -63,13 +65,15 @@ def preferences(
             better, worse = (
                 _clicked_over_unclicked(seen, limit, corrected) if kind == "shown" else _by_rate(seen, limit, corrected)
             )
-        weights = _inverse_propensity(seen, better) if corrected else np.ones(len(better))
+        weights = _inverse_propensity(seen, better) if corrected and len(better) else np.ones(len(better))
+        if confident:
+            weights = weights * _rate_difference(seen, better, worse)
         parts.append((np.full(len(better), query), better, worse, weights))
     if not any(len(part[0]) for part in parts):
         empty = np.empty(0, dtype=np.int64)
         return Preferences(empty, empty, empty, np.empty(0))
     owners, better, worse, weights = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-    return Preferences(owners, better, worse, weights / weights.mean())
+    return Preferences(owners, better, worse, weights)
 
 
 def round_robin(better: NDArray[np.int64], worse: NDArray[np.int64], limit: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -132,5 +136,18 @@ def _skipped(log: ClickLog, query: int, limit: int) -> tuple[NDArray[np.int64], 
 
 
 def _inverse_propensity(seen: Shown, better: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Inverse propensities of the clicks on the preferred documents, over their mean."""
     places = np.searchsorted(seen.docs, better)
-    return seen.corrected[places] / np.maximum(seen.clicks[places], 1)
+    weights = seen.corrected[places] / np.maximum(seen.clicks[places], 1)
+    return weights / weights.mean()
+
+
+def _rate_difference(seen: Shown, better: NDArray[np.int64], worse: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Clicks a look, each drawn towards the query's mean by one look, preferred minus other, between 0 and 1.
+
+    1 where the log counts no impressions and nothing can be said.
+    """
+    if not seen.exposure.sum():
+        return np.ones(len(better))
+    rate = (seen.clicks + seen.clicks.sum() / seen.exposure.sum()) / (seen.exposure + 1.0)
+    return np.clip(rate[np.searchsorted(seen.docs, better)] - rate[np.searchsorted(seen.docs, worse)], 0.0, 1.0)

@@ -21,9 +21,10 @@ from kernelsearch.types import Candidates, Query
 
 LOG_OPTIONS = (
     Option("clicks", str, None, "the click log: a database of kernelsearch.clicks or a log file; default: the index's own"),
-    Option("similar", int, 20, "similar queries", low=1, high=1000),
+    Option("similar", int, 10, "similar queries", low=1, high=1000),
     Option("hits", int, 100, "documents retrieved for each similar query", low=0, high=10_000),
     Option("min-similarity", float, 0.1, "queries less similar than this are left out", low=0),
+    Option("borrowed", int, 3, "best documents that a query without clicks borrows to find queries by clicks", low=0, high=100),
     Option("click-weight", float, 1.0, "weight of shared clicks in the query kernel", low=0),
     Option("ngram-weight", float, 0.5, "weight of character 3-grams in the query kernel", low=0),
     Option("term-weight", float, 0.5, "weight of terms in the query kernel", low=0),
@@ -47,7 +48,12 @@ class ClickReranker(Reranker):
             raise OptionError(f"--{self.name}.click-weight, ngram-weight and term-weight: at least one must be above 0")
         self.log = open_log(index, chosen["clicks"], self.name)
         self.similar = SimilarQueries(
-            index, self.log, weights=weights, union=chosen["union_pearson"], least=chosen["min_similarity"]
+            index,
+            self.log,
+            weights=weights,
+            union=chosen["union_pearson"],
+            least=chosen["min_similarity"],
+            borrowed=chosen["borrowed"],
         )
         self.model = BM25(chosen["k1"], chosen["b"])
 
@@ -73,7 +79,7 @@ class ClickReranker(Reranker):
     def apply_batch(self, queries: Sequence[Query], lists: Sequence[Candidates]) -> list[Candidates]:
         """Reranks many queries; the log and the index are asked once for all of them."""
         out = []
-        similar = self.similar.find(queries, self.settings["similar"])
+        similar = self.similar.find(queries, self.settings["similar"], lists)
         retrieved = self.retrieve(similar)
         for query, candidates, near in zip(queries, lists, similar, strict=True):
             try:
@@ -85,7 +91,7 @@ class ClickReranker(Reranker):
 
     def score(self, query: Query, candidates: Candidates) -> NDArray[np.floating]:
         """Scores of the candidates alone, as the merged list has them."""
-        similar = self.similar.find([query], self.settings["similar"])[0]
+        similar = self.similar.find([query], self.settings["similar"], [candidates])[0]
         retrieved = self.retrieve([similar])
         docs, scores = self.rank(query, candidates, similar, [retrieved[number] for number in similar.ids.tolist()])
         return scores[np.searchsorted(docs, candidates.docs)]

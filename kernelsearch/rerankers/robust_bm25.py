@@ -30,8 +30,9 @@ from kernelsearch.rerankers.similar_queries import Similar
 from kernelsearch.types import Candidates, Query
 
 FORMS = ("auto", "paper", "prior")
-#: Likeness of queries above which the printed form is used, and below which BM25 is fully kept (chosen on training queries).
-SURE, UNSURE = 0.6, 0.35
+#: Chosen on training queries: evidence above which BM25 keeps least weight, and below which it keeps all of it; that least
+#: share; and the correlation of the nearest queries' clicks from which on they count as wordings of one need.
+SURE, UNSURE, LEAST, AGREEMENT = 0.6, 0.35, 0.1, 0.2
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,8 @@ class RobustBM25(ClickReranker):
         Option("pairs", str, "shown", "which documents a click is preferred to", choices=KINDS),
         Option("pairs-per-query", int, 20, "preference pairs of each similar query", low=1, high=10_000),
         Option("corrected", bool, False, "weigh pairs by the inverse propensity of the click's position"),
-        Option("lambda", float, 1.0, "regularisation", low=1e-6),
+        Option("confident", bool, True, "weigh pairs by the difference of their documents' click rates"),
+        Option("lambda", float, 3.0, "regularisation", low=1e-6),
         Option("epsilon", float, 0.1, "added to BM25 scaled to 1, so that no document is out of reach", low=0, high=1),
         Option("documents", str, "body", "text whose cosine is the document kernel", choices=("body", "title", "both")),
     )
@@ -143,14 +145,17 @@ class RobustBM25(ClickReranker):
     def weight_of_bm25(self, similar: Similar) -> float:
         """a: 0 in the printed form, `prior` in the other; `auto` moves between them with the best evidence in the log.
 
-        Evidence is the likeness of the nearest logged query that has clicks: 1 for the query itself, above SURE for what
-        is plainly another wording of it, below UNSURE for queries that only share a word or two.
+        A query with clicks of its own gets the printed form. For another one the evidence is the likeness of the nearest
+        logged query, where the queries nearest to that one agree with it: other wordings of one need share their clicks,
+        queries that merely share words don't.
         """
         form, full = self.settings["form"], self.settings["prior"]
-        if form != "auto":
-            return 0.0 if form == "paper" else full
-        evidence = max(float(similar.by_text.max()), float(similar.by_clicks.max()))
-        return full * min(max((SURE - evidence) / (SURE - UNSURE), 0.0), 1.0)
+        if form == "paper" or (form == "auto" and similar.own_clicks):
+            return 0.0
+        if form == "prior":
+            return full
+        evidence = float(similar.by_text.max()) * min(max(similar.agreement, 0.0) / AGREEMENT, 1.0)
+        return full * min(max((SURE - evidence) / (SURE - UNSURE), LEAST), 1.0)
 
     def features(self, docs: NDArray[np.integer]) -> sparse.csr_matrix:
         """Features whose inner product is k_D, shape (documents, terms)."""
@@ -160,7 +165,14 @@ class RobustBM25(ClickReranker):
     def _pairs(self, similar: Similar, retrieved: list[Candidates]) -> Pairs:
         chosen, rows = self.settings, self.similar.rows
         limit = chosen["pairs_per_query"]
-        found = preferences(self.log, similar.ids, kind=chosen["pairs"], limit=limit, corrected=chosen["corrected"])
+        found = preferences(
+            self.log,
+            similar.ids,
+            kind=chosen["pairs"],
+            limit=limit,
+            corrected=chosen["corrected"],
+            confident=chosen["confident"],
+        )
         order = np.argsort(similar.ids)
         owner = order[np.searchsorted(similar.ids[order], found.queries)]
         better, worse = rows[found.better], rows[found.worse]
@@ -203,7 +215,7 @@ class RobustBM25(ClickReranker):
 
     def explain(self, query: Query, candidates: Candidates, doc: int) -> Explanation:
         """BM25's own part, then the similar queries' parts, each split by the documents that their users clicked or left."""
-        similar = self.similar.find([query], self.settings["similar"])[0]
+        similar = self.similar.find([query], self.settings["similar"], [candidates])[0]
         retrieved = self.retrieve([similar])
         lists = [retrieved[number] for number in similar.ids.tolist()]
         learned = self.learn(similar, lists)

@@ -6,7 +6,6 @@ clicked queries, and are then compared exactly. That index and the rows of the l
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ from kernelsearch.errors import ArtefactError, InputError
 from kernelsearch.forward import ForwardIndex
 from kernelsearch.kernels.queries import ClickPearson, NgramCosine, Queries, TermCosine, compact, pearson_of_sums, sketch
 from kernelsearch.neighbours import Neighbours
-from kernelsearch.types import Query
+from kernelsearch.types import Candidates, Query
 
 KIND, VERSION = "similar queries", 1
 BLOCK = 20_000
@@ -48,7 +47,8 @@ class Similar:
     """The similar queries of one query, most similar first.
 
     `ids` (n,) are the log's numbers; `kernel` (n,) is k_Q(q, q_i) and `gram` (n, n) is k_Q(q_i, q_j); `by_clicks` and `by_text`
-    (n,) are its parts before weighting (text: the mean of n-grams and terms); `own_clicks` counts the query's own clicks.
+    (n,) are its parts before weighting (text: the mean of n-grams and terms); `own_clicks` counts the query's own clicks;
+    `agreement` is the correlation of the nearest query's clicks with those of the next ones.
     """
 
     ids: NDArray[np.int64]
@@ -58,6 +58,7 @@ class Similar:
     by_clicks: NDArray[np.float64]
     by_text: NDArray[np.float64]
     own_clicks: float
+    agreement: float
 
 
 class RememberedTerms:
@@ -76,10 +77,17 @@ class SimilarQueries:
     """Finds similar queries in a click log."""
 
     def __init__(
-        self, index: Index, log: ClickLog, *, weights: Weights | None = None, union: bool = False, least: float = 0.0
+        self,
+        index: Index,
+        log: ClickLog,
+        *,
+        weights: Weights | None = None,
+        union: bool = False,
+        least: float = 0.0,
+        borrowed: int = 3,
     ) -> None:
         self.index, self.log = index, log
-        self.weights, self.least = weights or Weights(), least
+        self.weights, self.least, self.borrowed = weights or Weights(), least, borrowed
         self.vocabulary = RememberedTerms(index.forward)
         self._pearson, self._ngrams, self._terms = ClickPearson(union=union), NgramCosine(3), TermCosine()
         folder = index.artefacts / f"similar-queries-{_key(log.path)}"
@@ -93,6 +101,10 @@ class SimilarQueries:
         self.rows: NDArray[np.int32] = arrays["rows"]  #: row of each document of the log in the index, -1 if it has none
         self._ids: NDArray[np.int64] = arrays["queries"]
         self._near = Neighbours.load(folder / "queries.faiss", meta["extra"]["neighbours"])
+        # The other way round: each row's number in the log, 0 if it never occurs there.
+        self._numbers = np.zeros(len(index.forward), dtype=np.int64)
+        present = np.flatnonzero(self.rows >= 0)
+        self._numbers[self.rows[present]] = present
 
     def _stamp(self) -> dict[str, object]:
         file = self.log.path.stat()
@@ -127,19 +139,22 @@ class SimilarQueries:
         both = sparse.hstack([self._ngrams.features(queries), self._terms.features(queries)], format="csr")
         return sketch(both, 128)
 
-    def find(self, queries: Sequence[Query], count: int) -> list[Similar]:
-        """At most `count` similar queries for each query, itself among them where it is in the log with clicks."""
-        own = self.log.query_ids([query.text for query in queries])
-        asked = Queries.make(queries, self.vocabulary)
+    def find(self, queries: Sequence[Query], count: int, lists: Sequence[Candidates] | None = None) -> list[Similar]:
+        """At most `count` similar queries for each query, itself among them where it is in the log with clicks.
+
+        A query without clicks borrows the best documents of its list in `lists`, as if they had been clicked: so it finds
+        queries that share no word with it, but whose users clicked what it retrieves.
+        """
+        own = self._clicks(self.log.query_ids([query.text for query in queries]))
+        asked = Queries.make(queries, self.vocabulary, own if lists is None else self._with_borrowed(own, lists))
         found, _ = self._near.search(self._sketch(asked), max(OVERSAMPLING * count, 50))
         candidates = [
-            np.union1d(self._ids[near[near >= 0]], self._by_clicks(int(number), OVERSAMPLING * count))
-            for near, number in zip(found, own, strict=True)
+            np.union1d(self._ids[near[near >= 0]], self._by_clicks(asked.clicks[place], OVERSAMPLING * count))
+            for place, near in enumerate(found)
         ]
-        everyone = np.unique(np.concatenate([*candidates, own[own >= 0]]))
+        everyone = np.unique(np.concatenate(candidates))
         analysed = self.index.lucene.queries(self.log.query_texts(everyone))
         known = Queries.make(analysed, self.vocabulary, self._clicks(everyone))
-        asked = dataclasses.replace(asked, clicks=self._clicks(own))
         # All features once for the batch; a query then only takes its rows.
         text = [compact(kernel.features(asked), kernel.features(known)) for kernel in (self._ngrams, self._terms)]
         out = []
@@ -159,10 +174,15 @@ class SimilarQueries:
                     self._gram(known.take(kept), [b[kept] for _, b in text]),
                     clicks[order],
                     (ngram + term)[order] / 2,
-                    float(asked.clicks[place].sum()),
+                    float(own[place].sum()),
+                    self._agreement(known.take(kept[:4])),
                 )
             )
         return out
+
+    def _agreement(self, nearest: Queries) -> float:
+        """How much the clicks of the nearest query correlate with those of the next three, on average."""
+        return float(self._pearson(nearest, nearest)[0, 1:].mean()) if len(nearest.texts) > 1 else 0.0
 
     def _gram(self, queries: Queries, text: list[sparse.csr_matrix]) -> NDArray[np.float64]:
         """k_Q between similar queries."""
@@ -171,19 +191,34 @@ class SimilarQueries:
             gram += weight * (features @ features.T).toarray()
         return gram
 
-    def _by_clicks(self, query: int, count: int) -> NDArray[np.int64]:
-        """Queries whose clicks correlate most with those of a logged query, itself first."""
-        own = self.log.shown(np.array([query]), clicked_only=True)
-        if not len(own.docs):
+    def _by_clicks(self, own: sparse.csr_matrix, count: int) -> NDArray[np.int64]:
+        """Queries whose clicks correlate most with these clicks, shape (1, documents of the log + 1)."""
+        if not own.nnz:
             return np.empty(0, dtype=np.int64)
-        queries, docs, clicks = self.log.clicking(own.docs)
+        queries, docs, clicks = self.log.clicking(own.indices)
         others, place = np.unique(queries, return_inverse=True)
-        shared = clicks * own.clicks[np.searchsorted(own.docs, docs)]
+        order = np.argsort(own.indices)
+        shared = clicks * own.data[order][np.searchsorted(own.indices[order], docs)]
         products = np.bincount(place, weights=shared, minlength=len(others)).astype(np.float64)
         sums, squares = self.log.moments(others)
-        mine = np.array([own.clicks.sum()]), np.array([(own.clicks**2).sum()])
+        mine = np.array([own.data.sum()]), np.array([(own.data**2).sum()])
         values = pearson_of_sums(products, (mine[0], sums), (mine[1], squares), self.log.documents)
         return others[np.lexsort((others, -values))[:count]]
+
+    def _with_borrowed(self, own: sparse.csr_matrix, lists: Sequence[Candidates]) -> sparse.csr_matrix:
+        """Clicks by document, with the best documents of a list and their scores where a query has none."""
+        rows, docs, values = [], [], []
+        for place in np.flatnonzero(own.getnnz(axis=1) == 0).tolist():
+            found = Candidates(lists[place].docs[: self.borrowed], lists[place].scores[: self.borrowed])
+            numbers = self._numbers[found.docs]
+            known = (numbers > 0) & (found.scores > 0)
+            rows.append(np.full(int(known.sum()), place))
+            docs.append(numbers[known])
+            values.append(found.scores[known].astype(np.float64))
+        if not rows:
+            return own
+        entries = (np.concatenate(values), (np.concatenate(rows), np.concatenate(docs)))
+        return own + sparse.csr_matrix(entries, shape=own.shape)
 
     def _clicks(self, ids: NDArray[np.int64]) -> sparse.csr_matrix:
         """Clicks of queries by document, shape (queries, documents of the log + 1); nothing for number -1."""

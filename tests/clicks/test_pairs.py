@@ -80,6 +80,16 @@ def test_weights_are_inverse_propensities_with_mean_one(log):
     assert np.mean(corrected.weights) == pytest.approx(1)
 
 
+def test_confidence_is_the_difference_of_clicks_a_look(log):
+    # exposure: a 1 + 1/2 + 1, b 1/2 + 1 + 1/2, c 1/3 + 1/3, d 1/4, e 1/3; four clicks in all; one look at the mean is added.
+    looks = {"a": 2.5, "b": 2.0, "c": 2 / 3, "d": 0.25, "e": 1 / 3}
+    mean = 4 / sum(looks.values())
+    rate = {name: (clicks + mean) / (looks[name] + 1) for name, clicks in {"a": 1, "b": 2, "c": 0, "d": 1, "e": 0}.items()}
+    found = ask(log, "q", confident=True)
+    expected = [max(rate[x] - rate[y], 0) for x, y in zip(log.docids(found.better), log.docids(found.worse), strict=True)]
+    assert found.weights == pytest.approx(expected) and min(expected) < 0.1 < max(expected)
+
+
 def test_unknown_kind_is_refused_and_no_query_gives_no_pair(log):
     with pytest.raises(OptionError, match="'best' is not one of shown, skipped, rate"):
         ask(log, "q", kind="best")

@@ -51,6 +51,21 @@ def test_story_of_the_misspelt_query(demo_index, robust):
     assert any("carbon monoxide" in near["query"] for near in reasons.notes["similar queries"])
 
 
+def test_story_of_the_tail_query(demo_index, robust):
+    """As 'mensmagazines' in the paper's Table 4: no logged query is like it, but a document it finds is like others."""
+    queries, lists = first_stage(demo_index, ["herringbone"])
+    assert robust.log.query_ids(["herringbone"])[0] == -1 and not len(robust.similar.find(queries, 10)[0].ids)
+    found = robust.apply(queries[0], lists[0])
+    grades = read_qrels(DEMO / "qrels.txt")[next(q for q, text in _topics().items() if text == "scrached wooden floor")]
+    before, after = docids(demo_index, lists[0]), docids(demo_index, found)
+    assert len(before) == 1 and after[0] == before[0]
+    assert [grades.get(docid, 0) >= 2 for docid in after[:3]] == [True, True, True]
+    # It is the documents that lead there: without borrowing what the query retrieves, the list stays as it was.
+    alone = RobustBM25(demo_index, clicks=robust.settings["clicks"], borrowed=0)
+    assert docids(demo_index, alone.apply(queries[0], lists[0])) == before
+    assert alone.kept == {"no similar query in the click log": 1}
+
+
 def _topics():
     from kernelsearch.trec.topics import read_topics
 
@@ -59,7 +74,7 @@ def _topics():
 
 def test_scores_are_the_general_learners(demo_index, robust):
     """The fast path equals the representer theorem on the hyper kernel of Eq. 4 (printed form)."""
-    paper = RobustBM25(demo_index, clicks=robust.settings["clicks"], form="paper", similar=5)
+    paper = RobustBM25(demo_index, clicks=robust.settings["clicks"], form="paper", confident=False, similar=5)
     query, candidates = (one[0] for one in first_stage(demo_index, ["tap keeps dripping at night"], 50))
     similar = paper.similar.find([query], 5)[0]
     lists = [paper.retrieve([similar])[number] for number in similar.ids.tolist()]
@@ -114,10 +129,11 @@ def test_a_large_prior_gives_bm25_back_and_the_printed_form_does_not(demo_index,
 
 
 def test_auto_moves_from_the_printed_form_to_bm25_with_the_evidence(demo_index, robust):
-    queries = demo_index.lucene.queries(["dripping tap", "how do i choose curtains for a cold tap"])
-    logged, distant = robust.similar.find(queries, 20)
-    assert robust.weight_of_bm25(logged) == 0
-    assert 0 < robust.weight_of_bm25(distant) <= robust.settings["prior"]
+    queries = demo_index.lucene.queries(["dripping tap", "driping taps", "how do i choose curtains for a cold room"])
+    logged, misspelt, distant = robust.similar.find(queries, 20)
+    assert logged.own_clicks > 0 and robust.weight_of_bm25(logged) == 0
+    assert misspelt.own_clicks == 0 and distant.own_clicks == 0
+    assert 0 < robust.weight_of_bm25(misspelt) < robust.weight_of_bm25(distant) == robust.settings["prior"]
 
 
 def test_explanations_sum_to_the_score_and_name_similar_queries(demo_index, robust):
@@ -144,7 +160,7 @@ def test_without_anything_in_the_log_the_first_stage_stays_and_is_counted(demo_i
 
 def test_a_log_of_clicks_alone_is_compared_with_what_was_retrieved(tiny, tmp_path):
     import_records([Tally("dripping faucet", "d2", 5, 0, 1.0), Tally("blown fuse", "d3", 5, 0, 1.0)], tmp_path / "c.db")
-    reranker = RobustBM25(tiny, clicks=str(tmp_path / "c.db"))
+    reranker = RobustBM25(tiny, clicks=str(tmp_path / "c.db"), form="paper")
     queries, lists = first_stage(tiny, ["dripping"])
     assert docids(tiny, lists[0]) == ["d1"]
     assert docids(tiny, reranker.apply(queries[0], lists[0]))[0] == "d2"

@@ -31,11 +31,13 @@ PAGE = ROOT / "docs" / "reproductions" / "mslm.md"
 COLLECTIONS = ("cran", "cisi", "cacm", "npl", "nfcorpus")
 DEPTH, DRAWS, TRAINING = 100, 20, 5
 INF = math.inf
-#: The paper's levels, with the unigram model (whole text, no neighbours) first, and ours.
+#: The paper's levels, with the unigram model (whole text, no neighbours) first; ours; one wide level without idf.
 PAPER = (Scale(INF, 0), Scale(0, 0), Scale(1, 1), Scale(2, 2), Scale(4, 4), Scale(INF, INF))
 OURS = (Scale(INF, 0), Scale(INF, 0.7), Scale(1, 0.7), Scale(2, 0.7), Scale(4, 0.7), Scale(8, 0.7))
+CARD = (Scale(INF, 8), Scale(4, 8), Scale(8, 8))
 SETTINGS = {
     "paper-kl": (PAPER, {"divergence": "kl", "width": 5, "weighting": "none"}),
+    "card-js": (CARD, {"divergence": "js", "width": 0, "weighting": "none"}),
     "ours-js": (OURS, {"divergence": "js", "width": 0, "weighting": "idf"}),
 }
 MODES = ("global", "mean", "sum", "max", "points")

@@ -6,7 +6,6 @@ is a sum over rows; so the similarity is a sum over words, exactly.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import partial
 
@@ -26,7 +25,7 @@ class LevelMatch:
     - `similarity`: the level's score; the sum of `words`, `other` and `background`
     - `words` (rows,): what each row adds to a text of nothing but background; `other`: the same for all other words together
     - `background`: the similarity of a text of nothing but background
-    - `span`: first and last position (from 0, in words that the index keeps) of what was compared
+    - `span`: first and last position (from 0, in words that the index keeps) of where most of the comparison was
     - `attention` (positions,): how much each position counted, summing to one for all modes but `sum`
     - `lent` (rows, positions): whose tokens filled the rows, attention included
     """
@@ -110,10 +109,7 @@ def _reasons(matcher: Matcher, rows: QueryRows, text: Texts, scale: Scale, align
     used = np.bincount(theirs, weights, len(columns))
     attention = used @ aligned.window
     lent = (rows.spread(text, scale).multiply(attention[:, None])).T.toarray()
-    seen = np.flatnonzero(attention > 0)
-    span = (int(seen[0]), int(seen[-1])) if len(seen) else (0, 0)
-    if scale.spatial < math.inf and matcher.mode in ("max", "global"):
-        # The windows' tails reach further than what was compared: show the compared columns.
-        places = aligned.document.samples.position[theirs] if matcher.mode == "max" else np.array(span)
-        span = (int(places.min()), min(int(places.max()) + scale.step - 1, int(text.lengths[0]) - 1))
+    # Windows have long tails: what counted at least half as much as the position that counted most is what was compared.
+    seen = np.flatnonzero(attention >= 0.5 * attention.max(initial=0.0))
+    span = (int(seen[0]), int(seen[-1])) if attention.any() else (0, 0)
     return LevelMatch(scale, float(parts.sum()), gain[:-1], float(gain[-1]), float(empty.sum()), span, attention, lent)

@@ -184,6 +184,7 @@ def main(argv: list[str]) -> None:
     parser.add_argument("names", nargs="*", default=COLLECTIONS, help="collections to score")
     parser.add_argument("--scratch", type=Path, required=True)
     parser.add_argument("--setting", choices=SETTINGS, help="score this setting only")
+    parser.add_argument("--text-only", action="store_true", help="report classification only")
     arguments = parser.parse_args(argv)
     collections = Path(os.environ.get("KERNELSEARCH_COLLECTIONS") or ROOT.parent / "shared" / "collections")
     arguments.scratch.mkdir(parents=True, exist_ok=True)
@@ -196,7 +197,7 @@ def main(argv: list[str]) -> None:
     sys.path.insert(0, str(ROOT / "tools"))
     from reproduce_mslm_report import report
 
-    report(arguments.scratch)
+    report(arguments.scratch, retrieval=not arguments.text_only)
 
 
 if __name__ == "__main__":

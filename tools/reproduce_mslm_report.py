@@ -14,15 +14,17 @@ from reproduce_mslm import COLLECTIONS, DRAWS, MODES, OURS, PAGE, PAPER, Kept, n
 from reproduce_mslm_text import LEVELS
 from scipy.stats import ttest_rel
 
-from kernelsearch.kernels.pyramid_plot import COLOURS, new_figure, save_figure
+from kernelsearch.kernels.pyramid import gaussian_pyramid
+from kernelsearch.kernels.pyramid_plot import COLOURS, new_figure, plot_pyramid, save_figure
+from kernelsearch.kernels.semantic_graph import SemanticGraph
 
 LABELS = {"global": "global", "mean": "local, mean", "sum": "local, sum", "max": "local, max", "points": "interest points"}
 
 
-def report(scratch: Path) -> None:
+def report(scratch: Path, retrieval: bool = True) -> None:
     """Rewrites the page's tables and draws its figures from what is in the scratch folder."""
     tables: dict[str, str] = {}
-    for setting in ("paper-kl", "ours-js", "card-js"):
+    for setting in ("paper-kl", "ours-js", "card-js") if retrieval else ():
         kept = {n: Kept(p) for n in COLLECTIONS if (p := scratch / f"mslm-{n}-{setting}.npz").exists()}
         if not kept:
             continue
@@ -44,6 +46,7 @@ def report(scratch: Path) -> None:
             splits = [json.loads(line) for line in path.read_text().splitlines()]
             tables[name] = class_table(splits)
             draw_scales(splits, PAGE.parent / f"mslm-{name}.svg")
+    draw_example(PAGE.parent / "mslm-figure2.svg")
     text = PAGE.read_text(encoding="utf-8")
     for name, table in tables.items():
         block = f"<!-- {name} -->\n{table}\n<!-- /{name} -->"
@@ -51,6 +54,21 @@ def report(scratch: Path) -> None:
         if count != 1:
             raise SystemExit(f"{PAGE}: no place for the table {name}")
     PAGE.write_text(text, encoding="utf-8")
+
+
+#: The paper's example (Figure 2): its vocabulary, its text without stop words, and the relations that it names.
+WORDS = ["new", "york", "time", "gift", "free", "iphone", "customer", "apple", "egg", "city", "service", "coupon"]
+TEXT = ["new", "york", "time", "free", "iphone", "gift", "new", "customer", "new", "york"]
+RELATED = [("new", "york"), ("york", "city"), ("york", "time"), ("iphone", "apple"), ("customer", "service"),
+           ("free", "coupon"), ("gift", "coupon"), ("free", "gift"), ("new", "egg"), ("iphone", "egg")]  # fmt: skip
+
+
+def draw_example(path: Path) -> None:
+    """The paper's Figure 2 with a graph drawn by hand from its description."""
+    left, right = (np.array([WORDS.index(pair[side]) for pair in RELATED]) for side in (0, 1))
+    graph = SemanticGraph.from_edges(len(WORDS), left, right, np.full(len(RELATED), 0.5))
+    levels = gaussian_pyramid([WORDS.index(word) for word in TEXT], graph, width=5)
+    plot_pyramid([level.code.toarray() for level in levels], [level.scale for level in levels], WORDS, path, TEXT)
 
 
 def markdown(header: list[str], rows: list[list[str]]) -> str:

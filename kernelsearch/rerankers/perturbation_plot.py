@@ -39,6 +39,7 @@ def plane(expansion: Expansion, strategy: str) -> tuple[Floats, tuple[str, str]]
 
 def draw(expansion: Expansion, groups: NDArray[np.integer], strategy: str, path: Path) -> None:
     """Draws the words of an expansion into a PNG or SVG file; `groups` (words,) colours them."""
+    from matplotlib import rc_context
     from matplotlib.figure import Figure
 
     points, (across, up) = plane(expansion, strategy)
@@ -70,7 +71,8 @@ def draw(expansion: Expansion, groups: NDArray[np.integer], strategy: str, path:
     axis.set_title(f"{expansion.query.text.strip()[:80]!r}: squares are the query's terms, size is weight", fontsize=10)
     radii = np.sqrt(sizes) / 2 * figure.dpi / 72
     place_labels(axis, points, radii, list(expansion.words), bold=own, order=np.argsort(-expansion.weights, kind="stable"))
-    figure.savefig(path, metadata={"Date": None} if path.suffix.lower() == ".svg" else {})
+    with rc_context({"svg.hashsalt": "kernelsearch"}):  # with no date either, drawing the same again gives the same file
+        figure.savefig(path, metadata={"Date": None} if path.suffix.lower() == ".svg" else {})
 
 
 def place_labels(

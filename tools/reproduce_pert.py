@@ -34,7 +34,7 @@ GRID_ALPHAS = (0.4, 0.5, 0.6)
 HALF = ALPHAS.index(0.5)
 DEPTHS = (1000, 20)
 
-#: The card's setting: what the figure and the table at alpha = .5 compare.
+#: The setting that the figure and the table at alpha = .5 compare systems at.
 FIXED = {"docs": 10, "terms": 20, "temperature": 5.0, "kappa": 0.03}
 CURVES: dict[str, dict[str, Any]] = {
     "LOO, √p": {"strategy": "loo", "denominator": "sqrt"},

@@ -1,0 +1,151 @@
+"""Documents similar to a document: candidates from two sides, kernels between documents, a learned or plain fusion of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelsearch import console
+from kernelsearch.collection import Index
+from kernelsearch.errors import InputError
+from kernelsearch.kernels import bm25
+from kernelsearch.learning import models
+from kernelsearch.learning.choose import LEARNERS, Best
+from kernelsearch.learning.fusers import CombSUM, Learner
+from kernelsearch.learning.lists import Lists, normalised
+from kernelsearch.rerankers.base import Contribution, Explanation
+from kernelsearch.similarity.latent import LatentSpace
+from kernelsearch.similarity.pair_kernels import PairKernels, default_recipe
+from kernelsearch.types import Candidates, Query
+
+Floats = NDArray[np.float64]
+Truth = Mapping[str, set[str]]
+
+#: Terms of a document that stand for it in a search (more like this).
+TERMS = 25
+
+
+class SimilarDocuments:
+    """Finds documents similar to one of the index.
+
+    Without a model the kernels count alike (CombSUM); `fit` learns how much each should count. Candidates are the best `depth`
+    by the document's strongest terms and the `depth` nearest in the latent space.
+    """
+
+    def __init__(
+        self, index: Index, *, kernels: Sequence[str] | None = None, model: str | Path | None = None, depth: int = 100
+    ) -> None:
+        self.index, self.depth = index, depth
+        self.model = models.load(model) if model is not None else None
+        self.recipe = self.model.recipe if self.model else tuple(kernels or default_recipe(index))
+        self.learner: Learner = self.model.learner if self.model else CombSUM(normalise="none")
+        self.kernels = PairKernels(index, self.recipe, "--model" if self.model else "--kernels")
+        self._latent = LatentSpace(index) if LatentSpace.available(index) else None
+
+    def row(self, docid: str) -> int:
+        """A document's row; refuses a docid that the index doesn't have."""
+        found = int(self.index.forward.rows_of([docid])[0])
+        if found < 0:
+            raise InputError(f"--docid: {docid!r} is not in {self.index.path}")
+        return found
+
+    def find(self, docid: str, top: int = 10) -> list[tuple[str, float]]:
+        """(docid, score) of the most similar documents, best first."""
+        ranked = self.ranked(self.row(docid))
+        return list(zip(self.index.forward.docids.take(ranked.docs[:top]), ranked.scores[:top].tolist(), strict=True))
+
+    def ranked(self, doc: int) -> Candidates:
+        """The candidates of a document, most similar first; ties in docid order."""
+        docs, table = self.table(doc)
+        scores = self.learner.predict(table)
+        order = np.lexsort((self.index.forward.docid_rank[docs], -scores))
+        return Candidates(docs[order], scores[order])
+
+    def candidates(self, doc: int) -> NDArray[np.int32]:
+        """Documents that share strong terms with it or stand near it in the latent space; never itself."""
+        found = [self.index.lucene.search([self.terms(doc)], self.depth + 1)[0].docs]
+        if self._latent is not None:
+            found.append(self._latent.nearest(doc, self.depth))
+        every = np.unique(np.concatenate(found)).astype(np.int32)
+        return every[(every != doc) & self.index.forward.live[every]]
+
+    def terms(self, doc: int) -> Query:
+        """The document's strongest terms by tf·idf, as a weighted query."""
+        forward = self.index.forward
+        row = slice(int(forward.indptr[doc]), int(forward.indptr[doc + 1]))
+        numbers = np.asarray(forward.indices[row])
+        weights = forward.frequencies[row] * bm25.idf(forward.df[numbers], forward.statistics.documents)
+        best = np.argsort(-weights, kind="stable")[:TERMS]
+        return Query("", tuple(forward.terms.take(numbers[best])), tuple(float(weight) for weight in weights[best]))
+
+    def table(self, doc: int) -> tuple[NDArray[np.int32], Floats]:
+        """The candidates and their kernel values, z-scored over the candidates, shape (candidates, kernels)."""
+        docs = self.candidates(doc)
+        if not len(docs):
+            return docs, np.zeros((0, len(self.recipe)))
+        return docs, normalised(self.kernels.table(doc, docs), Lists.of(np.zeros(len(docs), dtype=np.int64)), "z")
+
+    def explain(self, docid: str, other: str) -> Explanation:
+        """Each kernel's part of the likeness of two documents."""
+        docs, table = self.table(self.row(docid))
+        place = np.flatnonzero(docs == self.row(other))
+        if not len(place):
+            raise InputError(f"--explain: {other!r} is not among the {len(docs)} candidates of {docid!r}")
+        parts = self.learner.contributions(table)[place[0]]
+        order = np.argsort(-np.abs(parts), kind="stable")
+        contributions = tuple(Contribution(self.recipe[number], float(parts[number])) for number in order)
+        shares = self.model.importance() if self.model else np.full(len(self.recipe), 1 / len(self.recipe))
+        overall = {name: round(float(share), 4) for name, share in zip(self.recipe, shares, strict=True)}
+        return Explanation("similar", other, float(parts.sum()), contributions, {"importance": overall})
+
+    def training_table(
+        self, truth: Truth, limit: int | None = None, random_state: int = 0
+    ) -> tuple[Floats, Floats, NDArray[Any]]:
+        """(X, y, qid) over documents with known similar ones: y is 1 for those. At most `limit` documents, drawn at random."""
+        names = sorted(truth)
+        if limit is not None and len(names) > limit:
+            chosen = np.random.default_rng(random_state).choice(len(names), limit, replace=False)
+            names = [names[number] for number in np.sort(chosen)]
+        parts = []
+        for name, doc in zip(names, self.index.forward.rows_of(names).tolist(), strict=True):
+            if doc < 0:
+                continue
+            docs, table = self.table(doc)
+            alike = np.isin(docs, self.index.forward.rows_of(sorted(truth[name])))
+            if alike.any() and not alike.all():
+                parts.append((table, alike.astype(np.float64), np.full(len(docs), name, dtype=object)))
+        if not parts:
+            raise InputError("training: no document has both similar and other candidates, so there is nothing to learn")
+        X, y, qid = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        return X, y, qid.astype(str)
+
+    def fit(
+        self, truth: Truth, output: str | Path, *, learner: str = "best", limit: int | None = 1000, random_state: int = 0
+    ) -> Path:
+        """Learns the kernels' weights from known similar documents, saves the model and uses it from now on."""
+        X, y, qid = self.training_table(truth, limit, random_state)
+        made: Any = Best(normalise="none", random_state=random_state) if learner == "best" else LEARNERS[learner]()
+        if learner != "best" and "normalise" in made.parameters():
+            made.normalise = "none"
+        made.fit(X, y, qid)
+        if isinstance(made, Best):
+            tried = ", ".join(f"{name} {score:.4f}" for name, score in made.scores_.items())
+            console.notice(f"similar: chose {made.chosen_.name} (cross-validated MAP: {tried})")
+        path = models.save(output, made, self.recipe, {"documents": len(np.unique(qid)), "rows": len(y)})
+        self.model = models.load(path)
+        self.learner = self.model.learner
+        return path
+
+
+def truth_from_groups(groups: Iterable[Iterable[str]]) -> dict[str, set[str]]:
+    """Who is similar to whom, where each group's members are alike: judged relevant to one topic, or clicked for one query."""
+    truth: dict[str, set[str]] = {}
+    for group in groups:
+        members = set(group)
+        for name in members:
+            truth.setdefault(name, set()).update(members - {name})
+    return {name: others for name, others in truth.items() if others}

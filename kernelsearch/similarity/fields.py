@@ -1,0 +1,129 @@
+"""Fields of stored records: what kind each one is, and kernels between one document's value and others'.
+
+A kernel gives 1 for equal values, falls towards 0 with distance, and is 0 where either document lacks the field.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from datetime import date, datetime
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelsearch.collection import Index
+
+Floats = NDArray[np.float64]
+
+#: Fields that are text, or the document's name.
+NOT_COMPARED = ("id", "docid", "_id", "contents", "text", "title")
+
+#: A text field with more words than this is prose, not a name; prose is compared by its words where it is indexed.
+NAME_WORDS = 8
+
+
+def records(index: Index, docs: NDArray[np.integer]) -> list[dict[str, Any]]:
+    """The stored records of documents; an empty one where none is stored or it isn't JSON."""
+    out: list[dict[str, Any]] = []
+    for raw in index.lucene.stored(docs):
+        try:
+            found = json.loads(raw) if raw else {}
+        except ValueError:
+            found = {}
+        out.append(found if isinstance(found, dict) else {})
+    return out
+
+
+def field_kinds(sample: Sequence[dict[str, Any]]) -> dict[str, str]:
+    """The kind of each field in a sample of records: number, date, list, category or string."""
+    values: dict[str, list[Any]] = {}
+    for record in sample:
+        for name, value in record.items():
+            if name not in NOT_COMPARED and value not in (None, "", []):
+                values.setdefault(name, []).append(value)
+    kinds = {name: _kind(found) for name, found in values.items()}
+    return {name: kind for name, kind in kinds.items() if kind}
+
+
+def _kind(found: list[Any]) -> str:
+    if all(isinstance(value, list) for value in found):
+        return "list"
+    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in found):
+        return "number"
+    if not all(isinstance(value, str | bool) for value in found):
+        return ""
+    texts = [str(value) for value in found]
+    if all(_day(text) is not None for text in texts):
+        return "date"
+    if max(len(text.split()) for text in texts) > NAME_WORDS:
+        return ""
+    return "category" if len(set(texts)) <= max(2, len(texts) // 2) else "string"
+
+
+def same_category(value: Any, others: Sequence[Any]) -> Floats:
+    """1 where the values are equal."""
+    return np.array([float(value is not None and value == other) for other in others])
+
+
+def shared_items(value: Any, others: Sequence[Any]) -> Floats:
+    """Jaccard: the share of items that both lists have. A single value is a list of one."""
+    mine = _items(value)
+    found = [_items(other) for other in others]
+    return np.array([len(mine & theirs) / len(mine | theirs) if mine and theirs else 0.0 for theirs in found])
+
+
+def near_numbers(value: Any, others: Sequence[Any], scale: float | None = None) -> Floats:
+    """RBF, exp(-(x - y)² / (2 s²)); s is the deviation of the numbers compared unless `scale` gives it."""
+    numbers = np.array([_number(other) for other in others], dtype=np.float64)
+    mine = _number(value)
+    known = numbers[np.isfinite(numbers)]
+    if not math.isfinite(mine) or not len(known):
+        return np.zeros(len(numbers))
+    width = scale or float(known.std()) or 1.0
+    return np.where(np.isfinite(numbers), np.exp(-((np.nan_to_num(numbers) - mine) ** 2) / (2 * width**2)), 0.0)
+
+
+def near_dates(value: Any, others: Sequence[Any], scale: float | None = None) -> Floats:
+    """RBF over days."""
+    return near_numbers(_day(value), [_day(other) for other in others], scale)
+
+
+def like_strings(value: Any, others: Sequence[Any]) -> Floats:
+    """A string kernel: the cosine of sets of three letters in a row, spaces at the ends included."""
+    mine = _trigrams(value)
+    found = [_trigrams(other) for other in others]
+    return np.array([len(mine & theirs) / math.sqrt(len(mine) * len(theirs)) if mine and theirs else 0.0 for theirs in found])
+
+
+def _items(value: Any) -> set[str]:
+    items = value if isinstance(value, list) else [] if value in (None, "") else [value]
+    return {str(item).lower() for item in items}
+
+
+def _number(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return math.nan
+
+
+def _day(value: Any) -> float | None:
+    """Days since year 1 of a date such as 2017-03-01, 2017-03 or 2017."""
+    text = str(value).strip().removesuffix("Z")
+    for form in ("%Y-%m-%d", "%Y/%m/%d", "%Y-%m", "%d.%m.%Y"):
+        try:
+            return float(datetime.strptime(text, form).toordinal())
+        except ValueError:
+            continue
+    try:
+        return float(datetime.fromisoformat(text).toordinal()) if len(text) > 10 else float(date(int(text), 1, 1).toordinal())
+    except ValueError:
+        return None
+
+
+def _trigrams(value: Any) -> set[str]:
+    text = f" {' '.join(str(value).lower().split())} " if value not in (None, "") else ""
+    return {text[place : place + 3] for place in range(len(text) - 2)}

@@ -1,0 +1,99 @@
+"""Kernels between a document and others by name: `cosine:field=title`, `latent`, `category:field=genre`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelsearch.collection import Index
+from kernelsearch.errors import OptionError
+from kernelsearch.kernels.asymmetric import BM25, JelinekMercer
+from kernelsearch.kernels.documents import Cosine
+from kernelsearch.options import Option, resolve
+from kernelsearch.rerankers.pool import FieldOfPool
+from kernelsearch.similarity import fields
+from kernelsearch.similarity.latent import LatentSpace
+
+Floats = NDArray[np.float64]
+
+TEXT = {"cosine": Cosine(), "bm25": Cosine(BM25(2.0, 0.75)), "language": Cosine(JelinekMercer(0.5))}
+STORED: dict[str, Callable[..., Floats]] = {
+    "category": fields.same_category,
+    "list": fields.shared_items,
+    "number": fields.near_numbers,
+    "date": fields.near_dates,
+    "string": fields.like_strings,
+}
+SCALED = ("number", "date")
+
+
+class PairKernels:
+    """A recipe of document kernels at work on one index."""
+
+    def __init__(self, index: Index, recipe: Sequence[str], owner: str = "--kernels") -> None:
+        self.index, self.recipe = index, tuple(recipe)
+        self._parts = [_parse(name, owner) for name in recipe]
+        self._latent = LatentSpace(index) if any(kind == "latent" for kind, _ in self._parts) else None
+        indexed = {settings["field"] for kind, settings in self._parts if kind in TEXT}
+        self._absent = {name for name in indexed if name != "contents" and index.lucene.field_statistics(name).documents == 0}
+
+    def table(self, doc: int, others: NDArray[np.int32]) -> Floats:
+        """Each kernel between a document and the others, shape (others, kernels)."""
+        rows = np.concatenate([[doc], others]).astype(np.int32)
+        pools: dict[str, FieldOfPool] = {}
+        stored = fields.records(self.index, rows) if any(kind in STORED for kind, _ in self._parts) else []
+        columns = []
+        for kind, settings in self._parts:
+            if kind == "latent":
+                assert self._latent is not None
+                columns.append(self._latent.likeness(doc, others, settings["dims"]))
+            elif kind in TEXT:
+                name = settings["field"]
+                if name in self._absent:
+                    columns.append(np.zeros(len(others)))
+                    continue
+                if name not in pools:
+                    pools[name] = FieldOfPool(self.index.field(name), rows)
+                features = TEXT[kind].document_features(pools[name], pools[name].rows)
+                columns.append(np.asarray((features[1:] @ features[0].T).todense()).ravel())
+            else:
+                values = [record.get(settings["field"]) for record in stored]
+                extra = {"scale": settings["scale"]} if kind in SCALED else {}
+                columns.append(STORED[kind](values[0], values[1:], **extra))
+        return np.column_stack(columns)
+
+
+def default_recipe(index: Index, sample: int = 200) -> tuple[str, ...]:
+    """Title, body, latent and language kernels, and one for each stored field whose kind a sample of records shows."""
+    live = index.forward.live_docs
+    chosen = live[np.linspace(0, len(live) - 1, min(sample, len(live))).astype(int)] if len(live) else live
+    text = ["cosine", "bm25", "language"]
+    if index.lucene.field_statistics("title").documents:
+        text.append("cosine:field=title")
+    if LatentSpace.available(index):
+        text.append("latent")
+    kinds = fields.field_kinds(fields.records(index, chosen))
+    return (*text, *(f"{kind}:field={name}" for name, kind in sorted(kinds.items())))
+
+
+def _parse(text: str, owner: str) -> tuple[str, dict[str, Any]]:
+    kind, _, tail = text.partition(":")
+    given = dict(part.partition("=")[::2] for part in filter(None, tail.split(",")))
+    field = Option("field", str, "contents" if kind in TEXT else None, "field")
+    if kind == "latent":
+        options: tuple[Option, ...] = (Option("dims", int, None, "latent dimensions", low=1),)
+    elif kind in TEXT:
+        options = (field,)
+    elif kind in STORED:
+        options = (
+            (field, Option("scale", float, None, "the distance that counts as far", low=1e-12)) if kind in SCALED else (field,)
+        )
+    else:
+        raise OptionError(f"{owner}: unknown kernel {kind!r}; known: latent, {', '.join([*TEXT, *STORED])}")
+    settings = resolve(options, given, kind)
+    if kind in STORED and not settings["field"]:
+        raise OptionError(f"{owner}: {text!r} should name its field, as in {kind}:field=NAME")
+    return kind, settings

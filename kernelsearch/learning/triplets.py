@@ -66,26 +66,38 @@ class TripletLearner(Learner):
 
 
 class SimTripletNet(TripletLearner):
-    """Cross entropy of the logistic probability that the better one wins, with an L2 penalty; bounded quasi-Newton descent."""
+    """Cross entropy of the logistic probability that the better one wins, by bounded quasi-Newton descent.
+
+    The L2 `penalty` pulls towards equal weights, `strength` / features each (CombSUM, where trees start too), not towards 0:
+    with few training queries the plain sum is the better guess.
+    """
 
     name = "net"
 
     def __init__(
-        self, *, penalty: float = 1e-3, triplets: int = 200, normalise: str = "z", random_state: int = 0, iterations: int = 500
+        self,
+        *,
+        penalty: float = 0.03,
+        strength: float = 2.0,
+        triplets: int = 200,
+        normalise: str = "z",
+        random_state: int = 0,
+        iterations: int = 500,
     ) -> None:
         super().__init__(triplets=triplets, normalise=normalise, random_state=random_state)
-        self.penalty, self.iterations = penalty, iterations
+        self.penalty, self.strength, self.iterations = penalty, strength, iterations
 
     def _solve(self, differences: Floats, weights: Floats) -> Floats:
         from scipy.optimize import minimize
 
+        start = np.full(differences.shape[1], self.strength / differences.shape[1])
+
         def loss(omega: Floats) -> tuple[float, Floats]:
-            margins = differences @ omega
-            value = weights @ np.logaddexp(0, -margins) + self.penalty / 2 * omega @ omega
-            slope = -(weights / (1 + np.exp(np.clip(margins, -500, 500)))) @ differences + self.penalty * omega
+            margins, away = differences @ omega, omega - start
+            value = weights @ np.logaddexp(0, -margins) + self.penalty / 2 * away @ away
+            slope = -(weights / (1 + np.exp(np.clip(margins, -500, 500)))) @ differences + self.penalty * away
             return float(value), slope
 
-        start = np.full(differences.shape[1], 1.0 / differences.shape[1])
         bounds = [(0.0, None)] * len(start)
         return minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": self.iterations}).x
 

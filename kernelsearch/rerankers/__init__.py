@@ -17,6 +17,7 @@ METHODS: dict[str, str] = {
     "substitution": "kernelsearch.rerankers.click_baselines:QuerySubstitution",
     "clickprior": "kernelsearch.rerankers.click_baselines:ClickPrior",
     "fusion": "kernelsearch.rerankers.fusion:FusionReranker",
+    "auto": "kernelsearch.rerankers.auto:AutoReranker",
 }
 
 

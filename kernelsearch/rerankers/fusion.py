@@ -30,8 +30,9 @@ from kernelsearch.types import Query
 Floats = NDArray[np.float64]
 
 RECIPE = (
-    "first bm25:k1=1.2,b=0.75 bm25:k1=2,b=0.75 dirichlet:mu=1000 jm:lam=0.1 cosine "
-    "bm25:field=title cosine:field=title rm3 rocchio top:docs=1 top:docs=5 top:docs=20"
+    "first bm25:k1=1.2,b=0.75 bm25:k1=2,b=0.75 dirichlet:mu=1000 dirichlet:mu=100 jm:lam=0.1 cosine "
+    "bm25:field=title cosine:field=title rm3 rm3:terms=40 rocchio pert top:docs=1 top:docs=5 top:docs=20 "
+    "klsa:z=1,lambda=1 klsa:z=5,lambda=1 klsa:z=10,lambda=1 klsa:z=20,lambda=1 klsa:z=50,lambda=1"
 )
 SOURCES = "rm3 rocchio"
 SAVABLE = tuple(name for name in LEARNERS if name != "exact")

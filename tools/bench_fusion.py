@@ -1,0 +1,63 @@
+"""How long the features and scores of fusion take, feature by feature.
+
+OMP_NUM_THREADS=1 python tools/bench_fusion.py --index indexes/cran --topics topics.tsv [--queries 50] [--hits 1000]
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+import kernelsearch
+from kernelsearch import console
+from kernelsearch.inputs import load_topics
+from kernelsearch.pipeline import chunks
+from kernelsearch.rerankers.auto import AutoReranker
+from kernelsearch.rerankers.features import Features, parse_recipe
+from kernelsearch.rerankers.fusion import RECIPE, SOURCES
+from kernelsearch.rerankers.pool import Pool
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--index", required=True)
+    parser.add_argument("--topics", required=True)
+    parser.add_argument("--queries", type=int, default=50)
+    parser.add_argument("--hits", type=int, default=1000)
+    given = parser.parse_args()
+    index = kernelsearch.open(given.index)
+    texts = list(load_topics(given.topics).values())[: given.queries]
+    queries = index.lucene.queries(texts)
+    lists = index.lucene.search(queries, given.hits)
+    features = Features(index, parse_recipe(RECIPE), sources=parse_recipe(SOURCES))
+    features.tables(queries[:4], lists[:4])  # warm: Java's compiler, memory maps
+    rows, total = [], 0.0
+
+    def timed(label: str, work) -> object:
+        nonlocal total
+        began = time.perf_counter()
+        out = work()
+        spent = 1000 * (time.perf_counter() - began) / len(queries)
+        total += spent
+        rows.append((label, f"{spent:.2f}"))
+        return out
+
+    candidates = timed("candidates (union of sources)", lambda: features.pool(queries, lists, given.hits))
+    pools = [Pool(index, query, found) for query, found in zip(queries, candidates, strict=True)]
+    timed("reading the postings", lambda: [pool.field("contents") for pool in pools])
+    for name, feature in zip(features.recipe, features.features, strict=True):
+        timed(name, lambda feature=feature: feature.values(pools))
+    rows.append(("fusion, all features", f"{total:.2f}"))
+    reranker = AutoReranker(index)
+    reranker.hits = given.hits
+    reranker.apply_batch(queries[:4], lists[:4])
+    began = time.perf_counter()
+    for part in chunks(list(zip(queries, lists, strict=True)), 1):
+        reranker.apply_batch([query for query, _ in part], [found for _, found in part])
+    rows.append(("auto, one query at a time", f"{1000 * (time.perf_counter() - began) / len(queries):.2f}"))
+    depth = sum(pool.depth for pool in pools) / len(pools)
+    print(console.table((f"{len(queries)} queries, {depth:.0f} candidates each", "ms a query"), rows))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,149 @@
+"""Writes docs/reproductions/fusion.md from what reproduce_fusion.py measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+LEARNERS = ("SimListMKL", "SimTripletBoost", "SimTripletSVM", "SimTripletNet")
+ROWS = ("BM25", "RM3", "Rocchio", "PRCL", "best single", "RRF", "CombSUM", "CombMNZ", "auto", *LEARNERS, "best")
+#: The collections that averages are taken over: each once.
+COUNTED = ("cran", "cacm", "cisi", "npl", "nfcorpus")
+SHARES = (10, 25, 50, 100)
+
+HEAD = """# Fusion: the learners of SimListMKL, and everything fused
+
+Bu, Niu, Ma & Long, "Listwise Multi-Kernel Similarity Learning Algorithm for Similar Mobile App Recommendation" (2017).
+`python tools/reproduce_fusion.py` measures everything here and writes this page from `tools/fusion_page.py`.
+
+"""
+
+
+def mean(values: dict[str, float]) -> float:
+    return float(np.mean(list(values.values())))
+
+
+def write_page(
+    page: Path, kept: Callable[[str], Any], collections: list[str], test: Callable[..., float], correct: Callable[..., Any]
+) -> None:
+    parts = [HEAD, (page.parent.parent.parent / "tools" / "fusion_notes.md").read_text(encoding="utf-8"), "\n"]
+    found = {name: result for name in collections if (result := kept(f"fusion-{name}"))}
+    parts.append(fusion_section(found, test, correct))
+    for key, title in (
+        ("ltr", "MQ2008 (46 features)"),
+        ("similar-cran", "Similar documents of cran"),
+        ("similar-nfcorpus", "Similar documents of nfcorpus"),
+    ):
+        if result := kept(key):
+            parts.append(lists_section(key, title, result, test, correct, page))
+    page.parent.mkdir(parents=True, exist_ok=True)
+    page.write_text("".join(parts).rstrip() + "\n", encoding="utf-8")
+
+
+def fusion_section(found: dict[str, Any], test: Callable[..., float], correct: Callable[..., Any]) -> str:
+    out = ["## Fusion\n\n"]
+    for name, result in found.items():
+        values, notes = result["values"], result["notes"]
+        labels = [label for label in ROWS if label in values]
+        base, rivals = values["BM25"]["AP"], [label for label in ("RM3", "Rocchio", "PRCL") if label in values]
+        rival = max(rivals, key=lambda label: mean(values[label]["AP"]))
+        topics = sorted(base)
+        later = [label for label in labels if label not in ("BM25", *rivals)]
+        p = {}
+        for against in ("BM25", rival):
+            differences = [[values[label]["AP"][qid] - values[against]["AP"][qid] for qid in topics] for label in later]
+            p[against] = dict(zip(later, correct([test(one) for one in differences], "holm"), strict=True))
+        out.append(f"### {name} ({len(topics)} topics)\n\n")
+        head = ("", "MAP", "against BM25", "nDCG@10", "P@10", "hurt", "p against BM25", f"p against {rival}")
+        out.append(f"| {' | '.join(head)} |\n" + "|---" * len(head) + "|\n")
+        for label in labels:
+            one = values[label]
+            hurt = sum(one["AP"][qid] < base[qid] - 1e-3 for qid in topics)
+            shown = f"best single ({notes['best single']})" if label == "best single" else label
+            tests = [f"{p[against][label]:.4f}" if label in later else "" for against in ("BM25", rival)]
+            gain = 100 * (mean(one["AP"]) / mean(base) - 1)
+            cells = [
+                shown,
+                f"{mean(one['AP']):.4f}",
+                f"{gain:+.1f}%",
+                f"{mean(one['nDCG@10']):.4f}",
+                f"{mean(one['P@10']):.4f}",
+            ]
+            out.append(f"| {' | '.join([*cells, str(hurt), *tests])} |\n")
+        chosen = notes.get("chosen", [])
+        picks = ", ".join(f"{pick} {chosen.count(pick)}" for pick in dict.fromkeys(chosen))
+        out.append(f"\n`best` chose, fold by fold: {picks}. Features took {notes['ms']:.0f} ms a query (a busy machine).\n\n")
+    counted = [name for name in COUNTED if name in found]
+    if counted:
+        out.append(f"### Mean gain in MAP over BM25 on {', '.join(counted)}\n\n| | mean | lowest |\n|---|---|---|\n")
+        for label in ROWS[1:]:
+            if all(label in found[name]["values"] for name in counted):
+                gains = [
+                    mean(found[name]["values"][label]["AP"]) / mean(found[name]["values"]["BM25"]["AP"]) - 1 for name in counted
+                ]
+                out.append(f"| {label} | {100 * np.mean(gains):+.1f}% | {100 * min(gains):+.1f}% |\n")
+    return "".join(out) + "\n"
+
+
+def lists_section(
+    key: str, title: str, result: dict[str, Any], test: Callable[..., float], correct: Callable[..., Any], page: Path
+) -> str:
+    table, out = result["table"], [f"## {title}\n\n"]
+    queries = len(table["SimListMKL"]["AP"])
+    out.append(f"Five-fold cross-validation over {queries} lists (the form of the paper's Table 1 and Figure 4).\n\n")
+    out.append(
+        "| | "
+        + " | ".join(f"P@{k}" for k in range(1, 11))
+        + " | MAP | p against SimListMKL | seconds a fold |\n"
+        + "|---" * 14
+        + "|\n"
+    )
+    others = [label for label in table if label != "SimListMKL"]
+    listwise = np.array(table["SimListMKL"]["AP"])
+    p = dict(zip(others, correct([test(np.array(table[label]["AP"]) - listwise) for label in others], "holm"), strict=True))
+    for label, one in table.items():
+        tested = f"{p[label]:.4f}" if label in p else ""
+        at = " | ".join(f"{value:.3f}" for value in one["P"])
+        out.append(f"| {label} | {at} | {np.mean(one['AP']):.4f} | {tested} | {one['seconds']:.1f} |\n")
+    if "single" in result:
+        best = max(result["single"], key=lambda kernel: result["single"][kernel])
+        out.append(f"\nBest kernel alone: `{best}`, MAP {result['single'][best]:.4f}.\n")
+    figure = page.with_name(f"fusion-{key}.svg")
+    draw(result["shares"], table, title, figure)
+    out.append(f"\n![MAP by share of training positives, and P@k]({figure.name})\n\n")
+    out.append(
+        "| MAP with this share of the training positives | "
+        + " | ".join(f"{share}%" for share in SHARES)
+        + " | varies by |\n"
+        + "|---" * 6
+        + "|\n"
+    )
+    for label, values in result["shares"].items():
+        spread = 100 * (max(values) - min(values)) / max(values)
+        out.append(f"| {label} | {' | '.join(f'{value:.4f}' for value in values)} | {spread:.1f}% |\n")
+    return "".join(out) + "\n"
+
+
+def draw(shares: dict[str, list[float]], table: dict[str, Any], title: str, path: Path) -> None:
+    """Left: MAP when positives get rare (the paper's Figure 3). Right: P@k (its Figure 2)."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 3.4), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    for (label, values), colour, marker in zip(
+        shares.items(), ("#c8553d", "#4c86a8", "#6a994e", "#8d6a9f"), "osD^", strict=True
+    ):
+        left.plot(SHARES, values, marker=marker, color=colour, label=label)
+        right.plot(range(1, 11), table[label]["P"], marker=marker, markersize=4, color=colour, label=label)
+    left.set(xlabel="% of training positives kept", ylabel="MAP", xticks=SHARES)
+    right.set(xlabel="k", ylabel="P@k", xticks=range(1, 11))
+    for axes in (left, right):
+        axes.spines[["top", "right"]].set_visible(False)
+    right.legend(frameon=False, fontsize=8)
+    figure.suptitle(title, fontsize=11)
+    with matplotlib.rc_context({"svg.hashsalt": "kernelsearch"}):
+        figure.savefig(path, metadata={"Date": None})

@@ -153,7 +153,7 @@ def made_with(pipeline: Pipeline, files: Mapping[str, str | None]) -> dict[str, 
         "python": platform.python_version(),
         "jar": find_jar().name,
     }
-    made |= {name: metadata.version(name) for name in LIBRARIES}
+    made |= {name: version for name in LIBRARIES if (version := _version(name))}
     made["index-fingerprint"] = pipeline.index.fingerprint
     for name, path in files.items():
         if path is not None and Path(path).is_file():
@@ -165,6 +165,14 @@ def made_with(pipeline: Pipeline, files: Mapping[str, str | None]) -> dict[str, 
                 key: value for key, value in state.items() if isinstance(value, bool | int | float | str)
             }
     return made
+
+
+def _version(library: str) -> str | None:
+    """A library's version; None where it was installed under another name (conda's faiss)."""
+    try:
+        return metadata.version(library)
+    except metadata.PackageNotFoundError:
+        return None
 
 
 def _fitted(settings: Mapping[str, Any], usual: Path) -> dict[str, Any] | None:
@@ -183,6 +191,6 @@ def differences(config: Config, pipeline: Pipeline) -> list[str]:
         said.append(f"{pipeline.index.path}: not the index (or not its state) that this config was written for")
     now = made_with(pipeline, {})
     for name in ("kernelsearch", "jar", *LIBRARIES):
-        if then.get(name) not in (None, now[name]):
+        if name in then and name in now and then[name] != now[name]:
             said.append(f"{name}: {now[name]}, where the config was written with {then[name]}")
     return said

@@ -35,6 +35,9 @@ OPTIONS = (
     Option("java-heap", str, None, "Java's heap, such as 4g"),
 )
 
+#: What a config file may say at its top level.
+IN_CONFIG = tuple(option for option in OPTIONS if option.name != "config")
+
 EXAMPLES = """examples:
   python -m kernelsearch.search --index indexes/cacm --query "time sharing systems"
   python -m kernelsearch.search --index indexes/cacm --topics topics.tsv --output runs/bm25.txt
@@ -84,7 +87,7 @@ def parse(
 ) -> tuple[argparse.Namespace, config.Config]:
     """Flags, with the values of `--config` below them; `taken` are the file's options that count (None: all of them)."""
     arguments = parser.parse_args(argv)
-    recipe = config.read(arguments.config, OPTIONS) if hasattr(arguments, "config") else config.Config()
+    recipe = config.read(arguments.config, IN_CONFIG) if hasattr(arguments, "config") else config.Config()
     if hasattr(arguments, "query"):  # an answer on the terminal: what the file says of a run doesn't apply
         taken = ("index", "language", "java_heap")
     for name in set(recipe.verb) - set(recipe.verb if taken is None else taken):

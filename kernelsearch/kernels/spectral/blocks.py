@@ -57,10 +57,12 @@ class RowBlocks:
         return out
 
     def transposed_times(self, left: NDArray[np.floating]) -> NDArray[np.floating]:
-        """Φᵀ·Y for Y of shape (rows, k)."""
+        """Φᵀ·Y for Y of shape (rows, k), a few columns at a time: each product makes a new array of the features' size."""
         out = np.zeros((self.shape[1], left.shape[1]), dtype=self.dtype)
         for start, end, block in self:
-            out += block.T @ np.ascontiguousarray(left[start:end])
+            for first in range(0, left.shape[1], 32):
+                columns = slice(first, first + 32)
+                out[:, columns] += block.T @ np.ascontiguousarray(left[start:end, columns])
         return out
 
     def gram_times(self, right: NDArray[np.floating]) -> NDArray[np.floating]:

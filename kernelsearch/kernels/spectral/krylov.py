@@ -42,11 +42,12 @@ def block_krylov(
     """The k largest eigenpairs of A, where apply(X) = A·X for X of shape (size, block).
 
     Stops when every pair's residual is at most `tolerance` times its value, or after `limit`·k products. `space` bounds the
-    vectors held at once (default 2k + 2 blocks). `progress` is told the products so far and the largest relative residual.
+    vectors held at once (default 1.5k + 2 blocks: more save hardly a product). `progress` is told the products so far and the
+    largest relative residual.
     """
     k = min(k, size)
     block = min(block, size)
-    space = min(size, max(space or 2 * k + 2 * block, k + 2 * block))
+    space = min(size, max(space or k + k // 2 + 2 * block, k + 2 * block))
     rng = np.random.default_rng(random_state)
     basis: NDArray[np.floating] = np.zeros((size, space), dtype=dtype, order="F")
     projected = np.zeros((space, space))

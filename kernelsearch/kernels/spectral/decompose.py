@@ -116,5 +116,6 @@ def _arpack(apply: Callable, size: int, dims: int, dtype: np.dtype, random_state
 
 def _signs(right: NDArray[np.floating]) -> NDArray[np.floating]:
     """±1 a dimension, so that its strongest feature is positive: the sign of a singular vector is arbitrary."""
-    strongest = right[np.abs(right).argmax(axis=0), np.arange(right.shape[1])]
+    # A column at a time: numpy's argmax along the first axis copies the whole array.
+    strongest = np.array([column[np.abs(column).argmax()] for column in right.T])
     return np.where(strongest < 0, -1, 1).astype(right.dtype)

@@ -118,8 +118,8 @@ class Neighbours:
 
 
 def default_probes(clusters: int) -> int:
-    """Clusters to look into: about one in 50, which finds over nine tenths of the true neighbours (see docs/klsa.md)."""
-    return max(8, clusters // 50)
+    """Clusters to look into: one in six, which finds about nine tenths of the true neighbours (see docs/klsa.md)."""
+    return max(8, clusters // 6)
 
 
 def _faiss() -> Any:

@@ -34,7 +34,7 @@ class TokenSource:
             live=np.ones(len(self.counts), dtype=bool),
         )
 
-    def rows(self, start, end, distinct, tokens, positions):
+    def rows(self, start, end, scan, positions):
         pairs = [
             (self.number[t], n) for row in self.counts[start:end] for t, n in sorted(row.items(), key=lambda i: i[0].encode())
         ]

@@ -315,8 +315,8 @@ def part_cran(index: kernelsearch.Index, folder: Path, scratch: Path) -> list[li
 
 
 def part_nfcorpus(index: kernelsearch.Index, folder: Path, scratch: Path) -> list[list[Condition]]:
-    """Variants of the first 120 test topics; all test topics as unseen ones on a log of the training topics."""
-    some = variant_conditions(index, scratch, *judged(folder, limit=120))
+    """Variants of the first 60 test topics; all test topics as unseen ones on a log of the training topics."""
+    some = variant_conditions(index, scratch, *judged(folder, limit=60))
     topics, qrels = judged(folder)
     training, relevant = judged(folder, "train.")
     database = scratch / "training.db"

@@ -25,14 +25,14 @@ class AsymmetricKernelLearner:
             raise OptionError(f"lam: {lam} must be positive")
         self.kernel, self.lam, self.tolerance, self.sweeps = kernel, lam, tolerance, sweeps
 
-    def fit_ranking(self, better: Pairs, worse: Pairs) -> AsymmetricKernelLearner:
-        """Hinge loss [1 - (k(q_i, d_i⁺) - k(q_i, d_i⁻))]₊ on parallel lists of pairs (section 5.3)."""
+    def fit_ranking(self, better: Pairs, worse: Pairs, weights: ArrayLike = 1.0) -> AsymmetricKernelLearner:
+        """Hinge loss [1 - (k(q_i, d_i⁺) - k(q_i, d_i⁻))]₊ on parallel lists of pairs (section 5.3), times `weights`."""
         if len(better) != len(worse) or not len(better):
             raise OptionError(f"ranking: {len(better)} preferred pairs for {len(worse)} others")
         both = Pairs(np.concatenate([better.queries, worse.queries]), np.concatenate([better.docs, worse.docs]))
         gram, size = self.kernel(both, both), len(better)
         matrix = gram[:size, :size] - gram[:size, size:] - gram[size:, :size] + gram[size:, size:]
-        theta = self._solve(matrix, np.ones(size))
+        theta = self._solve(matrix, np.ones(size), weights)
         return self._keep(both, np.concatenate([theta, -theta]))
 
     def fit_classification(self, pairs: Pairs, labels: ArrayLike) -> AsymmetricKernelLearner:
@@ -59,8 +59,9 @@ class AsymmetricKernelLearner:
             raise OptionError(f"targets: {values.shape} values for {len(pairs)} pairs")
         return values
 
-    def _solve(self, matrix: NDArray[np.float64], linear: NDArray[np.float64]) -> NDArray[np.float64]:
-        return solve_box(matrix, linear, 1 / self.lam, tolerance=self.tolerance, sweeps=self.sweeps).theta
+    def _solve(self, matrix: NDArray[np.float64], linear: NDArray[np.float64], weights: ArrayLike = 1.0) -> NDArray[np.float64]:
+        bounds = np.asarray(weights, dtype=np.float64) / self.lam
+        return solve_box(matrix, linear, bounds, tolerance=self.tolerance, sweeps=self.sweeps).theta
 
     def _keep(self, pairs: Pairs, alpha: NDArray[np.float64]) -> AsymmetricKernelLearner:
         self.pairs_, self.alpha_ = pairs, alpha

@@ -83,7 +83,8 @@ class ClickReranker(Reranker):
         retrieved = self.retrieve(similar)
         for query, candidates, near in zip(queries, lists, similar, strict=True):
             try:
-                out.append(self.ordered(*self.rank(query, candidates, near, [retrieved[n] for n in near.ids.tolist()])))
+                found = self.ordered(*self.rank(query, candidates, near, [retrieved[n] for n in near.ids.tolist()]))
+                out.append(Candidates(found.docs[: self.hits], found.scores[: self.hits]))
             except CannotAct as reason:
                 self.kept[str(reason)] += 1
                 out.append(candidates)
@@ -99,7 +100,9 @@ class ClickReranker(Reranker):
     def retrieve(self, similar: Sequence[Similar]) -> dict[int, Candidates]:
         """BM25's lists for all similar queries, by their number in the log."""
         wanted = {number: query for near in similar for number, query in zip(near.ids.tolist(), near.queries, strict=True)}
-        lists = self.index.lucene.search(list(wanted.values()), max(self.settings["hits"], 1), model=self.model)
+        lists = self.index.lucene.search(
+            list(wanted.values()), max(self.settings["hits"], 1), model=self.model, threads=self.threads
+        )
         return dict(zip(wanted, lists, strict=True))
 
     def merged(self, candidates: Candidates, retrieved: list[Candidates], more: NDArray[np.integer]) -> NDArray[np.int32]:

@@ -12,6 +12,7 @@ is kept small: where the log is silent, BM25's order stays. `auto` chooses a by 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -33,6 +34,8 @@ FORMS = ("auto", "paper", "prior")
 #: Chosen on training queries: evidence above which BM25 keeps least weight, and below which it keeps all of it; that least
 #: share; and the correlation of the nearest queries' clicks from which on they count as wordings of one need.
 SURE, UNSURE, LEAST, AGREEMENT = 0.6, 0.35, 0.1, 0.2
+#: Weight of a pair whose other document was retrieved but, as far as the log knows, never shown: nobody left it.
+UNSHOWN = 0.1
 
 
 @dataclass(frozen=True)
@@ -105,6 +108,11 @@ class RobustBM25(ClickReranker):
         self._fields = [*fields["body"], *fields["title"]] if self.settings["documents"] != "title" else fields["title"]
         self._cosine = Cosine()
         self._solved = (np.empty(0, dtype=np.int64), np.empty(0))
+
+    def apply_batch(self, queries: Sequence[Query], lists: Sequence[Candidates]) -> list[Candidates]:
+        # Warm starts stay within a batch: what was asked before must not show in a list, not even in the last digit.
+        self._solved = (np.empty(0, dtype=np.int64), np.empty(0))
+        return super().apply_batch(queries, lists)
 
     def rank(
         self, query: Query, candidates: Candidates, similar: Similar, retrieved: list[Candidates]
@@ -181,7 +189,7 @@ class RobustBM25(ClickReranker):
         counts = np.bincount(owner[known], minlength=len(similar.ids))
         for place in np.flatnonzero(counts < limit).tolist():
             extra = self._over_retrieved(int(similar.ids[place]), retrieved[place], limit - int(counts[place]))
-            parts.append((np.full(len(extra[0]), place), *extra, np.ones(len(extra[0]))))
+            parts.append((np.full(len(extra[0]), place), *extra, np.full(len(extra[0]), UNSHOWN)))
         owner, better, worse, bounds = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         docs, numbers = np.unique(np.concatenate([better, worse]), return_inverse=True)
         key = (similar.ids[owner] << 44) ^ (better.astype(np.int64) << 22) ^ worse

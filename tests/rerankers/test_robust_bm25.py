@@ -74,7 +74,7 @@ def _topics():
 
 def test_scores_are_the_general_learners(demo_index, robust):
     """The fast path equals the representer theorem on the hyper kernel of Eq. 4 (printed form)."""
-    paper = RobustBM25(demo_index, clicks=robust.settings["clicks"], form="paper", confident=False, similar=5)
+    paper = RobustBM25(demo_index, clicks=robust.settings["clicks"], form="paper", similar=5)
     query, candidates = (one[0] for one in first_stage(demo_index, ["tap keeps dripping at night"], 50))
     similar = paper.similar.find([query], 5)[0]
     lists = [paper.retrieve([similar])[number] for number in similar.ids.tolist()]
@@ -92,6 +92,7 @@ def test_scores_are_the_general_learners(demo_index, robust):
     learner = AsymmetricKernelLearner(kernel, lam=paper.settings["lambda"]).fit_ranking(
         PairNumbers(learned.pairs.owner, place[learned.pairs.better]),
         PairNumbers(learned.pairs.owner, place[learned.pairs.worse]),
+        learned.pairs.bounds * paper.settings["lambda"],
     )
     expected = learner.predict(PairNumbers(np.full(len(docs), len(similar.ids)), np.arange(len(docs))))
     assert paper.values(query, docs, learned) == pytest.approx(expected, abs=1e-2)
@@ -116,6 +117,17 @@ def test_batch_equals_one_by_one_and_nothing_is_lost(demo_index, database, name)
         if before.depth:
             scores = reranker.score(query, before)
             assert scores.shape == before.docs.shape
+
+
+def test_the_list_stays_at_the_pipelines_hits(demo_index, robust):
+    queries, lists = first_stage(demo_index, QUERIES[:1], 20)
+    long = robust.apply(queries[0], lists[0])
+    robust.hits = 20
+    try:
+        short = robust.apply(queries[0], lists[0])
+    finally:
+        robust.hits = None
+    assert long.depth > 20 == short.depth and short.docs.tolist() == long.docs[:20].tolist()
 
 
 def test_a_large_prior_gives_bm25_back_and_the_printed_form_does_not(demo_index, database):

@@ -7,7 +7,7 @@ import pytest
 from kernelsearch.errors import InputError
 from kernelsearch.reproduce.__main__ import main, run_script
 from kernelsearch.reproduce.conditions import Script, read_conditions
-from tests.conftest import DEMO
+from tests.conftest import DEMO, ROOT
 
 FILE = """
 okish = 0.001
@@ -141,7 +141,23 @@ def test_the_shipped_conditions_are_whole():
     found = read_conditions()
     assert {"bm25", "rm3", "klsa", "mslm", "pert"} <= {one.name for one in found.conditions}
     bm25 = next(one for one in found.conditions if one.name == "bm25")
-    assert bm25.expected["cacm"]["AP"] == 0.3123 and set(bm25.expected) == set(found.collections)
+    assert bm25.expected["cacm"]["AP"] == 0.3123
+    for condition in found.conditions:
+        assert set(condition.expected) == set(found.collections), condition.name
+    for script in found.scripts:
+        assert all((ROOT / command[0]).is_file() for command in script.commands), script.name
+
+
+def test_the_committed_page_and_readme_hold_the_expected_figures():
+    found = read_conditions()
+    page = (ROOT / "docs" / "reproductions" / "baselines-and-methods.md").read_text()
+    readme = (ROOT / "README.md").read_text()
+    for condition in found.conditions:
+        for measure in ("AP", "nDCG@10"):
+            for collection in found.collections:
+                figure = f"{condition.expected[collection][measure]:.4f}"
+                assert f"| {condition.title} | {condition.expected[collection]['AP']:.4f} | " in page
+                assert figure.removeprefix("0") in readme, (condition.name, collection, measure)
 
 
 def test_scripts_are_ok_if_their_page_stays_as_it_was(tmp_path, monkeypatch, capsys):

@@ -29,7 +29,7 @@ from kernelsearch.rerankers.base import CannotAct, Explanation, Reranker, Traini
 from kernelsearch.types import Candidates, Query
 
 KIND, VERSION = "semantic graph", 1
-#: A collection up to this many tokens gets its graph on the fly (a few seconds) where none was trained.
+#: A collection up to this many tokens gets its graph on the fly (ten seconds at most) where none was trained.
 SMALL = 2_000_000
 
 MATCHING = (

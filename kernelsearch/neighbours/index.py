@@ -118,7 +118,7 @@ class Neighbours:
 
 
 def default_probes(clusters: int) -> int:
-    """Clusters to look into: one in six, which finds about nine tenths of the true neighbours (see docs/klsa.md)."""
+    """Clusters to look into: one in six; docs/klsa.md has the recall measured around it."""
     return max(8, clusters // 6)
 
 

@@ -262,7 +262,8 @@ def _why_unreadable(problem: BaseException) -> str:
     if name.endswith("CorruptIndexException") or name.endswith("EOFException") or name.endswith("NoSuchFileException"):
         return "a damaged Lucene index (a file is missing or cut short); index the collection again"
     detail = " ".join(str(problem).split())[:200]
-    if "codec" in detail.lower() and "does not exist" in detail.lower():
+    # Lucene 9 complains of Lucene 10's indexes by these words, not by an exception of their own.
+    if "is in the future" in detail or ("codec" in detail.lower() and "does not exist" in detail.lower()):
         return "written by a newer Lucene than this one reads; use the pyserini it was built with"
     return f"cannot be opened ({detail})"
 

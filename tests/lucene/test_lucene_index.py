@@ -1,6 +1,7 @@
 import json
 import shutil
 import threading
+import zlib
 
 import numpy as np
 import pytest
@@ -214,6 +215,7 @@ def test_a_changed_index_gets_a_new_fingerprint_and_a_new_forward_index(tiny_pat
         (lambda path: [file.unlink() for file in path.glob("segments_*")], "not a Lucene index .it has no segments file"),
         (lambda path: [file.unlink() for file in path.glob("_0*")], "a damaged Lucene index"),
         (lambda path: patch_version(path), "written by a newer Lucene"),
+        (lambda path: patch_release(path), "written by a newer Lucene"),
         (lambda path: (shutil.rmtree(path), path.write_text("x")), "not a Lucene index .a folder was expected"),
     ],
 )
@@ -230,6 +232,17 @@ def patch_version(path):
     data = bytearray(file.read_bytes())
     place = data.index(b"segments") + len(b"segments")
     data[place : place + 4] = (99).to_bytes(4, "big")
+    file.write_bytes(data)
+
+
+def patch_release(path):
+    """Makes the segments file say that Lucene 99 created and wrote the index, in a format that we know otherwise."""
+    file = next(path.glob("segments_*"))
+    data = bytearray(file.read_bytes())
+    place = data.index(b"segments") + len(b"segments") + 4 + 16  # version, id, then the length of a suffix and the suffix
+    place += 1 + data[place]
+    data[place] = data[place + 3] = 99  # major release of the writer (minor and patch follow), and of the creator
+    data[-8:] = zlib.crc32(data[:-8]).to_bytes(8, "big")  # the file ends with its checksum
     file.write_bytes(data)
 
 

@@ -1,0 +1,178 @@
+"""What the integrations add to the time of the core, and whether 10,000 queries from 8 threads leave anything behind.
+
+    python tools/bench_dropin.py --index indexes/cacm --topics topics.tsv [--rounds 5] [--queries 10000]
+
+The core is a pipeline's search or rerank with docids at the end, as the command line runs it. Core and adapter take turns
+query by query, and medians over rounds are compared, so that a busy machine disturbs both alike. Time is this thread's
+CPU time plus, beside it, the clock's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+import kernelsearch
+from kernelsearch import console
+from kernelsearch.integrations.pyserini import KernelReranker, KernelSearcher
+from kernelsearch.pipeline import Pipeline
+from kernelsearch.trec import read_topics
+from kernelsearch.types import Candidates, Query
+
+
+@dataclass
+class Hit:
+    """A hit of someone else's."""
+
+    docid: str
+    score: float
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--index", required=True)
+    parser.add_argument("--topics", required=True)
+    parser.add_argument("--methods", default="klsa,pert,mslm", help="methods to measure, besides none")
+    parser.add_argument("--hits", type=int, default=1000)
+    parser.add_argument("--topics-count", type=int, default=30)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--queries", type=int, default=10_000, help="of the test for leaks; 0 leaves it out")
+    given = parser.parse_args()
+    index = kernelsearch.open(given.index)
+    topics = dict(list(read_topics(given.topics).items())[: given.topics_count])
+    rows = []
+    for name in (None, *given.methods.split(",")):
+        rows += compare(index, topics, name, given.hits, given.rounds)
+    header = ("adapter", "method", "core ms", "adapter ms", "added", "added by the clock")
+    print(console.table(header, rows, align="<<>>>>"))
+    if given.queries:
+        leaks(index, list(topics.values()), given.queries)
+
+
+def compare(index: kernelsearch.Index, topics: dict[str, str], name: str | None, hits: int, rounds: int) -> list[tuple]:
+    """One row for each adapter: a query's time in the core and through the adapter."""
+    pipeline = index.pipeline(name, hits=hits)
+    texts, qids = list(topics.values()), list(topics)
+
+    def search(text: str) -> list[str]:
+        found = pipeline.search([index.query(text)])[0]
+        return named(index, found)[0]
+
+    searcher = KernelSearcher(index, rerank=name, hits=hits)
+    label = name or "none"
+    rows = [row("KernelSearcher.search", label, search, lambda text: searcher.search(text, hits), texts, rounds)]
+    rows.append(row("Index.search, k=10", label, search, lambda text: index.search(text, name, hits=hits), texts, rounds))
+    rows.append(
+        row(
+            "KernelSearcher.batch_search",
+            label,
+            lambda _: [named(index, found) for found in pipeline.search(index.lucene.queries(texts, qids))],
+            lambda _: searcher.batch_search(texts, qids, k=hits),
+            [""],
+            rounds * 2,
+        )
+    )
+    if name is not None:
+        rows.append(rerank_row(index, pipeline, name, texts, hits, rounds))
+    if importlib.util.find_spec("pyterrier") is not None and name is not None:
+        rows.append(pyterrier_row(index, pipeline, name, topics, hits, rounds))
+    return rows
+
+
+def rerank_row(
+    index: kernelsearch.Index, pipeline: Pipeline, name: str, texts: Sequence[str], hits: int, rounds: int
+) -> tuple:
+    reranker = KernelReranker(index, name)
+    lists = {text: index.lucene.search([index.query(text)], hits)[0] for text in texts}
+    objects = {text: [Hit(*pair) for pair in zip(*named(index, found), strict=True)] for text, found in lists.items()}
+
+    def core(text: str) -> tuple[list[str], list[float]]:
+        return named(index, reranker._apply([index.query(text)], [lists[text]])[0])
+
+    return row("KernelReranker.rerank", name, core, lambda text: reranker.rerank(text, objects[text]), texts, rounds)
+
+
+def pyterrier_row(
+    index: kernelsearch.Index, pipeline: Pipeline, name: str, topics: dict[str, str], hits: int, rounds: int
+) -> tuple:
+    import pandas as pd
+
+    import kernelsearch.integrations.pyterrier as ks
+
+    kinds = {"klsa": ks.KernelLSA, "pert": ks.Perturbation, "mslm": ks.MultiScaleLM}
+    transformer = ks.Retriever(index, hits) >> kinds[name](index)
+    frame = pd.DataFrame(topics.items(), columns=["qid", "query"])
+    queries = list(topics.values())
+
+    def core(_: str) -> list:
+        analysed: list[Query] = index.lucene.queries(queries, list(topics))
+        return [named(index, found) for found in pipeline.search(analysed)]
+
+    return row("PyTerrier: retriever >> method", name, core, lambda _: transformer(frame), [""], rounds * 2)
+
+
+def named(index: kernelsearch.Index, found: Candidates) -> tuple[list[str], list[float]]:
+    """A list as the border has it: docids and scores."""
+    return index.forward.docids.take(found.docs), found.scores.tolist()
+
+
+def row(
+    adapter: str, method: str, core: Callable, other: Callable, inputs: Sequence[str], rounds: int
+) -> tuple[str, str, str, str, str, str]:
+    times = {"core": np.zeros((rounds, len(inputs), 2)), "other": np.zeros((rounds, len(inputs), 2))}
+    for text in inputs:  # warm
+        core(text), other(text)
+    for turn in range(rounds):
+        for place, text in enumerate(inputs):
+            order = (("core", core), ("other", other))
+            for name, function in order if turn % 2 else order[::-1]:
+                cpu, clock = time.process_time(), time.perf_counter()
+                function(text)
+                times[name][turn, place] = time.process_time() - cpu, time.perf_counter() - clock
+    before, after = (np.median(times[name], axis=0).sum(axis=0) for name in ("core", "other"))
+    added = after / before - 1
+    each = 1000 / len(inputs)
+    return adapter, method, f"{before[0] * each:.2f}", f"{after[0] * each:.2f}", f"{added[0]:+.1%}", f"{added[1]:+.1%}"
+
+
+def leaks(index: kernelsearch.Index, texts: Sequence[str], queries: int, threads: int = 8) -> None:
+    """Memory and Java's threads before and after many queries from threads that come and go."""
+    searcher = KernelSearcher(index, rerank="pert", hits=50)
+
+    def work(start: int, count: int) -> None:
+        for place in range(start, start + count):
+            searcher.search(texts[place % len(texts)])
+
+    def round_of(count: int) -> None:
+        workers = [threading.Thread(target=work, args=(number, count // threads)) for number in range(threads)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+
+    round_of(400)
+    from jnius import autoclass
+
+    java = autoclass("java.lang.Thread")
+    rows = [(400, java.activeCount(), f"{resident() / 1e6:.0f}")]
+    for done in range(1, 6):
+        round_of(queries // 5)
+        rows.append((400 + done * queries // 5, java.activeCount(), f"{resident() / 1e6:.0f}"))
+    print()
+    print(console.table(("queries", "Java threads", "memory, MB"), rows, align=">>>"))
+
+
+def resident() -> float:
+    with open("/proc/self/statm") as stream:
+        return float(stream.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+if __name__ == "__main__":
+    main()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kernelsearch.lucene.index import LuceneIndex
     from kernelsearch.pipeline import Pipeline
     from kernelsearch.rerankers.base import Explanation
-    from kernelsearch.results import Results
+    from kernelsearch.results import Hit, Results
 
 CONTENTS = "contents"
 #: Pipelines that an index keeps ready, so that the same search again loads nothing.
@@ -92,6 +92,17 @@ class Index:
             return method.explain(query, before, row)
         except CannotAct as reason:
             raise InputError(f"{method.name} keeps the first stage's list for {text!r}: {reason}") from None
+
+    def similar(self, docid: str, k: int = 10, **options: Any) -> list[Hit]:
+        """The `k` documents most similar to a document; options are those of `kernelsearch.similarity.SimilarDocuments`."""
+        from kernelsearch.results import make_hits
+        from kernelsearch.similarity import SimilarDocuments
+
+        if k < 1:
+            raise OptionError(f"k: {k} is below 1")
+        finder = SimilarDocuments(self, **options)
+        found = finder.ranked(finder.row(docid))
+        return make_hits(self, Candidates(found.docs[:k], found.scores[:k]))
 
     def train(
         self,

@@ -86,9 +86,7 @@ def compare(index: kernelsearch.Index, topics: dict[str, str], name: str | None,
     return rows
 
 
-def rerank_row(
-    index: kernelsearch.Index, pipeline: Pipeline, name: str, texts: Sequence[str], hits: int, rounds: int
-) -> tuple:
+def rerank_row(index: kernelsearch.Index, pipeline: Pipeline, name: str, texts: Sequence[str], hits: int, rounds: int) -> tuple:
     reranker = KernelReranker(index, name)
     lists = {text: index.lucene.search([index.query(text)], hits)[0] for text in texts}
     objects = {text: [Hit(*pair) for pair in zip(*named(index, found), strict=True)] for text, found in lists.items()}

@@ -20,7 +20,17 @@ PAGES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (
         "PyTerrier",
         "kernelsearch.integrations.pyterrier",
-        ("Retriever", "KernelLSA", "MultiScaleLM", "Perturbation", "RobustBM25", "Expansion", "Fusion", "KernelTransformer"),
+        (
+            "Retriever",
+            "KernelLSA",
+            "MultiScaleLM",
+            "Perturbation",
+            "Auto",
+            "RobustBM25",
+            "Expansion",
+            "Fusion",
+            "KernelTransformer",
+        ),
     ),
     ("The rerankers library", "kernelsearch.integrations.rerankers_lib", ("KernelRanker",)),
     ("Writing a method", "kernelsearch.rerankers.base", ("Reranker", "TrainingData")),

@@ -28,7 +28,7 @@ from kernelsearch.rerankers.base import CannotAct
 from kernelsearch.rerankers.perturbation import PerturbationReranker
 from kernelsearch.types import Candidates, Query
 
-__all__ = ["Expansion", "Fusion", "KernelLSA", "MultiScaleLM", "Perturbation", "Retriever", "RobustBM25"]
+__all__ = ["Auto", "Expansion", "Fusion", "KernelLSA", "MultiScaleLM", "Perturbation", "Retriever", "RobustBM25"]
 
 #: What a transformer writes anew; other columns of its input are kept.
 RANKED = ("docid", "docno", "score", "rank")
@@ -128,6 +128,12 @@ class Perturbation(KernelTransformer):
     """Expands the query with an eye on the risk and searches again (`pert`); with `rescore=True` the documents stay."""
 
     method = "pert"
+
+
+class Auto(KernelTransformer):
+    """A fusion of kernels, feedback and methods that needs no training (`auto`)."""
+
+    method = "auto"
 
 
 class RobustBM25(KernelTransformer):

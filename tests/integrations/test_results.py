@@ -13,6 +13,7 @@ from kernelsearch.errors import InputError, OptionError
 from kernelsearch.keywords import split
 from kernelsearch.lucene.models import BM25
 from kernelsearch.rerankers.base import Contribution, Explanation, Reranker
+from kernelsearch.similarity import SimilarDocuments
 
 
 def test_search_gives_the_first_stage_without_rerank(tiny):
@@ -99,6 +100,14 @@ def test_results_are_a_sequence(tiny):
 def test_indexes_and_hits_are_sent_by_path(tiny):
     hit = pickle.loads(pickle.dumps(tiny.search("dripping tap")[0]))
     assert (hit.docid, hit.contents[:10]) == ("d1", "A dripping")
+
+
+def test_similar_documents_are_the_engines(demo_index):
+    found = demo_index.similar("hr230", k=5)
+    assert [(hit.docid, hit.score) for hit in found] == SimilarDocuments(demo_index).find("hr230", top=5)
+    assert found[0].contents
+    with pytest.raises(OptionError, match="k: 0 is below 1"):
+        demo_index.similar("hr230", k=0)
 
 
 def test_relative_paths_follow_python_to_another_folder(tiny_path, monkeypatch):

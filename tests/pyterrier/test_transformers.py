@@ -10,7 +10,6 @@ import sys
 import numpy as np
 import pytest
 
-from kernelsearch import rerankers
 from kernelsearch.errors import InputError, KernelSearchError, OptionError
 from kernelsearch.trec import read_qrels, read_topics
 from tests.conftest import DEMO
@@ -140,13 +139,11 @@ def test_an_experiment_compares_pipelines(demo_index, topics, qrels, bm25):
     assert table["map"].nunique() == 3
 
 
-@pytest.mark.skipif("auto" not in rerankers.names(), reason="no method auto")
 def test_an_experiment_with_auto(demo_index, topics, qrels, bm25):
     table = pt.Experiment([bm25, bm25 >> ks.Auto(demo_index)], topics, qrels, ["map"], names=["bm25", "auto"])
     assert table["map"].between(0.1, 1).all()
 
 
-@pytest.mark.skipif("fusion" not in rerankers.names(), reason="no method fusion")
 def test_fusion_learns_from_features_of_methods(demo_index, topics, qrels, bm25):
     pipeline = bm25 >> (ks.KernelLSA(demo_index) ** ks.MultiScaleLM(demo_index) ** pt.Transformer.identity()) >> ks.Fusion()
     with pytest.raises(InputError, match="Fusion: fit it on training topics"):

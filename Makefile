@@ -54,7 +54,7 @@ bridge: .venv/.ready  ## Compiles the Java helper (needs a JDK)
 freeze:  ## Pins in constraints/ what the environments hold now
 	@for name in default:.venv pyserini-full:.venv-pyserini pyterrier:.venv-pyterrier lucene10:.venv-lucene10; do \
 	    if [ -x $${name#*:}/bin/python ]; then \
-	        $${name#*:}/bin/python -m pip freeze --exclude-editable | sed 's/+cpu$$//' > constraints/$${name%%:*}.txt; \
+	        $${name#*:}/bin/python -m pip freeze --exclude-editable | sed 's/+cpu$$//' | LC_ALL=C sort -f > constraints/$${name%%:*}.txt; \
 	    fi; \
 	done
 

@@ -75,7 +75,7 @@ def fusion_section(found: dict[str, Any], test: Callable[..., float], correct: C
             out.append(f"| {' | '.join([*cells, str(hurt), *tests])} |\n")
         chosen = notes.get("chosen", [])
         picks = ", ".join(f"{pick} {chosen.count(pick)}" for pick in dict.fromkeys(chosen))
-        out.append(f"\n`best` chose, fold by fold: {picks}. Features took {notes['ms']:.0f} ms a query (a busy machine).\n\n")
+        out.append(f"\n`best` chose, fold by fold: {picks}.\n\n")
     counted = [name for name in COUNTED if name in found]
     if counted:
         out.append(f"### Mean gain in MAP over BM25 on {', '.join(counted)}\n\n| | mean | lowest |\n|---|---|---|\n")

@@ -84,6 +84,8 @@ class KernelFeature(FieldFeature):
         if self.kernel_name == "jm":
             parts = likelihood.jelinek_mercer_term_scores(field, terms, query.weights, field.rows, lam=settings["lam"])
             return np.asarray(parts.sum(axis=1))
+        if self.kernel_name == "cosine":
+            return (field.cosine_features @ Cosine().query_features(field, query).T).toarray().ravel()
         return registry.kernel(self.kernel_name).scores(field, query, field.rows).astype(np.float64)
 
 
@@ -154,7 +156,7 @@ class Top(FieldFeature):
     options = (Option("docs", int, 5, "best documents to compare with", low=1), FIELD)
 
     def on(self, pool: Pool, field: FieldOfPool) -> Floats:
-        features = Cosine().document_features(field, field.rows)
+        features = field.cosine_features
         best = min(self.settings["docs"], pool.depth)
         scores = np.maximum(np.asarray(pool.candidates.scores[:best], dtype=np.float64), 1e-9)
         weights = scores / scores.sum()

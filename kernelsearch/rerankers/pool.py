@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from scipy import sparse
 
 from kernelsearch.collection import Index
 from kernelsearch.forward.index import ForwardIndex
+from kernelsearch.kernels.documents import Cosine
 from kernelsearch.types import Candidates, Query
 
 
@@ -33,6 +35,11 @@ class FieldOfPool:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    @cached_property
+    def cosine_features(self) -> sparse.csr_matrix:
+        """Unit tf·idf vectors of all rows, which several features share, shape (rows, terms)."""
+        return Cosine().document_features(self, self.rows)
 
     def matrix(self, docs: NDArray[np.integer] | None = None, dtype: Any = np.float64) -> sparse.csr_matrix:
         """Term frequencies of rows, shape (rows, terms)."""

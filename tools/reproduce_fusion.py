@@ -1,6 +1,6 @@
 """Regenerates docs/reproductions/fusion.md and its figures: the learners on feature files, similar documents and fusion.
 
-    python tools/reproduce_fusion.py [--collections FOLDER] [--scratch FOLDER] [--parts ltr,similar,fusion,page]
+    python tools/reproduce_fusion.py [--collections FOLDER] [--scratch FOLDER] [--parts ltr,similar,fusion,auto,page]
 
 The collections' folder is KERNELSEARCH_COLLECTIONS or ../shared/collections. Indexes, tables of features and results are kept
 in the scratch folder; remove it to measure everything again. Runs of Pyserini's PRCL are taken from SCRATCH/prcl-COLLECTION.txt
@@ -239,12 +239,32 @@ def measure_fusion(collections: Path, scratch: Path, only: set[str]) -> None:
             notes[f"seconds {label}"] = seconds
             if kind is Best:
                 notes["chosen"] = chosen
-        queries = index.lucene.queries([topics[qid] for qid in qrels], list(qrels))
-        pipeline = Pipeline(index, FirstStage(hits=DEPTH), [("auto", {})])
-        runs["auto"] = as_run(index, queries, pipeline.search(queries))
+        runs["auto"] = auto_run(index, topics, qrels)
         values = {label: evaluate(qrels, run, parse_measures(MEASURES)).values for label, run in runs.items()}
         keep(scratch, f"fusion-{name}", {"values": values, "notes": notes, "single": worth})
         print(name, {label: round(float(np.mean(list(one["AP"].values()))), 4) for label, one in values.items()}, flush=True)
+
+
+def auto_run(index: Any, topics: dict[str, str], qrels: Any) -> dict[str, list[tuple[str, float]]]:
+    queries = index.lucene.queries([topics[qid] for qid in qrels], list(qrels))
+    return as_run(index, queries, Pipeline(index, FirstStage(hits=DEPTH), [("auto", {})]).search(queries))
+
+
+def measure_auto(collections: Path, scratch: Path, only: set[str]) -> None:
+    """Measures `auto` again in results that exist, after its weights have changed."""
+    for name, (folder, corpus, measured, _) in COLLECTIONS.items():
+        result = kept(scratch, f"fusion-{name}")
+        if result is None or (only and name not in only):
+            continue
+        index = open_index(collections, scratch, folder, corpus)
+        topics, qrels = (
+            load_topics(str(collections / folder / measured[0])),
+            load_qrels(str(collections / folder / measured[1])),
+        )
+        qrels = {qid: qrels[qid] for qid in result["values"]["BM25"]["AP"]}
+        result["values"]["auto"] = evaluate(qrels, auto_run(index, topics, qrels), parse_measures(MEASURES)).values
+        keep(scratch, f"fusion-{name}", result)
+        print(name, "auto", round(float(np.mean(list(result["values"]["auto"]["AP"].values()))), 4), flush=True)
 
 
 def as_run(index: Any, queries: list, lists: list[Candidates]) -> dict[str, list[tuple[str, float]]]:
@@ -293,6 +313,8 @@ def main() -> None:
     measure_lists(given.collections, given.scratch, parts)
     if "fusion" in parts:
         measure_fusion(given.collections, given.scratch, set(filter(None, given.only.split(";"))))
+    if "auto" in parts:
+        measure_auto(given.collections, given.scratch, set(filter(None, given.only.split(";"))))
     if "page" in parts:
         from fusion_page import write_page
 

@@ -21,15 +21,14 @@ from kernelsearch.rerankers.kernel_lsa import FIT_ON_USE, default_place
 #: Feature -> its weight in the sum of z-scores.
 WEIGHTS = {
     "first": 3.0,
-    "bm25:k1=2,b=0.75": 2.0,
-    "cosine": 1.0,
+    "bm25:k1=2,b=0.75": 3.0,
+    "cosine": 0.5,
     "bm25:field=title": 2.0,
-    "rm3": 2.0,
-    "rm3:terms=40": 0.5,
-    "pert": 3.0,
-    "top:docs=5": 1.0,
+    "rm3": 3.0,
+    "rm3:terms=40": 3.0,
+    "pert": 2.0,
+    "top:docs=5": 3.0,
     "klsa:z=5,lambda=1": 1.0,
-    "klsa:z=20,lambda=1": 1.0,
 }
 
 

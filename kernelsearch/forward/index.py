@@ -108,8 +108,12 @@ class ForwardIndex:
         keys = [docid.encode("utf-8", errors="replace") for docid in docids]
         wanted = hashes(keys)
         places = np.searchsorted(self._hashes, wanted)
-        rows = np.full(len(keys), -1, dtype=np.int32)
-        for number, place in enumerate(places.tolist()):
+        likely = np.minimum(places, len(self._hashes) - 1)
+        rows = np.where(self._hashes[likely] == wanted, self._hash_rows[likely], -1).astype(np.int32)
+        found = self.docids.take(np.maximum(rows, 0))
+        named = zip(rows.tolist(), found, docids, strict=True)
+        for number in [number for number, (row, docid, given) in enumerate(named) if row >= 0 and docid != given]:
+            place, rows[number] = int(places[number]), -1
             # Different docids may share a hash: walk on while they do.
             while place < len(self._hashes) and self._hashes[place] == wanted[number]:
                 row = int(self._hash_rows[place])

@@ -23,7 +23,7 @@ from kernelsearch.collection import Index
 from kernelsearch.errors import InputError, OptionError
 from kernelsearch.integrations.hits import open_index
 from kernelsearch.keywords import split
-from kernelsearch.pipeline import FirstStage, Pipeline, candidates_from_run
+from kernelsearch.pipeline import FirstStage, Pipeline
 from kernelsearch.rerankers.base import CannotAct
 from kernelsearch.rerankers.perturbation import PerturbationReranker
 from kernelsearch.types import Candidates, Query
@@ -249,13 +249,19 @@ def queries_of(index: Index, frame: pd.DataFrame) -> list[Query]:
 
 def lists_of(index: Index, results: pd.DataFrame) -> tuple[pd.DataFrame, list[Candidates]]:
     """(the first row of each query, its list) of a frame of results, best documents first."""
-    firsts, lists = [], []
-    for qid, group in results.groupby("qid", sort=False):
-        ordered = group.sort_values("score", ascending=False, kind="stable")
-        pairs = list(zip(ordered["docno"].astype(str), ordered["score"].astype(float), strict=True))
-        lists.append(candidates_from_run(index, pairs, str(qid), "results"))
-        firsts.append(group.index[0])
-    return results.loc[firsts], lists
+    codes, qids = pd.factorize(results["qid"])
+    scores = results["score"].to_numpy(dtype=np.float64)
+    docnos = [str(docno) for docno in results["docno"]]
+    rows = index.forward.rows_of(docnos)
+    if (rows < 0).any():
+        bad = np.flatnonzero(rows < 0)
+        raise InputError(
+            f"results: {len(bad)} documents are not in {index.path}, such as {docnos[bad[0]]} of topic {qids[codes[bad[0]]]}"
+        )
+    order = np.lexsort((-scores, codes))
+    ends = np.cumsum(np.bincount(codes))[:-1]
+    lists = [Candidates(rows[part], scores[part]) for part in np.split(order, ends)]
+    return results.drop_duplicates("qid"), lists
 
 
 def to_frame(

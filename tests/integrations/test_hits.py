@@ -35,6 +35,28 @@ class Plain:
         self.docid, self.score, self.extra = docid, score, object()
 
 
+class Slotted:
+    __slots__ = ("docid", "score")
+
+    def __init__(self, docid, score):
+        self.docid, self.score = docid, score
+
+
+class Watched:
+    """A hit whose score is a property."""
+
+    def __init__(self, docid, score):
+        self.docid, self._score = docid, score
+
+    @property
+    def score(self):
+        return self._score
+
+    @score.setter
+    def score(self, value):
+        self._score = value
+
+
 Tuple = namedtuple("Tuple", "docid score")
 TEXT = "dripping tap"
 
@@ -44,7 +66,7 @@ def hits(demo_index):
     return KernelSearcher(demo_index).search(TEXT, 50)
 
 
-@pytest.mark.parametrize("kind", [Dense, Frozen, Plain, Tuple])
+@pytest.mark.parametrize("kind", [Dense, Frozen, Plain, Tuple, Slotted, Watched])
 def test_hits_come_back_sorted_and_of_the_same_type(demo_index, hits, kind):
     given = [kind(hit.docid, hit.score) for hit in hits]
     before = [(hit.docid, hit.score) for hit in given]

@@ -14,13 +14,14 @@ class StringTable:
     def __init__(self, data: np.ndarray, ends: np.ndarray) -> None:
         self._data = data
         self._ends = ends
+        self._view = np.asarray(data).data  # slices of it are made much faster than an array's
 
     def __len__(self) -> int:
         return len(self._ends)
 
     def raw(self, number: int) -> bytes:
         start = int(self._ends[number - 1]) if number else 0
-        return self._data[start : int(self._ends[number])].tobytes()
+        return self._view[start : int(self._ends[number])].tobytes()
 
     def all_raw(self) -> list[bytes]:
         """Every string's bytes, at one go."""
@@ -37,11 +38,8 @@ class StringTable:
         numbers = np.asarray(numbers, dtype=np.int64)
         ends = self._ends[numbers]
         starts = np.where(numbers > 0, self._ends[numbers - 1], 0)
-        data = self._data
-        return [
-            data[start:end].tobytes().decode("utf-8", errors="replace")
-            for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
-        ]
+        view = self._view
+        return [str(view[start:end], "utf-8", "replace") for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
 
     def made_of(self, allowed: np.ndarray, shortest: int = 0, longest: int | None = None) -> np.ndarray:
         """Which strings consist of allowed bytes only (a mask of 256) and have so many of them, shape (n,)."""

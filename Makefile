@@ -4,6 +4,8 @@
 PYTHON ?= python3
 # Pytest's options, for example `make test PYTEST_ARGS="-k bm25 -x"`.
 PYTEST_ARGS ?=
+# Two processes, a file's tests in one of them: they share the indexes that the file builds.
+WHOLE_SUITE = -n 2 --dist loadfile
 
 # Without byte code the environment is a fifth smaller; Python writes what it uses.
 INSTALL = -m pip install --quiet --no-compile
@@ -23,7 +25,7 @@ demo: .venv/.ready  ## Indexes the bundled collection, runs every method on it a
 	.venv/bin/python -m kernelsearch.demo
 
 test: .venv/.ready  ## Runs the tests
-	.venv/bin/python -m pytest $(PYTEST_ARGS)
+	.venv/bin/python -m pytest $(WHOLE_SUITE) $(PYTEST_ARGS)
 
 lint: .venv/.ready  ## Checks style, format and types
 	.venv/bin/ruff check .
@@ -42,7 +44,7 @@ test-lucene10:  ## Runs the tests on the newest pyserini, with Lucene 10 (needs 
 	    echo "skipped: the newest pyserini needs Python 3.12 or newer, and none was found (name one with PYTHON312=...)"; \
 	else \
 	    $(MAKE) --no-print-directory .venv-lucene10/.ready PYTHON312="$$python" && \
-	    .venv-lucene10/bin/python -m pytest $(PYTEST_ARGS); \
+	    .venv-lucene10/bin/python -m pytest $(WHOLE_SUITE) $(PYTEST_ARGS); \
 	fi
 
 bench-bridge: .venv/.ready .venv-pyserini/.ready  ## Measures the Lucene bridge against pyserini (BENCH_ARGS="--quick")

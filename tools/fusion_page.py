@@ -37,6 +37,10 @@ Bu, Niu, Ma & Long, "Listwise Multi-Kernel Similarity Learning Algorithm for Sim
 """
 
 
+def probability(p: float) -> str:
+    return f"{p:.4f}" if p >= 1e-4 else "<.0001"
+
+
 def mean(values: dict[str, float]) -> float:
     return float(np.mean(list(values.values())))
 
@@ -80,7 +84,7 @@ def fusion_section(found: dict[str, Any], test: Callable[..., float], correct: C
             one = values[label]
             hurt = sum(one["AP"][qid] < base[qid] - 1e-3 for qid in topics)
             shown = f"best single ({notes['best single']})" if label == "best single" else label
-            tests = [f"{p[against][label]:.4f}" if label in later else "" for against in ("BM25", rival)]
+            tests = [probability(p[against][label]) if label in later else "" for against in ("BM25", rival)]
             gain = 100 * (mean(one["AP"]) / mean(base) - 1)
             cells = [
                 shown,
@@ -123,7 +127,10 @@ def lists_section(
 ) -> str:
     table, out = result["table"], [f"## {title}\n\n"]
     queries = len(table["SimListMKL"]["AP"])
-    out.append(f"Five-fold cross-validation over {queries} lists (the form of the paper's Table 1 and Figure 4).\n\n")
+    out.append(f"Five-fold cross-validation over {queries} lists (the form of the paper's Table 1 and Figure 4). ")
+    if "single" in result:
+        out.append("Similar are documents judged relevant to the same topic; MAP counts those among the candidates. ")
+    out.append("Seconds were taken on a machine that was busy with other work.\n\n")
     out.append(
         "| | "
         + " | ".join(f"P@{k}" for k in range(1, 11))
@@ -135,7 +142,7 @@ def lists_section(
     listwise = np.array(table["SimListMKL"]["AP"])
     p = dict(zip(others, correct([test(np.array(table[label]["AP"]) - listwise) for label in others], "holm"), strict=True))
     for label, one in table.items():
-        tested = f"{p[label]:.4f}" if label in p else ""
+        tested = probability(p[label]) if label in p else ""
         at = " | ".join(f"{value:.3f}" for value in one["P"])
         out.append(f"| {label} | {at} | {np.mean(one['AP']):.4f} | {tested} | {one['seconds']:.1f} |\n")
     if "single" in result:
@@ -176,4 +183,4 @@ def draw(shares: dict[str, list[float]], table: dict[str, Any], title: str, path
     right.legend(frameon=False, fontsize=8)
     figure.suptitle(title, fontsize=11)
     with matplotlib.rc_context({"svg.hashsalt": "kernelsearch"}):
-        figure.savefig(path, metadata={"Date": None})
+        figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else {})

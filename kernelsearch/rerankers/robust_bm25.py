@@ -12,6 +12,7 @@ is kept small: where the log is silent, BM25's order stays. `auto` chooses a by 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -107,11 +108,11 @@ class RobustBM25(ClickReranker):
         fields = {"body": [index.forward], "title": [index.field("title")] if self.settings["documents"] != "body" else []}
         self._fields = [*fields["body"], *fields["title"]] if self.settings["documents"] != "title" else fields["title"]
         self._cosine = Cosine()
-        self._solved = (np.empty(0, dtype=np.int64), np.empty(0))
+        self._solved = threading.local()  # pairs and multipliers of the query before, in this thread's batch
 
     def apply_batch(self, queries: Sequence[Query], lists: Sequence[Candidates]) -> list[Candidates]:
         # Warm starts stay within a batch: what was asked before must not show in a list, not even in the last digit.
-        self._solved = (np.empty(0, dtype=np.int64), np.empty(0))
+        self._solved.last = None
         return super().apply_batch(queries, lists)
 
     def rank(
@@ -147,7 +148,7 @@ class RobustBM25(ClickReranker):
         linear = 1.0 - weight * (gains[:, 0] - gains[:, 1])
         solution = solve_box(matrix, linear, pairs.bounds, start=self._warm(pairs.key), tolerance=1e-4, sweeps=50)
         order = np.argsort(pairs.key)
-        self._solved = pairs.key[order], solution.theta[order]
+        self._solved.last = pairs.key[order], solution.theta[order]
         return Learned(similar, pairs, gains, solution.theta, features, weight)
 
     def weight_of_bm25(self, similar: Similar) -> float:
@@ -215,9 +216,10 @@ class RobustBM25(ClickReranker):
 
     def _warm(self, key: NDArray[np.int64]) -> NDArray[np.float64]:
         """The last query's multipliers of the same pairs: neighbours in a batch often share similar queries."""
-        known, theta = self._solved
-        if not len(known):
+        last = getattr(self._solved, "last", None)
+        if last is None or not len(last[0]):
             return np.zeros(len(key))
+        known, theta = last
         place = np.minimum(np.searchsorted(known, key), len(known) - 1)
         return np.where(known[place] == key, theta[place], 0.0)
 

@@ -196,11 +196,7 @@ def test_signatures_are_lucene_searchers():
         assert positional == names, name
 
 
-#: Methods that start a query's solution from the query before it, so that lists depend on the order of queries.
-WARM_STARTED = ("rbm25", "pairwise")
-
-
-@pytest.mark.parametrize("name", [None, *(name for name in rerankers.names() if name not in WARM_STARTED)])
+@pytest.mark.parametrize("name", [None, *rerankers.names()])
 def test_eight_threads_find_what_one_finds(ready, topics, name):
     searcher = KernelSearcher(ready(name) if name else ready("pert"), rerank=name, hits=100)
     texts = list(topics.values())[:24]

@@ -16,7 +16,7 @@ SHARES = (10, 25, 50, 100)
 
 HEAD = """# Fusion: the learners of SimListMKL, and everything fused
 
-Bu, Niu, Ma & Long, "Listwise Multi-Kernel Similarity Learning Algorithm for Similar Mobile App Recommendation" (2017).
+Bu, Niu, Ma & Long, "Listwise Multi-Kernel Similarity Learning Algorithm for Similar Mobile App Recommendation".
 `python tools/reproduce_fusion.py` measures everything here and writes this page.
 
 ## What it shows

@@ -1,6 +1,6 @@
 """The gradients of listwise learning: what moving a document up would change in average precision.
 
-Bu, Niu, Ma & Long, "Listwise Multi-Kernel Similarity Learning Algorithm for Similar Mobile App Recommendation" (2017), Eqs. 6-8
+Bu, Niu, Ma & Long, "Listwise Multi-Kernel Similarity Learning Algorithm for Similar Mobile App Recommendation", Eqs. 6-8
 and lines 9-10 of its listing; the lambdas are LambdaMART's (Burges, "From RankNet to LambdaRank to LambdaMART", 2010).
 """
 

@@ -1,6 +1,6 @@
 """SimListMKL: boosted trees over kernel values, trained for the average precision of whole lists.
 
-Bu, Niu, Ma & Long, "Listwise Multi-Kernel Similarity Learning Algorithm for Similar Mobile App Recommendation" (2017),
+Bu, Niu, Ma & Long, "Listwise Multi-Kernel Similarity Learning Algorithm for Similar Mobile App Recommendation",
 section 3. `SimListMKL` runs on xgboost (`rank:map` is the same algorithm); `ExactSimListMKL` is the listing line by line, with
 sums over both sides of each pair, and is what the fast one is compared with.
 """

@@ -1,6 +1,6 @@
 """Linear similarity from triplets (query, better, worse): f = Σ ω_d K_d with ω ≥ 0.
 
-Bu, Niu, Ma & Long, "Listwise Multi-Kernel Similarity Learning Algorithm for Similar Mobile App Recommendation" (2017), section
+Bu, Niu, Ma & Long, "Listwise Multi-Kernel Similarity Learning Algorithm for Similar Mobile App Recommendation", section
 2.3: SimTripletNet (Eq. 3, cross entropy), SimTripletBoost (Eq. 4, exponential loss), SimTripletSVM (Eq. 5, hinge loss).
 """
 

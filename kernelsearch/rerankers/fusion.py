@@ -1,6 +1,6 @@
 """`fusion`: learns how much each kernel and method should count, from judgements, clicks or a file of features.
 
-Bu, Niu, Ma & Long, "Listwise Multi-Kernel Similarity Learning Algorithm for Similar Mobile App Recommendation" (2017).
+Bu, Niu, Ma & Long, "Listwise Multi-Kernel Similarity Learning Algorithm for Similar Mobile App Recommendation".
 """
 
 from __future__ import annotations

@@ -117,7 +117,7 @@ def measure_lists(collections: Path, scratch: Path, parts: set[str]) -> None:
             judged = load_qrels(str(collections / folder / qrels))
             truth = truth_from_groups([docid for docid, grade in one.items() if grade > 0] for one in judged.values())
             finder = SimilarDocuments(index)
-            X, y, qid = finder.training_table(truth, limit=200)
+            X, y, qid = finder.training_table(truth, limit=400)
             single = {
                 kernel: mean_average_precision(X[:, number], y, Lists.of(qid)) for number, kernel in enumerate(finder.recipe)
             }

@@ -24,7 +24,8 @@ Bu, Niu, Ma & Long, "Listwise Multi-Kernel Similarity Learning Algorithm for Sim
 - Learned fusion is above BM25, RM3 and Rocchio on all collections. Its mean gain over BM25 is about a quarter, less than the
   30% that was hoped for: npl, where feedback itself gains little, holds it back.
 - In fusion the four learners can't be told apart reliably; on similar documents of nfcorpus the linear ones are significantly
-  better than the trees. They are much faster, too. The paper's advantage for SimListMKL, and its steadiness when positives are rare, do not show on these data.
+  better than the trees. They are much faster, too. The paper's advantage for SimListMKL, and its
+  steadiness when positives are rare, do not show on these data.
 - `auto` reaches most of that without training and is below BM25 on none of the collections here. On known-item queries it loses
   a few percent.
 - Similar documents: every fusion is above the best single kernel on cran; on nfcorpus only the linear learners are, by little.

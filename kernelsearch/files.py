@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import gzip
+import json
 import os
 import shutil
 import tempfile
@@ -11,7 +12,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
 
 from kernelsearch.errors import InputError
 
@@ -50,6 +51,20 @@ def lines(path: str | Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]
             raise InputError(f"{path}: line {number}: not valid {encoding.upper()} (byte 0x{byte:02x})") from None
         except (EOFError, OSError, zlib.error) as problem:
             raise InputError(f"{path}: damaged after line {number} ({problem})") from None
+
+
+def json_lines(path: str | Path, encoding: str = "utf-8") -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yields (line number from 1, object) of a JSONL file, gzipped or not; blank lines are passed over."""
+    for number, line in lines(path, encoding):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+        except ValueError as problem:
+            raise InputError(f"{path}: line {number}: not valid JSON ({problem})") from None
+        if not isinstance(record, dict):
+            raise InputError(f"{path}: line {number}: a JSON object was expected")
+        yield number, record
 
 
 @contextmanager

@@ -13,6 +13,7 @@ for is the business of the kernels that are put together:
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -50,12 +51,12 @@ def given_relevance(matrix: NDArray[np.floating]) -> Relevance:
     return lambda queries, docs: matrix[queries, docs]
 
 
-class HyperKernel:
+class HyperKernel(ABC):
     """Base: kernels on pairs, closed under sums and positive multiples."""
 
+    @abstractmethod
     def __call__(self, a: Pairs, b: Pairs) -> NDArray[np.float64]:
         """Values of shape (pairs of a, pairs of b)."""
-        raise NotImplementedError
 
     def __add__(self, other: HyperKernel) -> Combined:
         return Combined((1.0, 1.0), (self, other))

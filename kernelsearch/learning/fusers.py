@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelsearch.errors import InputError
+from kernelsearch.errors import InputError, OptionError
 from kernelsearch.learning.lists import Lists, check, normalised, ranks
 
 Floats = NDArray[np.float64]
@@ -38,7 +38,7 @@ class Learner:
 
     def contributions(self, X: ArrayLike, qid: ArrayLike | None = None) -> Floats:
         """Each feature's part of each row's score, shape (rows, features); a row's parts sum to its score."""
-        raise NotImplementedError
+        raise OptionError(f"learner {self.name}: its scores don't split into parts of features")
 
     def parameters(self) -> dict[str, Any]:
         """What the learner was made with, as plain data."""

@@ -6,6 +6,8 @@ Bu, Niu, Ma & Long, "Listwise Multi-Kernel Similarity Learning Algorithm for Sim
 
 from __future__ import annotations
 
+from abc import abstractmethod
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -61,8 +63,9 @@ class TripletLearner(Learner):
         table, _ = self._table(X, qid)
         return table * self.weights_
 
+    @abstractmethod
     def _solve(self, differences: Floats, weights: Floats) -> Floats:
-        raise NotImplementedError
+        """The weights ω, shape (features,), from the triplets' differences and their weights."""
 
 
 class SimTripletNet(TripletLearner):

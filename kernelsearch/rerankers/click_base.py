@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -67,11 +68,11 @@ class ClickReranker(Reranker):
         SimilarQueries(index, open_log(index, str(path), cls.name))
         return path
 
+    @abstractmethod
     def rank(
         self, query: Query, candidates: Candidates, similar: Similar, retrieved: list[Candidates]
     ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
         """The merged documents and their scores, in any order. `retrieved` are BM25's lists of the similar queries."""
-        raise NotImplementedError
 
     def apply(self, query: Query, candidates: Candidates) -> Candidates:
         return self.apply_batch([query], [candidates])[0]

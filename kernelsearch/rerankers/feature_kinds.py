@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,7 +25,7 @@ Floats = NDArray[np.float64]
 FIELD = Option("field", str, "contents", "field that the kernel looks at")
 
 
-class Feature:
+class Feature(ABC):
     """One column of the table. `sources` says whether it can bring candidates of its own."""
 
     options: tuple[Option, ...] = ()
@@ -33,26 +34,34 @@ class Feature:
     def __init__(self, index: Index, settings: dict[str, Any], model: Model, threads: int) -> None:
         self.index, self.settings, self.model, self.threads = index, settings, model, threads
 
+    @abstractmethod
     def values(self, pools: Sequence[Pool]) -> list[Floats]:
         """A value for each candidate of each pool."""
-        return [self.one(pool) for pool in pools]
-
-    def one(self, pool: Pool) -> Floats:
-        raise NotImplementedError
 
     def found(self, queries: Sequence[Query], lists: Sequence[Candidates], depth: int) -> list[NDArray[np.int32]]:
         """The best documents of each query by this feature, from the whole index."""
         raise OptionError(f"feature {type(self).__name__}: brings no candidates of its own")
 
 
-class First(Feature):
+class PoolFeature(Feature):
+    """A feature that looks at one query's candidates at a time."""
+
+    def values(self, pools: Sequence[Pool]) -> list[Floats]:
+        return [self.one(pool) for pool in pools]
+
+    @abstractmethod
+    def one(self, pool: Pool) -> Floats:
+        """A value for each candidate."""
+
+
+class First(PoolFeature):
     """The first stage's score."""
 
     def one(self, pool: Pool) -> Floats:
         return np.asarray(pool.candidates.scores, dtype=np.float64)
 
 
-class FieldFeature(Feature):
+class FieldFeature(PoolFeature):
     """A feature of one field; on an index that doesn't have the field it is 0 for all documents."""
 
     def __init__(self, index: Index, settings: dict[str, Any], model: Model, threads: int) -> None:
@@ -63,8 +72,9 @@ class FieldFeature(Feature):
     def one(self, pool: Pool) -> Floats:
         return np.zeros(pool.depth) if self.absent else self.on(pool, pool.field(self.settings["field"]))
 
+    @abstractmethod
     def on(self, pool: Pool, field: FieldOfPool) -> Floats:
-        raise NotImplementedError
+        """A value for each candidate from a field that the index has."""
 
 
 class KernelFeature(FieldFeature):
@@ -105,8 +115,9 @@ class FeedbackFeature(Feature):
         self.bm25 = BM25(settings["k1"], settings["b"])
         self._expanded: tuple[list[Query], list[Query]] = [], []
 
+    @abstractmethod
     def feedback(self) -> Feedback:
-        raise NotImplementedError
+        """The feedback method with this feature's settings."""
 
     def expanded(self, queries: list[Query]) -> list[Query]:
         """The feedback's queries. The last batch is kept: finding candidates and scoring them ask for the same ones."""
@@ -170,7 +181,7 @@ class Top(FieldFeature):
         return values
 
 
-class Method(Feature):
+class Method(PoolFeature):
     """The scores of another reranker, zeros where it can't act on a query."""
 
     reranker_name = ""

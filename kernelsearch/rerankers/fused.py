@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
@@ -109,9 +110,9 @@ class FusedReranker(Reranker):
         limit = max(self.hits or 0, candidates.depth)
         return Candidates(np.concatenate([best.docs, rest])[:limit], np.concatenate([best.scores, below])[:limit])
 
+    @abstractmethod
     def importance(self) -> Floats:
         """How much each feature counts overall, shape (features,), summing to 1."""
-        raise NotImplementedError
 
     def explain(self, query: Query, candidates: Candidates, doc: int) -> Explanation:
         """Each feature's part of a document's score; the parts sum to it."""

@@ -7,14 +7,13 @@ other fields it had.
 from __future__ import annotations
 
 import csv
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from kernelsearch.errors import InputError, OptionError
-from kernelsearch.files import lines
+from kernelsearch.files import json_lines, lines
 
 FORMATS = ("jsonl", "beir", "trec", "csv", "tsv")
 _SUFFIXES = {"jsonl": (".jsonl", ".json"), "csv": (".csv",), "tsv": (".tsv",), "trec": ()}
@@ -31,7 +30,7 @@ def read_documents(path: str | Path, kind: str | None = None, encoding: str = "u
     kind = kind or _guess(path)
     if kind not in FORMATS:
         raise OptionError(f"--format: {kind!r} is not one of {', '.join(FORMATS)}")
-    read = {"jsonl": _jsonl, "beir": _jsonl, "trec": _trec, "csv": _table, "tsv": _table}[kind]
+    read = {"jsonl": json_lines, "beir": json_lines, "trec": _trec, "csv": _table, "tsv": _table}[kind]
     count = 0
     for file in _files(path, kind):
         for number, record in read(file, encoding):
@@ -100,19 +99,6 @@ def _document(record: dict[str, Any], place: str) -> dict[str, Any]:
         raise InputError(f"{place}: document {docid}: title and contents must be text")
     rest = {key: value for key, value in record.items() if key not in ("id", "_id", "docid", "docno", "contents", "title")}
     return {"id": docid, "contents": contents, **({"title": title} if "title" in record else {}), **rest}
-
-
-def _jsonl(path: Path, encoding: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    for number, line in lines(path, encoding):
-        if not line.strip():
-            continue
-        try:
-            record = json.loads(line)
-        except ValueError as problem:
-            raise InputError(f"{path}: line {number}: not valid JSON ({problem})") from None
-        if not isinstance(record, dict):
-            raise InputError(f"{path}: line {number}: a JSON object was expected")
-        yield number, record
 
 
 def _table(path: Path, encoding: str) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from kernelsearch.errors import InputError, OptionError
-from kernelsearch.files import lines
+from kernelsearch.files import json_lines, lines
 
 FORMATS = ("tsv", "trec", "jsonl", "cacm")
 FIELDS = ("title", "description", "narrative")
@@ -66,15 +65,7 @@ def _tsv(path: str | Path) -> Iterator[tuple[int, str, str]]:
 
 
 def _jsonl(path: str | Path) -> Iterator[tuple[int, str, str]]:
-    for number, line in lines(path):
-        if not line.strip():
-            continue
-        try:
-            record = json.loads(line)
-        except ValueError as problem:
-            raise InputError(f"{path}: line {number}: not valid JSON ({problem})") from None
-        if not isinstance(record, dict):
-            raise InputError(f"{path}: line {number}: a JSON object was expected")
+    for number, record in json_lines(path):
         qid = next((record[key] for key in ("_id", "id", "qid", "query_id") if key in record), "")
         text = next((record[key] for key in ("text", "query", "title") if key in record), "")
         yield number, str(qid).strip(), str(text or "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,11 @@ TINY = [
     },
     {"id": "d6", "title": "Ünïcode – title", "contents": "Señor Müller repariert den Wasserhahn."},
 ]
+
+
+def heeding_interrupts() -> None:
+    """For a child's `preexec_fn`: a suite that runs in the background inherits a SIGINT that is ignored."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def write_jsonl(path: Path, records: list[dict]) -> Path:

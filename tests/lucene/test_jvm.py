@@ -8,14 +8,16 @@ import pytest
 
 from kernelsearch.errors import JavaError
 from kernelsearch.lucene import jvm
-from tests.conftest import ROOT
+from tests.conftest import ROOT, heeding_interrupts
 
 ASK = "from kernelsearch.lucene import jvm; print(jvm.bridge() is not None)"
 
 
 def python(code, **environment):
     env = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, timeout=120)
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=env, timeout=120, preexec_fn=heeding_interrupts
+    )
 
 
 def fake_java(folder, version):

@@ -10,7 +10,7 @@ import pytest
 import kernelsearch
 from kernelsearch import index as index_verb
 from kernelsearch.errors import InputError, KernelSearchError
-from tests.conftest import ROOT, TINY, write_jsonl
+from tests.conftest import ROOT, TINY, heeding_interrupts, write_jsonl
 
 
 def command(*flags, **kwargs):
@@ -151,7 +151,13 @@ def test_interrupted_indexing_leaves_nothing(tmp_path, stop, status):
             stream.write(f'{{"id": "{n}", "contents": "word{n % 997} word{n % 31}"}}\n')
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     flags = ["--input", str(source), "--index", str(tmp_path / "i"), "--force"]
-    process = subprocess.Popen([sys.executable, "-m", "kernelsearch.index", *flags], env=env, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "kernelsearch.index", *flags],
+        env=env,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=heeding_interrupts,
+    )
     deadline = time.monotonic() + 60
     while not list(tmp_path.glob(".staged.*/*.jsonl")) and time.monotonic() < deadline:
         time.sleep(0.05)

@@ -38,6 +38,7 @@ import org.apache.lucene.index.TermsEnum;
 import org.apache.lucene.search.BooleanClause;
 import org.apache.lucene.search.BooleanQuery;
 import org.apache.lucene.search.BoostQuery;
+import org.apache.lucene.search.FieldDoc;
 import org.apache.lucene.search.IndexSearcher;
 import org.apache.lucene.search.Query;
 import org.apache.lucene.search.ScoreDoc;
@@ -310,6 +311,11 @@ public final class Bridge {
     return results;
   }
 
+  /** A hit's score, which the order keeps as its first key; asking Lucene to fill it in would score every hit a second time. */
+  private static float score(ScoreDoc hit) {
+    return (Float) ((FieldDoc) hit).fields[0];
+  }
+
   /**
    * Ranked lists of weighted term queries, one a line as term TAB weight TAB term TAB weight. Returns list lengths, Lucene's document
    * numbers (int32) and raw scores (float32), one list after the other.
@@ -318,7 +324,7 @@ public final class Bridge {
       throws IOException {
     int depth = Math.max(1, Math.min(hits, searcher.getIndexReader().maxDoc()));
     List<ScoreDoc[]> lists =
-        each(queries, threads, line -> searcher.search(query(field, line), depth, order, true).scoreDocs);
+        each(queries, threads, line -> searcher.search(query(field, line), depth, order, false).scoreDocs);
     int total = 0;
     for (ScoreDoc[] list : lists) {
       total = Math.addExact(total, list.length);
@@ -330,7 +336,7 @@ public final class Bridge {
       sizes.putInt(list.length);
       for (ScoreDoc hit : list) {
         docs.putInt(hit.doc);
-        scores.putFloat(hit.score);
+        scores.putFloat(score(hit));
       }
     }
     return new ByteBuffer[] {sizes, docs, scores};
@@ -360,12 +366,12 @@ public final class Bridge {
               int cut = line.indexOf('\u001f');
               String text = line.substring(cut + 1);
               Query query = query(field, line.substring(0, cut));
-              ScoreDoc[] found = searcher.search(query, hits, order, true).scoreDocs;
+              ScoreDoc[] found = searcher.search(query, hits, order, false).scoreDocs;
               int[] numbers = new int[found.length];
               float[] scores = new float[found.length];
               for (int i = 0; i < found.length; i++) {
                 numbers[i] = found[i].doc;
-                scores[i] = found[i].score;
+                scores[i] = score(found[i]);
               }
               Object weights;
               try {

@@ -129,9 +129,13 @@ class Index:
             Path(output) if output is not None else None,
         )
         saved = rerankers.method(method).fit(self, data, **options)
-        with self._lock:
-            self._pipelines.clear()  # they hold what was fitted before
+        self.forget_pipelines()
         return saved
+
+    def forget_pipelines(self) -> None:
+        """Drops the pipelines that are kept ready: they hold what was fitted, or logged, before."""
+        with self._lock:
+            self._pipelines.clear()
 
     def pipeline(self, rerank: Rerank = None, **options: Any) -> Pipeline:
         """The first stage and the methods that the options of `search` describe, ready for many queries."""

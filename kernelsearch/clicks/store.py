@@ -129,6 +129,23 @@ class ClickLog:
         rows = self._rows("SELECT text, impressions, clicks FROM queries ORDER BY clicks DESC, text LIMIT ?", (limit,))
         return [(text, impressions, clicks) for text, impressions, clicks in rows]
 
+    def beginning_with(self, prefix: str, limit: int) -> list[tuple[str, int, int]]:
+        """(text, impressions, clicks) of the clicked queries that begin with a text, most clicked first."""
+        start = " ".join(prefix.casefold().split()) + (" " if prefix[-1:].isspace() and prefix.strip() else "")
+        # The range uses the index over texts; the last character that there is ends it.
+        rows = self._rows(
+            "SELECT text, impressions, clicks FROM queries WHERE text >= ? AND text < ? AND clicks > 0 "
+            "ORDER BY clicks DESC, text LIMIT ?",
+            (start, start + "\U0010ffff", limit),
+        )
+        return [(text, impressions, clicks) for text, impressions, clicks in rows]
+
+    def counts(self) -> dict[str, int]:
+        """How many queries, shown lists and clicks the log has."""
+        queries, clicks = self._rows("SELECT COUNT(*), TOTAL(clicks) FROM queries")[0]
+        shown = self._rows("SELECT COUNT(*) FROM impressions")[0][0]
+        return {"queries": queries, "impressions": shown, "clicks": int(clicks)}
+
     def docids(self, docs: NDArray[np.integer] | None = None) -> list[str]:
         """Docids of the log's document numbers; of all documents, by number from 1, where None is given."""
         if docs is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
@@ -123,6 +124,7 @@ class Reranker(ABC):
         self.hits: int | None = None  #: documents a query that the first stage was asked for, where a pipeline knows
         self.threads = 1  #: for methods that search again
         self.kept: Counter[str] = Counter()  #: reasons why queries kept the first stage's list
+        self._latest = threading.local()
 
     @classmethod
     def fit(cls, index: Index, data: TrainingData, **options: Any) -> Path:
@@ -153,13 +155,23 @@ class Reranker(ABC):
         try:
             scores = np.asarray(self.score(query, candidates))
         except CannotAct as reason:
-            self.kept[str(reason)] += 1
+            self.keep(reason)
             return candidates
         if scores.shape != candidates.docs.shape or not np.isfinite(scores).all():
             raise InputError(
                 f"{self.name}: query {query.qid or query.text!r} got scores that are not one finite number a document"
             )
         return self.ordered(candidates.docs, scores)
+
+    def keep(self, reason: CannotAct) -> None:
+        """Counts a query that keeps the first stage's list."""
+        self.kept[str(reason)] += 1
+        self._latest.reason = str(reason)
+
+    def take_reason(self) -> str | None:
+        """Why a query of this thread kept the first stage's list since this was last asked; None where none did."""
+        reason, self._latest.reason = getattr(self._latest, "reason", None), None
+        return reason
 
     def apply_batch(self, queries: Sequence[Query], lists: Sequence[Candidates]) -> list[Candidates]:
         """Reranks many queries. Methods that can share work between queries override this."""

@@ -87,7 +87,7 @@ class ClickReranker(Reranker):
                 found = self.ordered(*self.rank(query, candidates, near, [retrieved[n] for n in near.ids.tolist()]))
                 out.append(Candidates(found.docs[: self.hits], found.scores[: self.hits]))
             except CannotAct as reason:
-                self.kept[str(reason)] += 1
+                self.keep(reason)
                 out.append(candidates)
         return out
 

@@ -105,7 +105,7 @@ class PerturbationReranker(Reranker):
                 expanded.append(self.expanded(query, candidates))
                 wanted.append(place)
             except CannotAct as reason:
-                self.kept[str(reason)] += 1
+                self.keep(reason)
         self._save(expanded)
         if self.settings["rescore"]:
             again = [

@@ -1,0 +1,319 @@
+"""Answers to requests as plain data. Everything here blocks and runs in the workers' threads; nothing knows of HTTP."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import orjson
+
+from kernelsearch.errors import InputError, OptionError
+from kernelsearch.rerankers.base import CannotAct, Reranker
+from kernelsearch.serve.catalogue import Served
+from kernelsearch.serve.parameters import Asked
+from kernelsearch.types import Candidates, Query
+
+WORD = re.compile(r"\w+")
+_drawing = threading.Lock()  # matplotlib's fonts and settings belong to all threads
+
+
+class NotFound(Exception):
+    """An index, document or topic that isn't there; answered with 404."""
+
+
+class Ranked(NamedTuple):
+    """A query's list before and after some methods, and why methods left it alone."""
+
+    query: Query
+    before: Candidates
+    after: Candidates
+    methods: tuple[Reranker, ...]
+    kept: str | None
+
+
+def search(served: Served, asked: Asked) -> dict[str, Any]:
+    """One list, in the shape of Pyserini's REST API, with what is more after it."""
+    text = _text(served, asked)
+    methods = asked.columns[0] if asked.columns else ()
+    with served.using(methods):
+        found = _rank(served, asked, text, methods, None)
+    top = _top(found.after, asked.own["hits"])
+    docids = served.index.forward.docids.take(top.docs)
+    docs = documents(served, top.docs, asked.own["parse"])
+    answer: dict[str, Any] = {
+        "api": "v1",
+        "index": served.name,
+        "query": {"text": text},
+        "candidates": [
+            {**entry, "doc": doc} for entry, doc in zip(_entries(served, asked, found, top, docids), docs, strict=True)
+        ],
+        "methods": list(methods),
+        "kept": found.kept,
+        "measures": _measures(served, asked, found.after),
+    }
+    if asked.own["highlight"]:
+        answer["highlight"] = highlight(served, found.query, docs)
+    return answer
+
+
+def compare(served: Served, asked: Asked) -> dict[str, Any]:
+    """The first stage's list and up to three others, with every document given once."""
+    text = _text(served, asked)
+    columns: list[dict[str, Any]] = []
+    shown: dict[str, int] = {}
+    before = None
+    with served.using(tuple(name for column in asked.columns for name in column)):
+        for methods in [(), *asked.columns]:
+            found = _rank(served, asked, text, methods, before, full=True)
+            before = found.before
+            top = _top(found.after, asked.own["hits"])
+            docids = served.index.forward.docids.take(top.docs)
+            shown.update(zip(docids, top.docs.tolist(), strict=True))
+            columns.append(
+                {
+                    "methods": list(methods),
+                    "candidates": _entries(served, asked, found, top, docids),
+                    "kept": found.kept,
+                    "measures": _measures(served, asked, found.after),
+                }
+            )
+    docs = documents(served, np.fromiter(shown.values(), dtype=np.int32, count=len(shown)), asked.own["parse"])
+    answer = {
+        "api": "v1",
+        "index": served.name,
+        "query": {"text": text},
+        "columns": columns,
+        "docs": dict(zip(shown, docs, strict=True)),
+    }
+    if asked.own["highlight"]:
+        answer["highlight"] = highlight(served, found.query, docs)
+    return answer
+
+
+def explain(served: Served, asked: Asked) -> dict[str, Any]:
+    """Why a document stands where one method puts it."""
+    methods = _one_method(asked)
+    text = _text(served, asked)
+    with served.using(methods):
+        found = _rank(served, asked, text, methods, None)
+        row = _document(served, asked, found)
+        explanation = None
+        if found.kept is None:
+            explanation = found.methods[0].explain(found.query, found.before, row).to_dict()
+    one = Candidates(np.array([row], dtype=np.int32), np.zeros(1))
+    docids = served.index.forward.docids.take(one.docs)
+    place = int(np.flatnonzero(found.after.docs == row)[0])
+    return {
+        "api": "v1",
+        "index": served.name,
+        "query": {"text": text, "terms": list(found.query.terms)},
+        "method": methods[0],
+        "docid": docids[0],
+        "score": round(float(found.after.scores[place]), 6),
+        "rank": place + 1,
+        "before": _before(found.before, one)[0],
+        "kept": found.kept,
+        "explanation": explanation,
+    }
+
+
+def plot(served: Served, asked: Asked) -> bytes:
+    """The method's picture of a query, and of a document where one is named, as SVG."""
+    methods = _one_method(asked)
+    text = _text(served, asked)
+    with served.using(methods), _drawing, tempfile.TemporaryDirectory() as folder:
+        found = _rank(served, asked, text, methods, None)
+        if found.kept is not None:
+            raise InputError(f"{methods[0]} keeps the first stage's list for this query: {found.kept}")
+        row = _document(served, asked, found)
+        path = Path(folder) / "plot.svg"
+        _without_formulas()
+        try:
+            found.methods[0].plot(found.query, found.before, row if asked.own["docid"] is not None else None, path)
+        except CannotAct as reason:
+            raise InputError(f"{methods[0]} has nothing to draw for this query: {reason}") from None
+        return path.read_bytes()
+
+
+def similar(served: Served, docid: str, asked: Asked) -> dict[str, Any]:
+    """The documents most similar to one."""
+    row = row_of(served, docid)
+    finder = served.similar_documents()
+    top = _top(finder.ranked(row), asked.own["hits"])
+    docids = served.index.forward.docids.take(top.docs)
+    docs = documents(served, top.docs, asked.own["parse"])
+    told = None
+    if asked.own["other"] is not None:
+        row_of(served, asked.own["other"])
+        told = finder.explain(docid, asked.own["other"]).to_dict()
+    scores = [round(score, 6) for score in top.scores.tolist()]
+    return {
+        "api": "v1",
+        "index": served.name,
+        "docid": docid,
+        "candidates": [
+            {"docid": name, "score": score, "rank": rank, "doc": doc}
+            for rank, (name, score, doc) in enumerate(zip(docids, scores, docs, strict=True), 1)
+        ],
+        "explanation": told,
+    }
+
+
+def document(served: Served, docid: str, asked: Asked) -> dict[str, Any]:
+    """One document, in the shape of Pyserini's REST API."""
+    docs = documents(served, np.array([row_of(served, docid)], dtype=np.int32), asked.own["parse"])
+    return {"api": "v1", "index": served.name, "docid": docid, "doc": docs[0]}
+
+
+def topics(served: Served) -> dict[str, Any]:
+    """The collection's topics; those that are judged come with how many documents were judged relevant."""
+    found = [
+        {"topic": qid, "text": text, "relevant": sum(grade > 0 for grade in served.qrels[qid].values())}
+        for qid, text in served.topics.items()
+        if qid in served.qrels
+    ]
+    return {"api": "v1", "index": served.name, "topics": found}
+
+
+def row_of(served: Served, docid: str) -> int:
+    """A document's row; NotFound for a docid that the index doesn't have."""
+    row = int(served.index.forward.rows_of([docid])[0])
+    if row < 0:
+        raise NotFound(f"docid: {docid[:100]!r} is not in {served.name}")
+    return row
+
+
+def documents(served: Served, rows: np.ndarray, parse: bool) -> list[Any]:
+    """Documents as they were indexed: JSON where they are JSON and `parse` is set, text otherwise, None if not stored."""
+    raw = served.index.lucene.stored(rows, "raw")
+    if any(text is None for text in raw):
+        contents = served.index.lucene.stored(rows, "contents")
+        raw = [more if text is None else text for text, more in zip(raw, contents, strict=True)]
+    return [_parsed(text) for text in raw] if parse else list(raw)
+
+
+def highlight(served: Served, query: Query, docs: list[Any]) -> list[str]:
+    """The words of documents that the index takes for a word of the query: with `drip`, `dripping` too."""
+    words = sorted({word.lower() for doc in docs for text in _texts(doc) for word in WORD.findall(text)})
+    wanted = set(query.terms)
+    return [word for word, terms in zip(words, served.index.lucene.analyze(words), strict=True) if wanted.intersection(terms)]
+
+
+def _texts(doc: Any) -> list[str]:
+    if isinstance(doc, dict):
+        return [value for value in doc.values() if isinstance(value, str)]
+    return [doc] if isinstance(doc, str) else []
+
+
+def _parsed(text: str | None) -> Any:
+    if text is None or text[:1] not in "{[":
+        return text
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return text
+
+
+def _text(served: Served, asked: Asked) -> str:
+    topic, text = asked.own["topic"], asked.own["query"]
+    if topic is not None and (topic not in served.topics or topic not in served.qrels):
+        raise NotFound(f"topic: {topic[:100]!r} is not a judged topic of {served.name}")
+    if text is None and topic is not None:
+        text = served.topics[topic]
+    if text is None or not text.strip():
+        raise InputError("query: no text")
+    return text
+
+
+def _one_method(asked: Asked) -> tuple[str, ...]:
+    if not asked.columns or len(asked.columns[0]) != 1:
+        raise OptionError("rerank: exactly one method can be explained at a time")
+    return asked.columns[0]
+
+
+def _rank(
+    served: Served, asked: Asked, text: str, methods: tuple[str, ...], before: Candidates | None, full: bool = False
+) -> Ranked:
+    """The list of one column; `before` is the first stage's, where it is known already."""
+    limits = served.limits
+    deep = full or bool(methods) or asked.own["topic"] is not None or "rm3" in asked.first or "rocchio" in asked.first
+    depth = asked.own["candidates"] or (limits.candidates if deep else asked.own["hits"])
+    pipeline = served.pipeline(methods, asked.methods, asked.first, depth)
+    query = served.index.query(text, asked.own["topic"] or "")
+    if before is None:
+        first = pipeline.first
+        before = served.index.lucene.search([query], first.hits, model=first.model, feedback=first.feedback)[0]
+    after, reasons = before, []
+    for method in pipeline.rerankers:
+        method.take_reason()
+    if before.depth:
+        after = pipeline.rerank([query], [before])[0]
+        reasons = [reason for method in pipeline.rerankers if (reason := method.take_reason()) is not None]
+    return Ranked(query, before, after, tuple(pipeline.rerankers), "; ".join(reasons) or None)
+
+
+def _top(found: Candidates, hits: int) -> Candidates:
+    return Candidates(found.docs[:hits], found.scores[:hits])
+
+
+def _before(before: Candidates, top: Candidates) -> list[int | None]:
+    """The rank in the first stage's list of each document, None where it wasn't in it."""
+    if not before.depth:
+        return [None] * top.depth
+    order = np.argsort(before.docs)
+    place = np.minimum(np.searchsorted(before.docs, top.docs, sorter=order), before.depth - 1)
+    ranks = np.where(before.docs[order[place]] == top.docs, order[place] + 1, 0).tolist()
+    return [rank or None for rank in ranks]
+
+
+def _entries(served: Served, asked: Asked, found: Ranked, top: Candidates, docids: list[str]) -> list[dict[str, Any]]:
+    scores = [round(score, 6) for score in top.scores.tolist()]
+    entries: list[dict[str, Any]] = [
+        {"docid": docid, "score": score, "rank": rank}
+        for rank, (docid, score) in enumerate(zip(docids, scores, strict=True), 1)
+    ]
+    if found.methods:
+        for entry, old in zip(entries, _before(found.before, top), strict=True):
+            entry["before"] = old
+            entry["moved"] = None if old is None else old - entry["rank"]
+    if asked.own["topic"] is not None:
+        grades = served.qrels[asked.own["topic"]]
+        for entry in entries:
+            entry["grade"] = grades.get(entry["docid"])
+    return entries
+
+
+def _measures(served: Served, asked: Asked, after: Candidates) -> dict[str, float] | None:
+    """AP and nDCG@10 of the whole list, where a topic is given."""
+    topic = asked.own["topic"]
+    if topic is None:
+        return None
+    from kernelsearch.evaluation.measures import evaluate, parse_measures
+
+    ranked = list(zip(served.index.forward.docids.take(after.docs), after.scores.tolist(), strict=True))
+    found = evaluate({topic: served.qrels[topic]}, {topic: ranked}, parse_measures(("AP", "nDCG@10")))
+    return {name: round(values[topic], 6) for name, values in found.values.items()}
+
+
+def _document(served: Served, asked: Asked, found: Ranked) -> int:
+    if not found.after.depth:
+        raise NotFound("query: no document matches")
+    if asked.own["docid"] is None:
+        return int(found.after.docs[0])
+    row = row_of(served, asked.own["docid"])
+    if not np.any(found.after.docs == row):
+        raise NotFound(f"docid: {asked.own['docid'][:100]!r} is not among this query's {found.after.depth} documents")
+    return row
+
+
+def _without_formulas() -> None:
+    """A dollar in a query is a dollar, not the beginning of a formula."""
+    try:
+        import matplotlib
+    except ImportError:
+        raise OptionError("pictures need matplotlib where the server runs; pip install kernelsearch[plots]") from None
+    matplotlib.rcParams["text.parse_math"] = False

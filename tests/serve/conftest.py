@@ -1,0 +1,59 @@
+"""A served copy of the bundled collection's index, called in this process."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kernelsearch
+from kernelsearch.clicks.importing import import_log
+from kernelsearch.serve.settings import Limits, Settings, Source
+from tests.conftest import DEMO
+
+pytest.importorskip("fastapi")
+
+
+@pytest.fixture(scope="session")
+def fitted(demo_index, tmp_path_factory) -> Path:
+    """A folder with the demo's index, fitted for klsa and mslm, and its click log as a database."""
+    folder = tmp_path_factory.mktemp("served")
+    shutil.copytree(demo_index.path, folder / "demo")
+    index = kernelsearch.open(folder / "demo")
+    index.train("klsa", dims=50)
+    index.train("mslm")
+    import_log([DEMO / "clicks.jsonl"], folder / "clicks.db")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def settings(fitted) -> Settings:
+    source = Source("demo", str(fitted / "demo"), str(DEMO / "topics.tsv"), str(DEMO / "qrels.txt"), str(fitted / "clicks.db"))
+    return Settings((source,), Limits(threads=2))
+
+
+@pytest.fixture(scope="session")
+def start() -> Iterator[Callable[..., Any]]:
+    """Makes clients of applications in this process, with their threads closed at the end."""
+    from starlette.testclient import TestClient
+
+    from kernelsearch.serve.app import make_app
+
+    clients: list[Any] = []
+
+    def make(settings: Settings) -> Any:
+        client = TestClient(make_app(settings), base_url="http://127.0.0.1", raise_server_exceptions=False)
+        clients.append(client.__enter__())
+        return client
+
+    yield make
+    for client in clients:
+        client.__exit__(None, None, None)
+
+
+@pytest.fixture(scope="session")
+def client(start, settings) -> Any:
+    return start(settings)

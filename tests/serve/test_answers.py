@@ -1,0 +1,151 @@
+"""Answers of the endpoints, through the application in this process."""
+
+from __future__ import annotations
+
+import pytest
+
+import kernelsearch
+from tests.conftest import DEMO
+
+pytest.importorskip("fastapi")
+
+
+@pytest.fixture(scope="module")
+def index(fitted):
+    return kernelsearch.open(fitted / "demo")
+
+
+def get(client, path: str, status: int = 200, **parameters):
+    answer = client.get(path, params=parameters or None)
+    assert answer.status_code == status, answer.text
+    return answer.json()
+
+
+def test_search_has_pyserinis_shape_and_the_indexs_own_list(client, index):
+    found = get(client, "/v1/demo/search", query="dripping tap", hits=5)
+    assert (found["api"], found["index"], found["query"]) == ("v1", "demo", {"text": "dripping tap"})
+    expected = index.search("dripping tap", k=5)
+    assert [one["docid"] for one in found["candidates"]] == expected.docids
+    assert [one["score"] for one in found["candidates"]] == pytest.approx(expected.scores, abs=1e-6)
+    assert [one["rank"] for one in found["candidates"]] == [1, 2, 3, 4, 5]
+    assert all(one["doc"]["id"] == one["docid"] for one in found["candidates"])
+    assert set(found["candidates"][0]) == {"docid", "score", "rank", "doc"}
+
+
+def test_documents_come_as_text_where_asked(client):
+    found = get(client, "/v1/demo/search", query="dripping tap", hits=1, parse="false")
+    assert isinstance(found["candidates"][0]["doc"], str)
+    assert found["candidates"][0]["doc"].startswith("{")
+
+
+def test_options_reach_the_first_stage_and_the_method(client, index):
+    found = get(
+        client, "/v1/demo/search", **{"query": "dripping tap", "rerank": "klsa", "klsa.z": 5, "klsa.lambda": 0.5, "k1": 2}
+    )
+    expected = index.search("dripping tap", rerank="klsa", klsa_z=5, klsa_lambda=0.5, k1=2)
+    assert [one["docid"] for one in found["candidates"]] == expected.docids
+    assert [one["moved"] for one in found["candidates"]] == expected.moved()
+    assert [one["before"] - one["rank"] for one in found["candidates"]] == expected.moved()
+
+
+def test_methods_work_one_after_the_other(client, index):
+    expected = index.search("dripping tap", rerank=["pert", "klsa"]).docids
+    for path in ("rerank=pert,klsa", "rerank=pert&rerank=klsa"):
+        found = get(client, f"/v1/demo/search?query=dripping+tap&{path}")
+        assert found["methods"] == ["pert", "klsa"]
+        assert [one["docid"] for one in found["candidates"]] == expected
+
+
+def test_a_topic_brings_measures_and_grades(client, index):
+    from kernelsearch.evaluation.measures import evaluate, parse_measures
+    from kernelsearch.inputs import load_qrels
+
+    found = get(client, "/v1/demo/search", topic="d01", rerank="klsa")
+    assert found["query"]["text"] == "dripping tap"
+    qrels = load_qrels(str(DEMO / "qrels.txt"))["d01"]
+    whole = index.search("dripping tap", rerank="klsa", k=1000)
+    expected = evaluate({"d01": qrels}, {"d01": list(zip(whole.docids, whole.scores, strict=True))}, parse_measures(["AP"]))
+    assert found["measures"]["AP"] == pytest.approx(expected.values["AP"]["d01"], abs=1e-6)
+    assert [one["grade"] for one in found["candidates"]] == [qrels.get(one["docid"]) for one in found["candidates"]]
+
+
+def test_highlights_are_words_as_they_stand_in_the_documents(client):
+    found = get(client, "/v1/demo/search", query="dripping tap", highlight="true")
+    assert {"drips", "dripping", "tap"} <= set(found["highlight"])
+    text = " ".join(str(one["doc"]) for one in found["candidates"]).lower()
+    assert all(word in text for word in found["highlight"])
+    assert "valve" not in found["highlight"]
+
+
+def test_compare_gives_the_same_lists_side_by_side(client):
+    found = get(client, "/v1/demo/compare?query=dripping+tap&rerank=klsa&rerank=mslm&rerank=pert,klsa&hits=7")
+    assert [column["methods"] for column in found["columns"]] == [[], ["klsa"], ["mslm"], ["pert", "klsa"]]
+    for column in found["columns"]:
+        alone = get(client, "/v1/demo/search", query="dripping tap", hits=7, rerank=column["methods"])
+        assert [one["docid"] for one in column["candidates"]] == [one["docid"] for one in alone["candidates"]]
+        assert {one["docid"] for one in column["candidates"]} <= set(found["docs"])
+
+
+def test_explain_sums_to_the_score(client):
+    for method in ("klsa", "mslm", "pert", "rbm25"):
+        found = get(client, "/v1/demo/explain", query="dripping tap", rerank=method)
+        parts = sum(part["value"] for part in found["explanation"]["contributions"])
+        assert parts == pytest.approx(found["explanation"]["score"], rel=1e-4), method
+        assert found["rank"] == 1
+
+
+def test_a_query_that_a_method_leaves_alone_says_why(client):
+    found = get(client, "/v1/demo/search", query="zzzz tap", rerank="substitution", **{"substitution.min-similarity": 100})
+    assert "click log" in found["kept"]
+    assert get(client, "/v1/demo/explain", query="tap", rerank="rbm25", **{"rbm25.min-similarity": 100})["explanation"] is None
+    assert get(client, "/v1/demo/search", query="dripping tap", rerank="substitution")["kept"] is None
+
+
+@pytest.mark.parametrize("method", ["klsa", "mslm", "pert"])
+def test_pictures_are_drawn(client, method):
+    answer = client.get(f"/v1/demo/explain/plot.svg?query=dripping+tap+$x_{{$&rerank={method}&docid=hr230")
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"] == "image/svg+xml"
+    assert b"<svg" in answer.content and b"<script" not in answer.content
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+
+
+def test_similar_documents_and_why(client, index):
+    found = get(client, "/v1/demo/similar/hr001", hits=3, other="hr220")
+    assert [one["docid"] for one in found["candidates"]] == [hit.docid for hit in index.similar("hr001", k=3)]
+    assert found["explanation"]["docid"] == "hr220"
+
+
+def test_a_document_by_its_id(client):
+    found = get(client, "/v1/demo/doc/hr001")
+    assert found["doc"]["title"] == "Metal case tingles when touched"
+
+
+def test_topics_are_the_judged_ones(client):
+    found = get(client, "/v1/demo/topics")["topics"]
+    assert len(found) == 98 and found[0] == {"topic": "d01", "text": "dripping tap", "relevant": 9}
+
+
+def test_suggestions_begin_with_what_was_typed(client):
+    found = get(client, "/v1/demo/suggest", prefix="FRO", limit=3)["suggestions"]
+    assert len(found) == 3 and all(one["query"].startswith("fro") for one in found)
+    assert [one["clicks"] for one in found] == sorted((one["clicks"] for one in found), reverse=True)
+    assert all(one["query"].startswith("frozen ") for one in get(client, "/v1/demo/suggest", prefix="frozen ")["suggestions"])
+    assert get(client, "/v1/demo/suggest", prefix="no such beginning")["suggestions"] == []
+
+
+def test_what_there_is(client):
+    about = get(client, "/v1/indexes")["indexes"][0]
+    ready = {one["name"]: one for one in about["methods"]}
+    assert ready["klsa"]["ready"] and not ready["fusion"]["ready"]
+    assert ready["fusion"]["why"].startswith("demo/fusion")
+    assert about["recording"] is False and about["clicks"]["impressions"] == 2990
+    methods = {one["name"]: one for one in get(client, "/v1/methods")["methods"]}
+    options = {one["name"]: one for one in methods["klsa"]["options"]}
+    assert options["lambda"] | {"help": ""} == {
+        "name": "lambda", "parameter": "klsa.lambda", "type": "number", "many": False, "default": 0.9, "low": 0, "high": 1,
+        "choices": None, "help": "",
+    }  # fmt: skip
+    assert "basis" not in options
+    assert methods["klsa"]["draws"] and not methods["rbm25"]["draws"]
+    assert get(client, "/health")["indexes"] == ["demo"]

@@ -124,7 +124,7 @@ class KernelLSA(Reranker):
             with console.progress(label="decomposing", unit="product") as bar:
 
                 def report(products: int, residual: float) -> None:
-                    bar.set_postfix_str(f"residual {residual:.1e}", refresh=False)
+                    bar.set_postfix_str("" if np.isnan(residual) else f"residual {residual:.1e}", refresh=False)
                     bar.update(products - bar.n)
 
                 basis = fit_basis(

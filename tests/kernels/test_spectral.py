@@ -117,6 +117,15 @@ def test_restarts_reach_the_tolerance_in_little_space():
     assert actual == pytest.approx(found.residuals, abs=1e-7 * found.values[0])
 
 
+def test_arpack_reports_its_products_as_they_come():
+    phi = sparse.random(400, 300, density=0.05, format="csr", random_state=1)
+    seen: list[int] = []
+    found = decompose(RowBlocks.of(phi), 10, solver="arpack", progress=lambda products, residual: seen.append(products))
+    assert len(seen) > 10
+    assert seen == sorted(seen)
+    assert seen[-1] == found.products
+
+
 def test_single_precision_reports_progress_and_stays_close():
     phi = matrix().astype(np.float32)
     seen = []

@@ -51,7 +51,8 @@ def decompose(
     """The `dims` largest singular values and vectors; fewer where Φ has a smaller rank.
 
     The operator whose eigenvectors are sought is the smaller of ΦᵀΦ and ΦΦᵀ; it is applied block by block and never formed.
-    `tolerance` bounds the residual of the randomised solver; ARPACK goes to machine precision.
+    `tolerance` bounds the residual of the randomised solver; ARPACK goes to machine precision. `progress` is told the products
+    so far and the largest relative residual; ARPACK has none to tell before its end (nan).
     """
     if solver not in SOLVERS:
         raise OptionError(f"solver: {solver!r} is not one of {', '.join(SOLVERS)}")
@@ -64,7 +65,7 @@ def decompose(
     if solver == "auto":
         solver = "arpack" if size <= ARPACK_LIMIT else "randomised"
     if solver == "arpack":
-        pairs = _arpack(apply, size, dims, rows.dtype, random_state)
+        pairs = _arpack(apply, size, dims, rows.dtype, random_state, progress)
     else:
         pairs = block_krylov(
             apply, size, dims, tolerance=tolerance, dtype=rows.dtype.type, random_state=random_state, progress=progress
@@ -91,7 +92,9 @@ def decompose(
     )
 
 
-def _arpack(apply: Callable, size: int, dims: int, dtype: np.dtype, random_state: int) -> Eigenpairs:
+def _arpack(
+    apply: Callable, size: int, dims: int, dtype: np.dtype, random_state: int, progress: Callable[[int, float], None]
+) -> Eigenpairs:
     """Implicitly restarted Lanczos, or the whole matrix where ARPACK can't give that many vectors."""
     from scipy.sparse.linalg import LinearOperator, eigsh
 
@@ -100,6 +103,7 @@ def _arpack(apply: Callable, size: int, dims: int, dtype: np.dtype, random_state
     def multiply(vector: NDArray[np.floating]) -> NDArray[np.floating]:
         nonlocal products
         products += 1 if vector.ndim == 1 else vector.shape[1]
+        progress(products, np.nan)
         return apply(np.ascontiguousarray(vector.reshape(size, -1))).reshape(vector.shape)
 
     if dims >= size - 1 or size <= 200:

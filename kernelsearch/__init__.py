@@ -9,16 +9,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from kernelsearch.collection import Index
+    from kernelsearch.lucene.shards import Source
 
 __version__ = "0.1.0"
 __all__ = ["Index", "KernelSearchError", "__version__", "open"]
 
 
-def open(path: str | Path, *, language: str | None = None) -> Index:
-    """Opens an index for searching and reranking. Java starts with the first search, not here."""
+def open(path: Source, *, language: str | None = None) -> Index:
+    """Opens an index for searching and reranking; a folder of shards, or several indexes, count as one collection.
+
+    Java starts with the first search, not here.
+    """
     from kernelsearch.collection import Index
 
     return Index(path, language=language)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import OrderedDict
 from pathlib import Path
@@ -17,6 +16,7 @@ from kernelsearch.types import Candidates, Query
 if TYPE_CHECKING:
     from kernelsearch.keywords import Rerank
     from kernelsearch.lucene.index import LuceneIndex
+    from kernelsearch.lucene.shards import Source
     from kernelsearch.pipeline import Pipeline
     from kernelsearch.rerankers.base import Explanation
     from kernelsearch.results import Hit, Results
@@ -33,14 +33,20 @@ class Index:
     >>> index.search("dripping tap", rerank="pert", k=5)  # doctest: +SKIP
     >>> index.explain("dripping tap", rerank="klsa")  # doctest: +SKIP
 
-    Java starts when something needs it, not before; forward indexes are memory-mapped on first use.
+    Java starts when something needs it, not before; forward indexes are memory-mapped on first use. A folder of shards, or
+    several indexes, are one collection (`kernelsearch.lucene.shards` tells the rules).
+
+    Attributes: `shards`, the Lucene indexes; `path`, the (first) folder that was named; `name`, what messages call it;
+    `fingerprint`, which artefacts are bound to.
     """
 
-    def __init__(self, path: str | Path, *, language: str | None = None) -> None:
-        from kernelsearch.lucene.index import index_fingerprint
+    def __init__(self, path: Source, *, language: str | None = None) -> None:
+        from kernelsearch.lucene.shards import find_shards
 
-        self.path = Path(path)
-        self.fingerprint = index_fingerprint(self.path)
+        self.shards = find_shards(path)
+        self.path: Path = self.shards.home
+        self.name: str = self.shards.name
+        self.fingerprint: str = self.shards.fingerprint
         self._language = language
         self._lucene: LuceneIndex | None = None
         self._forward: dict[str, ForwardIndex] = {}
@@ -51,11 +57,11 @@ class Index:
         stands = self.artefacts / "forward"
         fields = sorted(folder.name for folder in stands.iterdir() if folder.is_dir()) if stands.is_dir() else []
         if CONTENTS not in fields or _stale(stands / CONTENTS, self.fingerprint):
-            return f"Index({str(self.path)!r})"
-        return f"Index({str(self.path)!r}: {len(self.forward.live_docs)} documents, fields {', '.join(fields)})"
+            return f"Index({self.name!r})"
+        return f"Index({self.name!r}: {len(self.forward.live_docs)} documents, fields {', '.join(fields)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopen, (self.path, self._language)
+        return _reopen, (self.shards.given, self._language)
 
     def search(self, text: str, rerank: Rerank = None, k: int = 10, **options: Any) -> Results:
         """The best `k` documents for a query.
@@ -163,7 +169,7 @@ class Index:
     def _row(self, docid: str, among: Candidates) -> int:
         row = int(self.forward.rows_of([docid])[0])
         if row < 0:
-            raise InputError(f"docid: {docid!r} is not in {self.path}")
+            raise InputError(f"docid: {docid!r} is not in {self.name}")
         if not np.any(among.docs == row):
             raise InputError(f"docid: {docid!r} is not among the {among.depth} documents of this query's list")
         return row
@@ -171,10 +177,7 @@ class Index:
     @property
     def artefacts(self) -> Path:
         """The folder for everything that is derived from this index; KERNELSEARCH_ARTEFACTS moves it elsewhere."""
-        from kernelsearch.lucene.index import OURS
-
-        elsewhere = os.environ.get("KERNELSEARCH_ARTEFACTS")
-        return Path(elsewhere) / self.fingerprint if elsewhere else self.path / OURS
+        return self.shards.artefacts
 
     @property
     def lucene(self) -> LuceneIndex:
@@ -183,7 +186,7 @@ class Index:
             from kernelsearch.lucene.index import LuceneIndex
 
             with self._lock:
-                self._lucene = self._lucene or LuceneIndex(self.path, language=self._language)
+                self._lucene = self._lucene or LuceneIndex(self.shards.given, language=self._language)
         return self._lucene
 
     @property
@@ -215,8 +218,8 @@ class Index:
         return self.lucene.queries([text], [qid])[0]
 
 
-def _reopen(path: Path, language: str | None) -> Index:
-    return Index(path, language=language)
+def _reopen(given: tuple[Path, ...], language: str | None) -> Index:
+    return Index(given, language=language)
 
 
 def _stale(path: Path, fingerprint: str) -> bool:

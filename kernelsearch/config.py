@@ -188,7 +188,7 @@ def differences(config: Config, pipeline: Pipeline) -> list[str]:
     """What has changed since the file's run was made, in words."""
     then, said = config.made, []
     if then.get("index-fingerprint") not in (None, pipeline.index.fingerprint):
-        said.append(f"{pipeline.index.path}: not the index (or not its state) that this config was written for")
+        said.append(f"{pipeline.index.name}: not the index (or not its state) that this config was written for")
     now = made_with(pipeline, {})
     for name in ("kernelsearch", "jar", *LIBRARIES):
         if name in then and name in now and then[name] != now[name]:

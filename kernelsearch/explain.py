@@ -17,7 +17,7 @@ from kernelsearch.types import Candidates, Query
 
 OPTIONS = (
     Option("config", str, None, "a TOML file with options, as search takes; flags override it"),
-    Option("index", str, None, "the index"),
+    Option("index", str, None, "the index, or a folder of shards; repeatable: several are one collection", repeat=True),
     Option("query", str, None, "the query"),
     Option("docid", str, None, "explain this document; default: the best one after reranking"),
     Option("top", int, 10, "how much of the list to show", low=1),
@@ -95,7 +95,7 @@ def _row(pipeline: Pipeline, docid: str | None, after: Candidates) -> int:
         return int(after.docs[0])
     row = int(pipeline.index.forward.rows_of([docid])[0])
     if row < 0:
-        raise InputError(f"--docid: {docid!r} is not in {pipeline.index.path}")
+        raise InputError(f"--docid: {docid!r} is not in {pipeline.index.name}")
     if not np.any(after.docs == row):
         raise InputError(f"--docid: {docid!r} is not among the {after.depth} documents of this query's list")
     return row

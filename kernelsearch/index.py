@@ -8,21 +8,27 @@ import tempfile
 from array import array
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from kernelsearch import console
-from kernelsearch.errors import InputError, KernelSearchError
+from kernelsearch.errors import InputError, KernelSearchError, OptionError
 from kernelsearch.files import write_folder
 from kernelsearch.forward.strings import hashes
 from kernelsearch.inputs import load_documents
+from kernelsearch.lucene.shards import OURS, Source, is_index, write_record
 from kernelsearch.options import Option, add_flags, collect, resolve
 
 OPTIONS = (
     Option("input", str, None, "a file, a folder, or irds:NAME"),
-    Option("index", str, None, "the folder to make"),
+    Option("index", str, None, "the folder to make", repeat=True),
+    Option(
+        "shards", int, None, "split the collection into this many indexes, in order, in that folder; they count as one", low=1
+    ),
     Option("format", str, None, "how to read the input; guessed if not given", choices=("jsonl", "beir", "trec", "csv", "tsv")),
     Option("encoding", str, "utf-8", "encoding of the input files"),
     Option(
@@ -48,10 +54,14 @@ EXAMPLES = """examples:
   python -m kernelsearch.index --input beir/scifact --index indexes/scifact
   python -m kernelsearch.index --input irds:vaswani --index indexes/vaswani
   python -m kernelsearch.index --input docs.csv --index indexes/docs --fields title,url --force
+  python -m kernelsearch.index --input corpus.jsonl --index indexes/large --shards 4
   python -m kernelsearch.index --index indexes/built-by-pyserini      (only adds the forward index)
+  python -m kernelsearch.index --index indexes/a --index indexes/b    (the same for two indexes as one collection)
 
 A JSONL document is {"id": ..., "contents": ..., "title": ...}; other fields are kept in the stored record."""
 
+#: The staging file of a collection that is going to be split.
+WHOLE = "000.jsonl"
 #: Documents after which the next staging file takes over, so that all indexing threads have work.
 _STRIDE = 1000
 _SMALL = 50_000
@@ -66,7 +76,11 @@ def main(argv: list[str]) -> None:
     if settings["index"] is None:
         parser.error("--index: the folder to make is not given")
     if settings["input"] is None:
-        add_forward(Path(settings["index"]), settings["fields"])
+        if settings["shards"]:
+            raise OptionError("--shards: only a new index can be split; --input names its documents")
+        add_forward(settings["index"], settings["fields"])
+    elif isinstance(settings["index"], tuple):
+        raise OptionError(f"--index: one folder is made at a time, {len(settings['index'])} are named")
     else:
         build(settings)
 
@@ -78,7 +92,7 @@ def build(settings: dict[str, Any]) -> None:
         raise InputError(f"{index}: exists already; --force replaces it")
     if index.exists() and not index.is_dir():
         raise InputError(f"{index}: is a file, a folder was expected")
-    if index.exists() and any(index.iterdir()) and not list(index.glob("segments_*")):
+    if index.exists() and any(index.iterdir()) and not is_index(index):
         raise InputError(f"{index}: holds something that isn't an index; --force replaces indexes only")
     with (
         write_folder(index, replace=True) as folder,
@@ -96,56 +110,100 @@ def _build(settings: dict[str, Any], folder: Path, stage: Path) -> str:
     """Stages, indexes and exports into `folder`; says what came of it."""
     staged = _stage(settings, stage)
     fields = settings["fields"] if settings["fields"] is not None else (("title",) if staged.titles else ())
+    if settings["shards"]:
+        indexed, empty = _build_shards(settings, fields, staged, folder, stage)
+    else:
+        indexed, empty = _build_index(settings, fields, folder, stage, staged.count, staged.threads)
+    if settings["forward"]:
+        _export(folder, ("contents", *fields), folder / OURS / "forward")
+    said = f"{indexed} documents" + (f" in {settings['shards']} shards" if settings["shards"] else "")
+    return said + (f", fields {', '.join(fields)}" if fields else "") + (f"; {empty} without text left out" if empty else "")
+
+
+def _build_index(
+    settings: dict[str, Any], fields: tuple[str, ...], folder: Path, stage: Path, count: int, threads: int
+) -> tuple[int, int]:
+    """Indexes staged documents; returns how many were indexed and how many had no text."""
     from kernelsearch.lucene.build import build_index
 
-    indexed, empty = build_index(
+    return build_index(
         stage,
         folder,
-        total=staged.count,
+        total=count,
         fields=fields,
         language=settings["language"],
-        threads=staged.threads,
+        threads=threads,
         positions=settings["positions"],
         vectors=settings["docvectors"],
         contents=settings["contents"],
         raw=settings["raw"],
         optimize=settings["optimize"],
     )
-    if settings["forward"]:
-        _export(folder, ("contents", *fields))
-    listed = f", fields {', '.join(fields)}" if fields else ""
-    return f"{indexed} documents{listed}" + (f"; {empty} without text left out" if empty else "")
 
 
-def add_forward(index: Path, fields: tuple[str, ...] | None) -> None:
+def _build_shards(
+    settings: dict[str, Any], fields: tuple[str, ...], staged: _Staged, folder: Path, stage: Path
+) -> tuple[int, int]:
+    """One index a shard, one after the other, each of consecutive documents; sizes differ by one at most."""
+    shards = settings["shards"]
+    if staged.count < shards:
+        raise InputError(f"--shards: {shards}, but {settings['input']} has {staged.count} documents only")
+    names = [f"shard-{number:0{len(str(shards - 1))}d}" for number in range(shards)]
+    done = []
+    with open(stage / WHOLE, encoding="utf-8", newline="\n") as lines:
+        for number, name in enumerate(names):
+            size = staged.count * (number + 1) // shards - staged.count * number // shards
+            (folder / name).mkdir()
+            with tempfile.TemporaryDirectory(dir=stage) as part, ExitStack() as stack:
+                threads = _threads(settings, size)
+                files = [
+                    stack.enter_context(open(Path(part) / f"{n:03d}.jsonl", "w", encoding="utf-8")) for n in range(threads)
+                ]
+                for place, line in enumerate(islice(lines, size)):
+                    files[place // _STRIDE % threads].write(line)
+                for file in files:
+                    file.close()
+                done.append(_build_index(settings, fields, folder / name, Path(part), size, threads))
+    write_record(folder, names)
+    return sum(one for one, _ in done), sum(empty for _, empty in done)
+
+
+def add_forward(index: str | tuple[str, ...], fields: tuple[str, ...] | None) -> None:
     """Adds the forward index to an index that exists, whoever built it."""
     made = _export(index, ("contents", *(fields or ())))
-    console.notice(f"{index}: forward index of {', '.join(made)}")
+    named = index if isinstance(index, str) else " + ".join(index)
+    console.notice(f"{named}: forward index of {', '.join(made)}")
 
 
-def _export(index: Path, fields: tuple[str, ...]) -> list[str]:
+def _export(index: Source, fields: tuple[str, ...], place: Path | None = None) -> list[str]:
+    """Writes forward indexes into `place`, by default where an opened index looks for them."""
     from kernelsearch.lucene.export import export
     from kernelsearch.lucene.index import LuceneIndex
 
     lucene = LuceneIndex(index)
     try:
-        return [field for field in fields if export(lucene, field)]
+        return [field for field in fields if export(lucene, field, path=place / field if place else None)]
     finally:
         lucene.close()
 
 
+@dataclass
 class _Staged:
-    def __init__(self) -> None:
-        self.count = 0
-        self.titles = False
-        self.threads = 1
+    count: int = 0
+    titles: bool = False
+    threads: int = 1
+
+
+def _threads(settings: dict[str, Any], count: int) -> int:
+    """A small collection is indexed by one thread, unless more are asked for: then the index is the same every time."""
+    return (settings["threads"] or os.cpu_count() or 1) if count > _SMALL or settings["threads"] else 1
 
 
 def _stage(settings: dict[str, Any], folder: Path) -> _Staged:
-    """Checks every document and writes it in the form that Anserini reads."""
+    """Checks every document and writes it in the form that Anserini reads; for shards, all into one file."""
     staged = _Staged()
     fields = settings["fields"] or ()
-    threads = settings["threads"] or os.cpu_count() or 1
+    threads = 1 if settings["shards"] else settings["threads"] or os.cpu_count() or 1
     keys = array("Q")
     with ExitStack() as stack:
         names = [folder / f"{number:03d}.jsonl" for number in range(threads)]
@@ -156,7 +214,7 @@ def _stage(settings: dict[str, Any], folder: Path) -> _Staged:
                     value = document.get(name)
                     if value is not None and not isinstance(value, str):
                         document[name] = " ".join(map(str, value)) if isinstance(value, list) else str(value)
-                # A small collection goes into one file, read by one thread: then the index is the same every time.
+                # The documents of a small collection go into one file, for its one thread.
                 spread = threads if staged.count >= _SMALL or settings["threads"] else 1
                 stream = files[staged.count // _STRIDE % spread]
                 try:
@@ -167,7 +225,7 @@ def _stage(settings: dict[str, Any], folder: Path) -> _Staged:
                 staged.count += 1
                 staged.titles = staged.titles or bool(document.get("title"))
                 bar.update()
-    staged.threads = threads if staged.count > _SMALL or settings["threads"] else 1
+    staged.threads = _threads(settings, staged.count)
     _refuse_duplicates(keys, settings)
     for file in folder.glob("*.jsonl"):
         if not file.stat().st_size:

@@ -17,6 +17,7 @@ class Option:
 
     `kind` is int, float, str or bool. `low` and `high` are inclusive bounds. A bool becomes a switch (`--x.flag`,
     `--x.no-flag`). A default of None means "not given" and is not checked. `many` takes comma-separated values as a tuple.
+    `repeat` takes the flag several times: one value stays as it is, several are a tuple.
     """
 
     name: str
@@ -27,6 +28,7 @@ class Option:
     low: float | None = None
     high: float | None = None
     many: bool = False
+    repeat: bool = False
 
     @property
     def key(self) -> str:
@@ -41,6 +43,10 @@ class Option:
         if self.many:
             items = value.split(",") if isinstance(value, str) else list(value)
             return tuple(self._one(item, label) for item in items if item != "")
+        if self.repeat and isinstance(value, list | tuple):
+            if not value:
+                raise OptionError(f"{label}: an empty list")
+            return self._one(value[0], label) if len(value) == 1 else tuple(self._one(item, label) for item in value)
         return self._one(value, label)
 
     def _one(self, value: Any, label: str) -> Any:
@@ -100,7 +106,8 @@ def add_flags(parser: argparse.ArgumentParser, options: Iterable[Option], owner:
             shown = ",".join(map(str, option.default)) if option.many else option.default
             text += f" [{shown}]"
         metavar = {int: "N", float: "X"}.get(option.kind, "TEXT")
-        group.add_argument(f"--{stem}", dest=dest, default=argparse.SUPPRESS, metavar=metavar, help=text)
+        action = "append" if option.repeat else "store"
+        group.add_argument(f"--{stem}", dest=dest, action=action, default=argparse.SUPPRESS, metavar=metavar, help=text)
 
 
 def collect(arguments: argparse.Namespace, options: Iterable[Option], owner: str = "") -> dict[str, Any]:

@@ -127,7 +127,7 @@ def candidates_from_run(index: Index, ranked: Sequence[tuple[str, float]], qid: 
     if (rows < 0).any():
         missing = [docids[place] for place in np.flatnonzero(rows < 0)[:3]]
         raise InputError(
-            f"{source}: topic {qid} lists {int((rows < 0).sum())} documents that are not in {index.path}, "
+            f"{source}: topic {qid} lists {int((rows < 0).sum())} documents that are not in {index.name}, "
             f"such as {', '.join(missing)}"
         )
     return Candidates(rows, np.array([score for _, score in ranked], dtype=np.float64))

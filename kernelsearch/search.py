@@ -19,7 +19,7 @@ from kernelsearch.types import Candidates, Query
 
 OPTIONS = (
     Option("config", str, None, "a TOML file with options, as written beside run files; flags override it"),
-    Option("index", str, None, "the index"),
+    Option("index", str, None, "the index, or a folder of shards; repeatable: several are one collection", repeat=True),
     Option("topics", str, None, "a file of topics (TSV, TREC, JSONL, CACM; gzipped or not), or irds:NAME"),
     Option("topics-format", str, None, "how to read it; guessed if not given", choices=("tsv", "trec", "jsonl", "cacm")),
     Option("topics-field", str, "title", "parts of a TREC topic: title, description, narrative, joined with +"),

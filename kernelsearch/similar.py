@@ -17,7 +17,7 @@ from kernelsearch.inputs import load_qrels
 from kernelsearch.options import Option, add_flags, collect, resolve
 
 OPTIONS = (
-    Option("index", str, None, "the index"),
+    Option("index", str, None, "the index, or a folder of shards; repeatable: several are one collection", repeat=True),
     Option("docid", str, None, "find documents similar to this one"),
     Option("top", int, 10, "how many", low=1),
     Option("depth", int, 100, "candidates by shared terms, and as many from the latent space", low=1),

@@ -11,7 +11,7 @@ from kernelsearch.options import Option, add_flags, collect, resolve
 from kernelsearch.rerankers.base import TrainingData
 
 OPTIONS = (
-    Option("index", str, None, "the index"),
+    Option("index", str, None, "the index, or a folder of shards; repeatable: several are one collection", repeat=True),
     Option("topics", str, None, "training topics, where a method learns from judgements: a file or irds:NAME"),
     Option("qrels", str, None, "their judgements: a file or irds:NAME"),
     Option("clicks", str, None, "a click log, where a method learns from clicks"),

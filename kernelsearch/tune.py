@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from kernelsearch import config, console
-from kernelsearch.collection import Index
 from kernelsearch.errors import InputError, KernelSearchError
 from kernelsearch.evaluation.measures import parse_measures
 from kernelsearch.evaluation.significance import bootstrap_interval, paired_t
@@ -34,7 +33,7 @@ from kernelsearch.tuning.trials import Plan, Trials, prepare, stage_key, start_w
 
 OPTIONS = (
     Option("config", str, None, "a TOML file with the pipeline to start from, as search takes; flags override it"),
-    Option("index", str, None, "the index"),
+    Option("index", str, None, "the index, or a folder of shards; repeatable: several are one collection", repeat=True),
     Option("topics", str, None, "topics: a file or irds:NAME"),
     Option("topics-format", str, None, "how to read it; guessed if not given", choices=("tsv", "trec", "jsonl", "cacm")),
     Option("topics-field", str, "title", "parts of a TREC topic: title, description, narrative, joined with +"),
@@ -117,7 +116,7 @@ def make_plan(arguments: Any, settings: dict[str, Any]) -> tuple[Plan, list[Any]
         )
     queries = pipeline.index.lucene.queries([topics[qid] for qid in qids], qids)
     plan = Plan(
-        index=str(settings["index"]),
+        index=settings["index"],
         language=settings["language"],
         measure=str(measure[0]),
         first=collect(arguments, FIRST_STAGE),
@@ -234,14 +233,13 @@ def show(plan: Plan, tried: Sequence[Setting], choice: Choice, given: np.ndarray
 
 def write_best(settings: dict[str, Any], plan: Plan, pipeline: Pipeline, best: Setting, choice: Choice, count: int) -> None:
     """Writes the best setting as a config for search."""
-    index = Index(plan.index)
     options = [(name, resolve(_options(pipeline, name), given)) for name, given in plan.method_settings(best)]
     comment = (
         f"Best of {count} settings by {plan.measure} over {len(plan.qids)} topics: {space.label(best)}\n"
         f"Held-out {plan.measure} by {len(choice.folds)}-fold cross-validation, seed {settings['seed']}: "
         f"{choice.held_out.mean():.4f}"
     )
-    verb = {"index": str(index.path), "language": settings["language"]}
+    verb = {"index": plan.index, "language": settings["language"]}
     config.write(settings["output"], verb, plan.first_settings(best), options, config.made_with(pipeline, {}), comment)
     console.notice(f"{settings['output']}: written; python -m kernelsearch.search --config {settings['output']} takes it")
 

@@ -47,7 +47,9 @@ def main(argv: list[str]) -> None:
     verb.set_defaults(act=_pairs)
 
     verb = verbs.add_parser("simulate", help="make a log from judged topics with a seeded click model")
-    verb.add_argument("--index", help="index whose BM25 lists are shown")
+    verb.add_argument(
+        "--index", action="append", help="index whose BM25 lists are shown; repeatable: several are one collection"
+    )
     verb.add_argument("--run", help="show the lists of a run file instead")
     verb.add_argument("--topics", required=True, help="topics file")
     verb.add_argument("--qrels", required=True, help="judgements that drive the clicks")

@@ -76,7 +76,7 @@ def _explored(need: Need, depth: int, others: Sequence[str], rng: np.random.Gene
 
 
 def needs_from_index(
-    index: str | Path, topics: str | Path, qrels: str | Path, variants: str | Path | None, depth: int
+    index: str | Path | Sequence[str], topics: str | Path, qrels: str | Path, variants: str | Path | None, depth: int
 ) -> tuple[list[Need], list[str]]:
     """Needs with BM25's lists for the judged topics and their variants, and the docids of the whole index."""
     import kernelsearch

@@ -53,8 +53,12 @@ def write_forward(
     fingerprint: str,
     block_bytes: int = 1 << 28,
     progress: Callable[[int], None] = lambda documents: None,
+    twice: Callable[[str, int, int], None] | None = None,
 ) -> None:
-    """Copies a field's postings into a forward index. Each block of rows takes about `block_bytes` of memory."""
+    """Copies a field's postings into a forward index. Each block of rows takes about `block_bytes` of memory.
+
+    `twice` is called with a docid and two live rows that share it, where there is such a docid.
+    """
     scan = source.scan()
     documents = len(scan.lengths)
     indptr = np.concatenate([[0], np.cumsum(scan.distinct, dtype=np.int64)])
@@ -62,8 +66,8 @@ def write_forward(
     starts = _blocks(weights, block_bytes)
 
     def fill(folder: Path) -> None:
+        _write_docids(folder, source, scan.live, starts, twice)
         _write_rows(folder, source, scan, indptr, starts, positions, progress)
-        _write_docids(folder, source, scan.live, starts)
 
     artefacts.save(
         path,
@@ -122,7 +126,13 @@ def _write_rows(folder, source, scan, indptr, blocks, positions, progress) -> No
             progress(end - start)
 
 
-def _write_docids(folder: Path, source: ForwardSource, live: NDArray[np.bool_], blocks: list[tuple[int, int]]) -> None:
+def _write_docids(
+    folder: Path,
+    source: ForwardSource,
+    live: NDArray[np.bool_],
+    blocks: list[tuple[int, int]],
+    twice: Callable[[str, int, int], None] | None,
+) -> None:
     parts = [source.docids(start, end) for start, end in blocks]
     data = np.concatenate([part[0] for part in parts]) if parts else np.empty(0, np.uint8)
     ends = np.cumsum(np.concatenate([part[1] for part in parts]) if parts else np.empty(0, np.int32), dtype=np.int64)
@@ -134,6 +144,11 @@ def _write_docids(folder: Path, source: ForwardSource, live: NDArray[np.bool_], 
     rows = np.flatnonzero(live).astype(np.int32)
     keys = hashes(raw[row] for row in rows)
     by_hash = np.argsort(keys, kind="stable")
+    if twice is not None:
+        for place in np.flatnonzero(keys[by_hash[1:]] == keys[by_hash[:-1]]).tolist():
+            one, other = (int(rows[by_hash[near]]) for near in (place, place + 1))
+            if raw[one] == raw[other]:
+                twice(table[one], one, other)
     for name, array in {
         "docid_bytes": data,
         "docid_ends": ends,

@@ -46,7 +46,7 @@ class KernelReranker:
         self.pipeline = Pipeline(self.index, first, methods)
 
     def __repr__(self) -> str:
-        return f"KernelReranker({str(self.index.path)!r}, {[method.name for method in self.pipeline.rerankers]})"
+        return f"KernelReranker({self.index.name!r}, {[method.name for method in self.pipeline.rerankers]})"
 
     @overload
     def rerank(self, query: str, hits: Sequence[H], /) -> list[H]: ...
@@ -89,7 +89,7 @@ class KernelReranker:
             some = [docids[place] for place in np.flatnonzero(rows < 0)[:3]]
             raise InputError(
                 f"hits{f' of topic {qid}' if qid else ''}: {int((rows < 0).sum())} of {len(rows)} documents are not in "
-                f"{self.index.path}, such as {', '.join(some)} (missing='last' leaves them behind the others)"
+                f"{self.index.name}, such as {', '.join(some)} (missing='last' leaves them behind the others)"
             )
         order = np.argsort(-scores, kind="stable")
         known = order[rows[order] >= 0]
@@ -120,7 +120,7 @@ def open_index(index: Any) -> Index:
         return index.index
     if hasattr(index, "index_dir"):
         return Index(index.index_dir)
-    if isinstance(index, (str, Path)):
+    if isinstance(index, (str, Path, list, tuple)):
         return Index(index)
     raise InputError(f"index: a folder, an opened index or a Lucene searcher was expected, not {type(index).__name__}")
 

@@ -127,6 +127,8 @@ class KernelSearcher:
     def index_reader(self) -> Any:
         """Pyserini's LuceneIndexReader of the index."""
         if self._reader is None:
+            if self.index.shards.sharded:
+                raise InputError(f"{self.index.name}: Pyserini's LuceneIndexReader opens one index, not shards")
             self._reader = _pyserini("pyserini.index.lucene").LuceneIndexReader(self.index_dir)
         return self._reader
 
@@ -175,12 +177,12 @@ class KernelSearcher:
 
     def set_analyzer(self, analyzer: Any) -> None:
         """Analyses queries with this Java analyser."""
-        self._replace_index(Index(self.index.path))
+        self._replace_index(Index(self.index.shards.given))
         self.index.lucene.analyzer = analyzer
 
     def set_language(self, language: str) -> None:
         """Analyses queries in this language."""
-        self._replace_index(Index(self.index.path, language=language))
+        self._replace_index(Index(self.index.shards.given, language=language))
         _ = self.index.lucene  # an unknown language is refused now
 
     def set_rm3(
@@ -248,7 +250,9 @@ class KernelSearcher:
 
     def get_similarity(self) -> Any:
         """Lucene's Similarity (Java) that ranks."""
-        return self._simple_searcher().get_similarity()
+        from kernelsearch.lucene.simple import similarity_of
+
+        return similarity_of(self._first.model)
 
     def doc(self, docid: str | int) -> Document | None:
         """A document by docid, or by its number in Lucene; None where there is none."""

@@ -48,7 +48,7 @@ class Retriever(pt.Transformer):
         self.first = FirstStage.from_settings(split(None, {**options, "hits": num_results})[1])
 
     def __repr__(self) -> str:
-        return f"Retriever({str(self.index.path)!r}, num_results={self.num_results}{_shown(self.options)})"
+        return f"Retriever({self.index.name!r}, num_results={self.num_results}{_shown(self.options)})"
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Queries in, results out."""
@@ -80,7 +80,7 @@ class KernelTransformer(pt.Transformer):
         split({self.method: options}, {})
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({str(self.index.path)!r}{_shown(self.options)})"
+        return f"{type(self).__name__}({self.index.name!r}{_shown(self.options)})"
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Results in, results in their new order out."""
@@ -154,7 +154,7 @@ class Expansion(pt.Transformer):
         self.reranker = PerturbationReranker(self.index, **options)
 
     def __repr__(self) -> str:
-        return f"Expansion({str(self.index.path)!r}{_shown(self.options)})"
+        return f"Expansion({self.index.name!r}{_shown(self.options)})"
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Results in, expanded queries out."""
@@ -186,7 +186,7 @@ class Fusion(pt.Estimator):
         self._reranker: KernelTransformer | None = None
 
     def __repr__(self) -> str:
-        return f"Fusion({'' if self.index is None else repr(str(self.index.path))}{_shown(self.options)})"
+        return f"Fusion({'' if self.index is None else repr(self.index.name)}{_shown(self.options)})"
 
     def fit(
         self,
@@ -256,7 +256,7 @@ def lists_of(index: Index, results: pd.DataFrame) -> tuple[pd.DataFrame, list[Ca
     if (rows < 0).any():
         bad = np.flatnonzero(rows < 0)
         raise InputError(
-            f"results: {len(bad)} documents are not in {index.path}, such as {docnos[bad[0]]} of topic {qids[codes[bad[0]]]}"
+            f"results: {len(bad)} documents are not in {index.name}, such as {docnos[bad[0]]} of topic {qids[codes[bad[0]]]}"
         )
     order = np.lexsort((-scores, codes))
     ends = np.cumsum(np.bincount(codes))[:-1]

@@ -11,7 +11,7 @@ from typing import Any
 from kernelsearch.console import progress
 from kernelsearch.errors import IndexProblem, InputError, JavaError
 from kernelsearch.lucene import jvm
-from kernelsearch.lucene.index import OURS
+from kernelsearch.lucene.shards import OURS
 
 
 def build_index(

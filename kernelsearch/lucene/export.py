@@ -13,12 +13,7 @@ from kernelsearch.errors import IndexProblem
 from kernelsearch.forward import Statistics, write_forward
 from kernelsearch.forward.write import ForwardSource, Scan
 from kernelsearch.lucene import jvm
-from kernelsearch.lucene.index import CONTENTS, OURS, LuceneIndex
-
-
-def forward_path(index: str | Path, field: str = CONTENTS) -> Path:
-    """Where an index keeps the forward index of a field."""
-    return Path(index) / OURS / "forward" / field
+from kernelsearch.lucene.index import CONTENTS, LuceneIndex
 
 
 @jvm.calls_java
@@ -28,8 +23,8 @@ def export(
     """Writes the forward index of one field and returns its folder. Positions are copied where they are stored."""
     found = lucene.field_statistics(field)
     if not found.documents and field != CONTENTS:
-        raise IndexProblem(f"{lucene.path}: no document has a field {field!r}")
-    path = path or forward_path(lucene.path, field)
+        raise IndexProblem(f"{lucene.name}: no document has a field {field!r}")
+    path = path or lucene.shards.artefacts / "forward" / field
     source: ForwardSource = HelperSource(lucene.reader, field) if helper else PlainSource(lucene.reader, field)
     with progress(total=lucene.rows(), label=f"forward index of {field}", unit="doc") as bar:
         write_forward(
@@ -41,8 +36,17 @@ def export(
             block_bytes=block_bytes,
             statistics=Statistics(found.documents, found.tokens, found.postings),
             progress=bar.update,
+            twice=(lambda docid, one, other: _refuse_twice(lucene, docid, one, other)) if lucene.shards.sharded else None,
         )
     return path
+
+
+def _refuse_twice(lucene: LuceneIndex, docid: str, row: int, other: int) -> None:
+    first, second = (
+        lucene.shards.paths[int(np.searchsorted(lucene.starts, one, side="right")) - 1] for one in sorted((row, other))
+    )
+    where = f"twice in {first}" if first == second else f"in {first} and in {second}"
+    raise IndexProblem(f"{lucene.name}: document {docid!r} stands {where}; shards of a collection share no document")
 
 
 class HelperSource:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import re
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,13 +12,15 @@ import numpy as np
 
 from kernelsearch.errors import IndexProblem, OptionError
 from kernelsearch.lucene import jvm
+from kernelsearch.lucene.agreement import common_language, refuse_differences
 from kernelsearch.lucene.models import BM25, Feedback, Model
+from kernelsearch.lucene.shards import Source, find_shards
 from kernelsearch.lucene.versions import has_term_vectors
 from kernelsearch.types import Candidates, Query
 
 CONTENTS = "contents"
-#: Everything of ours stands in this folder inside the index: Lucene ignores it, and a copied or removed index takes it along.
-OURS = "kernelsearch"
+#: Rows that one Lucene reader can have (IndexWriter.MAX_DOCS).
+MAX_ROWS = 2**31 - 1 - 128
 
 
 @dataclass(frozen=True)
@@ -35,45 +34,35 @@ class FieldStatistics:
     vectors: bool
 
 
-def segments_file(path: str | Path) -> Path:
-    """The newest `segments_N` of a Lucene index; refuses a folder that is none."""
-    path = Path(path)
-    if not path.exists():
-        raise IndexProblem(f"{path}: no such index")
-    if not path.is_dir():
-        raise IndexProblem(f"{path}: not a Lucene index (a folder was expected)")
-    found = [file for file in path.iterdir() if re.fullmatch(r"segments_[0-9a-z]+", file.name)]
-    if not found:
-        raise IndexProblem(f"{path}: not a Lucene index (it has no segments file)")
-    return max(found, key=lambda file: int(file.name[len("segments_") :], 36))
-
-
-def index_fingerprint(path: str | Path) -> str:
-    """Identifies the state of an index without Java: Lucene writes a new segments file, with random ids, at every commit."""
-    file = segments_file(path)
-    return hashlib.sha256(file.name.encode() + file.read_bytes()).hexdigest()[:32]
-
-
 class LuceneIndex:
-    """A Lucene index for reading. Opening starts Java; all methods are thread-safe."""
+    """A Lucene index, or several shards as one, for reading. Opening starts Java; all methods are thread-safe.
 
-    def __init__(self, path: str | Path, *, language: str | None = None) -> None:
-        self.path = Path(path)
-        self.fingerprint = index_fingerprint(self.path)
-        self.language = language or _recorded_language(self.path)
+    `starts` are the rows at which the shards begin, and the number of rows last.
+    """
+
+    def __init__(self, path: Source, *, language: str | None = None) -> None:
+        self.shards = find_shards(path)
+        self.path, self.name = self.shards.home, self.shards.name
+        self.fingerprint = self.shards.fingerprint
+        self.language = language or common_language(self.shards.paths)
         self._searchers: dict[Model, Any] = {}
         self._lock = threading.Lock()
-        self._reader = self._open()
+        self._reader, self.starts = self._open()
         self._analyzer, self._order = self._prepare()
 
     @jvm.calls_java
-    def _open(self) -> Any:
-        import jnius
-
-        try:
-            return jvm.bridge().open(jvm.path_of(self.path))
-        except jnius.JavaException as problem:
-            raise IndexProblem(f"{self.path}: {_why_unreadable(problem)}") from None
+    def _open(self) -> tuple[Any, np.ndarray]:
+        readers = [_reader(path) for path in self.shards.paths]
+        starts = np.concatenate([[0], np.cumsum([reader.maxDoc() for reader in readers], dtype=np.int64)])
+        if len(readers) == 1:
+            return readers[0], starts
+        refuse_differences(self.shards.paths, readers)
+        if starts[-1] > MAX_ROWS:
+            raise IndexProblem(
+                f"{self.name}: {starts[-1]} documents, and Lucene counts to {MAX_ROWS} in one process; "
+                "let several processes search some of the shards each"
+            )
+        return jvm.bridge().together(readers), starts
 
     @jvm.calls_java
     def _prepare(self) -> tuple[Any, Any]:
@@ -87,7 +76,7 @@ class LuceneIndex:
         )
 
     def __repr__(self) -> str:
-        return f"LuceneIndex({str(self.path)!r})"
+        return f"LuceneIndex({self.name!r})"
 
     @jvm.calls_java
     def close(self) -> None:
@@ -165,7 +154,7 @@ class LuceneIndex:
             return []
         if not self.field_statistics().vectors:
             raise IndexProblem(
-                f"{self.path}: {type(feedback).__name__} needs document vectors, which this index doesn't store; index again "
+                f"{self.name}: {type(feedback).__name__} needs document vectors, which this index doesn't store; index again "
                 "(kernelsearch.index stores them by default, Pyserini with --storeDocvectors)"
             )
         separator = "\x1f"
@@ -243,12 +232,13 @@ def analyzer(language: str) -> Any:
     return known.getLanguageSpecificAnalyzer(language)
 
 
-def _recorded_language(path: Path) -> str:
-    """The language that the index was built with, where we built it; Anserini's default otherwise."""
+def _reader(path: Path) -> Any:
+    import jnius
+
     try:
-        return str(json.loads((path / OURS / "index.json").read_text(encoding="utf-8"))["language"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return "en"
+        return jvm.bridge().open(jvm.path_of(path))
+    except jnius.JavaException as problem:
+        raise IndexProblem(f"{path}: {_why_unreadable(problem)}") from None
 
 
 def _why_unreadable(problem: BaseException) -> str:

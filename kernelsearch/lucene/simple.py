@@ -20,6 +20,11 @@ def simple_searcher(index: LuceneIndex, model: Model, feedback: Feedback | None)
     """A SimpleSearcher (Java) with our settings."""
     from jnius import autoclass
 
+    if index.shards.sharded:
+        raise InputError(
+            f"{index.name}: Anserini's SimpleSearcher opens one index, not shards; boosted fields, query generators and Lucene "
+            "queries need one index"
+        )
     searcher = autoclass("io.anserini.search.SimpleSearcher")(jvm.path_of(index.path), index.analyzer)
     if isinstance(model, BM25):
         searcher.set_bm25(model.k1, model.b)
@@ -71,6 +76,12 @@ def document_by_field(searcher: Any, field: str, value: str) -> str | None:
     """The docid of the document whose field has this value."""
     found = searcher.doc_by_field(field, value)
     return None if found is None else found.get("id")
+
+
+@jvm.calls_java
+def similarity_of(model: Model) -> Any:
+    """One of our models as a Lucene similarity (Java)."""
+    return model.similarity()
 
 
 @jvm.calls_java

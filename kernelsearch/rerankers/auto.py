@@ -48,7 +48,7 @@ class AutoReranker(FusedReranker):
             console.notice("auto: the index stores no document vectors, so RM3 is left out")
         if len(index.forward) > FIT_ON_USE and not (default_place(index) / "meta.json").exists():
             weights = {name: weight for name, weight in weights.items() if not name.startswith("klsa")}
-            command = f"python -m kernelsearch.train --index {index.path} --rerank klsa"
+            command = f"python -m kernelsearch.train {index.shards.flags} --rerank klsa"
             console.notice(f"auto: no latent basis has been fitted, so klsa is left out ({command} fits one)")
         self.recipe = tuple(weights)
         self.sources = ("rm3",) if "rm3" in weights else ()

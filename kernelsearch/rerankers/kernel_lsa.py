@@ -85,7 +85,7 @@ class KernelLSA(Reranker):
 
     def _load(self, path: Path) -> LatentBasis:
         index = self.index
-        command = f"python -m kernelsearch.train --index {index.path} --rerank klsa"
+        command = f"python -m kernelsearch.train {index.shards.flags} --rerank klsa"
         if self.settings["basis"] is None and not (path / "meta.json").exists():
             rows = len(index.forward)
             if rows > FIT_ON_USE:

@@ -239,7 +239,7 @@ def _quick_graph(index: Index) -> SemanticGraph:
 
 
 def _command(index: Index, judged: bool = False) -> str:
-    return f"python -m kernelsearch.train --index {index.path} --rerank mslm" + (" --topics ... --qrels ..." if judged else "")
+    return f"python -m kernelsearch.train {index.shards.flags} --rerank mslm" + (" --topics ... --qrels ..." if judged else "")
 
 
 def _matching(settings: dict[str, Any]) -> dict[str, Any]:

@@ -239,7 +239,7 @@ def open_log(index: Index, given: str | None, owner: str = "rbm25") -> ClickLog:
         path = index.artefacts / "clicks.db"
         if not path.exists():
             raise InputError(
-                f"{index.path}: no click log belongs to this index; name one with --{owner}.clicks, or keep one with "
+                f"{index.name}: no click log belongs to this index; name one with --{owner}.clicks, or keep one with "
                 f"python -m kernelsearch.train --rerank {owner} --clicks LOG"
             )
         return ClickLog(path)

@@ -50,7 +50,7 @@ class SimilarDocuments:
         """A document's row; refuses a docid that the index doesn't have."""
         found = int(self.index.forward.rows_of([docid])[0])
         if found < 0:
-            raise InputError(f"--docid: {docid!r} is not in {self.index.path}")
+            raise InputError(f"--docid: {docid!r} is not in {self.index.name}")
         return found
 
     def find(self, docid: str, top: int = 10) -> list[tuple[str, float]]:

@@ -37,7 +37,7 @@ STOP = "stop"
 class Plan:
     """What stays the same for all settings: the pipeline as given, and what to measure."""
 
-    index: str
+    index: str | Sequence[str]
     language: str | None
     measure: str
     first: dict[str, Any]  #: options of the first stage that were given

@@ -12,8 +12,9 @@ from kernelsearch.errors import IndexProblem, OptionError
 from kernelsearch.forward import ForwardIndex
 from kernelsearch.kernels import bm25
 from kernelsearch.lucene.export import export
-from kernelsearch.lucene.index import LuceneIndex, index_fingerprint
+from kernelsearch.lucene.index import LuceneIndex
 from kernelsearch.lucene.models import BM25, RM3, Dirichlet, JelinekMercer, Rocchio
+from kernelsearch.lucene.shards import index_fingerprint
 from kernelsearch.types import Query
 from tests.conftest import TINY, write_jsonl
 

@@ -10,6 +10,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Paths;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -28,9 +29,11 @@ import org.apache.lucene.index.IndexReader;
 import org.apache.lucene.index.LeafReaderContext;
 import org.apache.lucene.index.MultiBits;
 import org.apache.lucene.index.MultiDocValues;
+import org.apache.lucene.index.MultiReader;
 import org.apache.lucene.index.MultiTerms;
 import org.apache.lucene.index.NumericDocValues;
 import org.apache.lucene.index.PostingsEnum;
+import org.apache.lucene.index.SegmentInfos;
 import org.apache.lucene.index.StoredFields;
 import org.apache.lucene.index.Term;
 import org.apache.lucene.index.Terms;
@@ -38,12 +41,14 @@ import org.apache.lucene.index.TermsEnum;
 import org.apache.lucene.search.BooleanClause;
 import org.apache.lucene.search.BooleanQuery;
 import org.apache.lucene.search.BoostQuery;
+import org.apache.lucene.search.CollectionStatistics;
 import org.apache.lucene.search.FieldDoc;
 import org.apache.lucene.search.IndexSearcher;
 import org.apache.lucene.search.Query;
 import org.apache.lucene.search.ScoreDoc;
 import org.apache.lucene.search.Sort;
 import org.apache.lucene.search.TermQuery;
+import org.apache.lucene.search.TermStatistics;
 import org.apache.lucene.search.similarities.Similarity;
 import org.apache.lucene.store.FSDirectory;
 import org.apache.lucene.util.Bits;
@@ -60,10 +65,64 @@ public final class Bridge {
     return DirectoryReader.open(FSDirectory.open(Paths.get(path)));
   }
 
+  /** Several indexes as one: document numbers follow each other in the given order, statistics add up. */
+  public static IndexReader together(IndexReader[] readers) throws IOException {
+    return new MultiReader(readers);
+  }
+
+  /** The major release of the Lucene that created an index. */
+  public static int creator(String path) throws IOException {
+    try (FSDirectory directory = FSDirectory.open(Paths.get(path))) {
+      return SegmentInfos.readLatestCommit(directory).getIndexCreatedVersionMajor();
+    }
+  }
+
   public static IndexSearcher searcher(IndexReader reader, Similarity similarity) {
     IndexSearcher searcher = new IndexSearcher(reader);
     searcher.setSimilarity(similarity);
     return searcher;
+  }
+
+  /**
+   * A searcher over a part of a collection that scores as the whole would. `field` has the whole's rows, documents, tokens and
+   * postings; `terms` is a line a term: term TAB document frequency TAB collection frequency. It knows these terms only.
+   */
+  public static IndexSearcher partSearcher(IndexReader reader, Similarity similarity, String name, long[] field, byte[] terms) {
+    Map<String, long[]> known = new HashMap<>();
+    for (String line : new String(terms, StandardCharsets.UTF_8).split("\n")) {
+      String[] parts = line.split("\t", -1);
+      if (parts.length == 3) {
+        known.put(parts[0], new long[] {Long.parseLong(parts[1]), Long.parseLong(parts[2])});
+      }
+    }
+    IndexSearcher searcher = new PartSearcher(reader, new CollectionStatistics(name, field[0], field[1], field[2], field[3]), known);
+    searcher.setSimilarity(similarity);
+    return searcher;
+  }
+
+  private static final class PartSearcher extends IndexSearcher {
+    private final CollectionStatistics collection;
+    private final Map<String, long[]> terms;
+
+    PartSearcher(IndexReader reader, CollectionStatistics collection, Map<String, long[]> terms) {
+      super(reader);
+      this.collection = collection;
+      this.terms = terms;
+    }
+
+    @Override
+    public CollectionStatistics collectionStatistics(String field) throws IOException {
+      return field.equals(collection.field()) ? collection : super.collectionStatistics(field);
+    }
+
+    @Override
+    public TermStatistics termStatistics(Term term, int docFreq, long totalTermFreq) {
+      long[] whole = terms.get(term.text());
+      if (whole == null) {
+        throw new IllegalArgumentException("the collection's statistics lack the term " + term.text());
+      }
+      return new TermStatistics(term.bytes(), whole[0], whole[1]);
+    }
   }
 
   /** What a field holds, as Lucene says: documents with it, tokens, postings (-1: not stored), then 1 or 0 for positions. */

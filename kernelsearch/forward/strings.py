@@ -19,6 +19,11 @@ class StringTable:
     def __len__(self) -> int:
         return len(self._ends)
 
+    @property
+    def arrays(self) -> tuple[np.ndarray, np.ndarray]:
+        """The bytes and the end offsets that make the table."""
+        return self._data, self._ends
+
     def raw(self, number: int) -> bytes:
         start = int(self._ends[number - 1]) if number else 0
         return self._view[start : int(self._ends[number])].tobytes()

@@ -134,8 +134,13 @@ class LuceneIndex:
             return []
         if feedback is not None:
             queries = self.expand(queries, feedback, model=model, threads=threads)
+        return self.ranked(self._searcher(model), queries, hits, threads)
+
+    @jvm.calls_java
+    def ranked(self, searcher: Any, queries: Sequence[Query], hits: int, threads: int) -> list[Candidates]:
+        """The lists that one of our searchers (Java) over this index's reader finds."""
         packed = "\n".join(_weighted_line(query) for query in queries).encode("utf-8", errors="replace")
-        found = jvm.bridge().search(self._searcher(model), CONTENTS, packed, hits, self._order, threads)
+        found = jvm.bridge().search(searcher, CONTENTS, packed, hits, self._order, threads)
         sizes, docs, scores = jvm.view(found[0], np.int32), jvm.view(found[1], np.int32), jvm.view(found[2], np.float32)
         ends = np.cumsum(sizes)[:-1]
         return [Candidates(d, s) for d, s in zip(np.split(docs, ends), np.split(scores, ends), strict=True)]

@@ -10,6 +10,8 @@
   FIRST/kernelsearch/shards/FINGERPRINT; with KERNELSEARCH_ARTEFACTS in that folder, by fingerprint, as for any index.
 - Shards share their analyser, their fields, what these store, and the major release of the Lucene that created them; no docid
   stands in two of them. Whatever breaks this is refused: docids when the forward index is made, the rest on opening.
+
+A process that holds only some shards scores like the whole collection through `kernelsearch.lucene.exchange`.
 """
 
 from __future__ import annotations
@@ -66,7 +68,7 @@ class Shards:
         """Identifies the state of the collection, without Java."""
         if not self.sharded:
             return index_fingerprint(self.home)
-        return hashlib.sha256(" ".join(["shards", *map(index_fingerprint, self.paths)]).encode()).hexdigest()[:32]
+        return collection_fingerprint([index_fingerprint(path) for path in self.paths])
 
     @property
     def artefacts(self) -> Path:
@@ -149,6 +151,11 @@ def index_fingerprint(path: str | Path) -> str:
     """Identifies the state of an index without Java: Lucene writes a new segments file, with random ids, at every commit."""
     file = segments_file(path)
     return hashlib.sha256(file.name.encode() + file.read_bytes()).hexdigest()[:32]
+
+
+def collection_fingerprint(shards: Sequence[str]) -> str:
+    """The fingerprint of a collection from those of its shards, in their order."""
+    return hashlib.sha256(" ".join(["shards", *shards]).encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True)

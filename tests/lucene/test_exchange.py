@@ -1,0 +1,127 @@
+"""Shards that are searched apart, with exchanged statistics, and merged give one index's lists to the last bit."""
+
+import numpy as np
+import pytest
+
+from kernelsearch import index as index_verb
+from kernelsearch.collection import Index
+from kernelsearch.errors import ArtefactError, IndexProblem
+from kernelsearch.kernels import bm25
+from kernelsearch.lucene.exchange import Part, WholeStatistics, merge_lists, merge_statistics
+from kernelsearch.lucene.models import BM25, RM3, Dirichlet, JelinekMercer, Rocchio
+from kernelsearch.trec import read_topics
+from kernelsearch.types import Candidates, Query
+from tests.conftest import DEMO, TINY, write_jsonl
+
+
+@pytest.fixture(scope="module")
+def sharded(tmp_path_factory):
+    """The bundled collection in four shards."""
+    path = tmp_path_factory.mktemp("sharded") / "index"
+    index_verb.main(["--input", str(DEMO / "corpus.jsonl"), "--index", str(path), "--shards", "4"])
+    return Index(path)
+
+
+@pytest.fixture(scope="module")
+def whole(sharded):
+    return WholeStatistics.of(sharded)
+
+
+@pytest.fixture(scope="module")
+def queries(demo_index):
+    topics = read_topics(DEMO / "topics.tsv")
+    return demo_index.lucene.queries([*topics.values(), "nonsense zzzz", ""])
+
+
+def same(ours, theirs):
+    for one, other in zip(ours, theirs, strict=True):
+        np.testing.assert_array_equal(one.docs, other.docs)
+        np.testing.assert_array_equal(one.scores, other.scores)
+
+
+@pytest.mark.parametrize("hits", [1000, 7])
+@pytest.mark.parametrize("model", [BM25(), BM25(2.0, 0.75), Dirichlet(), JelinekMercer()])
+def test_searching_shard_by_shard_is_searching_the_one_index(sharded, whole, demo_index, queries, model, hits):
+    parts = [Part(path, whole) for path in sharded.shards.paths]
+    lists = [part.search(queries, hits, model=model, threads=2) for part in parts]
+    merged = [merge_lists(found, sharded.forward.docid_rank, hits) for found in zip(*lists, strict=True)]
+    same(merged, demo_index.lucene.search(queries, hits, model=model))
+    assert max(one.depth for one in merged) == hits or hits == 1000
+
+
+@pytest.mark.parametrize("feedback", [RM3(), Rocchio(), Rocchio(negative=True)])
+def test_queries_expanded_on_all_shards_are_searched_on_each(sharded, whole, demo_index, queries, feedback):
+    queries = queries[-12:]  # expanding takes a while
+    expanded = sharded.lucene.expand(queries, feedback)
+    assert expanded == demo_index.lucene.expand(queries, feedback)
+    lists = [Part(path, whole).search(expanded, 100) for path in sharded.shards.paths]
+    merged = [merge_lists(found, sharded.forward.docid_rank, 100) for found in zip(*lists, strict=True)]
+    same(merged, demo_index.lucene.search(queries, 100, feedback=feedback))
+
+
+def test_a_part_may_be_any_shards_in_any_order(sharded, whole, demo_index, queries):
+    first, second, third, fourth = sharded.shards.paths
+    lists = [part.search(queries) for part in (Part([fourth, second], whole), Part([third, first], whole))]
+    merged = [merge_lists(found, sharded.forward.docid_rank, 1000) for found in zip(*lists, strict=True)]
+    same(merged, demo_index.lucene.search(queries))
+
+
+def test_without_exchange_the_scores_would_differ(sharded, whole, queries):
+    path = sharded.shards.paths[0]
+    alone, told = Index(path).lucene.search(queries[:1])[0], Part(path, whole).search(queries[:1])[0]
+    assert sorted(alone.docs) == sorted(told.docs) and not np.array_equal(alone.scores, told.scores)
+
+
+def test_scores_by_the_formula(tmp_path):
+    """df and average length come from the other shard: numpy's BM25 on the whole collection's forward index says the same."""
+    source = write_jsonl(tmp_path / "c.jsonl", TINY)
+    index_verb.main(["--input", str(source), "--index", str(tmp_path / "i"), "--shards", "2"])
+    index = Index(tmp_path / "i")
+    part = Part(index.shards.paths[1], WholeStatistics.of(index))
+    query = index.query("water near the panel")
+    found = part.search([query])[0]
+    assert index.forward.docids.take(found.docs) == ["d5"]
+    ours = bm25.scores(index.forward, index.forward.term_ids(query.terms), query.weights, found.docs, k1=0.9, b=0.4)
+    np.testing.assert_array_equal(found.scores, ours)
+
+
+def test_statistics_made_apart_merge_to_those_of_the_whole(sharded, whole, tmp_path):
+    merged = merge_statistics([WholeStatistics.of(Index(path)) for path in sharded.shards.paths])
+    for one in (merged, whole):
+        one.save(tmp_path / "record")
+        for read in (WholeStatistics.load(tmp_path / "record"), one):
+            assert read.statistics == sharded.forward.statistics
+            assert read.rows == 364 and read.shards == whole.shards and read.fingerprint == sharded.fingerprint
+            assert read.terms.all_raw() == sharded.forward.terms.all_raw()
+            np.testing.assert_array_equal(read.df, sharded.forward.df)
+            np.testing.assert_array_equal(read.cf, sharded.forward.cf)
+    with pytest.raises(IndexProblem, match="the same shard are to be merged twice"):
+        merge_statistics([whole, whole])
+
+
+def test_a_loaded_record_serves_like_the_one_that_was_saved(sharded, whole, tmp_path, queries):
+    whole.save(tmp_path / "record")
+    path = sharded.shards.paths[2]
+    same(Part(path, WholeStatistics.load(tmp_path / "record")).search(queries), Part(path, whole).search(queries))
+    (tmp_path / "record" / "df.npy").unlink()
+    with pytest.raises(ArtefactError, match=r"df\.npy: missing; build the collection statistics again"):
+        WholeStatistics.load(tmp_path / "record")
+
+
+def test_statistics_of_another_collection_are_refused(whole, tiny_path):
+    with pytest.raises(IndexProblem, match="index: no shard of the collection that these statistics are of, or changed since"):
+        Part(tiny_path, whole)
+
+
+def test_merged_lists_by_hand():
+    rank = np.array([3, 0, 2, 1])
+    one = Candidates(np.array([0, 2], np.int32), np.array([2.0, 1.0], np.float32))
+    other = Candidates(np.array([1, 3], np.int32), np.array([1.0, 1.0], np.float32))
+    assert merge_lists([one, other], rank, 10).docs.tolist() == [0, 1, 3, 2]
+    assert merge_lists([one, other], rank, 2).docs.tolist() == [0, 1]
+    assert merge_lists([one, other], rank, 2).scores.tolist() == [2.0, 1.0]
+
+
+def test_no_queries_and_terms_that_no_shard_has(sharded, whole):
+    part = Part(sharded.shards.paths[0], whole)
+    assert part.search([]) == [] and part.search([Query("x", ("qqqq",), (1.0,))])[0].depth == 0

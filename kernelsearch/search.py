@@ -15,6 +15,7 @@ from kernelsearch.options import Option, add_flags, collect, resolve
 from kernelsearch.pipeline import FIRST_STAGE, FirstStage, Pipeline, candidates_from_run, chunks
 from kernelsearch.trec import read_run, write_run
 from kernelsearch.trec.runs import RankedList
+from kernelsearch.trec.topics import parse_part, topics_part
 from kernelsearch.types import Candidates, Query
 
 OPTIONS = (
@@ -23,6 +24,7 @@ OPTIONS = (
     Option("topics", str, None, "a file of topics (TSV, TREC, JSONL, CACM; gzipped or not), or irds:NAME"),
     Option("topics-format", str, None, "how to read it; guessed if not given", choices=("tsv", "trec", "jsonl", "cacm")),
     Option("topics-field", str, "title", "parts of a TREC topic: title, description, narrative, joined with +"),
+    Option("shard", str, None, "only the I-th of N parts of the topics, as I/N from 1 on; kernelsearch.merge joins the runs"),
     Option("query", str, None, "one query, printed as a table"),
     Option("run", str, None, "rerank this run file instead of searching"),
     Option("output", str, None, "the run file to write"),
@@ -35,6 +37,9 @@ OPTIONS = (
     Option("java-heap", str, None, "Java's heap, such as 4g"),
 )
 
+#: A run as it is read: {qid: [(docid, score), ...]}
+Run = dict[str, list[tuple[str, float]]]
+
 #: What a config file may say at its top level.
 IN_CONFIG = tuple(option for option in OPTIONS if option.name != "config")
 
@@ -42,7 +47,9 @@ EXAMPLES = """examples:
   python -m kernelsearch.search --index indexes/cacm --query "time sharing systems"
   python -m kernelsearch.search --index indexes/cacm --topics topics.tsv --output runs/bm25.txt
   python -m kernelsearch.search --index indexes/cacm --topics topics.tsv --output runs/rm3.txt --rm3 --threads 2
-  python -m kernelsearch.search --index indexes/cacm --topics topics.tsv --run runs/bm25.txt --rerank NAME --output new.txt"""
+  python -m kernelsearch.search --index indexes/cacm --topics topics.tsv --run runs/bm25.txt --rerank NAME --output new.txt
+  python -m kernelsearch.search --index indexes/part1 --index indexes/part2 --query "time sharing systems"
+  python -m kernelsearch.search --index indexes/cacm --topics topics.tsv --shard 2/8 --output runs/part-2.txt"""
 
 
 def main(argv: list[str]) -> None:
@@ -55,6 +62,10 @@ def main(argv: list[str]) -> None:
         parser.error("one of --query and --topics is needed")
     if settings["topics"] is not None and settings["output"] is None:
         parser.error("--output: the run file to write is not given")
+    if settings["shard"] is not None:
+        if settings["topics"] is None:
+            parser.error("--shard: has no effect without --topics")
+        parse_part(settings["shard"])
     pipeline = make_pipeline(arguments, settings)
     for line in config.differences(recipe, pipeline):
         console.notice(line)
@@ -134,10 +145,13 @@ def one_query(pipeline: Pipeline, settings: dict[str, Any]) -> None:
 def many_queries(pipeline: Pipeline, settings: dict[str, Any]) -> None:
     """Writes a run file."""
     topics = load_topics(settings["topics"], settings["topics_format"], settings["topics_field"])
+    run = _run(settings, topics) if settings["run"] else None
+    if settings["shard"] is not None:
+        topics = topics_part(topics, parse_part(settings["shard"]))
     tag = settings["tag"] or "-".join(["kernelsearch", *(reranker.name for reranker in pipeline.rerankers)])
     if any(letter.isspace() for letter in tag):
         raise OptionError(f"--tag: {tag!r} has white space in it")
-    batches = _from_run(pipeline, topics, settings) if settings["run"] else _from_search(pipeline, topics, settings)
+    batches = _from_search(pipeline, topics, settings) if run is None else _from_run(pipeline, topics, run, settings)
     ranked = (one for queries, lists in batches for one in _named(pipeline.index, queries, lists, settings["remove_query"]))
     with console.progress(total=len(topics), label="searching", unit="query") as bar:
         count = write_run(settings["output"], _counted(ranked, bar), settings["output_format"], tag)
@@ -160,13 +174,17 @@ def _from_search(
     return pipeline.batches(topics, size=settings["batch_size"], threads=settings["threads"])
 
 
-def _from_run(
-    pipeline: Pipeline, topics: dict[str, str], settings: dict[str, Any]
-) -> Iterator[tuple[list[Query], list[Candidates]]]:
+def _run(settings: dict[str, Any], topics: dict[str, str]) -> Run:
     run = read_run(settings["run"])
     unknown = [qid for qid in run if qid not in topics]
     if unknown:
         raise InputError(f"{settings['run']}: topic {unknown[0]} is not in {settings['topics']}")
+    return run
+
+
+def _from_run(
+    pipeline: Pipeline, topics: dict[str, str], run: Run, settings: dict[str, Any]
+) -> Iterator[tuple[list[Query], list[Candidates]]]:
     for part in chunks([(qid, text) for qid, text in topics.items() if qid in run], settings["batch_size"]):
         queries = pipeline.index.lucene.queries([text for _, text in part], [qid for qid, _ in part])
         lists = [candidates_from_run(pipeline.index, run[qid][: pipeline.first.hits], qid, settings["run"]) for qid, _ in part]

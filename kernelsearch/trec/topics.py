@@ -39,6 +39,21 @@ def read_topics(path: str | Path, kind: str | None = None, field: str = "title")
     return topics
 
 
+def parse_part(text: str) -> tuple[int, int]:
+    """(i, n) from `i/n`, the i-th of n parts, counted from 1."""
+    found = re.fullmatch(r"\s*(\d+)\s*/\s*(\d+)\s*", text)
+    if not found or not 1 <= int(found[1]) <= int(found[2]):
+        raise OptionError(f"--shard: {text!r} is not I/N with I from 1 to N, such as 2/8")
+    return int(found[1]), int(found[2])
+
+
+def topics_part(topics: dict[str, str], part: tuple[int, int]) -> dict[str, str]:
+    """The i-th of n parts: consecutive topics, as many in each part up to one; with more parts than topics some are empty."""
+    number, count = part
+    start, end = ((len(topics) * place) // count for place in (number - 1, number))
+    return dict(list(topics.items())[start:end])
+
+
 def _guess(path: str | Path) -> str:
     for _, line in lines(path):
         text = line.strip()

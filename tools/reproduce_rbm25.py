@@ -119,11 +119,11 @@ def simulated_log(
 # The conditions
 
 
-def judged(folder: Path, prefix: str = "", limit: int | None = None) -> tuple[dict[str, str], Judgements]:
+def judged(folder: Path, prefix: str = "") -> tuple[dict[str, str], Judgements]:
     """Topics that have a relevant document, and the judgements."""
     qrels = read_qrels(folder / f"{prefix}qrels.txt")
     topics = read_topics(folder / f"{prefix}topics.tsv")
-    kept = [qid for qid in topics if any(grade > 0 for grade in qrels.get(qid, {}).values())][:limit]
+    kept = [qid for qid in topics if any(grade > 0 for grade in qrels.get(qid, {}).values())]
     return {qid: topics[qid] for qid in kept}, {qid: qrels[qid] for qid in kept}
 
 
@@ -309,15 +309,15 @@ def write_page(scratch: Path) -> None:
 
 
 def part_cran(index: kernelsearch.Index, folder: Path, scratch: Path) -> list[list[Condition]]:
-    """Variants of the first 120 topics; all topics as unseen ones, each half on a log of the other."""
-    some = variant_conditions(index, scratch, *judged(folder, limit=120))
+    """Variants of all topics; all topics as unseen ones, each half on a log of the other."""
+    some = variant_conditions(index, scratch, *judged(folder))
     return [*([one] for one in some), unseen_halves(index, scratch, *judged(folder))]
 
 
 def part_nfcorpus(index: kernelsearch.Index, folder: Path, scratch: Path) -> list[list[Condition]]:
-    """Variants of the first 60 test topics; all test topics as unseen ones on a log of the training topics."""
-    some = variant_conditions(index, scratch, *judged(folder, limit=60))
+    """Variants of all test topics; all test topics as unseen ones on a log of the training topics."""
     topics, qrels = judged(folder)
+    some = variant_conditions(index, scratch, topics, qrels)
     training, relevant = judged(folder, "train.")
     database = scratch / "training.db"
     simulated_log(

@@ -9,19 +9,16 @@ from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kernelsearch import console
 from kernelsearch.clicks.records import Impression, Record, Skipped, Tally, read
 from kernelsearch.clicks.store import FORMAT, INDEXES, SCHEMA, new_database_beside
+from kernelsearch.clicks.sums import Numbers, ShownSums
 from kernelsearch.errors import InputError, OptionError
 
 BATCH = 20_000
-#: Numbers of queries and documents are remembered between batches, up to this many of each.
-REMEMBERED = 500_000
 
 
 @dataclass(frozen=True)
@@ -95,6 +92,7 @@ def aggregate(path: str | Path, eta: float) -> None:
         _setting(connection, path, "eta")
         connection.execute("BEGIN")
         connection.execute("DELETE FROM shown")
+        sums = ShownSums(connection, eta)
         last = 0
         while rows := connection.execute(
             "SELECT id, query, docs, positions, clicked FROM impressions WHERE id > ? ORDER BY id LIMIT ?", (last, BATCH)
@@ -105,13 +103,15 @@ def aggregate(path: str | Path, eta: float) -> None:
             positions = np.frombuffer(b"".join(row[3] for row in rows), dtype="<i4")
             clicked = np.frombuffer(b"".join(row[4] for row in rows), dtype=np.uint8)
             queries = np.repeat([row[1] for row in rows], sizes)
-            _add_shown(connection, eta, queries, docs, np.ones(len(docs)), clicked, positions)
+            sums.add(queries, docs, np.ones(len(docs)), clicked, positions)
         last = 0
         while rows := connection.execute(
             "SELECT id, query, doc, impressions, clicks, position FROM tallies WHERE id > ? ORDER BY id LIMIT ?", (last, BATCH)
         ).fetchall():
             last = rows[-1][0]
-            _add_shown(connection, eta, *np.array(rows, dtype=np.float64)[:, 1:].T)
+            query, doc, impressions, clicks, position = np.array(rows, dtype=np.float64)[:, 1:].T
+            sums.add(query, doc, impressions, clicks, position)
+        sums.write()
         connection.execute("UPDATE settings SET value = ? WHERE name = 'eta'", (eta,))
         _finish(connection)
 
@@ -137,21 +137,23 @@ def _setting(connection: sqlite3.Connection, path: Path, name: str) -> float:
 
 
 def _fill(connection: sqlite3.Connection, records: Iterable[Record], skipped: Skipped, eta: float, name: str) -> Imported:
-    query_numbers, doc_numbers = _Numbers(connection, "queries", "text"), _Numbers(connection, "documents", "docid")
+    queries, documents = Numbers(connection, "queries", "text"), Numbers(connection, "documents", "docid")
+    sums = ShownSums(connection, eta)
     impressions = tallies = 0
     with console.progress(label="click log", unit=" records") as bar:
         for batch in _batches(records):
             lists = [record for record in batch if isinstance(record, Impression)]
             rows = [record for record in batch if isinstance(record, Tally)]
             if lists:
-                _add_lists(connection, eta, lists, query_numbers, doc_numbers)
+                _add_lists(connection, lists, queries, documents, sums)
             if rows:
-                _add_rows(connection, eta, rows, query_numbers, doc_numbers)
+                _add_rows(connection, rows, queries, documents, sums)
             impressions, tallies = impressions + len(lists), tallies + len(rows)
             bar.update(len(batch))
     if not impressions + tallies:
         why = f": {skipped.lines()[0]}" if skipped.total else ""
         raise InputError(f"{name}: no usable record{why}")
+    sums.write()
     _finish(connection)
     return Imported(impressions, tallies, skipped)
 
@@ -163,7 +165,7 @@ def _batches(records: Iterable[Record]) -> Iterator[list[Record]]:
 
 
 def _add_lists(
-    connection: sqlite3.Connection, eta: float, lists: list[Impression], queries: _Numbers, documents: _Numbers
+    connection: sqlite3.Connection, lists: list[Impression], queries: Numbers, documents: Numbers, sums: ShownSums
 ) -> None:
     sizes = np.array([len(record.docids) for record in lists])
     numbers = queries.of([record.query for record in lists])
@@ -180,10 +182,10 @@ def _add_lists(
             for query, a, b in zip(numbers.tolist(), starts, ends, strict=True)
         ),
     )
-    _add_shown(connection, eta, np.repeat(numbers, sizes), docs, np.ones(len(docs)), clicked, positions)
+    sums.add(np.repeat(numbers, sizes), docs, np.ones(len(docs)), clicked, positions)
 
 
-def _add_rows(connection: sqlite3.Connection, eta: float, rows: list[Tally], queries: _Numbers, documents: _Numbers) -> None:
+def _add_rows(connection: sqlite3.Connection, rows: list[Tally], queries: Numbers, documents: Numbers, sums: ShownSums) -> None:
     numbers, docs = queries.of([row.query for row in rows]), documents.of([row.docid for row in rows])
     connection.executemany(
         "INSERT INTO tallies(query, doc, clicks, impressions, position) VALUES (?, ?, ?, ?, ?)",
@@ -193,39 +195,7 @@ def _add_rows(connection: sqlite3.Connection, eta: float, rows: list[Tally], que
         ],
     )
     _, _, clicks, impressions, positions = zip(*rows, strict=True)
-    _add_shown(connection, eta, numbers, docs, np.array(impressions), np.array(clicks), np.array(positions))
-
-
-def _add_shown(
-    connection: sqlite3.Connection,
-    eta: float,
-    queries: NDArray[Any],
-    docs: NDArray[Any],
-    impressions: NDArray[Any],
-    clicks: NDArray[Any],
-    positions: NDArray[Any],
-) -> None:
-    """Adds counts to the sums by (query, document)."""
-    keys, inverse = np.unique(queries.astype(np.int64) << 32 | docs.astype(np.int64), return_inverse=True)
-    propensity = positions.astype(np.float64) ** -eta
-
-    def summed(values: NDArray[Any]) -> NDArray[np.float64]:
-        return np.bincount(inverse, weights=values.astype(np.float64), minlength=len(keys)).astype(np.float64)
-
-    connection.executemany(
-        "INSERT INTO shown VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT(query, doc) DO UPDATE SET "
-        "impressions = impressions + excluded.impressions, clicks = clicks + excluded.clicks, "
-        "exposure = exposure + excluded.exposure, corrected = corrected + excluded.corrected",
-        zip(
-            (keys >> 32).tolist(),
-            (keys & 0xFFFFFFFF).tolist(),
-            summed(impressions).astype(np.int64).tolist(),
-            summed(clicks).astype(np.int64).tolist(),
-            summed(impressions * propensity).tolist(),
-            summed(clicks / propensity).tolist(),
-            strict=True,
-        ),
-    )
+    sums.add(numbers, docs, np.array(impressions), np.array(clicks), np.array(positions))
 
 
 def _finish(connection: sqlite3.Connection) -> None:
@@ -242,23 +212,3 @@ def _finish(connection: sqlite3.Connection) -> None:
         "(SELECT query, COUNT(*) AS lists FROM impressions GROUP BY query) AS s WHERE s.query = queries.id"
     )
     connection.execute("UPDATE settings SET value = value + 1 WHERE name = 'generation'")
-
-
-class _Numbers:
-    """Numbers for names, given in order of first occurrence and kept in a table."""
-
-    def __init__(self, connection: sqlite3.Connection, table: str, column: str) -> None:
-        self._connection = connection
-        self._insert = f"INSERT OR IGNORE INTO {table}({column}) VALUES (?)"
-        self._select = f"SELECT id FROM {table} WHERE {column} = ?"
-        self._known: dict[str, int] = {}
-
-    def of(self, names: list[str]) -> NDArray[np.int64]:
-        new = [name for name in dict.fromkeys(names) if name not in self._known]
-        if len(self._known) + len(new) > REMEMBERED:
-            self._known.clear()
-            new = list(dict.fromkeys(names))
-        self._connection.executemany(self._insert, ((name,) for name in new))
-        for name in new:
-            self._known[name] = self._connection.execute(self._select, (name,)).fetchone()[0]
-        return np.fromiter((self._known[name] for name in names), dtype=np.int64, count=len(names))

@@ -35,6 +35,7 @@ class Preferences:
 def preferences(
     log: ClickLog,
     queries: NDArray[np.integer] | Sequence[int],
+    shown: Shown | None = None,
     *,
     kind: str = "shown",
     limit: int = 20,
@@ -49,16 +50,16 @@ def preferences(
     - `rate`: higher over lower click rate; by clicks alone where the log doesn't count impressions.
 
     `corrected` divides clicks by the propensity of their position. `confident` weighs a pair by the difference of the two
-    documents' click rates, so that one stray click on a document that was often looked at counts little.
+    documents' click rates, so that one stray click on a document that was often looked at counts little. `shown` is
+    `log.shown(queries)`, where the caller has it.
     """
     if kind not in KINDS:
         raise OptionError(f"pairs: {kind!r} is not one of {', '.join(KINDS)}")
     numbers = np.asarray(queries, dtype=np.int64)
-    shown = log.shown(numbers)
+    table = log.shown(numbers) if shown is None else shown
     parts = []
     for query in numbers.tolist():
-        low, high = np.searchsorted(shown.queries, [query, query + 1])
-        seen = shown.part(low, high)
+        seen = table.of(query)
         if kind == "skipped":
             better, worse = _skipped(log, query, limit)
         else:

@@ -86,8 +86,11 @@ def from_sessions(path: Path, skipped: Skipped) -> Iterator[Impression]:
         if not line.strip():
             continue
         try:
-            yield _session(json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8")))
-        except UnicodeDecodeError:
+            record = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
+            if b"\\u" in line:
+                str(record).encode()  # half of an escaped surrogate pair is JSON, but no text
+            yield _session(record)
+        except UnicodeError:
             skipped.add("not UTF-8", f"{path}:{number}")
         except ValueError:
             skipped.add("not JSON", f"{path}:{number}")
@@ -177,11 +180,29 @@ def _tally(cells: list[str], columns: dict[str, int | None]) -> Tally:
 def _session(record: Any) -> Impression:
     if not isinstance(record, dict):
         raise _Bad("not an object")
-    query, items = record.get("query"), record.get("items")
-    if not isinstance(query, str) or not normalised(query):
+    text, items = record.get("query"), record.get("items")
+    query = normalised(text) if isinstance(text, str) else ""
+    if not query:
         raise _Bad("no query")
     if not isinstance(items, list | tuple) or not items:
         raise _Bad("no items")
+    return _plain_list(query, items) or _checked_list(query, items)
+
+
+def _plain_list(query: str, items: Any) -> Impression | None:
+    """The list where nothing in it is unusual, as in nearly every line of a large log; None where a closer look is needed."""
+    try:
+        docids, flags = tuple([item["docid"] for item in items]), tuple([item["clicked"] for item in items])
+        ranked = any(["rank" in item for item in items])
+    except (KeyError, TypeError):
+        return None
+    usual = set(map(type, docids)) == {str} and set(map(type, flags)) == {bool}
+    if ranked or not usual or len(set(docids)) < len(docids) or not all(docids):
+        return None
+    return Impression(query, docids, tuple(range(1, len(docids) + 1)), flags)
+
+
+def _checked_list(query: str, items: Any) -> Impression:
     seen: dict[str, tuple[int, bool]] = {}
     for place, item in enumerate(items, 1):
         docid, rank, clicked = _item(item, place)
@@ -189,7 +210,7 @@ def _session(record: Any) -> Impression:
         before = seen.get(docid, (rank, False))
         seen[docid] = (min(rank, before[0]), clicked or before[1])
     ranks, clicks = zip(*seen.values(), strict=True)
-    return Impression(normalised(query), tuple(seen), ranks, clicks)
+    return Impression(query, tuple(seen), ranks, clicks)
 
 
 def _item(item: Any, place: int) -> tuple[str, int, bool]:

@@ -54,8 +54,9 @@ class Shown(NamedTuple):
     exposure: NDArray[np.float64]
     corrected: NDArray[np.float64]
 
-    def part(self, low: int, high: int) -> Shown:
-        """The entries from `low` to `high`."""
+    def of(self, query: int) -> Shown:
+        """The entries of one query; they must be ordered by query."""
+        low, high = np.searchsorted(self.queries, [query, query + 1])
         return Shown._make(column[low:high] for column in self)
 
 

@@ -47,7 +47,9 @@ class VSM(Kernel):
         self, collection: Collection, docs: NDArray[np.integer], dtype: Any = np.float64
     ) -> sparse.csr_matrix:
         features = counts(collection, docs, dtype)
-        features.data *= bm25.idf(collection.df, collection.statistics.documents)[features.indices]
+        df, documents = collection.df, collection.statistics.documents
+        few = len(features.indices) < len(df)  # a few documents of a large vocabulary: only their terms are weighed
+        features.data *= bm25.idf(df[features.indices], documents) if few else bm25.idf(df, documents)[features.indices]
         return features
 
     def query_features(self, collection: Collection, query: Query) -> sparse.csr_matrix:

@@ -78,6 +78,14 @@ class QueryKernel(Protocol):
     def __call__(self, a: Queries, b: Queries) -> NDArray[np.float64]: ...
 
 
+class TextKernel(QueryKernel, Protocol):
+    """A kernel with explicit features: sparse rows whose inner products are its values."""
+
+    def features(self, queries: Queries) -> sparse.csr_matrix:
+        """Unit-length rows, shape (n, COLUMNS)."""
+        ...
+
+
 @dataclass(frozen=True)
 class ClickPearson:
     """Correlation of two queries' clicks on documents.
@@ -89,7 +97,10 @@ class ClickPearson:
     union: bool = False
 
     def __call__(self, a: Queries, b: Queries) -> NDArray[np.float64]:
-        u, v = a.clicks, b.clicks
+        return self.of_clicks(a.clicks, b.clicks)
+
+    def of_clicks(self, u: sparse.csr_matrix, v: sparse.csr_matrix) -> NDArray[np.float64]:
+        """The same from the queries' clicks alone, shapes (queries, documents of the log)."""
         return _union_pearson(u, v) if self.union else _pearson(u, v)
 
 
@@ -217,13 +228,12 @@ def sketch(features: sparse.csr_matrix, dims: int = 256) -> NDArray[np.float32]:
 
     Charikar, Chen & Farach-Colton, "Finding Frequent Items in Data Streams" (2002). `dims` is a power of two.
     """
-    out = np.zeros((features.shape[0], dims), dtype=np.float32)
     mixed = features.indices.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     column = (mixed >> np.uint64(40)) % np.uint64(dims)
     sign = np.where((mixed >> np.uint64(39)) & np.uint64(1), 1.0, -1.0)
     rows = np.repeat(np.arange(features.shape[0]), np.diff(features.indptr))
-    np.add.at(out, (rows, column.astype(np.int64)), (sign * features.data).astype(np.float32))
-    return out
+    places = rows * dims + column.astype(np.int64)
+    return np.bincount(places, sign * features.data, features.shape[0] * dims).astype(np.float32).reshape(-1, dims)
 
 
 def _columns(names: Sequence[str]) -> NDArray[np.int64]:

@@ -29,6 +29,7 @@ LOG_OPTIONS = (
     Option("click-weight", float, 1.0, "weight of shared clicks in the query kernel", low=0),
     Option("ngram-weight", float, 0.5, "weight of character 3-grams in the query kernel", low=0),
     Option("term-weight", float, 0.5, "weight of terms in the query kernel", low=0),
+    Option("bm25-weight", float, 0.0, "weight of BM25's kernel between queries in the query kernel", low=0),
     Option("union-pearson", bool, False, "correlate clicks over the union of clicked documents, as printed (not a kernel)"),
     Option("k1", float, 0.9, "k1 of BM25", low=0),
     Option("b", float, 0.4, "b of BM25", low=0, high=1),
@@ -44,9 +45,11 @@ class ClickReranker(Reranker):
     def __init__(self, index: Index, **options: Any) -> None:
         super().__init__(index, **options)
         chosen = self.settings
-        weights = Weights(chosen["click_weight"], chosen["ngram_weight"], chosen["term_weight"])
-        if weights.clicks + weights.ngrams + weights.terms == 0:
-            raise OptionError(f"--{self.name}.click-weight, ngram-weight and term-weight: at least one must be above 0")
+        weights = Weights(chosen["click_weight"], chosen["ngram_weight"], chosen["term_weight"], chosen["bm25_weight"])
+        if not weights.any():
+            raise OptionError(
+                f"--{self.name}.click-weight, ngram-weight, term-weight and bm25-weight: at least one must be above 0"
+            )
         self.log = open_log(index, chosen["clicks"], self.name)
         self.similar = SimilarQueries(
             index,

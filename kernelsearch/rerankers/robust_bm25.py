@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from kernelsearch.clicks.pairs import KINDS, preferences, round_robin
+from kernelsearch.clicks.store import Shown
 from kernelsearch.collection import Index
 from kernelsearch.kernels.documents import Cosine
 from kernelsearch.learning.ranking_dual import solve_box
@@ -143,7 +144,8 @@ class RobustBM25(ClickReranker):
             raise CannotAct("similar queries without preference pairs")
         gains = self._gains(similar, retrieved, pairs)
         features = self.features(pairs.docs)
-        matrix = similar.gram[np.ix_(pairs.owner, pairs.owner)] * _differences(features, pairs, gains)
+        matrix = _differences(features, pairs, gains)
+        matrix *= similar.gram[:, pairs.owner][pairs.owner]
         weight = self.weight_of_bm25(similar)
         linear = 1.0 - weight * (gains[:, 0] - gains[:, 1])
         solution = solve_box(matrix, linear, pairs.bounds, start=self._warm(pairs.key), tolerance=1e-4, sweeps=50)
@@ -174,9 +176,11 @@ class RobustBM25(ClickReranker):
     def _pairs(self, similar: Similar, retrieved: list[Candidates]) -> Pairs:
         chosen, rows = self.settings, self.similar.rows
         limit = chosen["pairs_per_query"]
+        shown = self.log.shown(similar.ids)
         found = preferences(
             self.log,
             similar.ids,
+            shown,
             kind=chosen["pairs"],
             limit=limit,
             corrected=chosen["corrected"],
@@ -189,7 +193,8 @@ class RobustBM25(ClickReranker):
         parts = [(owner[known], better[known], worse[known], found.weights[known])]
         counts = np.bincount(owner[known], minlength=len(similar.ids))
         for place in np.flatnonzero(counts < limit).tolist():
-            extra = self._over_retrieved(int(similar.ids[place]), retrieved[place], limit - int(counts[place]))
+            seen = shown.of(int(similar.ids[place]))
+            extra = self._over_retrieved(seen, retrieved[place], limit - int(counts[place]))
             parts.append((np.full(len(extra[0]), place), *extra, np.full(len(extra[0]), UNSHOWN)))
         owner, better, worse, bounds = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         docs, numbers = np.unique(np.concatenate([better, worse]), return_inverse=True)
@@ -197,12 +202,11 @@ class RobustBM25(ClickReranker):
         first, second = numbers.reshape(2, -1)
         return Pairs(owner, first, second, docs.astype(np.int32), bounds / chosen["lambda"], key)
 
-    def _over_retrieved(self, query: int, found: Candidates, limit: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    def _over_retrieved(self, seen: Shown, found: Candidates, limit: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Clicked over retrieved but never shown: what a log of clicks alone leaves to compare with."""
-        shown = self.log.shown(np.array([query]))
-        clicked = self.similar.rows[shown.docs[np.argsort(-shown.clicks, kind="stable")][: int((shown.clicks > 0).sum())]]
+        clicked = self.similar.rows[seen.docs[np.argsort(-seen.clicks, kind="stable")][: int((seen.clicks > 0).sum())]]
         others = found.docs[: 2 * limit]
-        others = others[~np.isin(others, self.similar.rows[shown.docs])]
+        others = others[~np.isin(others, self.similar.rows[seen.docs])]
         better, worse = round_robin(clicked[clicked >= 0].astype(np.int64), others.astype(np.int64), limit)
         return better.astype(np.int32), worse.astype(np.int32)
 
@@ -280,13 +284,8 @@ def _scaled(scores: NDArray[np.float64], best: NDArray[np.floating], epsilon: fl
 
 def _differences(features: sparse.csr_matrix, pairs: Pairs, gains: NDArray[np.float64]) -> NDArray[np.float64]:
     """The bracket of W(i, j) in section 5.3: inner products of g⁺φ(d⁺) - g⁻φ(d⁻), shape (m, m)."""
-    gram = np.asarray((features @ features.T).todense())
-    size = len(pairs.owner)
-    mixing = sparse.csr_matrix(
-        (
-            np.concatenate([gains[:, 0], -gains[:, 1]]),
-            (np.tile(np.arange(size), 2), np.concatenate([pairs.better, pairs.worse])),
-        ),
-        shape=(size, len(pairs.docs)),
-    )
-    return mixing @ (mixing @ gram).T
+    gram = (features @ features.T).toarray()
+    # Rows of pairs against documents, then of pairs against pairs: gathering rows is much cheaper than a product.
+    half = gains[:, :1] * gram[pairs.better] - gains[:, 1:] * gram[pairs.worse]
+    half = np.ascontiguousarray(half.T)
+    return gains[:, :1] * half[pairs.better] - gains[:, 1:] * half[pairs.worse]

@@ -23,7 +23,17 @@ from kernelsearch.clicks.store import ClickLog
 from kernelsearch.collection import Index
 from kernelsearch.errors import ArtefactError, InputError
 from kernelsearch.forward import ForwardIndex
-from kernelsearch.kernels.queries import ClickPearson, NgramCosine, Queries, TermCosine, compact, pearson_of_sums, sketch
+from kernelsearch.kernels.queries import (
+    BM25Cosine,
+    ClickPearson,
+    NgramCosine,
+    Queries,
+    TermCosine,
+    TextKernel,
+    compact,
+    pearson_of_sums,
+    sketch,
+)
 from kernelsearch.neighbours import Neighbours
 from kernelsearch.types import Candidates, Query
 
@@ -40,6 +50,11 @@ class Weights:
     clicks: float = 1.0
     ngrams: float = 0.5
     terms: float = 0.5
+    bm25: float = 0.0
+
+    def any(self) -> bool:
+        """Whether some kernel counts."""
+        return self.clicks + self.ngrams + self.terms + self.bm25 > 0
 
 
 @dataclass(frozen=True)
@@ -48,7 +63,7 @@ class Similar:
 
     `ids` (n,) are the log's numbers; `kernel` (n,) is k_Q(q, q_i) and `gram` (n, n) is k_Q(q_i, q_j); `by_clicks` and `by_text`
     (n,) are its parts before weighting (text: the mean of n-grams and terms); `own_clicks` counts the query's own clicks;
-    `agreement` is the correlation of the nearest query's clicks with those of the next ones.
+    `agreement` is the correlation of the nearest query's clicks with those of the next three, on average.
     """
 
     ids: NDArray[np.int64]
@@ -90,6 +105,10 @@ class SimilarQueries:
         self.weights, self.least, self.borrowed = weights or Weights(), least, borrowed
         self.vocabulary = RememberedTerms(index.forward)
         self._pearson, self._ngrams, self._terms = ClickPearson(union=union), NgramCosine(3), TermCosine()
+        # The first two are always looked at, whatever they weigh: they tell how alike two wordings are.
+        self._text: list[tuple[float, TextKernel]] = [(self.weights.ngrams, self._ngrams), (self.weights.terms, self._terms)]
+        if self.weights.bm25:
+            self._text.append((self.weights.bm25, BM25Cosine()))
         folder = index.artefacts / f"similar-queries-{_key(log.path)}"
         try:
             meta, arrays = artefacts.load(folder, KIND, VERSION, fingerprint=index.fingerprint)
@@ -156,38 +175,37 @@ class SimilarQueries:
         analysed = self.index.lucene.queries(self.log.query_texts(everyone))
         known = Queries.make(analysed, self.vocabulary, self._clicks(everyone))
         # All features once for the batch; a query then only takes its rows.
-        text = [compact(kernel.features(asked), kernel.features(known)) for kernel in (self._ngrams, self._terms)]
+        text = [compact(kernel.features(asked), kernel.features(known)) for _, kernel in self._text]
         out = []
         for place, ids in enumerate(candidates):
-            others, one = np.searchsorted(everyone, ids), np.array([place])
-            clicks = self._pearson(asked.take(one), known.take(others))[0]
-            ngram, term = ((b[others] @ a[one].T).toarray().ravel() for a, b in text)
-            values = self.weights.clicks * clicks + self.weights.ngrams * ngram + self.weights.terms * term
+            others = np.searchsorted(everyone, ids)
+            clicks = self._pearson.of_clicks(asked.clicks[place], known.clicks[others])[0]
+            cosines = [(b[others] @ a[place].T).toarray().ravel() for a, b in text]
+            values = self.weights.clicks * clicks
+            for (weight, _), cosine in zip(self._text, cosines, strict=True):
+                values += weight * cosine
             order = np.lexsort((ids, -values))[:count]
             order = order[values[order] > max(self.least, 0.0)]
             kept = others[order]
+            correlations = self._pearson.of_clicks(known.clicks[kept], known.clicks[kept])
             out.append(
                 Similar(
                     ids[order],
                     tuple(analysed[number] for number in kept.tolist()),
                     values[order],
-                    self._gram(known.take(kept), [b[kept] for _, b in text]),
+                    self._gram(correlations, [b[kept] for _, b in text]),
                     clicks[order],
-                    (ngram + term)[order] / 2,
+                    (cosines[0] + cosines[1])[order] / 2,
                     float(own[place].sum()),
-                    self._agreement(known.take(kept[:4])),
+                    float(correlations[0, 1:4].mean()) if len(kept) > 1 else 0.0,
                 )
             )
         return out
 
-    def _agreement(self, nearest: Queries) -> float:
-        """How much the clicks of the nearest query correlate with those of the next three, on average."""
-        return float(self._pearson(nearest, nearest)[0, 1:].mean()) if len(nearest.texts) > 1 else 0.0
-
-    def _gram(self, queries: Queries, text: list[sparse.csr_matrix]) -> NDArray[np.float64]:
+    def _gram(self, correlations: NDArray[np.float64], text: list[sparse.csr_matrix]) -> NDArray[np.float64]:
         """k_Q between similar queries."""
-        gram = self.weights.clicks * self._pearson(queries, queries)
-        for weight, features in zip((self.weights.ngrams, self.weights.terms), text, strict=True):
+        gram = self.weights.clicks * correlations
+        for (weight, _), features in zip(self._text, text, strict=True):
             gram += weight * (features @ features.T).toarray()
         return gram
 

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from kernelsearch.clicks import importing
+from kernelsearch.clicks import importing, sums
 from kernelsearch.clicks.importing import aggregate, import_log, import_records
 from kernelsearch.clicks.records import Impression, Tally
 from kernelsearch.clicks.simulate import write_sessions
@@ -83,10 +83,12 @@ def test_appending_equals_importing_at_once(tmp_path):
     assert ClickLog(tmp_path / "parts.db").generation == 2
 
 
-def test_batches_and_forgotten_names_change_nothing(tmp_path, monkeypatch):
+@pytest.mark.parametrize("collected", [0, 3, 1000])
+def test_batches_and_forgotten_names_change_nothing(tmp_path, monkeypatch, collected):
     import_records([*LISTS, *TALLIES], tmp_path / "whole.db")
     monkeypatch.setattr(importing, "BATCH", 2)
-    monkeypatch.setattr(importing, "REMEMBERED", 1)
+    monkeypatch.setattr(sums, "REMEMBERED", 1)
+    monkeypatch.setattr(sums, "COLLECTED", collected)
     import_records([*LISTS, *TALLIES], tmp_path / "batches.db")
     assert contents(tmp_path / "batches.db") == contents(tmp_path / "whole.db")
 

@@ -38,6 +38,7 @@ from kernelsearch.types import Candidates
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "reproductions" / "rbm25.md"
 MEASURES = [AP, nDCG @ 1, nDCG @ 3, nDCG @ 5]
+COLUMNS = ("AP", "nDCG@1", "nDCG@3", "nDCG@5", "residual", "in full lists")
 Judgements = dict[str, dict[str, int]]
 SEED = 5
 
@@ -231,6 +232,7 @@ def evaluate(conditions: Sequence[Condition], index: kernelsearch.Index) -> dict
                 kept.setdefault(measure, []).extend(by_query)
             residual = {n: {d: s for d, s in run[n].items() if d not in clicked[n]} for n in unseen}
             kept.setdefault("residual", []).extend(per_query(unseen, residual, [AP])["AP"])
+            kept.setdefault("in full lists", []).extend(per_query(unseen, {n: run[n] for n in unseen}, [AP])["AP"])
     return {label: summary(kept, values["BM25"]) for label, kept in values.items()}
 
 
@@ -260,9 +262,10 @@ def summary(kept: dict[str, list[float]], base: dict[str, list[float]]) -> dict[
 
 
 def table(figures: dict[str, dict[str, Any]]) -> str:
-    lines = ["| | MAP | nDCG@1 | nDCG@3 | nDCG@5 | residual MAP | better / worse | p |", "| --- " * 8 + "|"]
+    header = "| | MAP | nDCG@1 | nDCG@3 | nDCG@5 | residual MAP | in full lists | better / worse | p |"
+    lines = [header, "| --- " * 9 + "|"]
     for label, one in figures.items():
-        numbers = " | ".join(f"{one[name]:.4f}" for name in ("AP", "nDCG@1", "nDCG@3", "nDCG@5", "residual"))
+        numbers = " | ".join(f"{one[name]:.4f}" for name in COLUMNS)
         compared = "| |" if label == "BM25" else f"{one['better']} / {one['worse']} | {shown_p(one['p'])} |"
         lines.append(f"| {label} | {numbers} | {compared}")
     return "\n".join(lines)
@@ -273,27 +276,33 @@ def shown_p(p: float | None) -> str:
 
 
 def draw(parts: dict[str, dict[str, Any]], path: Path) -> None:
-    """Change of average precision against BM25, query by query, sorted: one panel a condition."""
+    """Change of average precision against BM25, query by query, sorted: a row of panels for each collection."""
     import matplotlib
 
     matplotlib.use("Agg")
-    matplotlib.rcParams["svg.hashsalt"] = "kernelsearch"
+    matplotlib.rcParams.update({"svg.hashsalt": "kernelsearch", "font.size": 11})
     import matplotlib.pyplot as plt
 
-    panels = [(part, condition) for part, found in parts.items() for condition in found]
-    figure, axes = plt.subplots(1, len(panels), figsize=(2.6 * len(panels), 2.6), sharey=True, squeeze=False)
-    for axis, (part, condition) in zip(axes[0], panels, strict=True):
-        for label, colour in (("click prior", "#b0b0b0"), ("**Robust BM25**", "#1b6ca8")):
-            change = parts[part][condition][label]["change"]
-            axis.plot(np.linspace(0, 100, len(change)), change, color=colour, lw=1.6, label=label.strip("*"))
-        axis.axhline(0, color="black", lw=0.6)
-        axis.set_title(f"{part}\n{condition}", fontsize=8)
-        axis.set_xlabel("% of queries", fontsize=8)
-        axis.tick_params(labelsize=7)
-    axes[0][0].set_ylabel("AP minus BM25's", fontsize=8)
-    axes[0][0].legend(fontsize=7, frameon=False)
+    columns = ["logged variants", "variants never logged", "unseen topics"]
+    figure, axes = plt.subplots(len(parts), 3, figsize=(10, 2.9 * len(parts)), sharex=True, sharey=True, squeeze=False)
+    for axis in axes.flat:
+        axis.set_visible(False)
+    for row, (part, found) in enumerate(parts.items()):
+        for condition, figures in found.items():
+            axis = axes[row][columns.index(condition) if condition in columns else 0]
+            axis.set_visible(True)
+            for label, colour in (("click prior", "#e08214"), ("**Robust BM25**", "#1b6ca8")):
+                change = figures[label]["change"]
+                axis.plot(np.linspace(0, 100, len(change)), change, color=colour, lw=2, label=label.strip("*"))
+            axis.axhline(0, color="black", lw=0.8)
+            axis.set_title(f"{part}, {condition}", fontsize=11)
+            axis.tick_params(labelbottom=True, labelleft=True)
+            axis.set_xlabel("% of queries")
+            axis.set_ylabel("AP minus BM25's")
+    axes[0][0].legend(frameon=False)
     figure.tight_layout()
     figure.savefig(path, metadata={"Date": None})
+    plt.close(figure)
 
 
 def write_page(scratch: Path) -> None:

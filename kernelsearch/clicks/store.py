@@ -119,11 +119,15 @@ class ClickLog:
         found = dict(self._rows("SELECT id, text FROM queries WHERE id IN (SELECT value FROM json_each(?))", (_json(ids),)))
         return [found[number] for number in np.asarray(ids).tolist()]
 
-    def all_queries(self, clicked_only: bool = True) -> Iterable[tuple[int, str]]:
-        """(number, text) of the log's queries in order of number, streamed."""
-        where = "WHERE clicks > 0" if clicked_only else ""
+    def all_queries(self, clicked_only: bool = True, every: int = 1) -> Iterable[tuple[int, str]]:
+        """(number, text) of the log's queries in order of number, streamed; of those with every n-th number."""
+        where = "AND clicks > 0" if clicked_only else ""
         with closing(sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
-            yield from connection.execute(f"SELECT id, text FROM queries {where} ORDER BY id")
+            yield from connection.execute(f"SELECT id, text FROM queries WHERE id % ? = 0 {where} ORDER BY id", (every,))
+
+    def clicked_queries(self) -> int:
+        """How many queries were ever clicked."""
+        return int(self._rows("SELECT COUNT(*) FROM queries WHERE clicks > 0")[0][0])
 
     def most_clicked(self, limit: int) -> list[tuple[str, int, int]]:
         """(text, impressions, clicks) of the queries with most clicks."""

@@ -1,5 +1,6 @@
 """Nearest documents and queries in vector space, with FAISS."""
 
 from kernelsearch.neighbours.index import KINDS, Neighbours
+from kernelsearch.neighbours.sparse import SparseNeighbours
 
-__all__ = ["KINDS", "Neighbours"]
+__all__ = ["KINDS", "Neighbours", "SparseNeighbours"]

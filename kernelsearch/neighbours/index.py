@@ -50,7 +50,7 @@ class Neighbours:
 
         `clusters` (ivf; default 4·√n) and `links` (hnsw) trade building time for search time.
         """
-        faiss = _faiss()
+        faiss = load_faiss()
         if kind not in KINDS:
             raise OptionError(f"neighbours: {kind!r} is not one of {', '.join(KINDS)}")
         total, dims = vectors.shape
@@ -82,7 +82,7 @@ class Neighbours:
 
         Places that could not be filled hold row -1. `effort`: clusters to look into (ivf), width of the walk (hnsw).
         """
-        faiss = _faiss()
+        faiss = load_faiss()
         rows = _dense(queries)
         if rows.shape[1] != self.dims:
             raise OptionError(f"neighbours: a query has {rows.shape[1]} dimensions, the index {self.dims}")
@@ -103,18 +103,23 @@ class Neighbours:
 
     def save(self, path: Path) -> None:
         """Writes FAISS's own file format."""
-        faiss = _faiss()
+        faiss = load_faiss()
         faiss.write_index(self._index, str(path))
 
     @classmethod
     def load(cls, path: Path, kind: str) -> Neighbours:
         """Reads a saved index; its vectors are memory-mapped where FAISS can (ivf)."""
-        faiss = _faiss()
-        try:
-            index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY if kind == "ivf" else 0)
-        except RuntimeError as problem:
-            raise ArtefactError(f"{path}: not a FAISS index ({str(problem).splitlines()[-1][:120]})") from None
+        index = open_index(path, mapped=kind == "ivf")
         return cls(index, kind, index.d - (kind != "flat"))
+
+
+def open_index(path: Path, *, mapped: bool) -> Any:
+    """A FAISS index from its file; `mapped` leaves an inverted file's vectors on disk."""
+    faiss = load_faiss()
+    try:
+        return faiss.read_index(str(path), faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY if mapped else 0)
+    except RuntimeError as problem:
+        raise ArtefactError(f"{path}: not a FAISS index ({str(problem).splitlines()[-1][:120]})") from None
 
 
 def default_probes(clusters: int) -> int:
@@ -122,7 +127,7 @@ def default_probes(clusters: int) -> int:
     return max(8, clusters // 6)
 
 
-def _faiss() -> Any:
+def load_faiss() -> Any:
     """Imported when needed: FAISS takes a while. Its published types don't know half of it, hence Any."""
     return import_module("faiss")
 

@@ -1,13 +1,14 @@
 """Queries of a click log that are like a given one: by the clicks they share, and by their text.
 
-Click neighbours come from the log's index by document. Text neighbours come from a FAISS index over short sketches of all
-clicked queries, and are then compared exactly. That index and the rows of the log's documents are kept beside the index.
+Click neighbours come from the log's index by document. Text neighbours come from a FAISS index over the character n-grams and
+terms of all clicked queries, and are then compared exactly. That index and the rows of the log's documents are kept beside the
+index.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
@@ -32,15 +33,16 @@ from kernelsearch.kernels.queries import (
     TextKernel,
     compact,
     pearson_of_sums,
-    sketch,
 )
-from kernelsearch.neighbours import Neighbours
+from kernelsearch.neighbours import SparseNeighbours
 from kernelsearch.types import Candidates, Query
 
-KIND, VERSION = "similar queries", 1
+KIND, VERSION = "similar queries", 2
 BLOCK = 20_000
-#: Text neighbours looked up for each one wanted; the sketches' order is only roughly right.
-OVERSAMPLING = 5
+#: Queries that tell rare n-grams and terms from frequent ones.
+SAMPLE = 100_000
+#: Text neighbours looked up for each one wanted, and at least; FAISS's order is only roughly right.
+OVERSAMPLING, AT_LEAST = 5, 100
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,7 @@ class SimilarQueries:
             meta, arrays = artefacts.load(folder, KIND, VERSION, fingerprint=index.fingerprint)
         self.rows: NDArray[np.int32] = arrays["rows"]  #: row of each document of the log in the index, -1 if it has none
         self._ids: NDArray[np.int64] = arrays["queries"]
-        self._near = Neighbours.load(folder / "queries.faiss", meta["extra"]["neighbours"])
+        self._near = SparseNeighbours.load(folder / "queries.faiss", arrays["frequencies"])
         # The other way round: each row's number in the log, 0 if it never occurs there.
         self._numbers = np.zeros(len(index.forward), dtype=np.int64)
         present = np.flatnonzero(self.rows >= 0)
@@ -130,33 +132,38 @@ class SimilarQueries:
         return {"generation": self.log.generation, "size": file.st_size, "modified": file.st_mtime_ns}
 
     def _build(self, folder: Path) -> None:
-        ids, vectors = [], []
-        stream = iter(self.log.all_queries())
-        while block := list(islice(stream, BLOCK)):
-            numbers, texts = zip(*block, strict=True)
-            ids.append(np.array(numbers, dtype=np.int64))
-            vectors.append(self._sketch(Queries.make(self.index.lucene.queries(texts), self.vocabulary)))
-        if not ids:
+        ids: list[NDArray[np.int64]] = []
+
+        def blocks() -> Iterator[sparse.csr_matrix]:
+            stream = iter(self.log.all_queries())
+            while block := list(islice(stream, BLOCK)):
+                numbers, texts = zip(*block, strict=True)
+                ids.append(np.array(numbers, dtype=np.int64))
+                yield self._features(texts)
+
+        count = self.log.clicked_queries()
+        if not count:
             raise InputError(f"{self.log.path}: no query of this log was ever clicked")
-        docids = self.log.docids()
+        sample = [text for _, text in self.log.all_queries(every=count // SAMPLE + 1)]
+        near = SparseNeighbours.build(self._features(sample), blocks(), count)
         # Number 0 is no document of the log.
-        rows = np.concatenate([[-1], self.index.forward.rows_of(docids)]).astype(np.int32)
-        near = Neighbours.build(np.concatenate(vectors))
+        rows = np.concatenate([[-1], self.index.forward.rows_of(self.log.docids())]).astype(np.int32)
         artefacts.save(
             folder,
             KIND,
             VERSION,
-            arrays={"queries": np.concatenate(ids), "rows": rows},
+            arrays={"queries": np.concatenate(ids), "rows": rows, "frequencies": near.frequencies},
             parameters=self._stamp(),
             fingerprint=self.index.fingerprint,
-            extra={"neighbours": near.kind},
             fill=lambda where: near.save(where / "queries.faiss"),
         )
 
-    def _sketch(self, queries: Queries) -> NDArray[np.float32]:
-        # One sketch for both kernels: columns of n-grams and of terms differ, so the inner product estimates the sum.
-        both = sparse.hstack([self._ngrams.features(queries), self._terms.features(queries)], format="csr")
-        return sketch(both, 128)
+    def _features(self, texts: Sequence[str]) -> sparse.csr_matrix:
+        return self._both(Queries.make(self.index.lucene.queries(texts), self.vocabulary))
+
+    def _both(self, queries: Queries) -> sparse.csr_matrix:
+        """Features of both text kernels side by side: their inner product is the sum of the kernels."""
+        return sparse.hstack([self._ngrams.features(queries), self._terms.features(queries)], format="csr")
 
     def find(self, queries: Sequence[Query], count: int, lists: Sequence[Candidates] | None = None) -> list[Similar]:
         """At most `count` similar queries for each query, itself among them where it is in the log with clicks.
@@ -166,9 +173,9 @@ class SimilarQueries:
         """
         own = self._clicks(self.log.query_ids([query.text for query in queries]))
         asked = Queries.make(queries, self.vocabulary, own if lists is None else self._with_borrowed(own, lists))
-        found, _ = self._near.search(self._sketch(asked), max(OVERSAMPLING * count, 50))
+        found = self._near.search(self._both(asked), max(OVERSAMPLING * count, AT_LEAST))
         candidates = [
-            np.union1d(self._ids[near[near >= 0]], self._by_clicks(asked.clicks[place], OVERSAMPLING * count))
+            np.union1d(self._ids[near], self._by_clicks(asked.clicks[place], OVERSAMPLING * count))
             for place, near in enumerate(found)
         ]
         everyone = np.unique(np.concatenate(candidates))

@@ -1,0 +1,108 @@
+"""Rows of sparse features nearest to a query's, in a FAISS inverted file whose lists are the features themselves.
+
+Short texts don't cluster: nearest by a few shared words or character n-grams, they are spread over all clusters of an ordinary
+inverted file, and random projections drown weak likeness in noise. Here each row stands, as a quantised sketch, in the lists
+of its rarest features; a search looks into the lists of all of the query's features, the rarest first, and compares
+sketches there. Nothing is trained but the range of the sketches' coordinates, and the work of a search is bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from kernelsearch.kernels.queries import sketch
+from kernelsearch.neighbours.index import load_faiss, open_index
+
+#: Lists; features are hashed into them.
+LISTS = 1 << 18
+#: Lists that a row stands in (half as many where there are more than `MANY` rows, to save space) and that a search looks into.
+COPIES, MANY, PROBES = 16, 200_000, 64
+#: Sketches that a search compares at most.
+COMPARED = 100_000
+DIMS = 128
+
+
+class SparseNeighbours:
+    """Rows of a sparse matrix, searchable by inner product; row i is number i."""
+
+    def __init__(self, index: Any, frequencies: NDArray[np.int32]) -> None:
+        index.nprobe, index.max_codes = PROBES, COMPARED
+        self._index = index
+        self.frequencies = frequencies  #: how many rows (of a sample) have each list's features, shape (LISTS,)
+
+    @classmethod
+    def build(cls, sample: sparse.csr_matrix, blocks: Iterable[sparse.csr_matrix], rows: int) -> SparseNeighbours:
+        """From `rows` rows in blocks, streamed once; `sample`, some of them, tells rare features from frequent ones."""
+        faiss = load_faiss()
+        # The quantizer that an inverted file finds its lists with is never asked: lists are given.
+        index = faiss.IndexIVFScalarQuantizer(
+            faiss.IndexFlatIP(DIMS), DIMS, LISTS, faiss.ScalarQuantizer.QT_8bit, faiss.METRIC_INNER_PRODUCT, False
+        )
+        index.sq.train(sketch(sample, DIMS))
+        index.is_trained = True
+        frequencies = np.bincount(_lists(sample.indices), minlength=LISTS).astype(np.int32)
+        copies, start = COPIES if rows <= MANY else COPIES // 2, 0
+        for block in blocks:
+            _add(index, block, frequencies, copies, start)
+            start += block.shape[0]
+        return cls(index, frequencies)
+
+    def search(self, features: sparse.csr_matrix, k: int) -> list[NDArray[np.int64]]:
+        """At most k rows for each row of `features`, best first by their sketches' inner products."""
+        if not features.shape[0]:
+            return []
+        lists, owners = _lists(features.indices), np.repeat(np.arange(features.shape[0]), np.diff(features.indptr))
+        probes = np.full((features.shape[0], PROBES), -1, dtype=np.int64)
+        places = _ranked(owners, self.frequencies[lists], features.indptr)
+        used = places < PROBES
+        probes[owners[used], places[used]] = lists[used]
+        # The same row may be met in each of its lists.
+        _, found = self._index.search_preassigned(sketch(features, DIMS), k * COPIES, probes, None)
+        return [_distinct(row[row >= 0])[:k] for row in found]
+
+    def save(self, path: Path) -> None:
+        """Writes FAISS's own file format; the frequencies are the caller's to keep."""
+        load_faiss().write_index(self._index, str(path))
+
+    @classmethod
+    def load(cls, path: Path, frequencies: NDArray[np.int32]) -> SparseNeighbours:
+        """Reads a saved index, memory-mapped."""
+        return cls(open_index(path, mapped=True), frequencies)
+
+
+def _add(index: Any, block: sparse.csr_matrix, frequencies: NDArray[np.int32], copies: int, start: int) -> None:
+    pointer = load_faiss().swig_ptr
+    lists, owners = _lists(block.indices), np.repeat(np.arange(block.shape[0]), np.diff(block.indptr))
+    # A feature that nothing in the sample shares is the least likely to be asked for.
+    common = frequencies[lists]
+    places = _ranked(owners, np.where(common > 0, common, np.iinfo(np.int32).max), block.indptr)
+    sketches = sketch(block, DIMS)
+    for copy in range(copies):
+        chosen = np.flatnonzero(places == copy)
+        vectors, numbers, into = sketches[owners[chosen]], owners[chosen] + start, lists[chosen]
+        index.add_core(len(chosen), pointer(vectors), pointer(numbers), pointer(into))
+
+
+def _lists(columns: NDArray[np.integer]) -> NDArray[np.int64]:
+    """The list of each column."""
+    mixed = columns.astype(np.uint64) * np.uint64(0xBF58476D1CE4E5B9)
+    return (mixed >> np.uint64(64 - 18)).astype(np.int64)
+
+
+def _ranked(owners: NDArray[np.int64], values: NDArray[np.integer], indptr: NDArray[np.integer]) -> NDArray[np.int64]:
+    """The place of each entry among its row's, smallest value first."""
+    order = np.lexsort((values, owners))
+    places = np.empty(len(order), dtype=np.int64)
+    places[order] = np.arange(len(order)) - np.repeat(indptr[:-1], np.diff(indptr))
+    return places
+
+
+def _distinct(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Each row once, where it stands first."""
+    return rows[np.sort(np.unique(rows, return_index=True)[1])]

@@ -3,9 +3,9 @@
     python tools/bench_rbm25.py --folder SCRATCH [--impressions 10000 100000 1000000] [--documents 20000] [--queries 50]
 
 Everything is simulated and seeded: documents and queries of made-up words, frequent and rare ones, ten documents a list.
-Reported for each size of the log: time to import, size of the database, time to prepare the search for similar queries, and
-the time of a query beyond its retrievals, with 20 similar queries and 500 pairs (25 of each). One query at a time, on one
-thread.
+Reported for each size of the log: time to import (CPU and wall), size of the database, CPU time to prepare the search for
+similar queries, and the time of a query beyond its retrievals, with 20 similar queries and 500 pairs (25 of each). One query
+at a time; on a busy machine only CPU times can be compared.
 """
 
 from __future__ import annotations
@@ -69,24 +69,27 @@ def make_log(vocabulary: list[str], documents: int, impressions: int) -> Iterato
 
 
 def timed_queries(index: kernelsearch.Index, database: Path, texts: list[str]) -> tuple[np.ndarray, np.ndarray, float]:
-    """Milliseconds of each query beyond its retrievals, milliseconds of finding similar queries alone, mean number of pairs."""
+    """Milliseconds of CPU and wall of finding similar queries and of all beyond retrieval, shapes (queries, 2); mean pairs."""
     reranker = RobustBM25(index, clicks=str(database), similar=20, pairs_per_query=25, min_similarity=0)
     queries = index.lucene.queries(texts)
     lists = index.lucene.search(queries, 1000)
     beyond, finding, pairs = [], [], []
+
+    def now() -> np.ndarray:
+        return 1e3 * np.array([time.process_time(), time.perf_counter()])
+
     for query, candidates in zip(queries, lists, strict=True):
-        start = time.perf_counter()
-        similar = reranker.similar.find([query], 20)[0]
-        found = time.perf_counter()
-        retrieved = reranker.retrieve([similar])
-        fetched = time.perf_counter()
-        docs, scores = reranker.rank(query, candidates, similar, [retrieved[number] for number in similar.ids.tolist()])
-        reranker.ordered(docs, scores)
-        end = time.perf_counter()
-        beyond.append(1e3 * (end - start - (fetched - found)))
-        finding.append(1e3 * (found - start))
-        pairs.append(len(reranker._solved[0]))
-    return np.array(beyond[5:]), np.array(finding[5:]), float(np.mean(pairs))
+        start = now()
+        similar = reranker.similar.find([query], 20, [candidates])[0]
+        found = now()
+        fetching = reranker.retrieve([similar])
+        retrieved = [fetching[number] for number in similar.ids.tolist()]
+        fetched = now()
+        reranker.ordered(*reranker.rank(query, candidates, similar, retrieved))
+        beyond.append(now() - start - (fetched - found))
+        finding.append(found - start)
+        pairs.append(len(reranker.learn(similar, retrieved).theta))
+    return np.array(finding[5:]), np.array(beyond[5:]), float(np.mean(pairs))
 
 
 def main() -> None:
@@ -105,22 +108,35 @@ def main() -> None:
     for impressions in arguments.impressions:
         log, database = folder / f"log-{impressions}.jsonl", folder / f"clicks-{impressions}.db"
         write_sessions(make_log(vocabulary, arguments.documents, impressions), log)
-        start = time.perf_counter()
+        clock, start = time.perf_counter(), time.process_time()
         import_log([log], database)
-        imported = time.perf_counter() - start
-        start = time.perf_counter()
+        imported = f"{time.process_time() - start:.1f} s", f"{time.perf_counter() - clock:.1f} s"
+        start = time.process_time()
         reranker = RobustBM25(index, clicks=str(database))
-        prepared = time.perf_counter() - start
+        prepared = time.process_time() - start
         distinct = reranker.log.totals().queries
         known = reranker.log.query_texts(np.linspace(1, distinct, arguments.queries // 2 + 5).astype(np.int64))
         rng = np.random.default_rng(3)
         unknown = [" ".join(vocabulary[n] for n in zipf(rng, len(vocabulary), 3)) for _ in range(arguments.queries // 2)]
-        beyond, finding, pairs = timed_queries(index, database, [*known, *unknown])
-        times = (np.median(finding), np.median(beyond), np.percentile(beyond, 95))
-        sizes = (f"{imported:.1f} s", f"{database.stat().st_size / 1e6:.0f} MB", f"{prepared:.1f} s")
+        finding, beyond, pairs = timed_queries(index, database, [*known, *unknown])
+        times = (np.median(finding[:, 0]), np.median(beyond[:, 0]), np.percentile(beyond[:, 0], 95), np.median(beyond[:, 1]))
+        sizes = (*imported, f"{database.stat().st_size / 1e6:.0f} MB", f"{prepared:.1f} s")
         rows.append((f"{impressions:,}", f"{distinct:,}", *sizes, *(f"{value:.1f} ms" for value in times), f"{pairs:.0f}"))
+        print("\t".join(rows[-1]), flush=True)
         log.unlink()
-    header = ("impressions", "queries", "import", "database", "prepare", "similar", "rerank median", "95%", "pairs")
+    header = (
+        "impressions",
+        "queries",
+        "import",
+        "(wall)",
+        "database",
+        "prepare",
+        "similar",
+        "rerank",
+        "95%",
+        "(wall)",
+        "pairs",
+    )
     print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
     print(console.table(header, rows, align=">" * len(header)))
 

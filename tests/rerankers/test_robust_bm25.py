@@ -9,6 +9,7 @@ from kernelsearch.clicks.records import Impression, Tally
 from kernelsearch.errors import InputError, OptionError
 from kernelsearch.kernels.hyper import Hyper, given, given_relevance
 from kernelsearch.kernels.hyper import Pairs as PairNumbers
+from kernelsearch.kernels.queries import BM25Cosine, ClickPearson, NgramCosine, Queries, TermCosine
 from kernelsearch.learning.asymmetric import AsymmetricKernelLearner
 from kernelsearch.rerankers.base import TrainingData
 from kernelsearch.rerankers.robust_bm25 import RobustBM25
@@ -148,6 +149,49 @@ def test_auto_moves_from_the_printed_form_to_bm25_with_the_evidence(demo_index, 
     assert 0 < robust.weight_of_bm25(misspelt) < robust.weight_of_bm25(distant) == robust.settings["prior"]
 
 
+ONE_KERNEL = {
+    "clicks": ClickPearson(),
+    "union": ClickPearson(union=True),
+    "ngrams": NgramCosine(3),
+    "terms": TermCosine(),
+    "bm25": BM25Cosine(),
+}
+KERNEL_FLAGS = {
+    "clicks": ["--rbm25.click-weight", "1"],
+    "union": ["--rbm25.click-weight", "1", "--rbm25.union-pearson"],
+    "ngrams": ["--rbm25.ngram-weight", "1"],
+    "terms": ["--rbm25.term-weight", "1"],
+    "bm25": ["--rbm25.bm25-weight", "1"],
+}
+
+
+@pytest.mark.parametrize("name", ONE_KERNEL)
+def test_each_query_kernel_alone_and_its_weight_in_a_sum(demo_index, database, name):
+    """k_Q and its Gram matrix are those of the kernel itself; a sum has every part with its weight."""
+    none = {"click_weight": 0.0, "ngram_weight": 0.0, "term_weight": 0.0, "bm25_weight": 0.0, "min_similarity": 0.0}
+    option = {"clicks": "click_weight", "union": "click_weight", "ngrams": "ngram_weight", "terms": "term_weight"}
+    options = {**none, option.get(name, "bm25_weight"): 2.0, "union_pearson": name == "union", "clicks": database}
+    near = RobustBM25(demo_index, **options).similar
+    found = near.find(demo_index.lucene.queries(["dripping tap"]), 8)[0]
+    both = [*demo_index.lucene.queries(["dripping tap"]), *found.queries]
+    ids = np.concatenate([near.log.query_ids(["dripping tap"]), found.ids])
+    batch = Queries.make(both, near.vocabulary, near._clicks(ids))
+    expected = 2.0 * ONE_KERNEL[name](batch, batch)
+    assert found.kernel == pytest.approx(expected[0, 1:]) and found.gram == pytest.approx(expected[1:, 1:])
+    assert len(found.ids) > 1 and found.kernel[0] == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("name", ONE_KERNEL)
+def test_query_kernels_are_chosen_on_the_command_line(demo_index, database, capsys, name):
+    from kernelsearch import search
+
+    zeros = [f"--rbm25.{kind}-weight" for kind in ("click", "ngram", "term", "bm25")]
+    off = [word for flag in zeros if flag != KERNEL_FLAGS[name][0] for word in (flag, "0")]
+    query = ["--query", "dripping tap", "--rerank", "rbm25", "--rbm25.clicks", database]
+    search.main(["--index", str(demo_index.path), *query, *off, *KERNEL_FLAGS[name]])
+    assert "hr" in capsys.readouterr().out
+
+
 def test_explanations_sum_to_the_score_and_name_similar_queries(demo_index, robust):
     queries, lists = first_stage(demo_index, ["tap drips all night"])
     found = robust.apply(queries[0], lists[0])
@@ -231,7 +275,7 @@ def test_the_neighbours_follow_a_log_that_grows(tiny, tmp_path):
     ("options", "message"),
     [
         ({"form": "best"}, "--rbm25.form: 'best' is not one of auto, paper, prior"),
-        ({"click_weight": 0, "ngram_weight": 0, "term_weight": 0}, "at least one must be above 0"),
+        ({"click_weight": 0, "ngram_weight": 0, "term_weight": 0, "bm25_weight": 0}, "at least one must be above 0"),
         ({"clicks": "/nowhere/log"}, "--rbm25.clicks: /nowhere/log: no such file"),
     ],
 )

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 #: Words listed a level; the others are summed up in one line.
 SHOWN = 8
+#: Positions whose heat is told, from the text's beginning: what a screen can show.
+MAPPED = 1000
 
 
 def explain(reranker: MultiScaleReranker, query: Query, candidates: Candidates, doc: int) -> Explanation:
@@ -46,14 +48,26 @@ def explain(reranker: MultiScaleReranker, query: Query, candidates: Candidates, 
         label = _name(match)
         where = f"positions {match.span[0] + 1}-{match.span[1] + 1} of {len(text)}: {' '.join(window[:14])}"
         contributions.append(Contribution(label, value, where + (" ..." if len(window) > 14 else ""), parts))
-        records = [_record(reranker, rows, match, text, int(row)) for row in _largest(match)]
-        positions = [match.span[0] + 1, match.span[1] + 1]
+        records = [_record(reranker, rows, match, text, int(row)) | {"lent": _heat(match.lent[row])} for row in _largest(match)]
         notes.append(
-            {"level": label, "similarity": match.similarity, "positions": positions, "window": window, "words": records}
+            {
+                "level": label,
+                "similarity": match.similarity,
+                "positions": [match.span[0] + 1, match.span[1] + 1],
+                "window": window,
+                "attention": _heat(match.attention),
+                "words": records,
+            }
         )
     docid = reranker.forward.docids[doc]
     extra: dict[str, Any] = {"mode": reranker.settings["mode"], "divergence": reranker.settings["divergence"], "levels": notes}
+    extra["text"] = [reranker.forward.terms[int(word)] for word in text[:MAPPED]]
     return Explanation(reranker.name, docid, total, tuple(contributions), extra)
+
+
+def _heat(values: NDArray[np.floating]) -> list[float]:
+    """What each position counted, for heat maps."""
+    return [float(f"{value:.4g}") for value in values[:MAPPED].tolist()]
 
 
 def precise(matcher: Matcher) -> Matcher:

@@ -18,7 +18,7 @@ from kernelsearch.options import Option
 from kernelsearch.rerankers.base import CannotAct, Explanation, Reranker
 from kernelsearch.rerankers.expansion import Expander, Expansion, read_vectors, term_scores
 from kernelsearch.rerankers.perturbation_explain import contributions, grouped, word_records
-from kernelsearch.rerankers.perturbation_plot import draw
+from kernelsearch.rerankers.perturbation_plot import draw, plane
 from kernelsearch.trec.weighted_queries import read_weighted_queries, weighted_line, write_weighted_queries
 from kernelsearch.types import Candidates, Query
 
@@ -145,7 +145,12 @@ class PerturbationReranker(Reranker):
         parts = term_scores(index, self.first_stage, index.term_ids(expanded.terms), expanded.weights, rows)[0].astype(
             np.float64
         )
-        notes = {"expanded_query": dict(zip(expanded.terms, expanded.weights, strict=True)), "words": records}
+        notes: dict[str, Any] = {"expanded_query": dict(zip(expanded.terms, expanded.weights, strict=True)), "words": records}
+        if self.read is None and expansion.coordinates.size:
+            points, axes = plane(expansion, self._strategy())
+            notes["axes"] = list(axes)
+            for record, (x, y) in zip(records, points.tolist(), strict=True):
+                record.update(x=x, y=y)
         reasons = contributions(query, expanded, parts, records)
         return Explanation(self.name, index.docids[doc], float(sum(one.value for one in reasons)), reasons, notes)
 
@@ -156,8 +161,10 @@ class PerturbationReranker(Reranker):
             raise OptionError(
                 "--plot: only --pert.method program with --pert.kernel perturbation or gram has coordinates to draw"
             )
-        strategy = "given" if self.settings["vectors"] else self.settings["strategy"]
-        draw(expansion, grouped(expansion, self.settings["groups"]), strategy, path)
+        draw(expansion, grouped(expansion, self.settings["groups"]), self._strategy(), path)
+
+    def _strategy(self) -> str:
+        return "given" if self.settings["vectors"] else self.settings["strategy"]
 
     def _save(self, queries: Sequence[Query]) -> None:
         target = self.settings["save_queries"]

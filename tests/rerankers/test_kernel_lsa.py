@@ -191,6 +191,21 @@ def test_explanation_adds_up(indexed, query, found):
         assert reasons.notes["retrieved"] == (doc == new)
 
 
+def test_the_map_places_documents_and_the_query_between_its_best(indexed, query, found):
+    ranker = KernelLSA(indexed, z=2)
+    ranked = ranker.apply(query, found)
+    told = ranker.explain(query, found, int(ranked.docs[0])).notes["map"]
+    first = told["documents"][0]
+    assert first["rank"] == 1 and first["docid"] == indexed.forward.docids[int(ranked.docs[0])]
+    plane = ranker.basis.rows[:, :2] * ranker.basis.values[:2]
+    assert [first["x"], first["y"]] == pytest.approx(plane[ranked.docs[0]].tolist(), rel=1e-4)
+    scores = ranker.query_scores(query, found).astype(float)
+    two = np.argsort(-scores, kind="stable")[:2]
+    mean = np.average(plane[found.docs[two]], axis=0, weights=scores[two])
+    here = next(step for step in told["path"] if step["z"] == told["z"] == 2)
+    assert [here["x"], here["y"]] == pytest.approx(mean.tolist(), rel=1e-4, abs=1e-7)
+
+
 def test_the_command_line_trains_searches_explains_and_draws(tmp_path, capsys):
     opened = build(tmp_path, documents(60))
     place = str(opened.path)

@@ -74,6 +74,17 @@ def test_best_window_and_lender_are_named(index):
     assert lent["pump"]["from"] == {"pump": pytest.approx(1.0)}
 
 
+def test_heat_stands_where_the_words_stand(index):
+    query, before = first_stage(index)
+    reranker = linked(index, MultiScaleReranker(index, scales=(1,), semantic=(2,), mix=1.0))
+    told = reranker.explain(query, before, int(index.forward.rows_of(["lent"])[0])).notes
+    level = told["levels"][0]
+    assert len(told["text"]) == len(level["attention"]) and told["text"][0] == "gasket"
+    seal = next(word for word in level["words"] if word["word"] == "seal")
+    filled = {told["text"][place] for place, value in enumerate(seal["lent"]) if value > 0}
+    assert filled == {"gasket"}
+
+
 def test_verb_prints_json_and_draws(index, tmp_path, capsys):
     arguments = ["--index", str(index.path), "--rerank", "mslm", "--query", "pump seal", "--json"]
     explain_verb.main([*arguments, "--plot", str(tmp_path / "one.svg")])

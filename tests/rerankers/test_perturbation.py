@@ -9,7 +9,7 @@ from kernelsearch.kernels.perturbation import perturbations, variant_scores
 from kernelsearch.lucene.models import BM25, RM3, Dirichlet, JelinekMercer
 from kernelsearch.rerankers.expansion import term_scores
 from kernelsearch.rerankers.perturbation import PerturbationReranker
-from kernelsearch.rerankers.perturbation_plot import place_labels
+from kernelsearch.rerankers.perturbation_plot import place_labels, plane
 from kernelsearch.trec import read_qrels, read_run, read_topics
 from kernelsearch.types import Candidates, Query
 
@@ -239,6 +239,16 @@ def test_explanation_says_where_a_word_comes_from(tiny):
     assert 0 < records["washer"]["relevance"] <= 1 and records["washer"]["risk"] > 0
     assert told.notes["expanded_query"]["drip"] > 0.5
     assert any("from d1" in line and "washer" in line for line in told.lines())
+
+
+def test_explanation_tells_the_coordinates_that_are_drawn(tiny):
+    query, found = first(tiny, "water tap")
+    reranker = pert(tiny)
+    told = reranker.explain(query, found, int(found.docs[0])).notes
+    points, axes = plane(reranker.expansion(query, found), "loo")
+    assert told["axes"] == list(axes) == ["change without 'water'", "change without 'tap'"]
+    assert [[word["x"], word["y"]] for word in told["words"]] == points.tolist()
+    assert "axes" not in pert(tiny, method="rm3").explain(query, found, int(found.docs[0])).notes
 
 
 def test_saved_queries_give_the_same_lists(tiny, tmp_path):

@@ -1,0 +1,50 @@
+// mslm: where in the text each level looked, and which words of the text filled which of the query's words there.
+
+import { el, svg, drawing } from "../dom.js";
+import { number, shortened } from "../format.js";
+
+const LEFT = 92;
+const WIDTH = 520;
+const ROW = 17;
+
+export function mslmPicture({ notes }) {
+  if (!notes.text || !notes.levels?.some((level) => level.attention)) return null;
+  return {
+    title: "The pyramid over the text",
+    note: "The text as the index keeps it, darker where the level looked. Below, which positions filled which word.",
+    node: el("div", { class: "pyramid" }, notes.levels.map((level) => levelPicture(level, notes.text, notes.levels.length))),
+  };
+}
+
+function levelPicture(level, text, count) {
+  const most = Math.max(...level.attention, 1e-12);
+  const words = text.map((word, place) => {
+    const heat = Math.round((level.attention[place] / most) * 9);
+    return [el("span", { class: `heat-${heat}`, title: `position ${place + 1}, attention ${number(level.attention[place])}` }, word), " "];
+  });
+  return el("section", {},
+    el("h5", {}, count > 1 ? level.level : `Level: ${level.level}`, el("small", {}, `similarity ${number(level.similarity)}`)),
+    el("p", { class: "heat-text" }, words),
+    heatMap(level, text));
+}
+
+function heatMap(level, text) {
+  const rows = level.words.filter((word) => word.lent);
+  if (!rows.length) return null;
+  const step = (WIDTH - LEFT) / text.length;
+  const most = Math.max(...rows.flatMap((word) => word.lent), 1e-12);
+  const cells = rows.map((word, row) => word.lent.map((value, place) => {
+    const heat = Math.round((value / most) * 9);
+    return heat > 0 && svg("rect", { x: LEFT + place * step, y: row * ROW + 1, width: Math.max(step, 1), height: ROW - 2, class: `cell-${heat}` },
+      svg("title", {}, `${word.word} from ${text[place]} at position ${place + 1}: ${number(value / most)} of the most`));
+  }));
+  const tracks = rows.map((word, row) => [
+    svg("rect", { x: LEFT, y: row * ROW + 1, width: WIDTH - LEFT, height: ROW - 2, class: "bar-track" }),
+    svg("text", { x: LEFT - 8, y: row * ROW + 13, "text-anchor": "end", class: `name ${word.own ? "strong" : ""}` },
+      shortened(word.word, 14), svg("title", {}, word.own ? "a query word" : `related to ${word.for}`)),
+  ]);
+  const foot = rows.length * ROW + 14;
+  return drawing(WIDTH, foot + 4, `Positions that filled the words of ${level.level}`, tracks, cells,
+    svg("text", { x: LEFT, y: foot, class: "axis-name" }, "first word"),
+    svg("text", { x: WIDTH, y: foot, "text-anchor": "end", class: "axis-name" }, `word ${text.length}`));
+}

@@ -1,0 +1,43 @@
+// rbm25: the logged queries most like this one, and the documents that their users clicked or left.
+
+import { el, svg } from "../dom.js";
+import { number, plural, signed } from "../format.js";
+
+const SHOWN_DOCUMENTS = 8;
+
+export function rbm25Picture({ contributions, notes }, { open, search }) {
+  const near = notes["similar queries"];
+  if (!near?.length) return null;
+  const most = Math.max(...near.map((one) => one.kernel), 1e-12);
+  const rows = near.map((one) => el("tr", {},
+    el("td", {}, el("button", { type: "button", class: "link", onclick: () => search(one.query) }, one.query)),
+    el("td", { class: "meter" }, meter(one.kernel / most)),
+    el("td", {}, number(one.kernel)), el("td", {}, number(one["by clicks"])), el("td", {}, number(one["by text"]))));
+  const head = ["similar query", "", "kernel", "clicks", "text"].map((name) => el("th", { scope: "col" }, name));
+  return {
+    title: "Similar queries in the click log",
+    note: `${plural(notes.pairs, "preference pair")} of these queries were learned from; BM25 has weight ${number(notes["weight of BM25"])}.`,
+    node: el("div", {}, el("div", { class: "scroll" }, el("table", { class: "figures" }, el("thead", {}, el("tr", {}, head)), el("tbody", {}, rows))),
+      clickedDocuments(contributions, open)),
+  };
+}
+
+const meter = (share) => svg("svg", { class: "bar", "aria-hidden": "true" },
+  svg("rect", { width: `${Math.max(share, 0) * 100}%`, height: "100%", class: "bar-up" }));
+
+/** Documents that pulled most, over all similar queries. */
+function clickedDocuments(contributions, open) {
+  const pulls = new Map();
+  for (const query of contributions) {
+    for (const part of query.parts ?? []) {
+      const known = pulls.get(part.label) ?? { value: 0, clicked: false };
+      pulls.set(part.label, { value: known.value + part.value, clicked: known.clicked || part.detail.startsWith("clicked") });
+    }
+  }
+  const strongest = [...pulls].sort((a, b) => Math.abs(b[1].value) - Math.abs(a[1].value)).slice(0, SHOWN_DOCUMENTS);
+  if (!strongest.length) return null;
+  return el("div", {}, el("h5", {}, "Their users' documents that pulled most"),
+    el("ul", { class: "chips" }, strongest.map(([docid, pull]) => el("li", {},
+      el("button", { type: "button", class: "chip", onclick: () => open(docid) }, docid,
+        el("small", {}, `${pull.clicked ? "clicked" : "left"}, ${signed(pull.value, 2)}`))))));
+}

@@ -1,0 +1,26 @@
+// Before the first query: what this is, and something to try.
+
+import { suggestions } from "./api.js";
+import { el } from "./dom.js";
+import { plural } from "./format.js";
+
+const SHOWN = 8;
+
+export function welcome(app) {
+  const chip = (text, act) => el("li", {}, el("button", { type: "button", class: "chip", onclick: act }, text));
+  const judged = spread(app.toolbar.topics, SHOWN).map((one) => chip(one.text, () => app.search(one.text, one.topic)));
+  const asked = el("ul", { class: "chips" });
+  const asking = el("section", { hidden: true }, el("h2", {}, "Often asked"), asked);
+  suggestions(app.state.index, "").then((found) => {
+    asked.replaceChildren(...found.slice(0, SHOWN).map((one) => chip(one.query, () => app.search(one.query))));
+    asking.hidden = !found.length;
+  }, () => asking.remove()); // no suggestions, no section
+  return el("div", { class: "welcome" },
+    el("h1", {}, "See what each kernel does to a ranked list"),
+    el("p", {}, `Search ${plural(app.index.documents, "document")} of ${app.index.name}. The first stage's list stands on the left; lines show who rose and who fell in the methods' lists beside it. Open a document to see why.`),
+    judged.length ? el("section", {}, el("h2", {}, "Judged topics, with live measures"), el("ul", { class: "chips" }, judged)) : null,
+    asking);
+}
+
+/** Some of the list, evenly from its beginning to its end. */
+const spread = (list, count) => (list.length <= count ? list : Array.from({ length: count }, (_, n) => list[Math.floor((n * list.length) / count)]));

@@ -1,0 +1,418 @@
+"""The page in a real browser, against a server process on the bundled collection."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kernelsearch import index as index_verb
+from tests.conftest import DEMO, write_jsonl
+from tests.serve.browser import chromium, programs, serving
+
+QUERY, TOPIC = "outdoor faucet leaking", "d02"
+HOSTILE = '<img src=x onerror="window.hacked=1"><script>window.hacked=2</script> pump &amp; <b>seal</b>'
+UNREACHABLE = "window.fetch = () => Promise.reject(new TypeError('Failed to fetch'));"
+#: A view with everything in it, as the page holds it; names and values that would break a careless address.
+STATE = {
+    "index": "a&b",
+    "query": "50% off + more?",
+    "topic": "7",
+    "hits": 50,
+    "first": {"k1": 1.5, "rm3": True},
+    "columns": [{"method": "mslm", "options": {"semantic": "0.5,1", "one-scale": True, "mix": 0.25}}],
+    "open": {"docid": "d#1/2", "column": 1, "view": "similar"},
+}
+#: Answers that a test makes up for addresses that contain a word, in place of the server's.
+MADE_UP = """const real = window.fetch; window.fails = true;
+window.fetch = (path, more) => window.fails && String(path).includes('%s')
+  ? Promise.resolve(new Response('{"error": "made up"}', {status: %d})) : real(path, more);"""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory, request):
+    programs()
+    folder = tmp_path_factory.mktemp("page") / "copy"
+    shutil.copytree(request.getfixturevalue("fitted"), folder)
+    records = [
+        {"id": "a/../<i>", "title": HOSTILE, "contents": HOSTILE},
+        {"id": "plain", "title": "Pump", "contents": "A pump with a worn seal.", "note": HOSTILE},
+        {"id": "other", "contents": "Seals of a pump and a valve"},
+    ]
+    index_verb.main(["--input", str(write_jsonl(folder / "hostile.jsonl", records)), "--index", str(folder / "hostile")])
+    demo = ["--index", str(folder / "demo"), "--topics", str(DEMO / "topics.tsv"), "--qrels", str(DEMO / "qrels.txt")]
+    clicks = ["--clicks", str(folder / "clicks.db"), "--record-clicks"]
+    with serving(*demo, *clicks, "--index", str(folder / "hostile"), "--timeout", "60") as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def browser(server, tmp_path_factory):
+    with chromium(server, tmp_path_factory.mktemp("profile")) as page:
+        yield page
+
+
+@pytest.fixture
+def page(browser):
+    """The page, with a clean console before and after the test."""
+    browser.plain()
+    yield browser
+    assert browser.complaints() == []
+
+
+@pytest.fixture
+def failing_page(browser):
+    """The page where requests fail on purpose: the browser itself writes about those into the console."""
+    browser.plain()
+    yield browser
+    browser.plain()
+
+
+def keys(name: str) -> str:
+    from selenium.webdriver.common.keys import Keys
+
+    return getattr(Keys, name)
+
+
+def choose(element, value: str) -> None:
+    from selenium.webdriver.support.ui import Select
+
+    Select(element).select_by_value(value)
+
+
+def test_a_typed_query_is_compared_side_by_side(page):
+    page.open()
+    page.driver.find_element("css selector", "body").send_keys("/")
+    page.focused.send_keys(QUERY, keys("ENTER"))
+    before, klsa, rbm25 = (page.ranked(query=QUERY, **more) for more in ({}, {"rerank": "klsa"}, {"rerank": "rbm25"}))
+    page.shows(before, klsa, rbm25)
+    assert [mark.text for mark in page.all("#list-0 li:first-child .hit-title mark")] == ["faucet", "leaks"]
+    moved = page.ask("/v1/demo/search", query=QUERY, rerank="klsa")["candidates"]
+    signs = [
+        text.split()[1] for text in page.js("return [...document.querySelectorAll('#list-1 .rank')].map((r) => r.innerText)")
+    ]
+    assert signs == ["=" if one["moved"] == 0 else f"{'▲' if one['moved'] > 0 else '▼'}{abs(one['moved'])}" for one in moved]
+    page.wait(lambda: len(page.all("#lines path")) == len(set(before) & set(klsa)) + len(set(klsa) & set(rbm25)))
+    drawn = {line.get_attribute("data-docid") for line in page.all("#lines path.rose")}
+    assert {one["docid"] for one in moved if (one["moved"] or 0) > 0 and one["before"] <= 10} <= drawn
+
+
+def test_suggestions_come_from_the_click_log(page):
+    page.open()
+    page.one("#query").send_keys("leak")
+    wanted = [one["query"] for one in page.ask("/v1/demo/suggest", prefix="leak", limit=8)["suggestions"]]
+    page.wait(lambda: [one.text for one in page.all("#suggestions li span")] == wanted)
+    page.focused.send_keys(keys("ARROW_DOWN"), keys("ARROW_DOWN"), keys("ENTER"))
+    page.wait(lambda: "q=" in page.driver.current_url)
+    assert page.one("#query").get_attribute("value") == wanted[1]
+    assert page.all("#suggestions:not([hidden])") == []
+
+
+def test_topics_bring_measures_and_judgements(page):
+    page.open(q="roof", m="pert")
+    assert page.all(".measures") == []
+    choose(page.one("#topic"), TOPIC)
+    told = {place: page.ask("/v1/demo/search", query=QUERY, topic=TOPIC, **more)
+            for place, more in enumerate(({}, {"rerank": "pert"}))}  # fmt: skip
+    page.shows(*([one["docid"] for one in answer["candidates"]] for answer in told.values()))
+    for place, answer in told.items():
+        for name, value in answer["measures"].items():
+            shown = page.text(f"#column-{place} [data-measure='{name}'] dd").split()
+            assert shown[0] == f"{value:.3f}"
+            change = value - told[0]["measures"][name]
+            assert place == 0 or shown[1] == "=" or float(shown[1].replace("−", "-")) == pytest.approx(change, abs=6e-4)
+        grades = [(one["grade"] or 0) > 0 for one in answer["candidates"]]
+        marked = page.js(
+            f"return [...document.querySelectorAll('#list-{place} .hit')].map((h) => !!h.querySelector('.relevant'))"
+        )
+        assert marked == grades
+    assert f"topic={TOPIC}" in page.driver.current_url
+
+
+def test_a_slider_ranks_again_and_stands_in_the_address(page):
+    page.open(q=QUERY, m="klsa")
+    slider = page.one("[data-option='klsa.z'] input")
+    slider.send_keys(*[keys("ARROW_RIGHT")] * 60)
+    z = int(page.text("[data-option='klsa.z'] output"))
+    assert z == 5  # 200 ** (60 / 200)
+    page.shows(page.ranked(query=QUERY), page.ranked(query=QUERY, rerank="klsa", **{"klsa.z": z}))
+    assert f"m=klsa%7Ez%3D{z}" in page.driver.current_url
+    page.one("#column-1 .reset").click()
+    page.shows(page.ranked(query=QUERY), page.ranked(query=QUERY, rerank="klsa"))
+    assert page.text("[data-option='klsa.z'] output") == "1"
+    page.one("[data-option='b'] input").send_keys(keys("END"))
+    page.shows(page.ranked(query=QUERY, b=1), page.ranked(query=QUERY, rerank="klsa", b=1))
+
+
+def test_sliders_stay_within_bounds_and_stand_at_the_defaults(page):
+    page.open()
+    about = page.ask("/v1/methods")
+    numbers = [
+        option
+        for owner in (*about["methods"], {"options": about["first_stage"]})
+        for option in owner["options"]
+        if option["type"] in ("integer", "number") and not option["many"] and option["default"] is not None
+    ]
+    assert len(numbers) > 40
+    for option, reach in zip(numbers, page.module("ranges.js", "a[0].map(m.reach)", numbers), strict=True):
+        assert (option["low"] or 0) <= reach["least"] <= option["default"] <= reach["most"] <= option["high"], option[
+            "parameter"
+        ]
+    shown = page.module(
+        "controls.js", "a[0].map((o) => m.control(o, undefined, () => {}).querySelector('output').textContent)", numbers
+    )
+    assert [float(text) for text in shown] == pytest.approx([option["default"] for option in numbers], rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("method", "drawn"),
+    [
+        ("klsa", ".drawing .chosen"),
+        ("pert", ".drawing .own"),
+        ("mslm", ".pyramid .heat-9"),
+        ("rbm25", ".figures tbody tr"),
+        ("auto", ".drawing .bar-up"),
+    ],
+)
+def test_reasons_are_drawn(page, method, drawn):
+    page.open(q=QUERY, m=method)
+    docid = page.columns()[1][0]
+    page.one("#list-1 .hit").click()
+    told = page.ask("/v1/demo/explain", query=QUERY, rerank=method, docid=docid)["explanation"]
+    page.wait(lambda: page.all(drawn))
+    bars = page.js(
+        "return [...document.querySelectorAll('.level.outermost > li')].map((li) => li.querySelector('.bar-value').textContent)"
+    )
+    values = [float(bar.replace("−", "-")) for bar in bars[: min(12, len(told["contributions"]))]]
+    assert values == pytest.approx([part["value"] for part in told["contributions"][:12]], rel=0.01, abs=1e-4)
+    assert float(page.text(".sum strong")) == pytest.approx(told["score"], rel=1e-3)
+    if method == "klsa":
+        assert len(page.all(".drawing circle.listed, .drawing circle.chosen")) >= 10
+    if method == "rbm25":
+        assert [row.text for row in page.all(".figures .link")] == [one["query"] for one in told["notes"]["similar queries"]]
+    first = page.one(".level.outermost summary") if method != "auto" else None
+    if first:
+        first.click()
+        page.wait(lambda: page.all(".level:not(.outermost) .bar-line"))
+
+
+def test_a_slider_changes_the_reasons_that_stand_open(page):
+    page.open(q=QUERY, m="klsa", doc="hr282", **{"in": 1})
+    before = page.text(".sum strong")
+    page.one("[data-option='klsa.lambda'] input").send_keys(keys("HOME"))
+    told = page.ask("/v1/demo/explain", query=QUERY, rerank="klsa", docid="hr282", **{"klsa.lambda": 0})["score"]
+    page.wait(lambda: float(page.text(".sum strong")) == pytest.approx(told, rel=1e-3))
+    assert page.text(".sum strong") != before
+
+
+def test_similar_documents_open_and_say_why(page):
+    page.open(q=QUERY, m="klsa", doc="hr282", **{"in": 1})
+    page.one("#view-similar").click()
+    wanted = page.ask("/v1/demo/similar/hr282", hits=10)["candidates"]
+    page.wait(
+        lambda: [one.get_attribute("data-docid") for one in page.all(".similar .hit")] == [one["docid"] for one in wanted]
+    )
+    page.one(".similar summary").click()
+    why = page.ask("/v1/demo/similar/hr282", other=wanted[0]["docid"])["explanation"]
+    page.wait(lambda: float(page.text(".similar .sum strong")) == pytest.approx(why["score"], rel=1e-3))
+    page.one(".similar .hit").click()
+    page.wait(lambda: page.text("#panel-title") == wanted[0]["doc"]["title"])
+    assert f"doc={wanted[0]['docid']}" in page.driver.current_url
+
+
+def test_clicks_are_recorded_only_with_consent(page):
+    def log():
+        return page.ask("/v1/indexes")["indexes"][0]["clicks"]
+
+    query = "a query that nobody has asked about a leaking tap"
+    start = log()
+    page.open(q=query, m="klsa")
+    assert not page.one("#record").is_selected()
+    page.one("#list-1 .hit").click()
+    page.settled()
+    assert log() == start
+    page.one("#record").click()
+    hits = page.all("#list-1 .hit")
+    for place, clicks in ((1, 1), (2, 2)):
+        page.click(hits[place])
+        page.wait(lambda clicks=clicks: log()["clicks"] == start["clicks"] + clicks)
+    assert log() == {"queries": start["queries"] + 1, "impressions": start["impressions"] + 1, "clicks": start["clicks"] + 2}
+    assert page.ask("/v1/demo/suggest", prefix="a query that")["suggestions"] == [
+        {"query": query, "clicks": 2, "impressions": 1}
+    ]
+    told = page.ask("/v1/demo/explain", query=query, rerank="rbm25")["explanation"]["notes"]["similar queries"]
+    assert query in [one["query"] for one in told]  # rbm25 learns from what was just clicked
+
+
+def test_the_switch_is_hidden_where_nothing_is_recorded(page):
+    page.before_each_page(
+        "const real = window.fetch; window.fetch = async (path, more) => { const answer = await real(path, more);"
+        " if (path !== 'v1/indexes') return answer; const told = await answer.json();"
+        " told.indexes.forEach((one) => { one.recording = false; }); return new Response(JSON.stringify(told)); };"
+    )
+    page.open(q=QUERY, m="klsa")
+    assert page.all("#consent:not([hidden])") == []
+
+
+def test_hostile_texts_and_queries_stay_text(page):
+    page.open(index="hostile", q=f"pump seal {HOSTILE}", m="klsa", hits=20)
+    assert set(page.columns()[0]) == {"a/../<i>", "plain", "other"}
+    titles = page.js("return [...document.querySelectorAll('#list-0 .hit-title')].map((t) => t.textContent)")
+    assert HOSTILE in titles
+    for docid in ("a/../<i>", "plain"):
+        page.click(next(one for one in page.all("#list-1 .hit") if one.get_attribute("data-docid") == docid))
+        for view in ("why", "text", "similar"):
+            page.one(f"#view-{view}").click()
+            page.settled()
+            assert page.all("#panel .notice") == []
+    page.one("#view-text").click()
+    page.wait(lambda: HOSTILE in page.js("return document.querySelector('#panel-body').textContent"))
+    assert page.all("main img, main b, main i, main script, main iframe") == []
+    assert page.js("return window.hacked") is None
+    assert page.one("#query").get_attribute("value").endswith(HOSTILE)
+
+
+def test_everything_comes_from_the_server_itself(page):
+    page.open(q=QUERY, m="klsa", doc="hr282", **{"in": 1})
+    loaded = page.js("return performance.getEntriesByType('resource').map((one) => one.name)")
+    assert len(loaded) > 20 and all(name.startswith(page.server) for name in loaded)
+
+
+def test_the_keyboard_is_enough(page):
+    page.open(q=QUERY, m=["klsa", "pert"])
+    before, klsa = page.columns()[:2]
+    page.one("#query").send_keys(keys("ARROW_DOWN"))
+    assert page.focused.get_attribute("data-docid") == before[0]
+    page.focused.send_keys(keys("ARROW_DOWN"))
+    page.focused.send_keys(keys("ARROW_RIGHT"))
+    place = (
+        page.focused.find_element("xpath", "ancestor::ol").get_attribute("data-column"),
+        page.focused.get_attribute("data-docid"),
+    )
+    assert place == ("1", before[1] if before[1] in klsa else klsa[1])
+    assert page.js("return getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    page.focused.send_keys(keys("ENTER"))
+    page.wait(lambda: page.focused.get_attribute("id") == "panel-title")
+    page.focused.send_keys(keys("ESCAPE"))
+    page.wait(lambda: page.focused.get_attribute("data-docid") == place[1])
+    assert page.all("#panel:not([hidden])") == []
+    page.focused.send_keys("?")
+    assert page.one("#help").is_displayed()
+    page.focused.send_keys(keys("ESCAPE"))
+    page.wait(lambda: not page.one("#help").is_displayed())
+    controls = ".top :is(button, select, input), #column-1 :is(button.icon, select, input)"
+    names = [one.accessible_name for one in page.all(controls) if one.is_displayed()]
+    assert len(names) > 10 and all(names)
+
+
+def test_methods_are_added_changed_and_removed_and_back_undoes_it(page):
+    page.open(q=QUERY, m="none")
+    before = page.ranked(query=QUERY)
+    page.shows(before)
+    choose(page.one("#add"), "pert")
+    page.shows(before, page.ranked(query=QUERY, rerank="pert"))
+    choose(page.one("#column-1 .method"), "klsa")
+    page.shows(before, page.ranked(query=QUERY, rerank="klsa"))
+    page.driver.back()
+    page.shows(before, page.ranked(query=QUERY, rerank="pert"))
+    page.one("#column-1 .icon").click()
+    page.shows(before)
+    assert "m=none" in page.driver.current_url
+
+
+def test_an_address_holds_the_whole_view(page):
+    methods = ["klsa~z=5~lambda=0.5", "klsa~scores=kernel"]
+    opened = {"doc": "hr267", "in": 2, "view": "text"}
+    page.open(q=QUERY, topic=TOPIC, hits=20, first="k1=2~rm3=true", m=methods, **opened)
+    shared = {"query": QUERY, "k1": 2, "rm3": "true", "hits": 20}
+    asked = ({}, {"rerank": "klsa", "klsa.z": 5, "klsa.lambda": 0.5}, {"rerank": "klsa", "klsa.scores": "kernel"})
+    answers = [page.ask("/v1/demo/search", **shared, **more) for more in asked]
+    page.shows(*([one["docid"] for one in answer["candidates"]] for answer in answers))
+    assert page.text("#view-text[aria-selected=true]") == "Text"
+    assert page.text("#column-0 .summary") == "BM25 + RM3"
+    assert page.text("[data-option='klsa.z'] output") == "5"
+    once, twice = page.module(
+        "state.js", "[0, 1].map((more) => m.toSearch(m.fromSearch(more ? m.toSearch(a[0]) : a[1])))", STATE, ""
+    )
+    assert (once, twice) == ("", page.module("state.js", "m.toSearch(a[0])", STATE))
+
+
+@pytest.mark.parametrize(("status", "said"), [(503, "busy"), (504, "longer than the server allows"), (400, "made up")])
+def test_failures_are_told_where_they_happen(failing_page, status, said):
+    page = failing_page
+    page.before_each_page(MADE_UP % ("rerank=klsa", status))
+    page.open(q=QUERY, m=["klsa", "pert"])
+    assert said in page.text("#column-1 .notice") and page.one("#column-1 .notice").get_attribute("role") == "alert"
+    assert len(page.all("#list-0 .hit")) == len(page.all("#list-2 .hit")) == 10
+    if status != 400:  # a refused request is refused again: nothing to try
+        page.js("window.fails = false")
+        page.one("#column-1 .notice button").click()
+        page.shows(page.ranked(query=QUERY), page.ranked(query=QUERY, rerank="klsa"), page.ranked(query=QUERY, rerank="pert"))
+
+
+def test_a_server_that_is_gone_is_told(failing_page):
+    page = failing_page
+    page.open(q=QUERY, m="klsa")
+    page.js(UNREACHABLE)
+    page.one("#query").send_keys(" now", keys("ENTER"))
+    page.wait(lambda: "can't be reached" in page.text("#column-0 .notice"))
+    page.before_each_page(UNREACHABLE)
+    page.driver.refresh()
+    page.wait(lambda: "can't be reached" in page.text("#problem .notice"))
+
+
+def test_a_key_is_asked_for_where_the_server_wants_one(failing_page):
+    page = failing_page
+    page.before_each_page(
+        "const real = window.fetch; window.fetch = (path, more) => more?.headers?.['x-api-key'] === 'sesame' ? real(path, more)"
+        ' : Promise.resolve(new Response(\'{"error": "an API key is needed"}\', {status: 401}));'
+    )
+    page.driver.get(f"{page.server}/?q=roof&m=klsa")
+    page.wait(lambda: page.one("#key").is_displayed())
+    page.one("#key-value").send_keys("sesame", keys("ENTER"))
+    page.shows(page.ranked(query="roof"), page.ranked(query="roof", rerank="klsa"))
+    assert "sesame" not in page.driver.current_url + page.js("return JSON.stringify(localStorage) + document.cookie")
+
+
+CONTRAST = """
+const light = (colour) => { const [r, g, b] = colour.match(/[\\d.]+/g).map((n) => n / 255)
+  .map((c) => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+const behind = (node) => { for (; node; node = node.parentElement) { const colour = getComputedStyle(node).backgroundColor;
+  if (!/, 0\\)$/.test(colour) && colour.startsWith('rgb(')) return colour; } return 'rgb(255, 255, 255)'; };
+return [...document.querySelectorAll(arguments[0])]
+  .filter((node) => node.offsetParent && node.textContent.trim()).map((node) => {
+  const [a, b] = [light(getComputedStyle(node).color), light(behind(node))].sort((x, y) => y - x);
+  return [(a + 0.05) / (b + 0.05), node.className || node.tagName]; });"""
+TEXTS = (
+    "h2, p, label, .snippet, .hit-meta, .moved, .judged, .rank, mark, dt, dd, summary, output, button, small, "
+    ".bar-label, .bar-value, .note"
+)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 400])
+def test_it_looks_right(page, tmp_path, width, theme):
+    """No sideways scrolling, contrast of WCAG's AA; pictures go to KERNELSEARCH_SCREENSHOTS, for people to look at."""
+    folder = Path(os.environ.get("KERNELSEARCH_SCREENSHOTS") or tmp_path)
+    page.size(width, 900 if width > 500 else 860, theme)
+    view = {"q": QUERY, "topic": TOPIC, "m": ["klsa~z=5", "rbm25"]}
+    for name, opened in (("lists", {}), ("reasons", {"doc": "hr282", "in": 1})):
+        page.open(**view, **opened)
+        assert page.js("return document.documentElement.scrollWidth") <= width
+        assert page.js("return getComputedStyle(document.documentElement).colorScheme") == "light dark"
+        poor = [found for found in page.js(CONTRAST, TEXTS) if found[0] < 4.5]
+        assert poor == []
+        assert page.driver.save_screenshot(str(folder / f"{name}-{width}-{theme}.png"))
+        visible = [one for one in page.all(".column") if one.is_displayed()]
+        assert len(visible) == (3 if width > 500 else 1)
+    if width < 500:
+        page.one("#panel-close").click()
+        page.one("#tab-2").click()
+        assert page.one("#column-2").is_displayed() and not page.one("#column-0").is_displayed()
+    else:
+        page.one("#theme").click()
+        other = "light" if theme == "dark" else "dark"
+        page.driver.refresh()
+        assert page.js("return document.documentElement.dataset.theme") == other

@@ -212,6 +212,25 @@ def text_of(buffer: Any) -> str:
     return view(buffer, np.uint8).tobytes().decode("utf-8", errors="replace")
 
 
+class _Thread(threading.local):
+    stays = False
+
+
+_thread = _Thread()
+
+
+@contextmanager
+def staying_attached() -> Iterator[None]:
+    """For all that a long-lived thread does: it is detached from Java at the end of the block, not after every call."""
+    _thread.stays = True
+    try:
+        yield
+    finally:
+        _thread.stays = False
+        if "jnius" in sys.modules:
+            sys.modules["jnius"].detach()
+
+
 def calls_java(function: F) -> F:
     """Marks a function that calls Java: Java's exceptions become ours, and a thread that isn't the main one detaches.
 
@@ -228,7 +247,7 @@ def calls_java(function: F) -> F:
         except jnius.JavaException as problem:
             raise JavaError(f"Java: {_first_line(problem)}") from None
         finally:
-            if threading.current_thread() is not threading.main_thread():
+            if threading.current_thread() is not threading.main_thread() and not _thread.stays:
                 jnius.detach()
 
     return wrapper  # type: ignore[return-value]

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import orjson
 
 from kernelsearch.errors import InputError, OptionError
 from kernelsearch.rerankers.base import CannotAct, Reranker
@@ -43,7 +42,7 @@ def search(served: Served, asked: Asked) -> dict[str, Any]:
         found = _rank(served, asked, text, methods, None)
     top = _top(found.after, asked.own["hits"])
     docids = served.index.forward.docids.take(top.docs)
-    docs = documents(served, top.docs, asked.own["parse"])
+    docs = served.texts.answers(top.docs, asked.own["parse"])
     answer: dict[str, Any] = {
         "api": "v1",
         "index": served.name,
@@ -56,7 +55,7 @@ def search(served: Served, asked: Asked) -> dict[str, Any]:
         "measures": _measures(served, asked, found.after),
     }
     if asked.own["highlight"]:
-        answer["highlight"] = highlight(served, found.query, docs)
+        answer["highlight"] = highlight(served, found.query, top.docs)
     return answer
 
 
@@ -81,7 +80,8 @@ def compare(served: Served, asked: Asked) -> dict[str, Any]:
                     "measures": _measures(served, asked, found.after),
                 }
             )
-    docs = documents(served, np.fromiter(shown.values(), dtype=np.int32, count=len(shown)), asked.own["parse"])
+    rows = np.fromiter(shown.values(), dtype=np.int32, count=len(shown))
+    docs = served.texts.answers(rows, asked.own["parse"])
     answer = {
         "api": "v1",
         "index": served.name,
@@ -90,7 +90,7 @@ def compare(served: Served, asked: Asked) -> dict[str, Any]:
         "docs": dict(zip(shown, docs, strict=True)),
     }
     if asked.own["highlight"]:
-        answer["highlight"] = highlight(served, found.query, docs)
+        answer["highlight"] = highlight(served, found.query, rows)
     return answer
 
 
@@ -145,7 +145,7 @@ def similar(served: Served, docid: str, asked: Asked) -> dict[str, Any]:
     finder = served.similar_documents()
     top = _top(finder.ranked(row), asked.own["hits"])
     docids = served.index.forward.docids.take(top.docs)
-    docs = documents(served, top.docs, asked.own["parse"])
+    docs = served.texts.answers(top.docs, asked.own["parse"])
     told = None
     if asked.own["other"] is not None:
         row_of(served, asked.own["other"])
@@ -165,7 +165,7 @@ def similar(served: Served, docid: str, asked: Asked) -> dict[str, Any]:
 
 def document(served: Served, docid: str, asked: Asked) -> dict[str, Any]:
     """One document, in the shape of Pyserini's REST API."""
-    docs = documents(served, np.array([row_of(served, docid)], dtype=np.int32), asked.own["parse"])
+    docs = served.texts.answers(np.array([row_of(served, docid)]), asked.own["parse"])
     return {"api": "v1", "index": served.name, "docid": docid, "doc": docs[0]}
 
 
@@ -187,35 +187,11 @@ def row_of(served: Served, docid: str) -> int:
     return row
 
 
-def documents(served: Served, rows: np.ndarray, parse: bool) -> list[Any]:
-    """Documents as they were indexed: JSON where they are JSON and `parse` is set, text otherwise, None if not stored."""
-    raw = served.index.lucene.stored(rows, "raw")
-    if any(text is None for text in raw):
-        contents = served.index.lucene.stored(rows, "contents")
-        raw = [more if text is None else text for text, more in zip(raw, contents, strict=True)]
-    return [_parsed(text) for text in raw] if parse else list(raw)
-
-
-def highlight(served: Served, query: Query, docs: list[Any]) -> list[str]:
+def highlight(served: Served, query: Query, rows: np.ndarray) -> list[str]:
     """The words of documents that the index takes for a word of the query: with `drip`, `dripping` too."""
-    words = sorted({word.lower() for doc in docs for text in _texts(doc) for word in WORD.findall(text)})
+    words = sorted({word.lower() for one in served.texts.get(rows) for text in one.strings() for word in WORD.findall(text)})
     wanted = set(query.terms)
     return [word for word, terms in zip(words, served.index.lucene.analyze(words), strict=True) if wanted.intersection(terms)]
-
-
-def _texts(doc: Any) -> list[str]:
-    if isinstance(doc, dict):
-        return [value for value in doc.values() if isinstance(value, str)]
-    return [doc] if isinstance(doc, str) else []
-
-
-def _parsed(text: str | None) -> Any:
-    if text is None or text[:1] not in "{[":
-        return text
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return text
 
 
 def _text(served: Served, asked: Asked) -> str:

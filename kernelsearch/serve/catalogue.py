@@ -14,6 +14,7 @@ from kernelsearch.pipeline import Pipeline
 from kernelsearch.rerankers.base import Reranker
 from kernelsearch.serve.recording import ClickRecorder
 from kernelsearch.serve.settings import Settings, Source
+from kernelsearch.serve.texts import Texts
 
 
 class Served:
@@ -28,6 +29,7 @@ class Served:
         if self.topics and self.qrels and not self.topics.keys() & self.qrels.keys():
             raise InputError(f"{source.qrels}: judges none of the topics of {source.topics}")
         self.clicks = ClickRecorder(self.index, source.clicks, settings.record_clicks)
+        self.texts = Texts(self.index)
         self._defaults = settings.methods
         self._similar: Any = None
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from queue import SimpleQueue
 from typing import Any, TypeVar
+
+from kernelsearch.lucene import jvm
 
 T = TypeVar("T")
 
@@ -19,17 +22,31 @@ class TooSlow(Exception):
     """A request took longer than it may; answered with 504."""
 
 
-class Workers:
-    """Runs blocking functions in threads.
+@dataclass
+class Job:
+    """A call for a thread, and where its outcome is awaited."""
 
-    A request that is given up keeps its place until its thread is done with it: what can't be stopped still counts as load.
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    loop: asyncio.AbstractEventLoop
+    outcome: asyncio.Future[Any]
+    dropped: bool = False
+
+
+class Workers:
+    """Runs blocking functions in threads of its own, which stay attached to Java: attaching takes as long as a short search.
+
+    A request that is given up keeps its place until a thread is done with it: what can't be stopped still counts as load.
     """
 
     def __init__(self, threads: int, waiting: int, seconds: float) -> None:
         self.threads, self.waiting, self.seconds = threads, waiting, seconds
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="kernelsearch")
+        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._busy = 0
+        self._running = [threading.Thread(target=self._work, name=f"worker {n}", daemon=True) for n in range(threads)]
+        for thread in self._running:
+            thread.start()
 
     @property
     def busy(self) -> int:
@@ -42,27 +59,43 @@ class Workers:
             if self._busy >= self.threads + self.waiting:
                 raise Overloaded
             self._busy += 1
-        work = self._pool.submit(self._work, function, args)
+        loop = asyncio.get_running_loop()
+        job = Job(function, args, loop, loop.create_future())
+        self._jobs.put(job)
         try:
             async with asyncio.timeout(self.seconds):
-                return await asyncio.wrap_future(work)
+                return await job.outcome
         except TimeoutError:
             raise TooSlow from None
         finally:
-            # Only work that no thread has begun can be cancelled: time was up, or the client has gone.
-            if work.cancel():
-                self._release()
+            job.dropped = True  # what no thread has begun by now, nobody waits for any more
 
-    def _work(self, function: Callable[..., T], args: tuple[Any, ...]) -> T:
-        try:
-            return function(*args)
-        finally:
-            self._release()
-
-    def _release(self) -> None:
-        with self._lock:
-            self._busy -= 1
+    def _work(self) -> None:
+        with jvm.staying_attached():
+            while (job := self._jobs.get()) is not None:
+                result, problem = None, None
+                try:
+                    if not job.dropped:
+                        result = job.function(*job.args)
+                except Exception as raised:
+                    problem = raised
+                with self._lock:
+                    self._busy -= 1
+                if not job.loop.is_closed():
+                    job.loop.call_soon_threadsafe(_settle, job.outcome, result, problem)
 
     def close(self) -> None:
-        """Waits for what is being worked on."""
-        self._pool.shutdown(wait=True)
+        """Lets the threads finish what they have, and ends them."""
+        for _ in self._running:
+            self._jobs.put(None)
+        for thread in self._running:
+            thread.join()
+
+
+def _settle(outcome: asyncio.Future[Any], result: Any, problem: Exception | None) -> None:
+    if outcome.done():  # given up meanwhile
+        return
+    if problem is not None:
+        outcome.set_exception(problem)
+    else:
+        outcome.set_result(result)

@@ -131,7 +131,8 @@ def plot(served: Served, asked: Asked) -> bytes:
             raise InputError(f"{methods[0]} keeps the first stage's list for this query: {found.kept}")
         row = _document(served, asked, found)
         path = Path(folder) / "plot.svg"
-        _without_formulas()
+        if not prepare_drawing():
+            raise OptionError("pictures need matplotlib where the server runs; pip install kernelsearch[plots]")
         try:
             found.methods[0].plot(found.query, found.before, row if asked.own["docid"] is not None else None, path)
         except CannotAct as reason:
@@ -286,10 +287,12 @@ def _document(served: Served, asked: Asked, found: Ranked) -> int:
     return row
 
 
-def _without_formulas() -> None:
-    """A dollar in a query is a dollar, not the beginning of a formula."""
+def prepare_drawing() -> bool:
+    """Loads what pictures need, which takes seconds; False where it isn't installed."""
     try:
         import matplotlib
+        import matplotlib.figure
     except ImportError:
-        raise OptionError("pictures need matplotlib where the server runs; pip install kernelsearch[plots]") from None
-    matplotlib.rcParams["text.parse_math"] = False
+        return False
+    matplotlib.rcParams["text.parse_math"] = False  # a dollar in a query is a dollar, not the beginning of a formula
+    return True

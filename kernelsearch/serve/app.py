@@ -73,9 +73,12 @@ def make_app(settings: Settings) -> Any:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        loop = asyncio.get_running_loop()
         for served in service.served.values():
-            await asyncio.get_running_loop().run_in_executor(None, served.warm_up)
+            await loop.run_in_executor(None, served.warm_up)
+        drawing = loop.run_in_executor(None, answers.prepare_drawing)
         yield
+        await drawing
         service.workers.close()
 
     app = FastAPI(

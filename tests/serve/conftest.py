@@ -32,7 +32,7 @@ def fitted(demo_index, tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def settings(fitted) -> Settings:
     source = Source("demo", str(fitted / "demo"), str(DEMO / "topics.tsv"), str(DEMO / "qrels.txt"), str(fitted / "clicks.db"))
-    return Settings((source,), Limits(threads=2))
+    return Settings((source,), Limits(threads=2, seconds=120))
 
 
 @pytest.fixture(scope="session")

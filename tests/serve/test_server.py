@@ -1,0 +1,241 @@
+"""The server as a process and its behaviour under load: keys, limits, overload, time-outs, metrics, the end."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from kernelsearch.errors import KernelSearchError, OptionError
+from kernelsearch.serve import __main__ as serve
+from kernelsearch.serve import answers
+from kernelsearch.serve.settings import KEY_VARIABLE, Limits
+from tests.conftest import DEMO, ROOT, heeding_interrupts
+
+
+def run(*arguments: str, **variables: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "kernelsearch.serve", *arguments],
+        cwd=ROOT,
+        env={**os.environ, **variables},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=heeding_interrupts,
+    )
+
+
+@pytest.fixture
+def process(fitted) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A real server on a free port: the process and its address."""
+    flags = ["--topics", str(DEMO / "topics.tsv"), "--qrels", str(DEMO / "qrels.txt"), "--port", "0", "--timeout", "120"]
+    server = run("--index", f"repairs={fitted / 'demo'}", *flags)
+    assert server.stderr is not None
+    said = server.stderr.readline()
+    address = re.search(r"http://\S+", said)
+    assert address is not None, said + server.stderr.read()
+    yield server, address[0].rstrip("/")
+    server.kill()
+    server.communicate()
+
+
+def fetch(url: str, **headers: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=120) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as problem:
+        return problem.code, problem.read().decode()
+
+
+def test_a_process_answers_and_finishes_what_is_in_flight_when_asked_to_stop(process):
+    server, address = process
+    status, body = fetch(f"{address}/v1/repairs/search?query=dripping+tap&hits=3")
+    assert status == 200 and len(json.loads(body)["candidates"]) == 3
+    outcome: list[tuple[int, str]] = []
+    # Pictures are slow at first: a request that is surely in flight.
+    slow = f"{address}/v1/repairs/explain/plot.svg?query=dripping+tap&rerank=klsa"
+    waiting = threading.Thread(target=lambda: outcome.append(fetch(slow)))
+    waiting.start()
+    while "kernelsearch_working 1" not in fetch(f"{address}/metrics")[1] and waiting.is_alive():
+        time.sleep(0.01)
+    assert waiting.is_alive()
+    server.send_signal(signal.SIGTERM)
+    waiting.join(120)
+    assert outcome[0][0] == 200 and "<svg" in outcome[0][1]
+    assert server.wait(60) == 0
+    with pytest.raises(OSError):
+        fetch(f"{address}/health")
+
+
+def test_bad_bytes_on_the_wire_are_harmless(process):
+    server, address = process
+    host, port = address.removeprefix("http://").split(":")
+    for junk in (
+        b"\xff\xfe\x00\r\n\r\n",
+        b"GET /v1/repairs/search?query=\xff\xfe HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+        b"GET /v1/repairs/search?query=" + b"a" * 100_000 + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+        b"GET /v1/repairs/doc/\xc3\x28 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+        b"GET /health HTTP/1.1\r\nX: " + b"a" * 200_000 + b"\r\n\r\n",
+        b"POST /v1/repairs/click HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 99999999999\r\n\r\n",
+    ):
+        with socket.create_connection((host, int(port)), timeout=60) as line:
+            line.sendall(junk)
+            answer = line.recv(65536)
+        assert answer == b"" or re.match(rb"HTTP/1.1 4\d\d ", answer), (junk[:40], answer[:200])
+    assert fetch(f"{address}/health")[0] == 200
+    server.send_signal(signal.SIGINT)
+    assert server.wait(60) == 0
+    assert server.stderr is not None and "Traceback" not in server.stderr.read()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "--index is not given"),
+        (("--topics", "t.tsv"), "belongs after the --index"),
+        (("--index", "a=x", "--index", "a=y"), "two are named a"),
+        (("--index", "x", "--qrels", "a", "--qrels", "b"), "given twice for --index x"),
+        (("--index", "no/such"), "no/such: no such index"),
+        (("--index", "x", "--host", "0.0.0.0"), "clients need a key"),
+        (("--index", "x", "--klsa.z", "0"), "--klsa.z: 0 is below 1"),
+        (("--index", "x", "--timeout", "0"), "--timeout: 0.0 is below"),
+    ],
+)
+def test_what_cannot_be_started_is_refused_in_one_line(arguments, said, capsys, monkeypatch):
+    monkeypatch.delenv(KEY_VARIABLE, raising=False)
+    with pytest.raises((KernelSearchError, SystemExit)) as raised:
+        serve.main(list(arguments))
+    assert said in (str(raised.value) if isinstance(raised.value, KernelSearchError) else capsys.readouterr().err)
+
+
+def test_a_reachable_address_needs_a_key_or_the_word_that_it_does_not(monkeypatch):
+    monkeypatch.delenv(KEY_VARIABLE, raising=False)
+
+    def settings(*arguments: str):
+        from kernelsearch.options import collect, resolve
+
+        given = serve.make_parser().parse_args(["--index", "x", *arguments])
+        return serve.make_settings(given, resolve(serve.OPTIONS, collect(given, serve.OPTIONS)))
+
+    assert settings().hosts is not None and settings().api_key is None
+    for host in ("0.0.0.0", "::", "192.168.1.5", "example.org"):
+        with pytest.raises(OptionError, match="need a key"):
+            settings("--host", host)
+    assert settings("--host", "0.0.0.0", "--no-api-key").api_key is None
+    assert settings("--host", "0.0.0.0", "--api-key", "k").api_key == "k"
+    monkeypatch.setenv(KEY_VARIABLE, "from the environment")
+    assert settings("--host", "0.0.0.0").api_key == "from the environment"
+    assert settings("--host", "0.0.0.0").hosts is None
+
+
+def test_a_port_in_use_is_named(fitted):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        server = run("--index", str(fitted / "demo"), "--port", str(taken.getsockname()[1]))
+        _, said = server.communicate(timeout=120)
+    assert server.returncode == 2
+    assert "cannot listen on 127.0.0.1" in said and "Traceback" not in said
+
+
+def test_the_key_opens_everything_and_nothing_opens_without_it(start, settings):
+    client = start(replace(settings, api_key="a secret ü"))
+    key = "a secret ü".encode()
+    for path in ("/v1/demo/search?query=tap", "/v1/indexes", "/metrics", "/openapi.json", "/v1/demo/doc/hr001", "/nothing"):
+        answer = client.get(path)
+        assert answer.status_code == 401 and "X-API-Key" in answer.json()["error"]
+        assert client.get(path, headers={"x-api-key": "a secret"}).status_code == 401
+        assert client.get(path, headers={"authorization": "Bearer wrong"}).status_code == 401
+    for headers in ({b"x-api-key": key}, {b"authorization": b"Bearer " + key}):
+        assert client.get("/v1/demo/search?query=tap", headers=headers).status_code == 200
+    for path in ("/", "/health"):
+        assert client.get(path).status_code == 200
+    assert client.get("/page/none.js").status_code == 404
+
+
+def test_too_many_requests_are_refused_and_the_others_answered(start, settings, monkeypatch):
+    release = threading.Event()
+    monkeypatch.setattr(answers, "search", lambda *_: release.wait(60) and {})
+    client = start(replace(settings, limits=Limits(threads=1, waiting=1, seconds=60)))
+    outcome: list[int] = []
+
+    def ask() -> None:
+        outcome.append(client.get("/v1/demo/search?query=tap").status_code)
+
+    threads = [threading.Thread(target=ask) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    while "kernelsearch_working 2" not in client.get("/metrics").text:
+        time.sleep(0.01)
+    refused = client.get("/v1/demo/search?query=tap")
+    assert refused.status_code == 503
+    assert refused.headers["retry-after"] == "1" and "too many" in refused.json()["error"]
+    assert client.get("/health").status_code == 200  # the sign of life needs no thread
+    release.set()
+    for thread in threads:
+        thread.join()
+    assert outcome == [200, 200]
+    assert client.get("/v1/demo/search?query=tap").status_code == 200
+    said = client.get("/metrics").text
+    assert "kernelsearch_refused_total 1" in said and "kernelsearch_working 0" in said
+
+
+def test_a_slow_request_is_given_up_and_still_counts_as_load(start, settings, monkeypatch):
+    release = threading.Event()
+    monkeypatch.setattr(answers, "search", lambda *_: release.wait(60) and {})
+    client = start(replace(settings, limits=Limits(threads=1, waiting=0, seconds=0.2)))
+    late = client.get("/v1/demo/search?query=tap")
+    assert late.status_code == 504 and "too long" in late.json()["error"]
+    assert client.get("/v1/demo/search?query=tap").status_code == 503
+    release.set()
+    while "kernelsearch_working 0" not in client.get("/metrics").text:
+        time.sleep(0.01)
+    assert client.get("/v1/demo/search?query=tap").status_code == 200
+    assert "kernelsearch_late_total 1" in client.get("/metrics").text
+
+
+def test_a_fault_of_ours_is_a_500_without_details(start, settings, monkeypatch, caplog):
+    def fail(*_: object) -> None:
+        raise RuntimeError("secret detail")
+
+    monkeypatch.setattr(answers, "search", fail)
+    client = start(settings)
+    answer = client.get("/v1/demo/search?query=tap")
+    assert answer.status_code == 500 and "secret" not in answer.text
+    assert "secret detail" in caplog.text
+
+
+def test_metrics_count_by_template_and_sum_up(start, settings):
+    client = start(settings)
+    for number in range(3):
+        client.get(f"/v1/demo/doc/hr00{number + 1}")
+    client.get("/v1/demo/doc/none")
+    text = client.get("/metrics").text
+    assert 'kernelsearch_requests_total{endpoint="/v1/{index}/doc/{docid}",status="200"} 3' in text
+    assert 'kernelsearch_requests_total{endpoint="/v1/{index}/doc/{docid}",status="404"} 1' in text
+    counts = [int(n) for n in re.findall(r'seconds_bucket\{endpoint="/v1/\{index\}/doc/\{docid\}",le="[^"]+"\} (\d+)', text)]
+    assert counts == sorted(counts) and counts[-1] == 4
+    assert 'seconds_count{endpoint="/v1/{index}/doc/{docid}"} 4' in text
+    for line in text.splitlines():
+        assert re.fullmatch(r'# (HELP|TYPE) \w+ .+|\w+(\{\w+="[^"]*"(,\w+="[^"]*")*\})? [0-9.]+', line), line
+
+
+def test_a_methods_flags_are_what_requests_start_from(start, settings):
+    client = start(replace(settings, methods={"klsa": {"lambda": 0.0}}))
+    plain = client.get("/v1/demo/search?query=dripping+tap").json()["candidates"]
+    kept = client.get("/v1/demo/search?query=dripping+tap&rerank=klsa").json()["candidates"]
+    assert [one["docid"] for one in kept] == [one["docid"] for one in plain]
+    moved = client.get("/v1/demo/search?query=dripping+tap&rerank=klsa&klsa.lambda=1&klsa.z=5").json()["candidates"]
+    assert [one["docid"] for one in moved] != [one["docid"] for one in plain]

@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 from fastapi import FastAPI, Request
-from fastapi.responses import FileResponse, Response
+from fastapi.responses import FileResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
@@ -298,13 +298,9 @@ def _told(reader: Reader, model: Any, path: tuple[str, ...] = ("index",), media:
     return {
         "responses": responses,
         "response_model": None,
-        "response_class": Response if media else _JSONResponse,
+        "response_class": Response if media else JSONResponse,
         "openapi_extra": {"parameters": openapi_parameters(reader, path)},
     }
-
-
-class _JSONResponse(Response):
-    media_type = "application/json"
 
 
 def _index(service: Service, request: Request) -> Served:

@@ -55,7 +55,9 @@ class Served:
     def public(self, problem: KernelSearchError) -> str:
         """A complaint in one line that names the index as clients know it, not where it stands on this machine."""
         line = " ".join(str(problem).split())
-        return line.replace(str(self.index.artefacts), self.name).replace(str(self.index.path), self.name)
+        for place in (self.index.artefacts, self.index.path, self.index.name):
+            line = line.replace(str(place), self.name)
+        return line
 
     @contextmanager
     def using(self, methods: tuple[str, ...]) -> Iterator[None]:

@@ -1,0 +1,112 @@
+"""Requests made up from the OpenAPI description, valid and invalid: no answer is a fault, all have the shapes that it tells."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis.errors import Unsatisfiable
+from hypothesis.strategies import sampled_from
+
+from kernelsearch import rerankers
+
+schemathesis = pytest.importorskip("schemathesis")
+pytest.importorskip("fastapi")
+
+#: Requests to each address; `make test-openapi` asks for more.
+EXAMPLES = int(os.environ.get("KERNELSEARCH_EXAMPLES", "6"))
+
+
+@pytest.fixture(scope="module")
+def recorder(start, settings, fitted, tmp_path_factory) -> Any:
+    """A server that records into a log of its own."""
+    log = tmp_path_factory.mktemp("log") / "clicks.db"
+    shutil.copy(fitted / "clicks.db", log)
+    return start(replace(settings, sources=(replace(settings.sources[0], clicks=str(log)),), record_clicks=True))
+
+
+@pytest.fixture(scope="module")
+def described(recorder) -> Any:
+    return schemathesis.openapi.from_dict(recorder.get("/openapi.json").json())
+
+
+def made_sensible(case: Any, reranker: str | None, query: str | None) -> None:
+    """Puts in what there is: if most requests named unknown things, their 404s and 400s would prove little."""
+    if "index" in case.path_parameters:
+        case.path_parameters["index"] = "demo"
+    if "docid" in case.path_parameters and query:
+        case.path_parameters["docid"] = "hr001"
+    if "search" in case.path or "compare" in case.path or "explain" in case.path:
+        own = f"{reranker}."
+        case.query = {name: value for name, value in (case.query or {}).items() if "." not in name or name.startswith(own)}
+        for name in ("topic", "docid", "qljm", "rocchio", "rerank"):
+            case.query.pop(name, None)
+        if reranker is not None:
+            case.query["rerank"] = reranker
+        if query is not None:
+            case.query["query"] = query
+
+
+ADDRESSES = (
+    ("get", "/v1/{index}/search"),
+    ("get", "/v1/{index}/compare"),
+    ("get", "/v1/{index}/explain"),
+    ("get", "/v1/{index}/explain/plot.svg"),
+    ("get", "/v1/{index}/similar/{docid}"),
+    ("get", "/v1/{index}/doc/{docid}"),
+    ("get", "/v1/{index}/topics"),
+    ("get", "/v1/{index}/suggest"),
+    ("post", "/v1/{index}/click"),
+    ("get", "/v1/indexes"),
+    ("get", "/v1/methods"),
+    ("get", "/health"),
+    ("get", "/metrics"),
+)
+
+
+def test_all_addresses_are_described(described):
+    found = {(operation.ok().method, operation.ok().path) for operation in described.get_all_operations()}
+    assert found == set(ADDRESSES)
+
+
+@pytest.mark.parametrize("mode", ["positive", "negative"])
+@pytest.mark.parametrize(("method", "path"), ADDRESSES)
+def test_no_request_is_a_fault_and_every_answer_has_its_shape(described, recorder, method, path, mode):
+    from schemathesis import checks
+
+    wanted = [
+        checks.not_a_server_error,
+        checks.status_code_conformance,
+        checks.content_type_conformance,
+        checks.response_schema_conformance,
+    ]
+    operation = described[path][method]
+
+    @settings(
+        max_examples=EXAMPLES,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        phases=(Phase.generate,),
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(
+        case=operation.as_strategy(generation_mode=schemathesis.GenerationMode(mode)),
+        reranker=sampled_from([None, *rerankers.names()]),
+        query=sampled_from(["dripping tap", "outdoor faucet leaking", None]),
+    )
+    def ask(case: Any, reranker: str | None, query: str | None) -> None:
+        if mode == "positive":
+            made_sensible(case, reranker, query)
+        call = case.as_transport_kwargs("http://127.0.0.1")
+        call.pop("cookies", None)
+        case.validate_response(recorder.request(**call), checks=wanted)
+
+    try:
+        ask()
+    except Unsatisfiable:
+        assert mode == "negative"  # an address without parameters has no invalid request

@@ -81,30 +81,29 @@ def spatial_operator(
     an empty row.
     """
     lengths = np.asarray(lengths, dtype=np.int64)
-    starts = np.cumsum(lengths) - lengths
     size, tokens = lengths[samples.text], int(lengths.sum())
+    start = (np.cumsum(lengths) - lengths)[samples.text]
+    weights = np.ones(1) if scale == math.inf else window(scale, width, shape)
+    half = len(weights) // 2
+    # A window is a run of tokens, cut off at its text's two ends.
+    low = np.zeros_like(size) if scale == math.inf else np.maximum(samples.position - half, 0)
+    high = size if scale == math.inf else np.minimum(samples.position + half + 1, size)
+    sizes = np.where(samples.position < size, high - low, 0)
+    indptr = np.concatenate([[0], np.cumsum(sizes)])
+    columns = np.arange(indptr[-1]) + np.repeat(start + low - indptr[:-1], sizes)
     if scale == math.inf:
-        sizes = np.where(samples.position < size, size, 0)
-        columns = np.arange(sizes.sum()) + np.repeat(starts[samples.text] - (np.cumsum(sizes) - sizes), sizes)
         data = np.ones(len(columns))
     else:
-        weights = window(scale, width, shape)
-        half = len(weights) // 2
-        place = samples.position[:, None] + np.arange(-half, half + 1)
-        valid = (place >= 0) & (place < size[:, None]) & (samples.position < size)[:, None]
-        sizes = valid.sum(axis=1)
-        columns = (place + starts[samples.text][:, None])[valid]
-        data = np.broadcast_to(weights, valid.shape)[valid]
+        data = weights[columns - np.repeat(start + samples.position - half, sizes)]
     if mass is not None:
-        data = data * mass[columns]
-    indptr = np.concatenate([[0], np.cumsum(sizes)])
-    data = data / np.repeat(_row_sums(data, indptr), sizes)
+        data *= mass[columns]
+    data /= np.repeat(row_sums(data, indptr), sizes)
     return sparse.csr_matrix((data, columns, indptr), shape=(len(size), tokens))
 
 
-def _row_sums(data: NDArray[np.float64], indptr: NDArray[np.int64]) -> NDArray[np.float64]:
+def row_sums(data: NDArray[np.floating], indptr: NDArray[np.integer]) -> NDArray[np.floating]:
     """Sums of CSR rows; an empty row's is 0."""
-    sums = np.zeros(len(indptr) - 1)
+    sums = np.zeros(len(indptr) - 1, dtype=data.dtype)
     filled = np.flatnonzero(np.diff(indptr))
     if len(filled):
         sums[filled] = np.add.reduceat(data, indptr[filled])

@@ -52,7 +52,7 @@ def laplacian_strengths(rows: QueryRows, texts: Texts, scales: tuple[Scale, ...]
     text = np.repeat(np.arange(len(texts.lengths)), texts.lengths)
     masses = []
     for scale in scales:
-        own = np.asarray(rows.spread(texts, scale).sum(axis=1)).ravel()
+        own = rows.held(texts, scale)
         weights = window(scale.spatial, width)
         half = len(weights) // 2
         # A gap of half a window between texts keeps them apart, so that one convolution smooths all of them.
@@ -78,8 +78,9 @@ def point_similarities(
 ) -> list[tuple[Array, Array, NDArray[np.int64], NDArray[np.int64], Samples]]:
     """For each level: similarities (query points, document points), the query points' weights and columns, each text's first
     document point, and where the document points are."""
-    own = rows.texts(np.array([0, len(rows.query)]), rows.query)
-    query_points = interest_points(laplacian_strengths(rows, own, scales, width), np.zeros(len(rows.query), dtype=np.int64))
+    query_points = interest_points(
+        laplacian_strengths(rows, rows.own, scales, width), np.zeros(len(rows.query), dtype=np.int64)
+    )
     text = np.repeat(np.arange(len(texts.lengths)), texts.lengths)
     position = np.arange(len(text)) - np.repeat(np.cumsum(texts.lengths) - texts.lengths, texts.lengths)
     document_points = interest_points(laplacian_strengths(rows, texts, scales, width), text)
@@ -88,10 +89,13 @@ def point_similarities(
         mine, theirs = np.flatnonzero(query_points[level]), np.flatnonzero(document_points[level])
         at = Samples(text[theirs], position[theirs])
         side = rows.query_level(scale, width, step=1)
+        near, far = zip(*regions(mine, len(rows.query), at, texts.lengths, scale), strict=True)
+        samples = Samples(np.tile(at.text, len(far)), np.concatenate([one.position for one in far]))
+        columns = rows.document_columns(texts, samples, scale, width)
         total = np.zeros((len(mine), len(theirs)))
-        for near, far in regions(mine, len(rows.query), at, texts.lengths, scale):
-            columns = rows.document_columns(texts, far, scale, width)
-            total += similarity(QueryLevel(side.columns[near], side.weights[near]), columns) / 3
+        for place, own_columns in enumerate(near):
+            theirs_here = columns.part(place * len(theirs), (place + 1) * len(theirs))
+            total += similarity(QueryLevel(side.columns[own_columns], side.weights[own_columns]), theirs_here) / len(near)
         weights = side.weights[mine] / side.weights[mine].sum()
         found.append((total, weights, mine, np.searchsorted(at.text, np.arange(len(texts.lengths))), at))
     return found

@@ -97,8 +97,8 @@ def _points(matcher: Matcher, rows: QueryRows, text: Texts) -> list[_Aligned]:
 
 
 def _reasons(matcher: Matcher, rows: QueryRows, text: Texts, scale: Scale, aligned: _Aligned) -> LevelMatch:
-    cells, other = mixed(rows, aligned.document.code)
-    code = aligned.document.code
+    code, held = aligned.document.written_out()
+    cells, other = mixed(rows, code, held)
     dense = np.tile(rows.floor[:-1], (code.shape[0], 1))
     dense[np.repeat(np.arange(code.shape[0]), np.diff(code.indptr)), code.indices] = cells
     columns = np.column_stack([dense, other])

@@ -8,7 +8,7 @@ between columns stays a divergence (of a coarser partition of the vocabulary).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,7 @@ class Texts:
     slots: NDArray[np.int64]
     mass: Array | None
     irrelevant: int
+    _spread: dict[float, sparse.csr_matrix] = field(default_factory=dict, repr=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -58,12 +59,30 @@ class QueryLevel:
 class DocumentLevel:
     """Documents at one level: `code` (columns, rows) sparse, without background, and whose column each one is.
 
-    `first` (documents,) is each document's first column.
+    `held` (columns,) is each column's mass on the rows; `first` (documents,) is each document's first column. Where columns
+    repeat each other (at scale 0 a column is its word), `code` and `held` are of the distinct ones and `which` (columns,)
+    says which of them a column is.
     """
 
     code: sparse.csr_matrix
+    held: Array
     samples: Samples
     first: NDArray[np.int64]
+    which: NDArray[np.int64] | None = None
+
+    def written_out(self) -> tuple[sparse.csr_matrix, Array]:
+        """Code and mass of every column, repeated ones too, shapes (columns, rows) and (columns,)."""
+        return (self.code, self.held) if self.which is None else (self.code[self.which], self.held[self.which])
+
+    def part(self, low: int, high: int) -> DocumentLevel:
+        """Some columns in a row, not copied; `first` is left as it is."""
+        samples = Samples(self.samples.text[low:high], self.samples.position[low:high])
+        if self.which is not None:
+            return replace(self, samples=samples, which=self.which[low:high])
+        start, end = self.code.indptr[low], self.code.indptr[high]
+        parts = (self.code.data[start:end], self.code.indices[start:end], self.code.indptr[low : high + 1] - start)
+        code = sparse.csr_matrix(parts, shape=(high - low, self.code.shape[1]))
+        return DocumentLevel(code, self.held[low:high], samples, self.first)
 
 
 class QueryRows:
@@ -101,6 +120,11 @@ class QueryRows:
         #: words that lend to one of the rows at any scale; a word's slot is its place here, other words share the last slot
         self.relevant = np.unique(np.concatenate([rows.indices for rows in lenders.values()]))
         self._spread = {semantic: self._columns(rows) for semantic, rows in lenders.items()}
+        self._held = {semantic: np.asarray(matrix.sum(axis=1)).ravel() for semantic, matrix in self._spread.items()}
+        self._slots = np.full(graph.words, len(self.relevant), dtype=np.int64)
+        self._slots[self.relevant] = np.arange(len(self.relevant))
+        #: the query as a text
+        self.own = self.texts(np.array([0, len(self.query)]), self.query)
 
     def _columns(self, rows: sparse.csr_matrix) -> sparse.csr_matrix:
         """What a token of each relevant word gives to the rows, shape (relevant+1, rows)."""
@@ -111,25 +135,30 @@ class QueryRows:
 
     def texts(self, indptr: NDArray[np.integer], words: NDArray[np.integer]) -> Texts:
         """Texts (word numbers in reading order) seen through this query's rows."""
-        lookup = np.full(self.graph.words, len(self.relevant), dtype=np.int64)
-        lookup[self.relevant] = np.arange(len(self.relevant))
         mass = None if self.importance is None else self.importance[words]
-        return Texts(np.diff(indptr).astype(np.int64), lookup[words], mass, len(self.relevant))
+        return Texts(np.diff(indptr).astype(np.int64), self._slots[words], mass, len(self.relevant))
 
     def spread(self, texts: Texts, scale: Scale) -> sparse.csr_matrix:
-        """Every token over the rows, shape (tokens, rows)."""
-        return self._spread[scale.semantic][texts.slots]
+        """Every token over the rows, shape (tokens, rows); kept with the texts, as levels often share a semantic scale."""
+        if scale.semantic not in texts._spread:
+            texts._spread[scale.semantic] = self._spread[scale.semantic][texts.slots]
+        return texts._spread[scale.semantic]
+
+    def held(self, texts: Texts, scale: Scale) -> Array:
+        """The mass that each token gives to the rows together, shape (tokens,)."""
+        return self._held[scale.semantic][texts.slots]
 
     def query_level(self, scale: Scale, width: int, *, columns: int | None = None, step: int | None = None) -> QueryLevel:
         """The query smoothed at a level. A term's weight counts inside its window; a window's mass is its column's weight."""
-        texts = self.texts(np.array([0, len(self.query)]), self.query)
+        lengths = self.own.lengths
         if columns is not None:
-            window = interpolated_operator(texts.lengths, columns, scale.spatial, width)
+            window = interpolated_operator(lengths, columns, scale.spatial, width)
         else:
-            window = spatial_operator(texts.lengths, _samples(texts.lengths, scale, 1, step), scale.spatial, width)
-        weighted = sparse.csr_matrix(window.multiply(self.weights[None, :]))
-        mass = np.asarray(weighted.sum(axis=1)).ravel()
-        code = (weighted @ self.spread(texts, scale)).toarray() / mass[:, None]
+            window = spatial_operator(lengths, _samples(lengths, scale, 1, step), scale.spatial, width)
+        # A query is small: plain matrices are quicker here than sparse ones.
+        weighted = window.toarray() * self.weights
+        mass = weighted.sum(axis=1)
+        code = weighted @ self.spread(self.own, scale).toarray() / mass[:, None]
         held = (code + self.eta * self.background) / (1 + self.eta)
         full = np.column_stack([held, np.maximum(1.0 - held.sum(axis=1), 0.0)])
         return QueryLevel(full, mass / mass.sum())
@@ -146,13 +175,21 @@ class QueryRows:
         count = len(texts.lengths)
         samples = Samples(np.repeat(np.arange(count), columns), np.tile(np.arange(columns), count))
         window = interpolated_operator(texts.lengths, columns, scale.spatial, width, mass=texts.mass)
-        return DocumentLevel((window @ self.spread(texts, scale)).tocsr(), samples, np.arange(count) * columns)
+        code = (window @ self.spread(texts, scale)).tocsr()
+        return DocumentLevel(code, window @ self.held(texts, scale), samples, np.arange(count) * columns)
 
     def document_columns(self, texts: Texts, samples: Samples, scale: Scale, width: int) -> DocumentLevel:
-        """Documents smoothed at a level, at given columns; `samples` is in the order of the texts."""
+        """Documents smoothed at a level, at given columns; `first` needs `samples` in the order of the texts."""
+        first = np.searchsorted(samples.text, np.arange(len(texts.lengths)))
+        if scale.spatial == 0:
+            start = (np.cumsum(texts.lengths) - texts.lengths)[samples.text]
+            inside = samples.position < texts.lengths[samples.text]
+            which = np.full(len(inside), texts.irrelevant)
+            which[inside] = texts.slots[(start + samples.position)[inside]]
+            return DocumentLevel(self._spread[scale.semantic], self._held[scale.semantic], samples, first, which)
         window = spatial_operator(texts.lengths, samples, scale.spatial, width, mass=texts.mass)
         code = (window @ self.spread(texts, scale)).tocsr()
-        return DocumentLevel(code, samples, np.searchsorted(samples.text, np.arange(len(texts.lengths))))
+        return DocumentLevel(code, window @ self.held(texts, scale), samples, first)
 
 
 def _samples(lengths: NDArray[np.int64], scale: Scale, at_least: int, step: int | None) -> Samples:

@@ -29,6 +29,8 @@ from kernelsearch.rerankers.multiscale_lm import MultiScaleReranker
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "reproductions" / "mslm.md"
 COLLECTIONS = ("cran", "cisi", "cacm", "npl", "nfcorpus")
+#: Marks what is judged with cran's second file, which takes all 1,837 pairs as relevant.
+ALL = "-all"
 DEPTH, DRAWS, TRAINING = 100, 20, 5
 INF = math.inf
 #: The paper's levels, with the unigram model (whole text, no neighbours) first; ours; one wide level without idf.
@@ -61,8 +63,10 @@ def score(name: str, setting: str, collections: Path, scratch: Path) -> None:
     index = open_index(name, collections, scratch)
     folder = collections / name
     topics = load_topics(str(folder / "topics.tsv"))
-    qrels = load_qrels(str(folder / ("qrels.anserini.txt" if name == "cacm" else "qrels.txt")))
-    judged = [qid for qid in topics if any(grade > 0 for grade in qrels.get(qid, {}).values())]
+    judgements = {"": load_qrels(str(folder / ("qrels.anserini.txt" if name == "cacm" else "qrels.txt")))}
+    if name == "cran":
+        judgements[ALL] = load_qrels(str(folder / "qrels.all1837.txt"))
+    judged = [qid for qid in topics if any(grade > 0 for grade in judgements[""].get(qid, {}).values())]
     queries = index.lucene.queries([topics[qid] for qid in judged], judged)
     levels, options = SETTINGS[setting]
     spatial, semantic = [s.spatial for s in levels], [s.semantic for s in levels]
@@ -75,8 +79,9 @@ def score(name: str, setting: str, collections: Path, scratch: Path) -> None:
     kept: dict[str, np.ndarray] = {}
     for number, (query, found) in enumerate(zip(queries, index.lucene.search(queries, 1000), strict=True)):
         docids = index.forward.docids.take(found.docs)
-        kept[f"{number}-grades"] = np.array([qrels[query.qid].get(docid, 0) for docid in docids], dtype=np.int16)
-        kept[f"{number}-relevant"] = np.array(sum(grade > 0 for grade in qrels[query.qid].values()))
+        for which, qrels in judgements.items():
+            kept[f"{number}-grades{which}"] = np.array([qrels[query.qid].get(docid, 0) for docid in docids], dtype=np.int16)
+            kept[f"{number}-relevant{which}"] = np.array(sum(grade > 0 for grade in qrels[query.qid].values()))
         kept[f"{number}-first"] = found.scores
         if found.depth and len(reranker.query_words(query)[0]):
             for mode, values in similarities(reranker, across, query, found.docs[:DEPTH]).items():
@@ -104,24 +109,25 @@ def similarities(reranker, across, query, docs) -> dict[str, np.ndarray]:
 
 
 class Kept:
-    """A collection's kept similarities and what can be made of them."""
+    """A collection's kept similarities and what can be made of them; `judgements` is "" or ALL (cran's second file)."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, judgements: str = "") -> None:
         data = np.load(path)
+        self.judgements = judgements
         self.count = int(data["queries"])
         self.data = {key: data[key] for key in data.files}
         self.usable = [q for q in range(self.count) if f"{q}-max" in self.data]
 
     def measures(self, query: int, values: np.ndarray | None, mix: float = 1.0) -> tuple[float, float, float]:
         """AP, P@5, P@10 of a query's list whose first DEPTH documents are put in the order of `values`, mixed with BM25."""
-        grades, first = self.data[f"{query}-grades"], self.data[f"{query}-first"]
+        grades, first = self.data[f"{query}-grades{self.judgements}"], self.data[f"{query}-first"]
         if values is not None:
             blend = mix * zscores(values) + (1 - mix) * zscores(first[:DEPTH])
             order = np.argsort(-blend, kind="stable")
             grades = np.concatenate([grades[:DEPTH][order], grades[DEPTH:]])
         hits = grades > 0
         precision = np.cumsum(hits) / np.arange(1, len(hits) + 1)
-        relevant = int(self.data[f"{query}-relevant"])
+        relevant = int(self.data[f"{query}-relevant{self.judgements}"])
         return float(precision[hits].sum() / relevant), float(hits[:5].sum() / 5), float(hits[:10].sum() / 10)
 
     def all(self, mode: str | None, weights: np.ndarray | None = None, mix: float = 1.0) -> np.ndarray:
@@ -140,7 +146,7 @@ class Kept:
         for query in chosen:
             if query in self.usable:
                 levels = self.data[f"{query}-{mode}"]
-                grades = (self.data[f"{query}-grades"][:DEPTH] > 0).astype(int)
+                grades = (self.data[f"{query}-grades{self.judgements}"][:DEPTH] > 0).astype(int)
                 parts.append((zscores(levels) if standardise else levels, grades))
         return bem_weights(preference_margins(parts)) if parts else None
 

@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 
 import numpy as np
-from reproduce_mslm import COLLECTIONS, DRAWS, MODES, OURS, PAGE, PAPER, Kept, names, shown, star
+from reproduce_mslm import ALL, COLLECTIONS, DRAWS, MODES, OURS, PAGE, PAPER, Kept, names, shown, star
 from reproduce_mslm_text import LEVELS
 from scipy.stats import ttest_rel
 
@@ -25,7 +25,12 @@ def report(scratch: Path, retrieval: bool = True) -> None:
     """Rewrites the page's tables and draws its figures from what is in the scratch folder."""
     tables: dict[str, str] = {}
     for setting in ("paper-kl", "ours-js", "card-js") if retrieval else ():
-        kept = {n: Kept(p) for n in COLLECTIONS if (p := scratch / f"mslm-{n}-{setting}.npz").exists()}
+        kept = {}
+        for name in COLLECTIONS:
+            if (path := scratch / f"mslm-{name}-{setting}.npz").exists():
+                kept[name] = Kept(path)
+                if f"0-grades{ALL}" in kept[name].data:
+                    kept[f"{name} (all 1,837)"] = Kept(path, ALL)
         if not kept:
             continue
         if setting == "paper-kl":

@@ -47,13 +47,15 @@ def split_results(texts: list[str], labels: np.ndarray, sizes: tuple[int, int], 
     others = [texts[i] for i in order[sum(sizes) : sum(sizes) + UNLABELLED]]
     y, truth = labels[train], labels[test]
     out: dict = {"seed": seed, "accuracy": {}, "weights": {}, "levels": {}}
+    shared = {"columns": columns, "max_words": words, "neighbours": 12, "graph_texts": others}
+    # Vocabulary, word graph and codes don't depend on the kernel: they are learned once a split.
+    model = MultiScaleKernel(scales=SPATIAL, semantic_scales=SEMANTIC, combine="stack", **shared).fit(known)
+    bag = MultiScaleKernel(scales=(INF,), semantic_scales=(0.0,), weighting="idf", **shared).fit(known)
     for kernel in KERNELS:
-        shared = {"kernel": kernel, "columns": columns, "max_words": words, "neighbours": 12, "graph_texts": others}
-        model = MultiScaleKernel(scales=SPATIAL, semantic_scales=SEMANTIC, combine="stack", **shared)
-        inside, outside = model.fit_transform(known), model.transform(unseen)
+        model.kernel = bag.kernel = kernel
+        inside, outside = model.transform(known), model.transform(unseen)
         rows = {"BOW-TF": accuracy(inside[:, :, 0], outside[:, :, 0], y, truth)}
-        bag = MultiScaleKernel(scales=(INF,), semantic_scales=(0.0,), weighting="idf", **shared)
-        rows["BOW-TFIDF"] = accuracy(bag.fit_transform(known), bag.transform(unseen), y, truth)
+        rows["BOW-TFIDF"] = accuracy(bag.transform(known), bag.transform(unseen), y, truth)
         rows["word graph, no positions"] = accuracy(inside[:, :, -1], outside[:, :, -1], y, truth)
         inside, outside = inside[:, :, :-1], outside[:, :, :-1]
         levels = [accuracy(inside[:, :, n], outside[:, :, n], y, truth) for n in range(len(LEVELS))]

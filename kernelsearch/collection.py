@@ -118,14 +118,16 @@ class Index:
         qrels: dict[str, dict[str, int]] | None = None,
         clicks: str | Path | None = None,
         output: str | Path | None = None,
+        memory_limit: str | None = None,
         **options: Any,
     ) -> Path:
         """Fits what a method needs and returns the folder where it is kept: beside the index, or in `output`.
 
         `topics` is {qid: text}, `qrels` {qid: {docid: grade}}, `clicks` a click log's file, each where the method learns from
-        it. Options are the method's own (`dims=300` for --klsa.dims).
+        it. `memory_limit`, such as "4G", bounds the memory of building. Options are the method's own (`dims=300` for --klsa.dims).
         """
         from kernelsearch import rerankers
+        from kernelsearch.memory import MemoryLimit
         from kernelsearch.rerankers.base import TrainingData
 
         data = TrainingData(
@@ -133,6 +135,7 @@ class Index:
             qrels or {},
             Path(clicks) if clicks is not None else None,
             Path(output) if output is not None else None,
+            memory_limit=MemoryLimit.parse(memory_limit),
         )
         saved = rerankers.method(method).fit(self, data, **options)
         self.forget_pipelines()

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelsearch import console
+from kernelsearch import console, memory
 from kernelsearch.errors import InputError, KernelSearchError, OptionError
 from kernelsearch.files import write_folder
 from kernelsearch.forward.strings import hashes
@@ -46,6 +46,7 @@ OPTIONS = (
     Option("raw", bool, True, "store the whole record, with all its fields"),
     Option("optimize", bool, True, "merge into one segment"),
     Option("forward", bool, True, "make the forward index too"),
+    memory.OPTION,
     Option("force", bool, False, "replace an index that exists"),
 )
 
@@ -75,10 +76,13 @@ def main(argv: list[str]) -> None:
     settings = resolve(OPTIONS, collect(parser.parse_args(argv), OPTIONS))
     if settings["index"] is None:
         parser.error("--index: the folder to make is not given")
+    limit = settings["memory_limit"] = memory.MemoryLimit.parse(settings["memory_limit"])
+    if limit is not None:
+        limit.bound_java()
     if settings["input"] is None:
         if settings["shards"]:
             raise OptionError("--shards: only a new index can be split; --input names its documents")
-        add_forward(settings["index"], settings["fields"])
+        add_forward(settings["index"], settings["fields"], limit)
     elif isinstance(settings["index"], tuple):
         raise OptionError(f"--index: one folder is made at a time, {len(settings['index'])} are named")
     else:
@@ -115,7 +119,7 @@ def _build(settings: dict[str, Any], folder: Path, stage: Path) -> str:
     else:
         indexed, empty = _build_index(settings, fields, folder, stage, staged.count, staged.threads)
     if settings["forward"]:
-        _export(folder, ("contents", *fields), folder / OURS / "forward")
+        _export(folder, ("contents", *fields), settings["memory_limit"], folder / OURS / "forward")
     said = f"{indexed} documents" + (f" in {settings['shards']} shards" if settings["shards"] else "")
     return said + (f", fields {', '.join(fields)}" if fields else "") + (f"; {empty} without text left out" if empty else "")
 
@@ -168,21 +172,26 @@ def _build_shards(
     return sum(one for one, _ in done), sum(empty for _, empty in done)
 
 
-def add_forward(index: str | tuple[str, ...], fields: tuple[str, ...] | None) -> None:
+def add_forward(
+    index: str | tuple[str, ...], fields: tuple[str, ...] | None, limit: memory.MemoryLimit | None = None
+) -> None:
     """Adds the forward index to an index that exists, whoever built it."""
-    made = _export(index, ("contents", *(fields or ())))
+    made = _export(index, ("contents", *(fields or ())), limit)
     named = index if isinstance(index, str) else " + ".join(index)
     console.notice(f"{named}: forward index of {', '.join(made)}")
 
 
-def _export(index: Source, fields: tuple[str, ...], place: Path | None = None) -> list[str]:
+def _export(
+    index: Source, fields: tuple[str, ...], limit: memory.MemoryLimit | None, place: Path | None = None
+) -> list[str]:
     """Writes forward indexes into `place`, by default where an opened index looks for them."""
     from kernelsearch.lucene.export import export
     from kernelsearch.lucene.index import LuceneIndex
 
     lucene = LuceneIndex(index)
     try:
-        return [field for field in fields if export(lucene, field, path=place / field if place else None)]
+        block = {} if limit is None else {"block_bytes": limit.export_block}
+        return [field for field in fields if export(lucene, field, path=place / field if place else None, **block)]
     finally:
         lucene.close()
 

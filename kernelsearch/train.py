@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kernelsearch import console, rerankers
+from kernelsearch import console, memory, rerankers
 from kernelsearch.collection import Index
 from kernelsearch.inputs import load_qrels, load_topics
 from kernelsearch.options import Option, add_flags, collect, resolve
@@ -18,6 +18,7 @@ OPTIONS = (
     Option("ltr", str, None, "a LETOR (svmlight) file of features to learn from, instead of an index"),
     Option("ltr-test", str, None, "with --ltr: a file to rank with what was learned, and its measures"),
     Option("output", str, None, "where to save; default: beside the index"),
+    memory.OPTION,
     Option("java-heap", str, None, "Java's heap, such as 4g"),
 )
 
@@ -42,10 +43,13 @@ def main(argv: list[str]) -> None:
     if settings["index"] is None and settings["ltr"] is None:
         parser.error("--index is not given")
     method = rerankers.method(arguments.rerank)
+    limit = memory.MemoryLimit.parse(settings["memory_limit"])
     if settings["java_heap"]:
         from kernelsearch.lucene import jvm
 
         jvm.configure(heap=settings["java_heap"])
+    elif limit is not None:
+        limit.bound_java()
     data = TrainingData(
         topics=load_topics(settings["topics"]) if settings["topics"] else {},
         qrels=load_qrels(settings["qrels"]) if settings["qrels"] else {},
@@ -53,6 +57,7 @@ def main(argv: list[str]) -> None:
         output=Path(settings["output"]) if settings["output"] else None,
         ltr=Path(settings["ltr"]) if settings["ltr"] else None,
         ltr_test=Path(settings["ltr_test"]) if settings["ltr_test"] else None,
+        memory_limit=limit,
     )
     options = collect(arguments, method.fit_options, arguments.rerank)
     saved = method.fit_features(data, **options) if data.ltr else method.fit(Index(settings["index"]), data, **options)

@@ -1,6 +1,7 @@
 """Seeded synthetic collections of any size: Zipfian words with latent topics, as JSONL or as a CSR matrix in memory.
 
     python tools/synthetic.py --documents 500000 --out FILE.jsonl
+    python tools/synthetic.py --documents 2000000 --growing --mean-length 100 --out FILE.jsonl --queries 1000 --topics-out FILE.tsv
 
 A document draws its length from a log-normal law, mixes one to three topics with a common background, and draws its words
 from that mixture. Topics share the background's Zipfian shape, each over its own order of the words, so that neighbouring
@@ -10,8 +11,9 @@ topics overlap in frequent words and differ in rare ones. The same seed gives th
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -54,9 +56,11 @@ class Generator:
             rank = np.searchsorted(self._cumulative, rng.random(tokens)).clip(max=self.vocabulary - 1)
             topic = held[owner, slot]
             topical = rng.random(tokens) >= self.background
-            # Within a topic the frequent ranks are scattered over the vocabulary by the topic's shift.
-            words = np.where(topical, (rank * 7919 + self._shift[topic]) % self.vocabulary, rank)
-            yield lengths, words
+            yield lengths, np.where(topical, self._in_topic(rank, topic), rank)
+
+    def _in_topic(self, rank: np.ndarray, topic: np.ndarray) -> np.ndarray:
+        """A topic's word of each rank: the frequent ranks are scattered over the vocabulary by the topic's shift."""
+        return (rank * 7919 + self._shift[topic]) % self.vocabulary
 
     def matrix(self, dtype: type = np.float32) -> sparse.csr_matrix:
         """Term counts of all documents, shape (documents, vocabulary), with sorted rows."""
@@ -80,6 +84,43 @@ class Generator:
                 place += 1
 
 
+    def queries(self, count: int) -> Iterator[tuple[str, str]]:
+        """(qid, text) of topics: three to six words of one topic, drawn like a document's topical words, none of the commonest."""
+        rng = np.random.default_rng([self.seed, 1 << 20])
+        for number in range(count):
+            topic = np.full(200, rng.integers(self.topics))
+            rank = np.searchsorted(self._cumulative, rng.random(200)).clip(max=self.vocabulary - 1)
+            words = self._in_topic(rank[rank >= 50], topic[rank >= 50])[: rng.integers(3, 7)]
+            yield f"q{number:05d}", " ".join(map(_spelt, words.tolist()))
+
+
+class GrowingGenerator(Generator):
+    """A vocabulary that grows with the collection, as that of text does.
+
+    Words follow the double power law of Gerlach & Altmann, "Stochastic Model for the Vocabulary Growth in Natural Languages"
+    (Phys. Rev. X 3, 2013): frequency falls with rank^-1 over some 7,873 core words and with rank^-1.77 beyond, which makes the
+    vocabulary of n tokens grow with n^(1/1.77) (Heaps). A topic uses one part in `WINDOWS` of the words of each octave of
+    ranks (2^k..2^(k+1)), so that all topics together keep the law, and each has words that are common in it alone.
+    """
+
+    CORE, TAIL, WINDOWS = 7_873, 1.77, 32
+
+    def __init__(self, documents: int, *, vocabulary: int = 4_000_000, mean_length: float = 100.0, **options: Any) -> None:
+        super().__init__(documents, vocabulary=vocabulary, mean_length=mean_length, **options)
+        rank = np.arange(vocabulary) + 10.0  # the commonest words of a text are stop words, which an index leaves out
+        weights = np.where(rank < self.CORE, 1 / rank, (rank / self.CORE) ** -self.TAIL / self.CORE)
+        self._cumulative = np.cumsum(weights / weights.sum())
+        octaves = int(vocabulary).bit_length()
+        self._window = np.random.default_rng([self.seed, 1]).random((self.topics, octaves))
+
+    def _in_topic(self, rank: np.ndarray, topic: np.ndarray) -> np.ndarray:
+        octave = np.frexp((rank + 1).astype(np.float64))[1] - 1  # floor(log2(rank + 1))
+        size = 1 << octave.astype(np.int64)
+        start = (self._window[topic, octave] * size).astype(np.int64)
+        word = size + (start + (rank + 1 - size) // self.WINDOWS) % size - 1
+        return np.minimum(word, self.vocabulary - 1)
+
+
 def _spelt(number: int) -> str:
     """A pronounceable word for a number: consonant-vowel pairs, ending in a way that a stemmer leaves alone."""
     consonants, vowels = "bdfgklmnprtvz", "aou"
@@ -90,21 +131,32 @@ def _spelt(number: int) -> str:
     return word + "x"
 
 
+def write_jsonl(generator: Generator, path: Path) -> None:
+    """The collection as a file, a block of documents in memory at a time."""
+    with open(path, "w", encoding="utf-8") as stream:
+        # Ids and words are plain letters: JSON needs no escapes.
+        stream.writelines(f'{{"id": "{one["id"]}", "contents": "{one["contents"]}"}}\n' for one in generator.records())
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--documents", type=int, default=500_000)
-    parser.add_argument("--vocabulary", type=int, default=100_000)
+    parser.add_argument("--growing", action="store_true", help="a vocabulary that grows with the collection, as text's does")
+    parser.add_argument("--vocabulary", type=int, help="words to draw from (default: 100,000; growing: 4,000,000)")
     parser.add_argument("--topics", type=int, default=400)
     parser.add_argument("--mean-length", type=float, default=80.0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", required=True, help="the JSONL file to write")
+    parser.add_argument("--queries", type=int, default=0, help="also write so many topics")
+    parser.add_argument("--topics-out", help="the TSV file for them")
     given = parser.parse_args()
-    generator = Generator(
-        given.documents, vocabulary=given.vocabulary, topics=given.topics, mean_length=given.mean_length, seed=given.seed
-    )
-    with open(given.out, "w", encoding="utf-8") as stream:
-        for record in generator.records():
-            stream.write(json.dumps(record) + "\n")
+    kind = GrowingGenerator if given.growing else Generator
+    options = {} if given.vocabulary is None else {"vocabulary": given.vocabulary}
+    generator = kind(given.documents, topics=given.topics, mean_length=given.mean_length, seed=given.seed, **options)
+    if given.queries:
+        with open(given.topics_out, "w", encoding="utf-8") as stream:
+            stream.writelines(f"{qid}\t{text}\n" for qid, text in generator.queries(given.queries))
+    write_jsonl(generator, Path(given.out))
 
 
 if __name__ == "__main__":

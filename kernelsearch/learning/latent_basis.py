@@ -6,6 +6,8 @@ section 3, with the decomposition taken on the other side).
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -15,11 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch import artefacts
-from kernelsearch.errors import OptionError
+from kernelsearch.errors import InputError, OptionError
 from kernelsearch.forward import ForwardIndex, StringTable
 from kernelsearch.kernels.algebra import Kernel
 from kernelsearch.kernels.documents import Cosine
 from kernelsearch.kernels.spectral import Decomposition, NystromMap, RowBlocks, choose_landmarks, decompose
+from kernelsearch.memory import MemoryLimit
 
 KIND = "latent basis"
 VERSION = 1
@@ -88,6 +91,7 @@ def fit_basis(
     tolerance: float = 1e-2,
     landmarks: int = 1000,
     memory: float = 2e9,
+    limit: MemoryLimit | None = None,
     random_state: int = 0,
     parameters: Mapping[str, Any] | None = None,
     finish: Callable[[Path], None] = lambda folder: None,
@@ -96,11 +100,18 @@ def fit_basis(
     """Decomposes a collection under a kernel and saves the basis.
 
     A kernel without a feature map goes through `landmarks` documents (Nyström). `memory` bounds what is kept of Φ
-    between passes over it. `finish` may write further files into the artefact's folder, where `rows.npy` then stands already.
+    between passes over it. Under a memory limit the solver's vectors stand in a mapped file where they would take more than
+    half of it. `finish` may write further files into the artefact's folder, where `rows.npy` then stands already.
     """
     mapped = kernel.has_map
     rows = _feature_rows(collection, kernel, landmarks, memory, random_state)
-    found = decompose(rows, dims, solver=solver, tolerance=tolerance, random_state=random_state, progress=progress)
+
+    def allocate(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
+        return scratch_array(Path(path).parent, shape, dtype, limit)
+
+    found = decompose(
+        rows, dims, solver=solver, tolerance=tolerance, random_state=random_state, allocate=allocate, progress=progress
+    )
     described = {
         **(parameters or {}),
         "kernel": str(kernel),
@@ -109,7 +120,7 @@ def fit_basis(
     }
     extra = {"solver": found.solver, "energy": found.energy, "residual": found.residual, "folded": 0}
     terms = kernel.feature_terms(collection) if mapped else np.arange(len(collection.terms))
-    _save(path, collection, found, rows, terms, described, extra, finish, loadings=found.right if mapped else None)
+    _save(path, collection, found, rows, terms, described, extra, finish, mapped=mapped)
     return LatentBasis(path, fingerprint=collection.fingerprint)
 
 
@@ -140,7 +151,7 @@ def fold_in(
     new = len(collection) - (len(old.rows) - old.meta["extra"]["folded"])
     extra = {**old.meta["extra"], "energy": held / rows.squared_norm(), "folded": max(new, 0)}
     found = Decomposition(np.asarray(old.values), right, extra["energy"], extra["residual"], extra["solver"], 0)
-    _save(path, collection, found, rows, kernel.feature_terms(collection), old.parameters, extra, finish, loadings=right)
+    _save(path, collection, found, rows, kernel.feature_terms(collection), old.parameters, extra, finish, mapped=True)
     return LatentBasis(path, fingerprint=collection.fingerprint)
 
 
@@ -151,7 +162,9 @@ def _feature_rows(collection: ForwardIndex, kernel: Kernel, landmarks: int, memo
         def make(start: int, end: int) -> Any:
             return kernel.document_features(collection, np.arange(start, end), dtype)
 
-        return RowBlocks(make, (len(collection), kernel.width(collection)), memory=memory, dtype=dtype)
+        # Each block's product is as large as the features: not too many of them.
+        size = min(max(50_000, len(collection) // 16), 250_000)
+        return RowBlocks(make, (len(collection), kernel.width(collection)), size=size, memory=memory, dtype=dtype)
     nystrom = NystromMap(kernel, collection, choose_landmarks(collection, landmarks, random_state))
 
     def make_dense(start: int, end: int) -> Any:
@@ -170,19 +183,26 @@ def _save(
     parameters: Mapping[str, Any],
     extra: Mapping[str, Any],
     finish: Callable[[Path], None],
-    loadings: NDArray[np.floating] | None,
+    mapped: bool,
 ) -> None:
-    """Writes a basis, U block by block. Without loadings, dimensions are described by the documents' weighted terms, Xᵀ U."""
+    """Writes a basis, U block by block. Without a feature map, dimensions are described by the documents' terms, Xᵀ U."""
 
     def fill(folder: Path) -> None:
-        described = np.zeros((len(collection.terms) if loadings is None else 0, len(found.values)), dtype=np.float32)
+        file = folder / "loadings.npy"
+        described = np.zeros((0 if mapped else len(collection.terms), len(found.values)), dtype=np.float32)
+        if mapped:
+            _write_rows(file, found.right)
+            if found.right.dtype == np.float32:
+                # The same numbers from the file: what follows needs the memory.
+                found.right = np.load(file, mmap_mode="r")
         with artefacts.BlockWriter(folder / "rows.npy", np.float32, (len(collection), len(found.values))) as writer:
             for start, end, block in found.left(rows):
                 writer.write(block)
-                if loadings is None:
+                if not mapped:
                     described += Cosine().document_features(collection, np.arange(start, end), np.float32).T @ block
-        named = described if loadings is None else loadings.astype(np.float32, copy=False)
-        np.save(folder / "loadings.npy", np.ascontiguousarray(named), allow_pickle=False)
+        if not mapped:
+            artefacts.write_array(file, described)
+        rows.forget()
         finish(folder)
 
     raw = collection.terms.take(np.arange(len(collection.terms)))
@@ -202,6 +222,27 @@ def _save(
         },
         fill=fill,
     )
+
+
+def _write_rows(file: Path, array: NDArray[np.floating], block: int = 100_000) -> None:
+    """Writes an array whose columns are contiguous row by row, without a second one of its size."""
+    with artefacts.BlockWriter(file, np.float32, array.shape) as writer:
+        for start in range(0, len(array), block):
+            writer.write(array[start : start + block])
+
+
+def scratch_array(folder: Path, shape: tuple[int, ...], dtype: Any, limit: MemoryLimit | None) -> NDArray[Any]:
+    """An array of zeros: in memory where the limit allows, else in a mapped file that vanishes with it."""
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    if limit is None or limit.holds(size):
+        return np.zeros(shape, dtype)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as stream:
+            os.posix_fallocate(stream.fileno(), 0, size)  # a full disk says so here, not by killing the process later
+            return np.memmap(stream, dtype, "r+", shape=shape)
+    except OSError as problem:
+        raise InputError(f"{folder}: cannot be written ({problem.strerror or problem})") from None
 
 
 def _matching_features(old: LatentBasis, collection: ForwardIndex, kernel: Kernel) -> NDArray[np.int64]:

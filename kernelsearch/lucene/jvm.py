@@ -48,6 +48,13 @@ def configure(*, heap: str | None = None, options: Sequence[str] = ()) -> None:
     _settings.update(heap=heap, options=tuple(options))
 
 
+def running() -> bool:
+    """Whether a JVM runs in this process, ours or another library's."""
+    import jnius_config
+
+    return bool(jnius_config.vm_running)
+
+
 def start() -> None:
     """Starts the JVM unless one runs. Cheap when called again."""
     global _process

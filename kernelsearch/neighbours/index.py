@@ -1,7 +1,7 @@
 """Documents whose vectors have the largest inner product with a query's vector, in a FAISS index.
 
-Three kinds: `flat` looks at every vector and is exact; `ivf` looks into a few of many clusters; `hnsw` walks a graph. The
-approximate kinds do better by angle than by inner product, because long vectors attract every search. They therefore hold each
+Kinds: `flat` looks at every vector and is exact; `ivf` looks into a few of many clusters; `ivf-sq8` and `ivf-sq4` do so with
+coordinates of eight and four bits, in a quarter and an eighth of the memory; `hnsw` walks a graph. The approximate kinds do better by angle than by inner product, because long vectors attract every search. They therefore hold each
 vector with one more coordinate, √(M² - |x|²) with M the longest norm: all are then equally long, the inner product with
 (query, 0) is unchanged, and nearest by distance is largest by inner product (Bachrach et al., "Speeding Up the Xbox Recommender
 System", RecSys 2014).
@@ -19,8 +19,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from kernelsearch.errors import ArtefactError, OptionError
+from kernelsearch.memory import MemoryLimit
 
-KINDS = ("auto", "flat", "ivf", "hnsw")
+#: Kinds of clustered indexes, with FAISS's name for how each stores its vectors.
+CLUSTERED = {"ivf": "Flat", "ivf-sq8": "SQ8", "ivf-sq4": "SQ4"}
+KINDS = ("auto", "flat", *CLUSTERED, "hnsw")
 
 #: Up to this many vectors an exact scan takes a few milliseconds; beyond it `auto` clusters.
 FLAT_LIMIT = 50_000
@@ -45,26 +48,29 @@ class Neighbours:
         links: int = 32,
         random_state: int = 0,
         block: int = 50_000,
+        limit: MemoryLimit | None = None,
     ) -> Neighbours:
         """An index over the rows of `vectors`, shape (n, dims), dense (memory-mapped is fine) or sparse.
 
-        `clusters` (ivf; default 4·√n) and `links` (hnsw) trade building time for search time.
+        `clusters` (ivf; default 4·√n) and `links` (hnsw) trade building time for search time. Under a
+        memory limit `auto` takes eight-bit coordinates where the vectors would take more than half of it.
         """
         faiss = load_faiss()
         if kind not in KINDS:
             raise OptionError(f"neighbours: {kind!r} is not one of {', '.join(KINDS)}")
         total, dims = vectors.shape
         if kind == "auto":
-            kind = "flat" if total <= FLAT_LIMIT else "ivf"
+            fits = limit is None or limit.holds(4.0 * total * (dims + 1))
+            kind = "flat" if total <= FLAT_LIMIT else "ivf" if fits else "ivf-sq8"
         if kind == "flat":
             index = faiss.IndexFlatIP(dims)
             for part in _blocks(vectors, block):
                 index.add(part)
             return cls(index, kind, dims)
         longest = max((float(np.einsum("ij,ij->i", part, part).max()) for part in _blocks(vectors, block)), default=0.0)
-        if kind == "ivf":
+        if kind in CLUSTERED:
             clusters = clusters or max(1, min(int(4 * math.sqrt(total)), total // 39))
-            index = faiss.index_factory(dims + 1, f"IVF{clusters},Flat", faiss.METRIC_INNER_PRODUCT)
+            index = faiss.index_factory(dims + 1, f"IVF{clusters},{CLUSTERED[kind]}", faiss.METRIC_INNER_PRODUCT)
             index.cp.seed, index.cp.niter, index.cp.max_points_per_centroid = random_state, 10, 64
             rows = np.random.default_rng(random_state).choice(total, min(total, 64 * clusters), replace=False)
             index.train(_levelled(_dense(vectors[np.sort(rows)]), longest))
@@ -93,7 +99,7 @@ class Neighbours:
             scores, found = self._index.search(rows, k)
             return found, scores
         rows = np.hstack([rows, np.zeros((len(rows), 1), dtype=np.float32)])
-        if self.kind == "ivf":
+        if self.kind in CLUSTERED:
             index = faiss.downcast_index(self._index)
             parameters: Any = faiss.SearchParametersIVF(nprobe=min(effort or default_probes(index.nlist), index.nlist))
         else:
@@ -109,7 +115,7 @@ class Neighbours:
     @classmethod
     def load(cls, path: Path, kind: str) -> Neighbours:
         """Reads a saved index; its vectors are memory-mapped where FAISS can (ivf)."""
-        index = open_index(path, mapped=kind == "ivf")
+        index = open_index(path, mapped=kind in CLUSTERED)
         return cls(index, kind, index.d - (kind != "flat"))
 
 

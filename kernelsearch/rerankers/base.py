@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from kernelsearch.collection import Index
 from kernelsearch.errors import InputError, OptionError
 from kernelsearch.lucene.models import BM25, Model
+from kernelsearch.memory import MemoryLimit
 from kernelsearch.options import Option, resolve
 from kernelsearch.types import Candidates, Query
 
@@ -101,6 +102,7 @@ class TrainingData:
     output: Path | None = None
     ltr: Path | None = None  #: a LETOR file of features, instead of an index
     ltr_test: Path | None = None
+    memory_limit: MemoryLimit | None = None  #: a bound on the memory of building
 
 
 class Reranker(ABC):

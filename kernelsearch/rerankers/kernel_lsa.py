@@ -23,7 +23,7 @@ from kernelsearch.kernels import registry
 from kernelsearch.kernels.algebra import Kernel
 from kernelsearch.kernels.spectral import SOLVERS
 from kernelsearch.learning.latent_basis import LatentBasis, fit_basis, fold_in
-from kernelsearch.neighbours import KINDS, Neighbours
+from kernelsearch.neighbours import CLUSTERED, KINDS, Neighbours
 from kernelsearch.options import Option, resolve
 from kernelsearch.rerankers.base import Explanation, Reranker, TrainingData
 from kernelsearch.rerankers.expansion import term_scores
@@ -71,7 +71,10 @@ class KernelLSA(Reranker):
         Option("tolerance", float, 1e-2, "largest relative residual of the randomised solver", low=1e-12),
         Option("landmarks", int, 1000, "documents that stand for all, for kernels without a feature map", low=1),
         Option("neighbours", str, "auto", "FAISS index for --klsa.retrieve; auto goes by size", choices=KINDS),
-        Option("memory", float, 2.0, "gigabytes of features to keep between passes; the rest is made again", low=0),
+        Option(
+            "memory", float, None, "gigabytes of features to keep between passes, the rest is made again; default: 2, or what "
+            "--memory-limit allows", low=0,
+        ),  # fmt: skip
         Option("random-state", int, 0, "seed", low=0),
         Option("fold-in", bool, False, "bring an older basis up to the changed index without decomposing again"),
     )
@@ -105,18 +108,20 @@ class KernelLSA(Reranker):
         """Fits a basis (or folds the changed index into the old one) and saves it with its neighbours' index."""
         given = resolve(cls.fit_options, options, cls.name)
         path = data.output or default_place(index)
+        limit = data.memory_limit
+        kept = given["memory"] * 1e9 if given["memory"] is not None else 2e9 if limit is None else float(limit.features)
 
         def finish(folder: Path) -> None:
             if given["neighbours"] != "flat":
                 rows = np.load(folder / "rows.npy", mmap_mode="r")
-                built = Neighbours.build(rows, given["neighbours"], random_state=given["random_state"])
+                built = Neighbours.build(rows, given["neighbours"], random_state=given["random_state"], limit=limit)
                 if built.kind != "flat":  # flat ones are made from the rows when needed
                     built.save(folder / f"neighbours.{built.kind}")
 
         if given["fold_in"]:
             old = LatentBasis(path)
             collection = index.field(old.parameters["field"])
-            basis = fold_in(path, old, collection, _kernel(old.parameters), memory=given["memory"] * 1e9, finish=finish)
+            basis = fold_in(path, old, collection, _kernel(old.parameters), memory=kept, finish=finish)
             share = basis.meta["extra"]["folded"] / max(len(basis.rows), 1)
             console.notice(f"klsa: folded in, {share:.1%} of the documents came after the decomposition")
         else:
@@ -135,7 +140,8 @@ class KernelLSA(Reranker):
                     solver=given["solver"],
                     tolerance=given["tolerance"],
                     landmarks=given["landmarks"],
-                    memory=given["memory"] * 1e9,
+                    memory=kept,
+                    limit=limit,
                     random_state=given["random_state"],
                     parameters=recipe,
                     finish=finish,
@@ -251,7 +257,7 @@ class KernelLSA(Reranker):
     @cached_property
     def neighbours(self) -> Neighbours:
         """The FAISS index over the rows of U."""
-        for kind in ("ivf", "hnsw"):
+        for kind in (*CLUSTERED, "hnsw"):
             if (file := self.basis.path / f"neighbours.{kind}").exists():
                 return Neighbours.load(file, kind)
         return Neighbours.build(self.basis.rows, "flat")

@@ -68,7 +68,7 @@ class MultiScaleReranker(Reranker):
         Option("graph", str, "cooccurrence", "where related words come from", choices=("cooccurrence", "vectors", "wordnet")),
         Option("source", str, None, "the file of word vectors (text form), or WordNet's dict folder"),
         *GRAPH,
-        Option("memory", int, 20_000_000, "co-occurring pairs held at a time", low=1000),
+        Option("memory", int, None, "co-occurring pairs held at a time; default: 20,000,000, or what --memory-limit allows", low=1000),
         Option("hits", int, 100, "candidates a training query, where level weights are learned", low=2),
         *MATCHING,
     )

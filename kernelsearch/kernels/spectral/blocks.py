@@ -49,6 +49,11 @@ class RowBlocks:
                     self._kept[start] = block
             yield start, end, block
 
+    def forget(self) -> None:
+        """Frees the blocks that are kept; they are made again when they are needed."""
+        self._memory += sum(map(_bytes, self._kept.values()))
+        self._kept.clear()
+
     def times(self, right: NDArray[np.floating]) -> NDArray[np.floating]:
         """Φ·X for X of shape (width, k)."""
         out = np.empty((self.shape[0], right.shape[1]), dtype=self.dtype)
@@ -69,7 +74,7 @@ class RowBlocks:
         """ΦᵀΦ·X in one pass, without anything of the size of the rows."""
         out = np.zeros((self.shape[1], right.shape[1]), dtype=self.dtype)
         for _, _, block in self:
-            out += block.T @ (block @ right)
+            add_gram(out, block, right)
         return out
 
     def squared_norm(self) -> float:
@@ -79,6 +84,11 @@ class RowBlocks:
             values = block.data if sparse.issparse(block) else block
             total += float(np.vdot(values, values))
         return total
+
+
+def add_gram(out: NDArray[np.floating], block: Block, right: NDArray[np.floating]) -> None:
+    """out += BᵀB·X for a block B of rows."""
+    out += block.T @ (block @ right)
 
 
 def _bytes(block: Any) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,7 @@ SOLVERS = ("auto", "arpack", "randomised")
 ARPACK_LIMIT = 4_000
 
 
-@dataclass(frozen=True)
+@dataclass
 class Decomposition:
     """`values` (dims,): singular values, largest first; `right` (width, dims): V. U comes in blocks from `left`.
 
@@ -34,9 +35,10 @@ class Decomposition:
 
     def left(self, rows: RowBlocks) -> Iterator[tuple[int, int, NDArray[np.floating]]]:
         """(start, end, rows start..end-1 of U = Φ V Σ⁻¹), for all documents."""
-        projection = np.ascontiguousarray(self.right / self.values.astype(self.right.dtype))
+        right = np.ascontiguousarray(self.right)
+        scale = self.values.astype(right.dtype)
         for start, end, block in rows:
-            yield start, end, block @ projection
+            yield start, end, (block @ right) / scale
 
 
 def decompose(
@@ -46,13 +48,15 @@ def decompose(
     solver: str = "auto",
     tolerance: float = 1e-2,
     random_state: int = 0,
+    allocate: Callable[..., NDArray[Any]] = np.zeros,
     progress: Callable[[int, float], None] = lambda products, residual: None,
 ) -> Decomposition:
     """The `dims` largest singular values and vectors; fewer where Φ has a smaller rank.
 
     The operator whose eigenvectors are sought is the smaller of ΦᵀΦ and ΦΦᵀ; it is applied block by block and never formed.
-    `tolerance` bounds the residual of the randomised solver; ARPACK goes to machine precision. `progress` is told the products
-    so far and the largest relative residual; ARPACK has none to tell before its end (nan).
+    `tolerance` bounds the residual of the randomised solver; ARPACK goes to machine precision. `allocate` gives the randomised
+    solver's largest array (see block_krylov). `progress` is told the products so far and the largest relative residual; ARPACK
+    has none to tell before its end (nan).
     """
     if solver not in SOLVERS:
         raise OptionError(f"solver: {solver!r} is not one of {', '.join(SOLVERS)}")
@@ -68,7 +72,14 @@ def decompose(
         pairs = _arpack(apply, size, dims, rows.dtype, random_state, progress)
     else:
         pairs = block_krylov(
-            apply, size, dims, tolerance=tolerance, dtype=rows.dtype.type, random_state=random_state, progress=progress
+            apply,
+            size,
+            dims,
+            tolerance=tolerance,
+            dtype=rows.dtype.type,
+            random_state=random_state,
+            allocate=allocate,
+            progress=progress,
         )
     # Directions whose singular value is rounding noise would be divided by it.
     noise = pairs.values[0] * size * np.finfo(rows.dtype).eps

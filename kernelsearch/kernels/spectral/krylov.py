@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,19 +38,22 @@ def block_krylov(
     limit: int = 40,
     dtype: type = np.float64,
     random_state: int = 0,
+    allocate: Callable[..., NDArray[Any]] = np.zeros,
     progress: Callable[[int, float], None] = lambda products, residual: None,
 ) -> Eigenpairs:
     """The k largest eigenpairs of A, where apply(X) = A·X for X of shape (size, block).
 
     Stops when every pair's residual is at most `tolerance` times its value, or after `limit`·k products. `space` bounds the
-    vectors held at once (default 1.5k + 2 blocks: more save hardly a product). `progress` is told the products so far and the
+    vectors held at once (default 1.5k + 2 blocks: more save hardly a product); `allocate(shape, dtype)` gives the array of
+    zeros that holds them, which may be a mapped file. `progress` is told the products so far and the
     largest relative residual.
     """
     k = min(k, size)
     block = min(block, size)
     space = min(size, max(space or k + k // 2 + 2 * block, k + 2 * block))
     rng = np.random.default_rng(random_state)
-    basis: NDArray[np.floating] = np.zeros((size, space), dtype=dtype, order="F")
+    store = allocate((space, size), dtype)
+    basis: NDArray[np.floating] = store.T
     projected = np.zeros((space, space))
     used = products = 0
     current = np.linalg.qr(rng.standard_normal((size, block)).astype(dtype))[0]
@@ -92,8 +96,13 @@ def block_krylov(
             projected[:keep, :keep] = np.diag(values[:keep])
             used = keep
         current = current[:, : space - used]
-    vectors = basis[:, :used] @ weights[:, :k].astype(dtype)
-    return Eigenpairs(np.maximum(values[:k], 0), vectors, residuals[:k], products)
+    _rotate(basis, used, weights[:, :k].astype(dtype))
+    del basis, held
+    found = min(k, used)
+    if store.flags.owndata:
+        # Gives back the memory of the vectors that aren't wanted; a copy of the others would take as much again.
+        store.resize((found, size), refcheck=False)
+    return Eigenpairs(np.maximum(values[:k], 0), store[:found].T, residuals[:k], products)
 
 
 def _projection(projected: NDArray[np.float64], used: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

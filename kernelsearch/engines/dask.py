@@ -1,0 +1,142 @@
+"""The engine on a Dask cluster: an existing one by its address, or worker processes on this machine."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from kernelsearch import console
+from kernelsearch.engines.base import Engine, Held, Item, Result
+from kernelsearch.errors import InputError, KernelSearchError, OptionError
+
+#: Seconds to wait for a scheduler to answer, and for its first worker.
+ANSWER, FIRST_WORKER = 10.0, 60.0
+#: How many workers may die over a task before it is given up: the task itself is then the likely cause.
+DEATHS = 3
+#: Tasks a worker thread that are in the scheduler's hands at a time, so that topics of any number fit in its memory.
+AHEAD = 4
+
+
+class DaskEngine(Engine):
+    """Tasks on Dask workers. A task whose worker dies is run again elsewhere; so is what the worker held."""
+
+    name = "dask"
+
+    def __init__(self, scheduler: str | None = None, workers: int | None = None) -> None:
+        try:
+            import distributed
+        except ImportError:
+            raise OptionError("--engine dask: needs Dask; install it with: pip install 'kernelsearch[dask]'") from None
+        _be_quiet()
+        self._distributed = distributed
+        self._cluster: Any = None
+        self._client: Any = None
+        self._number = 0
+        if scheduler is None:
+            # Processes, one thread each: Java and BLAS use one core a task, and a worker that dies takes one task along.
+            self._cluster = distributed.LocalCluster(
+                n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=logging.CRITICAL
+            )
+        try:
+            self._client = distributed.Client(self._cluster or scheduler, timeout=ANSWER, set_as_default=False)
+        except (OSError, TimeoutError, ValueError) as problem:
+            if self._cluster is not None:
+                self._cluster.close()
+            raise InputError(f"--scheduler: {scheduler}: no Dask scheduler answers there ({_reason(problem)})") from None
+        self._wait_for_a_worker(scheduler)
+        console.notice(f"dask: {len(self.workers())} workers, dashboard at {self._client.dashboard_link}")
+
+    def _wait_for_a_worker(self, scheduler: str | None) -> None:
+        try:
+            self._client.wait_for_workers(1, timeout=FIRST_WORKER)
+        except TimeoutError:
+            self.close()
+            raise InputError(f"--scheduler: {scheduler or 'local cluster'}: no worker has come in {FIRST_WORKER:.0f} s") from None
+
+    @property
+    def client(self) -> Any:
+        """Dask's own client, for libraries that speak to Dask themselves."""
+        return self._client
+
+    def workers(self) -> dict[str, Any]:
+        """What the scheduler knows of its workers, by address."""
+        return self._client.scheduler_info(n_workers=-1)["workers"]
+
+    def map(self, function: Callable[[Item], Result], items: Sequence[Item], *, label: str) -> Iterator[Result]:
+        """As the base class says; a few tasks a worker are under way at a time, and the rest wait here."""
+        call, waiting = self._next(), deque(enumerate(items))
+        running: deque[Any] = deque()
+        ahead = AHEAD * max(1, sum(one["nthreads"] for one in self.workers().values()))
+        try:
+            while waiting or running:
+                while waiting and len(running) < ahead:
+                    place, item = waiting.popleft()
+                    running.append(self._submit(function, item, key=f"{label}-{call}-{place}"))
+                future = running.popleft()
+                yield self._result(future, label)
+                future.release()
+        finally:
+            self._client.cancel(list(running))
+
+    def hold(self, function: Callable[[Item], Any], items: Sequence[Item], *, label: str) -> Held:
+        call = self._next()
+        return _HeldThere(self, [self._submit(function, item, key=f"{label}-{call}-{n}") for n, item in enumerate(items)])
+
+    def close(self) -> None:
+        if self._client is not None:
+            self._client.close()
+        if self._cluster is not None:
+            self._cluster.close()
+
+    def _next(self) -> int:
+        self._number += 1
+        return self._number
+
+    def _submit(self, function: Callable[..., Any], *arguments: Any, key: str) -> Any:
+        # The key's text before the numbers is what the dashboard shows; the client's id keeps several drivers apart.
+        return self._client.submit(function, *arguments, key=f"{key}-{self._client.id[-8:]}", pure=False, retries=0)
+
+    def _result(self, future: Any, label: str) -> Any:
+        try:
+            return future.result()
+        except KernelSearchError:
+            raise
+        except self._distributed.KilledWorker:
+            raise InputError(f"--engine dask: task {label}: {DEATHS + 1} workers have died over it (out of memory?)") from None
+
+
+class _HeldThere(Held):
+    """Futures: Dask makes a value again, elsewhere, when the worker that holds it dies."""
+
+    def __init__(self, engine: DaskEngine, values: list[Any]) -> None:
+        self._engine, self._values = engine, values
+
+    def map(self, function: Callable[[Any, Any], Result], shared: Any, *, label: str) -> list[Result]:
+        engine = self._engine
+        for attempt in range(DEATHS + 1):
+            sent = engine.client.scatter(shared, broadcast=True, hash=False)
+            call = engine._next()
+            futures = [engine._submit(function, value, sent, key=f"{label}-{call}-{n}") for n, value in enumerate(self._values)]
+            try:
+                return [engine._result(future, label) for future in futures]
+            except engine._distributed.CancelledError:
+                # `shared` was lost with the only workers that had it: only we can send it again.
+                if attempt == DEATHS:
+                    raise InputError(f"--engine dask: task {label}: workers keep dying") from None
+            finally:
+                engine.client.cancel([*futures, sent])
+        raise AssertionError("unreachable")
+
+
+def _be_quiet() -> None:
+    """Dask reports every lost connection on stderr; a worker's death is survived, and said once by the scheduler's page."""
+    for name in ("distributed", "tornado.application", "asyncio"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
+def _reason(problem: BaseException) -> str:
+    return str(problem).split(" after ")[0] or type(problem).__name__

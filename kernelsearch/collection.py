@@ -124,7 +124,8 @@ class Index:
         """Fits what a method needs and returns the folder where it is kept: beside the index, or in `output`.
 
         `topics` is {qid: text}, `qrels` {qid: {docid: grade}}, `clicks` a click log's file, each where the method learns from
-        it. `memory_limit`, such as "4G", bounds the memory of building. Options are the method's own (`dims=300` for --klsa.dims).
+        it. `memory_limit`, such as "4G", bounds the memory of building. Options are the method's own (`dims=300` for
+        --klsa.dims).
         """
         from kernelsearch import rerankers
         from kernelsearch.memory import MemoryLimit

@@ -172,26 +172,22 @@ def _build_shards(
     return sum(one for one, _ in done), sum(empty for _, empty in done)
 
 
-def add_forward(
-    index: str | tuple[str, ...], fields: tuple[str, ...] | None, limit: memory.MemoryLimit | None = None
-) -> None:
+def add_forward(index: str | tuple[str, ...], fields: tuple[str, ...] | None, limit: memory.MemoryLimit | None = None) -> None:
     """Adds the forward index to an index that exists, whoever built it."""
     made = _export(index, ("contents", *(fields or ())), limit)
     named = index if isinstance(index, str) else " + ".join(index)
     console.notice(f"{named}: forward index of {', '.join(made)}")
 
 
-def _export(
-    index: Source, fields: tuple[str, ...], limit: memory.MemoryLimit | None, place: Path | None = None
-) -> list[str]:
+def _export(index: Source, fields: tuple[str, ...], limit: memory.MemoryLimit | None, place: Path | None = None) -> list[str]:
     """Writes forward indexes into `place`, by default where an opened index looks for them."""
-    from kernelsearch.lucene.export import export
+    from kernelsearch.lucene.export import EXPORT_BLOCK, export
     from kernelsearch.lucene.index import LuceneIndex
 
     lucene = LuceneIndex(index)
     try:
-        block = {} if limit is None else {"block_bytes": limit.export_block}
-        return [field for field in fields if export(lucene, field, path=place / field if place else None, **block)]
+        block = EXPORT_BLOCK if limit is None else limit.export_block
+        return [field for field in fields if export(lucene, field, path=place / field if place else None, block_bytes=block)]
     finally:
         lucene.close()
 

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from kernelsearch.errors import OptionError
 from kernelsearch.options import Option
 
-OPTION = Option("memory-limit", str, None, "bound the memory of building, such as 4G; what doesn't fit is done in smaller parts")
+OPTION = Option(
+    "memory-limit", str, None, "bound the memory of building, such as 4G; what doesn't fit is done in smaller parts"
+)
 
 #: What Python, numpy, Lucene's code and FAISS's take before there is any data.
 BASE = 400 << 20
@@ -62,6 +64,15 @@ class MemoryLimit:
     def features(self) -> int:
         """Bytes of features to keep between passes."""
         return self.free // 4
+
+    @property
+    def pairs(self) -> int:
+        """Co-occurring pairs to hold at a time: counting them takes some sixty bytes each."""
+        return self.free // 120
+
+    def tokens(self, window: int) -> int:
+        """Tokens to look at together: each makes two pairs a place of the window."""
+        return max(1000, self.pairs // (2 * window))
 
     def holds(self, size: float) -> bool:
         """Whether an array of so many bytes may be built in memory, beside what else is there."""

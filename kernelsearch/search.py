@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from kernelsearch import config, console, rerankers
+from kernelsearch import config, console, engines, rerankers
 from kernelsearch.collection import Index
+from kernelsearch.engines.searching import SearchPlan, Topic, search_topics
 from kernelsearch.errors import InputError, OptionError
 from kernelsearch.inputs import load_topics
 from kernelsearch.options import Option, add_flags, collect, resolve
-from kernelsearch.pipeline import FIRST_STAGE, FirstStage, Pipeline, candidates_from_run, chunks
+from kernelsearch.pipeline import FIRST_STAGE, FirstStage, Pipeline
 from kernelsearch.trec import read_run, write_run
 from kernelsearch.trec.runs import RankedList
 from kernelsearch.trec.topics import parse_part, topics_part
-from kernelsearch.types import Candidates, Query
 
 OPTIONS = (
     Option("config", str, None, "a TOML file with options, as written beside run files; flags override it"),
@@ -35,13 +36,14 @@ OPTIONS = (
     Option("remove-query", bool, False, "leave out the document whose id is the query's"),
     Option("language", str, None, "analyse queries in this language; default: the index's own"),
     Option("java-heap", str, None, "Java's heap, such as 4g"),
+    *engines.OPTIONS,
 )
 
 #: A run as it is read: {qid: [(docid, score), ...]}
 Run = dict[str, list[tuple[str, float]]]
 
-#: What a config file may say at its top level.
-IN_CONFIG = tuple(option for option in OPTIONS if option.name != "config")
+#: What a config file may say at its top level: what makes a difference to the run, not where it was computed.
+IN_CONFIG = tuple(option for option in OPTIONS if option.name != "config" and option not in engines.OPTIONS)
 
 EXAMPLES = """examples:
   python -m kernelsearch.search --index indexes/cacm --query "time sharing systems"
@@ -66,6 +68,8 @@ def main(argv: list[str]) -> None:
         if settings["topics"] is None:
             parser.error("--shard: has no effect without --topics")
         parse_part(settings["shard"])
+    if settings["engine"] != "local" and settings["topics"] is None:
+        parser.error("--engine: has no effect without --topics")
     pipeline = make_pipeline(arguments, settings)
     for line in config.differences(recipe, pipeline):
         console.notice(line)
@@ -151,27 +155,32 @@ def many_queries(pipeline: Pipeline, settings: dict[str, Any]) -> None:
     tag = settings["tag"] or "-".join(["kernelsearch", *(reranker.name for reranker in pipeline.rerankers)])
     if any(letter.isspace() for letter in tag):
         raise OptionError(f"--tag: {tag!r} has white space in it")
-    batches = _from_search(pipeline, topics, settings) if run is None else _from_run(pipeline, topics, run, settings)
-    ranked = (one for queries, lists in batches for one in _named(pipeline.index, queries, lists, settings["remove_query"]))
-    with console.progress(total=len(topics), label="searching", unit="query") as bar:
+    work = [Topic(qid, text, run and run[qid]) for qid, text in topics.items() if run is None or qid in run]
+    plan = SearchPlan(
+        pipeline.index,
+        pipeline.first,
+        tuple((reranker.name, reranker.settings) for reranker in pipeline.rerankers),
+        threads=settings["threads"],
+        remove_query=settings["remove_query"],
+        java_heap=settings["java_heap"],
+        run=settings["run"] or "",
+        artefacts=os.environ.get("KERNELSEARCH_ARTEFACTS"),
+    )
+    with engines.make_engine(settings) as engine, console.progress(total=len(work), label="searching", unit="query") as bar:
+        ranked = search_topics(engine, plan, pipeline, work, settings["batch_size"])
         count = write_run(settings["output"], _counted(ranked, bar), settings["output_format"], tag)
     console.notice(f"{settings['output']}: {count} queries")
 
 
 def write_recipe(pipeline: Pipeline, settings: dict[str, Any], first: dict[str, Any]) -> None:
     """Writes all options, defaults included, and what the run was made with, to OUTPUT.toml."""
-    verb = {name: value for name, value in settings.items() if name not in ("config", "query")}
+    kept = {option.key for option in IN_CONFIG} - {"query"}
+    verb = {name: value for name, value in settings.items() if name in kept}
     files = {"topics": settings["topics"], "run": settings["run"], "output": settings["output"]}
     methods = [(reranker.name, reranker.settings) for reranker in pipeline.rerankers]
     path = f"{settings['output']}.toml"
     again = f"python -m kernelsearch.search --config {path} makes {settings['output']} again"
     config.write(path, verb, first, methods, config.made_with(pipeline, files), again)
-
-
-def _from_search(
-    pipeline: Pipeline, topics: dict[str, str], settings: dict[str, Any]
-) -> Iterator[tuple[list[Query], list[Candidates]]]:
-    return pipeline.batches(topics, size=settings["batch_size"], threads=settings["threads"])
 
 
 def _run(settings: dict[str, Any], topics: dict[str, str]) -> Run:
@@ -180,24 +189,6 @@ def _run(settings: dict[str, Any], topics: dict[str, str]) -> Run:
     if unknown:
         raise InputError(f"{settings['run']}: topic {unknown[0]} is not in {settings['topics']}")
     return run
-
-
-def _from_run(
-    pipeline: Pipeline, topics: dict[str, str], run: Run, settings: dict[str, Any]
-) -> Iterator[tuple[list[Query], list[Candidates]]]:
-    for part in chunks([(qid, text) for qid, text in topics.items() if qid in run], settings["batch_size"]):
-        queries = pipeline.index.lucene.queries([text for _, text in part], [qid for qid, _ in part])
-        lists = [candidates_from_run(pipeline.index, run[qid][: pipeline.first.hits], qid, settings["run"]) for qid, _ in part]
-        yield queries, pipeline.rerank(queries, lists, threads=settings["threads"])
-
-
-def _named(index: Index, queries: list[Query], lists: list[Candidates], remove_query: bool) -> Iterator[RankedList]:
-    for query, found in zip(queries, lists, strict=True):
-        docids, scores = index.forward.docids.take(found.docs), found.scores.tolist()
-        if remove_query and query.qid in docids:
-            place = docids.index(query.qid)
-            del docids[place], scores[place]
-        yield query.qid, docids, scores
 
 
 def _counted(ranked: Iterator[RankedList], bar: Any) -> Iterator[RankedList]:

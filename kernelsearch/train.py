@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
-from kernelsearch import console, memory, rerankers
+from kernelsearch import console, engines, memory, rerankers
 from kernelsearch.collection import Index
 from kernelsearch.inputs import load_qrels, load_topics
 from kernelsearch.options import Option, add_flags, collect, resolve
@@ -19,6 +20,7 @@ OPTIONS = (
     Option("ltr-test", str, None, "with --ltr: a file to rank with what was learned, and its measures"),
     Option("output", str, None, "where to save; default: beside the index"),
     memory.OPTION,
+    *engines.OPTIONS,
     Option("java-heap", str, None, "Java's heap, such as 4g"),
 )
 
@@ -60,7 +62,10 @@ def main(argv: list[str]) -> None:
         memory_limit=limit,
     )
     options = collect(arguments, method.fit_options, arguments.rerank)
-    saved = method.fit_features(data, **options) if data.ltr else method.fit(Index(settings["index"]), data, **options)
+    index = None if data.ltr else Index(settings["index"])
+    with engines.make_engine(settings) as engine:
+        data = replace(data, engine=engine)
+        saved = method.fit_features(data, **options) if index is None else method.fit(index, data, **options)
     console.notice(f"{saved}: fitted")
 
 

@@ -31,6 +31,7 @@ SIZES = (250_000, 500_000, 1_000_000, 2_000_000)
 STAGES = ("index", "export", "basis", "faiss", "rerank", "retrieve")
 TOPICS, DIMS = 1000, 300
 #: What kernel LSA has no use for is not stored: text, records, Lucene's document vectors.
+FITTED = ("--klsa.dims", DIMS, "--klsa.neighbours", "flat")
 LEAN = ("--no-forward", "--no-docvectors", "--no-contents", "--no-raw")
 #: Peaks of memory are read from /proc at this interval, in seconds.
 INTERVAL = 0.2
@@ -73,8 +74,7 @@ def measure(given: argparse.Namespace, size: int, results: Path) -> None:
     commands: dict[str, tuple[Any, ...]] = {
         "index": ("-m", "kernelsearch.index", "--input", corpus, "--index", index, *LEAN, "--force", *limit),
         "export": ("-m", "kernelsearch.index", "--index", index, *limit),
-        "basis": ("-m", "kernelsearch.train", "--index", index, "--rerank", "klsa", "--klsa.dims", DIMS)
-        + ("--klsa.neighbours", "flat", *limit),
+        "basis": ("-m", "kernelsearch.train", "--index", index, "--rerank", "klsa", *FITTED, *limit),
         "faiss": ("-c", FAISS_PROGRAM, basis, given.neighbours),
         "rerank": ("-m", *search, "--output", folder / "rerank.txt"),
         "retrieve": ("-m", *search, "--klsa.retrieve", 100, "--output", folder / "retrieve.txt"),
@@ -169,8 +169,7 @@ def report(found: dict[tuple[int, str], dict[str, Any]]) -> None:
     """Costs a stage and size, and growth exponents: the slope of log cost over log documents."""
     sizes = sorted({size for size, _ in found})
     rows = [
-        (f"{size:,}", stage, f"{one['seconds']:,.0f}", f"{one['cpu']:,.0f}")
-        + tuple(f"{one[key] / 1e9:.2f}" for key in ("peak", "own", "disk"))
+        (f"{size:,}", stage, f"{one['seconds']:,.0f}", f"{one['cpu']:,.0f}", *_gigabytes(one))
         for size in sizes
         for stage in STAGES
         if (one := found.get((size, stage)))
@@ -190,6 +189,10 @@ def report(found: dict[tuple[int, str], dict[str, Any]]) -> None:
             slopes.append((stage, len(have), *cells))
     if slopes:
         print(console.table(("stage", "sizes", "CPU time", "own memory", "disk"), slopes, align="<>>>>"))
+
+
+def _gigabytes(one: dict[str, Any]) -> list[str]:
+    return [f"{one[key] / 1e9:.2f}" for key in ("peak", "own", "disk")]
 
 
 if __name__ == "__main__":

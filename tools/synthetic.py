@@ -1,7 +1,7 @@
 """Seeded synthetic collections of any size: Zipfian words with latent topics, as JSONL or as a CSR matrix in memory.
 
     python tools/synthetic.py --documents 500000 --out FILE.jsonl
-    python tools/synthetic.py --documents 2000000 --growing --mean-length 100 --out FILE.jsonl --queries 1000 --topics-out FILE.tsv
+    python tools/synthetic.py --documents 2000000 --growing --out FILE.jsonl --queries 1000 --topics-out FILE.tsv
 
 A document draws its length from a log-normal law, mixes one to three topics with a common background, and draws its words
 from that mixture. Topics share the background's Zipfian shape, each over its own order of the words, so that neighbouring
@@ -83,9 +83,8 @@ class Generator:
                 yield {"id": f"s{place:08d}", "contents": " ".join(spelling[words[start:end]])}
                 place += 1
 
-
     def queries(self, count: int) -> Iterator[tuple[str, str]]:
-        """(qid, text) of topics: three to six words of one topic, drawn like a document's topical words, none of the commonest."""
+        """(qid, text) of topics: three to six words of one topic, drawn as a document's words are, without the commonest."""
         rng = np.random.default_rng([self.seed, 1 << 20])
         for number in range(count):
             topic = np.full(200, rng.integers(self.topics))

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any, TypeVar
 
-from kernelsearch import console
 from kernelsearch.errors import OptionError
 from kernelsearch.options import Option
 
@@ -31,8 +29,12 @@ class Held(ABC):
     """Values that stay where they were made."""
 
     @abstractmethod
-    def map(self, function: Callable[[Any, Any], Result], shared: Any, *, label: str) -> list[Result]:
+    def map(self, function: Callable[[Any, Any], Result], shared: Any, *, label: str) -> Iterator[Result]:
         """function(value, shared) of each value, in their order; only `shared` and the results travel."""
+
+    @abstractmethod
+    def sum(self, function: Callable[[Any, Any], Any], shared: Any, *, label: str) -> Any:
+        """The sum over all values of function(value, shared), added up by the tree of `halves` and so always rounded alike."""
 
 
 class Engine(ABC):
@@ -48,6 +50,7 @@ class Engine(ABC):
     def hold(self, function: Callable[[Item], Any], items: Sequence[Item], *, label: str) -> Held:
         """function(item) of each item, made where it will be used and kept there."""
 
+    @abstractmethod
     def close(self) -> None:
         """Ends what the engine has started."""
 
@@ -69,13 +72,31 @@ class LocalEngine(Engine):
     def hold(self, function: Callable[[Item], Any], items: Sequence[Item], *, label: str) -> Held:
         return _HeldHere([function(item) for item in items])
 
+    def close(self) -> None:
+        """There is nothing to end."""
+
 
 class _HeldHere(Held):
     def __init__(self, values: list[Any]) -> None:
         self._values = values
 
-    def map(self, function: Callable[[Any, Any], Result], shared: Any, *, label: str) -> list[Result]:
-        return [function(value, shared) for value in self._values]
+    def map(self, function: Callable[[Any, Any], Result], shared: Any, *, label: str) -> Iterator[Result]:
+        return (function(value, shared) for value in self._values)
+
+    def sum(self, function: Callable[[Any, Any], Any], shared: Any, *, label: str) -> Any:
+        def total(values: list[Any]) -> Any:
+            if len(values) == 1:
+                return function(values[0], shared)
+            first, second = halves(values)
+            return total(first) + total(second)
+
+        return total(self._values)
+
+
+def halves(values: list[Any]) -> tuple[list[Any], list[Any]]:
+    """Both halves of a list, the first one the larger where they differ."""
+    middle = (len(values) + 1) // 2
+    return values[:middle], values[middle:]
 
 
 def make_engine(settings: Mapping[str, Any]) -> Engine:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from kernelsearch import console
-from kernelsearch.engines.base import Engine, Held, Item, Result
+from kernelsearch.engines.base import Engine, Held, Item, Result, halves
 from kernelsearch.errors import InputError, KernelSearchError, OptionError
 
 #: Seconds to wait for a scheduler to answer, and for its first worker.
@@ -28,18 +27,27 @@ class DaskEngine(Engine):
 
     def __init__(self, scheduler: str | None = None, workers: int | None = None) -> None:
         try:
+            import dask
             import distributed
         except ImportError:
             raise OptionError("--engine dask: needs Dask; install it with: pip install 'kernelsearch[dask]'") from None
         _be_quiet()
+        # Matrices that are sent to all workers travel with the task; Dask would warn of each.
+        dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"})
         self._distributed = distributed
         self._cluster: Any = None
         self._client: Any = None
         self._number = 0
         if scheduler is None:
             # Processes, one thread each: Java and BLAS use one core a task, and a worker that dies takes one task along.
+            # Dask's own memory limit counts mapped files, which are not the worker's, and would end it for them.
             self._cluster = distributed.LocalCluster(
-                n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=logging.CRITICAL
+                n_workers=workers,
+                threads_per_worker=1,
+                processes=True,
+                dashboard_address=":0",
+                memory_limit=0,
+                silence_logs=logging.CRITICAL,
             )
         try:
             self._client = distributed.Client(self._cluster or scheduler, timeout=ANSWER, set_as_default=False)
@@ -55,7 +63,9 @@ class DaskEngine(Engine):
             self._client.wait_for_workers(1, timeout=FIRST_WORKER)
         except TimeoutError:
             self.close()
-            raise InputError(f"--scheduler: {scheduler or 'local cluster'}: no worker has come in {FIRST_WORKER:.0f} s") from None
+            raise InputError(
+                f"--scheduler: {scheduler or 'local cluster'}: no worker has come in {FIRST_WORKER:.0f} s"
+            ) from None
 
     @property
     def client(self) -> Any:
@@ -115,21 +125,44 @@ class _HeldThere(Held):
     def __init__(self, engine: DaskEngine, values: list[Any]) -> None:
         self._engine, self._values = engine, values
 
-    def map(self, function: Callable[[Any, Any], Result], shared: Any, *, label: str) -> list[Result]:
-        engine = self._engine
-        for attempt in range(DEATHS + 1):
-            sent = engine.client.scatter(shared, broadcast=True, hash=False)
-            call = engine._next()
-            futures = [engine._submit(function, value, sent, key=f"{label}-{call}-{n}") for n, value in enumerate(self._values)]
-            try:
-                return [engine._result(future, label) for future in futures]
-            except engine._distributed.CancelledError:
-                # `shared` was lost with the only workers that had it: only we can send it again.
-                if attempt == DEATHS:
-                    raise InputError(f"--engine dask: task {label}: workers keep dying") from None
-            finally:
-                engine.client.cancel([*futures, sent])
-        raise AssertionError("unreachable")
+    def map(self, function: Callable[[Any, Any], Result], shared: Any, *, label: str) -> Iterator[Result]:
+        engine, sent = self._engine, self._send(shared, label)
+        yield from engine.map(partial(_call, function), [(value, sent) for value in self._values], label=label)
+
+    def sum(self, function: Callable[[Any, Any], Any], shared: Any, *, label: str) -> Any:
+        sent, call = self._send(shared, label), self._engine._next()
+        return self._engine._result(self._total(function, sent, self._values, f"{label}-{call}", [0]), label)
+
+    def _total(self, function: Callable[..., Any], sent: Any, values: list[Any], label: str, count: list[int]) -> Any:
+        """A future of the sum; partial sums are added where they are."""
+        count[0] += 1
+        key = f"{label}-{count[0]}"
+        if len(values) == 1:
+            return self._engine._submit(function, values[0], sent, key=key)
+        parts = [self._total(function, sent, half, label, count) for half in halves(values)]
+        return self._engine._submit(add, *parts, key=f"add-{key}")
+
+    def _send(self, shared: Any, label: str) -> Any:
+        """`shared` as a task's result, each element on its own where it is a tuple.
+
+        Dask's scatter is quicker, but what it sent is lost with the workers that have it; a task is run again.
+        """
+        if isinstance(shared, tuple):
+            return tuple(self._send(part, label) for part in shared)
+        return self._engine._submit(_same, shared, key=f"send-{label}-{self._engine._next()}")
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _call(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    return function(*arguments)
+
+
+def add(one: Any, other: Any) -> Any:
+    """The sum of two partial results."""
+    return one + other
 
 
 def _be_quiet() -> None:

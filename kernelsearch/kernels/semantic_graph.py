@@ -18,6 +18,8 @@ from scipy import sparse
 
 #: Mean distance between neighbours: the mean |t| of the paper's window of five positions, the middle left out.
 SPATIAL_ORDER = 1.5
+#: Co-occurring pairs held at a time, and tokens looked at together, unless a memory limit asks for less.
+PAIRS, BLOCK = 20_000_000, 2_000_000
 
 
 @dataclass(frozen=True)
@@ -138,8 +140,8 @@ def cooccurrence_graph(
     window: int = 10,
     min_count: int = 3,
     common: float = 0.25,
-    memory: int = 20_000_000,
-    block: int = 2_000_000,
+    memory: int = PAIRS,
+    block: int = BLOCK,
 ) -> SemanticGraph:
     """Positive pointwise mutual information of words that stand within `window` positions, k nearest neighbours a word.
 

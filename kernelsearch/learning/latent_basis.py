@@ -17,18 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch import artefacts
+from kernelsearch.engines import Engine
 from kernelsearch.errors import InputError, OptionError
 from kernelsearch.forward import ForwardIndex, StringTable
 from kernelsearch.kernels.algebra import Kernel
 from kernelsearch.kernels.documents import Cosine
-from kernelsearch.kernels.spectral import Decomposition, NystromMap, RowBlocks, choose_landmarks, decompose
+from kernelsearch.kernels.spectral import Decomposition, Rows, decompose
+from kernelsearch.learning.feature_rows import FeatureSource, PartedRows
 from kernelsearch.memory import MemoryLimit
 
 KIND = "latent basis"
 VERSION = 1
-
-#: Up to this many documents the decomposition works in double precision; beyond it in single, which halves the memory.
-DOUBLE_LIMIT = 20_000
 
 
 class LatentBasis:
@@ -92,6 +91,8 @@ def fit_basis(
     landmarks: int = 1000,
     memory: float = 2e9,
     limit: MemoryLimit | None = None,
+    engine: Engine | None = None,
+    parts: int = 1,
     random_state: int = 0,
     parameters: Mapping[str, Any] | None = None,
     finish: Callable[[Path], None] = lambda folder: None,
@@ -101,10 +102,12 @@ def fit_basis(
 
     A kernel without a feature map goes through `landmarks` documents (Nyström). `memory` bounds what is kept of Φ
     between passes over it. Under a memory limit the solver's vectors stand in a mapped file where they would take more than
-    half of it. `finish` may write further files into the artefact's folder, where `rows.npy` then stands already.
+    half of it. An `engine` holds Φ in so many `parts`, which are the same whatever the engine. `finish` may write further files
+    into the artefact's folder, where `rows.npy` then stands already.
     """
     mapped = kernel.has_map
-    rows = _feature_rows(collection, kernel, landmarks, memory, random_state)
+    source = FeatureSource.of(collection, kernel, landmarks=landmarks, memory=memory, random_state=random_state)
+    rows: Rows = source.rows() if engine is None or parts == 1 else PartedRows(source, engine, parts)
 
     def allocate(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
         return scratch_array(Path(path).parent, shape, dtype, limit)
@@ -143,7 +146,7 @@ def fold_in(
     if old.parameters["landmarks"]:
         raise OptionError(f"{old.path}: a basis from landmarks has no feature map to fold documents in by; fit it again")
     places = _matching_features(old, collection, kernel)
-    rows = _feature_rows(collection, kernel, 0, memory, 0)
+    rows = FeatureSource.of(collection, kernel, memory=memory).rows()
     right = np.zeros((rows.shape[1], old.dims), dtype=rows.dtype)
     known = places >= 0
     right[known] = old.loadings[places[known]]
@@ -155,30 +158,11 @@ def fold_in(
     return LatentBasis(path, fingerprint=collection.fingerprint)
 
 
-def _feature_rows(collection: ForwardIndex, kernel: Kernel, landmarks: int, memory: float, random_state: int) -> RowBlocks:
-    dtype = np.float64 if len(collection) <= DOUBLE_LIMIT else np.float32
-    if kernel.has_map:
-
-        def make(start: int, end: int) -> Any:
-            return kernel.document_features(collection, np.arange(start, end), dtype)
-
-        # Each block's product is as large as the features: not too many of them.
-        size = min(max(50_000, len(collection) // 16), 250_000)
-        return RowBlocks(make, (len(collection), kernel.width(collection)), size=size, memory=memory, dtype=dtype)
-    nystrom = NystromMap(kernel, collection, choose_landmarks(collection, landmarks, random_state))
-
-    def make_dense(start: int, end: int) -> Any:
-        return nystrom.features(np.arange(start, end)).astype(dtype)
-
-    # Dense rows are much longer than sparse ones: smaller blocks.
-    return RowBlocks(make_dense, (len(collection), nystrom.rank), size=5_000, memory=memory, dtype=dtype)
-
-
 def _save(
     path: str | Path,
     collection: ForwardIndex,
     found: Decomposition,
-    rows: RowBlocks,
+    rows: Rows,
     feature_terms: NDArray[np.int64],
     parameters: Mapping[str, Any],
     extra: Mapping[str, Any],

@@ -15,10 +15,18 @@ from kernelsearch.forward.write import ForwardSource, Scan
 from kernelsearch.lucene import jvm
 from kernelsearch.lucene.index import CONTENTS, LuceneIndex
 
+#: Bytes of a block of rows, unless a memory limit asks for less.
+EXPORT_BLOCK = 1 << 28
+
 
 @jvm.calls_java
 def export(
-    lucene: LuceneIndex, field: str = CONTENTS, *, path: Path | None = None, block_bytes: int = 1 << 28, helper: bool = True
+    lucene: LuceneIndex,
+    field: str = CONTENTS,
+    *,
+    path: Path | None = None,
+    block_bytes: int = EXPORT_BLOCK,
+    helper: bool = True,
 ) -> Path:
     """Writes the forward index of one field and returns its folder. Positions are copied where they are stored."""
     found = lucene.field_statistics(field)

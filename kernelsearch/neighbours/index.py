@@ -1,10 +1,10 @@
 """Documents whose vectors have the largest inner product with a query's vector, in a FAISS index.
 
 Kinds: `flat` looks at every vector and is exact; `ivf` looks into a few of many clusters; `ivf-sq8` and `ivf-sq4` do so with
-coordinates of eight and four bits, in a quarter and an eighth of the memory; `hnsw` walks a graph. The approximate kinds do better by angle than by inner product, because long vectors attract every search. They therefore hold each
-vector with one more coordinate, √(M² - |x|²) with M the longest norm: all are then equally long, the inner product with
-(query, 0) is unchanged, and nearest by distance is largest by inner product (Bachrach et al., "Speeding Up the Xbox Recommender
-System", RecSys 2014).
+coordinates of eight and four bits, in a quarter and an eighth of the memory; `hnsw` walks a graph. The approximate kinds do
+better by angle than by inner product, because long vectors attract every search. They therefore hold each vector with one more
+coordinate, √(M² - |x|²) with M the longest norm: all are then equally long, the inner product with (query, 0) is unchanged, and
+nearest by distance is largest by inner product (Bachrach et al., "Speeding Up the Xbox Recommender System", RecSys 2014).
 """
 
 from __future__ import annotations

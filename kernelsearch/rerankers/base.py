@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.collection import Index
+from kernelsearch.engines import Engine, LocalEngine
 from kernelsearch.errors import InputError, OptionError
 from kernelsearch.lucene.models import BM25, Model
 from kernelsearch.memory import MemoryLimit
@@ -103,6 +104,7 @@ class TrainingData:
     ltr: Path | None = None  #: a LETOR file of features, instead of an index
     ltr_test: Path | None = None
     memory_limit: MemoryLimit | None = None  #: a bound on the memory of building
+    engine: Engine = field(default_factory=LocalEngine)  #: where work in parts is done
 
 
 class Reranker(ABC):

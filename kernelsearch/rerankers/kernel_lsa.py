@@ -18,10 +18,12 @@ from numpy.typing import NDArray
 
 from kernelsearch import console
 from kernelsearch.collection import Index
+from kernelsearch.engines import Engine
 from kernelsearch.errors import ArtefactError, OptionError
 from kernelsearch.kernels import registry
 from kernelsearch.kernels.algebra import Kernel
 from kernelsearch.kernels.spectral import SOLVERS
+from kernelsearch.learning.feature_rows import LEAST_PARTS, PART
 from kernelsearch.learning.latent_basis import LatentBasis, fit_basis, fold_in
 from kernelsearch.neighbours import CLUSTERED, KINDS, Neighbours
 from kernelsearch.options import Option, resolve
@@ -72,9 +74,13 @@ class KernelLSA(Reranker):
         Option("landmarks", int, 1000, "documents that stand for all, for kernels without a feature map", low=1),
         Option("neighbours", str, "auto", "FAISS index for --klsa.retrieve; auto goes by size", choices=KINDS),
         Option(
-            "memory", float, None, "gigabytes of features to keep between passes, the rest is made again; default: 2, or what "
-            "--memory-limit allows", low=0,
-        ),  # fmt: skip
+            "memory",
+            float,
+            None,
+            "gigabytes of features to keep between passes, the rest is made again; default: 2, or what --memory-limit allows",
+            low=0,
+        ),
+        Option("parts", int, None, "parts of the collection that workers hold; default: with --engine dask 8 or more", low=1),
         Option("random-state", int, 0, "seed", low=0),
         Option("fold-in", bool, False, "bring an older basis up to the changed index without decomposing again"),
     )
@@ -142,6 +148,8 @@ class KernelLSA(Reranker):
                     landmarks=given["landmarks"],
                     memory=kept,
                     limit=limit,
+                    engine=data.engine,
+                    parts=given["parts"] or default_parts(len(index.forward), data.engine),
                     random_state=given["random_state"],
                     parameters=recipe,
                     finish=finish,
@@ -281,6 +289,11 @@ def default_place(index: Index) -> Path:
 def default_dims(documents: int) -> int:
     """The paper's 300, but a quarter of a small collection: with as many dimensions as documents U Uᵀ is the identity."""
     return max(1, min(300, documents // 4))
+
+
+def default_parts(documents: int, engine: Engine) -> int:
+    """One part in this process; for workers at least eight, so that all have some and a lost one is soon made again."""
+    return 1 if engine.name == "local" else max(LEAST_PARTS, -(-documents // PART))
 
 
 def _kernel(recipe: dict[str, Any]) -> Kernel:

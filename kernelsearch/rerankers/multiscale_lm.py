@@ -21,9 +21,10 @@ from kernelsearch.errors import ArtefactError, InputError, OptionError
 from kernelsearch.kernels import bm25
 from kernelsearch.kernels.pyramid_match import DIVERGENCES, MODES, Matcher
 from kernelsearch.kernels.pyramid_rows import QueryRows, Scale, Texts
-from kernelsearch.kernels.semantic_graph import SemanticGraph, cooccurrence_graph, sequences
+from kernelsearch.kernels.semantic_graph import BLOCK, PAIRS, SemanticGraph, cooccurrence_graph, sequences
 from kernelsearch.kernels.semantic_sources import vectors_graph, wordnet_graph
 from kernelsearch.learning.bem import bem_weights, preference_margins, uniform_weights, zscores
+from kernelsearch.memory import MemoryLimit
 from kernelsearch.options import Option, resolve
 from kernelsearch.rerankers.base import CannotAct, Explanation, Reranker, TrainingData
 from kernelsearch.types import Candidates, Query
@@ -68,7 +69,13 @@ class MultiScaleReranker(Reranker):
         Option("graph", str, "cooccurrence", "where related words come from", choices=("cooccurrence", "vectors", "wordnet")),
         Option("source", str, None, "the file of word vectors (text form), or WordNet's dict folder"),
         *GRAPH,
-        Option("memory", int, None, "co-occurring pairs held at a time; default: 20,000,000, or what --memory-limit allows", low=1000),
+        Option(
+            "memory",
+            int,
+            None,
+            "co-occurring pairs held at a time; default: 20,000,000, or what --memory-limit allows",
+            low=1000,
+        ),
         Option("hits", int, 100, "candidates a training query, where level weights are learned", low=2),
         *MATCHING,
     )
@@ -107,7 +114,7 @@ class MultiScaleReranker(Reranker):
         if bool(data.topics) != bool(data.qrels):
             raise OptionError("--rerank mslm: level weights need both --topics and --qrels")
         path = data.output or index.artefacts / cls.name
-        graph = build_graph(index, settings)
+        graph = build_graph(index, settings, data.memory_limit)
         arrays: dict[str, NDArray[Any]] = {"indptr": graph.indptr, "indices": graph.indices, "distances": graph.distances}
         extra: dict[str, Any] = {"words": graph.words, "edges": graph.edges}
 
@@ -216,12 +223,14 @@ def level_scales(settings: dict[str, Any]) -> tuple[Scale, ...]:
     return tuple(Scale(*pair) for pair in zip(spatial, semantic, strict=True))
 
 
-def build_graph(index: Index, settings: dict[str, Any]) -> SemanticGraph:
+def build_graph(index: Index, settings: dict[str, Any], limit: MemoryLimit | None = None) -> SemanticGraph:
     """The graph of related words that the training options ask for."""
     kind, source = settings["graph"], settings["source"]
     if kind == "cooccurrence":
         keys = [option.key for option in GRAPH]
-        return cooccurrence_graph(index.forward, memory=settings["memory"], **{key: settings[key] for key in keys})
+        pairs, block = (PAIRS, BLOCK) if limit is None else (min(PAIRS, limit.pairs), min(BLOCK, limit.tokens(settings["window"])))
+        pairs = settings["memory"] or pairs
+        return cooccurrence_graph(index.forward, memory=pairs, block=block, **{key: settings[key] for key in keys})
     if source is None:
         raise OptionError(f"--mslm.source: --mslm.graph {kind} needs {'a file' if kind == 'vectors' else 'a folder'}")
     make = vectors_graph if kind == "vectors" else wordnet_graph

@@ -3,13 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 Block = Any  #: a CSR matrix or a dense array
+
+
+class Rows(Protocol):
+    """What the solver asks of Φ, shape (rows, width)."""
+
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+
+    def times(self, right: NDArray[np.floating]) -> NDArray[np.floating]: ...
+
+    def transposed_times(self, left: NDArray[np.floating]) -> NDArray[np.floating]: ...
+
+    def gram_times(self, right: NDArray[np.floating]) -> NDArray[np.floating]: ...
+
+    def project(self, right: NDArray[np.floating], scale: NDArray[np.floating]) -> Iterator[tuple[int, int, Any]]: ...
+
+    def squared_norm(self) -> float: ...
+
+    def forget(self) -> None: ...
 
 
 class RowBlocks:
@@ -74,8 +93,13 @@ class RowBlocks:
         """ΦᵀΦ·X in one pass, without anything of the size of the rows."""
         out = np.zeros((self.shape[1], right.shape[1]), dtype=self.dtype)
         for _, _, block in self:
-            add_gram(out, block, right)
+            out += block.T @ (block @ right)
         return out
+
+    def project(self, right: NDArray[np.floating], scale: NDArray[np.floating]) -> Iterator[tuple[int, int, Any]]:
+        """(start, end, rows start..end-1 of Φ·X divided by `scale`) over all rows, X of shape (width, k), scale (k,)."""
+        for start, end, block in self:
+            yield start, end, (block @ right) / scale
 
     def squared_norm(self) -> float:
         """|Φ|², the sum of all squared entries: the energy that there is to capture."""
@@ -84,11 +108,6 @@ class RowBlocks:
             values = block.data if sparse.issparse(block) else block
             total += float(np.vdot(values, values))
         return total
-
-
-def add_gram(out: NDArray[np.floating], block: Block, right: NDArray[np.floating]) -> None:
-    """out += BᵀB·X for a block B of rows."""
-    out += block.T @ (block @ right)
 
 
 def _bytes(block: Any) -> int:

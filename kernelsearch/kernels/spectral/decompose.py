@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.errors import InputError, OptionError
-from kernelsearch.kernels.spectral.blocks import RowBlocks
+from kernelsearch.kernels.spectral.blocks import Rows
 from kernelsearch.kernels.spectral.krylov import Eigenpairs, block_krylov
 
 SOLVERS = ("auto", "arpack", "randomised")
@@ -33,16 +33,13 @@ class Decomposition:
     solver: str
     products: int
 
-    def left(self, rows: RowBlocks) -> Iterator[tuple[int, int, NDArray[np.floating]]]:
+    def left(self, rows: Rows) -> Iterator[tuple[int, int, NDArray[np.floating]]]:
         """(start, end, rows start..end-1 of U = Φ V Σ⁻¹), for all documents."""
-        right = np.ascontiguousarray(self.right)
-        scale = self.values.astype(right.dtype)
-        for start, end, block in rows:
-            yield start, end, (block @ right) / scale
+        return rows.project(np.ascontiguousarray(self.right), self.values.astype(self.right.dtype))
 
 
 def decompose(
-    rows: RowBlocks,
+    rows: Rows,
     dims: int,
     *,
     solver: str = "auto",
@@ -81,8 +78,9 @@ def decompose(
             allocate=allocate,
             progress=progress,
         )
-    # Directions whose singular value is rounding noise would be divided by it.
-    noise = pairs.values[0] * size * np.finfo(rows.dtype).eps
+    # Directions whose singular value is rounding noise would be divided by it. Rounding errors of a sum add up like a random walk:
+    # with the size itself instead of its root, single precision would take real directions of a million features for noise.
+    noise = pairs.values[0] * np.sqrt(size) * np.finfo(rows.dtype).eps
     real = pairs.values > noise
     values = np.sqrt(pairs.values[real])
     vectors = pairs.vectors if real.all() else pairs.vectors[:, real]

@@ -1,0 +1,159 @@
+"""The features of a collection under a kernel, as row blocks: in one piece, or in parts that an engine's workers hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelsearch.engines import Engine, opened_once
+from kernelsearch.forward import ForwardIndex
+from kernelsearch.kernels.algebra import Kernel
+from kernelsearch.kernels.spectral import NystromMap, RowBlocks, choose_landmarks
+
+#: Up to this many documents the decomposition works in double precision; beyond it in single, which halves the memory.
+DOUBLE_LIMIT = 20_000
+#: Documents of a part, where nothing else is asked for; and the least parts that an engine with workers is given.
+PART, LEAST_PARTS = 250_000, 8
+#: Columns of V that travel in one message.
+SLAB = 32
+
+Floats = NDArray[np.floating]
+
+
+@dataclass(frozen=True)
+class FeatureSource:
+    """How to make Φ, by the forward index's path: small enough to travel. `memory` bounds the bytes that are kept of it."""
+
+    path: Path
+    fingerprint: str
+    kernel: Kernel
+    landmarks: int = 1000
+    memory: float = 2e9
+    random_state: int = 0
+
+    @classmethod
+    def of(cls, collection: ForwardIndex, kernel: Kernel, **options: Any) -> FeatureSource:
+        """The source over a forward index that is open here."""
+        source = cls(collection.path.absolute(), collection.fingerprint, kernel, **options)
+        opened_once(("forward", source.path, source.fingerprint), lambda: collection)
+        return source
+
+    @property
+    def collection(self) -> ForwardIndex:
+        key = ("forward", self.path, self.fingerprint)
+        return opened_once(key, lambda: ForwardIndex(self.path, fingerprint=self.fingerprint))
+
+    def rows(self, start: int = 0, end: int | None = None, memory: float | None = None) -> RowBlocks:
+        """Φ's rows start..end-1, made block by block when they are needed."""
+        collection, kernel = self.collection, self.kernel
+        end = len(collection) if end is None else end
+        dtype = np.float64 if len(collection) <= DOUBLE_LIMIT else np.float32
+        kept = self.memory if memory is None else memory
+        if kernel.has_map:
+
+            def make(first: int, last: int) -> Any:
+                return kernel.document_features(collection, np.arange(start + first, start + last), dtype)
+
+            # Each block's product is as large as the features: not too many of them.
+            size = min(max(50_000, len(collection) // 16), PART)
+            return RowBlocks(make, (end - start, kernel.width(collection)), size=size, memory=kept, dtype=dtype)
+        nystrom: NystromMap = opened_once(
+            ("nystrom", self.path, self.fingerprint, str(kernel), self.landmarks, self.random_state),
+            lambda: NystromMap(kernel, collection, choose_landmarks(collection, self.landmarks, self.random_state)),
+        )
+
+        def make_dense(first: int, last: int) -> Any:
+            return nystrom.features(np.arange(start + first, start + last)).astype(dtype)
+
+        # Dense rows are much longer than sparse ones: smaller blocks.
+        return RowBlocks(make_dense, (end - start, nystrom.rank), size=5_000, memory=kept, dtype=dtype)
+
+
+class PartRows:
+    """One part of Φ where it is held. It travels as its description and is made again at the other end."""
+
+    def __init__(self, source: FeatureSource, start: int, end: int, memory: float) -> None:
+        self._given = (source, start, end, memory)
+        self.start, self.end = start, end
+        self.rows = source.rows(start, end, memory)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return PartRows, self._given
+
+    def __sizeof__(self) -> int:
+        """What the features take once they are made, so that a scheduler knows what moving a part costs."""
+        indptr = self._given[0].collection.indptr
+        return 8 * int(indptr[self.end] - indptr[self.start])
+
+
+class PartedRows:
+    """Φ in parts that an engine holds; what the solver asks of it is asked of the parts. Interface as RowBlocks."""
+
+    def __init__(self, source: FeatureSource, engine: Engine, parts: int) -> None:
+        whole = source.rows()
+        self.shape, self.dtype = whole.shape, whole.dtype
+        cuts = np.linspace(0, self.shape[0], min(parts, self.shape[0]) + 1).astype(int).tolist()
+        self._spans = list(pairwise(cuts))
+        make = partial(_make_part, source, memory=source.memory / len(self._spans))
+        self._held = engine.hold(make, self._spans, label="features")
+
+    def forget(self) -> None:
+        """The parts are freed with their engine."""
+
+    def times(self, right: Floats) -> Floats:
+        """Φ·X."""
+        return np.concatenate(list(self._held.map(_times, right, label="times")))
+
+    def transposed_times(self, left: Floats) -> Floats:
+        """Φᵀ·Y."""
+        return self._held.sum(_transposed_times, np.ascontiguousarray(left), label="transposed")
+
+    def gram_times(self, right: Floats) -> Floats:
+        """ΦᵀΦ·X: X goes to the workers, sums of the size of X come back."""
+        return self._held.sum(_gram_times, right, label="gram")
+
+    def project(self, right: Floats, scale: Floats) -> Iterator[tuple[int, int, Any]]:
+        """(start, end, rows of Φ·X divided by `scale`), a part at a time; X travels in slabs of columns."""
+        slabs = [np.ascontiguousarray(right[:, start : start + SLAB]) for start in range(0, right.shape[1], SLAB)]
+        parts = self._held.map(_project, (scale, *slabs), label="project")
+        return ((start, end, block) for (start, end), block in zip(self._spans, parts, strict=True))
+
+    def squared_norm(self) -> float:
+        return float(self._held.sum(_squared_norm, None, label="norm"))
+
+
+def _make_part(source: FeatureSource, span: tuple[int, int], memory: float) -> PartRows:
+    return PartRows(source, *span, memory)
+
+
+def _times(part: PartRows, right: Floats) -> Floats:
+    return part.rows.times(right)
+
+
+def _transposed_times(part: PartRows, left: Floats) -> Floats:
+    return part.rows.transposed_times(left[part.start : part.end])
+
+
+def _gram_times(part: PartRows, right: Floats) -> Floats:
+    return part.rows.gram_times(right)
+
+
+def _project(part: PartRows, shared: tuple[Floats, ...]) -> Floats:
+    scale, *slabs = shared
+    out = np.empty((part.end - part.start, len(scale)), dtype=part.rows.dtype)
+    for place, slab in enumerate(slabs):
+        columns = slice(place * SLAB, place * SLAB + slab.shape[1])
+        for start, end, block in part.rows.project(slab, scale[columns]):
+            out[start:end, columns] = block
+    return out
+
+
+def _squared_norm(part: PartRows, _: None) -> float:
+    return part.rows.squared_norm()

@@ -1,0 +1,118 @@
+"""The Dask engine on a cluster of two worker processes: the same results as in one process, also when workers die."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from kernelsearch import search
+from kernelsearch.engines import LocalEngine
+from kernelsearch.engines.searching import SearchPlan, Topic, search_topics
+from kernelsearch.errors import InputError
+from kernelsearch.kernels.asymmetric import BM25
+from kernelsearch.learning.latent_basis import fit_basis
+from kernelsearch.trec import read_topics
+
+from ..conftest import DEMO, ROOT
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    pytest.importorskip("distributed")
+    from kernelsearch.engines.dask import DaskEngine
+
+    with DaskEngine(workers=2) as engine:
+        yield engine
+
+
+def kill_one(engine) -> None:
+    """SIGKILL to a worker process that is at work, or else to any."""
+    pids = engine.client.run(os.getpid)
+    busy = [address for address, tasks in engine.client.processing().items() if tasks]
+    os.kill(pids[(busy or list(pids))[0]], signal.SIGKILL)
+
+
+def plan_for(index, methods) -> tuple[SearchPlan, object]:
+    pipeline = index.pipeline(list(methods))
+    described = tuple((reranker.name, reranker.settings) for reranker in pipeline.rerankers)
+    return SearchPlan(index, pipeline.first, described), pipeline
+
+
+@pytest.fixture(scope="module")
+def topics() -> list[Topic]:
+    return [Topic(qid, text) for qid, text in read_topics(DEMO / "topics.tsv").items()]
+
+
+def test_a_run_is_byte_identical_and_so_is_its_recipe(cluster, demo_index, tmp_path):
+    address = cluster.client.scheduler.address
+    flags = ["--index", str(demo_index.path), "--topics", str(DEMO / "topics.tsv"), "--rerank", "pert", "--batch-size", "5"]
+    search.main([*flags, "--output", str(tmp_path / "local.txt")])
+    search.main([*flags, "--output", str(tmp_path / "dask.txt"), "--engine", "dask", "--scheduler", address])
+    assert (tmp_path / "dask.txt").read_bytes() == (tmp_path / "local.txt").read_bytes()
+    assert "scheduler" not in (tmp_path / "dask.txt.toml").read_text(encoding="utf-8")
+    first = ["--run", str(tmp_path / "local.txt"), "--rerank", "klsa", "--hits", "50"]
+    search.main([*flags, *first, "--output", str(tmp_path / "local2.txt")])
+    search.main([*flags, *first, "--output", str(tmp_path / "dask2.txt"), "--engine", "dask", "--scheduler", address])
+    assert (tmp_path / "dask2.txt").read_bytes() == (tmp_path / "local2.txt").read_bytes()
+
+
+def test_a_worker_killed_in_the_middle_of_a_batch_changes_nothing(cluster, demo_index, topics):
+    plan, pipeline = plan_for(demo_index, ["pert"])
+    expected = list(search_topics(LocalEngine(), plan, pipeline, topics, 2))
+    kept = [dict(reranker.kept) for reranker in pipeline.rerankers]
+    for reranker in pipeline.rerankers:
+        reranker.kept.clear()
+    found = []
+    for number, ranked in enumerate(search_topics(cluster, plan, pipeline, topics, 2)):
+        found.append(ranked)
+        if number == 4:
+            kill_one(cluster)
+    assert found == expected
+    assert [dict(reranker.kept) for reranker in pipeline.rerankers] == kept
+
+
+def test_the_distributed_basis_is_that_of_the_same_parts_and_spans_the_single_one(cluster, demo_index, tmp_path):
+    from scipy.linalg import subspace_angles
+
+    forward, options = demo_index.forward, {"dims": 60, "solver": "randomised", "tolerance": 1e-7}
+    single = fit_basis(tmp_path / "single", forward, BM25(), **options)
+    local = fit_basis(tmp_path / "local", forward, BM25(), engine=LocalEngine(), parts=6, **options)
+    killed = []
+
+    def strike(products: int, residual: float) -> None:
+        if products > 80 and not killed:
+            killed.append(products)
+            kill_one(cluster)
+
+    struck = fit_basis(tmp_path / "struck", forward, BM25(), engine=cluster, parts=6, progress=strike, **options)
+    assert killed
+    assert np.array_equal(struck.rows, local.rows)
+    assert np.array_equal(struck.loadings, local.loadings)
+    leading = 40  # the spectrum falls steadily here; at the cut itself neighbouring directions may trade places
+    angles = subspace_angles(np.asarray(single.rows[:, :leading], float), np.asarray(struck.rows[:, :leading], float))
+    assert angles.max() < 1e-3
+
+
+def test_an_error_of_ours_comes_back_as_it_is(cluster, demo_index):
+    plan, pipeline = plan_for(demo_index, ["pert"])
+    topics = [Topic("1", "tap", [("no such document", 1.0)])]
+    with pytest.raises(InputError, match="no such document"):
+        list(search_topics(cluster, plan, pipeline, topics, 1))
+
+
+def test_a_scheduler_that_cannot_be_reached_is_one_line(demo_index, tmp_path):
+    command = [sys.executable, "-m", "kernelsearch.search", "--index", str(demo_index.path), "--output", str(tmp_path / "x")]
+    flags = ["--topics", str(DEMO / "topics.tsv"), "--engine", "dask", "--scheduler", "tcp://127.0.0.1:9"]
+    start = time.monotonic()
+    done = subprocess.run([*command, *flags], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "--scheduler: tcp://127.0.0.1:9: no Dask scheduler answers there" in done.stderr
+    assert time.monotonic() - start < 100
+    assert not (tmp_path / "x").exists()

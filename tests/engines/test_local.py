@@ -1,0 +1,57 @@
+"""The interface of engines, in this process."""
+
+import operator
+from functools import partial
+
+import numpy as np
+import pytest
+
+from kernelsearch import engines
+from kernelsearch.engines import LocalEngine, make_engine, opened_once
+from kernelsearch.engines.base import halves
+from kernelsearch.errors import OptionError
+
+
+def test_results_come_in_the_items_order():
+    with LocalEngine() as engine:
+        assert list(engine.map(partial(operator.mul, 3), range(5), label="times")) == [0, 3, 6, 9, 12]
+
+
+def test_held_values_are_made_once_and_met_by_what_is_shared():
+    made = []
+    held = LocalEngine().hold(lambda item: made.append(item) or item * 10, [1, 2, 3], label="make")
+    assert list(held.map(operator.add, 5, label="add")) == [15, 25, 35]
+    assert held.sum(operator.add, 5, label="add") == 75
+    assert made == [1, 2, 3]
+
+
+def test_sums_follow_the_tree_of_halves():
+    """Rounding shows the order: (a + b) + c is not a + (b + c) for these numbers."""
+    values = [np.float32(1e8), np.float32(-1e8), np.float32(3.0)]
+    held = LocalEngine().hold(lambda value: value, values, label="make")
+    assert halves(values) == (values[:2], values[2:])
+    assert held.sum(lambda value, _: value, None, label="sum") == (values[0] + values[1]) + values[2]
+    assert (values[0] + values[1]) + values[2] != values[0] + (values[1] + values[2])
+
+
+def test_something_is_opened_once_a_key():
+    assert opened_once(("test", 1), lambda: "first") == "first"
+    assert opened_once(("test", 1), lambda: "second") == "first"
+    assert opened_once(("test", 2), lambda: "other") == "other"
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({"engine": "local", "scheduler": "tcp://h:1", "workers": None}, "--scheduler: has no effect without --engine dask"),
+        ({"engine": "local", "scheduler": None, "workers": 2}, "--workers: has no effect without --engine dask"),
+        ({"engine": "dask", "scheduler": "tcp://h:1", "workers": 2}, "--workers: a cluster that runs already"),
+    ],
+)
+def test_options_that_exclude_each_other_are_refused(given, complaint):
+    with pytest.raises(OptionError, match=complaint):
+        make_engine(given)
+
+
+def test_an_engine_is_one_of_two():
+    assert next(option for option in engines.OPTIONS if option.name == "engine").choices == ("local", "dask")

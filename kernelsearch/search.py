@@ -155,7 +155,7 @@ def many_queries(pipeline: Pipeline, settings: dict[str, Any]) -> None:
     tag = settings["tag"] or "-".join(["kernelsearch", *(reranker.name for reranker in pipeline.rerankers)])
     if any(letter.isspace() for letter in tag):
         raise OptionError(f"--tag: {tag!r} has white space in it")
-    work = [Topic(qid, text, run and run[qid]) for qid, text in topics.items() if run is None or qid in run]
+    work = [Topic(qid, text, None if run is None else run[qid]) for qid, text in topics.items() if run is None or qid in run]
     plan = SearchPlan(
         pipeline.index,
         pipeline.first,

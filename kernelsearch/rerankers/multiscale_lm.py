@@ -228,8 +228,8 @@ def build_graph(index: Index, settings: dict[str, Any], limit: MemoryLimit | Non
     kind, source = settings["graph"], settings["source"]
     if kind == "cooccurrence":
         keys = [option.key for option in GRAPH]
-        pairs, block = (PAIRS, BLOCK) if limit is None else (min(PAIRS, limit.pairs), min(BLOCK, limit.tokens(settings["window"])))
-        pairs = settings["memory"] or pairs
+        pairs = settings["memory"] or (PAIRS if limit is None else min(PAIRS, limit.pairs))
+        block = BLOCK if limit is None else min(BLOCK, limit.tokens(settings["window"]))
         return cooccurrence_graph(index.forward, memory=pairs, block=block, **{key: settings[key] for key in keys})
     if source is None:
         raise OptionError(f"--mslm.source: --mslm.graph {kind} needs {'a file' if kind == 'vectors' else 'a folder'}")

@@ -173,3 +173,28 @@ def test_nystrom_comes_closer_with_more_landmarks(topical):
 def test_functions_that_are_no_kernels_are_refused(topical, function, word):
     with pytest.raises(OptionError, match=word):
         NystromMap(Custom(function), topical, np.arange(20))
+
+
+def test_single_precision_keeps_real_directions_of_a_wide_matrix():
+    """Their eigenvalues are 1/100 of the largest: less than size · eps in single precision, far more than its rounding."""
+    size, values = 200_000, np.array([10, 1, 1, 1, 1], dtype=np.float32)
+    places = np.arange(5) * 39_999
+    phi = sparse.csr_matrix((values, (places, places)), shape=(size, size))
+    found = decompose(RowBlocks.of(phi), 5, solver="randomised", tolerance=1e-4)
+    assert found.values == pytest.approx([10, 1, 1, 1, 1], rel=1e-3)
+    assert found.energy == pytest.approx(1, rel=1e-3)
+
+
+def test_vectors_in_a_mapped_file_are_the_same_and_blocks_can_be_forgotten(tmp_path):
+    phi = matrix()
+    rows = RowBlocks.of(phi, size=50)
+
+    def mapped(shape, dtype):
+        return np.memmap(tmp_path / "space", dtype, "w+", shape=shape)
+
+    plain = decompose(rows, 10, solver="randomised", tolerance=1e-8)
+    rows.forget()
+    on_disk = decompose(rows, 10, solver="randomised", tolerance=1e-8, allocate=mapped)
+    assert np.array_equal(plain.values, on_disk.values)
+    assert np.array_equal(plain.right, on_disk.right)
+    assert plain.right.shape == (phi.shape[1], 10)

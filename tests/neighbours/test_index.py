@@ -90,7 +90,7 @@ def test_asking_for_more_than_there_is(vectors, queries):
 
 
 def test_refusals(vectors, queries, tmp_path):
-    with pytest.raises(OptionError, match="'tree' is not one of auto, flat, ivf, hnsw"):
+    with pytest.raises(OptionError, match="'tree' is not one of auto, flat, ivf, ivf-sq8, ivf-sq4, hnsw"):
         Neighbours.build(vectors, "tree")
     with pytest.raises(OptionError, match="3 dimensions, the index 24"):
         Neighbours.build(vectors).search(queries[:, :3], 5)

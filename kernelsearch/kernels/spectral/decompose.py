@@ -78,8 +78,8 @@ def decompose(
             allocate=allocate,
             progress=progress,
         )
-    # Directions whose singular value is rounding noise would be divided by it. Rounding errors of a sum add up like a random walk:
-    # with the size itself instead of its root, single precision would take real directions of a million features for noise.
+    # Directions whose singular value is rounding noise would be divided by it. Rounding errors add up like a random walk, hence
+    # the root: with the size itself, single precision would take real directions of a million features for noise.
     noise = pairs.values[0] * np.sqrt(size) * np.finfo(rows.dtype).eps
     real = pairs.values > noise
     values = np.sqrt(pairs.values[real])

@@ -51,6 +51,19 @@ def test_approximate_kinds_find_most_and_score_exactly(vectors, queries, kind):
     assert scores[filled] == pytest.approx(products[filled], rel=1e-3, abs=1e-2)
 
 
+@pytest.mark.parametrize(("kind", "least", "error"), [("ivf-sq8", 0.95, 0.02), ("ivf-sq4", 0.7, 0.3)])
+def test_quantised_kinds_lose_little_and_take_less(vectors, queries, kind, least, error, tmp_path):
+    """With every cluster looked into, what is lost is lost by rounding coordinates to eight and four bits."""
+    built, full = (Neighbours.build(vectors, one, clusters=30) for one in (kind, "ivf"))
+    rows, scores = built.search(queries, 50, effort=30)
+    assert recall(rows, best(vectors, queries, 50)[0]) > least
+    products = np.take_along_axis(queries @ vectors.T, rows, axis=1)
+    assert np.median(np.abs(scores - products) / products) < error  # coordinates beyond those of the training rows are cut off
+    for one, name in ((built, "small"), (full, "large")):
+        one.save(tmp_path / name)
+    assert (tmp_path / "small").stat().st_size < 0.5 * (tmp_path / "large").stat().st_size
+
+
 def test_ivf_with_every_cluster_is_exact(vectors, queries):
     rows, _ = Neighbours.build(vectors, "ivf", clusters=30).search(queries, 10, effort=30)
     assert recall(rows, best(vectors, queries, 10)[0]) == 1

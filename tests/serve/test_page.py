@@ -138,7 +138,7 @@ def test_a_slider_ranks_again_and_stands_in_the_address(page):
     z = int(page.text("[data-option='klsa.z'] output"))
     assert z == 5  # 200 ** (60 / 200)
     page.shows(page.ranked(query=QUERY), page.ranked(query=QUERY, rerank="klsa", **{"klsa.z": z}))
-    assert f"m=klsa%7Ez%3D{z}" in page.driver.current_url
+    page.wait(lambda: f"m=klsa%7Ez%3D{z}" in page.driver.current_url)
     page.one("#column-1 .reset").click()
     page.shows(page.ranked(query=QUERY), page.ranked(query=QUERY, rerank="klsa"))
     assert page.text("[data-option='klsa.z'] output") == "1"

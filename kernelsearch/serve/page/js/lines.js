@@ -5,6 +5,7 @@ import { svg } from "./dom.js";
 /** Redraws the lines over `board` between its visible lists. */
 export function drawLines(overlay, board) {
   const frame = board.getBoundingClientRect();
+  for (const side of ["width", "height"]) overlay.setAttribute(side, "0"); // else it would hold the board at its last size
   overlay.setAttribute("width", String(board.scrollWidth));
   overlay.setAttribute("height", String(board.scrollHeight));
   const place = (rectangle) => ({

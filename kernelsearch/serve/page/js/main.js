@@ -3,7 +3,7 @@
 import * as api from "./api.js";
 import { Board } from "./board.js";
 import { Clicks } from "./clicks.js";
-import { byId, debounced, el } from "./dom.js";
+import { byId, debounced } from "./dom.js";
 import { changed, firstName, firstOptions, firstValues } from "./firststage.js";
 import { askForKey } from "./key.js";
 import { listenToKeys } from "./keyboard.js";
@@ -18,6 +18,7 @@ import { welcome } from "./welcome.js";
 const DEFAULT_METHODS = ["klsa", "rbm25", "pert", "mslm", "auto"];
 const DEFAULT_COLUMNS = 2;
 const SLIDER_PAUSE = 60; // milliseconds: a drag asks for some lists on its way, not for all
+const ADDRESS_PAUSE = 250;
 
 class App {
   constructor() {
@@ -30,6 +31,8 @@ class App {
     this.toolbar = new Toolbar(this);
     this.clicks = new Clicks(() => this.found.clear());
     this.ask = debounced(() => this.fetchLists(), SLIDER_PAUSE);
+    // Browsers refuse more than a few changes of the address a second: a dragged slider is noted when it rests.
+    this.noteAddress = debounced(() => history.replaceState(null, "", location.pathname + toSearch(this.state)), ADDRESS_PAUSE);
     addEventListener("popstate", () => {
       this.state = fromSearch(location.search);
       this.arrive();
@@ -94,9 +97,8 @@ class App {
   /** Changes the state, the address (as a step that Back undoes, if `step`) and what is shown. */
   change(patch, step = true) {
     Object.assign(this.state, patch);
-    const address = location.pathname + toSearch(this.state);
-    if (step && address !== location.pathname + location.search) history.pushState(null, "", address);
-    else history.replaceState(null, "", address);
+    if (step && toSearch(this.state) !== location.search) history.pushState(null, "", location.pathname + toSearch(this.state));
+    else this.noteAddress();
     this.show();
   }
 

@@ -89,7 +89,7 @@ export class Panel {
   }
 
   async document(docid, signal) {
-    const seen = this.app.lists().flatMap((list) => list?.hits ?? []).find((hit) => hit.docid === docid) ?? this.met.get(docid);
+    const seen = this.app.lists().flatMap((list) => list?.hits ?? []).find((hit) => hit.docid === docid) ?? this.met.get(`${this.app.state.index} ${docid}`);
     return seen ?? api.document(this.app.state.index, docid, signal);
   }
 
@@ -139,7 +139,7 @@ export class Panel {
     },
     async similar(doc, open, signal) {
       return similarNode(this.app.state.index, doc.docid, this.words(), (hit) => {
-        this.met.set(hit.docid, hit);
+        this.met.set(`${this.app.state.index} ${hit.docid}`, hit);
         this.app.open(hit.docid, open.column, this.app.lists()[open.column]?.hits.some((one) => one.docid === hit.docid) ? "why" : "text");
       }, signal);
     },

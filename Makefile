@@ -5,7 +5,8 @@ PYTHON ?= python3
 # Pytest's options, for example `make test PYTEST_ARGS="-k bm25 -x"`.
 PYTEST_ARGS ?=
 # Two processes, a file's tests in one of them: they share the indexes that the file builds.
-WHOLE_SUITE = -n 2 --dist loadfile -m "not cluster"
+# The tests of a cluster and of the page come after them: workers and a browser want the cores for themselves.
+WHOLE_SUITE = -n 2 --dist loadfile -m "not cluster and not page"
 
 # Without byte code the environment is a fifth smaller; Python writes what it uses.
 INSTALL = -m pip install --quiet --no-compile
@@ -16,7 +17,7 @@ NEWER = $(PYTHON312) python3.12 python3.13 python3.14 $(PYTHON) \
 find_newer = for python in $(NEWER); do \
     if $$python -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null; then echo $$python; break; fi; done
 
-.PHONY: help demo test test-dask lint test-pyserini test-pyterrier test-lucene10 bench-bridge bridge freeze clean
+.PHONY: help demo test test-dask test-page lint test-pyserini test-pyterrier test-lucene10 bench-bridge bridge freeze clean
 
 help:  ## Lists the targets
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | awk -F '\t' '{printf "%-15s %s\n", $$1, $$2}'
@@ -29,6 +30,9 @@ test: .venv/.ready  ## Runs the tests
 
 test-dask: .venv/.ready  ## Runs the tests that start a Dask cluster and kill its workers
 	.venv/bin/python -m pytest -m cluster $(PYTEST_ARGS)
+
+test-page: .venv/.ready  ## Runs the page's tests in a headless Chromium (skipped where there is none)
+	.venv/bin/python -m pytest -m page $(PYTEST_ARGS)
 
 lint: .venv/.ready  ## Checks style, format and types
 	.venv/bin/ruff check .

@@ -12,6 +12,8 @@ from kernelsearch import index as index_verb
 from tests.conftest import DEMO, write_jsonl
 from tests.serve.browser import chromium, programs, serving
 
+pytestmark = pytest.mark.page
+
 QUERY, TOPIC = "outdoor faucet leaking", "d02"
 HOSTILE = '<img src=x onerror="window.hacked=1"><script>window.hacked=2</script> pump &amp; <b>seal</b>'
 UNREACHABLE = "window.fetch = () => Promise.reject(new TypeError('Failed to fetch'));"

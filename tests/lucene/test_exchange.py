@@ -1,5 +1,7 @@
 """Shards that are searched apart, with exchanged statistics, and merged give one index's lists to the last bit."""
 
+import shutil
+
 import numpy as np
 import pytest
 
@@ -12,6 +14,7 @@ from kernelsearch.lucene.models import BM25, RM3, Dirichlet, JelinekMercer, Rocc
 from kernelsearch.trec import read_topics
 from kernelsearch.types import Candidates, Query
 from tests.conftest import DEMO, TINY, write_jsonl
+from tests.lucene.test_lucene_index import change
 
 
 @pytest.fixture(scope="module")
@@ -106,6 +109,18 @@ def test_a_loaded_record_serves_like_the_one_that_was_saved(sharded, whole, tmp_
     (tmp_path / "record" / "df.npy").unlink()
     with pytest.raises(ArtefactError, match=r"df\.npy: missing; build the collection statistics again"):
         WholeStatistics.load(tmp_path / "record")
+
+
+def test_deleted_documents_count_as_they_do_for_the_whole(sharded, queries, tmp_path):
+    """Lucene's statistics keep deleted documents until segments are merged; so does the record."""
+    index = Index(shutil.copytree(sharded.path, tmp_path / "index"))
+    deleted = index.lucene.docids(100, 103)
+    change(index.shards.paths[1], delete=deleted, add=[])
+    index = Index(tmp_path / "index")
+    lists = [Part(path, WholeStatistics.of(index)).search(queries) for path in index.shards.paths]
+    merged = [merge_lists(found, index.forward.docid_rank, 1000) for found in zip(*lists, strict=True)]
+    same(merged, index.lucene.search(queries))
+    assert index.lucene.documents() == 361 and index.forward.rows_of(deleted).tolist() == [-1] * 3
 
 
 def test_statistics_of_another_collection_are_refused(whole, tiny_path):

@@ -17,14 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from fusion_tables import FIXED, feature_table, keep, open_index, without_votes
 from numpy.typing import NDArray
-from reproduce_fusion import ROOT, feature_table, keep, open_index
 
 from kernelsearch.inputs import load_qrels, load_topics
 from kernelsearch.learning.lists import Lists, average_precision
-from kernelsearch.rerankers.features import parse_recipe
-from kernelsearch.rerankers.fusion import RECIPE
 
+ROOT = Path(__file__).resolve().parent.parent
 TRAINING = {
     "cran": ("cran", "corpus.jsonl", "topics.tsv", "qrels.txt"),
     "cacm": ("cacm", "corpus.anserini.jsonl", "topics.tsv", "qrels.anserini.txt"),
@@ -67,7 +66,7 @@ class Measured:
     """One collection's z-scored features, and the gain of any weights over its first stage."""
 
     def __init__(self, table: dict[str, NDArray], relevant: NDArray[np.int64]) -> None:
-        recipe = parse_recipe(RECIPE)
+        recipe = FIXED
         self.X = np.ascontiguousarray(table["X"][:, [recipe.index(name) for name in START]])
         self.y, self.lists, self.relevant = table["y"] > 0, list(Lists.of(table["place"])), relevant
         self.base = self.worth(table["X"][:, recipe.index("first")])
@@ -114,9 +113,8 @@ def main() -> None:
         index = open_index(given.collections, given.scratch, folder, corpus)
 
         def read(label: str, texts: Any, judged: Any, index: Any = index) -> Measured:
-            table = feature_table(
-                index, texts, judged, given.scratch / "tables" / f"choose-{label.replace(' ', '-')}.npz", False
-            )
+            cache = given.scratch / "tables" / f"choose-{label.replace(' ', '-')}.npz"
+            table = without_votes(feature_table(index, texts, judged, cache))
             names = table["qids"][[table["place"][rows[0]] for rows in Lists.of(table["place"])]]
             return Measured(table, np.array([sum(grade > 0 for grade in judged[str(qid)].values()) for qid in names]))
 

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 LEARNERS = ("SimListMKL", "SimTripletBoost", "SimTripletSVM", "SimTripletNet")
-ROWS = ("BM25", "RM3", "Rocchio", "PRCL", "best single", "RRF", "CombSUM", "CombMNZ", "auto", *LEARNERS, "best")
+RIVALS = ("RM3", "Rocchio", "PRCL", "RM3 + PRCL")
+FUSED = ("best single", "RRF", "CombSUM", "CombMNZ", "auto", "best, no votes", *LEARNERS, "best")
+ROWS = ("BM25", *RIVALS, *FUSED)
 #: The collections that averages are taken over: each once.
 COUNTED = ("cran", "cacm", "cisi", "npl", "nfcorpus")
 SHARES = (10, 25, 50, 100)
@@ -84,7 +86,7 @@ def fusion_section(found: dict[str, Any], test: Callable[..., float], correct: C
     for name, result in found.items():
         values, notes = result["values"], result["notes"]
         labels = [label for label in ROWS if label in values]
-        base, rivals = values["BM25"]["AP"], [label for label in ("RM3", "Rocchio", "PRCL") if label in values]
+        base, rivals = values["BM25"]["AP"], [label for label in RIVALS if label in values]
         rival = max(rivals, key=lambda label: mean(values[label]["AP"]))
         topics = sorted(base)
         later = [label for label in labels if label not in ("BM25", *rivals)]
@@ -109,9 +111,11 @@ def fusion_section(found: dict[str, Any], test: Callable[..., float], correct: C
                 f"{mean(one['P@10']):.4f}",
             ]
             out.append(f"| {' | '.join([*cells, str(hurt), *tests])} |\n")
-        chosen = notes.get("chosen", [])
-        picks = ", ".join(f"{pick} {chosen.count(pick)}" for pick in dict.fromkeys(chosen))
-        out.append(f"\n`best` chose, fold by fold: {picks}.\n\n")
+        for label in ("best", "best, no votes"):
+            chosen = notes.get(f"chosen {label}", [])
+            picks = ", ".join(f"{pick} {chosen.count(pick)}" for pick in dict.fromkeys(chosen))
+            out.append(f"\n`{label}` chose, fold by fold: {picks}.\n")
+        out.append("\n")
     counted = [name for name in COUNTED if name in found]
     if counted:
         out.append(f"### Mean gain in MAP over BM25 on {', '.join(counted)}\n\n| | mean | lowest |\n|---|---|---|\n")

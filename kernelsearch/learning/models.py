@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -44,8 +44,14 @@ class Model:
         return found / total if total > 0 else found
 
 
-def save(path: str | Path, learner: Learner, recipe: Sequence[str], notes: dict[str, Any] | None = None) -> Path:
-    """Saves a fitted learner; of `best` the one that it chose."""
+def save(
+    path: str | Path,
+    learner: Learner,
+    recipe: Sequence[str],
+    notes: dict[str, Any] | None = None,
+    files: Mapping[str, str] | None = None,
+) -> Path:
+    """Saves a fitted learner; of `best` the one that it chose. `files` are texts that go with it, {name: text}."""
     about = dict(notes or {})
     if isinstance(learner, Best):
         about["cross_validated"] = learner.scores_
@@ -55,9 +61,11 @@ def save(path: str | Path, learner: Learner, recipe: Sequence[str], notes: dict[
     arrays = {"weights": learner.weights_} if isinstance(learner, TripletLearner) else {}
     trees = learner.booster_.save_raw("ubj") if isinstance(learner, SimListMKL) else None
 
-    def write_trees(folder: Path) -> None:
+    def write_files(folder: Path) -> None:
         if trees is not None:
             (folder / TREES).write_bytes(bytes(trees))
+        for name, text in (files or {}).items():
+            (folder / name).write_text(text, encoding="utf-8")
 
     artefacts.save(
         path,
@@ -66,7 +74,7 @@ def save(path: str | Path, learner: Learner, recipe: Sequence[str], notes: dict[
         arrays=arrays,
         parameters={"learner": learner.name, "settings": learner.parameters(), "recipe": list(recipe)},
         extra=about,
-        fill=write_trees,
+        fill=write_files,
     )
     return Path(path)
 

@@ -94,7 +94,7 @@ def main(argv: list[str]) -> None:
 
 def show(conditions: Conditions) -> None:
     """Prints what there is."""
-    rows: list[tuple[str, str, str]] = [(one.name, one.title, one.command()) for one in conditions.conditions]
+    rows: list[tuple[str, str, str]] = [(one.name, one.title, "; ".join(one.commands())) for one in conditions.conditions]
     rows += [
         (one.name, f"script, writes {one.page}", "; ".join(" ".join(command) for command in one.commands))
         for one in conditions.scripts

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import shlex
 import tomllib
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from kernelsearch.demo import DATA
 from kernelsearch.errors import InputError
 from kernelsearch.files import open_bytes
 
@@ -16,40 +18,68 @@ from kernelsearch.files import open_bytes
 SHIPPED = Path(__file__).parent / "conditions.toml"
 #: A figure agrees if it differs in no printed digit.
 EXACT = 0.00005
+#: Stands for the folder of the bundled collection.
+BUNDLED = "{bundled}"
 
 
 @dataclass(frozen=True)
 class Collection:
-    """Documents, topics and judgements: files, or irds: names."""
+    """Documents, topics and judgements: files, or irds: names.
+
+    `training` are topics and judgements of their own to learn from, `headline` says whether the headline table has its column.
+    """
 
     name: str
     documents: str
     topics: str
     qrels: str
     irds: str | None = None
+    training: tuple[str, ...] = ()
+    headline: bool = True
 
     def found(self, folder: Path) -> Collection | None:
         """The collection with real paths, through ir_datasets where the files are absent; None where neither is there."""
-        paths = [folder / part for part in (self.documents, self.topics, self.qrels)]
+        parts = (self.documents, self.topics, self.qrels, *self.training)
+        paths = [folder / part.replace(BUNDLED, str(DATA)) for part in parts]
         if all(path.is_file() for path in paths):
-            return Collection(self.name, *map(str, paths))
-        return Collection(self.name, *[f"irds:{self.irds}"] * 3) if self.irds else None
+            documents, topics, qrels, *training = map(str, paths)
+            return replace(self, documents=documents, topics=topics, qrels=qrels, training=tuple(training))
+        name = f"irds:{self.irds}"
+        return replace(self, documents=name, topics=name, qrels=name, training=()) if self.irds else None
 
 
 @dataclass(frozen=True)
 class Condition:
-    """Flags of search and the figures expected of them, {collection: {measure: figure}}."""
+    """Flags of search and the figures expected of them, {collection: {measure: figure}}.
+
+    `train` are flags of train for what is fitted first, `on` the collections that it is run on (none: all). In flags
+    {bundled} is the folder of the bundled collection and {model} a place for a model. A condition that learns from {topics}
+    and {qrels} gets the collection's training topics; where there are none, it learns and ranks by five folds over the topics.
+    """
 
     name: str
     title: str
     flags: tuple[str, ...]
     source: str = ""
     expected: dict[str, dict[str, float]] = field(default_factory=dict)
+    train: tuple[str, ...] = ()
+    on: tuple[str, ...] = ()
 
-    def command(self) -> str:
-        """The command as one may type it."""
-        flags = f" {shlex.join(self.flags)}" if self.flags else ""
-        return f"python -m kernelsearch.search --index INDEX --topics TOPICS --output RUN{flags}"
+    def commands(self) -> list[str]:
+        """The commands as one may type them."""
+        search = ["python", "-m", "kernelsearch.search", "--index", "INDEX", "--topics", "TOPICS", "--output", "RUN"]
+        train = ["python", "-m", "kernelsearch.train", "--index", "INDEX"]
+        typed = [[*train, *self.train]] if self.train else []
+        names = {BUNDLED: "BUNDLED", "{model}": "MODEL", "{topics}": "TRAINING_TOPICS", "{qrels}": "TRAINING_QRELS"}
+        return [" ".join(map(shlex.quote, filled(command, names))) for command in (*typed, [*search, *self.flags])]
+
+    @property
+    def learns(self) -> bool:
+        """Whether it learns from judged topics."""
+        return "{topics}" in self.train
+
+    def runs_on(self, collection: Collection) -> bool:
+        return not self.on or collection.name in self.on
 
 
 @dataclass(frozen=True)
@@ -82,7 +112,7 @@ def read_conditions(path: str | Path = SHIPPED) -> Conditions:
     try:
         with open_bytes(path) as stream:
             table = tomllib.loads(stream.read().decode("utf-8"))
-        collections = {name: Collection(name, **given) for name, given in table["collections"].items()}
+        collections = {name: _collection(name, given) for name, given in table["collections"].items()}
         conditions = [_condition(given) for given in table["condition"]]
         scripts = [_script(given) for given in table.get("script", [])]
         found = Conditions(float(table["okish"]), str(table["baseline"]), collections, conditions, scripts)
@@ -95,21 +125,42 @@ def read_conditions(path: str | Path = SHIPPED) -> Conditions:
     if found.baseline not in names:
         raise InputError(f"{path}: the baseline {found.baseline!r} is not one of the conditions")
     for condition in conditions:
-        if unknown := set(condition.expected) - set(collections):
+        if unknown := {*condition.expected, *condition.on} - set(collections):
             raise InputError(
                 f"{path}: condition {condition.name!r} expects figures of {min(unknown)!r}, which is no collection"
             )
     return found
 
 
+def _collection(name: str, given: dict[str, Any]) -> Collection:
+    training = given.pop("training", None)
+    return Collection(name, **given, training=(training["topics"], training["qrels"]) if training else ())
+
+
 def _condition(given: dict[str, Any]) -> Condition:
     return Condition(
-        given["name"], given["title"], tuple(shlex.split(given["flags"])), given.get("source", ""), given.get("expected", {})
+        given["name"],
+        given["title"],
+        tuple(shlex.split(given["flags"])),
+        given.get("source", ""),
+        given.get("expected", {}),
+        tuple(shlex.split(given.get("train", ""))),
+        tuple(given.get("on", ())),
     )
 
 
 def _script(given: dict[str, Any]) -> Script:
     return Script(given["name"], tuple(tuple(shlex.split(command)) for command in given["commands"]), given["page"])
+
+
+def filled(flags: Iterable[str], names: Mapping[str, str]) -> list[str]:
+    """Flags with the names in braces replaced."""
+    out = []
+    for flag in flags:
+        for name, value in names.items():
+            flag = flag.replace(name, value)
+        out.append(flag)
+    return out
 
 
 def collections_folder() -> Path:

@@ -34,12 +34,14 @@ def figures_page(conditions: Conditions, outcomes: Sequence[Outcome]) -> str:
         parts += ["", *_collection(conditions, outcome)]
     parts += ["", "## Commands", "", "| condition | command | expected figures from |", "| --- | --- | --- |"]
     for condition in _ran(conditions, outcomes):
-        parts.append(f"| {condition.title} | `{condition.command()}` | {condition.source} |")
+        commands = "<br>".join(f"`{command}`" for command in condition.commands())
+        parts.append(f"| {condition.title} | {commands} | {condition.source} |")
     return "\n".join(parts) + "\n"
 
 
 def headline(conditions: Conditions, outcomes: Sequence[Outcome]) -> list[str]:
-    """AP and nDCG@10 of every condition on every collection, one row a condition."""
+    """AP and nDCG@10 of every condition on the headline's collections, one row a condition."""
+    outcomes = [outcome for outcome in outcomes if outcome.collection.headline]
     lines = [
         "| AP / nDCG@10 | " + " | ".join(outcome.collection.name for outcome in outcomes) + " |",
         "| --- |" + " --- |" * len(outcomes),
@@ -98,7 +100,7 @@ def _ran(conditions: Conditions, outcomes: Sequence[Outcome]) -> list[Condition]
 
 
 def draw(conditions: Conditions, outcomes: Sequence[Outcome], path: Path) -> None:
-    """Every condition's gain in AP over the baseline, per cent, one column of dots a collection."""
+    """Every condition's gain in AP over the baseline, per cent, one column of dots a collection of the headline."""
     import matplotlib
 
     from kernelsearch.evaluation.drawing import COLOURS
@@ -108,6 +110,7 @@ def draw(conditions: Conditions, outcomes: Sequence[Outcome], path: Path) -> Non
     ):
         from matplotlib.figure import Figure
 
+        outcomes = [outcome for outcome in outcomes if outcome.collection.headline]
         figure = Figure(figsize=(8, 3.6), layout="constrained")
         axes = figure.add_subplot()
         others = [one for one in _ran(conditions, outcomes) if one.name != conditions.baseline]

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import contextlib
 import io
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from kernelsearch import index as index_verb
 from kernelsearch import search as search_verb
+from kernelsearch import train as train_verb
+from kernelsearch.demo import DATA
 from kernelsearch.errors import InputError
 from kernelsearch.evaluation.comparison import Comparison, Procedure, compare
 from kernelsearch.evaluation.measures import Evaluation, evaluate, parse_measures
-from kernelsearch.inputs import load_qrels
-from kernelsearch.reproduce.conditions import Collection, Condition, Conditions
+from kernelsearch.files import write_file
+from kernelsearch.inputs import load_qrels, load_topics
+from kernelsearch.reproduce.conditions import BUNDLED, Collection, Condition, Conditions, filled
 from kernelsearch.trec import read_run
+from kernelsearch.tuning.folds import assign_folds
 
 MEASURES = ("AP", "nDCG@10")
+#: Folds over topics, where a condition learns and a collection has no training topics.
+FOLDS = 5
 
 
 @dataclass
@@ -35,7 +42,7 @@ class Outcome:
 def run_collection(
     collection: Collection, conditions: Sequence[Condition], indexes: Path, runs: Path, *, threads: int, reuse: bool
 ) -> Iterator[tuple[Condition, Evaluation]]:
-    """Builds the index where there is none and yields each condition's evaluation."""
+    """Builds the index where there is none, fits what has to be fitted, and yields each condition's evaluation."""
     index = indexes / collection.name
     if not index.exists():
         with _quiet():
@@ -43,12 +50,45 @@ def run_collection(
     qrels = load_qrels(collection.qrels)
     measures = parse_measures(MEASURES)
     for condition in conditions:
+        if not condition.runs_on(collection):
+            continue
         output = runs / collection.name / f"{condition.name}.txt"
         if not (reuse and output.exists()):
-            flags = ["--index", str(index), "--topics", collection.topics, "--output", str(output), "--threads", str(threads)]
             with _quiet():
-                search_verb.main([*flags, *condition.flags])
+                _run(condition, collection, index, output, ["--threads", str(threads)])
         yield condition, evaluate(qrels, read_run(output), measures)
+
+
+def _run(condition: Condition, collection: Collection, index: Path, output: Path, flags: list[str]) -> None:
+    """Fits and searches; a condition that learns ranks no topic with a model that has seen it."""
+    if not condition.learns or collection.training:
+        _search(condition, index, collection.topics, output, flags, *collection.training)
+        return
+    topics, qrels = load_topics(collection.topics), load_qrels(collection.qrels)
+    qids = sorted(qid for qid in topics if qid in qrels)
+    folds = assign_folds(len(qids), FOLDS, seed=0)
+    with tempfile.TemporaryDirectory() as scratch:
+        parts = []
+        for fold in range(FOLDS):
+            places = {name: Path(scratch) / f"{name}{fold}" for name in ("learned.tsv", "ranked.tsv", "run.txt")}
+            for name, chosen in (("learned.tsv", folds != fold), ("ranked.tsv", folds == fold)):
+                with write_file(places[name]) as stream:
+                    stream.writelines(f"{qid}\t{topics[qid]}\n" for qid, one in zip(qids, chosen, strict=True) if one)
+            parts.append(places["run.txt"])
+            learned, ranked = str(places["learned.tsv"]), str(places["ranked.tsv"])
+            _search(condition, index, ranked, parts[-1], flags, learned, collection.qrels)
+        with write_file(output) as stream:
+            stream.writelines(part.read_text(encoding="utf-8") for part in parts)
+
+
+def _search(condition: Condition, index: Path, topics: str, output: Path, flags: list[str], *training: str) -> None:
+    names = {BUNDLED: str(DATA), "{model}": str(output.with_suffix(".model"))}
+    if training:
+        names |= {"{topics}": training[0], "{qrels}": training[1]}
+    if condition.train:
+        train_verb.main(["--index", str(index), *filled(condition.train, names)])
+    where = ["--index", str(index), "--topics", topics, "--output", str(output)]
+    search_verb.main([*where, *flags, *filled(condition.flags, names)])
 
 
 @contextlib.contextmanager

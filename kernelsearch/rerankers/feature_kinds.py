@@ -17,6 +17,7 @@ from kernelsearch.kernels.documents import Cosine
 from kernelsearch.lucene.models import BM25, RM3, Feedback, Model, Rocchio
 from kernelsearch.options import Option
 from kernelsearch.rerankers.base import CannotAct, Reranker
+from kernelsearch.rerankers.memory import Recollection
 from kernelsearch.rerankers.pool import FieldOfPool, Pool
 from kernelsearch.types import Candidates, Query
 
@@ -179,6 +180,33 @@ class Top(FieldFeature):
         own = np.asarray(top.multiply(top).sum(axis=1)).ravel() * weights
         values[:best] = (values[:best] - own) / (1 - weights)
         return values
+
+
+class Votes(PoolFeature):
+    """What training queries say that resemble this one: their relevant documents, each with the queries' likeness.
+
+    The words of neither query need stand in such a document. Without a memory it is 0 everywhere.
+    """
+
+    sources = True
+    options = (Option("power", float, 2.0, "of the likeness of queries: a high one listens to near ones only", low=0.1),)
+    recollection: Recollection | None = None
+
+    def one(self, pool: Pool) -> Floats:
+        if self.recollection is None:
+            return np.zeros(pool.depth)
+        return self.recollection.votes(pool.query, self.settings["power"])[pool.candidates.docs]
+
+    def found(self, queries: Sequence[Query], lists: Sequence[Candidates], depth: int) -> list[NDArray[np.int32]]:
+        out = []
+        for query in queries:
+            if self.recollection is None:
+                out.append(np.zeros(0, dtype=np.int32))
+                continue
+            votes = self.recollection.votes(query, self.settings["power"])
+            named = np.flatnonzero(votes > 0)
+            out.append(named[np.argsort(-votes[named], kind="stable")][:depth].astype(np.int32))
+        return out
 
 
 class Method(PoolFeature):

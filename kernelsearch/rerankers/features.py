@@ -6,6 +6,7 @@ A recipe is plain data, is saved with a model and means the same on every index.
   documents, on any `field`
 - `rm3`, `rocchio`: BM25 of the query that Anserini's feedback makes
 - `top`: the mean document kernel (cosine) to the first stage's best `docs` documents
+- `votes`: documents that were relevant to similar training queries
 - any reranker with its options: `klsa:z=10`, `mslm:mix=1`, `pert:alpha=0.5`
 """
 
@@ -24,7 +25,18 @@ from kernelsearch.errors import OptionError
 from kernelsearch.lucene.models import BM25, Model
 from kernelsearch.options import Option, resolve
 from kernelsearch.rerankers.expansion import term_scores
-from kernelsearch.rerankers.feature_kinds import FIELD, Feature, First, KernelFeature, Method, RM3Feature, RocchioFeature, Top
+from kernelsearch.rerankers.feature_kinds import (
+    FIELD,
+    Feature,
+    First,
+    KernelFeature,
+    Method,
+    RM3Feature,
+    RocchioFeature,
+    Top,
+    Votes,
+)
+from kernelsearch.rerankers.memory import Recollection
 from kernelsearch.rerankers.pool import Pool
 from kernelsearch.types import Candidates, Query
 
@@ -41,7 +53,7 @@ KERNEL_OPTIONS: dict[str, tuple[Option, ...]] = {
     "linear": (FIELD,),
     "cosine": (FIELD,),
 }
-PLAIN: dict[str, type[Feature]] = {"first": First, "rm3": RM3Feature, "rocchio": RocchioFeature, "top": Top}
+PLAIN: dict[str, type[Feature]] = {"first": First, "rm3": RM3Feature, "rocchio": RocchioFeature, "top": Top, "votes": Votes}
 
 
 def known_features() -> list[str]:
@@ -114,10 +126,14 @@ class Features:
         model: Model = BM25(),  # noqa: B008  an immutable value
         threads: int = 1,
         owner: str = "--fusion.features",
+        recollection: Recollection | None = None,
     ) -> None:
         self.index, self.model, self.recipe = index, model, tuple(recipe)
         specs = {name: parse(name, owner) for name in (*recipe, *sources)}
         made = {name: build(spec, index, model, threads) for name, spec in specs.items()}
+        for feature in made.values():
+            if isinstance(feature, Votes):
+                feature.recollection = recollection
         self.features = [made[name] for name in recipe]
         self.sources = [made[name] for name in sources]
         for name in sources:

@@ -17,6 +17,7 @@ from kernelsearch.learning.fusers import Learner
 from kernelsearch.learning.lists import Lists, normalised
 from kernelsearch.rerankers.base import Contribution, Explanation, Reranker
 from kernelsearch.rerankers.features import Features
+from kernelsearch.rerankers.memory import Recollection
 from kernelsearch.types import Candidates, Query
 
 Floats = NDArray[np.float64]
@@ -36,6 +37,7 @@ class FusedReranker(Reranker):
     recipe: tuple[str, ...]
     sources: tuple[str, ...]
     normalise: str
+    recollection: Recollection | None = None
 
     def __init__(self, index: Index, **options: Any) -> None:
         super().__init__(index, **options)
@@ -53,6 +55,7 @@ class FusedReranker(Reranker):
                 model=self.first_stage,
                 threads=self.threads,
                 owner=f"--{self.name}.model" if self.name == "fusion" else f"--rerank {self.name}",
+                recollection=self.recollection,
             )
             self._features = key, made
         return self._features[1]

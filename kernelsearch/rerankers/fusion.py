@@ -5,7 +5,7 @@ Bu, Niu, Ma & Long, "Listwise Multi-Kernel Similarity Learning Algorithm for Sim
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from kernelsearch.options import Option, resolve
 from kernelsearch.rerankers.base import TrainingData
 from kernelsearch.rerankers.features import Features, parse_recipe
 from kernelsearch.rerankers.fused import FusedReranker
+from kernelsearch.rerankers.memory import FILE, Memory, Recollection
 from kernelsearch.types import Query
 
 Floats = NDArray[np.float64]
@@ -32,9 +33,9 @@ Floats = NDArray[np.float64]
 RECIPE = (
     "first bm25:k1=1.2,b=0.75 bm25:k1=2,b=0.75 dirichlet:mu=1000 dirichlet:mu=100 jm:lam=0.1 cosine "
     "bm25:field=title cosine:field=title rm3 rm3:terms=40 rocchio pert top:docs=1 top:docs=5 top:docs=20 "
-    "klsa:z=1,lambda=1 klsa:z=5,lambda=1 klsa:z=10,lambda=1 klsa:z=20,lambda=1 klsa:z=50,lambda=1"
+    "klsa:z=1,lambda=1 klsa:z=5,lambda=1 klsa:z=10,lambda=1 klsa:z=20,lambda=1 klsa:z=50,lambda=1 votes"
 )
-SOURCES = "rm3 rocchio"
+SOURCES = "rm3 rocchio votes"
 SAVABLE = tuple(name for name in LEARNERS if name != "exact")
 
 
@@ -68,6 +69,8 @@ class FusionReranker(FusedReranker):
             raise OptionError(f"--fusion.model: {path} was learned from a feature file, whose columns no index has")
         self.learner, self.recipe = self.model.learner, self.model.recipe
         self.sources, self.normalise = tuple(self.model.notes["sources"]), self.model.notes["normalise"]
+        if "votes" in kinds(self.recipe, self.sources):
+            self.recollection = Recollection(index, Memory.read(path), leave_out=False)
         self.features()  # a recipe that names an unknown feature is refused now, not at the first query
 
     def importance(self) -> Floats:
@@ -80,12 +83,21 @@ class FusionReranker(FusedReranker):
         recipe = parse_recipe(given["features"])
         sources = () if given["sources"] == "none" else parse_recipe(given["sources"], "--fusion.sources")
         topics, judged = training_topics(data)
-        features = Features(index, recipe, sources=sources, model=BM25(given["k1"], given["b"]))
-        X, y, qid = training_table(features, index.lucene.queries(list(topics.values()), list(topics)), judged, given)
+        queries = index.lucene.queries(list(topics.values()), list(topics))
+        memory = Memory.of(queries, judged) if "votes" in kinds(recipe, sources) else Memory()
+        features = Features(
+            index,
+            recipe,
+            sources=sources,
+            model=BM25(given["k1"], given["b"]),
+            recollection=Recollection(index, memory, leave_out=True),
+        )
+        X, y, qid = training_table(features, queries, judged, given)
         learner = make_learner(given, normalise="none").fit(X, y, qid)
         report(learner, len(np.unique(qid)))
         notes = {"normalise": given["normalise"], "sources": list(sources), "queries": len(np.unique(qid)), "rows": len(y)}
-        return models.save(data.output or index.artefacts / "fusion", learner, recipe, notes)
+        files = {FILE: "".join(memory.lines())} if memory.queries else {}
+        return models.save(data.output or index.artefacts / "fusion", learner, recipe, notes, files)
 
     @classmethod
     def fit_features(cls, data: TrainingData, **options: Any) -> Path:
@@ -108,6 +120,11 @@ class FusionReranker(FusedReranker):
             ]
             print(console.table(("file", "AP", "P@1", "P@10"), rows))
         return saved
+
+
+def kinds(*recipes: Sequence[str]) -> set[str]:
+    """The kinds of features that recipes name."""
+    return {name.partition(":")[0] for recipe in recipes for name in recipe}
 
 
 def make_learner(given: Mapping[str, Any], normalise: str) -> Learner:

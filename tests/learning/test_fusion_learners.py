@@ -169,6 +169,27 @@ def test_best_takes_what_cross_validation_prefers(tmp_path):
         Best(candidates=("forest",))
 
 
+@pytest.mark.parametrize(
+    ("gain", "chosen"),
+    [
+        ([0.3, -0.1, 0.1, -0.2], "combsum"),  # mean .025, standard error .111
+        ([0.1, 0.1, 0.2, 0.2], "svm"),  # mean .15, standard error .029
+        ([-0.1, -0.1, -0.2, -0.2], "combsum"),
+    ],
+)
+def test_best_prefers_the_simpler_learner_unless_the_gain_is_more_than_luck(monkeypatch, gain, chosen):
+    simple = np.full(4, 0.5)
+    monkeypatch.setattr(Best, "_tried", lambda *_: {"combsum": simple, "svm": simple + gain})
+    assert Best(candidates=("combsum", "svm")).fit(*lists()).chosen_.name == chosen
+
+
+def test_best_decides_on_some_of_many_queries_and_learns_from_all():
+    X, y, qid = lists()
+    some, every = (Best(candidates=("combsum", "net"), folds=2, queries=count).fit(X, y, qid) for count in (5, 1000))
+    assert some.scores_ != every.scores_
+    assert some.chosen_.name == "net" and some.chosen_.weights_ == pytest.approx(every.chosen_.weights_)
+
+
 def test_folds_keep_queries_whole():
     qid = np.repeat(np.arange(11), 3)
     folds = query_folds(qid, 5, random_state=1)

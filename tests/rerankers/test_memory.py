@@ -1,0 +1,103 @@
+"""What fusion remembers: votes by hand, silence about oneself, the file, candidates, other indexes."""
+
+import numpy as np
+import pytest
+
+from kernelsearch.errors import ArtefactError
+from kernelsearch.kernels.documents import Cosine
+from kernelsearch.rerankers.base import TrainingData
+from kernelsearch.rerankers.features import Features
+from kernelsearch.rerankers.fusion import FusionReranker
+from kernelsearch.rerankers.memory import FILE, Memory, Recollection
+
+TEXTS = {"a": "dripping tap", "b": "tap washer", "c": "radiator stays cold"}
+
+
+@pytest.fixture(scope="module")
+def queries(demo_index):
+    return demo_index.lucene.queries(list(TEXTS.values()), list(TEXTS))
+
+
+@pytest.fixture(scope="module")
+def docids(demo_index):
+    return [str(docid) for docid in demo_index.forward.docids.take(np.arange(6))]
+
+
+@pytest.fixture(scope="module")
+def memory(queries, docids):
+    judged = {
+        "a": {docids[0]: 1, docids[1]: 2, docids[5]: 0},
+        "b": {docids[1]: 1, "elsewhere": 1},
+        "c": {docids[2]: 1},
+        "z": {},
+    }
+    return Memory.of(queries, judged)
+
+
+def cosine(index, one, other):
+    return (Cosine().query_features(index.forward, one) @ Cosine().query_features(index.forward, other).T).toarray()[0, 0]
+
+
+def test_votes_by_hand(demo_index, queries, docids, memory):
+    asked = demo_index.query("the tap is dripping again")
+    a, b, c = (cosine(demo_index, asked, query) for query in queries)
+    assert a > b > c == 0
+    votes = Recollection(demo_index, memory, leave_out=False).votes(asked, 2.0)
+    assert votes[:6] == pytest.approx([a**2, a**2 + b**2, 0, 0, 0, 0])
+    assert votes.shape == (len(demo_index.forward),) and np.count_nonzero(votes) == 2
+
+
+def test_a_training_query_does_not_hear_itself(demo_index, queries, memory):
+    heard = Recollection(demo_index, memory, leave_out=False).votes(queries[0], 1.0)
+    left_out = Recollection(demo_index, memory, leave_out=True).votes(queries[0], 1.0)
+    other = cosine(demo_index, queries[0], queries[1])
+    assert heard[:2] == pytest.approx([1, 1 + other]) and left_out[:2] == pytest.approx([0, other])
+
+
+def test_the_file(queries, memory, tmp_path):
+    (tmp_path / FILE).write_text("".join(memory.lines()), encoding="utf-8")
+    again = Memory.read(tmp_path)
+    assert again.relevant == memory.relevant
+    assert [query.terms for query in again.queries] == [query.terms for query in queries]
+    (tmp_path / FILE).write_text("{}\n")
+    with pytest.raises(ArtefactError, match=r"memory\.jsonl: damaged; train the model again"):
+        Memory.read(tmp_path)
+    assert Memory.read(tmp_path / "none") == Memory()
+
+
+def test_voted_documents_become_candidates(demo_index, queries, docids, memory):
+    query, found = queries[2], demo_index.lucene.search([queries[2]], 5)[0]
+    features = Features(
+        demo_index, ["first", "votes"], sources=["votes"], recollection=Recollection(demo_index, memory, leave_out=False)
+    )
+    pool = features.pool([query], [found], 5)[0]
+    row = demo_index.forward.rows_of([docids[2]])[0]
+    assert row in pool.docs and set(found.docs) <= set(pool.docs)
+    table = features.tables([query], [pool])[0]
+    assert table[pool.docs == row, 1] == pytest.approx(1.0) and np.count_nonzero(table[:, 1]) == 1
+    silent = Features(demo_index, ["first", "votes"], sources=["votes"])
+    assert (silent.pool([query], [found], 5)[0].docs == found.docs).all()
+    assert not silent.tables([query], [found])[0][:, 1].any()
+
+
+def test_a_model_brings_its_memory_along(demo_index, tiny, tmp_path):
+    """Asked in almost the words of training queries, it finds more of their documents; on another index nothing breaks."""
+    from kernelsearch.trec import read_qrels, read_topics
+    from tests.conftest import DEMO
+
+    topics, qrels = read_topics(DEMO / "topics.tsv"), read_qrels(DEMO / "qrels.txt")
+    data = TrainingData(topics=dict(list(topics.items())[:40]), qrels=qrels, output=tmp_path / "m")
+    FusionReranker.fit(demo_index, data, features="first votes", sources="votes", learner="net", depth=50)
+    reranker = FusionReranker(demo_index, model=str(tmp_path / "m"))
+    asked = {qid: demo_index.query(f"please {topics[qid]}") for qid in data.topics}
+    wanted = {qid: {docid for docid, grade in qrels[qid].items() if grade > 0} for qid in asked}
+    first = {qid: demo_index.lucene.search([query], 50)[0] for qid, query in asked.items()}
+
+    def found(lists):
+        return sum(len(set(demo_index.forward.docids.take(one.docs)) & wanted[qid]) for qid, one in lists.items())
+
+    fused = {qid: reranker.apply(query, first[qid]) for qid, query in asked.items()}
+    assert found(fused) > found(first)
+    other = tiny.query("dripping tap washer")
+    found = tiny.lucene.search([other], 10)[0]
+    assert set(FusionReranker(tiny, model=str(tmp_path / "m")).apply(other, found).docs) == set(found.docs)

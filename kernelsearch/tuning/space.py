@@ -92,6 +92,10 @@ def find_option(name: str, methods: Sequence[str]) -> Option:
     for option in options:
         if option.key == key:
             return option
+    if dot and any(option.key == key for option in rerankers.method(owner).fit_options):
+        places = next((option.name for option in options if option.help.startswith("folder of")), None)
+        then = f" into a folder of its own (--output) and try --try {owner}.{places}=FOLDER,FOLDER" if places else ""
+        raise OptionError(f"--try {name}: belongs to train, which tune doesn't run; train with each value{then}")
     known = ", ".join(option.name for option in options)
     raise OptionError(f"--try {name}: no such parameter of {owner if dot else 'the first stage'}; known: {known}")
 

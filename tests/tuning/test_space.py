@@ -25,6 +25,7 @@ def test_values_are_checked_by_the_parameters_own_declaration():
     [
         ("klsa.z", "--try: 'klsa.z' is not NAME=VALUES"),
         ("klsa.q=1", "--try klsa.q: no such parameter of klsa; known: z, lambda"),
+        ("klsa.kernel=vsm", r"--try klsa.kernel: belongs to train, .* try --try klsa.basis=FOLDER,FOLDER"),
         ("k9=1", "--try k9: no such parameter of the first stage; known: hits"),
         ("pert.alpha=1", "--try pert.alpha: has no effect without --rerank pert"),
         ("b=0.5,1.5", "--try b: 1.5 is above 1"),

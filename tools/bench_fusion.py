@@ -1,20 +1,29 @@
 """The processor time that the features and scores of fusion take, feature by feature, Java included.
 
-OMP_NUM_THREADS=1 python tools/bench_fusion.py --index indexes/cran --topics topics.tsv [--queries 50] [--hits 1000]
+OMP_NUM_THREADS=1 python tools/bench_fusion.py --index indexes/cran --topics topics.tsv --qrels qrels.txt [--queries 50]
+
+The recipe is the default one and mslm, so that all methods but those on a click log are in it. The memory of `votes` are the
+topics themselves.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
 
 import kernelsearch
 from kernelsearch import console
-from kernelsearch.inputs import load_topics
+from kernelsearch.inputs import load_qrels, load_topics
+from kernelsearch.learning.fusers import CombSUM
 from kernelsearch.pipeline import chunks
 from kernelsearch.rerankers.auto import AutoReranker
 from kernelsearch.rerankers.features import Features, parse_recipe
 from kernelsearch.rerankers.fusion import RECIPE, SOURCES
+from kernelsearch.rerankers.memory import Memory, Recollection
 from kernelsearch.rerankers.pool import Pool
 
 
@@ -22,18 +31,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--index", required=True)
     parser.add_argument("--topics", required=True)
+    parser.add_argument("--qrels", required=True)
     parser.add_argument("--queries", type=int, default=50)
     parser.add_argument("--hits", type=int, default=1000)
     given = parser.parse_args()
     index = kernelsearch.open(given.index)
-    texts = list(load_topics(given.topics).values())[: given.queries]
-    queries = index.lucene.queries(texts)
+    topics = load_topics(given.topics)
+    everyone = index.lucene.queries(list(topics.values()), list(topics))
+    recollection = Recollection(index, Memory.of(everyone, load_qrels(given.qrels)), leave_out=True)
+    queries = everyone[: given.queries]
     lists = index.lucene.search(queries, given.hits)
-    features = Features(index, parse_recipe(RECIPE), sources=parse_recipe(SOURCES))
+    recipe = parse_recipe(f"{RECIPE} mslm")
+    features = Features(index, recipe, sources=parse_recipe(SOURCES), recollection=recollection)
     features.tables(queries[:4], lists[:4])  # warm: Java's compiler, memory maps
     rows, total = [], 0.0
 
-    def timed(label: str, work) -> object:
+    def timed(label: str, work: Callable[[], Any]) -> Any:
         nonlocal total
         began = time.process_time()
         out = work()
@@ -45,9 +58,14 @@ def main() -> None:
     candidates = timed("candidates (union of sources)", lambda: features.pool(queries, lists, given.hits))
     pools = [Pool(index, query, found) for query, found in zip(queries, candidates, strict=True)]
     timed("reading the postings", lambda: [pool.field("contents") for pool in pools])
-    for name, feature in zip(features.recipe, features.features, strict=True):
+    columns = [
         timed(name, lambda feature=feature: feature.values(pools))
-    rows.append(("fusion, all features", f"{total:.2f}"))
+        for name, feature in zip(features.recipe, features.features, strict=True)
+    ]
+    tables = [np.column_stack([column[place] for column in columns]) for place in range(len(queries))]
+    fuser = CombSUM(normalise="z")
+    timed("normalising and scoring", lambda: [fuser.predict(table) for table in tables])
+    rows.append(("fusion, all features and scores", f"{total:.2f}"))
     reranker = AutoReranker(index)
     reranker.hits = given.hits
     reranker.apply_batch(queries[:4], lists[:4])

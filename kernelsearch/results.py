@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Iterator, Sequence
+from collections import UserList
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from kernelsearch import console
 from kernelsearch.types import Candidates, Query
 
 if TYPE_CHECKING:
     from kernelsearch.collection import Index
+
+H = TypeVar("H")
 
 #: Characters of a document's text in a printed list.
 SHOWN = 80
@@ -55,6 +58,31 @@ class Hit:
     def lucene_document(self) -> Any:
         """Lucene's own document, a Java object, as a Pyserini hit has it."""
         return self._index.lucene.document(self.lucene_docid)
+
+
+class Hits(UserList[H]):
+    """A list whose items are made when something first looks at one: most scripts look at a few of a thousand, or at none.
+
+    It does all that a list does; `list(hits)` is a plain one.
+    """
+
+    def __init__(self, hits: Iterable[H] = (), *, later: Callable[[], list[H]] | None = None, size: int = 0) -> None:
+        if later is None:
+            self.data = list(hits)
+        else:
+            self._later, self._size = later, size
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "data" or "_later" not in self.__dict__:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        self.data = self._later()
+        return self.data
+
+    def __len__(self) -> int:
+        return len(self.data) if "data" in self.__dict__ else self._size
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.data,)
 
 
 def make_hits(index: Index, found: Candidates) -> list[Hit]:

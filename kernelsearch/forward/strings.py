@@ -7,6 +7,10 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+#: From so many strings on, decoding them together is quicker than one by one.
+MANY = 32
+LINE_BREAK = ord("\n")
+
 
 class StringTable:
     """A read-only list of strings. `table[i]` decodes one; nothing is decoded before it is asked for."""
@@ -41,10 +45,22 @@ class StringTable:
     def take(self, numbers: Sequence[int] | np.ndarray) -> list[str]:
         """The strings at these places."""
         numbers = np.asarray(numbers, dtype=np.int64)
-        ends = self._ends[numbers]
+        ends = np.asarray(self._ends[numbers], dtype=np.int64)
         starts = np.where(numbers > 0, self._ends[numbers - 1], 0)
+        if len(numbers) >= MANY:
+            lines = self._lines(starts, ends - starts)
+            if len(lines) == len(numbers):
+                return lines
         view = self._view
         return [str(view[start:end], "utf-8", "replace") for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+
+    def _lines(self, starts: np.ndarray, sizes: np.ndarray) -> list[str]:
+        """The strings decoded at one go, as lines of one text: too many where a string has a line break in it."""
+        after = np.cumsum(sizes + 1)
+        places = np.arange(after[-1]) + np.repeat(starts - (after - sizes - 1), sizes + 1)
+        text = np.asarray(self._data).take(places, mode="clip")
+        text[after - 1] = LINE_BREAK  # over the byte behind each string
+        return str(text[:-1].data, "utf-8", "replace").split("\n")
 
     def made_of(self, allowed: np.ndarray, shortest: int = 0, longest: int | None = None) -> np.ndarray:
         """Which strings consist of allowed bytes only (a mask of 256) and have so many of them, shape (n,)."""

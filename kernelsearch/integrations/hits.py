@@ -6,10 +6,12 @@ import copy
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
-from typing import Any, TypeVar, overload
+from typing import Any, NamedTuple, TypeVar, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kernelsearch.collection import Index
 from kernelsearch.errors import InputError, OptionError
@@ -17,7 +19,7 @@ from kernelsearch.keywords import Rerank, split
 from kernelsearch.lucene.models import Model
 from kernelsearch.pipeline import FirstStage, Pipeline
 from kernelsearch.rerankers.base import Reranker
-from kernelsearch.results import Hit
+from kernelsearch.results import Hit, Hits
 from kernelsearch.types import Candidates, Query
 
 H = TypeVar("H")
@@ -49,7 +51,7 @@ class KernelReranker:
         return f"KernelReranker({self.index.name!r}, {[method.name for method in self.pipeline.rerankers]})"
 
     @overload
-    def rerank(self, query: str, hits: Sequence[H], /) -> list[H]: ...
+    def rerank(self, query: str, hits: Sequence[H], /) -> Hits[H]: ...
     @overload
     def rerank(self, doc_ids: Sequence[str], search_scores: Sequence[float], query: str) -> tuple[list[float], list[str]]: ...
     def rerank(self, doc_ids: Any, search_scores: Any, query: str | None = None) -> Any:
@@ -65,36 +67,42 @@ class KernelReranker:
             raise InputError("rerank(doc_ids, search_scores): the query's text is needed too (query=...)")
         if len(doc_ids) != len(search_scores):
             raise InputError(f"rerank: {len(doc_ids)} documents but {len(search_scores)} scores")
-        pairs = [_Pair(docid, float(score)) for docid, score in zip(doc_ids, search_scores, strict=True)]
-        ranked = self.batch_rerank({"": query}, {"": pairs})[""]
-        return [pair.score for pair in ranked], [pair.docid for pair in ranked]
+        order = self._ordered({"": query}, {"": self._prepare("", doc_ids, search_scores)})[""]
+        return order.scores.tolist(), [doc_ids[place] for place in order.places.tolist()]
 
-    def batch_rerank(self, queries: Mapping[str, str], lists: Mapping[str, Sequence[H]]) -> dict[str, list[H]]:
+    def batch_rerank(self, queries: Mapping[str, str], lists: Mapping[str, Sequence[H]]) -> dict[str, Hits[H]]:
         """Many lists at once: {qid: text}, {qid: hits} -> {qid: hits}."""
         if unknown := [qid for qid in lists if qid not in queries]:
             raise InputError(f"batch_rerank: topic {unknown[0]!r} has hits but no query")
-        parts = {qid: self._prepare(qid, hits) for qid, hits in lists.items()}
-        analysed = self.index.lucene.queries([queries[qid] for qid in parts], list(parts))
-        reranked = self._apply(analysed, [part[0] for part in parts.values()])
-        return {qid: _arranged(*part, found) for (qid, part), found in zip(parts.items(), reranked, strict=True)}
+        given = {
+            qid: self._prepare(qid, list(map(attrgetter("docid"), hits)), list(map(attrgetter("score"), hits)))
+            for qid, hits in lists.items()
+        }
+        return {qid: _arranged(lists[qid], order) for qid, order in self._ordered(queries, given).items()}
 
-    def _prepare(self, qid: str, hits: Sequence[H]) -> tuple[Candidates, list[H], list[H]]:
-        """(candidates, their hits in the same order, hits that the index doesn't have)."""
-        docids = [hit.docid.strip() for hit in hits]  # type: ignore[attr-defined]
-        scores = np.array([hit.score for hit in hits], dtype=np.float64)  # type: ignore[attr-defined]
-        if not np.isfinite(scores).all():
+    def _prepare(self, qid: str, docids: Sequence[str], scores: Sequence[float]) -> _Given:
+        """A list as candidates, best first, with the places that they and documents unknown to the index have in it."""
+        values = np.array(scores, dtype=np.float64)
+        if not np.isfinite(values).all():
             raise InputError(f"hits{f' of topic {qid}' if qid else ''}: a score is not a finite number")
         rows = self.index.forward.rows_of(docids)
+        if (rows < 0).any():  # some of Pyserini's indexes have docids with blanks around them, which its own writers cut off
+            rows = self.index.forward.rows_of([docid.strip() for docid in docids])
         if self.missing == "refuse" and (rows < 0).any():
             some = [docids[place] for place in np.flatnonzero(rows < 0)[:3]]
             raise InputError(
                 f"hits{f' of topic {qid}' if qid else ''}: {int((rows < 0).sum())} of {len(rows)} documents are not in "
                 f"{self.index.name}, such as {', '.join(some)} (missing='last' leaves them behind the others)"
             )
-        order = np.argsort(-scores, kind="stable")
+        order = np.argsort(-values, kind="stable")
         known = order[rows[order] >= 0]
-        candidates = Candidates(rows[known], scores[known])
-        return candidates, [hits[place] for place in known], [hits[place] for place in order[rows[order] < 0]]
+        return _Given(Candidates(rows[known], values[known]), known, order[rows[order] < 0])
+
+    def _ordered(self, queries: Mapping[str, str], given: Mapping[str, _Given]) -> dict[str, _Order]:
+        """The new order of each list; documents without a score follow, each a little lower."""
+        analysed = self.index.lucene.queries([queries[qid] for qid in given], list(given))
+        reranked = self._apply(analysed, [one.candidates for one in given.values()])
+        return {qid: _order(one, found) for (qid, one), found in zip(given.items(), reranked, strict=True)}
 
     def _apply(self, queries: Sequence[Query], lists: Sequence[Candidates]) -> list[Candidates]:
         current = list(lists)
@@ -106,10 +114,29 @@ class KernelReranker:
         return current
 
 
-@dataclasses.dataclass
-class _Pair:
-    docid: str
-    score: float
+class _Given(NamedTuple):
+    """A list as it was given: candidates, best first, their places in it, and the places of documents that aren't known."""
+
+    candidates: Candidates
+    known: NDArray[np.int64]
+    unknown: NDArray[np.int64]
+
+
+class _Order(NamedTuple):
+    """A list in its new order: places in the list that was given, and new scores."""
+
+    places: NDArray[np.int64]
+    scores: NDArray[np.float64]
+
+
+def _order(given: _Given, found: Candidates) -> _Order:
+    # Both lists hold the same rows, so sorting both pairs them; of a document listed twice, each entry finds one of the two.
+    places = np.empty(len(given.known), dtype=np.int64)
+    places[np.argsort(found.docs, kind="stable")] = given.known[np.argsort(given.candidates.docs, kind="stable")]
+    scores = found.scores.astype(np.float64)
+    lowest = scores[-1] if len(scores) else 0.0
+    left = lowest - 1.0 - np.arange(len(given.unknown))
+    return _Order(np.concatenate([places, given.unknown]), np.concatenate([scores, left]))
 
 
 def open_index(index: Any) -> Index:
@@ -134,15 +161,16 @@ def _model_of(searcher: Any) -> Model | None:
     return model_of(searcher.get_similarity())
 
 
-def _arranged(candidates: Candidates, hits: Sequence[H], left: Sequence[H], found: Candidates) -> list[H]:
-    """Copies of the hits with their new scores, in the new order; those without a score follow, each a little lower."""
-    # Both lists hold the same rows, so sorting both pairs them; of a document listed twice, each entry finds one of the two.
-    places = np.empty(len(hits), dtype=np.int64)
-    places[np.argsort(found.docs, kind="stable")] = np.argsort(candidates.docs, kind="stable")
-    scores = found.scores.tolist()
-    arranged = [with_score(hits[place], score) for place, score in zip(places.tolist(), scores, strict=True)]
-    lowest = scores[-1] if scores else 0.0
-    return arranged + [with_score(hit, lowest - 1.0 - place) for place, hit in enumerate(left)]
+def _arranged(hits: Sequence[H], order: _Order) -> Hits[H]:
+    """Copies of the hits with their new scores, in the new order."""
+    kept = list(hits)  # what the caller does to the list meanwhile doesn't matter
+
+    def make() -> list[H]:
+        return [
+            with_score(kept[place], score) for place, score in zip(order.places.tolist(), order.scores.tolist(), strict=True)
+        ]
+
+    return Hits(later=make, size=len(kept))
 
 
 def with_score(hit: H, score: float) -> H:

@@ -22,7 +22,7 @@ from kernelsearch.integrations.hits import KernelReranker, open_index
 from kernelsearch.keywords import Rerank, split
 from kernelsearch.lucene.models import BM25, RM3, Dirichlet, Feedback, Model, Rocchio
 from kernelsearch.pipeline import FirstStage, Pipeline
-from kernelsearch.results import Hit, make_hits
+from kernelsearch.results import Hit, Hits, make_hits
 from kernelsearch.types import Candidates, Query
 
 __all__ = ["Document", "KernelReranker", "KernelSearcher"]
@@ -140,7 +140,7 @@ class KernelSearcher:
         fields: Mapping[str, float] | None = None,
         strip_segment_id: bool = False,
         remove_dups: bool = False,
-    ) -> list[Hit]:
+    ) -> Hits[Hit]:
         """The best k documents for a text. A Lucene query (Java) is searched as it is, but can't be reranked."""
         if not isinstance(q, str) and self._methods:
             raise InputError("search: rerankers need the query's text; a Lucene query can only be searched without rerank")
@@ -148,7 +148,7 @@ class KernelSearcher:
         if isinstance(q, str) and not query_generator and not fields:
             hits = self._hits(pipeline.search(self._queries([q], [""]))[0], k)
         else:
-            hits = make_hits(self.index, _top(self._search_otherwise(pipeline, q, query_generator, fields), k))
+            hits = _later(self.index, _top(self._search_otherwise(pipeline, q, query_generator, fields), k))
         return _tidied(hits, strip_segment_id, remove_dups)
 
     def batch_search(
@@ -159,12 +159,12 @@ class KernelSearcher:
         threads: int = 1,
         query_generator: Any = None,
         fields: Mapping[str, float] | None = None,
-    ) -> dict[str, list[Hit]]:
+    ) -> dict[str, Hits[Hit]]:
         """{qid: the best k documents} of many queries."""
         pipeline = self._pipeline(k)
         if query_generator or fields:
             found = [_top(self._search_otherwise(pipeline, query, query_generator, fields), k) for query in queries]
-            return {qid: make_hits(self.index, one) for qid, one in zip(qids, found, strict=True)}
+            return {qid: _later(self.index, one) for qid, one in zip(qids, found, strict=True)}
         found = pipeline.search(self._queries(queries, qids), threads=int(threads))
         return {qid: self._hits(one, k) for qid, one in zip(qids, found, strict=True)}
 
@@ -284,9 +284,8 @@ class KernelSearcher:
     def _queries(self, texts: Sequence[str], qids: Sequence[str]) -> list[Query]:
         return self.index.lucene.queries(texts, [str(qid) for qid in qids])
 
-    def _hits(self, found: Candidates, k: int) -> list[Hit]:
-        top = _top(found, k)
-        return make_hits(self.index, top if self._methods else Candidates(top.docs, anserini_scores(top.scores)))
+    def _hits(self, found: Candidates, k: int) -> Hits[Hit]:
+        return _later(self.index, _top(found, k), as_anserini=not self._methods)
 
     def _pipeline(self, k: int) -> Pipeline:
         """First stage and rerankers for the present settings; without rerankers, no more than k documents are searched for."""
@@ -342,6 +341,15 @@ def _reopen(index: Index, name: str | None, given: tuple[Rerank, dict[str, Any]]
     return searcher
 
 
+def _later(index: Index, found: Candidates, as_anserini: bool = False) -> Hits[Hit]:
+    """Hits that are made when they are looked at; then all at once, since docids are read together much faster."""
+
+    def make() -> list[Hit]:
+        return make_hits(index, Candidates(found.docs, anserini_scores(found.scores)) if as_anserini else found)
+
+    return Hits(later=make, size=found.depth)
+
+
 def _top(found: Candidates, k: int) -> Candidates:
     return Candidates(found.docs[:k], found.scores[:k])
 
@@ -365,12 +373,12 @@ def anserini_scores(scores: NDArray[np.floating]) -> NDArray[np.float32]:
         adjusted = rounded - np.float32(1e-6) * run.astype(np.float32)
 
 
-def _tidied(hits: list[Hit], strip_segment_id: bool, remove_dups: bool) -> list[Hit]:
+def _tidied(hits: Hits[Hit], strip_segment_id: bool, remove_dups: bool) -> Hits[Hit]:
     """As LuceneSearcher does: the segment's number cut off the docid, then only the first hit of a docid kept."""
     if strip_segment_id:
         for hit in hits:
             hit.docid = hit.docid.split(".")[0]
-    return list({hit.docid: hit for hit in reversed(hits)}.values())[::-1] if remove_dups else hits
+    return Hits(list({hit.docid: hit for hit in reversed(hits)}.values())[::-1]) if remove_dups else hits
 
 
 def _pyserini(module: str) -> Any:

@@ -2,9 +2,10 @@
 
     python tools/bench_dropin.py --index indexes/cacm --topics topics.tsv [--rounds 5] [--queries 10000]
 
-The core is a pipeline's search or rerank with docids at the end, as the command line runs it. Core and adapter take turns
-query by query, and each query's shortest time over the rounds counts, so that a busy machine disturbs neither. Time is the
-process's CPU time and, in the last column, the clock's.
+The core is a pipeline's search, or its rerank of lists of docids and scores, with docids and scores at the end, as the
+command line runs it. Hits are made when they are looked at, so there are two figures: what a call adds, and what it adds
+where every hit's docid and score are read afterwards. Core and adapter take turns query by query, and each query's shortest
+time over the rounds counts, so that a busy machine disturbs neither. Time is the process's CPU time.
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ def main() -> None:
     rows = []
     for name in (None, *given.methods.split(",")):
         rows += compare(index, topics, name, given.hits, given.rounds)
-    header = ("adapter", "method", "core ms", "adapter ms", "added", "added by the clock")
-    print(console.table(header, rows, align="<<>>>>"))
+    header = ("adapter", "method", "core ms", "call ms", "added", "all read ms", "added")
+    print(console.table(header, rows, align="<<>>>>>"))
     if given.queries:
         leaks(index, list(topics.values()), given.queries)
 
@@ -67,34 +68,56 @@ def compare(index: kernelsearch.Index, topics: dict[str, str], name: str | None,
 
     searcher = KernelSearcher(index, rerank=name, hits=hits)
     label = name or "none"
-    rows = [row("KernelSearcher.search", label, search, lambda text: searcher.search(text, hits), texts, rounds)]
-    rows.append(row("Index.search, k=10", label, search, lambda text: index.search(text, name, hits=hits), texts, rounds))
+    rows = [row("KernelSearcher.search", label, search, lambda text: searcher.search(text, hits), read, texts, rounds)]
+    rows.append(row("Index.search, k=10", label, search, lambda text: index.search(text, name, hits=hits), read, texts, rounds))
     rows.append(
         row(
             "KernelSearcher.batch_search",
             label,
             lambda _: [named(index, found) for found in pipeline.search(index.lucene.queries(texts, qids))],
             lambda _: searcher.batch_search(texts, qids, k=hits),
+            lambda lists: [read(one) for one in lists.values()],
             [""],
             rounds * 2,
         )
     )
     if name is not None:
-        rows.append(rerank_row(index, pipeline, name, texts, hits, rounds))
+        rows += rerank_rows(index, name, texts, hits, rounds)
     if importlib.util.find_spec("pyterrier") is not None and name is not None:
         rows.append(pyterrier_row(index, pipeline, name, topics, hits, rounds))
     return rows
 
 
-def rerank_row(index: kernelsearch.Index, pipeline: Pipeline, name: str, texts: Sequence[str], hits: int, rounds: int) -> tuple:
+def rerank_rows(index: kernelsearch.Index, name: str, texts: Sequence[str], hits: int, rounds: int) -> list[tuple]:
     reranker = KernelReranker(index, name)
-    lists = {text: index.lucene.search([index.query(text)], hits)[0] for text in texts}
-    objects = {text: [Hit(*pair) for pair in zip(*named(index, found), strict=True)] for text, found in lists.items()}
+    lists = {text: named(index, index.lucene.search([index.query(text)], hits)[0]) for text in texts}
+    objects = {text: [Hit(*pair) for pair in zip(*both, strict=True)] for text, both in lists.items()}
 
     def core(text: str) -> tuple[list[str], list[float]]:
-        return named(index, reranker._apply([index.query(text)], [lists[text]])[0])
+        docids, scores = lists[text]
+        given = Candidates(index.forward.rows_of(docids), np.array(scores))
+        return named(index, reranker._apply([index.query(text)], [given])[0])
 
-    return row("KernelReranker.rerank", name, core, lambda text: reranker.rerank(text, objects[text]), texts, rounds)
+    return [
+        row(
+            "KernelReranker.rerank(query, hits)",
+            name,
+            core,
+            lambda text: reranker.rerank(text, objects[text]),
+            read,
+            texts,
+            rounds,
+        ),
+        row(
+            "KernelReranker.rerank(docids, ...)",
+            name,
+            core,
+            lambda text: reranker.rerank(*lists[text], text),
+            None,
+            texts,
+            rounds,
+        ),
+    ]
 
 
 def pyterrier_row(
@@ -113,7 +136,12 @@ def pyterrier_row(
         analysed: list[Query] = index.lucene.queries(queries, list(topics))
         return [named(index, found) for found in pipeline.search(analysed)]
 
-    return row("PyTerrier: retriever >> method", name, core, lambda _: transformer(frame), [""], rounds * 2)
+    return row("PyTerrier: retriever >> method", name, core, lambda _: transformer(frame), None, [""], rounds * 2)
+
+
+def read(hits: Sequence) -> list[tuple[str, float]]:
+    """What a script does with hits."""
+    return [(hit.docid, hit.score) for hit in hits]
 
 
 def named(index: kernelsearch.Index, found: Candidates) -> tuple[list[str], list[float]]:
@@ -122,22 +150,32 @@ def named(index: kernelsearch.Index, found: Candidates) -> tuple[list[str], list
 
 
 def row(
-    adapter: str, method: str, core: Callable, other: Callable, inputs: Sequence[str], rounds: int
-) -> tuple[str, str, str, str, str, str]:
-    times = {"core": np.zeros((rounds, len(inputs), 2)), "other": np.zeros((rounds, len(inputs), 2))}
+    adapter: str,
+    method: str,
+    core: Callable,
+    call: Callable,
+    reading: Callable | None,
+    inputs: Sequence[str],
+    rounds: int,
+) -> tuple[str, ...]:
+    """A line of the table; without `reading`, what the call gives back holds docids and scores already."""
+    functions = [core, call] + ([lambda text: reading(call(text))] if reading else [])
+    times = np.full((len(functions), rounds, len(inputs)), np.inf)
     for text in inputs:  # warm
-        core(text), other(text)
+        for function in functions:
+            function(text)
     for turn in range(rounds):
         for place, text in enumerate(inputs):
-            order = (("core", core), ("other", other))
-            for name, function in order if turn % 2 else order[::-1]:
-                cpu, clock = time.process_time(), time.perf_counter()
-                function(text)
-                times[name][turn, place] = time.process_time() - cpu, time.perf_counter() - clock
-    before, after = (times[name].min(axis=0).sum(axis=0) for name in ("core", "other"))
-    added = after / before - 1
-    each = 1000 / len(inputs)
-    return adapter, method, f"{before[0] * each:.2f}", f"{after[0] * each:.2f}", f"{added[0]:+.1%}", f"{added[1]:+.1%}"
+            for number in np.roll(np.arange(len(functions)), turn).tolist():
+                start = time.process_time()
+                functions[number](text)
+                times[number, turn, place] = time.process_time() - start
+    best = times.min(axis=1).sum(axis=1)
+    each = 1000 * best / len(inputs)
+    shown = [f"{each[0]:.2f}"]
+    for number in range(1, len(functions)):
+        shown += [f"{each[number]:.2f}", f"{best[number] / best[0] - 1:+.1%}"]
+    return (adapter, method, *shown, *([] if reading else ["", ""]))
 
 
 def leaks(index: kernelsearch.Index, texts: Sequence[str], queries: int, threads: int = 8) -> None:

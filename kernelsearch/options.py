@@ -17,7 +17,8 @@ class Option:
 
     `kind` is int, float, str or bool. `low` and `high` are inclusive bounds. A bool becomes a switch (`--x.flag`,
     `--x.no-flag`). A default of None means "not given" and is not checked. `many` takes comma-separated values as a tuple.
-    `repeat` takes the flag several times: one value stays as it is, several are a tuple.
+    `repeat` takes the flag several times: one value stays as it is, several are a tuple. `words` takes several words after the
+    flag, for `many`.
     """
 
     name: str
@@ -29,11 +30,12 @@ class Option:
     high: float | None = None
     many: bool = False
     repeat: bool = False
+    words: bool = False
 
     @property
     def key(self) -> str:
         """The name in Python: `save-queries` is `save_queries`."""
-        return self.name.replace("-", "_")
+        return self.name.replace("-", "_").replace(".", "_")
 
     def parse(self, value: Any, owner: str = "") -> Any:
         """The checked value, from a command line's string or from Python."""
@@ -41,7 +43,7 @@ class Option:
         if value is None:
             return None
         if self.many:
-            items = value.split(",") if isinstance(value, str) else list(value)
+            items = value.split(",") if isinstance(value, str) else [part for one in value for part in _parts(one)]
             return tuple(self._one(item, label) for item in items if item != "")
         if self.repeat and isinstance(value, list | tuple):
             if not value:
@@ -70,6 +72,11 @@ class Option:
         if self.high is not None and parsed > self.high:
             raise OptionError(f"{label}: {parsed} is above {self.high:g}")
         return parsed
+
+
+def _parts(value: Any) -> list[Any]:
+    """Words after a flag may be separated by commas as well."""
+    return value.split(",") if isinstance(value, str) else [value]
 
 
 def _describe(kind: type) -> str:
@@ -106,8 +113,10 @@ def add_flags(parser: argparse.ArgumentParser, options: Iterable[Option], owner:
             shown = ",".join(map(str, option.default)) if option.many else option.default
             text += f" [{shown}]"
         metavar = {int: "N", float: "X"}.get(option.kind, "TEXT")
-        action = "append" if option.repeat else "store"
-        group.add_argument(f"--{stem}", dest=dest, action=action, default=argparse.SUPPRESS, metavar=metavar, help=text)
+        action, count = "append" if option.repeat else "store", "+" if option.words else None
+        group.add_argument(
+            f"--{stem}", dest=dest, action=action, nargs=count, default=argparse.SUPPRESS, metavar=metavar, help=text
+        )
 
 
 def collect(arguments: argparse.Namespace, options: Iterable[Option], owner: str = "") -> dict[str, Any]:

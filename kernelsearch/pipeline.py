@@ -12,6 +12,7 @@ from kernelsearch import rerankers
 from kernelsearch.collection import Index
 from kernelsearch.errors import InputError
 from kernelsearch.lucene.models import BM25, RM3, Dirichlet, Feedback, JelinekMercer, Model, Rocchio
+from kernelsearch.lucene.rounding import anserini_scores
 from kernelsearch.options import Option
 from kernelsearch.types import Candidates, Query
 
@@ -44,11 +45,19 @@ FIRST_STAGE = (
 
 @dataclass(frozen=True)
 class FirstStage:
-    """How candidates are found."""
+    """How candidates are found.
+
+    `fields` (names and weights), `dismax` (its tie breaker) and `query_side` (BM25 of the query's words too) are left to
+    Anserini's own searcher, which rounds its scores; with `rounded`, ours are rounded as well.
+    """
 
     model: Model = field(default_factory=BM25)
     feedback: Feedback | None = None
     hits: int = 1000
+    fields: tuple[tuple[str, float], ...] = ()
+    dismax: float | None = None
+    query_side: bool = False
+    rounded: bool = False
 
     @classmethod
     def from_settings(cls, given: dict[str, Any]) -> FirstStage:
@@ -77,6 +86,15 @@ class FirstStage:
             )
         return cls(model, feedback, given["hits"])
 
+    def search(self, index: Index, queries: Sequence[Query], *, threads: int = 1) -> list[Candidates]:
+        """The list of each query."""
+        if self.fields or self.query_side:
+            from kernelsearch.lucene.simple import search_by_text
+
+            return search_by_text(index.lucene, queries, self.hits, self.model, self.feedback, self.fields, self.dismax)
+        found = index.lucene.search(queries, self.hits, model=self.model, feedback=self.feedback, threads=threads)
+        return [Candidates(one.docs, anserini_scores(one.scores)) for one in found] if self.rounded else found
+
 
 class Pipeline:
     """A first stage and rerankers over one index."""
@@ -92,10 +110,7 @@ class Pipeline:
 
     def search(self, queries: Sequence[Query], *, threads: int = 1) -> list[Candidates]:
         """The final list of each query."""
-        found = self.index.lucene.search(
-            queries, self.first.hits, model=self.first.model, feedback=self.first.feedback, threads=threads
-        )
-        return self.rerank(queries, found, threads=threads)
+        return self.rerank(queries, self.first.search(self.index, queries, threads=threads), threads=threads)
 
     def rerank(self, queries: Sequence[Query], lists: Sequence[Candidates], *, threads: int = 1) -> list[Candidates]:
         """The lists after all rerankers."""

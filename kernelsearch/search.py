@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from kernelsearch import config, console, engines, rerankers
+from kernelsearch import config, console, engines, pyserini_flags, rerankers
 from kernelsearch.collection import Index
 from kernelsearch.engines.searching import SearchPlan, Topic, search_topics
 from kernelsearch.errors import InputError, OptionError
@@ -34,6 +34,7 @@ OPTIONS = (
     Option("threads", int, 1, "search threads", low=1),
     Option("batch-size", int, 64, "queries a batch", low=1),
     Option("remove-query", bool, False, "leave out the document whose id is the query's"),
+    *pyserini_flags.OPTIONS,
     Option("language", str, None, "analyse queries in this language; default: the index's own"),
     Option("java-heap", str, None, "Java's heap, such as 4g"),
     *engines.OPTIONS,
@@ -56,10 +57,13 @@ EXAMPLES = """examples:
 
 def main(argv: list[str]) -> None:
     parser = make_parser("search", "Searches an index, reranks, and prints a table or writes a run file.", EXAMPLES, OPTIONS)
+    pyserini_flags.add_refused(parser)
     arguments, recipe = parse(parser, argv)
+    pyserini_flags.check_formats(arguments)
     settings = resolve(OPTIONS, collect(arguments, OPTIONS))
     if settings["index"] is None:
         parser.error("--index is not given")
+    settings["index"] = pyserini_flags.located(settings["index"])
     if (settings["query"] is None) == (settings["topics"] is None):
         parser.error("one of --query and --topics is needed")
     if settings["topics"] is not None and settings["output"] is None:
@@ -71,6 +75,8 @@ def main(argv: list[str]) -> None:
     if settings["engine"] != "local" and settings["topics"] is None:
         parser.error("--engine: has no effect without --topics")
     pipeline = make_pipeline(arguments, settings)
+    pipeline.first = pyserini_flags.first_stage(pipeline.first, settings)
+    pyserini_flags.set_analysis(pipeline.index, settings)
     for line in config.differences(recipe, pipeline):
         console.notice(line)
     if settings["query"] is not None:
@@ -102,6 +108,8 @@ def parse(
 ) -> tuple[argparse.Namespace, config.Config]:
     """Flags, with the values of `--config` below them; `taken` are the file's options that count (None: all of them)."""
     arguments = parser.parse_args(argv)
+    if hasattr(arguments, "prcl"):
+        pyserini_flags.take_prcl(arguments)
     recipe = config.read(arguments.config, IN_CONFIG) if hasattr(arguments, "config") else config.Config()
     if hasattr(arguments, "query"):  # an answer on the terminal: what the file says of a run doesn't apply
         taken = ("index", "language", "java_heap")
@@ -149,6 +157,7 @@ def one_query(pipeline: Pipeline, settings: dict[str, Any]) -> None:
 def many_queries(pipeline: Pipeline, settings: dict[str, Any]) -> None:
     """Writes a run file."""
     topics = load_topics(settings["topics"], settings["topics_format"], settings["topics_field"])
+    topics = pyserini_flags.tokenised(topics, settings["tokenizer"])
     run = _run(settings, topics) if settings["run"] else None
     if settings["shard"] is not None:
         topics = topics_part(topics, parse_part(settings["shard"]))
@@ -167,7 +176,8 @@ def many_queries(pipeline: Pipeline, settings: dict[str, Any]) -> None:
         artefacts=os.environ.get("KERNELSEARCH_ARTEFACTS"),
     )
     with engines.make_engine(settings) as engine, console.progress(total=len(work), label="searching", unit="query") as bar:
-        ranked = search_topics(engine, plan, pipeline, work, settings["batch_size"])
+        found = search_topics(engine, plan, pipeline, work, settings["batch_size"])
+        ranked = ((qid, *pyserini_flags.tidied(docids, scores, qid, settings)) for qid, docids, scores in found)
         count = write_run(settings["output"], _counted(ranked, bar), settings["output_format"], tag)
     console.notice(f"{settings['output']}: {count} queries")
 

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kernelsearch.collection import Index
 from kernelsearch.errors import IndexProblem, InputError
 from kernelsearch.integrations.hits import KernelReranker, open_index
 from kernelsearch.keywords import Rerank, split
 from kernelsearch.lucene.models import BM25, RM3, Dirichlet, Feedback, Model, Rocchio
+from kernelsearch.lucene.rounding import anserini_scores
 from kernelsearch.pipeline import FirstStage, Pipeline
 from kernelsearch.results import Hit, Hits, make_hits
 from kernelsearch.types import Candidates, Query
@@ -101,11 +101,7 @@ class KernelSearcher:
         cls, prebuilt_index_name: str, verbose: bool = False, *, rerank: Rerank = None, **options: Any
     ) -> KernelSearcher:
         """A searcher over one of Pyserini's prebuilt indexes, which Pyserini downloads where necessary."""
-        util = _pyserini("pyserini.util")
-        try:
-            folder = util.download_prebuilt_index(prebuilt_index_name, verbose=verbose)
-        except ValueError as problem:
-            raise InputError(f"prebuilt index {prebuilt_index_name!r}: {problem}") from None
+        folder = download_prebuilt(prebuilt_index_name, verbose)
         return cls(folder, prebuilt_index_name=prebuilt_index_name, rerank=rerank, **options)
 
     @staticmethod
@@ -335,6 +331,15 @@ class KernelSearcher:
         return pipeline.rerank(self._queries([q], [""]), [found])[0] if self._methods else found
 
 
+def download_prebuilt(name: str, verbose: bool = False) -> str:
+    """The folder of one of Pyserini's prebuilt indexes, which it downloads where necessary."""
+    util = _pyserini("pyserini.util")
+    try:
+        return str(util.download_prebuilt_index(name, verbose=verbose))
+    except ValueError as problem:
+        raise InputError(f"prebuilt index {name!r}: {problem}") from None
+
+
 def _reopen(index: Index, name: str | None, given: tuple[Rerank, dict[str, Any]], first: FirstStage) -> KernelSearcher:
     searcher = KernelSearcher(index, name, rerank=given[0], **given[1])
     searcher._first = first
@@ -352,25 +357,6 @@ def _later(index: Index, found: Candidates, as_anserini: bool = False) -> Hits[H
 
 def _top(found: Candidates, k: int) -> Candidates:
     return Candidates(found.docs[:k], found.scores[:k])
-
-
-def anserini_scores(scores: NDArray[np.floating]) -> NDArray[np.float32]:
-    """Scores as Anserini hands them out: rounded to four digits, equal ones each a millionth lower than the one before.
-
-    trec_eval sorts by score and breaks ties its own way; these scores keep the order that the list has.
-    """
-    rounded = (np.floor(np.asarray(scores, dtype=np.float64) * 1e4 + 0.5) / 1e4).astype(np.float32)
-    place = np.arange(len(rounded))
-    tied = np.zeros(len(rounded), dtype=bool)
-    adjusted = rounded
-    while True:
-        # A score is tied if it is within 1e-4 of the adjusted one before it, so adjusting may tie further ones: until it rests.
-        again = np.concatenate([tied[:1], adjusted[:-1] - rounded[1:] <= np.float32(1e-4)])
-        if np.array_equal(again, tied):
-            return adjusted
-        tied = again
-        run = place - np.maximum.accumulate(np.where(tied, 0, place))
-        adjusted = rounded - np.float32(1e-6) * run.astype(np.float32)
 
 
 def _tidied(hits: Hits[Hit], strip_segment_id: bool, remove_dups: bool) -> Hits[Hit]:

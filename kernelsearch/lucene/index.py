@@ -237,6 +237,13 @@ def analyzer(language: str) -> Any:
     return known.getLanguageSpecificAnalyzer(language)
 
 
+def english_without(stopwords: str) -> Any:
+    """Anserini's English analyser with the stop words of a file, one a line."""
+    from jnius import autoclass
+
+    return autoclass("io.anserini.analysis.DefaultEnglishAnalyzer").fromArguments("porter", False, stopwords)
+
+
 def _reader(path: Path) -> Any:
     import jnius
 

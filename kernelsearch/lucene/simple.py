@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from kernelsearch.errors import InputError
 from kernelsearch.lucene import jvm
 from kernelsearch.lucene.index import LuceneIndex
 from kernelsearch.lucene.models import BM25, RM3, Dirichlet, Feedback, Model, Rocchio
-from kernelsearch.types import Candidates
+from kernelsearch.types import Candidates, Query
 
 
 @jvm.calls_java
@@ -69,6 +69,33 @@ def simple_search(
         found = searcher.search_fields(*([generator] if generator else []), query, boosts, hits)
     docs = np.fromiter((hit.lucene_docid for hit in found), dtype=np.int32)
     return Candidates(docs, np.fromiter((hit.score for hit in found), dtype=np.float32))
+
+
+@jvm.calls_java
+def search_by_text(
+    index: LuceneIndex,
+    queries: Sequence[Query],
+    hits: int,
+    model: Model,
+    feedback: Feedback | None,
+    fields: Sequence[tuple[str, float]],
+    dismax: float | None,
+) -> list[Candidates]:
+    """Lists of boosted `fields` (with `dismax`, the best field counts), or without fields, of BM25 on the query's side too."""
+    from jnius import autoclass
+
+    searcher = simple_searcher(index, model, feedback)
+    generator = None
+    if dismax is not None:
+        generator = autoclass("io.anserini.search.query.DisjunctionMaxQueryGenerator")(dismax)
+    elif not fields:
+        if not isinstance(model, BM25):
+            raise InputError("--bm25qs: ranks with BM25, not with query likelihood")
+        generator = autoclass("io.anserini.search.query.QuerySideBm25QueryGenerator")(model.k1, model.b, index.reader)
+    try:
+        return [simple_search(searcher, query.text, hits, generator, dict(fields)) for query in queries]
+    finally:
+        searcher.close()
 
 
 @jvm.calls_java

@@ -16,6 +16,7 @@ METHODS: dict[str, str] = {
     "pairwise": "kernelsearch.rerankers.click_baselines:PairwiseKernel",
     "substitution": "kernelsearch.rerankers.click_baselines:QuerySubstitution",
     "clickprior": "kernelsearch.rerankers.click_baselines:ClickPrior",
+    "prcl": "kernelsearch.rerankers.relevance_classifier:RelevanceClassifier",
     "fusion": "kernelsearch.rerankers.fusion:FusionReranker",
     "auto": "kernelsearch.rerankers.auto:AutoReranker",
 }

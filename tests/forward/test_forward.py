@@ -164,3 +164,31 @@ def test_a_place_that_cannot_be_written_says_what_to_do(tiny_path, tmp_path, mon
 def test_unknown_field_is_named(tiny):
     with pytest.raises(IndexProblem, match="no document has a field 'url'"):
         tiny.field("url")
+
+
+def test_many_strings_are_taken_at_once_as_one_by_one():
+    words = ["", "plain", "é", "日本", "x" * 40, "two words"] * 20
+    raw = [word.encode() for word in words]
+    table = StringTable(np.frombuffer(b"".join(raw), np.uint8), np.cumsum([len(word) for word in raw]))
+    order = np.random.default_rng(3).permutation(len(words))
+    assert table.take(order) == [words[place] for place in order]
+    assert table.take(np.full(50, len(words) - 1)) == [words[-1]] * 50
+
+
+def test_a_line_break_inside_a_string_is_kept():
+    raw = [b"a\nb", b"c", b"\xff\n"] * 20
+    table = StringTable(np.frombuffer(b"".join(raw), np.uint8), np.cumsum([len(word) for word in raw]))
+    assert table.take(range(60)) == ["a\nb", "c", "\ufffd\n"] * 20
+
+
+def test_rows_are_the_same_when_docids_were_seen_before(tiny, monkeypatch):
+    from kernelsearch.forward import index as module
+
+    forward = ForwardIndex(tiny.forward.path)
+    wanted = ["d6", "nothing", "d1", "d6"]
+    first = forward.rows_of(wanted)
+    assert forward.rows_of(wanted).tolist() == first.tolist()
+    assert forward.docids.take(first[[0, 2, 3]]) == ["d6", "d1", "d6"] and first[1] == -1
+    monkeypatch.setattr(module, "SEEN", 2)  # as after very many documents
+    assert forward.rows_of(["d2", "d3", "d1", "d6"]).tolist() == tiny.forward.rows_of(["d2", "d3", "d1", "d6"]).tolist()
+    assert len(forward._seen) <= 4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 
 import numpy as np
@@ -13,6 +14,7 @@ from kernelsearch.errors import InputError, OptionError
 from kernelsearch.keywords import split
 from kernelsearch.lucene.models import BM25
 from kernelsearch.rerankers.base import Contribution, Explanation, Reranker
+from kernelsearch.results import Hits
 from kernelsearch.similarity import SimilarDocuments
 
 
@@ -125,7 +127,8 @@ def test_explanations_sum_to_the_score(ready, topics, name):
     text = next(iter(topics.values()))
     if rerankers.method(name).explain is Reranker.explain:
         pytest.skip(f"{name} explains nothing")
-    explanation = ready(name).explain(text, name)
+    chosen = {"prcl": {"r": 2, "n": 5}} if name == "prcl" else name  # the list is short
+    explanation = ready(name).explain(text, chosen)
     assert explanation.docid == ready(name).search(text, rerank=name)[0].docid
     total = sum(part.value for part in explanation.contributions)
     np.testing.assert_allclose(total, explanation.score, rtol=1e-4, atol=1e-5)
@@ -186,3 +189,23 @@ def test_train_makes_later_searches_use_what_was_fitted(ready):
     assert index.pipeline("klsa") is not before
     with pytest.raises(kernelsearch.KernelSearchError, match="pert: needs no training"):
         index.train("pert")
+
+
+def test_hits_are_made_when_they_are_looked_at_and_do_what_a_list_does():
+    made = []
+
+    def later():
+        made.append(1)
+        return ["b", "a", "c"]
+
+    hits = Hits(later=later, size=3)
+    assert len(hits) == 3 and hits and not made
+    assert hits[0] == "b" and hits[-2:] == ["a", "c"] and list(hits) == ["b", "a", "c"] and made == [1]
+    hits.sort()
+    hits.append("d")
+    assert hits == ["a", "b", "c", "d"] and len(hits) == 4 and [*(hits + hits[:1])] == ["a", "b", "c", "d", "a"]
+    assert ["z", *hits][:2] == ["z", "a"] and next(reversed(hits)) == "d" and "c" in hits
+    assert pickle.loads(pickle.dumps(hits)) == hits and copy.copy(hits) == hits
+    with pytest.raises(AttributeError, match="no attribute 'docids'"):
+        _ = hits.docids
+    assert made == [1]

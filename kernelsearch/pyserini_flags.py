@@ -1,0 +1,175 @@
+"""The flags of `python -m pyserini.search.lucene` that `kernelsearch.search` takes besides its own, with the same meaning.
+
+What searches something else than words (dense vectors, learned impacts) is refused with what to do instead.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from kernelsearch.collection import Index
+from kernelsearch.errors import InputError, OptionError
+from kernelsearch.options import Option
+from kernelsearch.pipeline import FirstStage
+
+#: Options of `search`, in this order in its `--help`.
+OPTIONS = (
+    Option("fields", str, None, "search these fields, each with a weight: title=2 contents=1", many=True, words=True),
+    Option("dismax", bool, False, "with --fields: a document's best field counts, not the sum"),
+    Option("dismax.tiebreaker", float, 0.0, "with --dismax: weight of the other fields", low=0, high=1),
+    Option("bm25qs", bool, False, "BM25 on the query's side too"),
+    Option(
+        "anserini-scores", bool, False, "round the first stage's scores as Anserini does: four digits, ties a millionth apart"
+    ),
+    Option("stopwords", str, None, "a file of stop words for English queries, one a line"),
+    Option("pretokenized", bool, False, "topics are tokens of the index already, separated by blanks"),
+    Option("tokenizer", str, None, "cut topics with this tokenizer of Hugging Face first (needs transformers)"),
+    Option("max-passage", bool, False, "docids are DOCUMENT#PASSAGE: keep each document's best passage"),
+    Option("max-passage-hits", int, 100, "with --max-passage: documents a query", low=1),
+    Option("max-passage-delimiter", str, "#", "with --max-passage: what stands between document and passage"),
+    Option("remove-duplicates", bool, False, "of entries with the same docid, keep the first"),
+)
+
+_ELSEWHERE = (
+    "make the run with python -m pyserini.search.lucene, then rerank it: "
+    "python -m kernelsearch.search --index INDEX --topics TOPICS --run THAT --rerank METHOD --output NEW"
+)
+#: flag: (whether it takes a value, what it is about)
+REFUSED = {
+    "dense": (False, "dense vectors are not searched here"),
+    "hnsw": (False, "dense vectors are not searched here"),
+    "flat": (False, "dense vectors are not searched here"),
+    "ef-search": (True, "dense vectors are not searched here"),
+    "impact": (False, "learned impacts are not searched here"),
+    "encoder": (True, "queries are not encoded here"),
+    "onnx-encoder": (True, "queries are not encoded here"),
+    "encoded-corpus": (True, "learned impacts are not searched here"),
+    "min-idf": (True, "learned impacts are not searched here"),
+}
+
+
+class _Refuse(argparse.Action):
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        assert option_string is not None
+        raise OptionError(f"{option_string}: {REFUSED[option_string.removeprefix('--')][1]}; {_ELSEWHERE}")
+
+
+def add_refused(parser: argparse.ArgumentParser) -> None:
+    """Flags that are understood, but only to say what to do instead; and --prcl, which is --rerank prcl."""
+    for name, (takes_value, _) in REFUSED.items():
+        parser.add_argument(f"--{name}", action=_Refuse, nargs=None if takes_value else 0, help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--prcl", nargs="+", default=[], metavar="NAME", help="the same as --rerank prcl --prcl.classifiers NAME"
+    )
+
+
+def check_formats(arguments: argparse.Namespace) -> None:
+    """Pyserini's names of formats: `default` is guessing, the others are refused with what to do."""
+    topics, output = getattr(arguments, "topics_format", None), getattr(arguments, "output_format", None)
+    if topics == "default":
+        del arguments.topics_format
+    if topics in ("kilt", "mbeir", "multimodal", "raw_jsonl"):
+        raise OptionError(f"--topics-format: {topics}: not read here; write the topics as TSV (id, tab, text)")
+    if output == "kilt":
+        raise OptionError("--output-format: kilt: not written here; write trec, and add the provenance from it")
+
+
+def take_prcl(arguments: argparse.Namespace) -> None:
+    """`--prcl lr svm` as the method and its option."""
+    if not arguments.prcl:
+        return
+    if "prcl" not in arguments.rerank:
+        arguments.rerank.insert(0, "prcl")
+    setattr(arguments, "prcl.classifiers", ",".join(arguments.prcl))
+
+
+def first_stage(first: FirstStage, settings: dict[str, Any]) -> FirstStage:
+    """The first stage with boosted fields and query generators."""
+    if settings["dismax"] and settings["bm25qs"]:
+        raise OptionError("--dismax and --bm25qs exclude each other")
+    if settings["dismax"] and not settings["fields"]:
+        raise OptionError("--dismax: has no effect without --fields")
+    return dataclasses.replace(
+        first,
+        fields=tuple(_boost(text) for text in settings["fields"] or ()),
+        dismax=settings["dismax_tiebreaker"] if settings["dismax"] else None,
+        query_side=settings["bm25qs"],
+        rounded=settings["anserini_scores"],
+    )
+
+
+def _boost(text: str) -> tuple[str, float]:
+    name, equals, boost = text.partition("=")
+    try:
+        if not (name and equals):
+            raise ValueError
+        return name, float(boost)
+    except ValueError:
+        raise OptionError(f"--fields: {text!r} should read FIELD=WEIGHT, such as title=2") from None
+
+
+def set_analysis(index: Index, settings: dict[str, Any]) -> None:
+    """Replaces the analyser of queries where a flag asks for it."""
+    from kernelsearch.lucene.index import analyzer, english_without
+
+    if settings["pretokenized"] and settings["tokenizer"]:
+        raise OptionError("--pretokenized and --tokenizer exclude each other")
+    if settings["stopwords"] and not Path(settings["stopwords"]).is_file():
+        raise InputError(f"--stopwords: {settings['stopwords']}: no such file")
+    lucene = index.lucene  # starts Java, which the analysers need
+    if settings["pretokenized"] or settings["tokenizer"]:
+        lucene.analyzer = analyzer("whitespace")
+    if settings["stopwords"]:
+        lucene.analyzer = english_without(settings["stopwords"])
+
+
+def located(index: str | tuple[str, ...]) -> str | tuple[str, ...]:
+    """An index by its folder; a plain name without one is taken for one of Pyserini's prebuilt indexes."""
+    if not isinstance(index, str) or Path(index).exists() or Path(index).name != index:
+        return index
+    from kernelsearch.integrations.pyserini import download_prebuilt
+
+    try:
+        return download_prebuilt(index)
+    except InputError as problem:
+        raise InputError(f"--index: {index}: no such folder, and as a prebuilt index: {problem}") from None
+
+
+def tokenised(topics: dict[str, str], name: str | None) -> dict[str, str]:
+    """Topics cut by a tokenizer of Hugging Face, tokens separated by blanks."""
+    if name is None:
+        return topics
+    try:
+        from transformers import AutoTokenizer
+    except ImportError:
+        raise OptionError("--tokenizer: transformers is not installed; pip install transformers") from None
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(name, clean_up_tokenization_spaces=True)
+    except (OSError, ValueError) as problem:
+        raise InputError(f"--tokenizer: {name}: {' '.join(str(problem).split())[:150]}") from None
+    return {qid: " ".join(tokenizer.tokenize(text)) for qid, text in topics.items()}
+
+
+def tidied(docids: Sequence[str], scores: Sequence[float], qid: str, settings: dict[str, Any]) -> tuple[list[str], list[float]]:
+    """A list after --remove-duplicates, --remove-query and --max-passage, in the order in which Pyserini applies them."""
+    named = list(zip(docids, scores, strict=True))
+    if settings["remove_duplicates"]:
+        named = _firsts(named)
+    if settings["remove_query"]:
+        named = [one for one in named if one[0] != qid]
+    if settings["max_passage"]:
+        documents = [(docid.split(settings["max_passage_delimiter"])[0], score) for docid, score in named]
+        named = _firsts(documents)[: settings["max_passage_hits"]]
+    return [docid for docid, _ in named], [score for _, score in named]
+
+
+def _firsts(named: list[tuple[str, float]]) -> list[tuple[str, float]]:
+    """The first entry of each docid."""
+    seen: dict[str, float] = {}
+    for docid, score in named:
+        seen.setdefault(docid, score)
+    return list(seen.items())

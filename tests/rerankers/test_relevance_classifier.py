@@ -1,0 +1,64 @@
+"""Pseudo-relevance classifiers against scikit-learn called by hand; tests/pyserini compares them with Pyserini's own."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from kernelsearch.rerankers.base import CannotAct
+from kernelsearch.rerankers.relevance_classifier import RelevanceClassifier
+from kernelsearch.types import Candidates
+
+TEXT = "how do I repair a leaking tap in the house"
+
+
+@pytest.fixture
+def found(demo_index):
+    return demo_index.lucene.search([demo_index.query(TEXT)], 100)[0]
+
+
+def by_hand(index, docs):
+    """Rows of tf * ln(N / df), each of length 1, over the words of more than five documents, by the definition."""
+    forward = index.forward
+    rows = np.zeros((len(docs), len(forward.terms)))
+    for place, doc in enumerate(docs.tolist()):
+        part = slice(forward.indptr[doc], forward.indptr[doc + 1])
+        for term, count in zip(forward.indices[part].tolist(), forward.frequencies[part].tolist(), strict=True):
+            if forward.df[term] > 5:
+                rows[place, term] = count * math.log(len(forward) / forward.df[term])
+        rows[place] /= np.linalg.norm(rows[place])
+    return rows
+
+
+def test_scores_by_hand(demo_index, found):
+    reranker = RelevanceClassifier(demo_index, r=4, n=20, alpha=0.3)
+    vectors = by_hand(demo_index, found.docs)
+    model = LogisticRegression(random_state=42).fit(np.r_[vectors[:4], vectors[-20:]], [1] * 4 + [0] * 20)
+    learned, first = model.predict_proba(vectors)[:, 1], found.scores.astype(float)
+    scaled = [(one - one.min()) / (one.max() - one.min()) for one in (learned, first)]
+    expected = 0.3 * scaled[0] + 0.7 * scaled[1]
+    np.testing.assert_allclose(reranker.score(demo_index.query(TEXT), found), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("vectorizer", ["TfidfVectorizer", "BM25Vectorizer"])
+def test_contributions_sum_to_the_score(demo_index, found, vectorizer):
+    reranker = RelevanceClassifier(demo_index, classifiers="lr,svm", vectorizer=vectorizer, r=5, n=30)
+    query = demo_index.query(TEXT)
+    scores = reranker.score(query, found)
+    why = reranker.explain(query, found, int(found.docs[7]))
+    assert why.score == pytest.approx(scores[7]) == pytest.approx(sum(part.value for part in why.contributions))
+    assert [part.label for part in why.contributions] == ["classifier lr", "classifier svm", "first stage"]
+
+
+def test_short_lists_equal_scores_and_no_weight_leave_the_list_alone(demo_index, found):
+    query = demo_index.query(TEXT)
+    few = Candidates(found.docs[:110], found.scores[:110])
+    with pytest.raises(CannotAct, match="no more than r \\+ n = 110 documents"):
+        RelevanceClassifier(demo_index).score(query, few)
+    with pytest.raises(CannotAct, match="all scores are equal"):
+        RelevanceClassifier(demo_index, r=2, n=2).score(query, Candidates(found.docs, np.ones(found.depth)))
+    with pytest.raises(CannotAct, match="alpha is 0"):
+        RelevanceClassifier(demo_index, alpha=0, r=2, n=2).score(query, found)

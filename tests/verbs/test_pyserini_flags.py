@@ -1,0 +1,87 @@
+"""Pyserini's flags without pyserini: what is refused and how, and what becomes of a list's entries."""
+
+from __future__ import annotations
+
+import pytest
+
+from kernelsearch import pyserini_flags, search
+from kernelsearch.errors import InputError, OptionError
+from kernelsearch.options import resolve
+from kernelsearch.trec import read_run
+from tests.conftest import DEMO
+
+
+def settings(**given):
+    return resolve(search.OPTIONS, given)
+
+
+@pytest.fixture
+def flags(demo_index, tmp_path):
+    return ["--index", str(demo_index.path), "--topics", str(DEMO / "topics.tsv"), "--output", str(tmp_path / "run.txt")]
+
+
+@pytest.mark.parametrize("flag", [["--dense"], ["--impact"], ["--hnsw"], ["--encoder", "castorini/any"], ["--min-idf", "1"]])
+def test_what_searches_something_else_says_what_to_do(flags, flag):
+    with pytest.raises(OptionError, match=rf"^{flag[0]}: .* pyserini.search.lucene, then rerank it: .* --run THAT"):
+        search.main([*flags, *flag])
+
+
+@pytest.mark.parametrize(
+    ("more", "problem", "message"),
+    [
+        (["--fields", "title"], OptionError, "--fields: 'title' should read FIELD=WEIGHT"),
+        (["--fields", "title=x"], OptionError, "--fields: 'title=x' should read FIELD=WEIGHT"),
+        (["--dismax"], OptionError, "--dismax: has no effect without --fields"),
+        (["--dismax", "--bm25qs", "--fields", "title=1"], OptionError, "--dismax and --bm25qs exclude each other"),
+        (["--bm25qs", "--qld"], InputError, "--bm25qs: ranks with BM25"),
+        (["--stopwords", "nowhere.txt"], InputError, "--stopwords: nowhere.txt: no such file"),
+        (["--pretokenized", "--tokenizer", "a"], OptionError, "--pretokenized and --tokenizer exclude each other"),
+        (["--topics-format", "kilt"], OptionError, "--topics-format: kilt: not read here; write the topics as TSV"),
+        (["--output-format", "kilt"], OptionError, "--output-format: kilt: not written here; write trec"),
+        (["--prcl", "forest"], OptionError, "'forest' is not one of lr, svm"),
+        (["--prcl.r", "5"], OptionError, "--prcl.r: has no effect without --rerank prcl"),
+    ],
+)
+def test_bad_flags_are_named_and_nothing_is_written(flags, tmp_path, more, problem, message):
+    with pytest.raises(problem, match=message):
+        search.main([*flags, *more])
+    assert not (tmp_path / "run.txt").exists()
+
+
+def test_a_name_that_is_no_folder_is_asked_of_pyserini(flags, monkeypatch):
+    from kernelsearch.integrations import pyserini
+
+    monkeypatch.setattr(pyserini, "download_prebuilt", lambda name: flags[1] if name == "ours" else flags[3])
+    search.main(["--index", "ours", *flags[2:], "--topics-format", "default"])
+    monkeypatch.undo()
+    with pytest.raises(InputError, match="--index: no-such-index: no such folder, and as a prebuilt index: "):
+        search.main(["--index", "no-such-index", *flags[2:]])
+
+
+def test_entries_are_removed_in_pyserinis_order():
+    docids, scores = ["a#1", "b#1", "a#2", "a#1", "c"], [5.0, 4.0, 3.0, 2.0, 1.0]
+    assert pyserini_flags.tidied(docids, scores, "q", settings()) == (docids, scores)
+    once = pyserini_flags.tidied(docids, scores, "c", settings(remove_duplicates=True, remove_query=True))
+    assert once == (["a#1", "b#1", "a#2"], [5.0, 4.0, 3.0])
+    best = settings(max_passage=True, max_passage_hits=2)
+    assert pyserini_flags.tidied(docids, scores, "q", best) == (["a", "b"], [5.0, 4.0])
+    other = settings(max_passage=True, max_passage_delimiter="b")
+    assert pyserini_flags.tidied(docids, scores, "q", other)[0] == ["a#1", "", "a#2", "c"]
+
+
+def test_fields_are_words_or_parts_between_commas(flags, tmp_path):
+    search.main([*flags, "--fields", "title=2", "contents=1", "--hits", "10"])
+    words = read_run(tmp_path / "run.txt")
+    search.main([*flags, "--fields", "title=2,contents=1", "--hits", "10"])
+    assert read_run(tmp_path / "run.txt") == words
+    search.main([*flags, "--hits", "10"])
+    assert read_run(tmp_path / "run.txt") != words
+
+
+def test_a_recipe_with_these_flags_makes_the_run_again(flags, tmp_path):
+    run = tmp_path / "run.txt"
+    search.main([*flags, "--fields", "title=2", "contents=1", "--dismax", "--dismax.tiebreaker", "0.5", "--prcl", "lr"])
+    before = run.read_bytes()
+    run.unlink()
+    search.main(["--config", f"{run}.toml"])
+    assert run.read_bytes() == before

@@ -157,11 +157,43 @@ def test_a_wrong_command_or_snippet_fails(tmp_path, scratch):
             run_page(page)
 
 
-def test_links_between_pages_lead_somewhere():
-    for page in PAGES:
-        for target in re.findall(r"\]\(([^)#\s]+)\)", page.read_text(encoding="utf-8")):
-            if "://" not in target and not target.startswith("reproductions/"):  # those pages are made by measuring
-                assert (page.parent / target).exists(), f"{page.name}: {target}"
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+def anchors(page: Path) -> set[str]:
+    """The names that GitHub gives a page's headings."""
+    headings = re.findall(r"^#+ +(.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))], ids=lambda page: page.stem)
+def test_links_lead_somewhere(page):
+    for target in LINK.findall(page.read_text(encoding="utf-8")):
+        if "://" in target:
+            continue
+        path, _, anchor = target.partition("#")
+        there = page.parent / path if path else page
+        assert there.exists(), f"{page.name}: {target}"
+        assert not anchor or anchor in anchors(there), f"{page.name}: no heading {anchor} in {there.name}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_commands_stand_in_blocks_that_run(page):
+    """Commands of ours and Python that is only indented, or fenced as text, would not be run."""
+    text = re.sub(r"^```(bash|python).*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    left = re.findall(r"^ *(?:python -m kernelsearch\.|from kernelsearch|import kernelsearch).*$", text, re.MULTILINE)
+    assert [line for line in left if line not in SHOWN.get(page.stem, ())] == []
+
+
+#: What is for reading only, by page: it must come before Java starts, takes hours and real collections, or never ends. Each has tests of
+#: its own (tests/lucene/test_jvm.py, tests/reproduce, tests/serve).
+SHOWN = {
+    "troubleshooting-java": ("from kernelsearch.lucene import jvm",),
+    "experiments": ("python -m kernelsearch.reproduce", "python -m kernelsearch.reproduce --docs docs/reproductions"),
+    "serve": (
+        "python -m kernelsearch.serve --index indexes/cacm --topics topics.tsv --qrels qrels.txt --clicks clicks.db --record-clicks \\",
+    ),
+}
 
 
 def test_the_api_page_is_what_the_docstrings_say():

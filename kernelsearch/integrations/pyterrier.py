@@ -28,7 +28,20 @@ from kernelsearch.rerankers.base import CannotAct
 from kernelsearch.rerankers.perturbation import PerturbationReranker
 from kernelsearch.types import Candidates, Query
 
-__all__ = ["Auto", "Expansion", "Fusion", "KernelLSA", "MultiScaleLM", "Perturbation", "Retriever", "RobustBM25"]
+__all__ = [
+    "Auto",
+    "ClickPrior",
+    "Expansion",
+    "Fusion",
+    "KernelLSA",
+    "MultiScaleLM",
+    "PairwiseKernel",
+    "Perturbation",
+    "QuerySubstitution",
+    "RelevanceClassifier",
+    "Retriever",
+    "RobustBM25",
+]
 
 #: What a transformer writes anew; other columns of its input are kept.
 RANKED = ("docid", "docno", "score", "rank")
@@ -57,10 +70,7 @@ class Retriever(pt.Transformer):
             either.columns(includes=["qid", "query_toks"], mode="weighted terms")
         inp = inp.drop(columns=[name for name in RANKED if name in inp.columns]).drop_duplicates("qid")
         queries = queries_of(self.index, inp)
-        lists = self.index.lucene.search(
-            queries, self.num_results, model=self.first.model, feedback=self.first.feedback, threads=self.threads
-        )
-        return to_frame(self.index, inp, lists)
+        return to_frame(self.index, inp, self.first.search(self.index, queries, threads=self.threads))
 
     def fuse_rank_cutoff(self, k: int) -> pt.Transformer:
         """`retriever % k` searches for k documents only."""
@@ -140,6 +150,30 @@ class RobustBM25(KernelTransformer):
     """Learns from a click log, through similar queries and similar documents (`rbm25`)."""
 
     method = "rbm25"
+
+
+class PairwiseKernel(KernelTransformer):
+    """A baseline of RobustBM25: the same learner without BM25 in its kernel (`pairwise`)."""
+
+    method = "pairwise"
+
+
+class QuerySubstitution(KernelTransformer):
+    """A baseline of RobustBM25: the list of the most similar query in the log (`substitution`)."""
+
+    method = "substitution"
+
+
+class ClickPrior(KernelTransformer):
+    """A baseline of RobustBM25: BM25 plus the clicks of similar queries (`clickprior`)."""
+
+    method = "clickprior"
+
+
+class RelevanceClassifier(KernelTransformer):
+    """A baseline: classifiers of the list's best and last documents, as Pyserini has them (`prcl`)."""
+
+    method = "prcl"
 
 
 class Expansion(pt.Transformer):

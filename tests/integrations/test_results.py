@@ -129,7 +129,7 @@ def test_explanations_sum_to_the_score(ready, topics, name):
         pytest.skip(f"{name} explains nothing")
     chosen = {"prcl": {"r": 2, "n": 5}} if name == "prcl" else name  # the list is short
     explanation = ready(name).explain(text, chosen)
-    assert explanation.docid == ready(name).search(text, rerank=name)[0].docid
+    assert explanation.docid == ready(name).search(text, rerank=chosen)[0].docid
     total = sum(part.value for part in explanation.contributions)
     np.testing.assert_allclose(total, explanation.score, rtol=1e-4, atol=1e-5)
     assert str(explanation).splitlines()[0].startswith(f"{name}: {explanation.docid} scores")

@@ -139,6 +139,72 @@ def test_an_experiment_compares_pipelines(demo_index, topics, qrels, bm25):
     assert table["map"].nunique() == 3
 
 
+def test_the_experiment_of_the_first_page(demo_index, topics, qrels, bm25):
+    klsa, auto = ks.KernelLSA(demo_index), ks.Auto(demo_index)
+    table = pt.Experiment([bm25, bm25 >> klsa, bm25 >> auto], topics, qrels, ["map"])
+    assert table["map"].nunique() == 3 and table["map"].iloc[2] > table["map"].iloc[0]
+
+
+def test_methods_are_fused_as_the_first_page_says(demo_index, topics, qrels, bm25):
+    klsa, mslm, fusion = ks.KernelLSA(demo_index), ks.MultiScaleLM(demo_index), ks.Fusion()
+    pipeline = bm25 >> (klsa**mslm) >> fusion
+    train, test = topics.iloc[::2], topics.iloc[1::2]
+    pipeline.fit(train, qrels)
+    found = pipeline(test)
+    assert set(zip(found["qid"], found["docno"], strict=True)) == set(
+        bm25(test)[["qid", "docno"]].itertuples(index=False, name=None)
+    )
+    assert found.groupby("qid")["score"].apply(lambda scores: scores.is_monotonic_decreasing).all()
+    means = pt.Experiment([bm25, bm25 >> klsa, bm25 >> mslm, pipeline], test, qrels, ["map"])["map"]
+    assert means[3] > 0.9 * means[:3].max()
+
+
+@pytest.mark.parametrize("name", ["RobustBM25", "PairwiseKernel", "QuerySubstitution", "ClickPrior"])
+def test_methods_that_learn_from_clicks(demo_index, topics, bm25, name):
+    transformer = getattr(ks, name)(demo_index)
+    transformer.fit(clicks=str(DEMO / "clicks.jsonl"))
+    found = (bm25 >> transformer)(topics.head(4))
+    for qid, text in topics.head(4).itertuples(index=False):
+        assert by_query(found)[qid] == demo_index.search(text, rerank=transformer.method, k=len(by_query(found)[qid])).docids
+    assert (found.groupby("qid")["rank"].apply(list).apply(lambda ranks: ranks == list(range(len(ranks))))).all()
+    before = by_query(bm25(topics.head(4)))
+    assert by_query(found) != before, "the log changes something"
+
+
+def test_relevance_classifiers(demo_index, topics, bm25):
+    found = (bm25 >> ks.RelevanceClassifier(demo_index, r=2, n=10))(topics.head(4))
+    assert by_query(found) == {
+        qid: demo_index.search(text, rerank="prcl", k=100, hits=100, prcl_r=2, prcl_n=10).docids
+        for qid, text in topics.head(4).itertuples(index=False)
+    }
+
+
+def test_weighted_terms_reach_the_methods(demo_index, bm25):
+    """A method that reads the query's terms reads `query_toks` where a frame has them."""
+    text = pd.DataFrame([{"qid": "1", "query": "tap"}])
+    weighted = text.assign(query_toks=[{"tap": 1.0, "washer": 3.0}])
+    klsa = ks.KernelLSA(demo_index)
+    one, other = (bm25 >> klsa)(text), klsa(bm25(weighted))
+    assert by_query(one)["1"] != by_query(other)["1"]
+    assert next(iter(other["query_toks"])) == {"tap": 1.0, "washer": 3.0}
+
+
+def test_every_method_is_a_transformer_and_entry_points_name_them():
+    from importlib.metadata import entry_points
+
+    from kernelsearch import rerankers
+
+    known = {getattr(ks, name).method for name in ks.__all__ if hasattr(getattr(ks, name), "method")}
+    assert known | {"fusion"} == set(rerankers.names())
+    named = {
+        (point.group, point.value)
+        for group in ("pyterrier.modules", "pyterrier.java.init")
+        for point in entry_points(group=group)
+    }
+    assert ("pyterrier.modules", "kernelsearch.integrations.pyterrier") in named
+    assert ("pyterrier.java.init", "kernelsearch.integrations.pyterrier:JavaInit") in named
+
+
 def test_an_experiment_with_auto(demo_index, topics, qrels, bm25):
     table = pt.Experiment([bm25, bm25 >> ks.Auto(demo_index)], topics, qrels, ["map"], names=["bm25", "auto"])
     assert table["map"].between(0.1, 1).all()

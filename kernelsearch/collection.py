@@ -47,7 +47,7 @@ class Index:
         self.path: Path = self.shards.home
         self.name: str = self.shards.name
         self.fingerprint: str = self.shards.fingerprint
-        self._language = language
+        self.language = language
         self._lucene: LuceneIndex | None = None
         self._forward: dict[str, ForwardIndex] = {}
         self._pipelines: OrderedDict[str, Pipeline] = OrderedDict()
@@ -61,7 +61,7 @@ class Index:
         return f"Index({self.name!r}: {len(self.forward.live_docs)} documents, fields {', '.join(fields)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopen, (self.shards.given, self._language)
+        return _reopen, (self.shards.given, self.language)
 
     def search(self, text: str, rerank: Rerank = None, k: int = 10, **options: Any) -> Results:
         """The best `k` documents for a query.
@@ -190,7 +190,7 @@ class Index:
             from kernelsearch.lucene.index import LuceneIndex
 
             with self._lock:
-                self._lucene = self._lucene or LuceneIndex(self.shards.given, language=self._language)
+                self._lucene = self._lucene or LuceneIndex(self.shards.given, language=self.language)
         return self._lucene
 
     @property

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -112,31 +113,36 @@ def _boost(text: str) -> tuple[str, float]:
         raise OptionError(f"--fields: {text!r} should read FIELD=WEIGHT, such as title=2") from None
 
 
-def set_analysis(index: Index, settings: dict[str, Any]) -> None:
-    """Replaces the analyser of queries where a flag asks for it."""
-    from kernelsearch.lucene.index import analyzer, english_without
-
+def opening(settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings that an index is opened with: tokens are taken as they are where a flag says that topics hold tokens."""
     if settings["pretokenized"] and settings["tokenizer"]:
         raise OptionError("--pretokenized and --tokenizer exclude each other")
+    if settings["stopwords"] and settings["engine"] != "local":
+        raise OptionError("--stopwords: the file stays here; it works with --engine local only")
     if settings["stopwords"] and not Path(settings["stopwords"]).is_file():
         raise InputError(f"--stopwords: {settings['stopwords']}: no such file")
-    lucene = index.lucene  # starts Java, which the analysers need
-    if settings["pretokenized"] or settings["tokenizer"]:
-        lucene.analyzer = analyzer("whitespace")
-    if settings["stopwords"]:
-        lucene.analyzer = english_without(settings["stopwords"])
+    return {**settings, "language": "whitespace"} if settings["pretokenized"] or settings["tokenizer"] else settings
 
 
-def located(index: str | tuple[str, ...]) -> str | tuple[str, ...]:
-    """An index by its folder; a plain name without one is taken for one of Pyserini's prebuilt indexes."""
-    if not isinstance(index, str) or Path(index).exists() or Path(index).name != index:
-        return index
+def set_stopwords(index: Index, path: str | None) -> None:
+    """Analyses queries with other stop words."""
+    if path is not None:
+        from kernelsearch.lucene.index import english_without
+
+        lucene = index.lucene  # starts Java, which the analyser needs
+        lucene.analyzer = english_without(path)
+
+
+def prebuilt(index: str | tuple[str, ...]) -> str | None:
+    """The folder of the prebuilt index of that name, where the full pyserini is installed and knows one."""
+    if not isinstance(index, str) or Path(index).exists() or Path(index).name != index or find_spec("torch") is None:
+        return None
     from kernelsearch.integrations.pyserini import download_prebuilt
 
     try:
         return download_prebuilt(index)
-    except InputError as problem:
-        raise InputError(f"--index: {index}: no such folder, and as a prebuilt index: {problem}") from None
+    except InputError:
+        return None
 
 
 def tokenised(topics: dict[str, str], name: str | None) -> dict[str, str]:

@@ -154,17 +154,21 @@ class Results(Sequence[Hit]):
         if not self.hits:
             return title + "<p>no document matches</p>"
         header, rows = _without_moves(("rank", "moved", "docid", "score", "text"), self.rows(), bool(self.methods))
-        return title + html_table(header, rows)
+        return title + html_table(header, rows, align=">><><" if self.methods else "><><")
 
     def _title(self) -> str:
         return f"{self.query.text!r}, {' then '.join(('first stage', *self.methods))}"
 
 
-def html_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A plain table for notebooks; everything is escaped."""
-    head = "".join(f"<th>{html.escape(name)}</th>" for name in header)
-    body = "".join("<tr>" + "".join(f"<td>{html.escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+def html_table(header: Sequence[str], rows: Iterable[Sequence[object]], align: str) -> str:
+    """A plain table for notebooks; everything is escaped. `align` has < or > for each column, as `console.table` has."""
+    styles = [f' style="text-align: {"left" if side == "<" else "right"}"' for side in align]
+
+    def line(kind: str, cells: Sequence[object]) -> str:
+        return "".join(f"<{kind}{style}>{html.escape(str(cell))}</{kind}>" for cell, style in zip(cells, styles, strict=True))
+
+    body = "".join(f"<tr>{line('td', row)}</tr>" for row in rows)
+    return f"<table><thead><tr>{line('th', header)}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def _without_moves(

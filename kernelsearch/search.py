@@ -11,7 +11,7 @@ from typing import Any
 from kernelsearch import config, console, engines, pyserini_flags, rerankers
 from kernelsearch.collection import Index
 from kernelsearch.engines.searching import SearchPlan, Topic, search_topics
-from kernelsearch.errors import InputError, OptionError
+from kernelsearch.errors import IndexProblem, InputError, OptionError
 from kernelsearch.inputs import load_topics
 from kernelsearch.options import Option, add_flags, collect, resolve
 from kernelsearch.pipeline import FIRST_STAGE, FirstStage, Pipeline
@@ -63,7 +63,6 @@ def main(argv: list[str]) -> None:
     settings = resolve(OPTIONS, collect(arguments, OPTIONS))
     if settings["index"] is None:
         parser.error("--index is not given")
-    settings["index"] = pyserini_flags.located(settings["index"])
     if (settings["query"] is None) == (settings["topics"] is None):
         parser.error("one of --query and --topics is needed")
     if settings["topics"] is not None and settings["output"] is None:
@@ -74,9 +73,15 @@ def main(argv: list[str]) -> None:
         parse_part(settings["shard"])
     if settings["engine"] != "local" and settings["topics"] is None:
         parser.error("--engine: has no effect without --topics")
-    pipeline = make_pipeline(arguments, settings)
+    opening = pyserini_flags.opening(settings)
+    try:
+        pipeline = make_pipeline(arguments, opening)
+    except IndexProblem:
+        if (folder := pyserini_flags.prebuilt(settings["index"])) is None:
+            raise
+        pipeline = make_pipeline(arguments, {**opening, "index": folder})
     pipeline.first = pyserini_flags.first_stage(pipeline.first, settings)
-    pyserini_flags.set_analysis(pipeline.index, settings)
+    pyserini_flags.set_stopwords(pipeline.index, settings["stopwords"])
     for line in config.differences(recipe, pipeline):
         console.notice(line)
     if settings["query"] is not None:

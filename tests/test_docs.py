@@ -185,12 +185,13 @@ def test_commands_stand_in_blocks_that_run(page):
     assert [line for line in left if not line.startswith(SHOWN.get(page.stem, ()))] == []
 
 
-#: How lines begin that are for reading only, by page: they must come before Java starts, take hours and real collections, or
-#: never end. Each has tests of its own (tests/lucene/test_jvm.py, tests/reproduce, tests/serve).
+#: How lines begin that are for reading only, by page: they must come before Java starts, take hours and real collections,
+#: never end, or belong to a batch system. Each has tests of its own (lucene/test_jvm.py, reproduce, serve, verbs).
 SHOWN: dict[str, tuple[str, ...]] = {
     "troubleshooting-java": ("from kernelsearch.lucene import jvm",),
     "experiments": ("python -m kernelsearch.reproduce",),
     "serve": ("python -m kernelsearch.serve --index indexes/cacm",),
+    "shards": ("python -m kernelsearch.search --index indexes/large",),
 }
 
 

@@ -113,6 +113,11 @@ def make_engine(settings: Mapping[str, Any]) -> Engine:
     return DaskEngine(settings["scheduler"], settings["workers"])
 
 
+def keep_open(key: Hashable, opened: Any) -> None:
+    """What tasks of this process find under the key from now on, whatever an earlier command of the process left there."""
+    _opened[key] = opened
+
+
 def opened_once(key: Hashable, make: Callable[[], Any]) -> Any:
     """What `make` gives, once a process and key: a worker opens its indexes once, however many tasks it does."""
     if key not in _opened:

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from kernelsearch.collection import Index
-from kernelsearch.engines.base import Engine, opened_once
+from kernelsearch.engines.base import Engine, keep_open, opened_once
 from kernelsearch.pipeline import FirstStage, Pipeline, candidates_from_run, chunks
 from kernelsearch.trec.runs import RankedList
 from kernelsearch.types import Candidates, Query
@@ -39,7 +39,8 @@ class SearchPlan:
 
     @property
     def key(self) -> str:
-        described = (self.index.shards.given, self.index.fingerprint, self.first, self.methods, self.artefacts)
+        index = self.index
+        described = (index.shards.given, index.fingerprint, index.language, self.first, self.methods, self.artefacts)
         return f"search {described!r}"
 
     def open(self) -> Pipeline:
@@ -64,7 +65,7 @@ def search_topics(
     engine: Engine, plan: SearchPlan, pipeline: Pipeline, topics: Sequence[Topic], size: int
 ) -> Iterator[RankedList]:
     """The final list of each topic, in their order; parts are of `size` topics. `pipeline` is the plan's, opened here."""
-    opened_once(plan.key, lambda: pipeline)
+    keep_open(plan.key, pipeline)
     label = "rerank" if topics and topics[0].ranked is not None else "search"
     for part in engine.map(partial(search_part, plan), list(chunks(topics, size)), label=label):
         for reranker, kept in zip(pipeline.rerankers, part.kept, strict=True):

@@ -37,7 +37,7 @@ class Contribution:
     parts: tuple[Contribution, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Explanation:
     """Why a document got its score: contributions that sum to it, and what else is worth showing, as plain data."""
 
@@ -60,7 +60,7 @@ class Explanation:
         walk(self.contributions, 1)
         return out
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return "\n".join(self.lines())
 
     def _repr_html_(self) -> str:

@@ -81,6 +81,7 @@ def test_html_is_escaped(tiny):
     assert page.count("<tr>") == 2  # the header and the one document with a tap
     assert "&lt;b&gt;tap" in page
     assert "<b>tap" not in page
+    assert page.count('<td style="text-align: left">') == 2 * page.count("<tr>") - 2, "docid and text; numbers stand right"
 
 
 def test_hits_know_their_document(tiny):
@@ -132,6 +133,7 @@ def test_explanations_sum_to_the_score(ready, topics, name):
     assert explanation.docid == ready(name).search(text, rerank=chosen)[0].docid
     total = sum(part.value for part in explanation.contributions)
     np.testing.assert_allclose(total, explanation.score, rtol=1e-4, atol=1e-5)
+    assert repr(explanation) == str(explanation)
     assert str(explanation).splitlines()[0].startswith(f"{name}: {explanation.docid} scores")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kernelsearch import pyserini_flags, search
-from kernelsearch.errors import InputError, OptionError
+from kernelsearch.errors import IndexProblem, InputError, OptionError
 from kernelsearch.options import resolve
 from kernelsearch.trec import read_run
 from tests.conftest import DEMO
@@ -48,14 +48,23 @@ def test_bad_flags_are_named_and_nothing_is_written(flags, tmp_path, more, probl
     assert not (tmp_path / "run.txt").exists()
 
 
-def test_a_name_that_is_no_folder_is_asked_of_pyserini(flags, monkeypatch):
+def test_a_name_that_is_no_folder_is_asked_of_pyserini_where_it_is_installed(flags, tmp_path, monkeypatch):
     from kernelsearch.integrations import pyserini
 
-    monkeypatch.setattr(pyserini, "download_prebuilt", lambda name: flags[1] if name == "ours" else flags[3])
+    def download(name):
+        if name != "ours":
+            raise InputError("Unrecognized index name")
+        return flags[1]
+
+    monkeypatch.setattr(pyserini, "download_prebuilt", download)
+    monkeypatch.setattr(pyserini_flags, "find_spec", lambda name: name)
     search.main(["--index", "ours", *flags[2:], "--topics-format", "default"])
-    monkeypatch.undo()
-    with pytest.raises(InputError, match="--index: no-such-index: no such folder, and as a prebuilt index: "):
-        search.main(["--index", "no-such-index", *flags[2:]])
+    assert 'index = "ours"' in (tmp_path / "run.txt.toml").read_text()
+    with pytest.raises(IndexProblem, match="theirs: no such index"):
+        search.main(["--index", "theirs", *flags[2:]])
+    monkeypatch.setattr(pyserini_flags, "find_spec", lambda name: None)
+    with pytest.raises(IndexProblem, match="ours: no such index"):
+        search.main(["--index", "ours", *flags[2:]])
 
 
 def test_entries_are_removed_in_pyserinis_order():

@@ -164,11 +164,11 @@ def test_methods_that_learn_from_clicks(demo_index, topics, bm25, name):
     transformer = getattr(ks, name)(demo_index)
     transformer.fit(clicks=str(DEMO / "clicks.jsonl"))
     found = (bm25 >> transformer)(topics.head(4))
-    for qid, text in topics.head(4).itertuples(index=False):
-        query = demo_index.query(text, qid)
-        given = demo_index.lucene.search([query], 100)
-        expected = demo_index.pipeline(transformer.method).rerank([query], given)[0]
-        assert by_query(found)[qid] == demo_index.forward.docids.take(expected.docs)
+    queries = demo_index.lucene.queries(list(topics.head(4)["query"]), list(topics.head(4)["qid"]))
+    expected = demo_index.pipeline(transformer.method).rerank(queries, demo_index.lucene.search(queries, 100))
+    assert by_query(found) == {
+        query.qid: demo_index.forward.docids.take(one.docs) for query, one in zip(queries, expected, strict=True)
+    }
     assert (found.groupby("qid")["rank"].apply(list).apply(lambda ranks: ranks == list(range(len(ranks))))).all()
     before = by_query(bm25(topics.head(4)))
     assert by_query(found) != before, "the log changes something"

@@ -17,7 +17,7 @@ NEWER = $(PYTHON312) python3.12 python3.13 python3.14 $(PYTHON) \
 find_newer = for python in $(NEWER); do \
     if $$python -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null; then echo $$python; break; fi; done
 
-.PHONY: help demo test test-dask test-page lint test-pyserini test-pyterrier test-lucene10 bench-bridge bridge freeze clean
+.PHONY: help demo test test-dask test-page lint test-pyserini test-pyterrier test-lucene10 bench-bridge bench-dropin bridge freeze clean
 
 help:  ## Lists the targets
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | awk -F '\t' '{printf "%-15s %s\n", $$1, $$2}'
@@ -56,6 +56,12 @@ test-lucene10:  ## Runs the tests on the newest pyserini, with Lucene 10 (needs 
 
 bench-bridge: .venv/.ready .venv-pyserini/.ready  ## Measures the Lucene bridge against pyserini (BENCH_ARGS="--quick")
 	.venv/bin/python tools/bench_bridge.py --pyserini .venv-pyserini/bin/python $(BENCH_ARGS)
+
+bench-dropin: .venv-pyterrier/.ready indexes/demo  ## Measures what the adapters add, and 10,000 queries from 8 threads for leaks
+	PYTHONPATH=. .venv-pyterrier/bin/python tools/bench_dropin.py --index indexes/demo --topics kernelsearch/demo/data/topics.tsv $(BENCH_ARGS)
+
+indexes/demo: | .venv/.ready
+	.venv/bin/python -m kernelsearch.index --input kernelsearch/demo/data/corpus.jsonl --index $@
 
 bridge: .venv/.ready  ## Compiles the Java helper (needs a JDK)
 	.venv/bin/python tools/build_bridge.py

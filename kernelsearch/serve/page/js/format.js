@@ -23,6 +23,9 @@ export function signed(value, digits = 3) {
 /** A measure such as AP, always with three decimals. */
 export const measure = (value) => (Number.isFinite(value) ? value.toFixed(3) : "–");
 
+/** A likeness or a share of one, in a column of such. */
+export const likeness = (value) => value.toFixed(3).replace("-", "−");
+
 /** A change of a measure. */
 export const difference = (value) => (value < 0 ? "−" : "+") + Math.abs(value).toFixed(3);
 

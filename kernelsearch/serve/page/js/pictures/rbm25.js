@@ -1,7 +1,7 @@
 // rbm25: the logged queries most like this one, and the documents that their users clicked or left.
 
 import { el, svg } from "../dom.js";
-import { number, plural, signed } from "../format.js";
+import { likeness, number, plural, signed } from "../format.js";
 
 const SHOWN_DOCUMENTS = 8;
 
@@ -12,7 +12,7 @@ export function rbm25Picture({ contributions, notes }, { open, search }) {
   const rows = near.map((one) => el("tr", {},
     el("td", {}, el("button", { type: "button", class: "link", onclick: () => search(one.query) }, one.query)),
     el("td", { class: "meter" }, meter(one.kernel / most)),
-    el("td", {}, number(one.kernel)), el("td", {}, number(one["by clicks"])), el("td", {}, number(one["by text"]))));
+    ["kernel", "by clicks", "by text"].map((name) => el("td", {}, likeness(one[name])))));
   const head = ["similar query", "", "kernel", "clicks", "text"].map((name) => el("th", { scope: "col" }, name));
   return {
     title: "Similar queries in the click log",

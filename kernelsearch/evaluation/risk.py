@@ -43,7 +43,7 @@ def hurt(baseline: ArrayLike, treatment: ArrayLike) -> int:
 
 def lost(baseline: ArrayLike, treatment: ArrayLike) -> float:
     """What the queries that got worse lost in sum (total AP lost, where the measure is AP)."""
-    return float(-np.minimum(changes(baseline, treatment), 0.0).sum())
+    return float(np.maximum(-changes(baseline, treatment), 0.0).sum())
 
 
 def relative_gain(baseline: ArrayLike, treatment: ArrayLike) -> float:

@@ -20,6 +20,10 @@ def test_counts_by_hand():
     assert risk.relative_gain(BEFORE, AFTER) == pytest.approx(0.3 / 1.2)
 
 
+def test_nothing_lost_is_printed_without_a_sign():
+    assert f"{risk.lost([0.5, 0.5], [0.6, 0.5]):.2f}" == "0.00"
+
+
 def test_rounding_is_no_change():
     assert risk.hurt([0.3], [0.3 - 1e-12]) == risk.helped([0.3], [0.3 + 1e-12]) == 0
 

@@ -41,6 +41,7 @@ class Engine(ABC):
     """Does work in parts. Functions are module-level (or partials of such), so that they can be sent elsewhere by name."""
 
     name: str
+    client: Any = None  #: Dask's own client, where there is one, for libraries that speak to Dask themselves
 
     @abstractmethod
     def map(self, function: Callable[[Item], Result], items: Sequence[Item], *, label: str) -> Iterator[Result]:

@@ -36,7 +36,6 @@ class DaskEngine(Engine):
         dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"})
         self._distributed = distributed
         self._cluster: Any = None
-        self._client: Any = None
         self._number = 0
         if scheduler is None:
             # Processes, one thread each: Java and BLAS use one core a task, and a worker that dies takes one task along.
@@ -50,31 +49,26 @@ class DaskEngine(Engine):
                 silence_logs=logging.CRITICAL,
             )
         try:
-            self._client = distributed.Client(self._cluster or scheduler, timeout=ANSWER, set_as_default=False)
+            self.client = distributed.Client(self._cluster or scheduler, timeout=ANSWER, set_as_default=False)
         except (OSError, TimeoutError, ValueError) as problem:
             if self._cluster is not None:
                 self._cluster.close()
             raise InputError(f"--scheduler: {scheduler}: no Dask scheduler answers there ({_reason(problem)})") from None
         self._wait_for_a_worker(scheduler)
-        console.notice(f"dask: {len(self.workers())} workers, dashboard at {self._client.dashboard_link}")
+        console.notice(f"dask: {len(self.workers())} workers, dashboard at {self.client.dashboard_link}")
 
     def _wait_for_a_worker(self, scheduler: str | None) -> None:
         try:
-            self._client.wait_for_workers(1, timeout=FIRST_WORKER)
+            self.client.wait_for_workers(1, timeout=FIRST_WORKER)
         except TimeoutError:
             self.close()
             raise InputError(
                 f"--scheduler: {scheduler or 'local cluster'}: no worker has come in {FIRST_WORKER:.0f} s"
             ) from None
 
-    @property
-    def client(self) -> Any:
-        """Dask's own client, for libraries that speak to Dask themselves."""
-        return self._client
-
     def workers(self) -> dict[str, Any]:
         """What the scheduler knows of its workers, by address."""
-        return self._client.scheduler_info(n_workers=-1)["workers"]
+        return self.client.scheduler_info(n_workers=-1)["workers"]
 
     def map(self, function: Callable[[Item], Result], items: Sequence[Item], *, label: str) -> Iterator[Result]:
         """As the base class says; a few tasks a worker are under way at a time, and the rest wait here."""
@@ -90,15 +84,15 @@ class DaskEngine(Engine):
                 yield self._result(future, label)
                 future.release()
         finally:
-            self._client.cancel(list(running))
+            self.client.cancel(list(running))
 
     def hold(self, function: Callable[[Item], Any], items: Sequence[Item], *, label: str) -> Held:
         call = self._next()
         return _HeldThere(self, [self._submit(function, item, key=f"{label}-{call}-{n}") for n, item in enumerate(items)])
 
     def close(self) -> None:
-        if self._client is not None:
-            self._client.close()
+        if self.client is not None:
+            self.client.close()
         if self._cluster is not None:
             self._cluster.close()
 
@@ -108,7 +102,7 @@ class DaskEngine(Engine):
 
     def _submit(self, function: Callable[..., Any], *arguments: Any, key: str) -> Any:
         # The key's text before the numbers is what the dashboard shows; the client's id keeps several drivers apart.
-        return self._client.submit(function, *arguments, key=f"{key}-{self._client.id[-8:]}", pure=False, retries=0)
+        return self.client.submit(function, *arguments, key=f"{key}-{self.client.id[-8:]}", pure=False, retries=0)
 
     def _result(self, future: Any, label: str) -> Any:
         try:

@@ -92,6 +92,10 @@ class ForwardIndex:
             f"{', positions' if self.has_positions else ''})"
         )
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travels as its place; another process maps the same files."""
+        return _reopen, (self.path.absolute(), self.fingerprint)
+
     def __len__(self) -> int:
         """Rows, deleted documents included (Lucene's maxDoc)."""
         return len(self.lengths)
@@ -214,6 +218,10 @@ class ForwardIndex:
     def norm_lengths(self) -> NDArray[np.float32]:
         """The length that Lucene scores with, decoded from the norm byte, shape (n,)."""
         return NORM_LENGTHS[self.norms]
+
+
+def _reopen(path: Path, fingerprint: str) -> ForwardIndex:
+    return ForwardIndex(path, fingerprint=fingerprint)
 
 
 def _ranges(starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -8,7 +8,9 @@ as the paper does (footnote 3), so that one scale serves both.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -20,6 +22,9 @@ from scipy import sparse
 SPATIAL_ORDER = 1.5
 #: Co-occurring pairs held at a time, and tokens looked at together, unless a memory limit asks for less.
 PAIRS, BLOCK = 20_000_000, 2_000_000
+
+#: Left words, right words, similarities.
+Edges = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
 
 
 @dataclass(frozen=True)
@@ -142,42 +147,55 @@ def cooccurrence_graph(
     common: float = 0.25,
     memory: int = PAIRS,
     block: int = BLOCK,
+    each: Callable[..., Iterable[Edges]] = map,
 ) -> SemanticGraph:
     """Positive pointwise mutual information of words that stand within `window` positions, k nearest neighbours a word.
 
     Similarity is the normalised form, ln(p_ij / p_i p_j) / -ln p_ij, in (0, 1]. Words in more than `common` of the documents
     give no edges, pairs seen fewer than `min_count` times don't either. The words are taken in ranges such that at most about
-    `memory` pairs are held at a time; each range is one pass over the collection, in blocks of `block` tokens.
+    `memory` pairs are held at a time; each range is one pass over the collection, in blocks of `block` tokens. `each(function,
+    ranges)` does the passes, as `map` does: one after the other, or elsewhere.
     """
     words = len(index.df)
-    documents = max(1, len(index.live_docs))
-    eligible = (np.asarray(index.df) <= max(1.0, common * documents)) & (np.asarray(index.cf) >= min_count)
-    cf = np.asarray(index.cf, dtype=np.float64)
-    tokens = max(1.0, cf.sum())
-    expected = np.where(eligible, cf * 2 * window, 0.0)
+    eligible = _eligible(index, common, min_count)
+    expected = np.where(eligible, np.asarray(index.cf, dtype=np.float64) * 2 * window, 0.0)
     ranges = np.unique(np.floor(np.cumsum(expected) / memory).astype(np.int64), return_index=True)[1]
     bounds = [*ranges.tolist(), words] if words else []
-    docs = np.asarray(index.live_docs)
-    cuts = np.flatnonzero(np.diff(np.cumsum(np.asarray(index.lengths, dtype=np.int64)[docs]) // block)) + 1
-    parts: list[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]] = []
-    for low, high in pairwise(bounds):
-        keys = np.zeros(0, dtype=np.int64)
-        counts = np.zeros(0, dtype=np.int64)
-        for chunk in np.split(docs, cuts):
-            found = _pairs(*sequences(index, chunk), eligible, window, low, high, words)
-            keys, inverse = np.unique(np.concatenate([keys, found]), return_inverse=True)
-            counts = np.bincount(inverse, np.concatenate([counts, np.ones(len(found))]), len(keys)).astype(np.int64)
-        often = counts >= min_count
-        left, right, seen = keys[often] // words, keys[often] % words, counts[often].astype(np.float64)
-        # A pair is counted from both sides, at 2·window places around each of cf_i tokens.
-        joint = seen / (tokens * 2 * window)
-        information = np.log(joint * tokens * tokens / (cf[left] * cf[right]))
-        similarity = np.minimum(information / -np.log(joint), 1.0)
-        parts.append(_nearest(left, right, similarity, neighbours))
+    settings = (neighbours, window, min_count, common, block)
+    parts = list(each(partial(_range_edges, index, settings), list(pairwise(bounds))))
     if not parts:
         return SemanticGraph.empty(words)
     left, right, similarity = (np.concatenate(column) for column in zip(*parts, strict=True))
     return SemanticGraph.from_edges(words, left, right, similarity)
+
+
+def _eligible(index: Tokens, common: float, min_count: int) -> NDArray[np.bool_]:
+    """Words that may have neighbours, shape (words,)."""
+    documents = max(1, len(index.live_docs))
+    return (np.asarray(index.df) <= max(1.0, common * documents)) & (np.asarray(index.cf) >= min_count)
+
+
+def _range_edges(index: Tokens, settings: tuple[int, int, int, float, int], span: tuple[int, int]) -> Edges:
+    """The edges from the words low..high-1 to their nearest neighbours: (left, right, similarity), by one pass."""
+    neighbours, window, min_count, common, block = settings
+    words, eligible = len(index.df), _eligible(index, common, min_count)
+    cf = np.asarray(index.cf, dtype=np.float64)
+    tokens = max(1.0, cf.sum())
+    docs = np.asarray(index.live_docs)
+    cuts = np.flatnonzero(np.diff(np.cumsum(np.asarray(index.lengths, dtype=np.int64)[docs]) // block)) + 1
+    keys = np.zeros(0, dtype=np.int64)
+    counts = np.zeros(0, dtype=np.int64)
+    for chunk in np.split(docs, cuts):
+        found = _pairs(*sequences(index, chunk), eligible, window, *span, words)
+        keys, inverse = np.unique(np.concatenate([keys, found]), return_inverse=True)
+        counts = np.bincount(inverse, np.concatenate([counts, np.ones(len(found))]), len(keys)).astype(np.int64)
+    often = counts >= min_count
+    left, right, seen = keys[often] // words, keys[often] % words, counts[often].astype(np.float64)
+    # A pair is counted from both sides, at 2·window places around each of cf_i tokens.
+    joint = seen / (tokens * 2 * window)
+    information = np.log(joint * tokens * tokens / (cf[left] * cf[right]))
+    similarity = np.minimum(information / -np.log(joint), 1.0)
+    return _nearest(left, right, similarity, neighbours)
 
 
 def _pairs(
@@ -202,9 +220,7 @@ def _pairs(
     return np.concatenate(found)
 
 
-def _nearest(
-    left: NDArray[Any], right: NDArray[Any], similarity: NDArray[Any], neighbours: int
-) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+def _nearest(left: NDArray[Any], right: NDArray[Any], similarity: NDArray[Any], neighbours: int) -> Edges:
     """The edges to each left word's most similar words; equal similarity is broken by the smaller number."""
     keep = similarity > 0
     left, right, similarity = left[keep], right[keep], similarity[keep]

@@ -66,17 +66,24 @@ class SimListMKL(_Boosted):
         super().__init__(**parameters)
         self.min_weight, self.penalty, self.columns = min_weight, penalty, columns
 
-    def fit(self, X: ArrayLike, y: ArrayLike, qid: ArrayLike | None = None) -> SimListMKL:
+    def fit(self, X: ArrayLike, y: ArrayLike, qid: ArrayLike | None = None, *, client: Any = None) -> SimListMKL:
+        """Learns; with a Dask `client`, on its workers, each of which holds some of the queries."""
         xgboost = _xgboost()
         table, labels, lists = self._training(X, y, qid)
-        rows = xgboost.DMatrix(
-            table[lists.order],
-            label=(labels[lists.order] > 0).astype(np.float32),
-            group=lists.sizes,
-            base_margin=self._start(table).sum(axis=1)[lists.order],
-            nthread=1,
-        )
-        settings = {
+        settings = self._settings()
+        relevant = (labels[lists.order] > 0).astype(np.float32)
+        start = self._start(table).sum(axis=1)[lists.order]
+        if client is not None:
+            from kernelsearch.learning.boosting_on_dask import train
+
+            self.booster_: Any = train(client, settings, self.trees, table[lists.order], relevant, start, lists.sizes)
+            return self
+        rows = xgboost.DMatrix(table[lists.order], label=relevant, group=lists.sizes, base_margin=start, nthread=1)
+        self.booster_ = xgboost.train(settings, rows, num_boost_round=self.trees)
+        return self
+
+    def _settings(self) -> dict[str, Any]:
+        return {
             "objective": "rank:map",
             "base_score": 0.0,
             "tree_method": "hist",
@@ -94,8 +101,6 @@ class SimListMKL(_Boosted):
             "nthread": 1,
             "verbosity": 0,
         }
-        self.booster_: Any = xgboost.train(settings, rows, num_boost_round=self.trees)
-        return self
 
     def predict(self, X: ArrayLike, qid: ArrayLike | None = None) -> Floats:
         table, _ = self._table(X, qid)

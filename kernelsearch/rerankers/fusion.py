@@ -14,12 +14,14 @@ from numpy.typing import NDArray
 
 from kernelsearch import console
 from kernelsearch.collection import Index
+from kernelsearch.engines import Engine
 from kernelsearch.errors import InputError, OptionError
 from kernelsearch.learning import models
 from kernelsearch.learning.choose import LEARNERS, Best
 from kernelsearch.learning.fusers import Learner
 from kernelsearch.learning.letor import read_letor
 from kernelsearch.learning.lists import NORMALISATIONS, Lists, mean_average_precision, normalised, precisions
+from kernelsearch.learning.simlistmkl import SimListMKL
 from kernelsearch.lucene.models import BM25
 from kernelsearch.options import Option, resolve
 from kernelsearch.rerankers.base import TrainingData
@@ -93,7 +95,7 @@ class FusionReranker(FusedReranker):
             recollection=Recollection(index, memory, leave_out=True),
         )
         X, y, qid = training_table(features, queries, judged, given)
-        learner = make_learner(given, normalise="none").fit(X, y, qid)
+        learner = learn(make_learner(given, normalise="none"), X, y, qid, data.engine)
         report(learner, len(np.unique(qid)))
         notes = {"normalise": given["normalise"], "sources": list(sources), "queries": len(np.unique(qid)), "rows": len(y)}
         files = {FILE: "".join(memory.lines())} if memory.queries else {}
@@ -107,7 +109,7 @@ class FusionReranker(FusedReranker):
         if data.output is None:
             raise OptionError("--output is not given: a model learned from a feature file belongs to no index")
         table = read_letor(data.ltr)
-        learner = make_learner(given, normalise=given["normalise"]).fit(table.X, table.y, table.qid)
+        learner = learn(make_learner(given, normalise=given["normalise"]), table.X, table.y, table.qid, data.engine)
         report(learner, len(np.unique(table.qid)))
         recipe = [f"column:{number}" for number in range(1, table.X.shape[1] + 1)]
         saved = models.save(data.output, learner, recipe, {"rows": len(table.y), "queries": len(np.unique(table.qid))})
@@ -136,6 +138,13 @@ def make_learner(given: Mapping[str, Any], normalise: str) -> Learner:
     return kind(
         **{key: value for key, value in (("normalise", normalise), ("random_state", given["random_state"])) if key in known}
     )
+
+
+def learn(learner: Learner, X: Floats, y: Floats, qid: NDArray[Any], engine: Engine) -> Learner:
+    """Fits a learner; on an engine's Dask workers where it can make use of them (simlistmkl's trees)."""
+    if engine.client is None or not isinstance(learner, SimListMKL):
+        return learner.fit(X, y, qid)
+    return learner.fit(X, y, qid, client=engine.client)
 
 
 def report(learner: Learner, queries: int) -> None:

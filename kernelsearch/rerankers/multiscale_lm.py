@@ -8,7 +8,7 @@ stage.
 from __future__ import annotations
 
 import math
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from kernelsearch import artefacts, console
 from kernelsearch.collection import Index
+from kernelsearch.engines import Engine, LocalEngine
 from kernelsearch.errors import ArtefactError, InputError, OptionError
 from kernelsearch.kernels import bm25
 from kernelsearch.kernels.pyramid_match import DIVERGENCES, MODES, Matcher
@@ -114,7 +115,7 @@ class MultiScaleReranker(Reranker):
         if bool(data.topics) != bool(data.qrels):
             raise OptionError("--rerank mslm: level weights need both --topics and --qrels")
         path = data.output or index.artefacts / cls.name
-        graph = build_graph(index, settings, data.memory_limit)
+        graph = build_graph(index, settings, data.memory_limit, data.engine)
         arrays: dict[str, NDArray[Any]] = {"indptr": graph.indptr, "indices": graph.indices, "distances": graph.distances}
         extra: dict[str, Any] = {"words": graph.words, "edges": graph.edges}
 
@@ -223,14 +224,17 @@ def level_scales(settings: dict[str, Any]) -> tuple[Scale, ...]:
     return tuple(Scale(*pair) for pair in zip(spatial, semantic, strict=True))
 
 
-def build_graph(index: Index, settings: dict[str, Any], limit: MemoryLimit | None = None) -> SemanticGraph:
+def build_graph(
+    index: Index, settings: dict[str, Any], limit: MemoryLimit | None = None, engine: Engine | None = None
+) -> SemanticGraph:
     """The graph of related words that the training options ask for."""
     kind, source = settings["graph"], settings["source"]
     if kind == "cooccurrence":
         keys = [option.key for option in GRAPH]
         pairs = settings["memory"] or (PAIRS if limit is None else min(PAIRS, limit.pairs))
         block = BLOCK if limit is None else min(BLOCK, limit.tokens(settings["window"]))
-        return cooccurrence_graph(index.forward, memory=pairs, block=block, **{key: settings[key] for key in keys})
+        each = partial((engine or LocalEngine()).map, label="graph")
+        return cooccurrence_graph(index.forward, memory=pairs, block=block, each=each, **{key: settings[key] for key in keys})
     if source is None:
         raise OptionError(f"--mslm.source: --mslm.graph {kind} needs {'a file' if kind == 'vectors' else 'a folder'}")
     make = vectors_graph if kind == "vectors" else wordnet_graph

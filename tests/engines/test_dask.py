@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,7 +15,10 @@ from kernelsearch.engines import LocalEngine
 from kernelsearch.engines.searching import SearchPlan, Topic, search_topics
 from kernelsearch.errors import InputError
 from kernelsearch.kernels.asymmetric import BM25
+from kernelsearch.kernels.semantic_graph import cooccurrence_graph
 from kernelsearch.learning.latent_basis import fit_basis
+from kernelsearch.learning.lists import Lists, mean_average_precision
+from kernelsearch.learning.simlistmkl import SimListMKL
 from kernelsearch.trec import read_topics
 
 from ..conftest import DEMO, ROOT
@@ -97,6 +101,31 @@ def test_the_distributed_basis_is_that_of_the_same_parts_and_spans_the_single_on
     leading = 40  # the spectrum falls steadily here; at the cut itself neighbouring directions may trade places
     angles = subspace_angles(np.asarray(single.rows[:, :leading], float), np.asarray(struck.rows[:, :leading], float))
     assert angles.max() < 1e-3
+
+
+def test_a_graph_of_related_words_is_the_same(cluster, demo_index):
+    here, there = (
+        cooccurrence_graph(demo_index.forward, memory=20_000, each=partial(engine.map, label="graph"))
+        for engine in (LocalEngine(), cluster)
+    )
+    assert here.edges > 100
+    assert np.array_equal(here.indices, there.indices)
+    assert np.array_equal(here.distances, there.distances)
+
+
+def test_trees_grown_by_workers_rank_as_those_of_one_process(cluster):
+    """Each worker holds half of the queries; features 0 and 1 decide, the others are noise."""
+    rng = np.random.default_rng(0)
+    X, qid = rng.standard_normal((1200, 6)), np.repeat(np.arange(40), 30)
+    y = (X[:, 0] + X[:, 1] + 0.5 * rng.standard_normal(1200) > 1.2).astype(float)
+    one = SimListMKL(trees=20).fit(X, y, qid)
+    many = SimListMKL(trees=20).fit(X, y, qid, client=cluster.client)
+    scores = [learner.predict(X, qid) for learner in (one, many)]
+    lists = Lists.of(qid)
+    quality = [mean_average_precision(found, y, lists) for found in scores]
+    assert quality[0] == pytest.approx(quality[1], abs=0.01)
+    assert quality[1] > mean_average_precision(X[:, 0], y, lists)
+    assert np.corrcoef(*scores)[0, 1] > 0.98
 
 
 def test_an_error_of_ours_comes_back_as_it_is(cluster, demo_index):

@@ -25,6 +25,9 @@ export function svg(tag, attributes = {}, ...children) {
   return fill(document.createElementNS(SVG, tag), attributes, children);
 }
 
+/** The width of pictures in their own units: on a narrow screen they are narrower instead of being shrunk with their letters. */
+export const PICTURE_WIDTH = Math.min(520, Math.max(320, innerWidth - 40));
+
 /** A drawing of its own coordinates that scales with its place; `label` is read aloud. */
 export function drawing(width, height, label, ...children) {
   return svg("svg", { viewBox: `0 0 ${width} ${height}`, class: "drawing", role: "img", "aria-label": label }, ...children);

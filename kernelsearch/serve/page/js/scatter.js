@@ -1,10 +1,9 @@
 // Points in a plane with names that keep out of each other's way.
 
-import { drawing, svg } from "./dom.js";
+import { PICTURE_WIDTH as WIDTH, drawing, svg } from "./dom.js";
 import { shortened } from "./format.js";
 
-const WIDTH = 520;
-const HEIGHT = 380;
+const HEIGHT = Math.round(220 + 0.3 * WIDTH);
 const EDGE = { left: 30, right: 16, top: 14, bottom: 34 };
 
 /** Scales that fit all [x, y] places into the drawing. */
@@ -32,8 +31,8 @@ export function plane(scale, axes, label, ...layers) {
   return drawing(WIDTH, HEIGHT, label,
     svg("rect", { x: EDGE.left, y: EDGE.top, width: WIDTH - EDGE.left - EDGE.right, height: HEIGHT - EDGE.top - EDGE.bottom, class: "frame" }),
     frame,
-    svg("text", { x: (EDGE.left + WIDTH - EDGE.right) / 2, y: HEIGHT - 10, "text-anchor": "middle", class: "axis-name" }, shortened(axes[0], 80)),
-    svg("text", { x: 0, y: 0, transform: `translate(16 ${middle}) rotate(-90)`, "text-anchor": "middle", class: "axis-name" }, shortened(axes[1], 58)),
+    svg("text", { x: (EDGE.left + WIDTH - EDGE.right) / 2, y: HEIGHT - 10, "text-anchor": "middle", class: "axis-name" }, shortened(axes[0], Math.floor(WIDTH / 6.5))),
+    svg("text", { x: 0, y: 0, transform: `translate(16 ${middle}) rotate(-90)`, "text-anchor": "middle", class: "axis-name" }, shortened(axes[1], Math.floor(HEIGHT / 6.5))),
     layers);
 }
 

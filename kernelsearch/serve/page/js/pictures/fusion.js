@@ -1,9 +1,8 @@
 // fusion and auto: each kernel's share of this document's score beside the share that it has overall.
 
-import { drawing, svg } from "../dom.js";
+import { PICTURE_WIDTH as WIDTH, drawing, svg } from "../dom.js";
 import { shortened } from "../format.js";
 
-const WIDTH = 520;
 const ROW = 26;
 const NAMES = 150;
 const TOP = 6;
@@ -14,7 +13,7 @@ export function fusionPicture({ contributions, notes }) {
   const total = contributions.reduce((sum, part) => sum + Math.abs(part.value), 0) || 1;
   const rows = contributions.map((part) => ({ ...part, here: Math.abs(part.value) / total, usual: overall[part.label] ?? 0 }));
   const most = Math.max(...rows.flatMap((row) => [row.here, row.usual]), 1e-12);
-  const length = (share) => (share / most) * (WIDTH - NAMES - 50);
+  const length = (share) => (share / most) * (WIDTH - NAMES - 75);
   const percent = (share) => `${Math.round(100 * share)}%`;
   const marks = rows.map((row, place) => {
     const y = TOP + place * ROW;

@@ -8,7 +8,8 @@ export function klsaPicture({ notes, docid }, { open }) {
   if (!map) return null;
   const scale = fitted([...map.background, ...map.documents, ...map.path].map((one) => (Array.isArray(one) ? one : [one.x, one.y])));
   const background = map.background.map(([x, y]) => svg("circle", { cx: scale.x(x), cy: scale.y(y), r: 1.6, class: "faint" }));
-  const shown = map.documents.map((one) => ({ ...one, x: scale.x(one.x), y: scale.y(one.y), radius: one.docid === docid ? 6 : 4 }));
+  const last = (one) => Number(one.docid === docid); // the chosen one lies over the others
+  const shown = [...map.documents].sort((a, b) => last(a) - last(b)).map((one) => ({ ...one, x: scale.x(one.x), y: scale.y(one.y), radius: one.docid === docid ? 6 : 4 }));
   const dots = shown.map((one) => svg("circle", {
     cx: one.x, cy: one.y, r: one.radius, class: one.docid === docid ? "chosen" : one.rank <= 10 ? "listed" : "lower",
     dataset: { docid: one.docid }, onclick: () => open(one.docid),

@@ -1,10 +1,9 @@
 // mslm: where in the text each level looked, and which words of the text filled which of the query's words there.
 
-import { el, svg, drawing } from "../dom.js";
+import { PICTURE_WIDTH as WIDTH, drawing, el, svg } from "../dom.js";
 import { number, shortened } from "../format.js";
 
 const LEFT = 92;
-const WIDTH = 520;
 const ROW = 17;
 
 export function mslmPicture({ notes }) {

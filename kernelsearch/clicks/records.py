@@ -88,7 +88,7 @@ def from_sessions(path: Path, skipped: Skipped) -> Iterator[Impression]:
         try:
             record = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
             if b"\\u" in line:
-                str(record).encode()  # half of an escaped surrogate pair is JSON, but no text
+                json.dumps(record, ensure_ascii=False).encode()  # half of an escaped surrogate pair is JSON, but no text
             yield _session(record)
         except UnicodeError:
             skipped.add("not UTF-8", f"{path}:{number}")

@@ -61,6 +61,16 @@ def test_bad_lines_are_counted_by_reason_and_the_first_is_named(tmp_path):
     assert skipped.lines()[0] == f"2 not JSON (first: {path}:2)"
 
 
+def test_half_of_an_escaped_character_is_counted_and_a_whole_one_is_read(tmp_path):
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(
+        b'{"query": "\\ud83d", "items": [{"docid": "a", "clicked": true}]}\n' + session("\U0001f6b0", ("a", True)).encode()
+    )
+    skipped = Skipped()
+    assert [record.query for record in read(path, skipped)] == ["\U0001f6b0"]
+    assert skipped.lines() == [f"1 not UTF-8 (first: {path}:1)"]
+
+
 def test_a_gzipped_table_is_read_by_its_header(tmp_path):
     path = tmp_path / "log.tsv.gz"
     rows = [

@@ -197,12 +197,11 @@ def leaks(index: kernelsearch.Index, texts: Sequence[str], queries: int, threads
     from jnius import autoclass
 
     java = autoclass("java.lang.Thread")
-    rows = [(400, java.activeCount(), f"{resident() / 1e6:.0f}")]
-    for done in range(1, 6):
-        round_of(queries // 5)
-        rows.append((400 + done * queries // 5, java.activeCount(), f"{resident() / 1e6:.0f}"))
-    print()
-    print(console.table(("queries", "Java threads", "memory, MB"), rows, align=">>>"))
+    print(f"\n{'queries':>8} {'Java threads':>13} {'memory, MB':>11}")
+    for done in range(6):
+        if done:
+            round_of(queries // 5)
+        print(f"{400 + done * queries // 5:>8} {java.activeCount():>13} {resident() / 1e6:>11.0f}", flush=True)
 
 
 def resident() -> float:

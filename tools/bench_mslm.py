@@ -5,7 +5,8 @@
 Every system answers the same queries one at a time on one thread, in turns, so that a busy machine slows them all alike;
 figures are medians over rounds after a round of warming up, and the best round. Processor time is that of the whole process,
 Java included: on a busy machine it says more than the clock. `mslm` and PRCL are given the first stage's list and timed from
-there; RM3 is the whole search with its feedback.
+there; RM3 is the whole search with its feedback. Train the index's graph first (`python -m kernelsearch.train --rerank mslm`),
+or each setting builds one of its own while it is loaded.
 """
 
 from __future__ import annotations

@@ -6,47 +6,49 @@ the milliseconds a query that the system took, on the clock and on the processor
 
 from __future__ import annotations
 
-import contextlib
 import json
+import os
 import sys
 import time
 
-from pyserini.search.lucene import LuceneSearcher
-from pyserini.search.lucene.reranker import ClassifierType, PseudoRelevanceClassifierReranker
+from bench_probes import start_java
 
 #: PRCL's default: the first 10 documents are positive, the last 100 negative. A list of 100 has 90 left.
 POSITIVE, NEGATIVE = 10, 100
 
 
 def main() -> None:
+    # Java and the vectorizer print where they like: the answers get a channel of their own.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    start_java()
+    from pyserini.search.lucene import LuceneSearcher
+    from pyserini.search.lucene.reranker import ClassifierType, PseudoRelevanceClassifierReranker
+
     given = json.loads(sys.stdin.readline())
-    answers = sys.stdout
-    with contextlib.redirect_stdout(sys.stderr):  # the vectorizer prints progress
-        bm25, rm3 = LuceneSearcher(given["index"]), LuceneSearcher(given["index"])
-        bm25.set_bm25(0.9, 0.4)
-        rm3.set_bm25(0.9, 0.4)
-        rm3.set_rm3()
-        prcl = PseudoRelevanceClassifierReranker(given["index"], "TfidfVectorizer", [ClassifierType.LR])
-        lists = {depth: [bm25.search(query, k=depth) for query in given["queries"]] for depth in given["depths"]}
+    queries = given["queries"]
+    bm25, rm3 = LuceneSearcher(given["index"]), LuceneSearcher(given["index"])
+    bm25.set_bm25(0.9, 0.4)
+    rm3.set_bm25(0.9, 0.4)
+    rm3.set_rm3()
+    prcl = PseudoRelevanceClassifierReranker(given["index"], "TfidfVectorizer", [ClassifierType.LR])
+    lists = {depth: [bm25.search(query, k=depth) for query in queries] for depth in given["depths"]}
 
-        def classify(hits: list) -> None:
-            prcl.r, prcl.n = POSITIVE, min(NEGATIVE, len(hits) - POSITIVE)
-            prcl.rerank([hit.docid for hit in hits], [hit.score for hit in hits])
+    def classify(hits: list) -> None:
+        prcl.r, prcl.n = POSITIVE, min(NEGATIVE, len(hits) - POSITIVE)
+        prcl.rerank([hit.docid for hit in hits], [hit.score for hit in hits])
 
-        systems = {
-            "rm3": lambda depth: [rm3.search(query, k=depth) for query in given["queries"]],
-            "prcl": lambda depth: [classify(hits) for hits in lists[depth]],
-        }
-        print(json.dumps({"ready": True}), file=answers, flush=True)
-        for line in sys.stdin:
-            name, depth = line.split()
-            wall, cpu = time.perf_counter(), time.process_time()
-            systems[name](int(depth))
-            used = [
-                1000 * (now - then) / len(given["queries"])
-                for now, then in ((time.perf_counter(), wall), (time.process_time(), cpu))
-            ]
-            print(json.dumps(used), file=answers, flush=True)
+    systems = {
+        "rm3": lambda depth: [rm3.search(query, k=depth) for query in queries],
+        "prcl": lambda depth: [classify(hits) for hits in lists[depth]],
+    }
+    print(json.dumps("ready"), file=answers, flush=True)
+    for line in sys.stdin:
+        name, depth = line.split()
+        begun = time.perf_counter(), time.process_time()
+        systems[name](int(depth))
+        ended = time.perf_counter(), time.process_time()
+        print(json.dumps([1000 * (b - a) / len(queries) for a, b in zip(begun, ended, strict=True)]), file=answers, flush=True)
 
 
 if __name__ == "__main__":

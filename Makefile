@@ -17,7 +17,7 @@ NEWER = $(PYTHON312) python3.12 python3.13 python3.14 $(PYTHON) \
 find_newer = for python in $(NEWER); do \
     if $$python -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null; then echo $$python; break; fi; done
 
-.PHONY: help demo test test-dask test-page lint test-pyserini test-pyterrier test-lucene10 bench-bridge bench-dropin bridge freeze clean
+.PHONY: help demo test test-dask test-page test-openapi lint test-pyserini test-pyterrier test-lucene10 bench-bridge bench-dropin bridge freeze clean
 
 help:  ## Lists the targets
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | awk -F '\t' '{printf "%-15s %s\n", $$1, $$2}'
@@ -33,6 +33,9 @@ test-dask: .venv/.ready  ## Runs the tests that start a Dask cluster and kill it
 
 test-page: .venv/.ready  ## Runs the page's tests in a headless Chromium (skipped where there is none)
 	.venv/bin/python -m pytest -m page $(PYTEST_ARGS)
+
+test-openapi: .venv/.ready  ## Asks the service many made-up questions from its OpenAPI description (KERNELSEARCH_EXAMPLES=50 an address)
+	KERNELSEARCH_EXAMPLES=$${KERNELSEARCH_EXAMPLES:-50} .venv/bin/python -m pytest tests/serve/test_openapi.py $(PYTEST_ARGS)
 
 lint: .venv/.ready  ## Checks style, format and types
 	.venv/bin/ruff check .

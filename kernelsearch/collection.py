@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 CONTENTS = "contents"
 #: Pipelines that an index keeps ready, so that the same search again loads nothing.
-KEPT_PIPELINES = 8
+KEPT_PIPELINES = 16
 
 
 class Index:
@@ -52,6 +52,7 @@ class Index:
         self._forward: dict[str, ForwardIndex] = {}
         self._pipelines: OrderedDict[str, Pipeline] = OrderedDict()
         self._lock = threading.RLock()
+        self._building = threading.RLock()
 
     def __repr__(self) -> str:
         stands = self.artefacts / "forward"
@@ -144,7 +145,7 @@ class Index:
 
     def forget_pipelines(self) -> None:
         """Drops the pipelines that are kept ready: they hold what was fitted, or logged, before."""
-        with self._lock:
+        with self._building, self._lock:
             self._pipelines.clear()
 
     def pipeline(self, rerank: Rerank = None, **options: Any) -> Pipeline:
@@ -154,13 +155,24 @@ class Index:
 
         methods, first = keywords.split(rerank, options)
         key = repr((methods, first))
+        if (ready := self._ready(key)) is not None:
+            return ready
+        # A lock of its own: while a pipeline loads or derives what it needs, searches with the others go on.
+        with self._building:
+            if (ready := self._ready(key)) is not None:
+                return ready
+            made = Pipeline(self, FirstStage.from_settings(first), methods)
+            with self._lock:
+                self._pipelines[key] = made
+                if len(self._pipelines) > KEPT_PIPELINES:
+                    self._pipelines.popitem(last=False)
+            return made
+
+    def _ready(self, key: str) -> Pipeline | None:
         with self._lock:
-            if key not in self._pipelines:
-                self._pipelines[key] = Pipeline(self, FirstStage.from_settings(first), methods)
-            self._pipelines.move_to_end(key)
-            if len(self._pipelines) > KEPT_PIPELINES:
-                self._pipelines.popitem(last=False)
-            return self._pipelines[key]
+            if key in self._pipelines:
+                self._pipelines.move_to_end(key)
+            return self._pipelines.get(key)
 
     def _walk(self, pipeline: Pipeline, text: str) -> tuple[Query, Candidates, Candidates]:
         """A query with its list before and after the rerankers."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from pathlib import Path
 from typing import Any
@@ -47,9 +48,7 @@ def main(argv: list[str]) -> None:
         raise InputError(f"--plot: {settings['plot']}: only .png and .svg can be drawn")
     pipeline = make_pipeline(arguments, settings)
     query = pipeline.index.query(settings["query"])
-    before = pipeline.index.lucene.search(
-        [query], pipeline.first.hits, model=pipeline.first.model, feedback=pipeline.first.feedback
-    )[0]
+    before = pipeline.first.search(pipeline.index, [query])[0]
     after = pipeline.rerank([query], [before])[0]
     if not after.depth:
         raise InputError(f"--query: no document matches {settings['query']!r}")
@@ -59,7 +58,7 @@ def main(argv: list[str]) -> None:
 
 
 def show(pipeline: Pipeline, query: Query, before: Candidates, after: Candidates, settings: dict[str, Any]) -> None:
-    """Prints the list with its rank changes and the explanation of one document."""
+    """Prints the list before and after with its rank changes, and the explanation of one document."""
     index, reranker = pipeline.index, pipeline.rerankers[0]
     doc = _row(pipeline, settings["docid"], after)
     old = {int(row): rank for rank, row in enumerate(before.docs, 1)}
@@ -70,16 +69,30 @@ def show(pipeline: Pipeline, query: Query, before: Candidates, after: Candidates
             zip(top, index.forward.docids.take(top), after.scores[: settings["top"]], strict=True), 1
         )
     ]
+    first = before.docs[: settings["top"]]
+    listed: list[dict[str, Any]] = [
+        {"rank": rank, "docid": docid, "score": float(score)}
+        for rank, (docid, score) in enumerate(zip(index.forward.docids.take(first), before.scores.tolist(), strict=False), 1)
+    ]
     explanation = None if reranker.kept else reranker.explain(query, before, doc)
     if settings["plot"]:
+        if importlib.util.find_spec("matplotlib"):  # where it isn't, the method says what is missing
+            import matplotlib
+
+            matplotlib.rcParams["text.parse_math"] = False  # a dollar in a query is a dollar, not the beginning of a formula
         reranker.plot(query, before, doc if settings["docid"] else None, Path(settings["plot"]))
         console.notice(f"{settings['plot']}: drawn")
     if settings["json"]:
         shown = explanation.to_dict() if explanation else None
-        print(json.dumps({"query": query.text, "list": ranked, "explanation": shown}, indent=1, ensure_ascii=False))
+        whole = {"query": query.text, "before": listed, "list": ranked, "explanation": shown}
+        print(json.dumps(whole, indent=1, ensure_ascii=False))
         return
-    rows = [(one["rank"], _moved(one["rank"], one["before"]), one["docid"], f"{one['score']:.4f}") for one in ranked]
-    print(console.table(("rank", "moved", "docid", "score"), rows, align=">><>"))
+    left = [(one["docid"], f"{one['score']:.4f}") for one in listed]
+    rows = [
+        (new["rank"], *old, new["docid"], f"{new['score']:.4f}", _moved(new["rank"], new["before"]))
+        for old, new in zip(left + [("", "")] * (len(ranked) - len(left)), ranked, strict=False)
+    ]
+    print(console.table(("rank", "first stage", "score", reranker.name, "score", "moved"), rows, align="><><>>"))
     if explanation:
         print("\n" + "\n".join(explanation.lines()))
 

@@ -122,6 +122,7 @@ def main() -> None:
     parser.add_argument("--clients", default="1,8,32", help="connections")
     parser.add_argument("--seconds", type=int, default=5, help="of a round")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--warm-up", type=int, default=2000, help="requests before a list is measured")
     parser.add_argument("--memory", type=int, default=20_000, help="requests of the test of memory; 0 leaves it out")
     given = parser.parse_args()
     if shutil.which("wrk") is None:
@@ -134,20 +135,29 @@ def main() -> None:
             servers.append(stack.enter_context(pyserini_server(given.pyserini, given.index)))
             same_lists(*servers, texts)
         methods = [None, *(name for name in given.methods.split(",") if name)]
-        print(load_table(servers, methods, texts, [int(n) for n in given.clients.split(",")], given.seconds, given.rounds))
+        clients = [int(n) for n in given.clients.split(",")]
+        print(load_table(servers, methods, texts, clients, given.seconds, given.rounds, given.warm_up))
         if given.memory:
             print("\n" + memory_table(ours, methods, texts, given.memory))
 
 
 def load_table(
-    servers: list[Server], methods: list[str | None], texts: list[str], clients: list[int], seconds: int, rounds: int
+    servers: list[Server],
+    methods: list[str | None],
+    texts: list[str],
+    clients: list[int],
+    seconds: int,
+    rounds: int,
+    warm_up: int,
 ) -> str:
     """Figures of every server, method and number of clients; pyserini's server has BM25 alone."""
     rows = []
     for method in methods:
         asked = [server for server in servers if method is None or server.name != "pyserini"]
         for server in asked:
-            load(server, method, texts, 4, 2)  # what Java compiles at first isn't measured
+            done = 0.0
+            while done < warm_up:  # what Java compiles at first isn't measured
+                done += 2 * load(server, method, texts, 4, 2).rate
         for count in clients:
             found: dict[str, list[Figures]] = {server.name: [] for server in asked}
             for _ in range(rounds):
@@ -246,14 +256,16 @@ def start(command: list[str]) -> subprocess.Popen[bytes]:
 def running(server: Server):
     """Waits until the server answers, and stops it at the end."""
     try:
-        for _ in range(600):
+        for _ in range(1200):
             if server.process.poll() is not None:
                 raise SystemExit(f"{server.name}: the server ended with status {server.process.returncode}")
             try:
                 server.docids("test")
                 break
             except OSError:
-                time.sleep(0.2)
+                time.sleep(0.5)
+        else:
+            raise SystemExit(f"{server.name}: the server doesn't answer")
         yield server
     finally:
         server.process.send_signal(signal.SIGTERM)

@@ -23,6 +23,7 @@ OPTIONS = (
     Option("api-key", str, None, f"clients must send this key; better set in the variable {KEY_VARIABLE}"),
     Option("no-api-key", bool, False, "listen on a reachable address without a key"),
     Option("record-clicks", bool, False, "add clicks on the page to the click log"),
+    Option("mcp", bool, False, "an endpoint of the Model Context Protocol at /mcp, for language models"),
     Option("threads", int, DEFAULTS.threads, "requests that are worked on at once", low=1, high=256),
     Option("waiting", int, DEFAULTS.waiting, "requests that may wait; more are refused with 503", low=0),
     Option("timeout", float, DEFAULTS.seconds, "seconds until a request is given up with 504", low=0.001),
@@ -140,6 +141,7 @@ def make_settings(arguments: argparse.Namespace, chosen: dict[str, Any]) -> Sett
         frozenset({"localhost", "127.0.0.1", "[::1]", chosen["host"].lower()}) if local else None,
         chosen["record_clicks"],
         chosen["language"],
+        chosen["mcp"],
     )
 
 

@@ -222,8 +222,7 @@ def _rank(
     pipeline = served.pipeline(methods, asked.methods, asked.first, depth)
     query = served.index.query(text, asked.own["topic"] or "")
     if before is None:
-        first = pipeline.first
-        before = served.index.lucene.search([query], first.hits, model=first.model, feedback=first.feedback)[0]
+        before = pipeline.first.search(served.index, [query])[0]
     after, reasons = before, []
     for method in pipeline.rerankers:
         method.take_reason()

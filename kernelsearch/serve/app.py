@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -77,7 +77,8 @@ def make_app(settings: Settings) -> Any:
         for served in service.served.values():
             await loop.run_in_executor(None, served.warm_up)
         drawing = loop.run_in_executor(None, answers.prepare_drawing)
-        yield
+        async with models_endpoint:
+            yield
         await drawing
         service.workers.close()
 
@@ -95,6 +96,11 @@ def make_app(settings: Settings) -> Any:
     _add_about(app, service)
     _add_clicks(app, service)
     app.mount("/page", StaticFiles(directory=PAGE, check_dir=False))
+    models_endpoint: AbstractAsyncContextManager[None] = nullcontext()
+    if settings.mcp:
+        from kernelsearch.serve.mcp import add_mcp
+
+        models_endpoint = add_mcp(app, service)
 
     @app.get("/", include_in_schema=False)
     async def page() -> Response:

@@ -45,7 +45,7 @@ class Served:
         for name in rerankers.names():
             try:
                 with self.using((name,)):
-                    self.pipeline((name,), {}, {}, 1)
+                    self.pipeline((name,), {}, {}, self.limits.candidates)
                 why = None
             except KernelSearchError as problem:
                 why = self.public(problem)

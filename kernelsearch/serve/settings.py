@@ -45,3 +45,4 @@ class Settings:
     hosts: frozenset[str] | None = None  #: names by which clients may call; None: any
     record_clicks: bool = False
     language: str | None = None
+    mcp: bool = False

@@ -100,27 +100,28 @@ def test_nothing_about_people_is_kept(recording, tmp_path):
         assert word not in dump
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"impression": "short"}, "impression: "),
-        ({"query": ""}, "query: "),
-        ({"query": "   "}, "query: between 1 and 1000"),
-        ({"query": "a" * 1001}, "query: "),
-        ({"docids": []}, "docids: "),
-        ({"docids": ["hr230", "hr230"]}, "docids: a document is listed twice"),
-        ({"docids": ["hr230", "none"]}, "docids: 'none' is not in demo"),
-        ({"docids": [f"hr{n:03}" for n in range(1, 102)]}, "docids: "),
-        ({"clicked": "hr001"}, "clicked: not among the docids"),
-        ({"clicked": 5}, "clicked: "),
-        ({"user": "me"}, "user: "),
-    ],
+#: What is changed in a well-formed click, and what is said about it.
+MALFORMED: tuple[tuple[dict, str], ...] = (
+    ({"impression": "short"}, "impression: "),
+    ({"query": ""}, "query: "),
+    ({"query": "   "}, "query: between 1 and 1000"),
+    ({"query": "a" * 1001}, "query: "),
+    ({"docids": []}, "docids: "),
+    ({"docids": ["hr230", "hr230"]}, "docids: a document is listed twice"),
+    ({"docids": ["hr230", "none"]}, "docids: 'none' is not in demo"),
+    ({"docids": [f"hr{n:03}" for n in range(1, 102)]}, "docids: "),
+    ({"clicked": "hr001"}, "clicked: not among the docids"),
+    ({"clicked": 5}, "clicked: "),
+    ({"user": "me"}, "user: "),
 )
-def test_malformed_clicks_are_refused_and_leave_no_trace(recording, tmp_path, change, said):
+
+
+def test_malformed_clicks_are_refused_and_leave_no_trace(recording, tmp_path):
     before = ClickLog(tmp_path / "clicks.db").generation
-    body = {"impression": "showing-1", "query": "tap", "docids": ["hr230", "hr040"], "clicked": "hr230"} | change
-    answer = recording.post("/v1/demo/click", json=body)
-    assert answer.status_code == 400 and said in answer.json()["error"]
+    for change, said in MALFORMED:
+        body = {"impression": "showing-1", "query": "tap", "docids": ["hr230", "hr040"], "clicked": "hr230"} | change
+        answer = recording.post("/v1/demo/click", json=body)
+        assert answer.status_code == 400 and said in answer.json()["error"], change
     assert ClickLog(tmp_path / "clicks.db").generation == before
 
 

@@ -18,7 +18,7 @@ schemathesis = pytest.importorskip("schemathesis")
 pytest.importorskip("fastapi")
 
 #: Requests to each address; `make test-openapi` asks for more.
-EXAMPLES = int(os.environ.get("KERNELSEARCH_EXAMPLES", "6"))
+EXAMPLES = int(os.environ.get("KERNELSEARCH_EXAMPLES", "4"))
 
 
 @pytest.fixture(scope="module")

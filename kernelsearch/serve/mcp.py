@@ -1,0 +1,80 @@
+"""The same service for language models: an endpoint of the Model Context Protocol with four tools, at /mcp.
+
+A tool builds the query string that a client of the REST API would send, so that checks, limits and answers are the same.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+from urllib.parse import urlencode
+
+import kernelsearch
+from kernelsearch.errors import KernelSearchError, OptionError
+from kernelsearch.serve import answers, parameters
+from kernelsearch.serve.parameters import Reader
+from kernelsearch.serve.workers import Overloaded, TooSlow
+
+PATH = "/mcp"
+
+
+def add_mcp(app: Any, service: Any) -> AbstractAsyncContextManager[None]:
+    """Adds the endpoint to the application; what is returned must be open while it serves."""
+    try:
+        from mcp.server import MCPServer
+        from mcp.server.mcpserver.exceptions import ToolError
+        from mcp.server.transport_security import TransportSecuritySettings
+    except ImportError:
+        raise OptionError("--mcp: needs the package mcp; pip install kernelsearch[mcp]") from None
+    limits = service.settings.limits
+    search_reader = Reader(parameters.SEARCH, limits, ranks=True)
+    explain_reader = Reader(parameters.EXPLAIN, limits, ranks=True)
+    doc_reader, similar_reader = Reader(parameters.DOC, limits), Reader(parameters.SIMILAR, limits)
+    server = MCPServer(
+        "kernelsearch",
+        version=kernelsearch.__version__,
+        instructions=f"Searches the indexes {', '.join(service.served)} with BM25 and reranks with kernel methods.",
+        log_level="WARNING",
+    )
+
+    async def answer(function: Any, index: str, reader: Reader, given: dict[str, Any], *before: Any) -> str:
+        chosen = {name: value for name, value in given.items() if value is not None}
+        try:
+            asked = reader.read(urlencode(chosen, errors="replace").encode())
+            return (await service.answer(function, service.index(index), *before, asked)).body.decode()
+        except (KernelSearchError, answers.NotFound) as problem:
+            raise ToolError(str(problem)) from None
+        except (Overloaded, TooSlow):
+            raise ToolError("the server is busy; try again in a moment") from None
+
+    async def search(index: str, query: str, hits: int = 10, rerank: str | None = None, options: dict[str, str] = {}) -> str:  # noqa: B006  never changed
+        """Searches an index. `rerank` names a method (klsa, mslm, pert, rbm25, auto, ...), or several separated by commas;
+        `options` are parameters such as {"klsa.z": "5", "k1": "1.2"}. Gives JSON: candidates with docid, score, rank, doc."""
+        return await answer(answers.search, index, search_reader, {**options, "query": query, "hits": hits, "rerank": rerank})
+
+    async def doc(index: str, docid: str) -> str:
+        """Gives a document of an index by its docid, as JSON."""
+        return await answer(answers.document, index, doc_reader, {}, docid)
+
+    async def explain(index: str, query: str, rerank: str, docid: str | None = None, options: dict[str, str] = {}) -> str:  # noqa: B006  never changed
+        """Says why a document (by default the best one) stands where a method puts it: contributions that sum to its score."""
+        return await answer(
+            answers.explain, index, explain_reader, {**options, "query": query, "rerank": rerank, "docid": docid}
+        )
+
+    async def similar(index: str, docid: str, hits: int = 10) -> str:
+        """Gives the documents of an index that are most similar to one of them, as JSON."""
+        return await answer(answers.similar, index, similar_reader, {"hits": hits}, docid)
+
+    for tool in (search, doc, explain, similar):
+        server.tool(structured_output=False)(tool)
+    inner = server.streamable_http_app(
+        streamable_http_path=PATH,
+        json_response=True,
+        stateless_http=True,
+        max_request_body_size=limits.body,
+        # The gate has looked at the host's name already.
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+    )
+    app.router.routes.extend(inner.routes)
+    return server.session_manager.run()

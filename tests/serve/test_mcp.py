@@ -1,0 +1,69 @@
+"""The endpoint for language models gives what the REST API gives, with the same checks."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("mcp")
+
+
+@pytest.fixture(scope="module")
+def tools(start, settings) -> Any:
+    client = start(replace(settings, mcp=True))
+
+    def call(method: str, **parameters: Any) -> Any:
+        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters}
+        headers = {"accept": "application/json, text/event-stream", "mcp-protocol-version": "2025-06-18"}
+        answer = client.post("/mcp", json=body, headers=headers)
+        assert answer.status_code == 200, answer.text
+        return answer.json()["result"]
+
+    return call
+
+
+def used(tools, name: str, **arguments: Any) -> tuple[bool, str]:
+    result = tools("tools/call", name=name, arguments=arguments)
+    return bool(result.get("isError")), result["content"][0]["text"]
+
+
+def test_the_tools_are_listed_with_their_parameters(tools):
+    found = {tool["name"]: tool for tool in tools("tools/list")["tools"]}
+    assert set(found) == {"search", "doc", "explain", "similar"}
+    assert found["search"]["inputSchema"]["required"] == ["index", "query"]
+    assert "rerank" in found["search"]["description"]
+
+
+def test_tools_give_the_rest_apis_answers(tools, client):
+    failed, text = used(tools, "search", index="demo", query="dripping tap", hits=3, rerank="klsa", options={"klsa.z": "5"})
+    assert not failed
+    assert json.loads(text) == client.get("/v1/demo/search?query=dripping+tap&hits=3&rerank=klsa&klsa.z=5").json()
+    for name, arguments, path in (
+        ("doc", {"docid": "hr001"}, "/v1/demo/doc/hr001"),
+        ("similar", {"docid": "hr001", "hits": 2}, "/v1/demo/similar/hr001?hits=2"),
+        ("explain", {"query": "tap", "rerank": "klsa"}, "/v1/demo/explain?query=tap&rerank=klsa"),
+    ):
+        failed, text = used(tools, name, index="demo", **arguments)
+        assert not failed and json.loads(text) == client.get(path).json()
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "said"),
+    [
+        ("search", {"index": "none", "query": "tap"}, "index: 'none' is not one of demo"),
+        ("search", {"index": "demo", "query": " "}, "query: no text"),
+        ("search", {"index": "demo", "query": "tap", "hits": 5000}, "hits: 5000 is above 1000"),
+        ("search", {"index": "demo", "query": "tap", "rerank": "klsa", "options": {"klsa.basis": "/etc"}}, "names a file"),
+        ("doc", {"index": "demo", "docid": "../etc/passwd"}, "is not in demo"),
+    ],
+)
+def test_mistakes_are_said(tools, name, arguments, said):
+    failed, text = used(tools, name, **arguments)
+    assert failed and said in text
+
+
+def test_the_endpoint_is_there_only_where_asked_for(client):
+    assert client.post("/mcp", json={}).status_code == 404

@@ -1,0 +1,58 @@
+"""`python -m kernelsearch.explain`: both lists, reasons, JSON and pictures."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from kernelsearch import explain
+from kernelsearch.errors import InputError
+
+
+def run(demo_index, capsys, *more: str) -> str:
+    explain.main(["--index", str(demo_index.path), "--rerank", "pert", "--query", "dripping tap", *more])
+    return capsys.readouterr().out
+
+
+def test_the_list_before_and_after_with_rank_changes_and_reasons(demo_index, capsys):
+    out = run(demo_index, capsys, "--top", "5").splitlines()
+    assert out[0].split() == ["rank", "first", "stage", "score", "pert", "score", "moved"]
+    found = demo_index.search("dripping tap", rerank="pert", k=5)
+    rows = [line.split() for line in out[2:7]]
+    assert [row[1] for row in rows] == demo_index.search("dripping tap", k=5).docids
+    assert [row[3] for row in rows] == found.docids
+    assert [row[5] for row in rows] == ["new" if n is None else "=" if n == 0 else f"{n:+d}" for n in found.moved()]
+    assert out[8].startswith(f"pert: {found.docids[0]} scores")
+
+
+def test_json_has_both_lists_and_contributions_that_sum_to_the_score(demo_index, capsys):
+    told = json.loads(run(demo_index, capsys, "--json", "--docid", "hr040"))
+    assert [one["docid"] for one in told["before"]] == demo_index.search("dripping tap").docids
+    assert [one["docid"] for one in told["list"]] == demo_index.search("dripping tap", rerank="pert").docids
+    explanation = told["explanation"]
+    assert explanation["docid"] == "hr040"
+    assert sum(part["value"] for part in explanation["contributions"]) == pytest.approx(explanation["score"])
+
+
+def test_a_picture_is_drawn_and_a_dollar_is_no_formula(demo_index, capsys, tmp_path):
+    explain.main(
+        [
+            "--index",
+            str(demo_index.path),
+            "--rerank",
+            "pert",
+            "--query",
+            "dripping tap $x_{$",
+            "--plot",
+            str(tmp_path / "p.svg"),
+        ]
+    )
+    assert "<svg" in (tmp_path / "p.svg").read_text()
+    with pytest.raises(InputError, match=r"only \.png and \.svg"):
+        run(demo_index, capsys, "--plot", str(tmp_path / "p.pdf"))
+
+
+def test_a_document_that_is_not_in_the_list_is_named(demo_index, capsys):
+    with pytest.raises(InputError, match="'none' is not in"):
+        run(demo_index, capsys, "--docid", "none")

@@ -33,6 +33,26 @@ FLAGS = (
 )
 PATIENCE = 60  # seconds: the machine may be busy with other tests
 
+#: Scripts before the page's own: no server to be reached; answers that a test makes up for addresses with a word in them.
+UNREACHABLE = "window.fetch = () => Promise.reject(new TypeError('Failed to fetch'));"
+MADE_UP = """const real = window.fetch; window.fails = true;
+window.fetch = (path, more) => window.fails && String(path).includes('%s')
+  ? Promise.resolve(new Response('{"error": "made up"}', {status: %d})) : real(path, more);"""
+#: For each text, its contrast with what lies behind it, by WCAG's formula.
+CONTRAST = """
+const light = (colour) => { const [r, g, b] = colour.match(/[\\d.]+/g).map((n) => n / 255)
+  .map((c) => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+const behind = (node) => { for (; node; node = node.parentElement) { const colour = getComputedStyle(node).backgroundColor;
+  if (!/, 0\\)$/.test(colour) && colour.startsWith('rgb(')) return colour; } return 'rgb(255, 255, 255)'; };
+return [...document.querySelectorAll(arguments[0])]
+  .filter((node) => node.offsetParent && node.textContent.trim()).map((node) => {
+  const [a, b] = [light(getComputedStyle(node).color), light(behind(node))].sort((x, y) => y - x);
+  return [(a + 0.05) / (b + 0.05), node.className || node.tagName]; });"""
+TEXTS = (
+    "h2, p, label, .snippet, .hit-meta, .moved, .judged, .rank, mark, dt, dd, summary, output, button, small, "
+    ".bar-label, .bar-value, .note"
+)
+
 
 def programs() -> tuple[str, str]:
     """Chromium and its driver; the calling test is skipped where one is missing."""
@@ -186,3 +206,15 @@ def chromium(server: str, profile: Path) -> Iterator[Page]:
         yield Page(driver, server)
     finally:
         driver.quit()
+
+
+def keys(name: str) -> str:
+    from selenium.webdriver.common.keys import Keys
+
+    return getattr(Keys, name)
+
+
+def choose(element, value: str) -> None:
+    from selenium.webdriver.support.ui import Select
+
+    Select(element).select_by_value(value)

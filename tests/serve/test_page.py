@@ -10,13 +10,12 @@ import pytest
 
 from kernelsearch import index as index_verb
 from tests.conftest import DEMO, write_jsonl
-from tests.serve.browser import chromium, programs, serving
+from tests.serve.browser import CONTRAST, MADE_UP, TEXTS, UNREACHABLE, choose, chromium, keys, programs, serving
 
 pytestmark = pytest.mark.page
 
 QUERY, TOPIC = "outdoor faucet leaking", "d02"
 HOSTILE = '<img src=x onerror="window.hacked=1"><script>window.hacked=2</script> pump &amp; <b>seal</b>'
-UNREACHABLE = "window.fetch = () => Promise.reject(new TypeError('Failed to fetch'));"
 #: A view with everything in it, as the page holds it; names and values that would break a careless address.
 STATE = {
     "index": "a&b",
@@ -27,10 +26,6 @@ STATE = {
     "columns": [{"method": "mslm", "options": {"semantic": "0.5,1", "one-scale": True, "mix": 0.25}}],
     "open": {"docid": "d#1/2", "column": 1, "view": "similar"},
 }
-#: Answers that a test makes up for addresses that contain a word, in place of the server's.
-MADE_UP = """const real = window.fetch; window.fails = true;
-window.fetch = (path, more) => window.fails && String(path).includes('%s')
-  ? Promise.resolve(new Response('{"error": "made up"}', {status: %d})) : real(path, more);"""
 
 
 @pytest.fixture(scope="module")
@@ -70,18 +65,6 @@ def failing_page(browser):
     browser.plain()
     yield browser
     browser.plain()
-
-
-def keys(name: str) -> str:
-    from selenium.webdriver.common.keys import Keys
-
-    return getattr(Keys, name)
-
-
-def choose(element, value: str) -> None:
-    from selenium.webdriver.support.ui import Select
-
-    Select(element).select_by_value(value)
 
 
 def test_a_typed_query_is_compared_side_by_side(page):
@@ -376,21 +359,6 @@ def test_a_key_is_asked_for_where_the_server_wants_one(failing_page):
     page.one("#key-value").send_keys("sesame", keys("ENTER"))
     page.shows(page.ranked(query="roof"), page.ranked(query="roof", rerank="klsa"))
     assert "sesame" not in page.driver.current_url + page.js("return JSON.stringify(localStorage) + document.cookie")
-
-
-CONTRAST = """
-const light = (colour) => { const [r, g, b] = colour.match(/[\\d.]+/g).map((n) => n / 255)
-  .map((c) => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
-const behind = (node) => { for (; node; node = node.parentElement) { const colour = getComputedStyle(node).backgroundColor;
-  if (!/, 0\\)$/.test(colour) && colour.startsWith('rgb(')) return colour; } return 'rgb(255, 255, 255)'; };
-return [...document.querySelectorAll(arguments[0])]
-  .filter((node) => node.offsetParent && node.textContent.trim()).map((node) => {
-  const [a, b] = [light(getComputedStyle(node).color), light(behind(node))].sort((x, y) => y - x);
-  return [(a + 0.05) / (b + 0.05), node.className || node.tagName]; });"""
-TEXTS = (
-    "h2, p, label, .snippet, .hit-meta, .moved, .judged, .rank, mark, dt, dd, summary, output, button, small, "
-    ".bar-label, .bar-value, .note"
-)
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -1,7 +1,7 @@
 """Documents whose vectors have the largest inner product with a query's vector, in a FAISS index.
 
-Kinds: `flat` looks at every vector and is exact; `ivf` looks into a few of many clusters; `ivf-sq8` and `ivf-sq4` do so with
-coordinates of eight and four bits, in a quarter and an eighth of the memory; `hnsw` walks a graph. The approximate kinds do
+Kinds: `flat` looks at every vector and is exact; `ivf` looks into a few of many clusters; `ivf-fp16` and `ivf-sq8` do so with
+coordinates of sixteen and eight bits, in a half and a quarter of the memory; `hnsw` walks a graph. The approximate kinds do
 better by angle than by inner product, because long vectors attract every search. They therefore hold each vector with one more
 coordinate, √(M² - |x|²) with M the longest norm: all are then equally long, the inner product with (query, 0) is unchanged, and
 nearest by distance is largest by inner product (Bachrach et al., "Speeding Up the Xbox Recommender System", RecSys 2014).
@@ -22,7 +22,7 @@ from kernelsearch.errors import ArtefactError, OptionError
 from kernelsearch.memory import MemoryLimit
 
 #: Kinds of clustered indexes, with FAISS's name for how each stores its vectors.
-CLUSTERED = {"ivf": "Flat", "ivf-sq8": "SQ8", "ivf-sq4": "SQ4"}
+CLUSTERED = {"ivf": "Flat", "ivf-fp16": "SQfp16", "ivf-sq8": "SQ8"}
 KINDS = ("auto", "flat", *CLUSTERED, "hnsw")
 
 #: Up to this many vectors an exact scan takes a few milliseconds; beyond it `auto` clusters.

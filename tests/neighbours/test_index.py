@@ -51,9 +51,9 @@ def test_approximate_kinds_find_most_and_score_exactly(vectors, queries, kind):
     assert scores[filled] == pytest.approx(products[filled], rel=1e-3, abs=1e-2)
 
 
-@pytest.mark.parametrize(("kind", "least", "error"), [("ivf-sq8", 0.95, 0.02), ("ivf-sq4", 0.7, 0.3)])
+@pytest.mark.parametrize(("kind", "least", "error"), [("ivf-fp16", 0.99, 0.001), ("ivf-sq8", 0.95, 0.02)])
 def test_quantised_kinds_lose_little_and_take_less(vectors, queries, kind, least, error, tmp_path):
-    """With every cluster looked into, what is lost is lost by rounding coordinates to eight and four bits."""
+    """With every cluster looked into, what is lost is lost by rounding coordinates to sixteen and eight bits."""
     built, full = (Neighbours.build(vectors, one, clusters=30) for one in (kind, "ivf"))
     rows, scores = built.search(queries, 50, effort=30)
     assert recall(rows, best(vectors, queries, 50)[0]) > least
@@ -61,7 +61,7 @@ def test_quantised_kinds_lose_little_and_take_less(vectors, queries, kind, least
     assert np.median(np.abs(scores - products) / products) < error  # coordinates beyond those of the training rows are cut off
     for one, name in ((built, "small"), (full, "large")):
         one.save(tmp_path / name)
-    assert (tmp_path / "small").stat().st_size < 0.5 * (tmp_path / "large").stat().st_size
+    assert (tmp_path / "small").stat().st_size < 0.7 * (tmp_path / "large").stat().st_size
 
 
 def test_ivf_with_every_cluster_is_exact(vectors, queries):
@@ -103,7 +103,7 @@ def test_asking_for_more_than_there_is(vectors, queries):
 
 
 def test_refusals(vectors, queries, tmp_path):
-    with pytest.raises(OptionError, match="'tree' is not one of auto, flat, ivf, ivf-sq8, ivf-sq4, hnsw"):
+    with pytest.raises(OptionError, match="'tree' is not one of auto, flat, ivf, ivf-fp16, ivf-sq8, hnsw"):
         Neighbours.build(vectors, "tree")
     with pytest.raises(OptionError, match="3 dimensions, the index 24"):
         Neighbours.build(vectors).search(queries[:, :3], 5)

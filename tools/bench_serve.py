@@ -195,7 +195,7 @@ def load(server: Server, method: str | None, texts: list[str], clients: int, sec
 
 
 def memory_table(server: Server, methods: list[str | None], texts: list[str], total: int) -> str:
-    """The server's resident memory while it answers requests of all kinds, none of them twice in the same words."""
+    """The server's resident memory while it answers requests of four random words for lists of all kinds."""
     import http.client
 
     words = sorted({word for text in texts for word in text.split()})

@@ -6,6 +6,7 @@ import argparse
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn, TypeVar
 
@@ -32,6 +33,7 @@ def run(main: Callable[[list[str]], None], argv: Sequence[str] | None = None) ->
     arguments = list(sys.argv[1:] if argv is None else argv)
     # A polite end (kill, a batch system's time limit) cleans up like an error: partial files vanish.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    sys.unraisablehook = _send_again
     try:
         main(arguments)
         sys.stdout.flush()
@@ -47,6 +49,17 @@ def run(main: Callable[[list[str]], None], argv: Sequence[str] | None = None) ->
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 128 + signal.SIGPIPE
     raise SystemExit(status)
+
+
+def _send_again(lost: Any) -> None:
+    """Sends a signal again whose exception was raised where Python drops exceptions, such as inside a weak reference's callback."""
+    if isinstance(lost.exc_value, SystemExit | KeyboardInterrupt):
+        number = signal.SIGTERM if isinstance(lost.exc_value, SystemExit) else signal.SIGINT
+        again = threading.Timer(0.05, os.kill, (os.getpid(), number))
+        again.daemon = True
+        again.start()
+    else:
+        sys.__unraisablehook__(lost)
 
 
 def progress(items: Iterable[T] | None = None, *, total: int | None = None, label: str = "", unit: str = "it") -> Any:

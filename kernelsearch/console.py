@@ -52,7 +52,7 @@ def run(main: Callable[[list[str]], None], argv: Sequence[str] | None = None) ->
 
 
 def _send_again(lost: Any) -> None:
-    """Sends a signal again whose exception was raised where Python drops exceptions, such as inside a weak reference's callback."""
+    """Sends a signal again whose exception was raised where Python drops exceptions, as in a weak reference's callback."""
     if isinstance(lost.exc_value, SystemExit | KeyboardInterrupt):
         number = signal.SIGTERM if isinstance(lost.exc_value, SystemExit) else signal.SIGINT
         again = threading.Timer(0.05, os.kill, (os.getpid(), number))

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
+import kernelsearch
 from kernelsearch import rerankers
 from kernelsearch.rerankers.base import Reranker
 from kernelsearch.trec import read_qrels, read_topics
 from tests.conftest import DEMO
+
+
+@pytest.fixture(scope="session")
+def demo_index(demo_index, tmp_path_factory):
+    """A copy of this room's own: what is trained on it must not be met by tests of other rooms in the same process."""
+    return kernelsearch.open(shutil.copytree(demo_index.path, tmp_path_factory.mktemp("integrations") / "index"))
 
 
 @pytest.fixture(scope="session")

@@ -178,8 +178,8 @@ class Index:
         """A query with its list before and after the rerankers."""
         if not text.strip():
             raise InputError("the query has no text")
-        query, first = self.query(text), pipeline.first
-        before = self.lucene.search([query], first.hits, model=first.model, feedback=first.feedback)[0]
+        query = self.query(text)
+        before = pipeline.first.search(self, [query])[0]
         return query, before, pipeline.rerank([query], [before])[0]
 
     def _row(self, docid: str, among: Candidates) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -119,12 +119,6 @@ class Pipeline:
             reranker.threads = threads
             current = reranker.apply_batch(queries, current)
         return current
-
-    def batches(self, topics: dict[str, str], *, size: int, threads: int) -> Iterator[tuple[list[Query], list[Candidates]]]:
-        """Queries and their final lists, a batch at a time, in the topics' order."""
-        for part in chunks(list(topics.items()), size):
-            queries = self.index.lucene.queries([text for _, text in part], [qid for qid, _ in part])
-            yield queries, self.search(queries, threads=threads)
 
     def kept(self) -> list[str]:
         """What the rerankers have to say about queries that they left alone, one line each."""

@@ -74,7 +74,7 @@ def prepare(folder: Path, plan: Plan, queries: Sequence[Query], stages: Sequence
     index = Index(plan.index, language=plan.language)
     names = {}
     for number, stage in enumerate(stages):
-        found = index.lucene.search(queries, stage.hits, model=stage.model, feedback=stage.feedback, threads=threads)
+        found = stage.search(index, queries, threads=threads)
         np.save(folder / f"{number}.docs.npy", np.concatenate([one.docs for one in found]))
         np.save(folder / f"{number}.scores.npy", np.concatenate([one.scores for one in found]))
         np.save(folder / f"{number}.ends.npy", np.cumsum([one.depth for one in found]))

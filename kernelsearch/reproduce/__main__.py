@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
 from kernelsearch import console
 from kernelsearch.errors import InputError
 from kernelsearch.options import Option, add_flags, collect, resolve
-from kernelsearch.reproduce.conditions import SHIPPED, Conditions, Script, collections_folder, read_conditions
+from kernelsearch.reproduce.conditions import SHIPPED, Conditions, collections_folder, read_conditions
 from kernelsearch.reproduce.page import write_pages
 from kernelsearch.reproduce.running import Outcome, run_collection, selected
+from kernelsearch.reproduce.scripts import run_script
 
 OPTIONS = (
     Option("conditions", str, str(SHIPPED), "the TOML file of conditions"),
@@ -80,8 +80,9 @@ def main(argv: list[str]) -> None:
             print(f"{collection.name:<9} skipped: {problem}", flush=True)
             continue
         outcomes.append(outcome)
-    scripts = [one for one in conditions.scripts if one.name in arguments.names]
-    verdicts += [run_script(one, Path(settings["indexes"]) / "scripts") for one in scripts]
+    for script in conditions.scripts:
+        if script.name in arguments.names:
+            verdicts += run_script(conditions, script, Path(settings["indexes"]) / "scripts")
     counts = ", ".join(f"{verdicts.count(kind)} {kind}" for kind in ("OK", "OKish", "FAIL", "new") if kind in verdicts)
     print(counts or "nothing was run")
     if settings["docs"] and outcomes:
@@ -106,29 +107,6 @@ def show(conditions: Conditions) -> None:
         found = one.found(folder)
         where.append((one.name, "not found" if found is None else found.documents))
     print(console.table(("collection", "documents"), where, align="<<"))
-
-
-def run_script(script: Script, scratch: Path) -> str:
-    """Runs a script from the checkout's root; OK if it ends well and its page is as it was."""
-    page = Path(script.page)
-    before = page.read_bytes() if page.is_file() else b""
-    verdict = ""
-    for command in script.commands:
-        if not Path(command[0]).is_file():
-            raise InputError(f"{script.name}: {command[0]} is not here; scripts run from the root of a checkout")
-        done = subprocess.run([sys.executable, *(part.replace("{scratch}", str(scratch / script.name)) for part in command)])
-        if done.returncode:
-            verdict = "FAIL"
-            break
-    if not verdict:
-        verdict = "OK" if page.is_file() and page.read_bytes() == before else "OKish"
-    said = {
-        "OK": "remade, unchanged",
-        "OKish": "remade, changed: compare it with the committed one",
-        "FAIL": "the script failed",
-    }
-    print(f"{script.name:<19} {script.page} {verdict} ({said[verdict]})", flush=True)
-    return verdict
 
 
 if __name__ == "__main__":

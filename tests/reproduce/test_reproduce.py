@@ -5,8 +5,9 @@ import json
 import pytest
 
 from kernelsearch.errors import InputError
-from kernelsearch.reproduce.__main__ import main, run_script
+from kernelsearch.reproduce.__main__ import main
 from kernelsearch.reproduce.conditions import Script, read_conditions
+from kernelsearch.reproduce.scripts import page_figures, run_script
 from tests.conftest import DEMO, ROOT
 
 FILE = """
@@ -212,17 +213,64 @@ def test_commands_name_what_is_learned_from(tmp_path):
     assert second.endswith("--rerank fusion --fusion.model MODEL --hits 20")
 
 
-def test_scripts_are_ok_if_their_page_stays_as_it_was(tmp_path, monkeypatch, capsys):
+PAGE = """# A page
+
+## cran
+
+|  | MAP | ms |
+| --- | --- | --- |
+| BM25 | .2791 | 3.1 |
+| ours | **0.3000** (.2900) | 9.9 |
+
+|  | MAP |
+| --- | --- |
+| BM25 | .3862 |
+"""
+
+
+def test_figures_of_a_page_are_those_with_four_decimals():
+    assert page_figures(PAGE) == {
+        ("cran", 1, "BM25", 0, "MAP", 0): 0.2791,
+        ("cran", 1, "ours", 0, "MAP", 0): 0.3000,
+        ("cran", 1, "ours", 0, "MAP", 1): 0.2900,
+        ("cran", 2, "BM25", 0, "MAP", 0): 0.3862,
+    }
+    twice = page_figures("| a | b |\n| --- | --- |\n| x | .1000 |\n| x | .2000 |")
+    assert list(twice.values()) == [0.1, 0.2]
+
+
+def test_scripts_hold_their_page_against_the_one_that_was_there(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "page.md").write_text("figures\n")
-    (tmp_path / "same.py").write_text("open('page.md', 'w').write('figures\\n')")
-    (tmp_path / "other.py").write_text("open('page.md', 'w').write('other figures\\n')")
+    conditions = read_conditions()
+    pages = {
+        "same": PAGE.replace("3.1", "4.2"),
+        "near": PAGE.replace(".3862", ".3863"),
+        "far": PAGE.replace(".3862", ".4862"),
+        "less": PAGE.partition("| ours")[0],
+        "more": PAGE + "| new | .5000 |\n",
+        "none": "no table",
+    }
+    for name, text in pages.items():
+        (tmp_path / f"{name}.py").write_text(f"open('page.md', 'w').write({text!r})")
     (tmp_path / "bad.py").write_text("raise SystemExit(3)")
-    assert run_script(Script("a", (("same.py",),), "page.md"), tmp_path) == "OK"
-    assert run_script(Script("b", (("same.py",), ("bad.py",)), "page.md"), tmp_path) == "FAIL"
-    assert run_script(Script("c", (("other.py",),), "page.md"), tmp_path) == "OKish"
-    with pytest.raises(InputError, match=r"d: gone.py is not here"):
-        run_script(Script("d", (("gone.py",),), "page.md"), tmp_path)
+
+    def verdicts(*scripts):
+        (tmp_path / "page.md").write_text(PAGE)
+        commands = tuple((f"{script}.py",) for script in scripts)
+        found = run_script(conditions, Script("s", commands, "page.md"), tmp_path)
+        return {kind: found.count(kind) for kind in found}
+
+    assert verdicts("same") == {"OK": 4}
+    assert verdicts("near") == {"OK": 3, "OKish": 1}
+    assert verdicts("far") == {"OK": 3, "FAIL": 1}
+    assert "cran · BM25 · MAP: 0.4862 (expected 0.3862) FAIL" in capsys.readouterr().out
+    assert verdicts("less") == {"OK": 1, "FAIL": 3}
+    assert verdicts("more") == {"OK": 4, "new": 1}
+    assert verdicts("none") == {"FAIL": 4}
+    assert verdicts("same", "bad") == {"FAIL": 1}
+    assert "bad.py failed with status 3" in capsys.readouterr().out
+    with pytest.raises(InputError, match=r"s: gone.py is not here"):
+        verdicts("gone")
 
 
 def test_list(capsys):

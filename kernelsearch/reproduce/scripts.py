@@ -1,4 +1,4 @@
-"""Longer reproductions: scripts that measure a paper's tables anew. What is expected is the page that they write, as committed."""
+"""Longer reproductions: scripts that measure a paper's tables anew; the pages that they write, as committed, are expected."""
 
 from __future__ import annotations
 

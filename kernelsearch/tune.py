@@ -26,6 +26,7 @@ from kernelsearch.options import Option, collect, resolve
 from kernelsearch.pipeline import FIRST_STAGE, FirstStage, Pipeline, chunks
 from kernelsearch.search import make_parser, make_pipeline, parse
 from kernelsearch.tuning import space
+from kernelsearch.tuning.fitting import fit_missing
 from kernelsearch.tuning.folds import Choice, assign_folds, choose
 from kernelsearch.tuning.journal import Journal
 from kernelsearch.tuning.space import Setting
@@ -50,7 +51,8 @@ OPTIONS = (
 )
 
 EXAMPLES = """--try NAME=VALUES says what to try, and may be repeated: k1=0.9,1.2 for the first stage, klsa.z=1,5 for a method,
-b=0.1..0.9 or mu=log:100..5000 for a range to draw from with --samples; values that are lists are told apart by |.
+b=0.1..0.9 or mu=log:100..5000 for a range to draw from with --samples; values that are lists are told apart by |. Parameters
+of train, such as klsa.kernel or mslm.window, are fitted once a combination, into OUTPUT.fitted/.
 
 examples:
   python -m kernelsearch.tune --index indexes/cran --topics topics.tsv --qrels qrels.txt --rerank klsa \\
@@ -89,6 +91,7 @@ def main(argv: list[str]) -> None:
     ) as journal:
         if journal.values:
             console.notice(f"{journal.path}: {len(journal.values)} settings are known already")
+        plan = fit_missing(plan, pipeline.index, tried, Path(f"{settings['output']}.fitted"))
         first_stage = run_trials(plan, queries, tried, journal, settings["processes"])
         values = np.array([journal.values[space.key(setting)] for setting in tried])
     # The pipeline as given (the first row) is for comparison; the choice is among what was asked for.
@@ -141,7 +144,7 @@ def settings_to_try(texts: Sequence[str], methods: Sequence[str], settings: dict
 def identity(plan: Plan, queries: Sequence[Any], pipeline: Pipeline) -> str:
     """A hash of everything that a setting's values depend on."""
     everything = {
-        "plan": {**asdict(plan), "index": ""},
+        "plan": {**asdict(plan), "index": "", "fitted": {}},
         "queries": [asdict(query) for query in queries],
         "with": config.made_with(pipeline, {}),
     }

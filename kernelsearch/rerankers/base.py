@@ -119,6 +119,8 @@ class Reranker(ABC):
     summary: ClassVar[str]
     options: ClassVar[tuple[Option, ...]] = ()
     fit_options: ClassVar[tuple[Option, ...]] = ()
+    #: The option that names the folder of what `fit` saves, for methods that can be fitted to the index alone.
+    fitted_option: ClassVar[str | None] = None
     retrieves: ClassVar[bool] = False
 
     def __init__(self, index: Index, **options: Any) -> None:

@@ -46,6 +46,7 @@ class KernelLSA(Reranker):
     name = "klsa"
     summary = "kernel latent semantic analysis: documents rise with those that resemble the best ones"
     retrieves = True
+    fitted_option = "basis"
     options = (
         Option("z", int, 1, "documents whose scores spread through the latent space", low=1),
         Option("lambda", float, 0.9, "share of the latent score; 0 gives the first stage back", low=0, high=1),

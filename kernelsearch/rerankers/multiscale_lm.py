@@ -58,6 +58,7 @@ GRAPH = (
 class MultiScaleReranker(Reranker):
     name = "mslm"
     summary = "multi-scale language models: positions and related words, smoothed at several scales"
+    fitted_option = "model"
     options = (
         Option("mix", float, 0.5, "share of this method against the first stage", low=0, high=1),
         *MATCHING,

@@ -92,10 +92,11 @@ def find_option(name: str, methods: Sequence[str]) -> Option:
     for option in options:
         if option.key == key:
             return option
-    if dot and any(option.key == key for option in rerankers.method(owner).fit_options):
-        places = next((option.name for option in options if option.help.startswith("folder of")), None)
-        then = f" into a folder of its own (--output) and try --try {owner}.{places}=FOLDER,FOLDER" if places else ""
-        raise OptionError(f"--try {name}: belongs to train, which tune doesn't run; train with each value{then}")
+    for option in rerankers.method(owner).fit_options if dot else ():
+        if option.key == key and rerankers.method(owner).fitted_option is None:
+            raise OptionError(f"--try {name}: {owner} is trained on judgements or clicks, which tune needs for itself")
+        if option.key == key:
+            return option
     known = ", ".join(option.name for option in options)
     raise OptionError(f"--try {name}: no such parameter of {owner if dot else 'the first stage'}; known: {known}")
 
@@ -147,6 +148,12 @@ def _shown(value: Any) -> str:
         if isinstance(value, float)
         else str(value)
     )
+
+
+def fit_part(method: str, part: dict[str, Any]) -> dict[str, Any]:
+    """What training takes of a method's part of a setting."""
+    known = {option.key for option in rerankers.method(method).options}
+    return {name: value for name, value in part.items() if name not in known}
 
 
 def split(setting: Setting, names: Iterable[str]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:

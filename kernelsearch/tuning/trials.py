@@ -12,7 +12,7 @@ import signal
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from kernelsearch.evaluation.measures import parse_measures
 from kernelsearch.evaluation.rows import JudgedRows
 from kernelsearch.options import resolve
 from kernelsearch.pipeline import FIRST_STAGE, FirstStage, chunks
-from kernelsearch.tuning.space import Setting, key, split
+from kernelsearch.tuning.space import Setting, fit_part, key, split
 from kernelsearch.types import Candidates, Query
 
 #: Queries that are reranked at a time, for all settings of a task: keeps memory small.
@@ -44,6 +44,7 @@ class Plan:
     methods: list[tuple[str, dict[str, Any]]]  #: methods with the options that were given
     qrels: dict[str, dict[str, int]]
     qids: list[str]
+    fitted: dict[str, str] = field(default_factory=dict)  #: folders by what they were fitted with, key({method: parameters})
 
     def stage(self, setting: Setting) -> FirstStage:
         """The first stage under a setting; impossible combinations are refused."""
@@ -54,8 +55,14 @@ class Plan:
 
     def method_settings(self, setting: Setting) -> list[tuple[str, dict[str, Any]]]:
         """Each method with the options that it gets under a setting."""
-        parts = split(setting, self.names)[1]
-        return [(name, {**given, **parts[name]}) for name, given in self.methods]
+        parts, out = split(setting, self.names)[1], []
+        for name, given in self.methods:
+            part, fitted = dict(parts[name]), fit_part(name, parts[name])
+            if fitted:
+                part = {option: value for option, value in part.items() if option not in fitted}
+                part[str(rerankers.method(name).fitted_option)] = self.fitted[key({name: fitted})]
+            out.append((name, {**given, **part}))
+        return out
 
     @property
     def names(self) -> list[str]:

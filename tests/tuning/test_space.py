@@ -25,7 +25,8 @@ def test_values_are_checked_by_the_parameters_own_declaration():
     [
         ("klsa.z", "--try: 'klsa.z' is not NAME=VALUES"),
         ("klsa.q=1", "--try klsa.q: no such parameter of klsa; known: z, lambda"),
-        ("klsa.kernel=vsm", r"--try klsa.kernel: belongs to train, .* try --try klsa.basis=FOLDER,FOLDER"),
+        ("klsa.k1=-1", "--try klsa.k1: -1.* is below 0"),
+        ("fusion.learner=svm", "--try fusion.learner: fusion is trained on judgements or clicks"),
         ("k9=1", "--try k9: no such parameter of the first stage; known: hits"),
         ("pert.alpha=1", "--try pert.alpha: has no effect without --rerank pert"),
         ("b=0.5,1.5", "--try b: 1.5 is above 1"),
@@ -38,7 +39,7 @@ def test_values_are_checked_by_the_parameters_own_declaration():
 )
 def test_bad_declarations_are_one_clear_line(text, message):
     with pytest.raises(OptionError, match=message):
-        parse_dimension(text, ["klsa"])
+        parse_dimension(text, ["klsa", "fusion"])
 
 
 def test_a_range_needs_samples():

@@ -1,16 +1,19 @@
 """The verb on the bundled collection: its figures are those of search and evaluate, with any processes, after any kill."""
 
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
 import time
+import tomllib
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from kernelsearch import evaluate, search, tune
+from kernelsearch import evaluate, search, train, tune
 from kernelsearch.errors import OptionError
 from kernelsearch.evaluation.measures import evaluate as evaluated
 from kernelsearch.evaluation.measures import parse_measures
@@ -51,6 +54,34 @@ def test_the_best_config_gives_the_best_mean(tuned, demo_index, tmp_path, capsys
     means = [np.mean([float(value) for value in row]) for row in rows]
     assert len(means) == 1 + 18 and max(means[1:]) == pytest.approx(mean, abs=1e-12)
     assert "tuned, held out" in printed and "best of 18 settings" in printed
+
+
+def test_parameters_of_training_are_fitted_once_each(demo_index, tmp_path, capsys):
+    space = ["--try", "klsa.kernel=bm25,vsm", "--try", "klsa.z=1,3"]
+    data = ["--index", str(demo_index.path), "--topics", str(DEMO / "topics.tsv"), "--qrels", str(DEMO / "qrels.txt")]
+    command = [*data, "--rerank", "klsa", *space, "--output", str(tmp_path / "best.toml"), "--processes", "1"]
+    tune.main(command)
+    printed, said = capsys.readouterr()
+    assert said.count("fitting {") == 2
+    fitted = {str(path) for path in (tmp_path / "best.toml.fitted").iterdir()}
+    assert len(fitted) == 2
+    best = tomllib.loads((tmp_path / "best.toml").read_text())["rerank"][0]
+    assert best["basis"] in fitted and "kernel" not in best
+    kernel = re.search(r"best of 4 settings: klsa.kernel=(\w+)", printed)[1]
+    assert json.loads((Path(best["basis"]) / "meta.json").read_text())["parameters"]["kernel"] == kernel
+
+    run, trained = tmp_path / "run.txt", tmp_path / "trained.txt"
+    search.main(["--config", str(tmp_path / "best.toml"), "--topics", str(DEMO / "topics.tsv"), "--output", str(run)])
+    basis = str(tmp_path / "basis")
+    train.main(["--index", str(demo_index.path), "--rerank", "klsa", "--klsa.kernel", kernel, "--output", basis])
+    given = ["--rerank", "klsa", "--klsa.z", str(best["z"]), "--klsa.basis", basis]
+    search.main([*data[:4], *given, "--output", str(trained)])
+    assert run.read_bytes() == trained.read_bytes()
+
+    (tmp_path / "best.toml").unlink()
+    capsys.readouterr()
+    tune.main(command)
+    assert capsys.readouterr().out == printed  # from what was kept, without fitting again
 
 
 def test_processes_change_nothing(tuned, demo_index, tmp_path, capsys):

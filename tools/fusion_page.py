@@ -24,10 +24,10 @@ Bu, Niu, Ma & Long, "Listwise Multi-Kernel Similarity Learning Algorithm for Sim
 ## What it shows
 
 {aims}
-- The paper's advantage for SimListMKL, and its steadiness when positives are rare, do not show on these data. In fusion the three
-  linear learners can't be told apart, and SimListMKL's trees are below them on all five collections (below SVM and Net with p < .05,
-  uncorrected, on four). On MQ2008 and on similar documents of cran all four are alike; on similar documents of nfcorpus the linear
-  ones are significantly better.
+- The paper's advantage for SimListMKL, and its steadiness when positives are rare, do not show on these data. In fusion the
+  three linear learners can't be told apart, and SimListMKL's trees are below them on all five collections (below SVM and Net
+  with p < .05, uncorrected, on four). On MQ2008 and on similar documents of cran all four are alike; on similar documents of
+  nfcorpus the linear ones are significantly better.
 - `auto` needs no training. On known-item queries it loses a few percent.
 - Similar documents: every fusion is above the best single kernel on cran; on nfcorpus only the linear learners are, by little.
 - `votes` gain where topics are related to training topics: compare `best` with `best, no votes`. Where topics have nothing to

@@ -74,12 +74,14 @@ class Collection:
     index_path: Path
     judgements: str = "qrels.txt"
     topics: str = "topics.tsv"
+    language: str = "en"
 
     @cached_property
     def index(self) -> kernelsearch.Index:
         if not self.index_path.exists():
             corpus = "corpus.anserini.jsonl" if self.name == "cacm" else "corpus.jsonl"
-            index_verb.main(["--input", str(self.folder / corpus), "--index", str(self.index_path)])
+            where = ["--input", str(self.folder / corpus), "--index", str(self.index_path)]
+            index_verb.main([*where, "--language", self.language])
         return kernelsearch.open(self.index_path)
 
     @cached_property
@@ -136,7 +138,7 @@ def unseen(arguments: argparse.Namespace) -> list[Collection]:
     indexes = Path(arguments.indexes or arguments.scratch / "indexes")
     return [
         Collection("nfcorpus", folder / "nfcorpus", indexes / "nfcorpus", "dev.qrels.txt", "dev.topics.tsv"),
-        Collection("zerozero", folder / "clicks_zerozero", indexes / "zerozero"),
+        Collection("zerozero", folder / "clicks_zerozero", indexes / "zerozero", language="pt"),
     ]
 
 

@@ -62,7 +62,8 @@ class Index:
         return f"Index({self.name!r}: {len(self.forward.live_docs)} documents, fields {', '.join(fields)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopen, (self.shards.given, self.language)
+        # Another process may work in another folder.
+        return _reopen, (tuple(path.absolute() for path in self.shards.given), self.language)
 
     def search(self, text: str, rerank: Rerank = None, k: int = 10, **options: Any) -> Results:
         """The best `k` documents for a query.

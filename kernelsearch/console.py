@@ -63,15 +63,19 @@ def _send_again(lost: Any) -> None:
 
 
 def progress(items: Iterable[T] | None = None, *, total: int | None = None, label: str = "", unit: str = "it") -> Any:
-    """A progress bar on stderr, shown only on a terminal. Wraps an iterable, or gives a bar with `.update(n)`."""
+    """A progress bar on stderr, shown only on a terminal. Wraps an iterable, or gives a bar with `.update(n)`.
+
+    Other threads than the main one show none: a Dask worker's tasks run in them, and their driver has a bar already.
+    """
     from tqdm import tqdm
 
+    shown = sys.stderr.isatty() and threading.current_thread() is threading.main_thread()
     return tqdm(
         items,
         total=total,
         desc=label or None,
         unit=unit,
-        disable=not sys.stderr.isatty(),
+        disable=not shown,
         file=sys.stderr,
         leave=False,
         dynamic_ncols=True,

@@ -9,13 +9,15 @@ from array import array
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from kernelsearch import console, memory
+from kernelsearch import console, engines, memory
+from kernelsearch.engines import Engine
 from kernelsearch.errors import InputError, KernelSearchError, OptionError
 from kernelsearch.files import write_folder
 from kernelsearch.forward.strings import hashes
@@ -47,6 +49,7 @@ OPTIONS = (
     Option("optimize", bool, True, "merge into one segment"),
     Option("forward", bool, True, "make the forward index too"),
     memory.OPTION,
+    *engines.OPTIONS,
     Option("force", bool, False, "replace an index that exists"),
 )
 
@@ -56,6 +59,7 @@ EXAMPLES = """examples:
   python -m kernelsearch.index --input irds:vaswani --index indexes/vaswani
   python -m kernelsearch.index --input docs.csv --index indexes/docs --fields title,url --force
   python -m kernelsearch.index --input corpus.jsonl --index indexes/large --shards 4
+  python -m kernelsearch.index --input corpus.jsonl --index indexes/large --shards 4 --engine dask
   python -m kernelsearch.index --index indexes/built-by-pyserini      (only adds the forward index)
   python -m kernelsearch.index --index indexes/a --index indexes/b    (the same for two indexes as one collection)
 
@@ -79,10 +83,12 @@ def main(argv: list[str]) -> None:
     limit = settings["memory_limit"] = memory.MemoryLimit.parse(settings["memory_limit"])
     if limit is not None:
         limit.bound_java()
+    if settings["engine"] != "local" and settings["input"] is not None and not settings["shards"]:
+        raise OptionError("--engine: what others can build are shards; --shards says how many")
     if settings["input"] is None:
         if settings["shards"]:
             raise OptionError("--shards: only a new index can be split; --input names its documents")
-        add_forward(settings["index"], settings["fields"], limit)
+        add_forward(settings)
     elif isinstance(settings["index"], tuple):
         raise OptionError(f"--index: one folder is made at a time, {len(settings['index'])} are named")
     else:
@@ -99,27 +105,28 @@ def build(settings: dict[str, Any]) -> None:
     if index.exists() and any(index.iterdir()) and not is_index(index):
         raise InputError(f"{index}: holds something that isn't an index; --force replaces indexes only")
     with (
+        engines.make_engine(settings) as engine,
         write_folder(index, replace=True) as folder,
         tempfile.TemporaryDirectory(dir=folder.parent, prefix=".staged.") as stage,
     ):
         try:
-            said = _build(settings, folder, Path(stage))
+            said = _build(settings, engine, folder, Path(stage))
         except KernelSearchError as problem:
             # People know the index by the name that they gave it, not by that of the folder it grows in.
             raise type(problem)(str(problem).replace(str(folder), str(index))) from None
     console.notice(f"{index}: {said}")
 
 
-def _build(settings: dict[str, Any], folder: Path, stage: Path) -> str:
+def _build(settings: dict[str, Any], engine: Engine, folder: Path, stage: Path) -> str:
     """Stages, indexes and exports into `folder`; says what came of it."""
     staged = _stage(settings, stage)
     fields = settings["fields"] if settings["fields"] is not None else (("title",) if staged.titles else ())
     if settings["shards"]:
-        indexed, empty = _build_shards(settings, fields, staged, folder, stage)
+        indexed, empty = _build_shards(settings, fields, staged, engine, folder, stage)
     else:
         indexed, empty = _build_index(settings, fields, folder, stage, staged.count, staged.threads)
     if settings["forward"]:
-        _export(folder, ("contents", *fields), settings["memory_limit"], folder / OURS / "forward")
+        _export(folder, ("contents", *fields), settings["memory_limit"], engine, folder / OURS / "forward")
     said = f"{indexed} documents" + (f" in {settings['shards']} shards" if settings["shards"] else "")
     return said + (f", fields {', '.join(fields)}" if fields else "") + (f"; {empty} without text left out" if empty else "")
 
@@ -145,49 +152,87 @@ def _build_index(
     )
 
 
+@dataclass(frozen=True)
+class _Shard:
+    """A shard that is going to be built: its documents, where it grows, and its later name. Small enough to travel."""
+
+    documents: Path
+    built: Path
+    name: Path
+    count: int
+    threads: int
+
+
 def _build_shards(
-    settings: dict[str, Any], fields: tuple[str, ...], staged: _Staged, folder: Path, stage: Path
+    settings: dict[str, Any], fields: tuple[str, ...], staged: _Staged, engine: Engine, folder: Path, stage: Path
 ) -> tuple[int, int]:
-    """One index a shard, one after the other, each of consecutive documents; sizes differ by one at most."""
+    """One index a shard, each of consecutive documents; sizes differ by one at most."""
     shards = settings["shards"]
     if staged.count < shards:
         raise InputError(f"--shards: {shards}, but {settings['input']} has {staged.count} documents only")
     names = [f"shard-{number:0{len(str(shards - 1))}d}" for number in range(shards)]
-    done = []
+    work = []
     with open(stage / WHOLE, encoding="utf-8", newline="\n") as lines:
         for number, name in enumerate(names):
             size = staged.count * (number + 1) // shards - staged.count * number // shards
-            (folder / name).mkdir()
-            with tempfile.TemporaryDirectory(dir=stage) as part, ExitStack() as stack:
-                threads = _threads(settings, size)
-                files = [
-                    stack.enter_context(open(Path(part) / f"{n:03d}.jsonl", "w", encoding="utf-8")) for n in range(threads)
-                ]
+            here = stage.absolute()
+            shard = _Shard(here / name, here / "built" / name, folder / name, size, _threads(settings, size))
+            shard.documents.mkdir()
+            with ExitStack() as stack:
+                places = [shard.documents / f"{n:03d}.jsonl" for n in range(shard.threads)]
+                files = [stack.enter_context(open(place, "w", encoding="utf-8")) for place in places]
                 for place, line in enumerate(islice(lines, size)):
-                    files[place // _STRIDE % threads].write(line)
-                for file in files:
-                    file.close()
-                done.append(_build_index(settings, fields, folder / name, Path(part), size, threads))
+                    files[place // _STRIDE % shard.threads].write(line)
+            work.append(shard)
+    (stage / WHOLE).unlink()
+    with console.progress(total=shards, label="shards", unit="shard") as bar:
+        done = []
+        for shard, counted in zip(work, engine.map(partial(_build_shard, settings, fields), work, label="index"), strict=True):
+            os.replace(shard.built, shard.name)
+            done.append(counted)
+            bar.update()
     write_record(folder, names)
     return sum(one for one, _ in done), sum(empty for _, empty in done)
 
 
-def add_forward(index: str | tuple[str, ...], fields: tuple[str, ...] | None, limit: memory.MemoryLimit | None = None) -> None:
+def _build_shard(settings: dict[str, Any], fields: tuple[str, ...], shard: _Shard) -> tuple[int, int]:
+    """Indexes one shard, in any process: an attempt whose process dies leaves nothing under the shard's name."""
+    if settings["memory_limit"] is not None:
+        settings["memory_limit"].bound_java()
+    with write_folder(shard.built, replace=True) as attempt:
+        try:
+            return _build_index(settings, fields, attempt, shard.documents, shard.count, shard.threads)
+        except KernelSearchError as problem:
+            raise type(problem)(str(problem).replace(str(attempt), str(shard.name))) from None
+
+
+def add_forward(settings: dict[str, Any]) -> None:
     """Adds the forward index to an index that exists, whoever built it."""
-    made = _export(index, ("contents", *(fields or ())), limit)
+    index = settings["index"]
+    with engines.make_engine(settings) as engine:
+        made = _export(index, ("contents", *(settings["fields"] or ())), settings["memory_limit"], engine)
     named = index if isinstance(index, str) else " + ".join(index)
     console.notice(f"{named}: forward index of {', '.join(made)}")
 
 
-def _export(index: Source, fields: tuple[str, ...], limit: memory.MemoryLimit | None, place: Path | None = None) -> list[str]:
+def _export(
+    index: Source, fields: tuple[str, ...], limit: memory.MemoryLimit | None, engine: Engine, place: Path | None = None
+) -> list[str]:
     """Writes forward indexes into `place`, by default where an opened index looks for them."""
-    from kernelsearch.lucene.export import EXPORT_BLOCK, export
+    from kernelsearch.lucene.export import EXPORT_BLOCK, export, export_by_shards
     from kernelsearch.lucene.index import LuceneIndex
 
     lucene = LuceneIndex(index)
+    block = EXPORT_BLOCK if limit is None else limit.export_block
     try:
-        block = EXPORT_BLOCK if limit is None else limit.export_block
-        return [field for field in fields if export(lucene, field, path=place / field if place else None, block_bytes=block)]
+        for field in fields:
+            path = place / field if place else None
+            if len(lucene.shards.paths) > 1:
+                each, heap = partial(engine.map, label="export"), limit.java_heap if limit else None
+                export_by_shards(lucene, field, each=each, path=path, block_bytes=block, heap=heap)
+            else:
+                export(lucene, field, path=path, block_bytes=block)
+        return list(fields)
     finally:
         lucene.close()
 

@@ -194,6 +194,13 @@ class ForwardIndex:
         terms = np.repeat(self.indices[postings], self.frequencies[postings])
         return indptr, terms, self._positions[tokens]
 
+    def stored(self, start: int, end: int) -> tuple[NDArray[np.int32], NDArray[Any], NDArray[np.int32]]:
+        """Rows start..end-1 as they are stored: term numbers, frequencies, and positions (none where there are none)."""
+        postings = slice(int(self.indptr[start]), int(self.indptr[end]))
+        tokens = slice(int(self.token_indptr[start]), int(self.token_indptr[end]))
+        places = self._positions if self._positions is not None else np.zeros(0, dtype=np.int32)
+        return self.indices[postings], self.frequencies[postings], places[tokens]
+
     def tokens(self, doc: int) -> NDArray[np.int32]:
         """A document's term numbers by position; -1 where the analyser removed a word."""
         _, terms, places = self.positions(np.array([doc]))

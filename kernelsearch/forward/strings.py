@@ -37,6 +37,12 @@ class StringTable:
         data, ends = np.asarray(self._data).tobytes(), np.asarray(self._ends).tolist()
         return [data[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
+    def run(self, start: int, end: int) -> tuple[np.ndarray, np.ndarray]:
+        """The bytes and the sizes of the strings start..end-1."""
+        first = int(self._ends[start - 1]) if start else 0
+        sizes = np.diff(self._ends[start:end], prepend=first)
+        return self._data[first : first + int(sizes.sum())], sizes
+
     def __getitem__(self, number: int) -> str:
         if number < 0:
             number += len(self)

@@ -4,12 +4,12 @@ A process that holds some shards of a collection needs to know of the others onl
 and tokens there are, and in how many documents each term stands how often. `WholeStatistics` is that record, memory-mapped;
 `Part` searches some shards with it and gives the very scores of the whole collection; `merge_lists` makes one list of several.
 
-    whole = WholeStatistics.of(index)                   # where all shards can be read; or, where they can't:
-    whole = merge_statistics([WholeStatistics.of(Index(shard)) for shard in shards])    # each made where its shard is
+    whole = WholeStatistics.of(index.lucene, index.forward)     # where all shards can be read; or, where they can't,
+    whole = merge_statistics(records)                           # from the records of the shards, each made where its shard is
     whole.save(place); whole = WholeStatistics.load(place)
-    part = Part([shards[2], shards[3]], whole)          # in a worker, once
-    lists = part.search(queries, 1000)                  # rows of the whole collection, scores of the whole collection
-    merge_lists([lists_of_a[0], lists_of_b[0]], forward.docid_rank, 1000)               # the one index's list, bit for bit
+    part = Part([shards[2], shards[3]], whole)                  # in a process, once
+    lists = part.search(queries, 1000)                          # rows and scores of the whole collection
+    merge_lists([one[0], another[0]], forward.docid_rank, 1000) # the one index's list, bit for bit
 
 RM3 and Rocchio learn from the best documents of the whole collection: expand queries where all shards are open
 (`LuceneIndex.expand`) and search the expanded queries here.
@@ -17,12 +17,8 @@ RM3 and Rocchio learn from the best documents of the whole collection: expand qu
 
 from __future__ import annotations
 
-import heapq
-from array import array
 from collections.abc import Sequence
 from dataclasses import asdict, astuple, dataclass
-from itertools import groupby
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch import artefacts
-from kernelsearch.collection import Index
 from kernelsearch.errors import ArtefactError, IndexProblem
-from kernelsearch.forward import Statistics
-from kernelsearch.forward.strings import StringTable
+from kernelsearch.forward import ForwardIndex, Statistics, StringTable, merge_terms
 from kernelsearch.lucene import jvm
 from kernelsearch.lucene.index import CONTENTS, LuceneIndex
 from kernelsearch.lucene.models import BM25, Model
@@ -55,11 +49,10 @@ class WholeStatistics:
     cf: NDArray[np.integer]  #: occurrences of each term
 
     @classmethod
-    def of(cls, index: Index) -> WholeStatistics:
-        """From an opened index, sharded or not; its forward index is made where it is missing."""
-        forward = index.forward
-        rows = np.diff(index.lucene.starts).tolist()
-        shards = tuple(zip(map(index_fingerprint, index.shards.paths), rows, strict=True))
+    def of(cls, lucene: LuceneIndex, forward: ForwardIndex) -> WholeStatistics:
+        """From an opened index, sharded or not, and its forward index: `WholeStatistics.of(index.lucene, index.forward)`."""
+        rows = np.diff(lucene.starts).tolist()
+        shards = tuple(zip(map(index_fingerprint, lucene.shards.paths), rows, strict=True))
         return cls(forward.statistics, shards, forward.terms, forward.df, forward.cf)
 
     @property
@@ -114,19 +107,10 @@ def merge_statistics(parts: Sequence[WholeStatistics]) -> WholeStatistics:
     shards = tuple(shard for part in parts for shard in part.shards)
     if len({fingerprint for fingerprint, _ in shards}) < len(shards):
         raise IndexProblem("statistics of the same shard are to be merged twice")
-    data, ends, df, cf = bytearray(), array("q"), array("q"), array("q")
-    sorted_terms = heapq.merge(
-        *(zip(part.terms.all_raw(), part.df.tolist(), part.cf.tolist(), strict=True) for part in parts), key=itemgetter(0)
-    )
-    for term, entries in groupby(sorted_terms, key=itemgetter(0)):
-        found = list(entries)
-        data += term
-        ends.append(len(data))
-        df.append(sum(one[1] for one in found))
-        cf.append(sum(one[2] for one in found))
+    merged = merge_terms([part.terms for part in parts])
+    df, cf = merged.total([part.df for part in parts]), merged.total([part.cf for part in parts])
     statistics = Statistics(*(sum(values) for values in zip(*(astuple(part.statistics) for part in parts), strict=True)))
-    terms = StringTable(np.frombuffer(bytes(data), np.uint8), np.frombuffer(ends, np.int64))
-    return WholeStatistics(statistics, shards, terms, np.frombuffer(df, np.int64), np.frombuffer(cf, np.int64))
+    return WholeStatistics(statistics, shards, merged.terms, df, cf)
 
 
 class Part:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +13,10 @@ from numpy.typing import NDArray
 
 from kernelsearch.console import progress
 from kernelsearch.errors import IndexProblem
-from kernelsearch.forward import Statistics, write_forward
+from kernelsearch.forward import ForwardIndex, MergedSource, Statistics, write_forward
 from kernelsearch.forward.write import ForwardSource, Scan
 from kernelsearch.lucene import jvm
-from kernelsearch.lucene.index import CONTENTS, LuceneIndex
+from kernelsearch.lucene.index import CONTENTS, FieldStatistics, LuceneIndex
 
 #: Bytes of a block of rows, unless a memory limit asks for less.
 EXPORT_BLOCK = 1 << 28
@@ -29,11 +32,64 @@ def export(
     helper: bool = True,
 ) -> Path:
     """Writes the forward index of one field and returns its folder. Positions are copied where they are stored."""
+    found = _required(lucene, field)
+    source: ForwardSource = HelperSource(lucene.reader, field) if helper else PlainSource(lucene.reader, field)
+    return _write(lucene, field, found, source, path, block_bytes)
+
+
+def export_by_shards(
+    lucene: LuceneIndex,
+    field: str = CONTENTS,
+    *,
+    each: Callable[..., Iterable[Path]] = map,
+    path: Path | None = None,
+    block_bytes: int = EXPORT_BLOCK,
+    heap: str | None = None,
+) -> Path:
+    """As `export`, to the byte, but shard by shard: each is copied by itself, and the copies are merged here.
+
+    `each(function, shards)` does the copying, as `map` does: one after the other, or elsewhere, with so much `heap` for Java.
+    """
+    found = _required(lucene, field)
+    path = path or _place(lucene, field)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".shards.") as scratch:
+        copies = [Path(scratch).absolute() / str(number) for number in range(len(lucene.shards.paths))]
+        work = [(shard.absolute(), copy) for shard, copy in zip(lucene.shards.paths, copies, strict=True)]
+        with progress(total=len(work), label=f"shards' forward indexes of {field}", unit="shard") as bar:
+            for _ in each(partial(_copy_shard, field, lucene.language, block_bytes, heap), work):
+                bar.update()
+        return _write(lucene, field, found, MergedSource([ForwardIndex(copy) for copy in copies]), path, block_bytes)
+
+
+def _copy_shard(field: str, language: str, block_bytes: int, heap: str | None, work: tuple[Path, Path]) -> None:
+    """Writes the forward index of a shard into a folder of its own; the shard may lack the field."""
+    shard, copy = work
+    if heap and not jvm.running():
+        jvm.configure(heap=heap)
+    lucene = LuceneIndex(shard, language=language)
+    try:
+        _write(lucene, field, lucene.field_statistics(field), HelperSource(lucene.reader, field), copy, block_bytes)
+    finally:
+        lucene.close()
+
+
+def _required(lucene: LuceneIndex, field: str) -> FieldStatistics:
     found = lucene.field_statistics(field)
     if not found.documents and field != CONTENTS:
         raise IndexProblem(f"{lucene.name}: no document has a field {field!r}")
-    path = path or lucene.shards.artefacts / "forward" / field
-    source: ForwardSource = HelperSource(lucene.reader, field) if helper else PlainSource(lucene.reader, field)
+    return found
+
+
+def _place(lucene: LuceneIndex, field: str) -> Path:
+    return lucene.shards.artefacts / "forward" / field
+
+
+@jvm.calls_java
+def _write(
+    lucene: LuceneIndex, field: str, found: FieldStatistics, source: ForwardSource, path: Path | None, block_bytes: int
+) -> Path:
+    path = path or _place(lucene, field)
     with progress(total=lucene.rows(), label=f"forward index of {field}", unit="doc") as bar:
         write_forward(
             path,

@@ -25,9 +25,13 @@ def sharded(tmp_path_factory):
     return Index(path)
 
 
+def statistics_of(index):
+    return WholeStatistics.of(index.lucene, index.forward)
+
+
 @pytest.fixture(scope="module")
 def whole(sharded):
-    return WholeStatistics.of(sharded)
+    return statistics_of(sharded)
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +84,7 @@ def test_scores_by_the_formula(tmp_path):
     source = write_jsonl(tmp_path / "c.jsonl", TINY)
     index_verb.main(["--input", str(source), "--index", str(tmp_path / "i"), "--shards", "2"])
     index = Index(tmp_path / "i")
-    part = Part(index.shards.paths[1], WholeStatistics.of(index))
+    part = Part(index.shards.paths[1], statistics_of(index))
     query = index.query("water near the panel")
     found = part.search([query])[0]
     assert index.forward.docids.take(found.docs) == ["d5"]
@@ -89,7 +93,7 @@ def test_scores_by_the_formula(tmp_path):
 
 
 def test_statistics_made_apart_merge_to_those_of_the_whole(sharded, whole, tmp_path):
-    merged = merge_statistics([WholeStatistics.of(Index(path)) for path in sharded.shards.paths])
+    merged = merge_statistics([statistics_of(Index(path)) for path in sharded.shards.paths])
     for one in (merged, whole):
         one.save(tmp_path / "record")
         for read in (WholeStatistics.load(tmp_path / "record"), one):
@@ -117,7 +121,7 @@ def test_deleted_documents_count_as_they_do_for_the_whole(sharded, queries, tmp_
     deleted = index.lucene.docids(100, 103)
     change(index.shards.paths[1], delete=deleted, add=[])
     index = Index(tmp_path / "index")
-    lists = [Part(path, WholeStatistics.of(index)).search(queries) for path in index.shards.paths]
+    lists = [Part(path, statistics_of(index)).search(queries) for path in index.shards.paths]
     merged = [merge_lists(found, index.forward.docid_rank, 1000) for found in zip(*lists, strict=True)]
     same(merged, index.lucene.search(queries))
     assert index.lucene.documents() == 361 and index.forward.rows_of(deleted).tolist() == [-1] * 3

@@ -102,16 +102,75 @@ texts = Texts()
 """,
     "work": "print(cooccurrence_graph(texts, memory=int(sys.argv[1]), block=int(sys.argv[1]) // 20).edges)",
 }
+EXPORT = {
+    "imports": """
+import tempfile
+from kernelsearch.forward import ForwardIndex, Statistics, write_forward
+from kernelsearch.forward.write import Scan
+""",
+    "prepare": """
+DOCUMENTS, WORDS = 100_000, 200
+
+class Postings:
+    def scan(self):
+        sizes = np.full(DOCUMENTS, WORDS, np.int32)
+        flat = np.full(WORDS, DOCUMENTS)
+        data = np.frombuffer(b"".join(b"%03d" % word for word in range(WORDS)), np.uint8)
+        live = np.ones(DOCUMENTS, bool)
+        return Scan(data, np.full(WORDS, 3, np.int32), flat.astype(np.int32), flat, sizes, sizes, sizes.astype(np.uint8), live)
+
+    def rows(self, start, end, scan, positions):
+        words = np.tile(np.arange(WORDS, dtype=np.int32), end - start)
+        return words, np.ones_like(words), words
+
+    def docids(self, start, end):
+        return np.frombuffer(b"".join(b"%06d" % doc for doc in range(start, end)), np.uint8), np.full(end - start, 6, np.int32)
+
+place = tempfile.mkdtemp()
+""",
+    "work": """
+size = DOCUMENTS * WORDS
+write_forward(place, Postings(), field="contents", statistics=Statistics(DOCUMENTS, size, size), positions=True, fingerprint="",
+              block_bytes=int(sys.argv[1]))
+print(len(ForwardIndex(place).indices) / size)
+""",
+}
+FAISS = {
+    "imports": """
+import tempfile
+import faiss
+from kernelsearch.memory import BASE, MemoryLimit
+from kernelsearch.neighbours import Neighbours
+""",
+    "prepare": """
+faiss.omp_set_num_threads(1)
+with tempfile.NamedTemporaryFile() as file:
+    vectors = np.memmap(file, np.float32, "w+", shape=(400_000, 200))
+for start in range(0, len(vectors), 50_000):
+    vectors[start : start + 50_000] = np.random.default_rng(start).standard_normal((50_000, 200), dtype=np.float32)
+Neighbours.build(vectors[:1000], "ivf", clusters=4)
+""",
+    "work": """
+built = Neighbours.build(vectors, clusters=64, block=5000, limit=MemoryLimit(BASE + int(sys.argv[1])))
+print(len(built) / len(vectors))
+""",
+}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize(
     ("program", "bounded", "unbounded", "spare"),
-    [(FEATURES, 5e7, 1e9, 200), (GRAPH, 500_000, 20_000_000, 100)],
-    ids=["features", "graph"],
+    [
+        (FEATURES, 5e7, 1e9, 200),
+        (GRAPH, 500_000, 20_000_000, 100),
+        (EXPORT, 4_000_000, 1 << 30, 200),
+        (FAISS, 200_000_000, 1 << 30, 220),
+    ],
+    ids=["features", "graph", "export", "faiss"],
 )
 def test_what_does_not_fit_is_done_in_parts(program, bounded, unbounded, spare):
-    """320 MB of features, six million pairs of words: both within less memory, and not without the bound."""
+    """320 MB of features, six million pairs of words, 240 MB of postings, 320 MB of vectors: all within less memory, and
+    not without the bound."""
     source = PROGRAM.format(spare=spare, **program)
     runs = [
         subprocess.run(
@@ -126,4 +185,4 @@ def test_what_does_not_fit_is_done_in_parts(program, bounded, unbounded, spare):
     assert runs[0].returncode == 0, runs[0].stderr
     assert float(runs[0].stdout) > 0.5
     assert runs[1].returncode != 0
-    assert "MemoryError" in runs[1].stderr
+    assert "MemoryError" in runs[1].stderr or "bad_alloc" in runs[1].stderr

@@ -73,7 +73,7 @@ class Neighbours:
             index = faiss.index_factory(dims + 1, f"IVF{clusters},{CLUSTERED[kind]}", faiss.METRIC_INNER_PRODUCT)
             index.cp.seed, index.cp.niter, index.cp.max_points_per_centroid = random_state, 10, 64
             rows = np.random.default_rng(random_state).choice(total, min(total, 64 * clusters), replace=False)
-            index.train(_levelled(_dense(vectors[np.sort(rows)]), longest))
+            index.train(_sample(vectors, np.sort(rows), longest, block))
         else:
             index = faiss.IndexHNSWFlat(dims + 1, links, faiss.METRIC_INNER_PRODUCT)
             index.hnsw.efConstruction = 80
@@ -146,6 +146,14 @@ def _dense(rows: Any) -> NDArray[np.float32]:
 def _blocks(vectors: Any, size: int) -> Any:
     """The rows as dense float32 blocks."""
     return (_dense(vectors[start : start + size]) for start in range(0, vectors.shape[0], size))
+
+
+def _sample(vectors: Any, rows: NDArray[np.int64], longest: float, block: int) -> NDArray[np.float32]:
+    """Some rows, levelled, without a second copy of them on the way."""
+    out = np.empty((len(rows), vectors.shape[1] + 1), dtype=np.float32)
+    for start in range(0, len(rows), block):
+        out[start : start + block] = _levelled(_dense(vectors[rows[start : start + block]]), longest)
+    return out
 
 
 def _levelled(rows: NDArray[np.float32], longest: float) -> NDArray[np.float32]:

@@ -5,6 +5,7 @@ Bu, Niu, Ma & Long, "Listwise Multi-Kernel Similarity Learning Algorithm for Sim
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,15 +21,15 @@ from kernelsearch.learning import models
 from kernelsearch.learning.choose import LEARNERS, Best
 from kernelsearch.learning.fusers import Learner
 from kernelsearch.learning.letor import read_letor
-from kernelsearch.learning.lists import NORMALISATIONS, Lists, mean_average_precision, normalised, precisions
+from kernelsearch.learning.lists import NORMALISATIONS, Lists, mean_average_precision, precisions
 from kernelsearch.learning.simlistmkl import SimListMKL
 from kernelsearch.lucene.models import BM25
 from kernelsearch.options import Option, resolve
 from kernelsearch.rerankers.base import TrainingData
-from kernelsearch.rerankers.features import Features, parse_recipe
+from kernelsearch.rerankers.features import parse_recipe
 from kernelsearch.rerankers.fused import FusedReranker
 from kernelsearch.rerankers.memory import FILE, Memory, Recollection
-from kernelsearch.types import Query
+from kernelsearch.rerankers.training_table import FeaturePlan, training_table
 
 Floats = NDArray[np.float64]
 
@@ -87,14 +88,18 @@ class FusionReranker(FusedReranker):
         topics, judged = training_topics(data)
         queries = index.lucene.queries(list(topics.values()), list(topics))
         memory = Memory.of(queries, judged) if "votes" in kinds(recipe, sources) else Memory()
-        features = Features(
+        plan = FeaturePlan(
             index,
             recipe,
-            sources=sources,
-            model=BM25(given["k1"], given["b"]),
-            recollection=Recollection(index, memory, leave_out=True),
+            sources,
+            BM25(given["k1"], given["b"]),
+            memory,
+            given["depth"],
+            given["normalise"],
+            artefacts=os.environ.get("KERNELSEARCH_ARTEFACTS"),
         )
-        X, y, qid = training_table(features, queries, judged, given)
+        chance = {"negatives": given["negatives"], "random_state": given["random_state"]}
+        X, y, qid = training_table(data.engine, plan, queries, judged, **chance)
         learner = learn(make_learner(given, normalise="none"), X, y, qid, data.engine)
         report(learner, len(np.unique(qid)))
         notes = {"normalise": given["normalise"], "sources": list(sources), "queries": len(np.unique(qid)), "rows": len(y)}
@@ -174,36 +179,3 @@ def training_topics(data: TrainingData) -> tuple[dict[str, str], dict[str, dict[
     for number, docid in zip(shown.queries.tolist(), log.docids(shown.docs), strict=True):
         judged[str(number)][docid] = 1
     return {str(number): text for number, text in asked}, judged
-
-
-def training_table(
-    features: Features, queries: list[Query], judged: Mapping[str, Mapping[str, int]], given: Mapping[str, Any], batch: int = 64
-) -> tuple[Floats, Floats, NDArray[np.int64]]:
-    """(X, y, qid): every relevant candidate and uniformly drawn others, normalised before the draw over the whole pool.
-
-    Queries without a relevant candidate teach nothing and are left out.
-    """
-    chance = np.random.default_rng(given["random_state"])
-    index, parts = features.index, []
-    with console.progress(total=len(queries), label="features", unit="query") as bar:
-        for start in range(0, len(queries), batch):
-            some = queries[start : start + batch]
-            lists = index.lucene.search(some, given["depth"], model=features.model)
-            pools = features.pool(some, lists, given["depth"])
-            for number, (query, pool, table) in enumerate(zip(some, pools, features.tables(some, pools), strict=True), start):
-                grades = judged.get(query.qid, {})
-                rows = index.forward.rows_of(list(grades))
-                grade_of = {int(row): grade for row, grade in zip(rows, grades.values(), strict=True) if row >= 0 and grade > 0}
-                y = np.array([grade_of.get(int(row), 0) for row in pool.docs], dtype=np.float64)
-                relevant, others = np.flatnonzero(y > 0), np.flatnonzero(y <= 0)
-                if len(relevant) and len(others):
-                    if len(others) > given["negatives"]:
-                        others = chance.choice(others, given["negatives"], replace=False)
-                    kept = np.sort(np.concatenate([relevant, others]))
-                    scaled = normalised(table, Lists.of(np.zeros(pool.depth, dtype=np.int64)), given["normalise"])
-                    parts.append((scaled[kept], y[kept], np.full(len(kept), number)))
-            bar.update(len(some))
-    if not parts:
-        raise InputError("training: no query finds a relevant document, so there is nothing to learn")
-    X, y, qid = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-    return X, y, qid

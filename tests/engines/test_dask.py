@@ -4,22 +4,26 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from functools import partial
 
 import numpy as np
 import pytest
 
-from kernelsearch import search
+from kernelsearch import index, search
 from kernelsearch.engines import LocalEngine
 from kernelsearch.engines.searching import SearchPlan, Topic, search_topics
 from kernelsearch.errors import InputError
 from kernelsearch.kernels.asymmetric import BM25
 from kernelsearch.kernels.semantic_graph import cooccurrence_graph
+from kernelsearch.learning import boosting_on_dask
 from kernelsearch.learning.latent_basis import fit_basis
 from kernelsearch.learning.lists import Lists, mean_average_precision
 from kernelsearch.learning.simlistmkl import SimListMKL
-from kernelsearch.trec import read_topics
+from kernelsearch.rerankers.base import TrainingData
+from kernelsearch.rerankers.fusion import FusionReranker
+from kernelsearch.trec import read_qrels, read_topics
 
 from ..conftest import DEMO, ROOT
 
@@ -42,10 +46,10 @@ def kill_one(engine) -> None:
     os.kill(pids[(busy or list(pids))[0]], signal.SIGKILL)
 
 
-def plan_for(index, methods) -> tuple[SearchPlan, object]:
-    pipeline = index.pipeline(list(methods))
+def plan_for(opened, methods) -> tuple[SearchPlan, object]:
+    pipeline = opened.pipeline(list(methods))
     described = tuple((reranker.name, reranker.settings) for reranker in pipeline.rerankers)
-    return SearchPlan(index, pipeline.first, described), pipeline
+    return SearchPlan(opened, pipeline.first, described), pipeline
 
 
 @pytest.fixture(scope="module")
@@ -113,6 +117,66 @@ def test_a_graph_of_related_words_is_the_same(cluster, demo_index):
     assert np.array_equal(here.distances, there.distances)
 
 
+def files_below(folder) -> dict[str, bytes]:
+    return {str(file.relative_to(folder)): file.read_bytes() for file in sorted(folder.rglob("*")) if file.is_file()}
+
+
+def kill_when(engine, prefix: str, wait: float = 0.0) -> threading.Thread:
+    """Kills a worker as soon as it works on a task of that name, or a little later."""
+
+    def busy() -> list[str]:
+        found = engine.client.processing().items()
+        return [address for address, tasks in found if any(str(task).startswith(f"{prefix}-") for task in tasks)]
+
+    def strike() -> None:
+        while not (workers := busy()):
+            time.sleep(0.02)
+        time.sleep(wait)
+        os.kill(engine.client.run(os.getpid)[workers[0]], signal.SIGKILL)
+
+    thread = threading.Thread(target=strike, daemon=True)
+    thread.start()
+    return thread
+
+
+def test_shards_that_workers_build_and_export_are_those_of_one_process(cluster, tmp_path):
+    """One worker dies while it indexes a shard, and one while it exports; Lucene's own files carry random ids."""
+    flags = ["--input", str(DEMO / "corpus.jsonl"), "--shards", "3", "--memory-limit", "2G"]
+    index.main([*flags, "--index", str(tmp_path / "local")])
+    strikes = [kill_when(cluster, name) for name in ("index", "export")]
+    index.main([*flags, "--index", str(tmp_path / "dask"), "--engine", "dask", "--scheduler", cluster.client.scheduler.address])
+    for strike in strikes:
+        strike.join(timeout=10)
+        assert not strike.is_alive()
+    assert sorted(path.name for path in (tmp_path / "dask").iterdir()) == [
+        "kernelsearch",
+        "shard-0",
+        "shard-1",
+        "shard-2",
+        "shards.json",
+    ]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["dask", "local"]
+    here, there = (files_below(tmp_path / name / "kernelsearch" / "forward") for name in ("local", "dask"))
+    assert here.keys() == there.keys() and "contents/indices.npy" in here
+    assert [name for name in here if here[name] != there[name] and not name.endswith("meta.json")] == []
+    run = ["--topics", str(DEMO / "topics.tsv"), "--qld"]
+    for name in ("local", "dask"):
+        search.main(["--index", str(tmp_path / name), *run, "--output", str(tmp_path / f"{name}.txt")])
+    assert (tmp_path / "dask.txt").read_bytes() == (tmp_path / "local.txt").read_bytes()
+
+
+def test_features_made_by_workers_train_the_same_fusion(cluster, demo_index, tmp_path):
+    topics, qrels = read_topics(DEMO / "topics.tsv"), read_qrels(DEMO / "qrels.txt")
+    options = {"features": "first bm25:field=title rm3 votes pert", "sources": "rm3 votes", "learner": "net", "depth": 50}
+    strike = kill_when(cluster, "table")
+    for engine in (LocalEngine(), cluster):
+        data = TrainingData(topics=topics, qrels=qrels, output=tmp_path / engine.name, engine=engine)
+        FusionReranker.fit(demo_index, data, **options)
+    strike.join(timeout=10)
+    assert not strike.is_alive()
+    assert files_below(tmp_path / "dask") == files_below(tmp_path / "local")
+
+
 def test_trees_grown_by_workers_rank_as_those_of_one_process(cluster):
     """Each worker holds half of the queries; features 0 and 1 decide, the others are noise."""
     rng = np.random.default_rng(0)
@@ -126,6 +190,27 @@ def test_trees_grown_by_workers_rank_as_those_of_one_process(cluster):
     assert quality[0] == pytest.approx(quality[1], abs=0.01)
     assert quality[1] > mean_average_precision(X[:, 0], y, lists)
     assert np.corrcoef(*scores)[0, 1] > 0.98
+
+
+def test_trees_survive_a_worker_that_dies_over_them(cluster):
+    rng = np.random.default_rng(0)
+    X, qid = rng.standard_normal((6000, 10)), np.repeat(np.arange(200), 30)
+    y = (X[:, 0] + X[:, 1] > 1.2).astype(float)
+    undisturbed = SimListMKL(trees=300).fit(X, y, qid, client=cluster.client).predict(X, qid)
+    strike = kill_when(cluster, "fn", wait=0.5)  # the name that xgboost gives to the training of a worker's part
+    struck = SimListMKL(trees=300).fit(X, y, qid, client=cluster.client).predict(X, qid)
+    strike.join(timeout=10)
+    assert not strike.is_alive()
+    assert np.array_equal(struck, undisturbed)
+
+
+def test_trees_over_which_workers_die_again_and_again_are_given_up(cluster, monkeypatch):
+    monkeypatch.setattr(boosting_on_dask, "ATTEMPTS", 1)
+    X, y = np.random.default_rng(0).standard_normal((6000, 10)), np.tile([0.0, 1.0], 3000)
+    strike = kill_when(cluster, "fn", wait=0.5)
+    with pytest.raises(InputError, match="--engine dask: workers were lost 1 times while trees were grown"):
+        SimListMKL(trees=300).fit(X, y, np.repeat(np.arange(200), 30), client=cluster.client)
+    strike.join(timeout=10)
 
 
 def test_an_error_of_ours_comes_back_as_it_is(cluster, demo_index):

@@ -12,9 +12,12 @@ import kernelsearch
 from kernelsearch import index as index_verb
 from kernelsearch.collection import Index
 from kernelsearch.errors import IndexProblem, InputError, OptionError
+from kernelsearch.forward import ForwardIndex
+from kernelsearch.lucene.export import export, export_by_shards
 from kernelsearch.lucene.models import BM25, RM3, Dirichlet, JelinekMercer, Rocchio
 from kernelsearch.lucene.shards import find_shards, index_fingerprint
 from tests.conftest import TINY, write_jsonl
+from tests.lucene.test_lucene_index import change
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +74,26 @@ def test_texts_come_from_the_right_shard(three, tiny):
     rows = np.array([5, 0, 3, 4])
     assert three.lucene.stored(rows) == tiny.lucene.stored(rows)
     assert [hit.contents for hit in three.search("fuse", k=1)] == [TINY[2]["contents"]]
+
+
+@pytest.mark.parametrize("block_bytes", [1 << 28, 64])
+def test_exported_shard_by_shard_is_exported_in_one_piece(tmp_path, block_bytes):
+    """A shard without any title, one with a deleted document, and terms that only some of them have."""
+    folder = build(
+        tmp_path / "i", [*TINY[:4], {"id": "e", "contents": "fuse"}, {"id": "f", "contents": "tap"}], "--shards", "3"
+    )
+    change(folder / "shard-0", delete=["d2"], add=[])
+    lucene = Index(folder).lucene
+    for field in ("contents", "title"):
+        one, other = (tmp_path / name / field for name in ("whole", "merged"))
+        export(lucene, field, path=one, block_bytes=block_bytes)
+        export_by_shards(lucene, field, path=other, block_bytes=block_bytes)
+        assert sorted(path.name for path in other.parent.iterdir())[-1] == field
+        files = {file.name: file.read_bytes() for file in one.iterdir()}
+        assert {file.name: file.read_bytes() for file in other.iterdir()} == files
+        assert ForwardIndex(other).live.tolist() == [True, False, True, True, True, True]
+    with pytest.raises(IndexProblem, match="no document has a field 'url'"):
+        export_by_shards(lucene, "url", path=tmp_path / "url")
 
 
 def test_ties_come_in_docid_order_across_shards(tmp_path):
@@ -217,6 +240,8 @@ def test_splitting_is_refused_where_it_makes_no_sense(tmp_path, tiny_path):
         index_verb.main(["--input", str(source), "--index", str(tmp_path / "i"), "--shards", "0"])
     with pytest.raises(OptionError, match="--shards: only a new index can be split"):
         index_verb.main(["--index", str(tiny_path), "--shards", "2"])
+    with pytest.raises(OptionError, match="--engine: what others can build are shards; --shards says how many"):
+        index_verb.main(["--input", str(source), "--index", str(tmp_path / "i"), "--engine", "dask"])
     with pytest.raises(OptionError, match="--index: one folder is made at a time, 2 are named"):
         index_verb.main(["--input", str(source), "--index", str(tmp_path / "i"), "--index", str(tmp_path / "j")])
     assert [path.name for path in tmp_path.iterdir()] == ["c.jsonl"]

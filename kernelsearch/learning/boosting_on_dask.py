@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
@@ -66,7 +67,7 @@ def train(
                 rows, label, qid, margin = client.persist([_spread(client, column, ends, workers) for column in columns])
                 matrix = boosting.DaskDMatrix(client, rows, label, qid=qid, base_margin=margin)
                 return boosting.train(client, settings, matrix, num_boost_round=trees)["booster"]
-        except (RuntimeError, OSError, ValueError):
+        except (CancelledError, RuntimeError, OSError, ValueError):
             if not _lost(client, workers):
                 raise
             _wait_for(client, wanted)

@@ -170,29 +170,34 @@ def _build_shards(
     shards = settings["shards"]
     if staged.count < shards:
         raise InputError(f"--shards: {shards}, but {settings['input']} has {staged.count} documents only")
-    names = [f"shard-{number:0{len(str(shards - 1))}d}" for number in range(shards)]
-    work = []
-    with open(stage / WHOLE, encoding="utf-8", newline="\n") as lines:
-        for number, name in enumerate(names):
-            size = staged.count * (number + 1) // shards - staged.count * number // shards
-            here = stage.absolute()
-            shard = _Shard(here / name, here / "built" / name, folder / name, size, _threads(settings, size))
-            shard.documents.mkdir()
-            with ExitStack() as stack:
-                places = [shard.documents / f"{n:03d}.jsonl" for n in range(shard.threads)]
-                files = [stack.enter_context(open(place, "w", encoding="utf-8")) for place in places]
-                for place, line in enumerate(islice(lines, size)):
-                    files[place // _STRIDE % shard.threads].write(line)
-            work.append(shard)
-    (stage / WHOLE).unlink()
+    # A worker of a cluster has one core a task.
+    threads = _threads(settings, staged.count // shards) if engine.name == "local" else settings["threads"] or 1
+    work = list(_split(staged.count, shards, threads, folder, stage.absolute()))
+    done = []
     with console.progress(total=shards, label="shards", unit="shard") as bar:
-        done = []
         for shard, counted in zip(work, engine.map(partial(_build_shard, settings, fields), work, label="index"), strict=True):
             os.replace(shard.built, shard.name)
             done.append(counted)
             bar.update()
-    write_record(folder, names)
+    write_record(folder, [shard.name.name for shard in work])
     return sum(one for one, _ in done), sum(empty for _, empty in done)
+
+
+def _split(count: int, shards: int, threads: int, folder: Path, stage: Path) -> Iterator[_Shard]:
+    """Cuts the staged documents into those of each shard, in as many files as there are threads."""
+    with open(stage / WHOLE, encoding="utf-8", newline="\n") as lines:
+        for number in range(shards):
+            name = f"shard-{number:0{len(str(shards - 1))}d}"
+            size = count * (number + 1) // shards - count * number // shards
+            shard = _Shard(stage / name, stage / "built" / name, folder / name, size, threads)
+            shard.documents.mkdir()
+            with ExitStack() as stack:
+                places = [shard.documents / f"{n:03d}.jsonl" for n in range(threads)]
+                files = [stack.enter_context(open(place, "w", encoding="utf-8")) for place in places]
+                for place, line in enumerate(islice(lines, size)):
+                    files[place // _STRIDE % threads].write(line)
+            yield shard
+    (stage / WHOLE).unlink()
 
 
 def _build_shard(settings: dict[str, Any], fields: tuple[str, ...], shard: _Shard) -> tuple[int, int]:

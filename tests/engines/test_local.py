@@ -5,11 +5,15 @@ from functools import partial
 
 import numpy as np
 import pytest
+from scipy.linalg import subspace_angles
 
 from kernelsearch import engines
 from kernelsearch.engines import LocalEngine, make_engine, opened_once
 from kernelsearch.engines.base import halves
 from kernelsearch.errors import OptionError
+from kernelsearch.kernels.asymmetric import BM25
+from kernelsearch.learning import feature_rows
+from kernelsearch.learning.latent_basis import fit_basis
 
 
 def test_results_come_in_the_items_order():
@@ -32,6 +36,15 @@ def test_sums_follow_the_tree_of_halves():
     assert halves(values) == (values[:2], values[2:])
     assert held.sum(lambda value, _: value, None, label="sum") == (values[0] + values[1]) + values[2]
     assert (values[0] + values[1]) + values[2] != values[0] + (values[1] + values[2])
+
+
+def test_a_basis_in_parts_spans_the_single_one_in_single_precision_too(demo_index, tmp_path, monkeypatch):
+    monkeypatch.setattr(feature_rows, "DOUBLE_LIMIT", 0)
+    options = {"dims": 60, "solver": "randomised", "engine": LocalEngine()}
+    one, parted = (fit_basis(tmp_path / str(n), demo_index.forward, BM25(), parts=n, **options) for n in (1, 6))
+    assert not np.array_equal(one.rows, parted.rows)  # sums are rounded in another order
+    leading = [np.asarray(basis.rows[:, :40], dtype=float) for basis in (one, parted)]
+    assert 0 < subspace_angles(*leading).max() < 1e-3
 
 
 def test_something_is_opened_once_a_key():

@@ -22,7 +22,7 @@ from kernelsearch.errors import InputError, KernelSearchError, OptionError
 from kernelsearch.files import write_folder
 from kernelsearch.forward.strings import hashes
 from kernelsearch.inputs import load_documents
-from kernelsearch.lucene.shards import OURS, Source, is_index, write_record
+from kernelsearch.lucene.shards import OURS, Source, find_shards, is_index, write_record
 from kernelsearch.options import Option, add_flags, collect, resolve
 
 OPTIONS = (
@@ -83,8 +83,6 @@ def main(argv: list[str]) -> None:
     limit = settings["memory_limit"] = memory.MemoryLimit.parse(settings["memory_limit"])
     if limit is not None:
         limit.bound_java()
-    if settings["engine"] != "local" and settings["input"] is not None and not settings["shards"]:
-        raise OptionError("--engine: what others can build are shards; --shards says how many")
     if settings["input"] is None:
         if settings["shards"]:
             raise OptionError("--shards: only a new index can be split; --input names its documents")
@@ -98,6 +96,8 @@ def main(argv: list[str]) -> None:
 def build(settings: dict[str, Any]) -> None:
     """Builds everything aside and gives it its name at the end."""
     index = Path(settings["index"])
+    if settings["engine"] != "local" and not settings["shards"]:
+        raise OptionError("--engine: what others can build are shards; --shards says how many")
     if index.exists() and not settings["force"]:
         raise InputError(f"{index}: exists already; --force replaces it")
     if index.exists() and not index.is_dir():
@@ -214,6 +214,8 @@ def _build_shard(settings: dict[str, Any], fields: tuple[str, ...], shard: _Shar
 def add_forward(settings: dict[str, Any]) -> None:
     """Adds the forward index to an index that exists, whoever built it."""
     index = settings["index"]
+    if settings["engine"] != "local" and len(find_shards(index).paths) == 1:
+        raise OptionError(f"--engine: {index} is one index, and exported in one piece; others can take shards only")
     with engines.make_engine(settings) as engine:
         made = _export(index, ("contents", *(settings["fields"] or ())), settings["memory_limit"], engine)
     named = index if isinstance(index, str) else " + ".join(index)

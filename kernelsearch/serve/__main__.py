@@ -154,11 +154,12 @@ def _is_local(host: str) -> bool:
 
 def _one_thread_each() -> None:
     """Requests share the cores; a request that took them all for itself would only make the others wait."""
-    import faiss
     from threadpoolctl import threadpool_limits
 
+    from kernelsearch.neighbours.index import load_faiss
+
     threadpool_limits(1)
-    faiss.omp_set_num_threads(1)
+    load_faiss().omp_set_num_threads(1)
 
 
 def _run(uvicorn: Any, config: Any, names: str) -> None:

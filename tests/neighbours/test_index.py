@@ -1,11 +1,17 @@
 """FAISS neighbours: exact ones against numpy, approximate ones by recall, files, refusals."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from scipy import sparse
 
 from kernelsearch.errors import ArtefactError, OptionError
 from kernelsearch.neighbours import Neighbours
+from kernelsearch.neighbours.index import CORE, _has_avx512
+from tests.conftest import ROOT
 
 
 @pytest.fixture(scope="module")
@@ -110,3 +116,21 @@ def test_refusals(vectors, queries, tmp_path):
     (tmp_path / "bad").write_bytes(b"not an index")
     with pytest.raises(ArtefactError, match="not a FAISS index"):
         Neighbours.load(tmp_path / "bad", "flat")
+
+
+@pytest.mark.skipif(not _has_avx512(), reason="a processor without AVX-512")
+@pytest.mark.parametrize(("given", "kernels"), [(None, "SkylakeX"), ("Haswell", "Haswell")])
+def test_faiss_uses_the_processor_and_leaves_the_environment_alone(given, kernels):
+    """Its OpenBLAS is older than many processors; what the user chose stays chosen."""
+    program = f"""
+import os
+from threadpoolctl import threadpool_info
+from kernelsearch.neighbours.index import load_faiss
+assert load_faiss() is load_faiss()
+ours = [one for one in threadpool_info() if "faiss" in one["filepath"]]
+print(os.environ.get({CORE!r}), [one["architecture"] for one in ours if "architecture" in one])
+"""
+    environment = {name: value for name, value in os.environ.items() if name != CORE} | ({CORE: given} if given else {})
+    child = [sys.executable, "-c", program]
+    done = subprocess.run(child, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == f"{given} ['{kernels}']\n"

@@ -52,7 +52,7 @@ def plot(reranker: MultiScaleReranker, query: Query, doc: int, path: Path) -> No
 def _dense(rows: QueryRows, texts: Texts, scale: Scale, width: int) -> NDArray[np.float64]:
     """The document's code over the query's rows, (rows, positions)."""
     columns = rows.document_columns(texts, Samples.every(texts.lengths), scale, width)
-    return columns.written_out()[0].toarray().T
+    return columns.written_out()[0]
 
 
 def _drawn(rows: QueryRows, maps: list[NDArray[np.float64]]) -> NDArray[np.int64]:

@@ -30,8 +30,14 @@ MODES = ("max", "mean", "sum", "global", "points")
 DIVERGENCES = ("js", "kl")
 #: Columns that global matching interpolates queries and documents to.
 GLOBAL_COLUMNS = 8
-#: Cells worked on at a time: the temporaries stay in the processor's cache.
-BLOCK = 1 << 15
+#: Tokens of the documents worked on together: what they need stays below what the C library keeps for the next call.
+TOKENS = 1 << 15
+#: Cells, and pairs of a cell and a query column, worked on at a time: the temporaries stay in the processor's cache.
+CELLS, PAIRS = 1 << 15, 1 << 17
+
+# The C library gives blocks beyond 128 KB back to the system, page by page, unless a larger one was freed before: it then
+# keeps twice as much as that. Without these untouched 16 MB, five levels spend a quarter of their time on asking for pages.
+np.empty(1 << 21)
 
 
 @dataclass(frozen=True)
@@ -46,6 +52,9 @@ class Matcher:
 
     def scores(self, rows: QueryRows, texts: Texts) -> Array:
         """Similarities of the query and each text at each level, shape (texts, levels)."""
+        return np.concatenate([self._part(rows, part) for part in texts.parts(TOKENS)])
+
+    def _part(self, rows: QueryRows, texts: Texts) -> Array:
         if self.mode == "points":
             return points_score(rows, texts, self.scales, self.width, partial(self.similarity, rows))
         return np.column_stack([self._level(rows, texts, scale) for scale in self.scales])
@@ -118,48 +127,43 @@ def _js_excess(a: Array, floor: Array, cells: sparse.csr_matrix) -> Array:
     a = floor: it gives the same to all such columns. So all rows are summed once with a = floor, and for every query column
     what its own rows change is added.
     """
-    kind, ends, sizes = cells.dtype, cells.indptr, np.diff(cells.indptr)
+    kind, ends = cells.dtype, cells.indptr
     mine, background = a.astype(kind), floor.astype(kind)
     constant = (phi(2 * floor) - phi(floor)).astype(kind)
     change = (phi(a + floor) - phi(2 * floor)).astype(kind)
     shared, own = np.zeros(cells.shape[1], dtype=kind), np.zeros((len(a), cells.shape[1]), dtype=kind)
-    for low, high in _blocks(ends):
-        b = cells.data[ends[low] : ends[high]]
-        empty = np.repeat(background[low:high], sizes[low:high])
+    for low, high in _blocks(ends, min(CELLS, PAIRS // len(a))):
+        block, b, sizes = slice(low, high), cells.data[ends[low] : ends[high]], np.diff(ends[low : high + 1])
+        empty = np.repeat(background[block], sizes)
         empty += b
         empty *= np.log(empty)
-        value = b * np.log(b)
-        np.subtract(empty, value, out=value)
-        value -= np.repeat(constant[low:high], sizes[low:high])
-        _add(cells, value, low, high, shared)
-        for column, sums in enumerate(own):
-            filled = np.flatnonzero(change[column, low:high])
-            if not len(filled):
-                continue
-            first, last = low + filled[0], low + filled[-1] + 1
-            here = slice(ends[first] - ends[low], ends[last] - ends[low])
-            value = np.repeat(mine[column, first:last], sizes[first:last])
-            value += b[here]
-            value *= np.log(value)
-            value -= empty[here]
-            value -= np.repeat(change[column, first:last], sizes[first:last])
-            _add(cells, value, first, last, sums)
+        value = empty - b * np.log(b)
+        value -= np.repeat(constant[block], sizes)
+        _add(cells, low, high, value[None, :], [shared])
+        filled = np.flatnonzero(change[:, block].any(axis=1))
+        values = np.repeat(mine[filled, block], sizes, axis=1)
+        values += b
+        values *= np.log(values)
+        values -= empty
+        values -= np.repeat(change[filled, block], sizes, axis=1)
+        _add(cells, low, high, values, [own[column] for column in filled])
     own += shared
     own *= 0.5
     return own
 
 
-def _blocks(ends: NDArray[np.integer]) -> list[tuple[int, int]]:
-    """Rows in ranges of about BLOCK cells."""
-    starts = np.unique(np.searchsorted(ends, np.arange(0, ends[-1], BLOCK), side="right") - 1)
+def _blocks(ends: NDArray[np.integer], size: int) -> list[tuple[int, int]]:
+    """Rows in ranges of about `size` cells."""
+    starts = np.unique(np.searchsorted(ends, np.arange(0, ends[-1], size), side="right") - 1)
     return list(pairwise([*starts.tolist(), len(ends) - 1]))
 
 
-def _add(cells: sparse.csr_matrix, values: Array, low: int, high: int, sums: Array) -> None:
-    """Adds the values of some rows' cells to their columns' sums."""
+def _add(cells: sparse.csr_matrix, low: int, high: int, values: Array, sums: list[Array]) -> None:
+    """Adds each line of values, of some rows' cells, to its sums by column."""
     ends = cells.indptr[low : high + 1]
-    columns, ones = cells.indices[ends[0] : ends[-1]], np.ones(high - low, dtype=values.dtype)
-    _sparsetools.csc_matvec(len(sums), high - low, ends - ends[0], columns, values, ones, sums)
+    columns, ends, ones = cells.indices[ends[0] : ends[-1]], ends - ends[0], np.ones(high - low, dtype=values.dtype)
+    for line, total in zip(values, sums, strict=True):
+        _sparsetools.csc_matvec(len(total), high - low, ends, columns, line, ones, total)
 
 
 def _filled(code: sparse.csr_matrix, values: Array) -> sparse.csr_matrix:

@@ -8,7 +8,9 @@ between columns stays a divergence (of a coarser partition of the vocabulary).
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +46,16 @@ class Texts:
     slots: NDArray[np.int64]
     mass: Array | None
     irrelevant: int
+
+    def parts(self, tokens: int) -> Iterator[Texts]:
+        """The same texts, some at a time: as many as begin within so many tokens."""
+        ends = np.concatenate([[0], np.cumsum(self.lengths)])
+        starts = np.unique(ends[:-1] // tokens, return_index=True)[1]
+        for low, high in pairwise([*starts.tolist(), len(self.lengths)]):
+            span = slice(ends[low], ends[high])
+            yield Texts(
+                self.lengths[low:high], self.slots[span], None if self.mass is None else self.mass[span], self.irrelevant
+            )
 
 
 @dataclass(frozen=True)
@@ -115,6 +127,7 @@ class QueryRows:
         self._held = {semantic: np.asarray(matrix.sum(axis=0)).ravel() for semantic, matrix in self._lent.items()}
         self._slots = np.full(graph.words, len(self.relevant), dtype=np.int64)
         self._slots[self.relevant] = np.arange(len(self.relevant))
+        self._query_levels: dict[tuple[Scale, int, int | None, int | None], QueryLevel] = {}
         #: the query as a text
         self.own = self.texts(np.array([0, len(self.query)]), self.query)
 
@@ -140,6 +153,12 @@ class QueryRows:
 
     def query_level(self, scale: Scale, width: int, *, columns: int | None = None, step: int | None = None) -> QueryLevel:
         """The query smoothed at a level. A term's weight counts inside its window; a window's mass is its column's weight."""
+        key = (scale, width, columns, step)
+        if key not in self._query_levels:
+            self._query_levels[key] = self._smoothed_query(*key)
+        return self._query_levels[key]
+
+    def _smoothed_query(self, scale: Scale, width: int, columns: int | None, step: int | None) -> QueryLevel:
         lengths = self.own.lengths
         if columns is not None:
             window = interpolated_operator(lengths, columns, scale.spatial, width)

@@ -97,7 +97,9 @@ def point_similarities(
         pairs = similarity(QueryLevel(side.columns[wanted], side.weights[wanted]), columns)
         pairs = pairs.reshape(len(wanted), len(far), len(theirs))
         place = place.reshape(len(far), len(mine))
-        total = np.mean([pairs[place[region], region] for region in range(len(far))], axis=0, dtype=np.float64)
+        total = np.zeros((len(mine), len(theirs)))
+        for region, own_columns in enumerate(place):
+            total += pairs[own_columns, region] / len(far)
         weights = side.weights[mine] / side.weights[mine].sum()
         found.append((total, weights, mine, np.searchsorted(at.text, np.arange(len(texts.lengths))), at))
     return found

@@ -90,7 +90,8 @@ class DocumentLevel:
 class QueryRows:
     """The words that a query tells apart: its own, then neighbours by the mass they receive, `limit` rows at most.
 
-    - `words` (rows,): word numbers, in the order in which the query's words reach them; `query` (terms,): the query's words in order; `weights` (terms,): their weights
+    - `words` (rows,): word numbers, in the order in which the query's words reach them
+    - `query` (terms,): the query's words in order; `weights` (terms,): their weights
     - `background` (rows,): the background's probability of the rows
     - `floor` (rows+1,): a document column without any relevant token; the last cell is all other words
     """

@@ -2,8 +2,8 @@
 
     python tools/reproduce_mslm_card.py cran --scratch SCRATCH
 
-The first 200 documents of an unclipped query-likelihood run (μ = 1,000) are put in the order of z(BM25) + z(one level at scale 8
-on both axes, Jensen-Shannon, no idf, η = .1); the others stay below. Words in more than a tenth of the documents have no
+The first 200 documents of an unclipped query-likelihood run (μ = 1,000) are put in the order of z(BM25) + z(one level at scale
+8 on both axes, Jensen-Shannon, no idf, η = .1); the others stay below. Words in more than a tenth of the documents have no
 neighbours. What the prototype's notes leave open is varied.
 """
 

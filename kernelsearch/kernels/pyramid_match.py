@@ -52,7 +52,8 @@ class Matcher:
 
     def scores(self, rows: QueryRows, texts: Texts) -> Array:
         """Similarities of the query and each text at each level, shape (texts, levels)."""
-        return np.concatenate([self._part(rows, part) for part in texts.parts(TOKENS)])
+        none = np.empty((0, len(self.scales)))
+        return np.concatenate([none, *(self._part(rows, part) for part in texts.parts(TOKENS))])
 
     def _part(self, rows: QueryRows, texts: Texts) -> Array:
         if self.mode == "points":

@@ -1,12 +1,13 @@
 """Milliseconds a query of `mslm` by matching mode, against the real pyserini's RM3 and PRCL, in one run.
 
-    python tools/bench_mslm.py --index indexes/cran --topics topics.tsv [--rounds 3] [--queries 40]
+    python tools/bench_mslm.py --index indexes/cran --topics topics.tsv [--rounds 3] [--queries 40] [--prcl-queries 5]
 
 Every system answers the same queries one at a time on one thread, in turns, so that a busy machine slows them all alike;
 figures are medians over rounds after a round of warming up, and the best round. Processor time is that of the whole process,
 Java included: on a busy machine it says more than the clock. `mslm` and PRCL are given the first stage's list and timed from
-there; RM3 is the whole search with its feedback. Train the index's graph first (`python -m kernelsearch.train --rerank mslm`),
-or each setting builds one of its own while it is loaded.
+there; RM3 is the whole search with its feedback. PRCL makes every document's vector anew for each query, which takes seconds:
+it answers the first few queries only, once as it is and once with vectors that were made before. Train the index's graph first
+(`python -m kernelsearch.train --rerank mslm`), or each setting builds one of its own while it is loaded.
 """
 
 from __future__ import annotations
@@ -42,7 +43,11 @@ MODES: dict[str, dict[str, Any]] = {
     "mslm, local max, 5 levels (0, 1, 2, 4, ∞), JS": {"scales": (0, 1, 2, 4, INF)},
     "mslm, local max, 5 levels (0, 1, 2, 4, ∞), KL": {"scales": (0, 1, 2, 4, INF), "divergence": "kl"},
 }
-PEERS = {"pyserini RM3 (a whole search)": "rm3", "pyserini PRCL (LR)": "prcl"}
+PEERS = {
+    "pyserini RM3 (a whole search)": "rm3",
+    "pyserini PRCL (LR)": "prcl",
+    "pyserini PRCL (LR), documents' vectors kept": "prcl-kept",
+}
 #: A system: runs all queries at a depth and gives milliseconds a query, on the clock and on the processor.
 System = Callable[[int], tuple[float, float]]
 
@@ -53,6 +58,7 @@ def main() -> None:
     parser.add_argument("--topics", required=True)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--queries", type=int, default=40, help="use the first so many topics")
+    parser.add_argument("--prcl-queries", type=int, default=5, help="PRCL answers the first so many of them")
     parser.add_argument("--depths", type=int, nargs="+", default=[100, 1000])
     parser.add_argument("--pyserini", default=".venv-pyserini/bin/python", help="the Python that has the full pyserini")
     arguments = parser.parse_args()
@@ -66,7 +72,7 @@ def main() -> None:
     lists = {depth: index.lucene.search(queries, depth) for depth in arguments.depths}
     systems: dict[str, System] = {name: ours(reranker, queries, lists) for name, reranker in rerankers.items()}
     if Path(arguments.pyserini).exists():
-        systems |= peers(arguments.pyserini, arguments.index, texts, arguments.depths)
+        systems |= peers(arguments.pyserini, arguments.index, texts, arguments.prcl_queries, arguments.depths)
     else:
         print(f"{arguments.pyserini}: not found; make .venv-pyserini/.ready builds it. RM3 and PRCL are left out")
     for depth in arguments.depths:
@@ -85,7 +91,7 @@ def ours(reranker: MultiScaleReranker, queries: list[Query], lists: dict[int, li
     return run
 
 
-def peers(python: str, index: str, texts: list[str], depths: list[int]) -> dict[str, System]:
+def peers(python: str, index: str, texts: list[str], few: int, depths: list[int]) -> dict[str, System]:
     """The real pyserini in a process of its own, which stays warm from round to round and ends with this one."""
     script = Path(__file__).with_name("bench_mslm_pyserini.py")
     # Its own messages (a vectorizer's progress, Java's warnings) would drown the tables.
@@ -103,7 +109,7 @@ def peers(python: str, index: str, texts: list[str], depths: list[int]) -> dict[
             raise SystemExit(f"{python} {script.name}: ended without an answer; run it by hand to see why")
         return json.loads(answer)
 
-    ask(json.dumps({"index": str(Path(index).resolve()), "queries": texts, "depths": depths}))
+    ask(json.dumps({"index": str(Path(index).resolve()), "queries": texts, "few": few, "depths": depths}))
 
     def system(name: str) -> System:
         return lambda depth: tuple(ask(f"{name} {depth}"))

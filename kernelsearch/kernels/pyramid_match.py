@@ -16,12 +16,13 @@ from __future__ import annotations
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.sparse import _sparsetools
 
-from kernelsearch.kernels.pyramid import row_sums
 from kernelsearch.kernels.pyramid_points import points_score
 from kernelsearch.kernels.pyramid_rows import Array, DocumentLevel, QueryLevel, QueryRows, Scale, Texts
 
@@ -29,8 +30,14 @@ MODES = ("max", "mean", "sum", "global", "points")
 DIVERGENCES = ("js", "kl")
 #: Columns that global matching interpolates queries and documents to.
 GLOBAL_COLUMNS = 8
-#: Cells worked on at a time: the temporaries stay in the processor's cache.
-BLOCK = 1 << 15
+#: Tokens of the documents worked on together: what they need stays below what the C library keeps for the next call.
+TOKENS = 1 << 15
+#: Cells, and pairs of a cell and a query column, worked on at a time: the temporaries stay in the processor's cache.
+CELLS, PAIRS = 1 << 15, 1 << 17
+
+# The C library gives blocks beyond 128 KB back to the system, page by page, unless a larger one was freed before: it then
+# keeps twice as much as that. Without these untouched 16 MB, five levels spend a quarter of their time on asking for pages.
+np.empty(1 << 21)
 
 
 @dataclass(frozen=True)
@@ -45,6 +52,10 @@ class Matcher:
 
     def scores(self, rows: QueryRows, texts: Texts) -> Array:
         """Similarities of the query and each text at each level, shape (texts, levels)."""
+        none = np.empty((0, len(self.scales)))
+        return np.concatenate([none, *(self._part(rows, part) for part in texts.parts(TOKENS))])
+
+    def _part(self, rows: QueryRows, texts: Texts) -> Array:
         if self.mode == "points":
             return points_score(rows, texts, self.scales, self.width, partial(self.similarity, rows))
         return np.column_stack([self._level(rows, texts, scale) for scale in self.scales])
@@ -85,14 +96,6 @@ def psi(a: Array, b: Array, divergence: str) -> Array:
     return a * (np.log(np.maximum(b, tiny)) - np.log(np.maximum(a, tiny)))
 
 
-def mixed(rows: QueryRows, code: sparse.csr_matrix, held: Array, precision: type = np.float64) -> tuple[Array, Array]:
-    """A document's cells with background, (code + η b)/(1 + η), in the code's order, and each column's cell of other words."""
-    cells = code.data.astype(precision)
-    cells /= 1 + rows.eta
-    cells += rows.floor.astype(precision).take(code.indices)
-    return cells, np.maximum(rows.floor[-1] - held / (1 + rows.eta), 0.0).astype(precision)
-
-
 def column_similarity(
     rows: QueryRows, query: QueryLevel, documents: DocumentLevel, divergence: str, precision: type = np.float64
 ) -> Array:
@@ -100,39 +103,68 @@ def column_similarity(
 
     Single `precision` is several times faster and leaves errors of about 1e-6.
     """
-    cells, other = mixed(rows, documents.code, documents.held, precision)
     a, floor = query.columns[:, :-1], rows.floor[:-1]
-    excess = (_js_excess if divergence == "js" else _kl_excess)(a, floor, cells, documents.code)
+    cells = documents.code.data.astype(precision)
+    cells /= 1 + rows.eta
+    cells += np.repeat(floor.astype(precision), np.diff(documents.code.indptr))
+    other = np.maximum(rows.floor[-1] - documents.held / (1 + rows.eta), 0.0).astype(precision)
+    excess = (_js_excess if divergence == "js" else _kl_excess)(a, floor, _filled(documents.code, cells))
     excess += psi(query.columns[:, -1].astype(precision)[:, None], other[None, :], divergence)
     excess += psi(a, floor[None, :], divergence).sum(axis=1)[:, None]
     return excess if documents.which is None else excess.take(documents.which, axis=1)
 
 
-def _kl_excess(a: Array, floor: Array, cells: Array, code: sparse.csr_matrix) -> Array:
+def _kl_excess(a: Array, floor: Array, cells: sparse.csr_matrix) -> Array:
     """Σ_r a_rj [ln b_rp - ln floor_r] over the cells of each document column, shape (query columns, columns)."""
-    constant = (a * np.log(floor)).T.astype(cells.dtype)
-    return (_filled(code, np.log(cells)) @ a.T.astype(cells.dtype) - _filled(code, np.ones_like(cells)) @ constant).T
+    logs = np.log(cells.data)
+    logs -= np.repeat(np.log(floor).astype(logs.dtype), np.diff(cells.indptr))
+    return (_filled(cells, logs).T @ a.T.astype(logs.dtype)).T
 
 
-def _js_excess(a: Array, floor: Array, cells: Array, code: sparse.csr_matrix) -> Array:
+def _js_excess(a: Array, floor: Array, cells: sparse.csr_matrix) -> Array:
     """Σ_r [ψ(a_rj, b_rp) - ψ(a_rj, floor_r)] over the cells of each document column, shape (query columns, columns).
 
-    That is half of Σ_r φ(a+b) - Σ_r φ(b) - Σ_r [φ(a+floor) - φ(floor)]: only the first sum needs both sides.
+    That is half of Σ_r φ(a+b) - φ(b) - φ(a+floor) + φ(floor). A row in which a query column has nothing but background has
+    a = floor: it gives the same to all such columns. So all rows are summed once with a = floor, and for every query column
+    what its own rows change is added.
     """
-    constant = (phi(a + floor) - phi(floor)).T.astype(cells.dtype)
-    out = -(_filled(code, np.ones_like(cells)) @ constant).T
-    out -= row_sums(cells * np.log(cells), code.indptr)
-    a, place = a.astype(cells.dtype), code.indices.astype(np.intp)
-    value, work = np.empty_like(cells), np.empty(BLOCK, dtype=cells.dtype)
-    for mine, sums in zip(a, out, strict=True):
-        for low in range(0, len(cells), BLOCK):
-            total = value[low : low + BLOCK]
-            mine.take(place[low : low + BLOCK], out=total, mode="clip")
-            total += cells[low : low + BLOCK]
-            total *= np.log(total, out=work[: len(total)])
-        sums += row_sums(value, code.indptr)
-    out *= 0.5
-    return out
+    kind, ends = cells.dtype, cells.indptr
+    mine, background = a.astype(kind), floor.astype(kind)
+    constant = (phi(2 * floor) - phi(floor)).astype(kind)
+    change = (phi(a + floor) - phi(2 * floor)).astype(kind)
+    shared, own = np.zeros(cells.shape[1], dtype=kind), np.zeros((len(a), cells.shape[1]), dtype=kind)
+    for low, high in _blocks(ends, min(CELLS, PAIRS // len(a))):
+        block, b, sizes = slice(low, high), cells.data[ends[low] : ends[high]], np.diff(ends[low : high + 1])
+        empty = np.repeat(background[block], sizes)
+        empty += b
+        empty *= np.log(empty)
+        value = empty - b * np.log(b)
+        value -= np.repeat(constant[block], sizes)
+        _add(cells, low, high, value[None, :], [shared])
+        filled = np.flatnonzero(change[:, block].any(axis=1))
+        values = np.repeat(mine[filled, block], sizes, axis=1)
+        values += b
+        values *= np.log(values)
+        values -= empty
+        values -= np.repeat(change[filled, block], sizes, axis=1)
+        _add(cells, low, high, values, [own[column] for column in filled])
+    own += shared
+    own *= 0.5
+    return own
+
+
+def _blocks(ends: NDArray[np.integer], size: int) -> list[tuple[int, int]]:
+    """Rows in ranges of about `size` cells."""
+    starts = np.unique(np.searchsorted(ends, np.arange(0, ends[-1], size), side="right") - 1)
+    return list(pairwise([*starts.tolist(), len(ends) - 1]))
+
+
+def _add(cells: sparse.csr_matrix, low: int, high: int, values: Array, sums: list[Array]) -> None:
+    """Adds each line of values, of some rows' cells, to its sums by column."""
+    ends = cells.indptr[low : high + 1]
+    columns, ends, ones = cells.indices[ends[0] : ends[-1]], ends - ends[0], np.ones(high - low, dtype=values.dtype)
+    for line, total in zip(values, sums, strict=True):
+        _sparsetools.csc_matvec(len(total), high - low, ends, columns, line, ones, total)
 
 
 def _filled(code: sparse.csr_matrix, values: Array) -> sparse.csr_matrix:

@@ -92,10 +92,14 @@ def point_similarities(
         near, far = zip(*regions(mine, len(rows.query), at, texts.lengths, scale), strict=True)
         samples = Samples(np.tile(at.text, len(far)), np.concatenate([one.position for one in far]))
         columns = rows.document_columns(texts, samples, scale, width)
+        # Columns of several regions are compared once.
+        wanted, place = np.unique(np.concatenate(near), return_inverse=True)
+        pairs = similarity(QueryLevel(side.columns[wanted], side.weights[wanted]), columns)
+        pairs = pairs.reshape(len(wanted), len(far), len(theirs))
+        place = place.reshape(len(far), len(mine))
         total = np.zeros((len(mine), len(theirs)))
-        for place, own_columns in enumerate(near):
-            theirs_here = columns.part(place * len(theirs), (place + 1) * len(theirs))
-            total += similarity(QueryLevel(side.columns[own_columns], side.weights[own_columns]), theirs_here) / len(near)
+        for region, own_columns in enumerate(place):
+            total += pairs[own_columns, region] / len(far)
         weights = side.weights[mine] / side.weights[mine].sum()
         found.append((total, weights, mine, np.searchsorted(at.text, np.arange(len(texts.lengths))), at))
     return found

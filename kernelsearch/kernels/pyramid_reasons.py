@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.kernels.pyramid import Samples, interpolated_operator, spatial_operator
-from kernelsearch.kernels.pyramid_match import Matcher, local_windows, mixed, psi
+from kernelsearch.kernels.pyramid_match import Matcher, local_windows, psi
 from kernelsearch.kernels.pyramid_points import filled, point_similarities, regions
 from kernelsearch.kernels.pyramid_rows import Array, DocumentLevel, QueryLevel, QueryRows, Scale, Texts
 
@@ -62,7 +62,7 @@ def level_matches(matcher: Matcher, rows: QueryRows, text: Texts) -> list[LevelM
 
 def _windows(matcher: Matcher, rows: QueryRows, text: Texts, scale: Scale) -> _Aligned:
     query, document = matcher.levels(rows, text, scale)
-    count, columns = len(query.weights), document.code.shape[0]
+    count, columns = len(query.weights), document.code.shape[1]
     if matcher.mode == "global":
         window = interpolated_operator(text.lengths, columns, scale.spatial, matcher.width, mass=text.mass)
         each = np.arange(count)
@@ -98,17 +98,15 @@ def _points(matcher: Matcher, rows: QueryRows, text: Texts) -> list[_Aligned]:
 
 def _reasons(matcher: Matcher, rows: QueryRows, text: Texts, scale: Scale, aligned: _Aligned) -> LevelMatch:
     code, held = aligned.document.written_out()
-    cells, other = mixed(rows, code, held)
-    dense = np.tile(rows.floor[:-1], (code.shape[0], 1))
-    dense[np.repeat(np.arange(code.shape[0]), np.diff(code.indptr)), code.indices] = cells
-    columns = np.column_stack([dense, other])
+    cells = code / (1 + rows.eta) + rows.floor[:-1, None]
+    columns = np.vstack([cells, np.maximum(rows.floor[-1] - held / (1 + rows.eta), 0.0)]).T
     mine, theirs, weights = aligned.pairs
     parts = weights @ psi(aligned.query.columns[mine], columns[theirs], matcher.divergence)
     empty = weights @ psi(aligned.query.columns[mine], rows.floor[None, :], matcher.divergence)
     gain = parts - empty
     used = np.bincount(theirs, weights, len(columns))
     attention = used @ aligned.window
-    lent = (rows.spread(text, scale).multiply(attention[:, None])).T.toarray()
+    lent = rows.spread(text, scale) * attention
     # Windows have long tails: what counted at least half as much as the position that counted most is what was compared.
     seen = np.flatnonzero(attention >= 0.5 * attention.max(initial=0.0))
     span = (int(seen[0]), int(seen[-1])) if attention.any() else (0, 0)

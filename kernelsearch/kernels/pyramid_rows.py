@@ -8,13 +8,15 @@ between columns stays a divergence (of a coarser partition of the vocabulary).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from kernelsearch.kernels.pyramid import Samples, interpolated_operator, spatial_operator
+from kernelsearch.kernels.pyramid import Samples, interpolated_operator, product, spatial_operator
 from kernelsearch.kernels.semantic_graph import SemanticGraph
 
 Array = NDArray[np.float64]
@@ -44,7 +46,16 @@ class Texts:
     slots: NDArray[np.int64]
     mass: Array | None
     irrelevant: int
-    _spread: dict[float, sparse.csr_matrix] = field(default_factory=dict, repr=False, compare=False)
+
+    def parts(self, tokens: int) -> Iterator[Texts]:
+        """The same texts, some at a time: as many as begin within so many tokens."""
+        ends = np.concatenate([[0], np.cumsum(self.lengths)])
+        starts = np.unique(ends[:-1] // tokens, return_index=True)[1]
+        for low, high in pairwise([*starts.tolist(), len(self.lengths)]):
+            span = slice(ends[low], ends[high])
+            yield Texts(
+                self.lengths[low:high], self.slots[span], None if self.mass is None else self.mass[span], self.irrelevant
+            )
 
 
 @dataclass(frozen=True)
@@ -57,7 +68,7 @@ class QueryLevel:
 
 @dataclass(frozen=True)
 class DocumentLevel:
-    """Documents at one level: `code` (columns, rows) sparse, without background, and whose column each one is.
+    """Documents at one level: `code` (rows, columns) sparse, without background, and whose column each one is.
 
     `held` (columns,) is each column's mass on the rows; `first` (documents,) is each document's first column. Where columns
     repeat each other (at scale 0 a column is its word), `code` and `held` are of the distinct ones and `which` (columns,)
@@ -70,25 +81,17 @@ class DocumentLevel:
     first: NDArray[np.int64]
     which: NDArray[np.int64] | None = None
 
-    def written_out(self) -> tuple[sparse.csr_matrix, Array]:
-        """Code and mass of every column, repeated ones too, shapes (columns, rows) and (columns,)."""
-        return (self.code, self.held) if self.which is None else (self.code[self.which], self.held[self.which])
-
-    def part(self, low: int, high: int) -> DocumentLevel:
-        """Some columns in a row, not copied; `first` is left as it is."""
-        samples = Samples(self.samples.text[low:high], self.samples.position[low:high])
-        if self.which is not None:
-            return replace(self, samples=samples, which=self.which[low:high])
-        start, end = self.code.indptr[low], self.code.indptr[high]
-        parts = (self.code.data[start:end], self.code.indices[start:end], self.code.indptr[low : high + 1] - start)
-        code = sparse.csr_matrix(parts, shape=(high - low, self.code.shape[1]))
-        return DocumentLevel(code, self.held[low:high], samples, self.first)
+    def written_out(self) -> tuple[Array, Array]:
+        """Code and mass of every column, repeated ones too, dense; shapes (rows, columns) and (columns,)."""
+        code = self.code.toarray()
+        return (code, self.held) if self.which is None else (code[:, self.which], self.held[self.which])
 
 
 class QueryRows:
     """The words that a query tells apart: its own, then neighbours by the mass they receive, `limit` rows at most.
 
-    - `words` (rows,): word numbers, ascending; `query` (terms,): the query's words in order; `weights` (terms,): their weights
+    - `words` (rows,): word numbers, in the order in which the query's words reach them
+    - `query` (terms,): the query's words in order; `weights` (terms,): their weights
     - `background` (rows,): the background's probability of the rows
     - `floor` (rows+1,): a document column without any relevant token; the last cell is all other words
     """
@@ -111,25 +114,28 @@ class QueryRows:
         reach = graph.rows(self.query, max(scale.semantic for scale in scales))
         mass = np.bincount(reach.indices, np.repeat(self.weights, np.diff(reach.indptr)) * reach.data)
         mass[self.query] = np.inf
-        words = np.unique(reach.indices)
-        self.words = np.sort(words[np.argsort(-mass[words], kind="stable")[: max(limit, len(self.query))]]).astype(np.int64)
+        words, seen = np.unique(reach.indices, return_index=True)
+        kept = np.sort(np.argsort(-mass[words], kind="stable")[: max(limit, len(self.query))])
+        # Rows that a stretch of the query fills stand together: matching works on runs of rows.
+        self.words = words[kept[np.argsort(seen[kept])]].astype(np.int64)
         self.background: Array = np.asarray(background[self.words], dtype=np.float64)
         rows = eta * self.background / (1 + eta)
         self.floor: Array = np.append(rows, 1.0 - rows.sum())
         lenders = {semantic: graph.rows(self.words, semantic) for semantic in {scale.semantic for scale in scales}}
         #: words that lend to one of the rows at any scale; a word's slot is its place here, other words share the last slot
         self.relevant = np.unique(np.concatenate([rows.indices for rows in lenders.values()]))
-        self._spread = {semantic: self._columns(rows) for semantic, rows in lenders.items()}
-        self._held = {semantic: np.asarray(matrix.sum(axis=1)).ravel() for semantic, matrix in self._spread.items()}
+        self._lent = {semantic: self._by_slot(rows) for semantic, rows in lenders.items()}
+        self._held = {semantic: np.asarray(matrix.sum(axis=0)).ravel() for semantic, matrix in self._lent.items()}
         self._slots = np.full(graph.words, len(self.relevant), dtype=np.int64)
         self._slots[self.relevant] = np.arange(len(self.relevant))
+        self._query_levels: dict[tuple[Scale, int, int | None, int | None], QueryLevel] = {}
         #: the query as a text
         self.own = self.texts(np.array([0, len(self.query)]), self.query)
 
-    def _columns(self, rows: sparse.csr_matrix) -> sparse.csr_matrix:
-        """What a token of each relevant word gives to the rows, shape (relevant+1, rows)."""
+    def _by_slot(self, rows: sparse.csr_matrix) -> sparse.csr_matrix:
+        """What a token of each relevant word gives to the rows, shape (rows, relevant+1)."""
         slots = np.searchsorted(self.relevant, rows.indices)
-        matrix = sparse.csr_matrix((rows.data, slots, rows.indptr), shape=(len(self.words), len(self.relevant) + 1)).T.tocsr()
+        matrix = sparse.csr_matrix((rows.data, slots, rows.indptr), shape=(len(self.words), len(self.relevant) + 1))
         matrix.eliminate_zeros()
         return matrix
 
@@ -138,11 +144,9 @@ class QueryRows:
         mass = None if self.importance is None else self.importance[words]
         return Texts(np.diff(indptr).astype(np.int64), self._slots[words], mass, len(self.relevant))
 
-    def spread(self, texts: Texts, scale: Scale) -> sparse.csr_matrix:
-        """Every token over the rows, shape (tokens, rows); kept with the texts, as levels often share a semantic scale."""
-        if scale.semantic not in texts._spread:
-            texts._spread[scale.semantic] = self._spread[scale.semantic][texts.slots]
-        return texts._spread[scale.semantic]
+    def spread(self, texts: Texts, scale: Scale) -> Array:
+        """Every token over the rows, dense: for one short text, shape (rows, tokens)."""
+        return self._lent[scale.semantic][:, texts.slots].toarray()
 
     def held(self, texts: Texts, scale: Scale) -> Array:
         """The mass that each token gives to the rows together, shape (tokens,)."""
@@ -150,6 +154,12 @@ class QueryRows:
 
     def query_level(self, scale: Scale, width: int, *, columns: int | None = None, step: int | None = None) -> QueryLevel:
         """The query smoothed at a level. A term's weight counts inside its window; a window's mass is its column's weight."""
+        key = (scale, width, columns, step)
+        if key not in self._query_levels:
+            self._query_levels[key] = self._smoothed_query(*key)
+        return self._query_levels[key]
+
+    def _smoothed_query(self, scale: Scale, width: int, columns: int | None, step: int | None) -> QueryLevel:
         lengths = self.own.lengths
         if columns is not None:
             window = interpolated_operator(lengths, columns, scale.spatial, width)
@@ -158,7 +168,7 @@ class QueryRows:
         # A query is small: plain matrices are quicker here than sparse ones.
         weighted = window.toarray() * self.weights
         mass = weighted.sum(axis=1)
-        code = weighted @ self.spread(self.own, scale).toarray() / mass[:, None]
+        code = weighted @ self.spread(self.own, scale).T / mass[:, None]
         held = (code + self.eta * self.background) / (1 + self.eta)
         full = np.column_stack([held, np.maximum(1.0 - held.sum(axis=1), 0.0)])
         return QueryLevel(full, mass / mass.sum())
@@ -175,8 +185,7 @@ class QueryRows:
         count = len(texts.lengths)
         samples = Samples(np.repeat(np.arange(count), columns), np.tile(np.arange(columns), count))
         window = interpolated_operator(texts.lengths, columns, scale.spatial, width, mass=texts.mass)
-        code = (window @ self.spread(texts, scale)).tocsr()
-        return DocumentLevel(code, window @ self.held(texts, scale), samples, np.arange(count) * columns)
+        return self._smoothed(texts, window, scale, samples, np.arange(count) * columns)
 
     def document_columns(self, texts: Texts, samples: Samples, scale: Scale, width: int) -> DocumentLevel:
         """Documents smoothed at a level, at given columns; `first` needs `samples` in the order of the texts."""
@@ -186,9 +195,17 @@ class QueryRows:
             inside = samples.position < texts.lengths[samples.text]
             which = np.full(len(inside), texts.irrelevant)
             which[inside] = texts.slots[(start + samples.position)[inside]]
-            return DocumentLevel(self._spread[scale.semantic], self._held[scale.semantic], samples, first, which)
+            return DocumentLevel(self._lent[scale.semantic], self._held[scale.semantic], samples, first, which)
         window = spatial_operator(texts.lengths, samples, scale.spatial, width, mass=texts.mass)
-        code = (window @ self.spread(texts, scale)).tocsr()
+        return self._smoothed(texts, window, scale, samples, first)
+
+    def _smoothed(
+        self, texts: Texts, window: sparse.csr_matrix, scale: Scale, samples: Samples, first: NDArray[np.int64]
+    ) -> DocumentLevel:
+        """The level whose columns are the windows (columns, tokens) over the texts."""
+        slots = texts.slots.astype(window.indices.dtype)[window.indices]
+        words = sparse.csr_matrix((window.data, slots, window.indptr), shape=(window.shape[0], texts.irrelevant + 1))
+        code = product(self._lent[scale.semantic], words.T.tocsr())
         return DocumentLevel(code, window @ self.held(texts, scale), samples, first)
 
 

@@ -41,7 +41,7 @@ def plot(reranker: MultiScaleReranker, query: Query, doc: int, path: Path) -> No
     words = [reranker.forward.terms[int(word)] for word in tokens]
     axes = [figure.add_subplot(grid[0, place]) for place in range(len(levels))]
     titles = [scale_name(scale.spatial) + (" (the code)" if scale.spatial == 0 else "") for scale in levels]
-    draw_pyramid(axes, [values[chosen] for values in maps], titles, names, words)
+    draw_pyramid(axes, [values[chosen] for values in maps], titles, names, words, power=0.5)
     below = figure.add_subplot(grid[1, :])
     _draw_matches(below, reranker, rows, texts, matched)
     title = query.text if len(query.text) <= 100 else query.text[:97] + "..."
@@ -52,7 +52,7 @@ def plot(reranker: MultiScaleReranker, query: Query, doc: int, path: Path) -> No
 def _dense(rows: QueryRows, texts: Texts, scale: Scale, width: int) -> NDArray[np.float64]:
     """The document's code over the query's rows, (rows, positions)."""
     columns = rows.document_columns(texts, Samples.every(texts.lengths), scale, width)
-    return columns.written_out()[0].toarray().T
+    return columns.written_out()[0]
 
 
 def _drawn(rows: QueryRows, maps: list[NDArray[np.float64]]) -> NDArray[np.int64]:

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from kernelsearch.kernels import pyramid_match
 from kernelsearch.kernels.pyramid_match import GLOBAL_COLUMNS, MODES, Matcher, psi
 from kernelsearch.kernels.pyramid_points import interest_points
 from kernelsearch.kernels.pyramid_rows import QueryRows, Scale
@@ -121,6 +122,42 @@ def test_single_precision_is_close():
     texts = rows.texts(*pack([np.arange(10), np.array([1, 5, 1])]))
     exact, quick = (Matcher((Scale(2, 1),), precision=kind).scores(rows, texts) for kind in (np.float64, np.float32))
     assert np.abs(exact - quick).max() < 1e-5
+
+
+@pytest.mark.parametrize("divergence", ["js", "kl"])
+@pytest.mark.parametrize("mode", MODES)
+def test_working_in_parts_and_blocks_changes_nothing(mode, divergence, monkeypatch):
+    rng = np.random.default_rng(7)
+    graph = random_graph(40, 7)
+    scales = (Scale(1, 0.7), Scale(2, 0.7), Scale(4, 0.7))
+    rows = make_rows(graph, rng.choice(40, 6, replace=False), scales)
+    texts = rows.texts(*pack([rng.integers(0, 40, length) for length in (30, 1, 0, 12, 50, 3)]))
+    matcher = Matcher(scales, mode, divergence)
+    whole = matcher.scores(rows, texts)
+    for name, small in (("TOKENS", 8), ("CELLS", 5), ("PAIRS", 12)):
+        monkeypatch.setattr(pyramid_match, name, small)
+        assert matcher.scores(rows, texts) == pytest.approx(whole, abs=1e-12)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_no_texts_have_no_scores(mode):
+    scales = (Scale(1, 1), Scale(2, 1))
+    rows = make_rows(random_graph(WORDS, 1), [1, 2], scales)
+    assert Matcher(scales, mode).scores(rows, rows.texts(*pack([]))).shape == (0, 2)
+
+
+def test_parts_are_the_texts_in_order():
+    rows = make_rows(random_graph(WORDS, 1), [1, 2], (Scale(1, 1),), importance=np.arange(1.0, WORDS + 1))
+    texts = rows.texts(*pack([np.arange(5), [], np.arange(9), np.arange(2), []]))
+    parts = list(texts.parts(4))
+    assert [part.lengths.tolist() for part in parts] == [[5], [0, 9], [2], [0]]
+    assert np.concatenate([part.slots for part in parts]).tolist() == texts.slots.tolist()
+    assert np.concatenate([part.mass for part in parts]).tolist() == texts.mass.tolist()
+
+
+def test_rows_stand_in_the_order_in_which_the_query_reaches_them():
+    graph = SemanticGraph.from_edges(WORDS, np.array([9, 2, 2]), np.array([4, 7, 4]), np.array([0.9, 0.5, 0.5]))
+    assert make_rows(graph, [9, 2], (Scale(1, 1),)).words.tolist() == [9, 4, 2, 7]
 
 
 def test_jensen_shannon_is_symmetric_and_largest_for_equal_columns():

@@ -62,7 +62,7 @@ def searches(served: Served, first: tuple[tuple[str, Any], ...], depth: int, sev
 
 
 def search(served: Served, asked: Asked, found: Ranked | None = None) -> dict[str, Any]:
-    """One list, in the shape of Pyserini's REST API, with what is more after it. `found` is the list, where it is known already."""
+    """One list, in the shape of Pyserini's REST API, with what is more after it; `found`: where it is known."""
     text = _text(served, asked)
     methods = asked.columns[0] if asked.columns else ()
     if found is None:

@@ -6,12 +6,15 @@ import re
 import tempfile
 import threading
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from kernelsearch.errors import InputError, OptionError
+from kernelsearch.options import resolve
+from kernelsearch.pipeline import FIRST_STAGE, FirstStage
 from kernelsearch.rerankers.base import CannotAct, Reranker
 from kernelsearch.serve.catalogue import Served
 from kernelsearch.serve.parameters import Asked
@@ -54,11 +57,16 @@ def first_stage_only(served: Served, asked: Asked) -> FirstStageOnly | None:
 def searches(served: Served, first: tuple[tuple[str, Any], ...], depth: int, several: Sequence[Asked]) -> list[dict[str, Any]]:
     """As `search` for each of several requests, which share one call to Lucene."""
     queries = served.index.lucene.queries([_text(served, asked) for asked in several])
-    lists = served.pipeline((), {}, dict(first), depth).first.search(served.index, queries)
+    lists = _first_stage(first, depth).search(served.index, queries)
     return [
         search(served, asked, Ranked(query, found, found, (), None))
         for asked, query, found in zip(several, queries, lists, strict=True)
     ]
+
+
+@lru_cache(maxsize=256)
+def _first_stage(first: tuple[tuple[str, Any], ...], depth: int) -> FirstStage:
+    return FirstStage.from_settings(resolve(FIRST_STAGE, {**dict(first), "hits": depth}))
 
 
 def search(served: Served, asked: Asked, found: Ranked | None = None) -> dict[str, Any]:
@@ -69,15 +77,15 @@ def search(served: Served, asked: Asked, found: Ranked | None = None) -> dict[st
         with served.using(methods):
             found = _rank(served, asked, text, methods, None)
     top = _top(found.after, asked.own["hits"])
-    docids = served.index.forward.docids.take(top.docs)
-    docs = served.texts.answers(top.docs, asked.own["parse"])
+    texts, parse = served.texts.get(top.docs), asked.own["parse"]
+    entries = _entries(served, asked, found, top, [one.docid for one in texts])
+    for entry, one in zip(entries, texts, strict=True):
+        entry["doc"] = one.answer(parse)
     answer: dict[str, Any] = {
         "api": "v1",
         "index": served.name,
         "query": {"text": text},
-        "candidates": [
-            {**entry, "doc": doc} for entry, doc in zip(_entries(served, asked, found, top, docids), docs, strict=True)
-        ],
+        "candidates": entries,
         "methods": list(methods),
         "kept": found.kept,
         "measures": _measures(served, asked, found.after),

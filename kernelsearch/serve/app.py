@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import AsyncIterator, Callable, MutableMapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import asdict
@@ -33,6 +34,7 @@ PAGE = Path(__file__).parent / "page"
 JSON = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
 COLUMNS = 3  #: lists beside the first stage's that can be compared at once
 SEARCH = "/v1/{index}/search"
+SEARCHED = re.compile("/v1/([^/]+)/search")
 RETRY_AFTER = "1"
 log = logging.getLogger("kernelsearch.serve")
 
@@ -294,14 +296,15 @@ class Shortcut:
         self.route = next(route for route in app.routes if getattr(route, "path", None) == SEARCH)
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        parts = scope["path"].split("/") if scope["type"] == "http" and scope["method"] == "GET" else ()
-        if len(parts) != 4 or parts[1] != "v1" or parts[3] != "search" or not parts[2]:
+        address = SEARCHED.fullmatch(scope["path"]) if scope["type"] == "http" and scope["method"] == "GET" else None
+        if address is None:
             await self.app(scope, receive, send)
             return
         scope["route"] = self.route  # what is counted
-        status, more = 200, {}
+        status = 200
+        more: dict[str, str] = {}
         try:
-            body = await self.service.search(parts[2], scope["query_string"])
+            body = await self.service.search(address[1], scope["query_string"])
         except Exception as error:
             status, why, more = problem(error)
             body = orjson.dumps({"error": why})

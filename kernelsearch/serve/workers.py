@@ -12,7 +12,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from kernelsearch.lucene import jvm
 
-S, T = TypeVar("S", bound=Hashable), TypeVar("T")
+S = TypeVar("S", bound=Hashable)
+T = TypeVar("T")
 
 #: Requests that one call answers at most: the first of them waits for the last.
 TOGETHER = 8

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import quote
 
 import pytest
@@ -110,6 +111,16 @@ def test_strange_queries_are_words_like_others(client, text):
         assert answer.json()["query"]["text"] == text
         assert answer.headers["content-type"] == "application/json"
         assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+def test_strange_queries_that_meet_others_change_nothing(client):
+    """Searches that come in at once share calls to Lucene; each gets the list that it gets alone."""
+    paths = [f"/v1/demo/search?hits=5&query={quote(text)}" for text in (*STRANGE, "dripping tap", "blown fuse", "zzzzzz")]
+    alone = [client.get(path).json() for path in paths]
+    assert [one["candidates"] for one in alone] == [client.get(f"{path}&highlight=true").json()["candidates"] for path in paths]
+    with ThreadPoolExecutor(8) as pool:
+        for found, expected in zip(pool.map(client.get, paths * 10), alone * 10, strict=True):
+            assert found.status_code == 200 and found.json() == expected
 
 
 def test_a_huge_query_is_refused(client):

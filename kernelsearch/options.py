@@ -6,6 +6,7 @@ import argparse
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from kernelsearch.errors import OptionError
@@ -32,7 +33,7 @@ class Option:
     repeat: bool = False
     words: bool = False
 
-    @property
+    @cached_property
     def key(self) -> str:
         """The name in Python: `save-queries` is `save_queries`."""
         return self.name.replace("-", "_").replace(".", "_")

@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from kernelsearch import console
 from kernelsearch.collection import Index
 from kernelsearch.errors import InputError, OptionError
 from kernelsearch.options import Option
@@ -50,6 +51,17 @@ REFUSED = {
     "onnx-encoder": (True, "queries are not encoded here"),
     "encoded-corpus": (True, "learned impacts are not searched here"),
     "min-idf": (True, "learned impacts are not searched here"),
+}
+
+
+#: k1 and b that Pyserini sets by itself, by the names of its prebuilt indexes.
+MSMARCO = {
+    "msmarco-passage msmarco-v1-passage msmarco-v1-passage-slim msmarco-v1-passage-full": (0.82, 0.68),
+    "msmarco-v1-passage-d2q-t5 msmarco-v1-passage.d2q-t5 msmarco-v1-passage.d2q-t5-docvectors": (2.18, 0.86),
+    "msmarco-v1-doc msmarco-v1-doc-slim msmarco-v1-doc-full": (4.46, 0.82),
+    "msmarco-v1-doc-segmented msmarco-v1-doc-segmented-slim msmarco-v1-doc-segmented-full": (2.16, 0.61),
+    "msmarco-v1-doc.d2q-t5 msmarco-v1-doc.d2q-t5-docvectors": (4.68, 0.87),
+    "msmarco-v1-doc-segmented.d2q-t5 msmarco-v1-doc-segmented.d2q-t5-docvectors": (2.56, 0.59),
 }
 
 
@@ -143,6 +155,33 @@ def prebuilt(index: str | tuple[str, ...]) -> str | None:
         return download_prebuilt(index)
     except InputError:
         return None
+
+
+def take_bm25(arguments: argparse.Namespace, name: str) -> None:
+    """BM25 as Pyserini sets it by itself for a prebuilt index of MS MARCO, unless flags say how to rank."""
+    known = [values for names, values in MSMARCO.items() if name in names.split()]
+    if known and not {"k1", "b", "qld", "qljm"} & vars(arguments).keys():
+        arguments.k1, arguments.b = known[0]
+        console.notice(f"{name}: k1={arguments.k1}, b={arguments.b}, as Pyserini sets them")
+
+
+def named_topics(name: str, field: str) -> dict[str, str] | None:
+    """The topics that Pyserini has under a name, {qid: text}; None for names that it doesn't know, and for paths."""
+    if ":" in name or Path(name).exists() or Path(name).name != name:
+        return None
+    if find_spec("torch") is None:
+        raise InputError(
+            f"--topics: {name}: no such file; if it is one of Pyserini's names, pip install kernelsearch[pyserini]"
+        )
+    from kernelsearch.integrations.pyserini import pyserini_topics
+
+    found = pyserini_topics(name)
+    if found is None:
+        return None
+    try:
+        return {str(qid): " ".join(parts[part] for part in field.split("+")) for qid, parts in found.items()}
+    except KeyError as part:
+        raise InputError(f"--topics-field: {name} has no {part.args[0]!r}") from None
 
 
 def tokenised(topics: dict[str, str], name: str | None) -> dict[str, str]:

@@ -22,7 +22,7 @@ from kernelsearch.trec.topics import parse_part, topics_part
 OPTIONS = (
     Option("config", str, None, "a TOML file with options, as written beside run files; flags override it"),
     Option("index", str, None, "the index, or a folder of shards; repeatable: several are one collection", repeat=True),
-    Option("topics", str, None, "a file of topics (TSV, TREC, JSONL, CACM; gzipped or not), or irds:NAME"),
+    Option("topics", str, None, "a file of topics (TSV, TREC, JSONL, CACM; gzipped or not), irds:NAME, or Pyserini's name"),
     Option("topics-format", str, None, "how to read it; guessed if not given", choices=("tsv", "trec", "jsonl", "cacm")),
     Option("topics-field", str, "title", "parts of a TREC topic: title, description, narrative, joined with +"),
     Option("shard", str, None, "only the I-th of N parts of the topics, as I/N from 1 on; kernelsearch.merge joins the runs"),
@@ -79,6 +79,7 @@ def main(argv: list[str]) -> None:
     except IndexProblem:
         if (folder := pyserini_flags.prebuilt(settings["index"])) is None:
             raise
+        pyserini_flags.take_bm25(arguments, settings["index"])
         pipeline = make_pipeline(arguments, {**opening, "index": folder})
     pipeline.first = pyserini_flags.first_stage(pipeline.first, settings)
     pyserini_flags.set_stopwords(pipeline.index, settings["stopwords"])
@@ -161,7 +162,9 @@ def one_query(pipeline: Pipeline, settings: dict[str, Any]) -> None:
 
 def many_queries(pipeline: Pipeline, settings: dict[str, Any]) -> None:
     """Writes a run file."""
-    topics = load_topics(settings["topics"], settings["topics_format"], settings["topics_field"])
+    topics = pyserini_flags.named_topics(settings["topics"], settings["topics_field"])
+    if topics is None:
+        topics = load_topics(settings["topics"], settings["topics_format"], settings["topics_field"])
     topics = pyserini_flags.tokenised(topics, settings["tokenizer"])
     run = _run(settings, topics) if settings["run"] else None
     if settings["shard"] is not None:

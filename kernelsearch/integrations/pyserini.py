@@ -340,6 +340,19 @@ def download_prebuilt(name: str, verbose: bool = False) -> str:
         raise InputError(f"prebuilt index {name!r}: {problem}") from None
 
 
+def pyserini_topics(name: str) -> dict[str | int, dict[str, str]] | None:
+    """The topics that Pyserini has under a name, {qid: {part: text}}, downloaded where necessary; None for an unknown name."""
+    search = _pyserini("pyserini.search")
+    import jnius
+
+    try:
+        return dict(search.get_topics(name))
+    except ValueError:
+        return None
+    except jnius.JavaException as problem:
+        raise InputError(f"topics {name!r}: {' '.join(str(problem.innermessage or problem).split())[:200]}") from None
+
+
 def _reopen(index: Index, name: str | None, given: tuple[Rerank, dict[str, Any]], first: FirstStage) -> KernelSearcher:
     searcher = KernelSearcher(index, name, rerank=given[0], **given[1])
     searcher._first = first

@@ -12,15 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 import pyterrier as pt
+from numpy.typing import NDArray
 
 from kernelsearch import rerankers
 from kernelsearch.collection import Index
 from kernelsearch.errors import InputError, OptionError
+from kernelsearch.forward.strings import StringTable
 from kernelsearch.integrations.hits import open_index
 from kernelsearch.keywords import split
 from kernelsearch.pipeline import FirstStage, Pipeline
@@ -285,12 +288,14 @@ def lists_of(index: Index, results: pd.DataFrame) -> tuple[pd.DataFrame, list[Ca
     """(the first row of each query, its list) of a frame of results, best documents first."""
     codes, qids = pd.factorize(results["qid"])
     scores = results["score"].to_numpy(dtype=np.float64)
-    docnos = list(map(str, results["docno"].to_numpy(dtype=object)))  # pandas' own iteration takes ten times as long
-    rows = index.forward.rows_of(docnos)
+    names = results["docno"].to_numpy(dtype=object).tolist()  # pandas' own iteration takes ten times as long
+    if not isinstance(results["docno"].dtype, pd.StringDtype):
+        names = list(map(str, names))
+    rows = index.forward.rows_of(names)
     if (rows < 0).any():
         bad = np.flatnonzero(rows < 0)
         raise InputError(
-            f"results: {len(bad)} documents are not in {index.name}, such as {docnos[bad[0]]} of topic {qids[codes[bad[0]]]}"
+            f"results: {len(bad)} documents are not in {index.name}, such as {names[bad[0]]} of topic {qids[codes[bad[0]]]}"
         )
     order = np.lexsort((-scores, codes))
     ends = np.cumsum(np.bincount(codes))[:-1]
@@ -306,18 +311,36 @@ def to_frame(
     depth = np.array([found.depth for found in lists], dtype=np.int64)
     docs = np.concatenate([found.docs for found in lists]) if lists else np.empty(0, dtype=np.int32)
     scores = np.concatenate([found.scores for found in lists]) if lists else np.empty(0)
-    repeated = queries[columns].take(np.repeat(np.arange(len(lists)), depth))
+    repeated = np.repeat(np.arange(len(lists)), depth)
     made = {
         "docid": docs,
-        "docno": np.array(index.forward.docids.take(docs), dtype=object),
+        "docno": docnos(index, docs),
         "score": scores.astype(np.float64),
         "rank": np.arange(len(docs)) - np.repeat(np.cumsum(depth) - depth, depth),
     }
-    frame = pd.DataFrame({**{name: repeated[name].array for name in columns}, **made})
+    frame = pd.DataFrame({**{name: queries[name].array.take(repeated) for name in columns}, **made})
     extra = [name for name in (queries if documents is None else documents).columns if name not in {*columns, *RANKED}]
     if documents is None or not extra:
         return frame
     return frame.merge(documents[["qid", "docno", *extra]].drop_duplicates(["qid", "docno"]), on=["qid", "docno"], how="left")
+
+
+def docnos(index: Index, docs: NDArray[np.int32]) -> Any:
+    """A column of docnos, of the type that pandas has for text. Where that is Arrow's, no string is made on the way."""
+    table = index.forward.docids
+    if getattr(pd.Series([""]).dtype, "storage", None) != "pyarrow":
+        return np.array(table.take(docs), dtype=object)
+    return pd.array(_as_arrow(table).take(docs), dtype="str")
+
+
+@lru_cache(maxsize=8)
+def _as_arrow(table: StringTable) -> Any:
+    """A table of strings as Arrow's, over the same bytes."""
+    import pyarrow as pa
+
+    data, ends = table.arrays
+    offsets = np.concatenate([[0], ends]).astype(np.int64)
+    return pa.LargeStringArray.from_buffers(len(ends), pa.py_buffer(offsets), pa.py_buffer(np.asarray(data)))
 
 
 def topics_of(frame: pd.DataFrame | None) -> dict[str, str] | None:

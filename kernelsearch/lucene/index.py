@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -109,7 +110,8 @@ class LuceneIndex:
         if not texts:
             return []
         packed = "\n".join(_one_line(text) for text in texts).encode("utf-8", errors="replace")
-        lines = jvm.text_of(jvm.bridge().analyze(self._analyzer, field, packed)).split("\n")[:-1]
+        found = jvm.received(lambda out: jvm.bridge().analyze(self._analyzer, field, packed, out))
+        lines = found.decode("utf-8", errors="replace").split("\n")[:-1]
         return [line.split("\t") if line else [] for line in lines]
 
     def queries(self, texts: Sequence[str], qids: Sequence[str] | None = None) -> list[Query]:
@@ -140,10 +142,14 @@ class LuceneIndex:
     def ranked(self, searcher: Any, queries: Sequence[Query], hits: int, threads: int) -> list[Candidates]:
         """The lists that one of our searchers (Java) over this index's reader finds."""
         packed = "\n".join(_weighted_line(query) for query in queries).encode("utf-8", errors="replace")
-        found = jvm.bridge().search(searcher, CONTENTS, packed, hits, self._order, threads)
-        sizes, docs, scores = jvm.view(found[0], np.int32), jvm.view(found[1], np.int32), jvm.view(found[2], np.float32)
-        ends = np.cumsum(sizes)[:-1]
-        return [Candidates(d, s) for d, s in zip(np.split(docs, ends), np.split(scores, ends), strict=True)]
+        most = len(queries) * (4 + 8 * min(hits, int(self.starts[-1])))
+        found = jvm.received(
+            lambda out: jvm.bridge().search(searcher, CONTENTS, packed, hits, self._order, threads, out), min(most, jvm.LARGEST)
+        )
+        ends = list(accumulate(np.frombuffer(found, np.int32, len(queries)).tolist()))
+        docs = np.frombuffer(found, np.int32, ends[-1], 4 * len(queries)).copy()
+        scores = np.frombuffer(found, np.float32, ends[-1], 4 * len(queries) + docs.nbytes).copy()
+        return [Candidates(docs[start:end], scores[start:end]) for start, end in zip([0, *ends], ends, strict=False)]
 
     @jvm.calls_java
     def expand(

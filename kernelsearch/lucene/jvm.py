@@ -28,7 +28,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 JAVA_FILES = Path(__file__).parent / "java"
 
+#: Bytes of a buffer that is kept: room for 8 lists of 1000 documents and more.
+BUFFER = 1 << 17
+LARGEST = 2**31 - 1
+
 _lock = threading.RLock()
+_buffers: list[_Buffer] = []
 _settings: dict[str, Any] = {"heap": None, "options": ()}
 _bridge: Any = None
 _process: int | None = None  # the process that Java runs in
@@ -212,6 +217,41 @@ def view(buffer: Any, dtype: Any) -> np.ndarray:
         return np.empty(0, dtype)
     # Copied, so that the array outlives the buffer, whose memory Java frees when it likes.
     return np.frombuffer((ctypes.c_char * size).from_address(buffer.address), dtype=dtype).copy()
+
+
+class _Buffer:
+    """A direct ByteBuffer and where it stands."""
+
+    def __init__(self, size: int) -> None:
+        self.java, self.size = bridge().buffer(size), size
+        self.address = self.java.address
+
+
+def received(call: Callable[[Any], int], expected: int = 0) -> bytes:
+    """What a call writes into the ByteBuffer that it is given. It returns the size, and is made again if the buffer is smaller.
+
+    Buffers are kept, as many as there are calls at once: making one takes as long as a short search.
+    """
+    if expected > BUFFER:
+        return _filled(call, _Buffer(expected))
+    try:
+        buffer = _buffers.pop()
+    except IndexError:
+        buffer = _Buffer(BUFFER)
+    try:
+        return _filled(call, buffer)
+    finally:
+        _buffers.append(buffer)
+
+
+def _filled(call: Callable[[Any], int], buffer: _Buffer) -> bytes:
+    size = call(buffer.java)
+    if size > buffer.size:
+        if size > LARGEST:
+            raise JavaError(f"an answer of {size} bytes does not fit a buffer: ask for fewer documents")
+        buffer = _Buffer(size)
+        call(buffer.java)
+    return ctypes.string_at(buffer.address, size)
 
 
 def text_of(buffer: Any) -> str:

@@ -5,17 +5,22 @@ from __future__ import annotations
 import re
 import tempfile
 import threading
+from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from kernelsearch.errors import InputError, OptionError
+from kernelsearch.options import resolve
+from kernelsearch.pipeline import FIRST_STAGE, FirstStage
 from kernelsearch.rerankers.base import CannotAct, Reranker
 from kernelsearch.serve.catalogue import Served
 from kernelsearch.serve.parameters import Asked
 from kernelsearch.types import Candidates, Query
 
+FEEDBACK = {"rm3", "rocchio"}
 WORD = re.compile(r"\w+")
 _drawing = threading.Lock()  # matplotlib's fonts and settings belong to all threads
 
@@ -34,22 +39,53 @@ class Ranked(NamedTuple):
     kept: str | None
 
 
-def search(served: Served, asked: Asked) -> dict[str, Any]:
-    """One list, in the shape of Pyserini's REST API, with what is more after it."""
+class FirstStageOnly(NamedTuple):
+    """What requests have in common that one call to Lucene can answer."""
+
+    served: Served
+    first: tuple[tuple[str, Any], ...]
+    depth: int
+
+
+def first_stage_only(served: Served, asked: Asked) -> FirstStageOnly | None:
+    """For a request that the first stage answers by itself, what it has in common with others of the kind; None for others."""
+    if asked.columns or asked.own["topic"] is not None or asked.own["highlight"] or FEEDBACK & asked.first.keys():
+        return None
+    return FirstStageOnly(served, tuple(asked.first.items()), _depth(served, asked, ()))
+
+
+def searches(served: Served, first: tuple[tuple[str, Any], ...], depth: int, several: Sequence[Asked]) -> list[dict[str, Any]]:
+    """As `search` for each of several requests, which share one call to Lucene."""
+    queries = served.index.lucene.queries([_text(served, asked) for asked in several])
+    lists = _first_stage(first, depth).search(served.index, queries)
+    return [
+        search(served, asked, Ranked(query, found, found, (), None))
+        for asked, query, found in zip(several, queries, lists, strict=True)
+    ]
+
+
+@lru_cache(maxsize=256)
+def _first_stage(first: tuple[tuple[str, Any], ...], depth: int) -> FirstStage:
+    return FirstStage.from_settings(resolve(FIRST_STAGE, {**dict(first), "hits": depth}))
+
+
+def search(served: Served, asked: Asked, found: Ranked | None = None) -> dict[str, Any]:
+    """One list, in the shape of Pyserini's REST API, with what is more after it; `found`: where it is known."""
     text = _text(served, asked)
     methods = asked.columns[0] if asked.columns else ()
-    with served.using(methods):
-        found = _rank(served, asked, text, methods, None)
+    if found is None:
+        with served.using(methods):
+            found = _rank(served, asked, text, methods, None)
     top = _top(found.after, asked.own["hits"])
-    docids = served.index.forward.docids.take(top.docs)
-    docs = served.texts.answers(top.docs, asked.own["parse"])
+    texts, parse = served.texts.get(top.docs), asked.own["parse"]
+    entries = _entries(served, asked, found, top, [one.docid for one in texts])
+    for entry, one in zip(entries, texts, strict=True):
+        entry["doc"] = one.answer(parse)
     answer: dict[str, Any] = {
         "api": "v1",
         "index": served.name,
         "query": {"text": text},
-        "candidates": [
-            {**entry, "doc": doc} for entry, doc in zip(_entries(served, asked, found, top, docids), docs, strict=True)
-        ],
+        "candidates": entries,
         "methods": list(methods),
         "kept": found.kept,
         "measures": _measures(served, asked, found.after),
@@ -216,10 +252,7 @@ def _rank(
     served: Served, asked: Asked, text: str, methods: tuple[str, ...], before: Candidates | None, full: bool = False
 ) -> Ranked:
     """The list of one column; `before` is the first stage's, where it is known already."""
-    limits = served.limits
-    deep = full or bool(methods) or asked.own["topic"] is not None or "rm3" in asked.first or "rocchio" in asked.first
-    depth = asked.own["candidates"] or (limits.candidates if deep else asked.own["hits"])
-    pipeline = served.pipeline(methods, asked.methods, asked.first, depth)
+    pipeline = served.pipeline(methods, asked.methods, asked.first, _depth(served, asked, methods, full))
     query = served.index.query(text, asked.own["topic"] or "")
     if before is None:
         before = pipeline.first.search(served.index, [query])[0]
@@ -230,6 +263,12 @@ def _rank(
         after = pipeline.rerank([query], [before])[0]
         reasons = [reason for method in pipeline.rerankers if (reason := method.take_reason()) is not None]
     return Ranked(query, before, after, tuple(pipeline.rerankers), "; ".join(reasons) or None)
+
+
+def _depth(served: Served, asked: Asked, methods: tuple[str, ...], full: bool = False) -> int:
+    """How many documents the first stage finds."""
+    deep = full or bool(methods) or asked.own["topic"] is not None or bool(FEEDBACK & asked.first.keys())
+    return asked.own["candidates"] or (served.limits.candidates if deep else asked.own["hits"])
 
 
 def _top(found: Candidates, hits: int) -> Candidates:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+import re
+from collections.abc import AsyncIterator, Callable, MutableMapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
@@ -23,15 +24,17 @@ from kernelsearch.rerankers.base import CannotAct
 from kernelsearch.serve import answers, models, parameters
 from kernelsearch.serve.answers import NotFound
 from kernelsearch.serve.catalogue import Served, about_methods
-from kernelsearch.serve.gate import Gate, Refused
+from kernelsearch.serve.gate import Gate, Receive, Refused, Send
 from kernelsearch.serve.metrics import Metrics
-from kernelsearch.serve.parameters import Reader, described, first_stage_options, openapi_parameters
+from kernelsearch.serve.parameters import Asked, Reader, described, first_stage_options, openapi_parameters
 from kernelsearch.serve.settings import Settings
 from kernelsearch.serve.workers import Overloaded, TooSlow, Workers
 
 PAGE = Path(__file__).parent / "page"
 JSON = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
 COLUMNS = 3  #: lists beside the first stage's that can be compared at once
+SEARCH = "/v1/{index}/search"
+SEARCHED = re.compile("/v1/([^/]+)/search")
 RETRY_AFTER = "1"
 log = logging.getLogger("kernelsearch.serve")
 
@@ -50,6 +53,7 @@ class Service:
         limits = settings.limits
         self.workers = Workers(limits.threads, limits.waiting, limits.seconds)
         self.metrics = Metrics(lambda: self.workers.busy)
+        self.search_reader = Reader(parameters.SEARCH, limits, ranks=True)
         self.methods = {
             "api": "v1",
             "first_stage": [described(option) for option in first_stage_options()],
@@ -65,6 +69,14 @@ class Service:
     async def answer(self, function: Callable[..., Any], *args: Any) -> Response:
         """A function's answer as JSON; both are made in a worker's thread."""
         return Response(await self.workers.run(_encoded, function, args), media_type="application/json")
+
+    async def search(self, name: str, query_string: bytes) -> bytes:
+        """The answer to a search as JSON. Those for the first stage's own list share calls to Lucene where they meet."""
+        served, asked = self.index(name), self.search_reader.read(query_string)
+        shared = answers.first_stage_only(served, asked)
+        if shared is None:
+            return await self.workers.run(_encoded, answers.search, (served, asked))
+        return await self.workers.run_together(_searches, shared, asked)
 
 
 def make_app(settings: Settings) -> Any:
@@ -108,21 +120,21 @@ def make_app(settings: Settings) -> Any:
             return FileResponse(PAGE / "index.html")
         return _json({"name": "kernelsearch", "version": kernelsearch.__version__, "documentation": "/openapi.json"})
 
-    return Gate(app, settings, service.metrics)
+    return Gate(Shortcut(app, service), settings, service.metrics)
 
 
 def _add_search(app: FastAPI, service: Service) -> None:
     limits = service.settings.limits
-    search = Reader(parameters.SEARCH, limits, ranks=True)
     compare = Reader(parameters.SEARCH, limits, ranks=True, columns=COLUMNS)
     explain = Reader(parameters.EXPLAIN, limits, ranks=True)
     similar = Reader(parameters.SIMILAR, limits)
     doc = Reader(parameters.DOC, limits)
 
-    @app.get("/v1/{index}/search", **_told(search, models.SearchAnswer))
+    @app.get(SEARCH, **_told(service.search_reader, models.SearchAnswer))
     async def search_index(request: Request) -> Response:
         """A ranked list: the first stage's, or that of methods which rerank it."""
-        return await service.answer(answers.search, _index(service, request), search.read(request.scope["query_string"]))
+        found = await service.search(request.path_params["index"], request.scope["query_string"])
+        return Response(found, media_type="application/json")
 
     @app.get("/v1/{index}/compare", **_told(compare, models.CompareAnswer))
     async def compare_lists(request: Request) -> Response:
@@ -243,49 +255,63 @@ def _record(service: Service, served: Served, click: models.Click) -> dict[str, 
 
 
 def _add_problems(app: FastAPI) -> None:
-    def problem(status: int, why: str, **headers: str) -> Response:
-        return Response(orjson.dumps({"error": why}), status, headers or None, "application/json")
+    async def answer(_: Request, error: Exception) -> Response:
+        status, why, headers = problem(error)
+        return Response(orjson.dumps({"error": why}), status, headers, "application/json")
 
-    async def ours(_: Request, error: Any) -> Response:
-        if isinstance(error, JavaError):
+    for kind in (KernelSearchError, NotFound, CannotAct, Refused, Overloaded, TooSlow, HTTPException, Exception):
+        app.add_exception_handler(kind, answer)
+
+
+def problem(error: Exception) -> tuple[int, str, dict[str, str]]:
+    """How what was raised is answered: status, one line, further headers."""
+    match error:
+        case JavaError():
             log.error("%s", error)
-            return problem(500, "the search engine failed; the server's log says why")
-        text = " ".join(str(error).split()).removeprefix("--")
-        return problem(409 if isinstance(error, IndexProblem | ArtefactError) else 400, text)
+            return 500, "the search engine failed; the server's log says why", {}
+        case KernelSearchError():
+            text = " ".join(str(error).split()).removeprefix("--")
+            return 409 if isinstance(error, IndexProblem | ArtefactError) else 400, text, {}
+        case NotFound():
+            return 404, str(error), {}
+        case CannotAct():
+            return 400, f"the method keeps the first stage's list for this query: {error}", {}
+        case Refused():
+            return error.status, str(error), {}
+        case Overloaded():
+            return 503, "too many requests at once; try again in a moment", {"retry-after": RETRY_AFTER}
+        case TooSlow():
+            return 504, "this took too long; ask for fewer candidates or a simpler method", {}
+        case HTTPException():
+            return error.status_code, str(error.detail).lower(), dict(error.headers or {})
+    log.error("unforeseen", exc_info=error)
+    return 500, "something went wrong; the server's log says what", {}
 
-    async def missing(_: Request, error: Any) -> Response:
-        return problem(404, str(error))
 
-    async def cannot(_: Request, error: Any) -> Response:
-        return problem(400, f"the method keeps the first stage's list for this query: {error}")
+class Shortcut:
+    """An ASGI application around another one: searches are answered here. All that FastAPI does around a call takes longer."""
 
-    async def refused(_: Request, error: Any) -> Response:
-        return problem(error.status, str(error))
+    def __init__(self, app: Any, service: Service) -> None:
+        self.app, self.service = app, service
+        self.route = next(route for route in app.routes if getattr(route, "path", None) == SEARCH)
 
-    async def overloaded(_: Request, error: Any) -> Response:
-        return problem(503, "too many requests at once; try again in a moment", **{"retry-after": RETRY_AFTER})
-
-    async def too_slow(_: Request, error: Any) -> Response:
-        return problem(504, "this took too long; ask for fewer candidates or a simpler method")
-
-    async def http(_: Request, error: Any) -> Response:
-        return problem(error.status_code, str(error.detail).lower(), **(error.headers or {}))
-
-    async def unforeseen(_: Request, error: Any) -> Response:
-        log.error("unforeseen", exc_info=error)
-        return problem(500, "something went wrong; the server's log says what")
-
-    for kind, handler in (
-        (KernelSearchError, ours),
-        (NotFound, missing),
-        (CannotAct, cannot),
-        (Refused, refused),
-        (Overloaded, overloaded),
-        (TooSlow, too_slow),
-        (HTTPException, http),
-        (Exception, unforeseen),
-    ):
-        app.add_exception_handler(kind, handler)
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        address = SEARCHED.fullmatch(scope["path"]) if scope["type"] == "http" and scope["method"] == "GET" else None
+        if address is None:
+            await self.app(scope, receive, send)
+            return
+        scope["route"] = self.route  # what is counted
+        status = 200
+        more: dict[str, str] = {}
+        try:
+            body = await self.service.search(address[1], scope["query_string"])
+        except Exception as error:
+            status, why, more = problem(error)
+            body = orjson.dumps({"error": why})
+        headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+        headers += [(name.encode(), value.encode()) for name, value in more.items()]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
 
 
 def _told(reader: Reader, model: Any, path: tuple[str, ...] = ("index",), media: str | None = None) -> dict[str, Any]:
@@ -315,6 +341,10 @@ def _index(service: Service, request: Request) -> Served:
 
 def _json(data: Any) -> Response:
     return Response(orjson.dumps(data, option=JSON), media_type="application/json")
+
+
+def _searches(shared: answers.FirstStageOnly, several: list[Asked]) -> list[bytes]:
+    return [orjson.dumps(one, option=JSON) for one in _named(answers.searches, (*shared, several))]
 
 
 def _encoded(function: Callable[..., Any], args: tuple[Any, ...]) -> bytes:

@@ -18,8 +18,13 @@ KEPT = 32 << 20
 class Text(NamedTuple):
     """A document as it was indexed; `json` is the same where it is JSON, to be put into an answer as it stands."""
 
+    docid: str
     text: str | None
     json: orjson.Fragment | None
+
+    def answer(self, parse: bool) -> Any:
+        """What an answer holds: JSON where the document is JSON and `parse` is set, text otherwise, None if not stored."""
+        return self.json if parse and self.json is not None else self.text
 
     def strings(self) -> list[str]:
         """The texts in it: a record's values, or all of it where it is no record."""
@@ -52,15 +57,15 @@ class Texts:
         return [found[row] for row in wanted]
 
     def answers(self, rows: np.ndarray, parse: bool) -> list[Any]:
-        """What an answer holds: JSON where the document is JSON and `parse` is set, text otherwise, None if not stored."""
-        return [one.json if parse and one.json is not None else one.text for one in self.get(rows)]
+        """What an answer holds of each document."""
+        return [one.answer(parse) for one in self.get(rows)]
 
     def _read(self, rows: list[int]) -> list[Text]:
         raw = self.index.lucene.stored(rows, "raw")
         if any(text is None for text in raw):
             contents = self.index.lucene.stored(rows, "contents")
             raw = [more if text is None else text for text, more in zip(raw, contents, strict=True)]
-        return [Text(text, _json(text)) for text in raw]
+        return [Text(docid, text, _json(text)) for docid, text in zip(self.index.forward.docids.take(rows), raw, strict=True)]
 
     def _keep(self, new: dict[int, Text]) -> None:
         with self._lock:

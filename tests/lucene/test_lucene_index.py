@@ -11,6 +11,7 @@ from kernelsearch.collection import Index
 from kernelsearch.errors import IndexProblem, OptionError
 from kernelsearch.forward import ForwardIndex
 from kernelsearch.kernels import bm25
+from kernelsearch.lucene import jvm
 from kernelsearch.lucene.export import export
 from kernelsearch.lucene.index import LuceneIndex
 from kernelsearch.lucene.models import BM25, RM3, Dirichlet, JelinekMercer, Rocchio
@@ -114,6 +115,17 @@ def test_threads_and_batches_change_nothing(tiny, model):
         np.testing.assert_array_equal(one.docs, other.docs)
         np.testing.assert_array_equal(one.scores, other.scores)
     assert together[2].depth == together[3].depth == 0
+
+
+def test_answers_larger_than_a_kept_buffer_come_whole(demo_index):
+    lucene = demo_index.lucene
+    text = " ".join(f"word{number}" for number in range(jvm.BUFFER // 8))
+    assert lucene.analyze([text, "tap"]) == [text.split(), ["tap"]]
+    many = lucene.queries(["tap water pipe"] * (jvm.BUFFER // 400))
+    lists = lucene.search(many, 1000)
+    assert 8 * sum(found.depth for found in lists) > jvm.BUFFER
+    alone = lucene.search(many[:1], 1000)[0]
+    assert all(np.array_equal(found.docs, alone.docs) and np.array_equal(found.scores, alone.scores) for found in lists)
 
 
 def test_weighted_queries_scale_linearly(tiny):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from kernelsearch.errors import InputError
-from kernelsearch.integrations.pyserini import KernelReranker, KernelSearcher
+from kernelsearch.integrations.pyserini import KernelReranker, KernelSearcher, pyserini_topics
 from kernelsearch.lucene import jvm
 from kernelsearch.trec import read_topics
 from tests.conftest import DEMO
@@ -169,6 +169,15 @@ def test_output_writer_and_trec_eval_take_the_result(demo_index, lucene, dense, 
                     out.write(qid, hits)
         value = trec_eval(["", "-c", "-m", "map", str(DEMO / "qrels.txt"), str(tmp_path / f"{name}.trec")])
         assert 0.02 < float(value) <= 1, name
+
+
+def test_topics_are_asked_of_pyserini_by_name(monkeypatch):
+    jvm.start()
+    import pyserini.search
+
+    assert pyserini_topics("no-such-topics") is None
+    monkeypatch.setattr(pyserini.search, "get_topics", lambda name: {1: {"title": name}})
+    assert pyserini_topics("robust04") == {1: {"title": "robust04"}}
 
 
 def test_prebuilt_names_are_passed_to_pyserini(demo_index, monkeypatch, capsys):

@@ -79,7 +79,7 @@ def test_robust_bm25_learns_from_the_clicks(recording):
 
 def test_a_log_begins_with_the_first_click(start, fitted, tmp_path):
     shutil.copytree(fitted / "demo", tmp_path / "demo")
-    client = start(Settings((Source("demo", str(tmp_path / "demo")),), Limits(threads=1), record_clicks=True))
+    client = start(Settings((Source("demo", str(tmp_path / "demo")),), Limits(threads=1, seconds=120), record_clicks=True))
     assert client.get("/v1/demo/search?query=tap&rerank=rbm25").status_code == 400
     assert client.get("/v1/demo/suggest?prefix=t").json()["suggestions"] == []
     assert client.get("/v1/indexes").json()["indexes"][0]["clicks"] is None

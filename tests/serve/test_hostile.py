@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import quote
 
 import pytest
@@ -112,6 +113,16 @@ def test_strange_queries_are_words_like_others(client, text):
         assert answer.headers["x-content-type-options"] == "nosniff"
 
 
+def test_strange_queries_that_meet_others_change_nothing(client):
+    """Searches that come in at once share calls to Lucene; each gets the list that it gets alone."""
+    paths = [f"/v1/demo/search?hits=5&query={quote(text)}" for text in (*STRANGE, "dripping tap", "blown fuse", "zzzzzz")]
+    alone = [client.get(path).json() for path in paths]
+    assert [one["candidates"] for one in alone] == [client.get(f"{path}&highlight=true").json()["candidates"] for path in paths]
+    with ThreadPoolExecutor(8) as pool:
+        for found, expected in zip(pool.map(client.get, paths * 10), alone * 10, strict=True):
+            assert found.status_code == 200 and found.json() == expected
+
+
 def test_a_huge_query_is_refused(client):
     refused(client, f"/v1/demo/search?query={'a' * 1001}", 400, "query: 1001 characters, at most 1000")
     refused(client, "/v1/demo/search?" + "&".join(f"x{n}=1" for n in range(300)), 400, "more than 200 parameters")
@@ -125,7 +136,7 @@ def test_documents_with_markup_are_data(start, tmp_path):
     }
     broken = {"id": "plain", "contents": "tap {not json"}
     index_verb.main(["--input", str(write_jsonl(tmp_path / "c.jsonl", [evil, broken])), "--index", str(tmp_path / "evil")])
-    client = start(Settings((Source("evil", str(tmp_path / "evil")),), Limits(threads=1)))
+    client = start(Settings((Source("evil", str(tmp_path / "evil")),), Limits(threads=1, seconds=120)))
     answer = client.get("/v1/evil/search?query=tap&highlight=true")
     found = {one["docid"]: one["doc"] for one in answer.json()["candidates"]}
     assert found[evil["id"]] == evil
@@ -161,7 +172,7 @@ def test_other_methods_are_not_allowed(client):
 def test_large_bodies_are_refused_declared_or_not(start, settings):
     from dataclasses import replace
 
-    client = start(replace(settings, limits=Limits(threads=1, body=1000), record_clicks=True))
+    client = start(replace(settings, limits=Limits(threads=1, body=1000, seconds=120), record_clicks=True))
     kind = {"content-type": "application/json"}
     assert client.post("/v1/demo/click", content=b"x" * 1001, headers=kind).status_code == 413
     assert client.post("/v1/demo/click", content=(b"x" * 100 for _ in range(11)), headers=kind).status_code == 413

@@ -195,7 +195,7 @@ def test_too_many_requests_are_refused_and_the_others_answered(start, settings, 
 def test_a_slow_request_is_given_up_and_still_counts_as_load(start, settings, monkeypatch):
     release = threading.Event()
     monkeypatch.setattr(answers, "search", lambda *_: release.wait(60) and {})
-    client = start(replace(settings, limits=Limits(threads=1, waiting=0, seconds=0.2)))
+    client = start(replace(settings, limits=Limits(threads=1, waiting=0, seconds=1)))
     late = client.get("/v1/demo/search?query=tap")
     assert late.status_code == 504 and "too long" in late.json()["error"]
     assert client.get("/v1/demo/search?query=tap").status_code == 503

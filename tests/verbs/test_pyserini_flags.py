@@ -67,6 +67,42 @@ def test_a_name_that_is_no_folder_is_asked_of_pyserini_where_it_is_installed(fla
         search.main(["--index", "ours", *flags[2:]])
 
 
+def test_bm25_of_msmarcos_prebuilt_indexes_is_pyserinis_unless_flags_say_otherwise(flags, tmp_path, monkeypatch, capsys):
+    from kernelsearch.integrations import pyserini
+
+    monkeypatch.setattr(pyserini, "download_prebuilt", lambda name: flags[1])
+    monkeypatch.setattr(pyserini_flags, "find_spec", lambda name: name)
+    for name, more, k1, b in (
+        ("msmarco-v1-passage", [], 0.82, 0.68),
+        ("msmarco-v1-doc-segmented", [], 2.16, 0.61),
+        ("msmarco-v1-passage", ["--k1", "2"], 2.0, 0.4),
+        ("msmarco-v1-passage", ["--qld"], 0.9, 0.4),
+        ("robust04", [], 0.9, 0.4),
+    ):
+        search.main(["--index", name, *flags[2:], *more])
+        recipe = (tmp_path / "run.txt.toml").read_text()
+        assert f"k1 = {k1}\n" in recipe and f"b = {b}\n" in recipe, (name, more)
+        assert ("as Pyserini sets them" in capsys.readouterr().err) == (not more and name != "robust04")
+
+
+def test_topics_by_pyserinis_name(flags, tmp_path, monkeypatch):
+    from kernelsearch.integrations import pyserini
+
+    known = {"house": {7: {"title": "dripping tap", "description": "water drips"}, "q2": {"title": "blown fuse"}}}
+    monkeypatch.setattr(pyserini, "pyserini_topics", known.get)
+    monkeypatch.setattr(pyserini_flags, "find_spec", lambda name: name)
+    run = ["--index", flags[1], "--output", str(tmp_path / "run.txt")]
+    search.main([*run, "--topics", "house"])
+    assert list(read_run(tmp_path / "run.txt")) == ["7", "q2"]
+    with pytest.raises(InputError, match="--topics-field: house has no 'description'"):
+        search.main([*run, "--topics", "house", "--topics-field", "title+description"])
+    with pytest.raises(InputError, match="garden: no such file"):
+        search.main([*run, "--topics", "garden"])
+    monkeypatch.setattr(pyserini_flags, "find_spec", lambda name: None)
+    with pytest.raises(InputError, match=r"house: no such file; .*pip install kernelsearch\[pyserini\]"):
+        search.main([*run, "--topics", "house"])
+
+
 def test_entries_are_removed_in_pyserinis_order():
     docids, scores = ["a#1", "b#1", "a#2", "a#1", "c"], [5.0, 4.0, 3.0, 2.0, 1.0]
     assert pyserini_flags.tidied(docids, scores, "q", settings()) == (docids, scores)

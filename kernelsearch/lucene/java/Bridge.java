@@ -141,6 +141,11 @@ public final class Bridge {
     return ByteBuffer.allocateDirect((int) bytes).order(ByteOrder.nativeOrder());
   }
 
+  /** A buffer that its caller keeps and hands to `analyze` and `search` again and again: making one takes longer than filling it. */
+  public static ByteBuffer buffer(int bytes) {
+    return direct(bytes);
+  }
+
   private static ByteBuffer of(int[] values, int count) {
     ByteBuffer buffer = direct(4L * count);
     buffer.asIntBuffer().put(values, 0, count);
@@ -311,14 +316,21 @@ public final class Bridge {
     return found;
   }
 
-  /** Texts separated by newlines in, their tokens out: a line a text, tabs between tokens. */
-  public static ByteBuffer analyze(Analyzer analyzer, String field, byte[] texts) throws IOException {
-    StringBuilder out = new StringBuilder();
+  /**
+   * Texts separated by newlines in, their tokens out: a line a text, tabs between tokens. Returns the size of that; `out` is left alone
+   * where it is smaller.
+   */
+  public static long analyze(Analyzer analyzer, String field, byte[] texts, ByteBuffer out) throws IOException {
+    StringBuilder lines = new StringBuilder();
     for (String text : new String(texts, StandardCharsets.UTF_8).split("\n", -1)) {
-      out.append(String.join("\t", tokens(analyzer, field, text))).append('\n');
+      lines.append(String.join("\t", tokens(analyzer, field, text))).append('\n');
     }
-    byte[] bytes = out.toString().getBytes(StandardCharsets.UTF_8);
-    return of(bytes, bytes.length);
+    byte[] bytes = lines.toString().getBytes(StandardCharsets.UTF_8);
+    if (bytes.length <= out.capacity()) {
+      out.clear();
+      out.put(bytes);
+    }
+    return bytes.length;
   }
 
   private static Query query(String field, String line) {
@@ -376,29 +388,36 @@ public final class Bridge {
   }
 
   /**
-   * Ranked lists of weighted term queries, one a line as term TAB weight TAB term TAB weight. Returns list lengths, Lucene's document
-   * numbers (int32) and raw scores (float32), one list after the other.
+   * Ranked lists of weighted term queries, one a line as term TAB weight TAB term TAB weight: list lengths, then Lucene's document numbers
+   * (int32) of all lists, then their raw scores (float32). Returns the size of that; `out` is left alone where it is smaller.
    */
-  public static ByteBuffer[] search(IndexSearcher searcher, String field, byte[] queries, int hits, Sort order, int threads)
+  public static long search(IndexSearcher searcher, String field, byte[] queries, int hits, Sort order, int threads, ByteBuffer out)
       throws IOException {
     int depth = Math.max(1, Math.min(hits, searcher.getIndexReader().maxDoc()));
     List<ScoreDoc[]> lists =
         each(queries, threads, line -> searcher.search(query(field, line), depth, order, false).scoreDocs);
-    int total = 0;
+    long total = 0;
     for (ScoreDoc[] list : lists) {
-      total = Math.addExact(total, list.length);
+      total += list.length;
     }
-    ByteBuffer sizes = direct(4L * lists.size());
-    ByteBuffer docs = direct(4L * total);
-    ByteBuffer scores = direct(4L * total);
-    for (ScoreDoc[] list : lists) {
-      sizes.putInt(list.length);
-      for (ScoreDoc hit : list) {
-        docs.putInt(hit.doc);
-        scores.putFloat(score(hit));
+    long size = 4L * lists.size() + 8L * total;
+    if (size <= out.capacity()) {
+      out.clear();
+      for (ScoreDoc[] list : lists) {
+        out.putInt(list.length);
+      }
+      for (ScoreDoc[] list : lists) {
+        for (ScoreDoc hit : list) {
+          out.putInt(hit.doc);
+        }
+      }
+      for (ScoreDoc[] list : lists) {
+        for (ScoreDoc hit : list) {
+          out.putFloat(score(hit));
+        }
       }
     }
-    return new ByteBuffer[] {sizes, docs, scores};
+    return size;
   }
 
   /**

@@ -1,0 +1,130 @@
+"""The threads behind the service: what waits together is answered together, and nobody pays for another's fault."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+from kernelsearch.serve.workers import TOGETHER, Overloaded, TooSlow, Workers
+
+pytest.importorskip("fastapi")
+
+
+@pytest.fixture
+def make():
+    made: list[Workers] = []
+
+    def make(threads: int = 1, waiting: int = 100, seconds: float = 60) -> Workers:
+        made.append(Workers(threads, waiting, seconds))
+        return made[-1]
+
+    yield make
+    for workers in made:
+        workers.close()
+
+
+class Calls:
+    """A function that remembers how it was called; the first call waits until it is let go."""
+
+    def __init__(self) -> None:
+        self.seen: list[list[Any]] = []
+        self.release = threading.Event()
+
+    def __call__(self, shared: str, items: list[Any]) -> list[str]:
+        self.seen.append(items)
+        if len(self.seen) == 1:
+            self.release.wait(60)
+        if "bad" in items:
+            raise ValueError(f"bad among {len(items)}")
+        return [f"{shared} {item}" for item in items]
+
+
+async def ask(workers: Workers, calls: Calls, items: list[tuple[str, Any]]) -> list[Any]:
+    """Asks for "first" alone, for all items while it keeps the thread, and gives the outcomes of these."""
+    first = asyncio.ensure_future(workers.run_together(calls, "a", "first"))
+    while not calls.seen:
+        await asyncio.sleep(0.001)
+    others = [asyncio.ensure_future(workers.run_together(calls, shared, item)) for shared, item in items]
+    await asyncio.sleep(0.01)
+    calls.release.set()
+    assert await first == "a first"
+    return await asyncio.gather(*others, return_exceptions=True)
+
+
+def test_what_waits_is_answered_in_one_call_and_each_gets_its_own(make):
+    calls = Calls()
+    assert asyncio.run(ask(make(), calls, [("a", 1), ("a", 2), ("a", 3)])) == ["a 1", "a 2", "a 3"]
+    assert calls.seen == [["first"], [1, 2, 3]]
+
+
+def test_only_neighbours_of_one_kind_share_a_call_and_none_overtakes(make):
+    calls = Calls()
+    assert asyncio.run(ask(make(), calls, [("a", 1), ("b", 2), ("b", 3), ("a", 4)])) == ["a 1", "b 2", "b 3", "a 4"]
+    assert calls.seen == [["first"], [1], [2, 3], [4]]
+
+
+def test_a_call_answers_so_many_at_most(make):
+    calls = Calls()
+    asyncio.run(ask(make(), calls, [("a", number) for number in range(TOGETHER + 2)]))
+    assert [len(items) for items in calls.seen] == [1, TOGETHER, 2]
+
+
+def test_free_threads_share_what_waits(make):
+    async def work() -> None:
+        both = threading.Barrier(2, timeout=60)  # passed only where two threads are at work
+
+        def meet(_: str, items: list[int]) -> list[int]:
+            both.wait()
+            return items
+
+        workers = make(threads=2)
+        assert await asyncio.gather(*(workers.run_together(meet, "a", number) for number in range(4))) == [0, 1, 2, 3]
+
+    asyncio.run(work())
+
+
+def test_one_bad_request_fails_alone(make):
+    calls = Calls()
+    good, bad, last = asyncio.run(ask(make(), calls, [("a", 1), ("a", "bad"), ("a", 3)]))
+    assert (good, last) == ("a 1", "a 3")
+    assert isinstance(bad, ValueError) and str(bad) == "bad among 1"
+
+
+def test_what_was_given_up_is_not_begun(make):
+    calls = Calls()
+
+    async def work() -> None:
+        workers = make(seconds=0.2)
+        first = asyncio.ensure_future(workers.run_together(calls, "a", "first"))
+        while not calls.seen:
+            await asyncio.sleep(0.001)
+        with pytest.raises(TooSlow):
+            await workers.run_together(calls, "a", "late")
+        with pytest.raises(TooSlow):
+            await first
+        assert workers.busy == 2  # the first one can't be stopped, and the other waits behind it
+        calls.release.set()
+        while workers.busy:
+            await asyncio.sleep(0.001)
+
+    asyncio.run(work())
+    assert calls.seen == [["first"]]
+
+
+def test_a_full_queue_refuses_and_takes_again(make):
+    release = threading.Event()
+
+    async def work() -> None:
+        workers = make(waiting=1)
+        busy = [asyncio.ensure_future(workers.run(release.wait, 60)) for _ in range(2)]
+        await asyncio.sleep(0.01)
+        with pytest.raises(Overloaded):
+            await workers.run(release.wait, 60)
+        release.set()
+        assert await asyncio.gather(*busy) == [True, True]
+        assert await workers.run(release.wait, 60)
+
+    asyncio.run(work())

@@ -86,7 +86,8 @@ def test_scores_are_the_general_learners(demo_index, robust):
     gram = np.zeros((len(similar.ids) + 1,) * 2)
     gram[:-1, :-1], gram[-1, :-1], gram[:-1, -1] = similar.gram, similar.kernel, similar.kernel
     best = np.array([found.scores[0] for found in lists])[:, None]
-    relevance = (paper.bm25_of_all(similar.queries, docs) / best + 0.1) / 1.1
+    epsilon = paper.settings["epsilon"]
+    relevance = (paper.bm25_of_all(similar.queries, docs) / best + epsilon) / (1 + epsilon)
     relevance = np.vstack([relevance, paper.base(query, docs)])
     kernel = Hyper(given(gram), given((features @ features.T).toarray()), given_relevance(relevance))
     place = np.searchsorted(docs, learned.pairs.docs)

@@ -33,9 +33,10 @@ from kernelsearch.rerankers.similar_queries import Similar
 from kernelsearch.types import Candidates, Query
 
 FORMS = ("auto", "paper", "prior")
-#: Chosen on training queries: evidence above which BM25 keeps no weight, and below which it keeps all of it; and the
-#: correlation of the nearest queries' clicks from which on they count as wordings of one need.
-SURE, UNSURE, AGREEMENT = 0.6, 0.3, 0.2
+#: Chosen on training queries: evidence above which BM25 keeps least weight, and below which it keeps all of it; that least
+#: share (short queries for one thing look alike and mean another); and the correlation of the nearest queries' clicks from
+#: which on they count as wordings of one need.
+SURE, UNSURE, LEAST, AGREEMENT = 0.6, 0.3, 0.2, 0.2
 #: Weight of a pair whose other document was retrieved but, as far as the log knows, never shown: nobody left it.
 UNSHOWN = 0.1
 
@@ -168,7 +169,7 @@ class RobustBM25(ClickReranker):
             return full
         likeness = float((similar.by_text + 0.5 * np.maximum(similar.by_clicks, 0.0)).max())
         evidence = likeness * (0.5 + 0.5 * min(max(similar.agreement, 0.0) / AGREEMENT, 1.0))
-        return full * min(max((SURE - evidence) / (SURE - UNSURE), 0.0), 1.0)
+        return full * min(max((SURE - evidence) / (SURE - UNSURE), LEAST), 1.0)
 
     def features(self, docs: NDArray[np.integer]) -> sparse.csr_matrix:
         """Features whose inner product is k_D, shape (documents, terms)."""

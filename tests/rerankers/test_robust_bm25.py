@@ -154,10 +154,10 @@ def test_auto_moves_from_the_printed_form_to_bm25_with_the_evidence(demo_index, 
 @pytest.mark.parametrize(
     ("text", "clicks", "agreement", "share"),
     [
-        (0.6, 0.0, 0.2, 0.0),  # a near wording whose neighbours agree: the printed form
+        (0.6, 0.0, 0.2, 0.2),  # a near wording whose neighbours agree: BM25 keeps its least share
         (0.45, 0.0, 0.2, 0.5),  # halfway between sure and unsure
         (0.6, 0.0, 0.0, 1.0),  # near by text alone, nothing agrees: half the evidence, BM25 keeps all its weight
-        (0.3, 0.6, 0.2, 0.0),  # clicks count half as much as text
+        (0.3, 0.6, 0.2, 0.2),  # clicks count half as much as text
         (0.45, -0.4, 0.9, 0.5),  # neither clicks that contradict nor more agreement than enough count
         (0.6, 0.0, -0.5, 1.0),
     ],

@@ -1,6 +1,7 @@
 """Regenerates the tables and the picture of docs/reproductions/rbm25.md.
 
     python tools/reproduce_rbm25.py --scratch FOLDER [--parts cran nfcorpus zerozero]
+    python tools/reproduce_rbm25.py --scratch FOLDER --parts cacm cisi     # where defaults are chosen: printed only
 
 Collections come from KERNELSEARCH_COLLECTIONS (default: ../shared/collections beside the checkout). Each part's figures are
 kept as JSON in the scratch folder; the page is rewritten from all parts that are there.
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -178,6 +180,27 @@ def folds_of_real_log(scratch: Path, folder: Path, topics: dict[str, str], qrels
     return out
 
 
+def known_items(scratch: Path, folder: Path) -> list[Condition]:
+    """A log of clicks alone: queries of one or two words of a title, each for that one document; a fifth of them is asked."""
+    rng = np.random.default_rng(5)
+    with open(folder / "corpus.jsonl", encoding="utf-8") as stream:
+        documents = [json.loads(line) for line in stream]
+    titles = [(str(one["id"]), re.findall(r"[A-Za-z]{3,}", one.get("title") or "")) for one in documents]
+    titles = [(docid, words) for docid, words in titles if len(words) >= 3]
+    asked: dict[str, tuple[str, str]] = {}
+    for place in rng.permutation(len(titles))[:250]:
+        docid, words = titles[place]
+        for _ in range(int(rng.integers(1, 4))):
+            text = " ".join(words[n] for n in sorted(rng.choice(len(words), int(rng.integers(1, 3)), replace=False)))
+            asked.setdefault(text.lower(), (docid, text))
+    held_out = rng.integers(0, 5, len(asked)) == 0
+    train = [one for one, out in zip(asked.values(), held_out, strict=True) if not out]
+    tests = [one for one, out in zip(asked.values(), held_out, strict=True) if out]
+    database = scratch / "known-items.db"
+    import_records([Tally(text, docid, int(rng.integers(5, 200)), 0, 1.0) for docid, text in train], database)
+    return [Condition("known items", database, tests, {docid: {docid: 1} for docid, _ in tests}, {})]
+
+
 # The methods
 
 
@@ -321,6 +344,11 @@ def part_cran(index: kernelsearch.Index, folder: Path, scratch: Path) -> list[li
     return [*([one] for one in some), unseen_halves(index, scratch, *judged(folder))]
 
 
+def part_training(index: kernelsearch.Index, folder: Path, scratch: Path) -> list[list[Condition]]:
+    """As cran is asked, and short queries for one document each on a log of clicks alone."""
+    return [*part_cran(index, folder, scratch), known_items(scratch, folder)]
+
+
 def part_nfcorpus(index: kernelsearch.Index, folder: Path, scratch: Path) -> list[list[Condition]]:
     """Variants of all test topics; all test topics as unseen ones on a log of the training topics."""
     topics, qrels = judged(folder)
@@ -338,12 +366,14 @@ def part_zerozero(index: kernelsearch.Index, folder: Path, scratch: Path) -> lis
 
 
 PARTS = {"cran": part_cran, "nfcorpus": part_nfcorpus, "zerozero": part_zerozero}
+#: Collections on which defaults are chosen; the page has no tables of them.
+TRAINING = {"cacm": part_training, "cisi": part_training}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scratch", required=True, type=Path, help="folder for indexes, logs and figures")
-    parser.add_argument("--parts", nargs="*", default=list(PARTS), choices=list(PARTS))
+    parser.add_argument("--parts", nargs="*", default=list(PARTS), choices=[*PARTS, *TRAINING])
     arguments = parser.parse_args()
     collections = Path(os.environ.get("KERNELSEARCH_COLLECTIONS") or ROOT.parent / "shared" / "collections")
     for part in arguments.parts:
@@ -351,9 +381,11 @@ def main() -> None:
         scratch = arguments.scratch / part
         scratch.mkdir(parents=True, exist_ok=True)
         if not (scratch / "index").exists():
-            index_verb.main(["--input", str(folder / "corpus.jsonl"), "--index", str(scratch / "index")])
+            language = "pt" if part == "zerozero" else "en"
+            where = ["--input", str(folder / "corpus.jsonl"), "--index", str(scratch / "index")]
+            index_verb.main([*where, "--language", language])
         index = kernelsearch.open(scratch / "index")
-        figures = {group[0].name: evaluate(group, index) for group in PARTS[part](index, folder, scratch)}
+        figures = {group[0].name: evaluate(group, index) for group in (PARTS | TRAINING)[part](index, folder, scratch)}
         (arguments.scratch / f"{part}.json").write_text(json.dumps(figures, indent=1))
         for condition, found in figures.items():
             print(f"\n{part}, {condition}\n\n{table(found)}")

@@ -22,10 +22,10 @@ from kernelsearch.types import Candidates, Query
 
 LOG_OPTIONS = (
     Option("clicks", str, None, "the click log: a database of kernelsearch.clicks or a log file; default: the index's own"),
-    Option("similar", int, 10, "similar queries", low=1, high=1000),
+    Option("similar", int, 20, "similar queries", low=1, high=1000),
     Option("hits", int, 100, "documents retrieved for each similar query", low=0, high=10_000),
     Option("min-similarity", float, 0.1, "queries less similar than this are left out", low=0),
-    Option("borrowed", int, 3, "best documents that a query without clicks borrows to find queries by clicks", low=0, high=100),
+    Option("borrowed", int, 10, "best documents a query without clicks borrows to find queries by clicks", low=0, high=100),
     Option("click-weight", float, 1.0, "weight of shared clicks in the query kernel", low=0),
     Option("ngram-weight", float, 0.5, "weight of character 3-grams in the query kernel", low=0),
     Option("term-weight", float, 0.5, "weight of terms in the query kernel", low=0),

@@ -34,8 +34,9 @@ from kernelsearch.types import Candidates, Query
 
 FORMS = ("auto", "paper", "prior")
 #: Chosen on training queries: evidence above which BM25 keeps least weight, and below which it keeps all of it; that least
-#: share; and the correlation of the nearest queries' clicks from which on they count as wordings of one need.
-SURE, UNSURE, LEAST, AGREEMENT = 0.6, 0.35, 0.1, 0.2
+#: share (short queries for one thing look alike and mean another); and the correlation of the nearest queries' clicks from
+#: which on they count as wordings of one need.
+SURE, UNSURE, LEAST, AGREEMENT = 0.6, 0.3, 0.2, 0.2
 #: Weight of a pair whose other document was retrieved but, as far as the log knows, never shown: nobody left it.
 UNSHOWN = 0.1
 
@@ -92,13 +93,13 @@ class RobustBM25(ClickReranker):
     options: ClassVar[tuple[Option, ...]] = (
         *LOG_OPTIONS,
         Option("form", str, "auto", "printed form, regularised towards BM25, or chosen by the click evidence", choices=FORMS),
-        Option("prior", float, 3.0, "weight a of BM25 where the log has nothing but similar texts", low=0),
+        Option("prior", float, 1.5, "weight a of BM25 where the log has nothing but similar texts", low=0),
         Option("pairs", str, "shown", "which documents a click is preferred to", choices=KINDS),
         Option("pairs-per-query", int, 20, "preference pairs of each similar query", low=1, high=10_000),
         Option("corrected", bool, False, "weigh pairs by the inverse propensity of the click's position"),
         Option("confident", bool, True, "weigh pairs by the difference of their documents' click rates"),
-        Option("lambda", float, 3.0, "regularisation", low=1e-6),
-        Option("epsilon", float, 0.1, "added to BM25 scaled to 1, so that no document is out of reach", low=0, high=1),
+        Option("lambda", float, 10.0, "regularisation", low=1e-6),
+        Option("epsilon", float, 0.5, "added to BM25 scaled to 1, so that no document is out of reach", low=0, high=1),
         Option("documents", str, "body", "text whose cosine is the document kernel", choices=("body", "title", "both")),
     )
     #: Whether BM25 stands in the kernel; without it, it is the pairwise kernel of collaborative filtering.
@@ -156,16 +157,18 @@ class RobustBM25(ClickReranker):
     def weight_of_bm25(self, similar: Similar) -> float:
         """a: 0 in the printed form, `prior` in the other; `auto` moves between them with the best evidence in the log.
 
-        A query with clicks of its own gets the printed form. For another one the evidence is the likeness of the nearest
-        logged query, where the queries nearest to that one agree with it: other wordings of one need share their clicks,
-        queries that merely share words don't.
+        A query with clicks of its own gets the printed form. For another one the evidence is its likeness to a logged query:
+        of their texts, and half as much of the documents that it retrieves to those that were clicked there. It counts fully
+        where the nearest queries agree with each other: wordings of one need share their clicks, queries that merely share
+        words don't.
         """
         form, full = self.settings["form"], self.settings["prior"]
         if form == "paper" or (form == "auto" and similar.own_clicks):
             return 0.0
         if form == "prior":
             return full
-        evidence = float(similar.by_text.max()) * min(max(similar.agreement, 0.0) / AGREEMENT, 1.0)
+        likeness = float((similar.by_text + 0.5 * np.maximum(similar.by_clicks, 0.0)).max())
+        evidence = likeness * (0.5 + 0.5 * min(max(similar.agreement, 0.0) / AGREEMENT, 1.0))
         return full * min(max((SURE - evidence) / (SURE - UNSURE), LEAST), 1.0)
 
     def features(self, docs: NDArray[np.integer]) -> sparse.csr_matrix:
@@ -285,7 +288,9 @@ def _scaled(scores: NDArray[np.float64], best: NDArray[np.floating], epsilon: fl
 def _differences(features: sparse.csr_matrix, pairs: Pairs, gains: NDArray[np.float64]) -> NDArray[np.float64]:
     """The bracket of W(i, j) in section 5.3: inner products of g⁺φ(d⁺) - g⁻φ(d⁻), shape (m, m)."""
     gram = (features @ features.T).toarray()
-    # Rows of pairs against documents, then of pairs against pairs: gathering rows is much cheaper than a product.
-    half = gains[:, :1] * gram[pairs.better] - gains[:, 1:] * gram[pairs.worse]
-    half = np.ascontiguousarray(half.T)
-    return gains[:, :1] * half[pairs.better] - gains[:, 1:] * half[pairs.worse]
+    m = len(gains)
+    entries = np.stack([gains[:, 0], -gains[:, 1]], axis=1).ravel()
+    columns = np.stack([pairs.better, pairs.worse], axis=1).ravel()
+    # A row a pair, with its two documents: products with it are cheaper than gathering rows of the Gram matrix.
+    differences = sparse.csr_matrix((entries, columns, np.arange(0, 2 * m + 1, 2)), shape=(m, len(gram)))
+    return differences @ np.ascontiguousarray((differences @ gram).T)

@@ -101,7 +101,7 @@ class SimilarQueries:
         weights: Weights | None = None,
         union: bool = False,
         least: float = 0.0,
-        borrowed: int = 3,
+        borrowed: int = 10,
     ) -> None:
         self.index, self.log = index, log
         self.weights, self.least, self.borrowed = weights or Weights(), least, borrowed

@@ -13,6 +13,7 @@ from kernelsearch.kernels.queries import BM25Cosine, ClickPearson, NgramCosine, 
 from kernelsearch.learning.asymmetric import AsymmetricKernelLearner
 from kernelsearch.rerankers.base import TrainingData
 from kernelsearch.rerankers.robust_bm25 import RobustBM25
+from kernelsearch.rerankers.similar_queries import Similar
 from kernelsearch.trec.qrels import read_qrels
 from kernelsearch.types import Candidates
 from tests.conftest import DEMO
@@ -86,7 +87,8 @@ def test_scores_are_the_general_learners(demo_index, robust):
     gram = np.zeros((len(similar.ids) + 1,) * 2)
     gram[:-1, :-1], gram[-1, :-1], gram[:-1, -1] = similar.gram, similar.kernel, similar.kernel
     best = np.array([found.scores[0] for found in lists])[:, None]
-    relevance = (paper.bm25_of_all(similar.queries, docs) / best + 0.1) / 1.1
+    epsilon = paper.settings["epsilon"]
+    relevance = (paper.bm25_of_all(similar.queries, docs) / best + epsilon) / (1 + epsilon)
     relevance = np.vstack([relevance, paper.base(query, docs)])
     kernel = Hyper(given(gram), given((features @ features.T).toarray()), given_relevance(relevance))
     place = np.searchsorted(docs, learned.pairs.docs)
@@ -147,6 +149,23 @@ def test_auto_moves_from_the_printed_form_to_bm25_with_the_evidence(demo_index, 
     assert logged.own_clicks > 0 and robust.weight_of_bm25(logged) == 0
     assert misspelt.own_clicks == 0 and distant.own_clicks == 0
     assert 0 < robust.weight_of_bm25(misspelt) < robust.weight_of_bm25(distant) == robust.settings["prior"]
+
+
+@pytest.mark.parametrize(
+    ("text", "clicks", "agreement", "share"),
+    [
+        (0.6, 0.0, 0.2, 0.2),  # a near wording whose neighbours agree: BM25 keeps its least share
+        (0.45, 0.0, 0.2, 0.5),  # halfway between sure and unsure
+        (0.6, 0.0, 0.0, 1.0),  # near by text alone, nothing agrees: half the evidence, BM25 keeps all its weight
+        (0.3, 0.6, 0.2, 0.2),  # clicks count half as much as text
+        (0.45, -0.4, 0.9, 0.5),  # neither clicks that contradict nor more agreement than enough count
+        (0.6, 0.0, -0.5, 1.0),
+    ],
+)
+def test_the_weight_of_bm25_by_hand(robust, text, clicks, agreement, share):
+    one = np.ones(1)
+    similar = Similar(np.array([1]), (), one, one[:, None], clicks * one, text * one, 0.0, agreement)
+    assert robust.weight_of_bm25(similar) == pytest.approx(share * robust.settings["prior"])
 
 
 ONE_KERNEL = {

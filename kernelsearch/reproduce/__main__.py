@@ -8,7 +8,7 @@ from pathlib import Path
 from kernelsearch import console
 from kernelsearch.errors import InputError
 from kernelsearch.options import Option, add_flags, collect, resolve
-from kernelsearch.reproduce.conditions import SHIPPED, Conditions, collections_folder, read_conditions
+from kernelsearch.reproduce.conditions import SHIPPED, Conditions, collections_folder, counted, read_conditions
 from kernelsearch.reproduce.page import write_pages
 from kernelsearch.reproduce.running import Outcome, run_collection, selected
 from kernelsearch.reproduce.scripts import run_script
@@ -83,8 +83,7 @@ def main(argv: list[str]) -> None:
     for script in conditions.scripts:
         if script.name in arguments.names:
             verdicts += run_script(conditions, script, Path(settings["indexes"]) / "scripts")
-    counts = ", ".join(f"{verdicts.count(kind)} {kind}" for kind in ("OK", "OKish", "FAIL", "new") if kind in verdicts)
-    print(counts or "nothing was run")
+    print(counted(verdicts) or "nothing was run")
     if settings["docs"] and outcomes:
         readme = Path(settings["readme"]) if settings["readme"] else None
         for path in write_pages(conditions, outcomes, Path(settings["docs"]), readme):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -105,6 +105,11 @@ class Conditions:
         """OK, OKish or FAIL. Half a unit of the last printed digit is rounding, not a difference."""
         gap = abs(round(found, 4) - expected)
         return "OK" if gap < EXACT else "OKish" if gap <= self.okish + 1e-9 else "FAIL"
+
+
+def counted(verdicts: Sequence[str]) -> str:
+    """How many there are of each, for people; empty where there are none."""
+    return ", ".join(f"{verdicts.count(kind)} {kind}" for kind in ("OK", "OKish", "FAIL", "new") if kind in verdicts)
 
 
 def read_conditions(path: str | Path = SHIPPED) -> Conditions:

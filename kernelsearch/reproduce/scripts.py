@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from kernelsearch.errors import InputError
-from kernelsearch.reproduce.conditions import Conditions, Script
+from kernelsearch.reproduce.conditions import Conditions, Script, counted
 
 #: Measures are printed with four decimals; times, counts and shares are not, and are free to change.
 FIGURE = re.compile(r"(?<![\d.])[01]?\.\d{4}(?!\d)")
@@ -71,6 +71,5 @@ def compare_pages(conditions: Conditions, script: Script, before: str, after: st
         verdicts.append(verdict)
         if verdict in ("OKish", "FAIL"):
             print(f"{script.name:<13} {place[0]} · {place[2]} · {place[4]}: {said} {verdict}", flush=True)
-    counts = ", ".join(f"{verdicts.count(kind)} {kind}" for kind in ("OK", "OKish", "FAIL", "new") if kind in verdicts)
-    print(f"{script.name:<13} {script.page} written: {counts or 'no figure in it'}", flush=True)
+    print(f"{script.name:<13} {script.page} written: {counted(verdicts) or 'no figure in it'}", flush=True)
     return verdicts or ["FAIL"]

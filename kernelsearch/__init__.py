@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kernelsearch.collection import Index
+    from kernelsearch.api.index import Index
     from kernelsearch.lucene.shards import Source
 
 __version__ = "0.1.0"
@@ -21,7 +21,7 @@ def open(path: Source, *, language: str | None = None) -> Index:
 
     Java starts with the first search, not here.
     """
-    from kernelsearch.collection import Index
+    from kernelsearch.api.index import Index
 
     return Index(path, language=language)
 
@@ -29,11 +29,11 @@ def open(path: Source, *, language: str | None = None) -> Index:
 def __getattr__(name: str) -> Any:
     # Resolved on first use: importing kernelsearch must stay quick.
     if name == "Index":
-        from kernelsearch.collection import Index
+        from kernelsearch.api.index import Index
 
         return Index
     if name == "KernelSearchError":
-        from kernelsearch.errors import KernelSearchError
+        from kernelsearch.core.errors import KernelSearchError
 
         return KernelSearchError
     raise AttributeError(f"module 'kernelsearch' has no attribute {name!r}")

@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kernelsearch import console
-from kernelsearch.errors import InputError, OptionError
+from kernelsearch.cli import console
+from kernelsearch.cli.inputs import load_qrels, load_topics
+from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.core.files import write_file
+from kernelsearch.core.options import Option, add_flags, collect, resolve
 from kernelsearch.evaluation.comparison import Comparison, Procedure, compare
 from kernelsearch.evaluation.measures import DEFAULT, Evaluation, Qrels, Run, evaluate, parse_measures
 from kernelsearch.evaluation.significance import CORRECTIONS, TESTS
 from kernelsearch.evaluation.tables import FORMATS, render
-from kernelsearch.files import write_file
-from kernelsearch.inputs import load_qrels, load_topics
-from kernelsearch.options import Option, add_flags, collect, resolve
 from kernelsearch.trec import read_run
 
 OPTIONS = (
@@ -143,7 +143,7 @@ def write_page(
     comparison: Comparison | None,
 ) -> None:
     """The report as one HTML file."""
-    from kernelsearch.evaluation.report import page
+    from kernelsearch.api.report import page
 
     texts = load_topics(settings["topics"]) if settings["topics"] else {}
     curves = {

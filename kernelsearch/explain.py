@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from kernelsearch import console
-from kernelsearch.errors import InputError
-from kernelsearch.options import Option, collect, resolve
-from kernelsearch.pipeline import Pipeline
+from kernelsearch.api.pipeline import Pipeline
+from kernelsearch.cli import console
+from kernelsearch.core.errors import InputError
+from kernelsearch.core.options import Option, collect, resolve
+from kernelsearch.core.types import Candidates, Query
 from kernelsearch.search import make_parser, make_pipeline, parse
-from kernelsearch.types import Candidates, Query
 
 OPTIONS = (
     Option("config", str, None, "a TOML file with options, as search takes; flags override it"),

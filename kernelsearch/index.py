@@ -16,14 +16,16 @@ from typing import Any
 
 import numpy as np
 
-from kernelsearch import console, engines, memory
+from kernelsearch import engines
+from kernelsearch.cli import console
+from kernelsearch.cli.inputs import load_documents
+from kernelsearch.core import memory_limit as memory
+from kernelsearch.core.errors import InputError, KernelSearchError, OptionError
+from kernelsearch.core.files import write_folder
+from kernelsearch.core.options import Option, add_flags, collect, resolve
 from kernelsearch.engines import Engine
-from kernelsearch.errors import InputError, KernelSearchError, OptionError
-from kernelsearch.files import write_folder
 from kernelsearch.forward.strings import hashes
-from kernelsearch.inputs import load_documents
 from kernelsearch.lucene.shards import OURS, Source, find_shards, is_index, write_record
-from kernelsearch.options import Option, add_flags, collect, resolve
 
 OPTIONS = (
     Option("input", str, None, "a file, a folder, or irds:NAME"),

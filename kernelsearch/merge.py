@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kernelsearch import config, console
-from kernelsearch.errors import InputError
-from kernelsearch.files import lines, write_file
-from kernelsearch.inputs import load_topics
-from kernelsearch.options import Option, add_flags, collect, resolve
+from kernelsearch.cli import config, console
+from kernelsearch.cli.inputs import load_topics
+from kernelsearch.core.errors import InputError
+from kernelsearch.core.files import lines, write_file
+from kernelsearch.core.options import Option, add_flags, collect, resolve
 from kernelsearch.search import IN_CONFIG
 from kernelsearch.trec import read_run
 from kernelsearch.trec.topics import parse_part

@@ -8,13 +8,14 @@ import shutil
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from kernelsearch import config, console, engines, pyserini_flags, rerankers
-from kernelsearch.collection import Index
-from kernelsearch.engines.searching import SearchPlan, Topic, search_topics
-from kernelsearch.errors import IndexProblem, InputError, OptionError
-from kernelsearch.inputs import load_topics
-from kernelsearch.options import Option, add_flags, collect, resolve
-from kernelsearch.pipeline import FIRST_STAGE, FirstStage, Pipeline
+from kernelsearch import engines, rerankers
+from kernelsearch.api.index import Index
+from kernelsearch.api.pipeline import FIRST_STAGE, FirstStage, Pipeline
+from kernelsearch.api.topics import SearchPlan, Topic, search_topics
+from kernelsearch.cli import config, console, pyserini_flags
+from kernelsearch.cli.inputs import load_topics
+from kernelsearch.core.errors import IndexProblem, InputError, OptionError
+from kernelsearch.core.options import Option, add_flags, collect, resolve
 from kernelsearch.trec import read_run, write_run
 from kernelsearch.trec.runs import RankedList
 from kernelsearch.trec.topics import parse_part, topics_part

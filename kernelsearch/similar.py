@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from kernelsearch import console
-from kernelsearch.collection import Index
-from kernelsearch.errors import InputError
-from kernelsearch.files import lines
-from kernelsearch.inputs import load_qrels
-from kernelsearch.options import Option, add_flags, collect, resolve
+from kernelsearch.api.index import Index
+from kernelsearch.cli import console
+from kernelsearch.cli.inputs import load_qrels
+from kernelsearch.core.errors import InputError
+from kernelsearch.core.files import lines
+from kernelsearch.core.options import Option, add_flags, collect, resolve
 
 OPTIONS = (
     Option("index", str, None, "the index, or a folder of shards; repeatable: several are one collection", repeat=True),
@@ -110,7 +110,7 @@ def _show(finder: Any, settings: dict[str, Any]) -> None:
             raise InputError("--plot: draws an explanation; --explain says of which document")
         if Path(settings["plot"]).suffix.lower() not in (".png", ".svg"):
             raise InputError(f"--plot: {settings['plot']}: only .png and .svg can be drawn")
-        from kernelsearch.rerankers.fused_plot import draw
+        from kernelsearch.rerankers.fusion.plot import draw
 
         draw(told, f"{settings['docid']} and {settings['explain']}", Path(settings["plot"]))
         console.notice(f"{settings['plot']}: drawn")

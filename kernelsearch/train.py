@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from kernelsearch import console, engines, memory, rerankers
-from kernelsearch.collection import Index
-from kernelsearch.inputs import load_qrels, load_topics
-from kernelsearch.options import Option, add_flags, collect, resolve
+from kernelsearch import engines, rerankers
+from kernelsearch.api.index import Index
+from kernelsearch.cli import console
+from kernelsearch.cli.inputs import load_qrels, load_topics
+from kernelsearch.core import memory_limit as memory
+from kernelsearch.core.options import Option, add_flags, collect, resolve
 from kernelsearch.rerankers.base import TrainingData
 
 OPTIONS = (

@@ -17,13 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from kernelsearch import config, console
-from kernelsearch.errors import InputError, KernelSearchError
+from kernelsearch.api.pipeline import FIRST_STAGE, FirstStage, Pipeline, chunks
+from kernelsearch.cli import config, console
+from kernelsearch.cli.inputs import load_qrels, load_topics
+from kernelsearch.core.errors import InputError, KernelSearchError
+from kernelsearch.core.options import Option, collect, resolve
 from kernelsearch.evaluation.measures import parse_measures
 from kernelsearch.evaluation.significance import bootstrap_interval, paired_t
-from kernelsearch.inputs import load_qrels, load_topics
-from kernelsearch.options import Option, collect, resolve
-from kernelsearch.pipeline import FIRST_STAGE, FirstStage, Pipeline, chunks
 from kernelsearch.search import make_parser, make_pipeline, parse
 from kernelsearch.tuning import space
 from kernelsearch.tuning.fitting import fit_missing

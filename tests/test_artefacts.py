@@ -3,8 +3,8 @@ import json
 import numpy as np
 import pytest
 
-from kernelsearch import artefacts
-from kernelsearch.errors import ArtefactError
+from kernelsearch.core import artefacts
+from kernelsearch.core.errors import ArtefactError
 
 
 @pytest.fixture

@@ -5,8 +5,9 @@ import tomllib
 
 import pytest
 
-from kernelsearch import config, search
-from kernelsearch.errors import InputError
+from kernelsearch import search
+from kernelsearch.cli import config
+from kernelsearch.core.errors import InputError
 from kernelsearch.search import OPTIONS
 from tests.conftest import DEMO
 

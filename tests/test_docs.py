@@ -143,7 +143,7 @@ def test_blocks_are_found_and_environments_told_apart(tmp_path):
 
 
 def test_a_wrong_command_or_snippet_fails(tmp_path, scratch):
-    from kernelsearch.errors import KernelSearchError
+    from kernelsearch.core.errors import KernelSearchError
 
     page = tmp_path / "page.md"
     for text, problem in (

@@ -3,8 +3,8 @@ import os
 
 import pytest
 
-from kernelsearch.errors import InputError
-from kernelsearch.files import lines, write_file, write_folder
+from kernelsearch.core.errors import InputError
+from kernelsearch.core.files import lines, write_file, write_folder
 
 
 def test_lines_are_numbered_and_keep_odd_line_separators(tmp_path):

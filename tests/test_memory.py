@@ -6,10 +6,10 @@ import sys
 import numpy as np
 import pytest
 
-from kernelsearch.errors import OptionError
-from kernelsearch.learning.latent_basis import scratch_array
-from kernelsearch.memory import MemoryLimit
+from kernelsearch.core.errors import OptionError
+from kernelsearch.core.memory_limit import MemoryLimit
 from kernelsearch.neighbours import Neighbours
+from kernelsearch.rerankers.klsa.basis import scratch_array
 
 from .conftest import ROOT
 
@@ -85,7 +85,7 @@ decompose(RowBlocks(make, (1000, 400), dtype=np.float32), 3, solver="randomised"
     "work": 'print(decompose(rows, 3, solver="randomised", tolerance=0.5).energy)',
 }
 GRAPH = {
-    "imports": "from kernelsearch.kernels.semantic_graph import cooccurrence_graph",
+    "imports": "from kernelsearch.kernels.semantic.graph import cooccurrence_graph",
     "prepare": """
 class Texts:
     lengths = np.full(3000, 100, dtype=np.int32)
@@ -139,7 +139,7 @@ FAISS = {
     "imports": """
 import tempfile
 import faiss
-from kernelsearch.memory import BASE, MemoryLimit
+from kernelsearch.core.memory_limit import BASE, MemoryLimit
 from kernelsearch.neighbours import Neighbours
 """,
     "prepare": """

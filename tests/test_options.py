@@ -1,8 +1,8 @@
 import pytest
 
-from kernelsearch.console import Parser
-from kernelsearch.errors import OptionError
-from kernelsearch.options import Option, add_flags, collect, resolve
+from kernelsearch.cli.console import Parser
+from kernelsearch.core.errors import OptionError
+from kernelsearch.core.options import Option, add_flags, collect, resolve
 
 OPTIONS = (
     Option("dims", int, 300, "dimensions", low=1),

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import numpy as np
 
-from kernelsearch import console
-from kernelsearch.collection import Index
+from kernelsearch.api.index import Index
+from kernelsearch.cli import console
 from kernelsearch.engines import LocalEngine
 from kernelsearch.kernels.asymmetric import BM25
-from kernelsearch.learning.latent_basis import LatentBasis, fit_basis
+from kernelsearch.rerankers.klsa.basis import LatentBasis, fit_basis
 
 
 def main() -> None:

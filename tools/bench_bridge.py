@@ -25,7 +25,7 @@ from pathlib import Path
 import machine_text
 import synthetic
 
-from kernelsearch import console
+from kernelsearch.cli import console
 
 PROBES = Path(__file__).with_name("bench_probes.py")
 REAL, SYNTHETIC = 50_000, 500_000

@@ -34,7 +34,7 @@ def main() -> None:
         print(json.dumps(measure(given)))
         return
     sys.path.insert(0, str(ROOT))
-    from kernelsearch import console
+    from kernelsearch.cli import console
 
     found = {}
     for contender in ("local", *map(str, given.workers)):
@@ -60,10 +60,10 @@ def main() -> None:
 
 def measure(given: argparse.Namespace) -> dict[str, Any]:
     """Reranks all topics with one engine."""
-    from kernelsearch.collection import Index
+    from kernelsearch.api.index import Index
+    from kernelsearch.api.topics import SearchPlan, Topic, search_topics
+    from kernelsearch.cli.inputs import load_topics
     from kernelsearch.engines import LocalEngine
-    from kernelsearch.engines.searching import SearchPlan, Topic, search_topics
-    from kernelsearch.inputs import load_topics
 
     begin = time.perf_counter()
     index = Index(given.index)

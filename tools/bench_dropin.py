@@ -21,11 +21,11 @@ from dataclasses import dataclass
 import numpy as np
 
 import kernelsearch
-from kernelsearch import console
+from kernelsearch.api.pipeline import Pipeline
+from kernelsearch.cli import console
+from kernelsearch.core.types import Candidates, Query
 from kernelsearch.integrations.pyserini import KernelReranker, KernelSearcher
-from kernelsearch.pipeline import Pipeline
 from kernelsearch.trec import read_topics
-from kernelsearch.types import Candidates, Query
 
 
 @dataclass

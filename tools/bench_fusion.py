@@ -16,15 +16,15 @@ from typing import Any
 import numpy as np
 
 import kernelsearch
-from kernelsearch import console
-from kernelsearch.inputs import load_qrels, load_topics
-from kernelsearch.learning.fusers import CombSUM
-from kernelsearch.pipeline import chunks
-from kernelsearch.rerankers.auto import AutoReranker
-from kernelsearch.rerankers.features import Features, parse_recipe
-from kernelsearch.rerankers.fusion import RECIPE, SOURCES
-from kernelsearch.rerankers.memory import Memory, Recollection
-from kernelsearch.rerankers.pool import Pool
+from kernelsearch.api.pipeline import chunks
+from kernelsearch.cli import console
+from kernelsearch.cli.inputs import load_qrels, load_topics
+from kernelsearch.learning.ranking.fusers import CombSUM
+from kernelsearch.rerankers.auto.reranker import AutoReranker
+from kernelsearch.rerankers.fusion.features import Features, parse_recipe
+from kernelsearch.rerankers.fusion.pool import Pool
+from kernelsearch.rerankers.fusion.reranker import RECIPE, SOURCES
+from kernelsearch.rerankers.fusion.training_memory import Memory, Recollection
 
 
 def main() -> None:

@@ -212,8 +212,8 @@ def reranking(collections: Path, scratch: Path) -> None:
     """Prints what reranking 1,000 candidates takes, with everything that the method does a query."""
     import kernelsearch
     from kernelsearch import index as index_verb
-    from kernelsearch.inputs import load_topics
-    from kernelsearch.rerankers.kernel_lsa import KernelLSA
+    from kernelsearch.cli.inputs import load_topics
+    from kernelsearch.rerankers.klsa.reranker import KernelLSA
 
     place = scratch / "npl"
     if not place.exists():

@@ -16,13 +16,13 @@ from pathlib import Path
 
 import bench_scale
 
-from kernelsearch import console
-from kernelsearch.collection import Index
+from kernelsearch.api.index import Index
+from kernelsearch.cli import console
 
 FAISS = """
 import sys, numpy as np
 from pathlib import Path
-from kernelsearch.memory import MemoryLimit
+from kernelsearch.core.memory_limit import MemoryLimit
 from kernelsearch.neighbours import Neighbours
 built = Neighbours.build(np.load(sys.argv[1], mmap_mode="r"), limit=MemoryLimit.parse(sys.argv[2]))
 built.save(Path(sys.argv[3]))

@@ -27,10 +27,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 
 import kernelsearch
-from kernelsearch.console import table
-from kernelsearch.rerankers.multiscale_lm import MultiScaleReranker
+from kernelsearch.cli.console import table
+from kernelsearch.core.types import Candidates, Query
+from kernelsearch.rerankers.mslm.reranker import MultiScaleReranker
 from kernelsearch.trec import read_topics
-from kernelsearch.types import Candidates, Query
 
 INF = float("inf")
 DEFAULT = "mslm (default: local max, JS, scale 8)"

@@ -15,10 +15,10 @@ import time
 from collections.abc import Callable
 
 import kernelsearch
-from kernelsearch.console import table
+from kernelsearch.cli.console import table
 from kernelsearch.lucene.models import RM3, Rocchio
 from kernelsearch.rerankers.base import CannotAct
-from kernelsearch.rerankers.perturbation import PerturbationReranker
+from kernelsearch.rerankers.pert.reranker import PerturbationReranker
 from kernelsearch.trec import read_topics
 
 Round = Callable[[], None]

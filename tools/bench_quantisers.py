@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from kernelsearch import console
+from kernelsearch.cli import console
 from kernelsearch.neighbours import CLUSTERED, Neighbours
 
 

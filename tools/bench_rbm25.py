@@ -22,12 +22,12 @@ from pathlib import Path
 import numpy as np
 
 import kernelsearch
-from kernelsearch import console
 from kernelsearch import index as index_verb
+from kernelsearch.cli import console
 from kernelsearch.clicks.importing import import_log
 from kernelsearch.clicks.records import Impression
 from kernelsearch.clicks.simulate import write_sessions
-from kernelsearch.rerankers.robust_bm25 import RobustBM25
+from kernelsearch.rerankers.rbm25.reranker import RobustBM25
 
 
 def words(rng: np.random.Generator, count: int) -> list[str]:

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import synthetic
 
-from kernelsearch import console
+from kernelsearch.cli import console
 
 ROOT = Path(__file__).resolve().parent.parent
 SIZES = (250_000, 500_000, 1_000_000, 2_000_000)

@@ -32,7 +32,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernelsearch import console
+from kernelsearch.cli import console
 from kernelsearch.trec import read_topics
 
 PYSERINI = """

@@ -23,12 +23,12 @@ from bench_rbm25 import make_index, words, zipf
 from reproduce_rbm25 import variant
 
 import kernelsearch
-from kernelsearch import console
+from kernelsearch.cli import console
 from kernelsearch.clicks.importing import import_records
 from kernelsearch.clicks.records import Tally
 from kernelsearch.clicks.store import ClickLog
 from kernelsearch.kernels.queries import compact
-from kernelsearch.rerankers.similar_queries import BLOCK, SimilarQueries, Weights
+from kernelsearch.rerankers.rbm25.similar_queries import BLOCK, SimilarQueries, Weights
 
 NEAREST = 10
 

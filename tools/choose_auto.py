@@ -21,9 +21,9 @@ import numpy as np
 from fusion_tables import FIXED, feature_table, keep, open_index, without_votes
 from numpy.typing import NDArray
 
-from kernelsearch.inputs import load_qrels, load_topics
-from kernelsearch.learning.lists import Lists, average_precision
-from kernelsearch.rerankers.auto import WEIGHTS
+from kernelsearch.cli.inputs import load_qrels, load_topics
+from kernelsearch.learning.ranking.lists import Lists, average_precision
+from kernelsearch.rerankers.auto.reranker import WEIGHTS
 
 ROOT = Path(__file__).resolve().parent.parent
 TRAINING = {

@@ -14,20 +14,20 @@ from numpy.typing import NDArray
 
 import kernelsearch
 from kernelsearch import index as index_verb
+from kernelsearch.api.pipeline import FirstStage, Pipeline
+from kernelsearch.cli.inputs import load_qrels, load_topics
+from kernelsearch.core.types import Candidates
 from kernelsearch.evaluation.measures import evaluate, parse_measures
-from kernelsearch.inputs import load_qrels, load_topics
-from kernelsearch.learning.choose import Best, query_folds
-from kernelsearch.learning.fusers import RRF, CombMNZ, CombSUM, Learner
-from kernelsearch.learning.lists import Lists, normalised
-from kernelsearch.learning.simlistmkl import SimListMKL
-from kernelsearch.learning.triplets import SimTripletBoost, SimTripletNet, SimTripletSVM
+from kernelsearch.learning.ranking.choose import Best, query_folds
+from kernelsearch.learning.ranking.fusers import RRF, CombMNZ, CombSUM, Learner
+from kernelsearch.learning.ranking.lists import Lists, normalised
+from kernelsearch.learning.ranking.simlistmkl import SimListMKL
+from kernelsearch.learning.ranking.triplets import SimTripletBoost, SimTripletNet, SimTripletSVM
 from kernelsearch.lucene.models import RM3, Rocchio
-from kernelsearch.pipeline import FirstStage, Pipeline
-from kernelsearch.rerankers.features import Features, parse_recipe
-from kernelsearch.rerankers.fusion import RECIPE, SOURCES
-from kernelsearch.rerankers.memory import Memory, Recollection
+from kernelsearch.rerankers.fusion.features import Features, parse_recipe
+from kernelsearch.rerankers.fusion.reranker import RECIPE, SOURCES
+from kernelsearch.rerankers.fusion.training_memory import Memory, Recollection
 from kernelsearch.trec import read_run
-from kernelsearch.types import Candidates
 
 FOUR: dict[str, type[Learner]] = {
     "SimListMKL": SimListMKL,

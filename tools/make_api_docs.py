@@ -12,8 +12,8 @@ OUTPUT = ROOT / "docs" / "api.md"
 #: Heading, module, and what of it is public; methods without a docstring of their own are listed by their signature.
 PAGES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("Opening and searching", "kernelsearch", ("open",)),
-    ("", "kernelsearch.collection", ("Index",)),
-    ("Results", "kernelsearch.results", ("Results", "Hit")),
+    ("", "kernelsearch.api.index", ("Index",)),
+    ("Results", "kernelsearch.api.results", ("Results", "Hit")),
     ("Explanations", "kernelsearch.rerankers.base", ("Explanation", "Contribution")),
     ("Pyserini", "kernelsearch.integrations.pyserini", ("KernelSearcher", "Document")),
     ("", "kernelsearch.integrations.hits", ("KernelReranker",)),
@@ -34,14 +34,14 @@ PAGES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ),
     ("The rerankers library", "kernelsearch.integrations.rerankers_lib", ("KernelRanker",)),
     ("Writing a method", "kernelsearch.rerankers.base", ("Reranker", "TrainingData")),
-    ("", "kernelsearch.options", ("Option",)),
-    ("", "kernelsearch.types", ("Query", "Candidates")),
+    ("", "kernelsearch.core.options", ("Option",)),
+    ("", "kernelsearch.core.types", ("Query", "Candidates")),
     ("Writing a kernel", "kernelsearch.kernels.algebra", ("Kernel",)),
     ("", "kernelsearch.kernels.documents", ("Custom",)),
     ("", "kernelsearch.kernels.registry", ("kernel", "register")),
     (
         "Errors",
-        "kernelsearch.errors",
+        "kernelsearch.core.errors",
         ("KernelSearchError", "InputError", "OptionError", "JavaError", "IndexProblem", "ArtefactError"),
     ),
 )

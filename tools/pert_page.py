@@ -10,7 +10,7 @@ from reproduce_pert import ALPHAS, ANSERINI, CURVES, DEPTHS, FIXED, GRID_ALPHAS,
 from scipy.stats import ttest_rel
 
 from kernelsearch.evaluation import risk
-from kernelsearch.evaluation.risk_plot import plot_risk_reward
+from kernelsearch.plots.risk import plot_risk_reward
 
 PAGE = ROOT / "docs" / "reproductions" / "pert.md"
 #: MAP of an earlier prototype at alpha = .5, cacm with the repaired judgements.

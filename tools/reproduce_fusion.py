@@ -19,12 +19,12 @@ import numpy as np
 from fusion_tables import COLLECTIONS, FOLDS, FOUR, SEED, keep, kept, measure_auto, measure_fusion, open_index
 from numpy.typing import NDArray
 
+from kernelsearch.cli.inputs import load_qrels
 from kernelsearch.evaluation.significance import corrected, paired_t
-from kernelsearch.inputs import load_qrels
-from kernelsearch.learning.choose import query_folds
-from kernelsearch.learning.fusers import CombSUM
-from kernelsearch.learning.letor import read_letor
-from kernelsearch.learning.lists import Lists, average_precision, mean_average_precision, precisions
+from kernelsearch.learning.ranking.choose import query_folds
+from kernelsearch.learning.ranking.fusers import CombSUM
+from kernelsearch.learning.ranking.letor import read_letor
+from kernelsearch.learning.ranking.lists import Lists, average_precision, mean_average_precision, precisions
 from kernelsearch.similarity.engine import SimilarDocuments, truth_from_groups
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -20,12 +20,12 @@ import numpy as np
 
 import kernelsearch
 from kernelsearch import index as index_verb
+from kernelsearch.cli.inputs import load_qrels, load_topics
+from kernelsearch.core.types import Candidates
 from kernelsearch.evaluation.rows import JudgedRows
-from kernelsearch.inputs import load_qrels, load_topics
 from kernelsearch.lucene.models import BM25
 from kernelsearch.rerankers.base import TrainingData
-from kernelsearch.rerankers.kernel_lsa import KernelLSA
-from kernelsearch.types import Candidates
+from kernelsearch.rerankers.klsa.reranker import KernelLSA
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "reproductions" / "klsa.md"

@@ -20,11 +20,11 @@ from scipy.stats import wilcoxon
 
 import kernelsearch
 from kernelsearch import index as index_verb
-from kernelsearch.inputs import load_qrels, load_topics
-from kernelsearch.kernels.pyramid_match import local_score
-from kernelsearch.kernels.pyramid_rows import Scale
-from kernelsearch.learning.bem import bem_weights, preference_margins, uniform_weights, zscores
-from kernelsearch.rerankers.multiscale_lm import MultiScaleReranker
+from kernelsearch.cli.inputs import load_qrels, load_topics
+from kernelsearch.kernels.pyramid.matching import local_score
+from kernelsearch.kernels.pyramid.query_rows import Scale
+from kernelsearch.learning.mkl.bem import bem_weights, preference_margins, uniform_weights, zscores
+from kernelsearch.rerankers.mslm.reranker import MultiScaleReranker
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "reproductions" / "mslm.md"

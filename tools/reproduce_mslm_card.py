@@ -19,12 +19,12 @@ import numpy as np
 from reproduce_mslm import ROOT, open_index, shown
 
 import kernelsearch
-from kernelsearch.inputs import load_qrels, load_topics
-from kernelsearch.kernels.pyramid_match import Matcher, local_score
-from kernelsearch.kernels.pyramid_rows import Scale
-from kernelsearch.kernels.semantic_graph import SemanticGraph, cooccurrence_graph
-from kernelsearch.learning.bem import zscores
-from kernelsearch.rerankers.multiscale_lm import MultiScaleReranker
+from kernelsearch.cli.inputs import load_qrels, load_topics
+from kernelsearch.kernels.pyramid.matching import Matcher, local_score
+from kernelsearch.kernels.pyramid.query_rows import Scale
+from kernelsearch.kernels.semantic.graph import SemanticGraph, cooccurrence_graph
+from kernelsearch.learning.mkl.bem import zscores
+from kernelsearch.rerankers.mslm.reranker import MultiScaleReranker
 
 MU, DEPTH, WIDE = 1000.0, 200, Scale(8, 8)
 #: What the notes leave open: label, options of the graph, documents put in order, window width (0: two scales to each side).

@@ -14,9 +14,9 @@ from reproduce_mslm import ALL, COLLECTIONS, DRAWS, MODES, OURS, PAGE, PAPER, Ke
 from reproduce_mslm_text import LEVELS
 from scipy.stats import ttest_rel
 
-from kernelsearch.kernels.pyramid import gaussian_pyramid
-from kernelsearch.kernels.pyramid_plot import COLOURS, new_figure, plot_pyramid, save_figure
-from kernelsearch.kernels.semantic_graph import SemanticGraph
+from kernelsearch.kernels.pyramid.text_pyramid import gaussian_pyramid
+from kernelsearch.kernels.semantic.graph import SemanticGraph
+from kernelsearch.plots.pyramid import COLOURS, new_figure, plot_pyramid, save_figure
 
 LABELS = {"global": "global", "mean": "local, mean", "sum": "local, sum", "max": "local, max", "points": "interest points"}
 

@@ -20,9 +20,9 @@ import numpy as np
 from sklearn.model_selection import cross_val_score
 from sklearn.svm import SVC
 
-from kernelsearch.learning.bem_mkl import BemMKL
-from kernelsearch.learning.multiscale_kernel import KERNELS, MultiScaleKernel
-from kernelsearch.learning.simple_mkl import SimpleMKL
+from kernelsearch.learning.mkl.bem_mkl import BemMKL
+from kernelsearch.learning.mkl.multiscale_kernel import KERNELS, MultiScaleKernel
+from kernelsearch.learning.mkl.simple_mkl import SimpleMKL
 
 ROOT = Path(__file__).resolve().parent.parent
 INF = math.inf

@@ -21,11 +21,11 @@ import numpy as np
 
 import kernelsearch
 from kernelsearch import index as index_verb
+from kernelsearch.core.types import Candidates
 from kernelsearch.evaluation.rows import JudgedRows
 from kernelsearch.lucene.models import RM3, Feedback, Rocchio
-from kernelsearch.rerankers.perturbation import PerturbationReranker
+from kernelsearch.rerankers.pert.reranker import PerturbationReranker
 from kernelsearch.trec import read_qrels, read_topics
-from kernelsearch.types import Candidates
 
 ROOT = Path(__file__).resolve().parent.parent
 NAMES = ("cacm", "cran", "cisi", "npl", "nfcorpus")

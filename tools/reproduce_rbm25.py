@@ -31,11 +31,11 @@ from kernelsearch.clicks.importing import import_records
 from kernelsearch.clicks.models import PositionBased
 from kernelsearch.clicks.records import Impression, Skipped, Tally, normalised, read
 from kernelsearch.clicks.simulate import Need, simulate
+from kernelsearch.core.types import Candidates
 from kernelsearch.lucene.models import RM3
 from kernelsearch.rerankers.base import CannotAct
 from kernelsearch.trec.qrels import read_qrels
 from kernelsearch.trec.topics import read_topics
-from kernelsearch.types import Candidates
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "reproductions" / "rbm25.md"

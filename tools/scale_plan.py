@@ -17,7 +17,7 @@ from typing import Any
 import bench_scale
 import numpy as np
 
-from kernelsearch import console
+from kernelsearch.cli import console
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 
-from kernelsearch import console
-from kernelsearch.errors import InputError, OptionError
+from kernelsearch.cli import console
+from kernelsearch.core.errors import InputError, OptionError
 
 EXAMPLES = """examples:
   python -m kernelsearch.clicks import --input sessions.jsonl.gz --output clicks.db

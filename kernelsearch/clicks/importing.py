@@ -12,11 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
-from kernelsearch import console
+from kernelsearch.cli import console
 from kernelsearch.clicks.records import Impression, Record, Skipped, Tally, read
 from kernelsearch.clicks.store import FORMAT, INDEXES, SCHEMA, new_database_beside
 from kernelsearch.clicks.sums import Numbers, ShownSums
-from kernelsearch.errors import InputError, OptionError
+from kernelsearch.core.errors import InputError, OptionError
 
 BATCH = 20_000
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.clicks.store import ClickLog, Shown
-from kernelsearch.errors import InputError, OptionError
+from kernelsearch.core.errors import InputError, OptionError
 
 #: How pairs are read from a log.
 KINDS = ("shown", "skipped", "rate")

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kernelsearch.errors import InputError
+from kernelsearch.core.errors import InputError
 
 
 class Impression(NamedTuple):

@@ -11,8 +11,8 @@ import numpy as np
 
 from kernelsearch.clicks.models import ClickModel, attraction
 from kernelsearch.clicks.records import Impression, normalised
-from kernelsearch.errors import InputError
-from kernelsearch.files import lines, write_file
+from kernelsearch.core.errors import InputError
+from kernelsearch.core.files import lines, write_file
 from kernelsearch.trec.qrels import read_qrels
 from kernelsearch.trec.runs import read_run
 from kernelsearch.trec.topics import read_topics

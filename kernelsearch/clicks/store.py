@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.clicks.records import normalised
-from kernelsearch.errors import InputError
+from kernelsearch.core.errors import InputError
 
 FORMAT = 1
 

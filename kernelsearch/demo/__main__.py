@@ -10,11 +10,12 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from kernelsearch import console, evaluate, index, rerankers, search, train
+from kernelsearch import evaluate, index, rerankers, search, train
+from kernelsearch.cli import console
+from kernelsearch.core.files import write_file
+from kernelsearch.core.options import Option, add_flags, collect, resolve
 from kernelsearch.demo import DATA
 from kernelsearch.evaluation import measures
-from kernelsearch.files import write_file
-from kernelsearch.options import Option, add_flags, collect, resolve
 from kernelsearch.trec import read_qrels, read_run, read_topics
 
 OPTIONS = (

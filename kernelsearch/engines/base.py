@@ -10,8 +10,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from kernelsearch.errors import OptionError
-from kernelsearch.options import Option
+from kernelsearch.core.errors import OptionError
+from kernelsearch.core.options import Option
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

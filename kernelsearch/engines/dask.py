@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from kernelsearch import console
+from kernelsearch.cli import console
+from kernelsearch.core.errors import InputError, KernelSearchError, OptionError
 from kernelsearch.engines.base import Engine, Held, Item, Result, halves
-from kernelsearch.errors import InputError, KernelSearchError, OptionError
 
 #: Seconds to wait for a scheduler to answer, and for its first worker.
 ANSWER, FIRST_WORKER = 10.0, 60.0

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelsearch.errors import OptionError
+from kernelsearch.core.errors import OptionError
 
 DEFAULT = ("AP", "nDCG@10", "P@10", "R@1000", "RR")
 Qrels = Mapping[str, Mapping[str, int]]

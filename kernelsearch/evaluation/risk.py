@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelsearch.errors import InputError
+from kernelsearch.core.errors import InputError
 
 #: Differences below this are rounding, not effects.
 TOLERANCE = 1e-9

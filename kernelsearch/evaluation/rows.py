@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelsearch.core.types import Candidates
 from kernelsearch.forward.index import ForwardIndex
-from kernelsearch.types import Candidates
 
 Floats = NDArray[np.float64]
 

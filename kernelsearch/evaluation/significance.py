@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelsearch.errors import OptionError
+from kernelsearch.core.errors import OptionError
 
 Floats = NDArray[np.float64]
 

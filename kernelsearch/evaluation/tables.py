@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kernelsearch import console
+from kernelsearch.cli import console
 from kernelsearch.evaluation.comparison import Comparison, Difference
 from kernelsearch.evaluation.measures import Evaluation
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch import artefacts
-from kernelsearch.errors import ArtefactError, IndexProblem
+from kernelsearch.core import artefacts
+from kernelsearch.core.errors import ArtefactError, IndexProblem
 from kernelsearch.forward.strings import StringTable, hashes
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch import artefacts
+from kernelsearch.core import artefacts
 from kernelsearch.forward.index import KIND, VERSION, Statistics
 from kernelsearch.forward.strings import StringTable, hashes
 

@@ -13,14 +13,14 @@ from typing import Any, NamedTuple, TypeVar, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.collection import Index
-from kernelsearch.errors import InputError, OptionError
-from kernelsearch.keywords import Rerank, split
+from kernelsearch.api.index import Index
+from kernelsearch.api.keywords import Rerank, split
+from kernelsearch.api.pipeline import FirstStage, Pipeline
+from kernelsearch.api.results import Hit, Hits
+from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.core.types import Candidates, Query
 from kernelsearch.lucene.models import Model
-from kernelsearch.pipeline import FirstStage, Pipeline
 from kernelsearch.rerankers.base import Reranker
-from kernelsearch.results import Hit, Hits
-from kernelsearch.types import Candidates, Query
 
 H = TypeVar("H")
 

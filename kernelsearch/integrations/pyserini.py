@@ -15,15 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from kernelsearch.collection import Index
-from kernelsearch.errors import IndexProblem, InputError
+from kernelsearch.api.index import Index
+from kernelsearch.api.keywords import Rerank, split
+from kernelsearch.api.pipeline import FirstStage, Pipeline
+from kernelsearch.api.results import Hit, Hits, make_hits
+from kernelsearch.core.errors import IndexProblem, InputError
+from kernelsearch.core.types import Candidates, Query
 from kernelsearch.integrations.hits import KernelReranker, open_index
-from kernelsearch.keywords import Rerank, split
 from kernelsearch.lucene.models import BM25, RM3, Dirichlet, Feedback, Model, Rocchio
 from kernelsearch.lucene.rounding import anserini_scores
-from kernelsearch.pipeline import FirstStage, Pipeline
-from kernelsearch.results import Hit, Hits, make_hits
-from kernelsearch.types import Candidates, Query
 
 __all__ = ["Document", "KernelReranker", "KernelSearcher"]
 

@@ -21,15 +21,15 @@ import pyterrier as pt
 from numpy.typing import NDArray
 
 from kernelsearch import rerankers
-from kernelsearch.collection import Index
-from kernelsearch.errors import InputError, OptionError
+from kernelsearch.api.index import Index
+from kernelsearch.api.keywords import split
+from kernelsearch.api.pipeline import FirstStage, Pipeline
+from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.core.types import Candidates, Query
 from kernelsearch.forward.strings import StringTable
 from kernelsearch.integrations.hits import open_index
-from kernelsearch.keywords import split
-from kernelsearch.pipeline import FirstStage, Pipeline
 from kernelsearch.rerankers.base import CannotAct
-from kernelsearch.rerankers.perturbation import PerturbationReranker
-from kernelsearch.types import Candidates, Query
+from kernelsearch.rerankers.pert.reranker import PerturbationReranker
 
 __all__ = [
     "Auto",
@@ -233,8 +233,8 @@ class Fusion(pt.Estimator):
         qrels_va: pd.DataFrame | None = None,
     ) -> None:
         """Learns from results with features, or from topics alone where an index was given."""
-        from kernelsearch.options import resolve
-        from kernelsearch.rerankers.fusion import FusionReranker, make_learner
+        from kernelsearch.core.options import resolve
+        from kernelsearch.rerankers.fusion.reranker import FusionReranker, make_learner
 
         if "features" not in topics_or_res_tr.columns:
             self._required().train("fusion", topics=topics_of(topics_or_res_tr), qrels=qrels_of(qrels_tr), **self.options)

@@ -18,10 +18,10 @@ from rerankers.documents import Document
 from rerankers.models.ranker import BaseRanker
 from rerankers.results import RankedResults, Result
 
-from kernelsearch.errors import InputError
+from kernelsearch.api.keywords import Rerank
+from kernelsearch.core.errors import InputError
 from kernelsearch.integrations.hits import KernelReranker
-from kernelsearch.keywords import Rerank
-from kernelsearch.rerankers.expansion import term_scores
+from kernelsearch.rerankers.pert.expansion import term_scores
 
 
 class KernelRanker(BaseRanker):

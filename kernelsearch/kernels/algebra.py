@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from kernelsearch.errors import OptionError
-from kernelsearch.types import Query
+from kernelsearch.core.errors import OptionError
+from kernelsearch.core.types import Query
 
 
 class Collection(Protocol):

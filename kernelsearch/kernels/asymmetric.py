@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from kernelsearch.errors import OptionError
+from kernelsearch.core.errors import OptionError
+from kernelsearch.core.types import Query
 from kernelsearch.kernels import bm25
 from kernelsearch.kernels.algebra import Collection, Kernel, counts, weighted_terms
-from kernelsearch.types import Query
 
 
 @dataclass(frozen=True)

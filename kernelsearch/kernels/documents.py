@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from kernelsearch.errors import OptionError
+from kernelsearch.core.errors import OptionError
+from kernelsearch.core.types import Query
 from kernelsearch.kernels.algebra import Collection, Kernel
 from kernelsearch.kernels.asymmetric import VSM
-from kernelsearch.types import Query
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelsearch.errors import OptionError
+from kernelsearch.core.errors import OptionError
 
 Numbers = NDArray[np.integer]
 #: A symmetric kernel: two lists of numbers to a matrix.

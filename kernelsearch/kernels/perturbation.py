@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.errors import OptionError
+from kernelsearch.core.errors import OptionError
 
 STRATEGIES = ("loo", "tat", "dirichlet")
 DENOMINATORS = ("p", "sqrt")

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from kernelsearch.errors import OptionError
+from kernelsearch.core.errors import OptionError
+from kernelsearch.core.types import Query
 from kernelsearch.kernels import bm25
-from kernelsearch.types import Query
 
 #: Characters and terms are hashed into this many columns; two of a query's few dozen rarely meet.
 COLUMNS = 1 << 22

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any
 
-from kernelsearch.errors import OptionError
+from kernelsearch.core.errors import OptionError
 from kernelsearch.kernels.algebra import Kernel
 from kernelsearch.kernels.asymmetric import BM25, VSM, Dirichlet, JelinekMercer, Linear
 from kernelsearch.kernels.documents import RBF, Cosine, Polynomial

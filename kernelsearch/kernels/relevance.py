@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.errors import OptionError
+from kernelsearch.core.errors import OptionError
 
 WEIGHTINGS = ("softmax", "score", "uniform")
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from kernelsearch.errors import IndexProblem
+from kernelsearch.core.errors import IndexProblem
 from kernelsearch.lucene import jvm
 from kernelsearch.lucene.shards import IndexRecord, index_record
 from kernelsearch.lucene.versions import has_term_vectors

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kernelsearch.console import progress
-from kernelsearch.errors import IndexProblem, InputError, JavaError
+from kernelsearch.cli.console import progress
+from kernelsearch.core.errors import IndexProblem, InputError, JavaError
 from kernelsearch.lucene import jvm
 from kernelsearch.lucene.shards import OURS
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.console import progress
-from kernelsearch.errors import IndexProblem
+from kernelsearch.cli.console import progress
+from kernelsearch.core.errors import IndexProblem
 from kernelsearch.forward import ForwardIndex, MergedSource, Statistics, write_forward
 from kernelsearch.forward.write import ForwardSource, Scan
 from kernelsearch.lucene import jvm

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from kernelsearch.errors import IndexProblem, OptionError
+from kernelsearch.core.errors import IndexProblem, OptionError
+from kernelsearch.core.types import Candidates, Query
 from kernelsearch.lucene import jvm
 from kernelsearch.lucene.agreement import common_language, refuse_differences
 from kernelsearch.lucene.models import BM25, Feedback, Model
 from kernelsearch.lucene.shards import Source, find_shards
 from kernelsearch.lucene.versions import has_term_vectors
-from kernelsearch.types import Candidates, Query
 
 CONTENTS = "contents"
 #: Rows that one Lucene reader can have (IndexWriter.MAX_DOCS).

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from kernelsearch.errors import JavaError
+from kernelsearch.core.errors import JavaError
 from kernelsearch.lucene.versions import MINIMUM_JAVA, find_jar
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -11,7 +11,7 @@
 - Shards share their analyser, their fields, what these store, and the major release of the Lucene that created them; no docid
   stands in two of them. Whatever breaks this is refused: docids when the forward index is made, the rest on opening.
 
-A process that holds only some shards scores like the whole collection through `kernelsearch.lucene.exchange`.
+A process that holds only some shards scores like the whole collection through `kernelsearch.api.exchange`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from kernelsearch.errors import IndexProblem, OptionError
+from kernelsearch.core.errors import IndexProblem, OptionError
 
 #: Everything of ours stands in this folder inside the index: Lucene ignores it, and a copied or removed index takes it along.
 OURS = "kernelsearch"

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from kernelsearch.errors import InputError
+from kernelsearch.core.errors import InputError
+from kernelsearch.core.types import Candidates, Query
 from kernelsearch.lucene import jvm
 from kernelsearch.lucene.index import LuceneIndex
 from kernelsearch.lucene.models import BM25, RM3, Dirichlet, Feedback, Model, Rocchio
-from kernelsearch.types import Candidates, Query
 
 
 @jvm.calls_java

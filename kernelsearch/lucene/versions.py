@@ -12,7 +12,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from kernelsearch.errors import JavaError
+from kernelsearch.core.errors import JavaError
 
 #: Anserini's classes are compiled for this Java.
 MINIMUM_JAVA = 21

@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from kernelsearch.errors import ArtefactError, OptionError
-from kernelsearch.memory import MemoryLimit
+from kernelsearch.core.errors import ArtefactError, OptionError
+from kernelsearch.core.memory_limit import MemoryLimit
 
 #: Kinds of clustered indexes, with FAISS's name for how each stores its vectors.
 CLUSTERED = {"ivf": "Flat", "ivf-fp16": "SQfp16", "ivf-sq8": "SQ8"}

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from kernelsearch import console
-from kernelsearch.errors import InputError
-from kernelsearch.options import Option, add_flags, collect, resolve
+from kernelsearch.cli import console
+from kernelsearch.core.errors import InputError
+from kernelsearch.core.options import Option, add_flags, collect, resolve
 from kernelsearch.reproduce.conditions import SHIPPED, Conditions, collections_folder, counted, read_conditions
 from kernelsearch.reproduce.page import write_pages
 from kernelsearch.reproduce.running import Outcome, run_collection, selected

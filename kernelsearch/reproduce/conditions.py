@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from kernelsearch.core.errors import InputError
+from kernelsearch.core.files import open_bytes
 from kernelsearch.demo import DATA
-from kernelsearch.errors import InputError
-from kernelsearch.files import open_bytes
 
 #: The conditions that come with the package.
 SHIPPED = Path(__file__).parent / "conditions.toml"

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import kernelsearch
-from kernelsearch.errors import InputError
-from kernelsearch.files import write_file
+from kernelsearch.core.errors import InputError
+from kernelsearch.core.files import write_file
 from kernelsearch.reproduce.conditions import Condition, Conditions
 from kernelsearch.reproduce.running import MEASURES, Outcome
 
@@ -103,7 +103,7 @@ def draw(conditions: Conditions, outcomes: Sequence[Outcome], path: Path) -> Non
     """Every condition's gain in AP over the baseline, per cent, one column of dots a collection of the headline."""
     import matplotlib
 
-    from kernelsearch.evaluation.drawing import COLOURS
+    from kernelsearch.plots.svg import COLOURS
 
     with matplotlib.rc_context(
         {"svg.hashsalt": "kernelsearch", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False}

@@ -12,12 +12,12 @@ from pathlib import Path
 from kernelsearch import index as index_verb
 from kernelsearch import search as search_verb
 from kernelsearch import train as train_verb
+from kernelsearch.cli.inputs import load_qrels, load_topics
+from kernelsearch.core.errors import InputError
+from kernelsearch.core.files import write_file
 from kernelsearch.demo import DATA
-from kernelsearch.errors import InputError
 from kernelsearch.evaluation.comparison import Comparison, Procedure, compare
 from kernelsearch.evaluation.measures import Evaluation, evaluate, parse_measures
-from kernelsearch.files import write_file
-from kernelsearch.inputs import load_qrels, load_topics
 from kernelsearch.reproduce.conditions import BUNDLED, Collection, Condition, Conditions, filled
 from kernelsearch.trec import read_run
 from kernelsearch.tuning.folds import assign_folds

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from kernelsearch.errors import InputError
+from kernelsearch.core.errors import InputError
 from kernelsearch.reproduce.conditions import Conditions, Script, counted
 
 #: Measures are printed with four decimals; times, counts and shares are not, and are free to change.

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from kernelsearch.errors import OptionError
+from kernelsearch.core.errors import OptionError
 from kernelsearch.rerankers.base import Reranker
 
 #: name on the command line -> module:class
 METHODS: dict[str, str] = {
-    "klsa": "kernelsearch.rerankers.kernel_lsa:KernelLSA",
-    "mslm": "kernelsearch.rerankers.multiscale_lm:MultiScaleReranker",
-    "pert": "kernelsearch.rerankers.perturbation:PerturbationReranker",
-    "rbm25": "kernelsearch.rerankers.robust_bm25:RobustBM25",
-    "pairwise": "kernelsearch.rerankers.click_baselines:PairwiseKernel",
-    "substitution": "kernelsearch.rerankers.click_baselines:QuerySubstitution",
-    "clickprior": "kernelsearch.rerankers.click_baselines:ClickPrior",
-    "prcl": "kernelsearch.rerankers.relevance_classifier:RelevanceClassifier",
-    "fusion": "kernelsearch.rerankers.fusion:FusionReranker",
-    "auto": "kernelsearch.rerankers.auto:AutoReranker",
+    "klsa": "kernelsearch.rerankers.klsa.reranker:KernelLSA",
+    "mslm": "kernelsearch.rerankers.mslm.reranker:MultiScaleReranker",
+    "pert": "kernelsearch.rerankers.pert.reranker:PerturbationReranker",
+    "rbm25": "kernelsearch.rerankers.rbm25.reranker:RobustBM25",
+    "pairwise": "kernelsearch.rerankers.rbm25.baselines:PairwiseKernel",
+    "substitution": "kernelsearch.rerankers.rbm25.baselines:QuerySubstitution",
+    "clickprior": "kernelsearch.rerankers.rbm25.baselines:ClickPrior",
+    "prcl": "kernelsearch.rerankers.prcl.reranker:RelevanceClassifier",
+    "fusion": "kernelsearch.rerankers.fusion.reranker:FusionReranker",
+    "auto": "kernelsearch.rerankers.auto.reranker:AutoReranker",
 }
 
 

@@ -14,13 +14,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.collection import Index
+from kernelsearch.api.index import Index
+from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.core.memory_limit import MemoryLimit
+from kernelsearch.core.options import Option, resolve
+from kernelsearch.core.types import Candidates, Query
 from kernelsearch.engines import Engine, LocalEngine
-from kernelsearch.errors import InputError, OptionError
 from kernelsearch.lucene.models import BM25, Model
-from kernelsearch.memory import MemoryLimit
-from kernelsearch.options import Option, resolve
-from kernelsearch.types import Candidates, Query
 
 
 class CannotAct(Exception):

@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from kernelsearch import console, rerankers
-from kernelsearch.errors import InputError, OptionError
-from kernelsearch.options import Option, add_flags, collect, resolve
+from kernelsearch import rerankers
+from kernelsearch.cli import console
+from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.core.options import Option, add_flags, collect, resolve
 from kernelsearch.serve.settings import KEY_VARIABLE, Limits, Settings, Source
 
 DEFAULTS = Limits()

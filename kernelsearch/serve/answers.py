@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kernelsearch.errors import InputError, OptionError
-from kernelsearch.options import resolve
-from kernelsearch.pipeline import FIRST_STAGE, FirstStage
+from kernelsearch.api.pipeline import FIRST_STAGE, FirstStage
+from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.core.options import resolve
+from kernelsearch.core.types import Candidates, Query
 from kernelsearch.rerankers.base import CannotAct, Reranker
 from kernelsearch.serve.catalogue import Served
 from kernelsearch.serve.parameters import Asked
-from kernelsearch.types import Candidates, Query
 
 FEEDBACK = {"rm3", "rocchio"}
 WORD = re.compile(r"\w+")

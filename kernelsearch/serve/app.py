@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
 import kernelsearch
-from kernelsearch.errors import ArtefactError, IndexProblem, JavaError, KernelSearchError
+from kernelsearch.core.errors import ArtefactError, IndexProblem, JavaError, KernelSearchError
 from kernelsearch.rerankers.base import CannotAct
 from kernelsearch.serve import answers, models, parameters
 from kernelsearch.serve.answers import NotFound

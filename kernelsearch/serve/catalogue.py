@@ -7,10 +7,10 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from kernelsearch import rerankers
-from kernelsearch.collection import Index
-from kernelsearch.errors import InputError, KernelSearchError
-from kernelsearch.inputs import load_qrels, load_topics
-from kernelsearch.pipeline import Pipeline
+from kernelsearch.api.index import Index
+from kernelsearch.api.pipeline import Pipeline
+from kernelsearch.cli.inputs import load_qrels, load_topics
+from kernelsearch.core.errors import InputError, KernelSearchError
 from kernelsearch.rerankers.base import Reranker
 from kernelsearch.serve.recording import ClickRecorder
 from kernelsearch.serve.settings import Settings, Source

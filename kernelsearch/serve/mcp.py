@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import kernelsearch
-from kernelsearch.errors import KernelSearchError, OptionError
+from kernelsearch.core.errors import KernelSearchError, OptionError
 from kernelsearch.serve import answers, parameters
 from kernelsearch.serve.parameters import Reader
 from kernelsearch.serve.workers import Overloaded, TooSlow

@@ -9,9 +9,9 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from kernelsearch import rerankers
-from kernelsearch.errors import OptionError
-from kernelsearch.options import Option
-from kernelsearch.pipeline import FIRST_STAGE
+from kernelsearch.api.pipeline import FIRST_STAGE
+from kernelsearch.core.errors import OptionError
+from kernelsearch.core.options import Option
 from kernelsearch.serve.settings import Limits
 
 #: Bounds of options that have none of their own, so that no request asks for more than a moment's work.

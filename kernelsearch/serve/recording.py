@@ -16,8 +16,8 @@ from typing import Any
 from kernelsearch.clicks.importing import import_records
 from kernelsearch.clicks.records import Impression, Record, Tally, normalised
 from kernelsearch.clicks.store import ClickLog
-from kernelsearch.errors import InputError
-from kernelsearch.rerankers.similar_queries import open_log
+from kernelsearch.core.errors import InputError
+from kernelsearch.rerankers.rbm25.similar_queries import open_log
 
 #: Lists whose clicks are remembered, so that a click on one of them is counted once.
 REMEMBERED = 10_000

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import orjson
 
-from kernelsearch.collection import Index
+from kernelsearch.api.index import Index
 
 #: Characters of documents that are kept, about as many bytes.
 KEPT = 32 << 20

@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch import console
-from kernelsearch.collection import Index
-from kernelsearch.errors import InputError
+from kernelsearch.api.index import Index
+from kernelsearch.cli import console
+from kernelsearch.core.errors import InputError
+from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels import bm25
-from kernelsearch.learning import models
-from kernelsearch.learning.choose import LEARNERS, Best
-from kernelsearch.learning.fusers import CombSUM, Learner
-from kernelsearch.learning.lists import Lists, normalised
+from kernelsearch.learning.ranking.choose import LEARNERS, Best
+from kernelsearch.learning.ranking.fusers import CombSUM, Learner
+from kernelsearch.learning.ranking.lists import Lists, normalised
 from kernelsearch.rerankers.base import Contribution, Explanation
+from kernelsearch.rerankers.fusion import model as models
 from kernelsearch.similarity.latent import LatentSpace
 from kernelsearch.similarity.pair_kernels import PairKernels, default_recipe
-from kernelsearch.types import Candidates, Query
 
 Floats = NDArray[np.float64]
 Truth = Mapping[str, set[str]]

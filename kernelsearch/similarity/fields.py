@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.collection import Index
+from kernelsearch.api.index import Index
 
 Floats = NDArray[np.float64]
 

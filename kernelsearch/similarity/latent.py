@@ -7,9 +7,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.collection import Index
+from kernelsearch.api.index import Index
 from kernelsearch.neighbours import Neighbours
-from kernelsearch.rerankers.kernel_lsa import FIT_ON_USE, KernelLSA, default_place
+from kernelsearch.rerankers.klsa.reranker import FIT_ON_USE, KernelLSA, default_place
 
 
 class LatentSpace:

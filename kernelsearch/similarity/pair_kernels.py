@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.collection import Index
-from kernelsearch.errors import OptionError
+from kernelsearch.api.index import Index
+from kernelsearch.core.errors import OptionError
+from kernelsearch.core.options import Option, resolve
 from kernelsearch.kernels.asymmetric import BM25, JelinekMercer
 from kernelsearch.kernels.documents import Cosine
-from kernelsearch.options import Option, resolve
-from kernelsearch.rerankers.pool import FieldOfPool
+from kernelsearch.rerankers.fusion.pool import FieldOfPool
 from kernelsearch.similarity import fields
 from kernelsearch.similarity.latent import LatentSpace
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from kernelsearch.errors import InputError, OptionError
-from kernelsearch.files import json_lines, lines
+from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.core.files import json_lines, lines
 
 FORMATS = ("jsonl", "beir", "trec", "csv", "tsv")
 _SUFFIXES = {"jsonl": (".jsonl", ".json"), "csv": (".csv",), "tsv": (".tsv",), "trec": ()}

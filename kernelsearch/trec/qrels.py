@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kernelsearch.errors import InputError
-from kernelsearch.files import lines
+from kernelsearch.core.errors import InputError
+from kernelsearch.core.files import lines
 
 
 def read_qrels(path: str | Path) -> dict[str, dict[str, int]]:

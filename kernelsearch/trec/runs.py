@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from kernelsearch.errors import InputError, OptionError
-from kernelsearch.files import lines, write_file
+from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.core.files import lines, write_file
 
 FORMATS = ("trec", "msmarco")
 DECIMALS = 6

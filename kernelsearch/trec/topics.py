@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from kernelsearch.errors import InputError, OptionError
-from kernelsearch.files import json_lines, lines
+from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.core.files import json_lines, lines
 
 FORMATS = ("tsv", "trec", "jsonl", "cacm")
 FIELDS = ("title", "description", "narrative")

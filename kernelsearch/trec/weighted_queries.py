@@ -7,9 +7,9 @@ import math
 from collections.abc import Iterable
 from pathlib import Path
 
-from kernelsearch.errors import InputError
-from kernelsearch.files import lines, write_file
-from kernelsearch.types import Query
+from kernelsearch.core.errors import InputError
+from kernelsearch.core.files import lines, write_file
+from kernelsearch.core.types import Query
 
 
 def weighted_line(query: Query) -> str:

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from kernelsearch import console, rerankers
-from kernelsearch.collection import Index
+from kernelsearch import rerankers
+from kernelsearch.api.index import Index
+from kernelsearch.cli import console
 from kernelsearch.rerankers.base import TrainingData
 from kernelsearch.tuning.space import Setting, fit_part, key, split
 from kernelsearch.tuning.trials import Plan

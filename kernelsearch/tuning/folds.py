@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.errors import OptionError
+from kernelsearch.core.errors import OptionError
 
 Floats = NDArray[np.float64]
 

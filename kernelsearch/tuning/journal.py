@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelsearch.errors import InputError
+from kernelsearch.core.errors import InputError
 from kernelsearch.tuning.space import Setting, key
 
 KIND, VERSION = "kernelsearch tuning", 1

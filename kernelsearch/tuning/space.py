@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from kernelsearch import rerankers
-from kernelsearch.errors import OptionError
-from kernelsearch.options import Option
-from kernelsearch.pipeline import FIRST_STAGE
+from kernelsearch.api.pipeline import FIRST_STAGE
+from kernelsearch.core.errors import OptionError
+from kernelsearch.core.options import Option
 
 #: One point of the space, {name: value}: `k1` for the first stage, `klsa.z` for a method.
 Setting = dict[str, Any]

@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 
 from kernelsearch import rerankers
-from kernelsearch.collection import Index
+from kernelsearch.api.index import Index
+from kernelsearch.api.pipeline import FIRST_STAGE, FirstStage, chunks
+from kernelsearch.core.options import resolve
+from kernelsearch.core.types import Candidates, Query
 from kernelsearch.evaluation.measures import parse_measures
 from kernelsearch.evaluation.rows import JudgedRows
-from kernelsearch.options import resolve
-from kernelsearch.pipeline import FIRST_STAGE, FirstStage, chunks
 from kernelsearch.tuning.space import Setting, fit_part, key, split
-from kernelsearch.types import Candidates, Query
 
 #: Queries that are reranked at a time, for all settings of a task: keeps memory small.
 BATCH = 32

@@ -7,7 +7,7 @@ from kernelsearch.clicks.importing import import_records
 from kernelsearch.clicks.pairs import preferences
 from kernelsearch.clicks.records import Impression, Tally
 from kernelsearch.clicks.store import ClickLog
-from kernelsearch.errors import InputError, OptionError
+from kernelsearch.core.errors import InputError, OptionError
 
 
 @pytest.fixture()

@@ -7,7 +7,7 @@ from collections import namedtuple
 import pytest
 
 from kernelsearch.clicks.records import Impression, Skipped, Tally, from_qlogs, normalised, read
-from kernelsearch.errors import InputError
+from kernelsearch.core.errors import InputError
 
 
 def session(query, *items, **more):

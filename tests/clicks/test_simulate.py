@@ -6,7 +6,7 @@ import pytest
 from kernelsearch.clicks import __main__ as verb
 from kernelsearch.clicks.models import Cascade, PositionBased, attraction
 from kernelsearch.clicks.simulate import Need, simulate, write_sessions
-from kernelsearch.errors import KernelSearchError
+from kernelsearch.core.errors import KernelSearchError
 
 
 def rates(model, attractions, users=20000):

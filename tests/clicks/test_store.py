@@ -10,7 +10,7 @@ from kernelsearch.clicks.importing import aggregate, import_log, import_records
 from kernelsearch.clicks.records import Impression, Tally
 from kernelsearch.clicks.simulate import write_sessions
 from kernelsearch.clicks.store import ClickLog
-from kernelsearch.errors import InputError, OptionError
+from kernelsearch.core.errors import InputError, OptionError
 
 LISTS = [
     Impression("tap", ("a", "b", "c"), (1, 2, 3), (False, True, False)),

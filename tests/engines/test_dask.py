@@ -12,17 +12,17 @@ import numpy as np
 import pytest
 
 from kernelsearch import index, search
+from kernelsearch.api.topics import SearchPlan, Topic, search_topics
+from kernelsearch.core.errors import InputError
 from kernelsearch.engines import LocalEngine
-from kernelsearch.engines.searching import SearchPlan, Topic, search_topics
-from kernelsearch.errors import InputError
 from kernelsearch.kernels.asymmetric import BM25
-from kernelsearch.kernels.semantic_graph import cooccurrence_graph
-from kernelsearch.learning import boosting_on_dask
-from kernelsearch.learning.latent_basis import fit_basis
-from kernelsearch.learning.lists import Lists, mean_average_precision
-from kernelsearch.learning.simlistmkl import SimListMKL
+from kernelsearch.kernels.semantic.graph import cooccurrence_graph
+from kernelsearch.learning.ranking import boosting_on_dask
+from kernelsearch.learning.ranking.lists import Lists, mean_average_precision
+from kernelsearch.learning.ranking.simlistmkl import SimListMKL
 from kernelsearch.rerankers.base import TrainingData
-from kernelsearch.rerankers.fusion import FusionReranker
+from kernelsearch.rerankers.fusion.reranker import FusionReranker
+from kernelsearch.rerankers.klsa.basis import fit_basis
 from kernelsearch.trec import read_qrels, read_topics
 
 from ..conftest import DEMO, ROOT

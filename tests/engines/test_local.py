@@ -8,12 +8,12 @@ import pytest
 from scipy.linalg import subspace_angles
 
 from kernelsearch import engines
+from kernelsearch.core.errors import OptionError
 from kernelsearch.engines import LocalEngine, make_engine, opened_once
 from kernelsearch.engines.base import halves
-from kernelsearch.errors import OptionError
 from kernelsearch.kernels.asymmetric import BM25
-from kernelsearch.learning import feature_rows
-from kernelsearch.learning.latent_basis import fit_basis
+from kernelsearch.kernels.spectral import feature_rows
+from kernelsearch.rerankers.klsa.basis import fit_basis
 
 
 def test_results_come_in_the_items_order():

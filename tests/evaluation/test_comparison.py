@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from kernelsearch import evaluate as verb
-from kernelsearch.errors import OptionError
+from kernelsearch.core.errors import OptionError
 from kernelsearch.evaluation import risk
 from kernelsearch.evaluation.comparison import Procedure, compare
 from kernelsearch.evaluation.measures import evaluate, parse_measures

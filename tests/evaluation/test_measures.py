@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from kernelsearch.errors import OptionError
+from kernelsearch.core.errors import OptionError
 from kernelsearch.evaluation.measures import evaluate, parse_measures, trec_order
 from kernelsearch.trec import read_qrels, read_run, write_run
 from tests.evaluation.conftest import random_judgements_and_run

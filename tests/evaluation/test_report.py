@@ -9,8 +9,8 @@ from html.parser import HTMLParser
 import pytest
 
 from kernelsearch import evaluate as verb
-from kernelsearch.evaluation.drawing import Plot, round_ticks
-from kernelsearch.evaluation.report import sweeps
+from kernelsearch.api.report import sweeps
+from kernelsearch.plots.svg import Plot, round_ticks
 
 VOID = {"meta", "link", "br"}
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from kernelsearch.errors import InputError, OptionError
+from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.core.types import Candidates
 from kernelsearch.evaluation import risk
-from kernelsearch.evaluation.risk_plot import plot_changes, plot_risk_reward
 from kernelsearch.evaluation.rows import JudgedRows
-from kernelsearch.types import Candidates
+from kernelsearch.plots.risk import plot_changes, plot_risk_reward
 
 BEFORE = [0.5, 0.2, 0.4, 0.1]
 AFTER = [0.3, 0.6, 0.4, 0.2]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from kernelsearch.errors import OptionError
+from kernelsearch.core.errors import OptionError
 from kernelsearch.evaluation.significance import bootstrap_interval, corrected, p_value, paired_t, randomisation, wilcoxon
 
 GAINS = np.random.default_rng(7).normal(0.05, 0.2, size=40).round(3)

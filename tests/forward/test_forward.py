@@ -3,8 +3,8 @@ import shutil
 import numpy as np
 import pytest
 
-from kernelsearch.collection import Index
-from kernelsearch.errors import ArtefactError, IndexProblem
+from kernelsearch.api.index import Index
+from kernelsearch.core.errors import ArtefactError, IndexProblem
 from kernelsearch.forward import NORM_LENGTHS, ForwardIndex, StringTable
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from kernelsearch import rerankers
-from kernelsearch.errors import InputError, OptionError
+from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.integrations.pyserini import KernelReranker, KernelSearcher
 from kernelsearch.lucene.models import BM25, Dirichlet
 from kernelsearch.rerankers.base import Reranker

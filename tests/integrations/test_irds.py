@@ -7,8 +7,8 @@ from collections import namedtuple
 
 import pytest
 
-from kernelsearch.errors import InputError
-from kernelsearch.inputs import load_documents, load_qrels, load_topics
+from kernelsearch.cli.inputs import load_documents, load_qrels, load_topics
+from kernelsearch.core.errors import InputError
 from tests.conftest import ROOT
 
 ir_datasets = pytest.importorskip("ir_datasets")

@@ -7,7 +7,7 @@ import asyncio
 import numpy as np
 import pytest
 
-from kernelsearch.errors import InputError
+from kernelsearch.core.errors import InputError
 
 pytest.importorskip("rerankers")
 from rerankers.documents import Document

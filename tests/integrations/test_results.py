@@ -10,11 +10,11 @@ import pytest
 
 import kernelsearch
 from kernelsearch import rerankers
-from kernelsearch.errors import InputError, OptionError
-from kernelsearch.keywords import split
+from kernelsearch.api.keywords import split
+from kernelsearch.api.results import Hits
+from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.lucene.models import BM25
 from kernelsearch.rerankers.base import Contribution, Explanation, Reranker
-from kernelsearch.results import Hits
 from kernelsearch.similarity import SimilarDocuments
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from kernelsearch import rerankers
-from kernelsearch.errors import IndexProblem, InputError, OptionError
+from kernelsearch.core.errors import IndexProblem, InputError, OptionError
 from kernelsearch.integrations.pyserini import KernelSearcher, anserini_scores
 from kernelsearch.lucene import jvm
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from kernelsearch.errors import OptionError
+from kernelsearch.core.errors import OptionError
+from kernelsearch.core.types import Query
 from kernelsearch.kernels import registry
 from kernelsearch.kernels.asymmetric import BM25, VSM, Dirichlet, Linear
 from kernelsearch.kernels.documents import RBF, Cosine
-from kernelsearch.types import Query
 
 QUERY = Query("", ("w001", "w050", "w120"), (1.0, 2.0, 1.0))
 DOCS = np.arange(30)

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from kernelsearch.errors import OptionError
+from kernelsearch.core.errors import OptionError
+from kernelsearch.core.types import Query
 from kernelsearch.kernels.asymmetric import BM25, VSM, Dirichlet, JelinekMercer, Linear
-from kernelsearch.types import Query
 
 ALL = [
     Linear(),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import pairwise
 
-from kernelsearch.errors import OptionError
+from kernelsearch.core.errors import OptionError
 from kernelsearch.kernels.asymmetric import BM25, VSM, Linear
 from kernelsearch.kernels.documents import RBF, Cosine, Custom, Polynomial
 

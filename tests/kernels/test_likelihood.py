@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from kernelsearch.core.types import Query
 from kernelsearch.kernels import likelihood
 from kernelsearch.lucene.models import Dirichlet, JelinekMercer
-from kernelsearch.types import Query
 
 
 @pytest.mark.parametrize("model", [Dirichlet(50.0), Dirichlet(1000.0), JelinekMercer(0.1), JelinekMercer(0.7)])

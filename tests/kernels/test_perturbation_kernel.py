@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelsearch.errors import OptionError
+from kernelsearch.core.errors import OptionError
 from kernelsearch.kernels import perturbation as kernel
 
 

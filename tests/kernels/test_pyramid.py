@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from kernelsearch.kernels.pyramid import (
+from kernelsearch.kernels.pyramid.text_pyramid import (
     SCALES,
     Samples,
     binary_code,
@@ -19,7 +19,7 @@ from kernelsearch.kernels.pyramid import (
     spatial_operator,
     window,
 )
-from kernelsearch.kernels.semantic_graph import SPATIAL_ORDER, SemanticGraph
+from kernelsearch.kernels.semantic.graph import SPATIAL_ORDER, SemanticGraph
 
 
 @pytest.fixture

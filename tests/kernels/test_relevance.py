@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kernelsearch.errors import OptionError
+from kernelsearch.core.errors import OptionError
 from kernelsearch.kernels import relevance
 
 

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from kernelsearch.errors import InputError
-from kernelsearch.kernels.semantic_graph import SPATIAL_ORDER, SemanticGraph, cooccurrence_graph, sequences
-from kernelsearch.kernels.semantic_sources import vectors_graph, wordnet_graph
+from kernelsearch.core.errors import InputError
+from kernelsearch.kernels.semantic.graph import SPATIAL_ORDER, SemanticGraph, cooccurrence_graph, sequences
+from kernelsearch.kernels.semantic.sources import vectors_graph, wordnet_graph
 
 
 class Collection(SimpleNamespace):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from kernelsearch.errors import InputError, OptionError
+from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.kernels.asymmetric import BM25
 from kernelsearch.kernels.documents import RBF, Cosine, Custom
 from kernelsearch.kernels.spectral import NystromMap, RowBlocks, choose_landmarks, decompose

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from kernelsearch.errors import OptionError
+from kernelsearch.core.errors import OptionError
 from kernelsearch.kernels.hyper import Hyper, Pairs, given, given_relevance
-from kernelsearch.learning.asymmetric import AsymmetricKernelLearner
+from kernelsearch.learning.ranking.asymmetric import AsymmetricKernelLearner
 
 RNG = np.random.default_rng(11)
 

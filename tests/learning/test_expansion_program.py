@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from kernelsearch.kernels.perturbation import random_distances, similarity
-from kernelsearch.learning.box_program import Infeasible, solve_box, solve_rows, violation
-from kernelsearch.learning.expansion_program import ExpansionProgram
+from kernelsearch.learning.programs.box import Infeasible, solve_box, solve_rows, violation
+from kernelsearch.learning.programs.expansion import ExpansionProgram
 
 
 def problem(words, seed):

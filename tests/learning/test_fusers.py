@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from kernelsearch.errors import InputError
-from kernelsearch.learning.fusers import RRF, CombMNZ, CombSUM
+from kernelsearch.core.errors import InputError
+from kernelsearch.learning.ranking.fusers import RRF, CombMNZ, CombSUM
 
 X = np.array([[3.0, 0.0], [2.0, 4.0], [1.0, 2.0]])
 

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from kernelsearch.errors import ArtefactError, InputError, OptionError
-from kernelsearch.learning import models
-from kernelsearch.learning.choose import LEARNERS, Best, query_folds
-from kernelsearch.learning.fusers import CombSUM
-from kernelsearch.learning.letor import read_letor
-from kernelsearch.learning.lists import Lists, mean_average_precision, normalised
-from kernelsearch.learning.simlistmkl import ExactSimListMKL, SimListMKL
-from kernelsearch.learning.triplets import SimTripletBoost, SimTripletNet, SimTripletSVM, triplet_differences
+from kernelsearch.core.errors import ArtefactError, InputError, OptionError
+from kernelsearch.learning.ranking.choose import LEARNERS, Best, query_folds
+from kernelsearch.learning.ranking.fusers import CombSUM
+from kernelsearch.learning.ranking.letor import read_letor
+from kernelsearch.learning.ranking.lists import Lists, mean_average_precision, normalised
+from kernelsearch.learning.ranking.simlistmkl import ExactSimListMKL, SimListMKL
+from kernelsearch.learning.ranking.triplets import SimTripletBoost, SimTripletNet, SimTripletSVM, triplet_differences
+from kernelsearch.rerankers.fusion import model as models
 
 LINEAR = (SimTripletNet, SimTripletBoost, SimTripletSVM)
 ALL = (*LINEAR, SimListMKL, ExactSimListMKL)

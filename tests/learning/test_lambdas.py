@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
-from kernelsearch.errors import OptionError
-from kernelsearch.learning.lambdas import lambdas, swap_deltas
-from kernelsearch.learning.lists import average_precision
+from kernelsearch.core.errors import OptionError
+from kernelsearch.learning.ranking.lambdas import lambdas, swap_deltas
+from kernelsearch.learning.ranking.lists import average_precision
 
 
 def swapped_change(scores, relevant, kind_ap, i, j):

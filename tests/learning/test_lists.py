@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from ir_measures import AP, P
 
-from kernelsearch.errors import InputError, OptionError
-from kernelsearch.learning.lists import Lists, check, mean_average_precision, normalised, precisions
+from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.learning.ranking.lists import Lists, check, mean_average_precision, normalised, precisions
 
 
 def test_rows_of_a_query_need_not_stand_together():

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.optimize import Bounds, minimize
 
-from kernelsearch.errors import OptionError
-from kernelsearch.learning.ranking_dual import solve_box
+from kernelsearch.core.errors import OptionError
+from kernelsearch.learning.ranking.dual import solve_box
 
 
 def problem(seed, size, rank):

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from kernelsearch import index as index_verb
-from kernelsearch.collection import Index
-from kernelsearch.errors import ArtefactError, IndexProblem
+from kernelsearch.api.exchange import Part, WholeStatistics, merge_lists, merge_statistics
+from kernelsearch.api.index import Index
+from kernelsearch.core.errors import ArtefactError, IndexProblem
+from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels import bm25
-from kernelsearch.lucene.exchange import Part, WholeStatistics, merge_lists, merge_statistics
 from kernelsearch.lucene.models import BM25, RM3, Dirichlet, JelinekMercer, Rocchio
 from kernelsearch.trec import read_topics
-from kernelsearch.types import Candidates, Query
 from tests.conftest import DEMO, TINY, write_jsonl
 from tests.lucene.test_lucene_index import change
 

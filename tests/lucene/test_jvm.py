@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from kernelsearch.errors import JavaError
+from kernelsearch.core.errors import JavaError
 from kernelsearch.lucene import jvm
 from tests.conftest import ROOT, heeding_interrupts
 

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from kernelsearch import index as index_verb
-from kernelsearch.collection import Index
-from kernelsearch.errors import IndexProblem, OptionError
+from kernelsearch.api.index import Index
+from kernelsearch.core.errors import IndexProblem, OptionError
+from kernelsearch.core.types import Query
 from kernelsearch.forward import ForwardIndex
 from kernelsearch.kernels import bm25
 from kernelsearch.lucene import jvm
@@ -16,7 +17,6 @@ from kernelsearch.lucene.export import export
 from kernelsearch.lucene.index import LuceneIndex
 from kernelsearch.lucene.models import BM25, RM3, Dirichlet, JelinekMercer, Rocchio
 from kernelsearch.lucene.shards import index_fingerprint
-from kernelsearch.types import Query
 from tests.conftest import TINY, write_jsonl
 
 

@@ -10,8 +10,8 @@ import pytest
 
 import kernelsearch
 from kernelsearch import index as index_verb
-from kernelsearch.collection import Index
-from kernelsearch.errors import IndexProblem, InputError, OptionError
+from kernelsearch.api.index import Index
+from kernelsearch.core.errors import IndexProblem, InputError, OptionError
 from kernelsearch.forward import ForwardIndex
 from kernelsearch.lucene.export import export, export_by_shards
 from kernelsearch.lucene.models import BM25, RM3, Dirichlet, JelinekMercer, Rocchio

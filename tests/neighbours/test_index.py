@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from kernelsearch.errors import ArtefactError, OptionError
+from kernelsearch.core.errors import ArtefactError, OptionError
 from kernelsearch.neighbours import Neighbours
 from kernelsearch.neighbours.index import CORE, _has_avx512
 from tests.conftest import ROOT

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from kernelsearch.errors import ArtefactError
+from kernelsearch.core.errors import ArtefactError
 from kernelsearch.kernels.queries import ngrams
 from kernelsearch.neighbours import SparseNeighbours
 from kernelsearch.neighbours import sparse as room

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kernelsearch.errors import InputError
+from kernelsearch.core.errors import InputError
 from kernelsearch.integrations.pyserini import KernelReranker, KernelSearcher, pyserini_topics
 from kernelsearch.lucene import jvm
 from kernelsearch.trec import read_topics

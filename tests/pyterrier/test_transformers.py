@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 
-from kernelsearch.errors import InputError, KernelSearchError, OptionError
+from kernelsearch.core.errors import InputError, KernelSearchError, OptionError
 from kernelsearch.trec import read_qrels, read_topics
 from tests.conftest import DEMO
 

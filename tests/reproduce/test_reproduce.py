@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from kernelsearch.errors import InputError
+from kernelsearch.core.errors import InputError
 from kernelsearch.reproduce.__main__ import main
 from kernelsearch.reproduce.conditions import Script, read_conditions
 from kernelsearch.reproduce.scripts import page_figures, run_script

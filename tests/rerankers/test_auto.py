@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from kernelsearch.api.pipeline import FirstStage, Pipeline
 from kernelsearch.evaluation.measures import evaluate, parse_measures
-from kernelsearch.pipeline import FirstStage, Pipeline
-from kernelsearch.rerankers.auto import WEIGHTS, AutoReranker
-from kernelsearch.rerankers.features import parse
+from kernelsearch.rerankers.auto.reranker import WEIGHTS, AutoReranker
+from kernelsearch.rerankers.fusion.features import parse
 from kernelsearch.trec import read_qrels, read_topics
 from tests.conftest import DEMO
 

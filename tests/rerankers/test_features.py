@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from kernelsearch.errors import OptionError
+from kernelsearch.core.errors import OptionError
 from kernelsearch.kernels.documents import Cosine
 from kernelsearch.lucene.models import BM25, RM3, Dirichlet
-from kernelsearch.rerankers.features import Features, known_features, parse, parse_recipe
-from kernelsearch.rerankers.pool import FieldOfPool, Pool
+from kernelsearch.rerankers.fusion.features import Features, known_features, parse, parse_recipe
+from kernelsearch.rerankers.fusion.pool import FieldOfPool, Pool
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +79,7 @@ def test_a_field_that_the_index_lacks_is_silent(demo_index, asked):
 
 
 def test_a_reranker_as_feature_gives_its_scores(demo_index, asked):
-    from kernelsearch.rerankers.perturbation import PerturbationReranker
+    from kernelsearch.rerankers.pert.reranker import PerturbationReranker
 
     query, found = asked[0][1], asked[1][1]
     table = Features(demo_index, ["pert:alpha=0.3"]).tables([query], [found])[0]

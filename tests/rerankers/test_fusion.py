@@ -9,14 +9,14 @@ import pytest
 
 import kernelsearch
 from kernelsearch import train as train_verb
-from kernelsearch.errors import ArtefactError, InputError, OptionError
+from kernelsearch.api.pipeline import FirstStage, Pipeline
+from kernelsearch.core.errors import ArtefactError, InputError, OptionError
+from kernelsearch.core.types import Candidates
 from kernelsearch.evaluation.measures import evaluate, parse_measures
-from kernelsearch.learning import models
-from kernelsearch.pipeline import FirstStage, Pipeline
 from kernelsearch.rerankers.base import TrainingData
-from kernelsearch.rerankers.fusion import FusionReranker
+from kernelsearch.rerankers.fusion.reranker import FusionReranker
+from kernelsearch.rerankers.fusion import model as models
 from kernelsearch.trec import read_qrels, read_topics
-from kernelsearch.types import Candidates
 from tests.conftest import DEMO
 
 SMALL = "first bm25:k1=2,b=0.75 cosine:field=title rm3 top:docs=3"
@@ -204,6 +204,6 @@ def test_a_feature_files_model_is_not_a_reranker(demo_index, tmp_path):
 
 
 def test_importing_the_package_does_not_load_xgboost():
-    code = "import sys, kernelsearch, kernelsearch.rerankers.fusion; assert 'xgboost' not in sys.modules"
+    code = "import sys, kernelsearch, kernelsearch.rerankers.fusion.reranker; assert 'xgboost' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
     assert kernelsearch.__version__

@@ -7,18 +7,19 @@ import numpy as np
 import pytest
 
 import kernelsearch
-from kernelsearch import console, explain, index, search, train
-from kernelsearch.errors import ArtefactError, OptionError
+from kernelsearch import explain, index, search, train
+from kernelsearch.cli import console
+from kernelsearch.cli.inputs import load_qrels, load_topics
+from kernelsearch.core.errors import ArtefactError, OptionError
+from kernelsearch.core.types import Candidates, Query
 from kernelsearch.evaluation.rows import JudgedRows
-from kernelsearch.inputs import load_qrels, load_topics
 from kernelsearch.kernels.asymmetric import BM25, Linear
 from kernelsearch.kernels.documents import RBF, Custom
-from kernelsearch.learning.latent_basis import LatentBasis, fit_basis
 from kernelsearch.lucene.models import BM25 as LuceneBM25
 from kernelsearch.lucene.models import Dirichlet
 from kernelsearch.rerankers import method
 from kernelsearch.rerankers.base import TrainingData
-from kernelsearch.types import Candidates, Query
+from kernelsearch.rerankers.klsa.basis import LatentBasis, fit_basis
 
 KernelLSA = method("klsa")
 DIMS = 20
@@ -227,10 +228,10 @@ def test_the_command_line_trains_searches_explains_and_draws(tmp_path, capsys):
 
 def test_a_missing_basis_is_fitted_for_small_collections_and_asked_for_otherwise(tmp_path, capsys, monkeypatch):
     opened = build(tmp_path, documents(40))
-    monkeypatch.setattr("kernelsearch.rerankers.kernel_lsa.FIT_ON_USE", 39)
+    monkeypatch.setattr("kernelsearch.rerankers.klsa.reranker.FIT_ON_USE", 39)
     with pytest.raises(ArtefactError, match=r"make one with: python -m kernelsearch.train --index .* --rerank klsa"):
         KernelLSA(opened)
-    monkeypatch.setattr("kernelsearch.rerankers.kernel_lsa.FIT_ON_USE", 40)
+    monkeypatch.setattr("kernelsearch.rerankers.klsa.reranker.FIT_ON_USE", 40)
     assert KernelLSA(opened).basis.dims == 10  # a quarter of the documents: more would leave every document to itself
     assert "fitting a basis for 40 documents" in capsys.readouterr().err
     KernelLSA(opened)

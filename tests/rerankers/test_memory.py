@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from kernelsearch.errors import ArtefactError
+from kernelsearch.core.errors import ArtefactError
 from kernelsearch.kernels.documents import Cosine
 from kernelsearch.rerankers.base import TrainingData
-from kernelsearch.rerankers.features import Features
-from kernelsearch.rerankers.fusion import FusionReranker
-from kernelsearch.rerankers.memory import FILE, Memory, Recollection
+from kernelsearch.rerankers.fusion.features import Features
+from kernelsearch.rerankers.fusion.reranker import FusionReranker
+from kernelsearch.rerankers.fusion.training_memory import FILE, Memory, Recollection
 
 TEXTS = {"a": "dripping tap", "b": "tap washer", "c": "radiator stays cold"}
 

@@ -10,11 +10,11 @@ import pytest
 import kernelsearch
 from kernelsearch import explain as explain_verb
 from kernelsearch import index as index_verb
-from kernelsearch.kernels.pyramid import gaussian_pyramid
-from kernelsearch.kernels.pyramid_match import MODES
-from kernelsearch.kernels.pyramid_plot import plot_pyramid
-from kernelsearch.kernels.semantic_graph import SemanticGraph
-from kernelsearch.rerankers.multiscale_lm import MultiScaleReranker
+from kernelsearch.kernels.pyramid.matching import MODES
+from kernelsearch.kernels.pyramid.text_pyramid import gaussian_pyramid
+from kernelsearch.kernels.semantic.graph import SemanticGraph
+from kernelsearch.plots.pyramid import plot_pyramid
+from kernelsearch.rerankers.mslm.reranker import MultiScaleReranker
 from tests.conftest import write_jsonl
 
 TEXTS = {

@@ -11,11 +11,11 @@ import pytest
 import kernelsearch
 from kernelsearch import index as index_verb
 from kernelsearch import train
-from kernelsearch.errors import ArtefactError, IndexProblem, InputError, OptionError
-from kernelsearch.inputs import load_qrels, load_topics
+from kernelsearch.cli.inputs import load_qrels, load_topics
+from kernelsearch.core.errors import ArtefactError, IndexProblem, InputError, OptionError
+from kernelsearch.core.types import Candidates
 from kernelsearch.rerankers.base import TrainingData
-from kernelsearch.rerankers.multiscale_lm import MultiScaleReranker
-from kernelsearch.types import Candidates
+from kernelsearch.rerankers.mslm.reranker import MultiScaleReranker
 from tests.conftest import write_jsonl
 
 TEXTS = {
@@ -104,7 +104,7 @@ def test_trained_graph_is_saved_loaded_and_checked(index, tmp_path, capsys):
 def test_small_collections_get_a_graph_on_the_fly_with_a_notice(index, capsys, monkeypatch):
     MultiScaleReranker(index)
     assert "python -m kernelsearch.train" in capsys.readouterr().err
-    monkeypatch.setattr("kernelsearch.rerankers.multiscale_lm.SMALL", 3)
+    monkeypatch.setattr("kernelsearch.rerankers.mslm.reranker.SMALL", 3)
     with pytest.raises(ArtefactError, match=r"python -m kernelsearch\.train .* --rerank mslm builds it"):
         MultiScaleReranker(index)
 

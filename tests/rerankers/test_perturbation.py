@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from kernelsearch import search as search_verb
-from kernelsearch.errors import InputError, OptionError
+from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels.perturbation import perturbations, variant_scores
 from kernelsearch.lucene.models import BM25, RM3, Dirichlet, JelinekMercer
-from kernelsearch.rerankers.expansion import term_scores
-from kernelsearch.rerankers.perturbation import PerturbationReranker
-from kernelsearch.rerankers.perturbation_plot import place_labels, plane
+from kernelsearch.rerankers.pert.expansion import term_scores
+from kernelsearch.rerankers.pert.plot import place_labels, plane
+from kernelsearch.rerankers.pert.reranker import PerturbationReranker
 from kernelsearch.trec import read_qrels, read_run, read_topics
-from kernelsearch.types import Candidates, Query
 
 MODELS = [BM25(), BM25(1.2, 0.75), Dirichlet(100.0), JelinekMercer(0.3)]
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
+from kernelsearch.core.types import Candidates
 from kernelsearch.rerankers.base import CannotAct
-from kernelsearch.rerankers.relevance_classifier import RelevanceClassifier
-from kernelsearch.types import Candidates
+from kernelsearch.rerankers.prcl.reranker import RelevanceClassifier
 
 TEXT = "how do I repair a leaking tap in the house"
 

@@ -6,16 +6,16 @@ import pytest
 from kernelsearch import rerankers
 from kernelsearch.clicks.importing import import_log, import_records
 from kernelsearch.clicks.records import Impression, Tally
-from kernelsearch.errors import InputError, OptionError
+from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.core.types import Candidates
 from kernelsearch.kernels.hyper import Hyper, given, given_relevance
 from kernelsearch.kernels.hyper import Pairs as PairNumbers
 from kernelsearch.kernels.queries import BM25Cosine, ClickPearson, NgramCosine, Queries, TermCosine
-from kernelsearch.learning.asymmetric import AsymmetricKernelLearner
+from kernelsearch.learning.ranking.asymmetric import AsymmetricKernelLearner
 from kernelsearch.rerankers.base import TrainingData
-from kernelsearch.rerankers.robust_bm25 import RobustBM25
-from kernelsearch.rerankers.similar_queries import Similar
+from kernelsearch.rerankers.rbm25.reranker import RobustBM25
+from kernelsearch.rerankers.rbm25.similar_queries import Similar
 from kernelsearch.trec.qrels import read_qrels
-from kernelsearch.types import Candidates
 from tests.conftest import DEMO
 
 QUERIES = ["dripping tap", "toilte runs all night", "cold radiator upstairs", "bleach for mold", "carbonmonoxide", "wasps"]
@@ -101,7 +101,7 @@ def test_scores_are_the_general_learners(demo_index, robust):
     assert paper.values(query, docs, learned) == pytest.approx(expected, abs=1e-2)
     # W is symmetric and positive semi-definite.
     weights = similar.gram[np.ix_(learned.pairs.owner, learned.pairs.owner)]
-    from kernelsearch.rerankers.robust_bm25 import _differences
+    from kernelsearch.rerankers.rbm25.reranker import _differences
 
     matrix = weights * _differences(learned.features, learned.pairs, learned.gains)
     assert matrix == pytest.approx(matrix.T) and np.linalg.eigvalsh(matrix).min() > -1e-9

@@ -57,8 +57,8 @@ def test_methods_work_one_after_the_other(client, index):
 
 
 def test_a_topic_brings_measures_and_grades(client, index):
+    from kernelsearch.cli.inputs import load_qrels
     from kernelsearch.evaluation.measures import evaluate, parse_measures
-    from kernelsearch.inputs import load_qrels
 
     found = get(client, "/v1/demo/search", topic="d01", rerank="klsa")
     assert found["query"]["text"] == "dripping tap"

@@ -18,7 +18,7 @@ from dataclasses import replace
 
 import pytest
 
-from kernelsearch.errors import KernelSearchError, OptionError
+from kernelsearch.core.errors import KernelSearchError, OptionError
 from kernelsearch.serve import __main__ as serve
 from kernelsearch.serve import answers
 from kernelsearch.serve.settings import KEY_VARIABLE, Limits
@@ -124,7 +124,7 @@ def test_a_reachable_address_needs_a_key_or_the_word_that_it_does_not(monkeypatc
     monkeypatch.delenv(KEY_VARIABLE, raising=False)
 
     def settings(*arguments: str):
-        from kernelsearch.options import collect, resolve
+        from kernelsearch.core.options import collect, resolve
 
         given = serve.make_parser().parse_args(["--index", "x", *arguments])
         return serve.make_settings(given, resolve(serve.OPTIONS, collect(given, serve.OPTIONS)))

@@ -8,9 +8,9 @@ import pytest
 import kernelsearch
 from kernelsearch import index as index_verb
 from kernelsearch import similar as similar_verb
-from kernelsearch.errors import InputError, OptionError
+from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.kernels.documents import Cosine
-from kernelsearch.learning.lists import Lists, mean_average_precision
+from kernelsearch.learning.ranking.lists import Lists, mean_average_precision
 from kernelsearch.similarity import SimilarDocuments
 from kernelsearch.similarity.engine import truth_from_groups
 from kernelsearch.similarity.pair_kernels import PairKernels, default_recipe

@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from kernelsearch.errors import InputError, OptionError
+from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.trec.documents import read_documents
 
 

@@ -2,7 +2,7 @@ import gzip
 
 import pytest
 
-from kernelsearch.errors import InputError, OptionError
+from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.trec import read_topics
 
 TREC = """<top>

@@ -2,9 +2,9 @@
 
 import pytest
 
-from kernelsearch.errors import InputError
+from kernelsearch.core.errors import InputError
+from kernelsearch.core.types import Query
 from kernelsearch.trec.weighted_queries import read_weighted_queries, write_weighted_queries
-from kernelsearch.types import Query
 
 
 def test_round_trip(tmp_path):

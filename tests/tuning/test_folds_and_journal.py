@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from kernelsearch.errors import InputError, OptionError
+from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.tuning.folds import assign_folds, choose
 from kernelsearch.tuning.journal import Journal
 

@@ -1,6 +1,6 @@
 import pytest
 
-from kernelsearch.errors import OptionError
+from kernelsearch.core.errors import OptionError
 from kernelsearch.tuning.space import draws, grid, key, label, parse_dimension, split
 
 

@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 
 from kernelsearch import evaluate, search, train, tune
-from kernelsearch.errors import OptionError
+from kernelsearch.core.errors import OptionError
+from kernelsearch.core.types import Candidates
 from kernelsearch.evaluation.measures import evaluate as evaluated
 from kernelsearch.evaluation.measures import parse_measures
 from kernelsearch.evaluation.rows import JudgedRows
-from kernelsearch.rerankers.kernel_lsa import KernelLSA
+from kernelsearch.rerankers.klsa.reranker import KernelLSA
 from kernelsearch.trec import read_qrels, read_topics
-from kernelsearch.types import Candidates
 from tests.conftest import DEMO, ROOT
 
 SPACE = ["--try", "k1=0.9,1.5", "--try", "klsa.z=1,3,6", "--try", "klsa.lambda=0,0.4,0.8"]

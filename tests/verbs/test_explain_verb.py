@@ -7,7 +7,7 @@ import json
 import pytest
 
 from kernelsearch import explain
-from kernelsearch.errors import InputError
+from kernelsearch.core.errors import InputError
 
 
 def run(demo_index, capsys, *more: str) -> str:

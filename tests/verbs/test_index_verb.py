@@ -9,7 +9,7 @@ import pytest
 
 import kernelsearch
 from kernelsearch import index as index_verb
-from kernelsearch.errors import InputError, KernelSearchError
+from kernelsearch.core.errors import InputError, KernelSearchError
 from tests.conftest import ROOT, TINY, heeding_interrupts, write_jsonl
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from kernelsearch import pyserini_flags, search
-from kernelsearch.errors import IndexProblem, InputError, OptionError
-from kernelsearch.options import resolve
+from kernelsearch import search
+from kernelsearch.cli import pyserini_flags
+from kernelsearch.core.errors import IndexProblem, InputError, OptionError
+from kernelsearch.core.options import resolve
 from kernelsearch.trec import read_run
 from tests.conftest import DEMO
 

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from kernelsearch import evaluate, search
-from kernelsearch.errors import InputError, OptionError
+from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.trec import read_run
 from tests.conftest import ROOT
 

@@ -6,9 +6,10 @@ import shutil
 
 import pytest
 
-from kernelsearch import console, explain, merge, search, similar, train, tune
+from kernelsearch import explain, merge, search, similar, train, tune
 from kernelsearch import index as index_verb
-from kernelsearch.errors import InputError, KernelSearchError, OptionError
+from kernelsearch.cli import console
+from kernelsearch.core.errors import InputError, KernelSearchError, OptionError
 from kernelsearch.trec.topics import parse_part, topics_part
 from tests.conftest import DEMO, TINY, write_jsonl
 from tests.verbs.test_search_and_evaluate import command

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.errors import InputError, OptionError
+from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.kernels.spectral.blocks import Rows
 from kernelsearch.kernels.spectral.krylov import Eigenpairs, block_krylov
 

@@ -1,0 +1,167 @@
+"""Scoring a part of a collection as the whole would: statistics that are exchanged once, and lists that are merged.
+
+A process that holds some shards of a collection needs to know of the others only what scores are made of: how many documents
+and tokens there are, and in how many documents each term stands how often. `WholeStatistics` is that record, memory-mapped;
+`Part` searches some shards with it and gives the very scores of the whole collection; `merge_lists` makes one list of several.
+
+    whole = WholeStatistics.of(index.lucene, index.forward)     # where all shards can be read; or, where they can't,
+    whole = merge_statistics(records)                           # from the records of the shards, each made where its shard is
+    whole.save(place); whole = WholeStatistics.load(place)
+    part = Part([shards[2], shards[3]], whole)                  # in a process, once
+    lists = part.search(queries, 1000)                          # rows and scores of the whole collection
+    merge_lists([one[0], another[0]], forward.docid_rank, 1000) # the one index's list, bit for bit
+
+RM3 and Rocchio learn from the best documents of the whole collection: expand queries where all shards are open
+(`LuceneIndex.expand`) and search the expanded queries here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, astuple, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelsearch.core import artefacts
+from kernelsearch.core.errors import ArtefactError, IndexProblem
+from kernelsearch.core.types import Candidates, Query
+from kernelsearch.forward import ForwardIndex, Statistics, StringTable, merge_terms
+from kernelsearch.lucene import jvm
+from kernelsearch.lucene.index import CONTENTS, LuceneIndex
+from kernelsearch.lucene.models import BM25, Model
+from kernelsearch.lucene.shards import Source, collection_fingerprint, index_fingerprint
+
+KIND = "collection statistics"
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class WholeStatistics:
+    """What scores are made of, over a whole collection: the statistics of the field that is searched."""
+
+    statistics: Statistics  #: documents, tokens and postings
+    shards: tuple[tuple[str, int], ...]  #: (fingerprint, rows) of each shard, in the collection's order
+    terms: StringTable  #: sorted by their UTF-8 bytes
+    df: NDArray[np.integer]  #: documents with each term
+    cf: NDArray[np.integer]  #: occurrences of each term
+
+    @classmethod
+    def of(cls, lucene: LuceneIndex, forward: ForwardIndex) -> WholeStatistics:
+        """From an opened index, sharded or not, and its forward index: `WholeStatistics.of(index.lucene, index.forward)`."""
+        rows = np.diff(lucene.starts).tolist()
+        shards = tuple(zip(map(index_fingerprint, lucene.shards.paths), rows, strict=True))
+        return cls(forward.statistics, shards, forward.terms, forward.df, forward.cf)
+
+    @property
+    def rows(self) -> int:
+        """Rows of the collection, deleted documents included."""
+        return sum(rows for _, rows in self.shards)
+
+    @property
+    def fingerprint(self) -> str:
+        """The sharded collection's."""
+        return collection_fingerprint([fingerprint for fingerprint, _ in self.shards])
+
+    def start(self, fingerprint: str) -> int | None:
+        """The collection's row at which a shard begins; None for an index that isn't one of its shards."""
+        start = 0
+        for known, rows in self.shards:
+            if known == fingerprint:
+                return start
+            start += rows
+        return None
+
+    def save(self, path: str | Path) -> None:
+        """Writes the record, some ten bytes a term and the terms themselves."""
+        data, ends = self.terms.arrays
+        artefacts.save(
+            path,
+            KIND,
+            VERSION,
+            fingerprint=self.fingerprint,
+            extra={"statistics": asdict(self.statistics), "shards": self.shards},
+            arrays={"term_bytes": data, "term_ends": ends, "df": self.df, "cf": self.cf},
+        )
+
+    @classmethod
+    def load(cls, path: str | Path) -> WholeStatistics:
+        """Maps a record into memory: nothing is read before it is asked for."""
+        meta, arrays = artefacts.load(path, KIND, VERSION)
+        try:
+            statistics = Statistics(**meta["extra"]["statistics"])
+            shards = tuple((str(fingerprint), int(rows)) for fingerprint, rows in meta["extra"]["shards"])
+            terms = StringTable(np.asarray(arrays["term_bytes"]), np.asarray(arrays["term_ends"]))
+            return cls(statistics, shards, terms, np.asarray(arrays["df"]), np.asarray(arrays["cf"]))
+        except (KeyError, TypeError, ValueError) as problem:
+            raise ArtefactError(f"{path}: damaged, no {problem}; make the {KIND} again") from None
+
+
+def merge_statistics(parts: Sequence[WholeStatistics]) -> WholeStatistics:
+    """The record of a collection from those of its shards, in their order.
+
+    Documents that stand in two shards are not noticed here, but when the collection's forward index is made.
+    """
+    shards = tuple(shard for part in parts for shard in part.shards)
+    if len({fingerprint for fingerprint, _ in shards}) < len(shards):
+        raise IndexProblem("statistics of the same shard are to be merged twice")
+    merged = merge_terms([part.terms for part in parts])
+    df, cf = merged.total([part.df for part in parts]), merged.total([part.cf for part in parts])
+    statistics = Statistics(*(sum(values) for values in zip(*(astuple(part.statistics) for part in parts), strict=True)))
+    return WholeStatistics(statistics, shards, merged.terms, df, cf)
+
+
+class Part:
+    """Some shards of a collection, opened for searching with the whole collection's statistics. Thread-safe."""
+
+    def __init__(self, shards: Source, whole: WholeStatistics, *, language: str | None = None) -> None:
+        self.whole = whole
+        self.lucene = LuceneIndex(shards, language=language)
+        starts = [whole.start(index_fingerprint(path)) for path in self.lucene.shards.paths]
+        for path, start in zip(self.lucene.shards.paths, starts, strict=True):
+            if start is None:
+                raise IndexProblem(f"{path}: no shard of the collection that these statistics are of, or changed since")
+        #: What is added to a shard's rows to make them the collection's.
+        self._shifts = np.array(starts, dtype=np.int64) - self.lucene.starts[:-1]
+
+    def search(
+        self,
+        queries: Sequence[Query],
+        hits: int = 1000,
+        *,
+        model: Model = BM25(),  # noqa: B008  an immutable value
+        threads: int = 1,
+    ) -> list[Candidates]:
+        """The best `hits` documents of each query among these shards: rows, scores and ties are the whole collection's."""
+        if not queries:
+            return []
+        found = self.lucene.ranked(self._searcher(queries, model), queries, hits, threads)
+        return [Candidates(self._in_whole(one.docs), one.scores) for one in found]
+
+    def _in_whole(self, docs: NDArray[np.int32]) -> NDArray[np.int32]:
+        shard = np.searchsorted(self.lucene.starts, docs, side="right") - 1
+        return (docs + self._shifts[shard]).astype(np.int32 if self.whole.rows < 1 << 31 else np.int64)
+
+    @jvm.calls_java
+    def _searcher(self, queries: Sequence[Query], model: Model) -> Any:
+        """A searcher that knows the terms of these queries: next to free, where a whole vocabulary in Java would not be."""
+        whole = self.whole
+        terms = list(dict.fromkeys(term for query in queries for term in query.terms))
+        places = [(term, place) for term in terms if (place := whole.terms.find_sorted(term)) >= 0]
+        known = "\n".join(f"{term}\t{int(whole.df[place])}\t{int(whole.cf[place])}" for term, place in places)
+        counts = [whole.rows, *astuple(whole.statistics)]
+        packed = known.encode("utf-8", errors="replace")
+        return jvm.bridge().partSearcher(self.lucene.reader, model.similarity(), CONTENTS, counts, packed)
+
+
+def merge_lists(lists: Sequence[Candidates], docid_rank: NDArray[np.integer], hits: int) -> Candidates:
+    """The best `hits` of several lists of different documents, ties in docid order.
+
+    `docid_rank` (rows,) is each document's place when docids are sorted: the collection's `forward.docid_rank`.
+    """
+    docs = np.concatenate([one.docs for one in lists])
+    scores = np.concatenate([one.scores for one in lists])
+    best = np.lexsort((docid_rank[docs], -scores))[:hits]
+    return Candidates(docs[best], scores[best])

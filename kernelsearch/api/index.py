@@ -1,0 +1,250 @@
+"""An opened index: Lucene for the first stage, forward indexes for everything after it, and a place for fitted artefacts."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kernelsearch.core.errors import ArtefactError, IndexProblem, InputError, OptionError
+from kernelsearch.core.types import Candidates, Query
+from kernelsearch.forward import ForwardIndex
+
+if TYPE_CHECKING:
+    from kernelsearch.api.keywords import Rerank
+    from kernelsearch.api.pipeline import Pipeline
+    from kernelsearch.api.results import Hit, Results
+    from kernelsearch.lucene.index import LuceneIndex
+    from kernelsearch.lucene.shards import Source
+    from kernelsearch.rerankers.base import Explanation
+
+CONTENTS = "contents"
+#: Pipelines that an index keeps ready, so that the same search again loads nothing.
+KEPT_PIPELINES = 16
+
+
+class Index:
+    """An index for reading, safe to use from several threads and to send to spawned processes (which open it again).
+
+    >>> index = kernelsearch.open("indexes/demo")  # doctest: +SKIP
+    >>> index.search("dripping tap", rerank="pert", k=5)  # doctest: +SKIP
+    >>> index.explain("dripping tap", rerank="klsa")  # doctest: +SKIP
+
+    Java starts when something needs it, not before; forward indexes are memory-mapped on first use. A folder of shards, or
+    several indexes, are one collection (`kernelsearch.lucene.shards` tells the rules).
+
+    Attributes: `shards`, the Lucene indexes; `path`, the (first) folder that was named; `name`, what messages call it;
+    `fingerprint`, which artefacts are bound to.
+    """
+
+    def __init__(self, path: Source, *, language: str | None = None) -> None:
+        from kernelsearch.lucene.shards import find_shards
+
+        self.shards = find_shards(path)
+        self.path: Path = self.shards.home
+        self.name: str = self.shards.name
+        self.fingerprint: str = self.shards.fingerprint
+        self.language = language
+        self._lucene: LuceneIndex | None = None
+        self._forward: dict[str, ForwardIndex] = {}
+        self._pipelines: OrderedDict[str, Pipeline] = OrderedDict()
+        self._lock = threading.RLock()
+        self._building = threading.RLock()
+
+    def __repr__(self) -> str:
+        stands = self.artefacts / "forward"
+        fields = sorted(folder.name for folder in stands.iterdir() if folder.is_dir()) if stands.is_dir() else []
+        if CONTENTS not in fields or _stale(stands / CONTENTS, self.fingerprint):
+            return f"Index({self.name!r})"
+        return f"Index({self.name!r}: {len(self.forward.live_docs)} documents, fields {', '.join(fields)})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Another process may work in another folder.
+        return _reopen, (tuple(path.absolute() for path in self.shards.given), self.language)
+
+    def search(self, text: str, rerank: Rerank = None, k: int = 10, **options: Any) -> Results:
+        """The best `k` documents for a query.
+
+        `rerank` names a method ("klsa"), several in their order (["pert", "klsa"]) or methods with their options
+        ({"klsa": {"dims": 300}}). Further options are the flags of `kernelsearch.search` as keywords: the first stage's
+        (`hits=1000`, `k1=0.9`, `rm3=True`) and the methods' with their name before them (`klsa_dims=300` for --klsa.dims).
+        """
+        from kernelsearch.api.results import Results
+
+        if k < 1:
+            raise OptionError(f"k: {k} is below 1")
+        pipeline = self.pipeline(rerank, **{"hits": max(k, 1000), **options})
+        query, before, after = self._walk(pipeline, text)
+        top = Candidates(after.docs[:k], after.scores[:k])
+        return Results(self, query, [method.name for method in pipeline.rerankers], before, top)
+
+    def explain(self, text: str, rerank: str | Rerank, docid: str | None = None, **options: Any) -> Explanation:
+        """Why a document stands where one method puts it: contributions that sum to its score.
+
+        `docid` is the document to explain; by default the best one. Options are those of `search`.
+        """
+        from kernelsearch.rerankers.base import CannotAct
+
+        pipeline = self.pipeline(rerank, **options)
+        if len(pipeline.rerankers) != 1:
+            raise OptionError(f"rerank: exactly one method can be explained at a time, not {len(pipeline.rerankers)}")
+        query, before, after = self._walk(pipeline, text)
+        if not after.depth:
+            raise InputError(f"no document matches {text!r}")
+        row = int(after.docs[0]) if docid is None else self._row(docid, after)
+        method = pipeline.rerankers[0]
+        try:
+            return method.explain(query, before, row)
+        except CannotAct as reason:
+            raise InputError(f"{method.name} keeps the first stage's list for {text!r}: {reason}") from None
+
+    def similar(self, docid: str, k: int = 10, **options: Any) -> list[Hit]:
+        """The `k` documents most similar to a document; options are those of `kernelsearch.similarity.SimilarDocuments`."""
+        from kernelsearch.api.results import make_hits
+        from kernelsearch.similarity import SimilarDocuments
+
+        if k < 1:
+            raise OptionError(f"k: {k} is below 1")
+        finder = SimilarDocuments(self, **options)
+        found = finder.ranked(finder.row(docid))
+        return make_hits(self, Candidates(found.docs[:k], found.scores[:k]))
+
+    def train(
+        self,
+        method: str,
+        *,
+        topics: dict[str, str] | None = None,
+        qrels: dict[str, dict[str, int]] | None = None,
+        clicks: str | Path | None = None,
+        output: str | Path | None = None,
+        memory_limit: str | None = None,
+        **options: Any,
+    ) -> Path:
+        """Fits what a method needs and returns the folder where it is kept: beside the index, or in `output`.
+
+        `topics` is {qid: text}, `qrels` {qid: {docid: grade}}, `clicks` a click log's file, each where the method learns from
+        it. `memory_limit`, such as "4G", bounds the memory of building. Options are the method's own (`dims=300` for
+        --klsa.dims).
+        """
+        from kernelsearch import rerankers
+        from kernelsearch.core.memory_limit import MemoryLimit
+        from kernelsearch.rerankers.base import TrainingData
+
+        data = TrainingData(
+            topics or {},
+            qrels or {},
+            Path(clicks) if clicks is not None else None,
+            Path(output) if output is not None else None,
+            memory_limit=MemoryLimit.parse(memory_limit),
+        )
+        saved = rerankers.method(method).fit(self, data, **options)
+        self.forget_pipelines()
+        return saved
+
+    def forget_pipelines(self) -> None:
+        """Drops the pipelines that are kept ready: they hold what was fitted, or logged, before."""
+        with self._building, self._lock:
+            self._pipelines.clear()
+
+    def pipeline(self, rerank: Rerank = None, **options: Any) -> Pipeline:
+        """The first stage and the methods that the options of `search` describe, ready for many queries."""
+        from kernelsearch.api import keywords
+        from kernelsearch.api.pipeline import FirstStage, Pipeline
+
+        methods, first = keywords.split(rerank, options)
+        key = repr((methods, first))
+        if (ready := self._ready(key)) is not None:
+            return ready
+        # A lock of its own: while a pipeline loads or derives what it needs, searches with the others go on.
+        with self._building:
+            if (ready := self._ready(key)) is not None:
+                return ready
+            made = Pipeline(self, FirstStage.from_settings(first), methods)
+            with self._lock:
+                self._pipelines[key] = made
+                if len(self._pipelines) > KEPT_PIPELINES:
+                    self._pipelines.popitem(last=False)
+            return made
+
+    def _ready(self, key: str) -> Pipeline | None:
+        with self._lock:
+            if key in self._pipelines:
+                self._pipelines.move_to_end(key)
+            return self._pipelines.get(key)
+
+    def _walk(self, pipeline: Pipeline, text: str) -> tuple[Query, Candidates, Candidates]:
+        """A query with its list before and after the rerankers."""
+        if not text.strip():
+            raise InputError("the query has no text")
+        query = self.query(text)
+        before = pipeline.first.search(self, [query])[0]
+        return query, before, pipeline.rerank([query], [before])[0]
+
+    def _row(self, docid: str, among: Candidates) -> int:
+        row = int(self.forward.rows_of([docid])[0])
+        if row < 0:
+            raise InputError(f"docid: {docid!r} is not in {self.name}")
+        if not np.any(among.docs == row):
+            raise InputError(f"docid: {docid!r} is not among the {among.depth} documents of this query's list")
+        return row
+
+    @property
+    def artefacts(self) -> Path:
+        """The folder for everything that is derived from this index; KERNELSEARCH_ARTEFACTS moves it elsewhere."""
+        return self.shards.artefacts
+
+    @property
+    def lucene(self) -> LuceneIndex:
+        """The Lucene side: analysis, search, feedback, stored texts."""
+        if self._lucene is None:
+            from kernelsearch.lucene.index import LuceneIndex
+
+            with self._lock:
+                self._lucene = self._lucene or LuceneIndex(self.shards.given, language=self.language)
+        return self._lucene
+
+    @property
+    def forward(self) -> ForwardIndex:
+        """The forward index of the main field."""
+        return self.field(CONTENTS)
+
+    def field(self, name: str) -> ForwardIndex:
+        """The forward index of a field; built on first use where it is missing or belongs to an older state of the index."""
+        with self._lock:
+            if name not in self._forward:
+                path = self.artefacts / "forward" / name
+                try:
+                    self._forward[name] = ForwardIndex(path, fingerprint=self.fingerprint)
+                except ArtefactError:
+                    if path.exists() and not _stale(path, self.fingerprint):
+                        raise  # damaged: say so instead of papering over it
+                    from kernelsearch.lucene.export import export
+
+                    try:
+                        export(self.lucene, name, path=path)
+                    except InputError as problem:
+                        raise IndexProblem(f"{problem}; KERNELSEARCH_ARTEFACTS names another place for it") from None
+                    self._forward[name] = ForwardIndex(path, fingerprint=self.fingerprint)
+            return self._forward[name]
+
+    def query(self, text: str, qid: str = "") -> Query:
+        """An analysed query."""
+        return self.lucene.queries([text], [qid])[0]
+
+
+def _reopen(given: tuple[Path, ...], language: str | None) -> Index:
+    return Index(given, language=language)
+
+
+def _stale(path: Path, fingerprint: str) -> bool:
+    """Whether a forward index is whole but was made for an earlier state of the index."""
+    from kernelsearch.core import artefacts
+    from kernelsearch.forward.index import KIND, VERSION
+
+    try:
+        return artefacts.read_meta(path, KIND, VERSION)["fingerprint"] != fingerprint
+    except ArtefactError:
+        return False

@@ -1,0 +1,1 @@
+"""What every other package builds on: types, errors, options, files, artefacts. It imports nothing of ours."""

@@ -1,0 +1,128 @@
+"""Matching around interest points, which the paper names and leaves open (Yang & Zha, CIKM 2010, Section 4.2).
+
+As in image matching (Lowe, IJCV 2004), a point is a position and a level where the Laplacian pyramid, the difference of
+successive levels, is stronger than around it, in position and across scales. What is watched here is the mass on the query's
+rows, so a point is a bump of query-related words about one scale wide. At each level every query point looks for the
+most similar document point of that level; regions are compared column by column: the point and one scale to either side. The
+level's score is the weighted mean over the query's points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelsearch.kernels.pyramid.query_rows import Array, DocumentLevel, QueryLevel, QueryRows, Scale, Texts
+from kernelsearch.kernels.pyramid.text_pyramid import Samples, window
+
+Similarity = Callable[[QueryLevel, DocumentLevel], Array]
+
+
+def interest_points(strengths: Array, text: NDArray[np.integer]) -> NDArray[np.bool_]:
+    """Local maxima over positions and neighbouring levels, shape (levels, columns); `text` (columns,) separates texts.
+
+    Of equal neighbours the first counts. A text's strongest column at a level is always a point: no text is without one.
+    """
+    levels, columns = strengths.shape
+    before = np.full((levels, columns), -np.inf)
+    after = before.copy()
+    same = text[1:] == text[:-1]
+    before[:, 1:] = np.where(same, strengths[:, :-1], -np.inf)
+    after[:, :-1] = np.where(same, strengths[:, 1:], -np.inf)
+    around = np.maximum(np.maximum(before, after), strengths)
+    points = (strengths > before) & (strengths >= after) & (strengths > 0)
+    points[1:] &= strengths[1:] >= around[:-1]
+    points[:-1] &= strengths[:-1] >= around[1:]
+    first = np.flatnonzero(np.append(True, ~same))
+    best = np.maximum.reduceat(strengths, first, axis=1)
+    number = np.cumsum(np.append(True, ~same)) - 1
+    strongest = strengths == best[:, number]
+    seen = np.cumsum(strongest, axis=1)
+    earlier = np.where(first[None, :] > 0, seen[:, first - 1], 0)
+    return points | (strongest & (seen - earlier[:, number] == 1))
+
+
+def laplacian_strengths(rows: QueryRows, texts: Texts, scales: tuple[Scale, ...], width: int) -> Array:
+    """Mass on the query's rows at a level minus that at the next one, shape (levels, tokens).
+
+    The coarsest level is compared with nothing at all. Every text must have a token.
+    """
+    text = np.repeat(np.arange(len(texts.lengths)), texts.lengths)
+    masses = []
+    for scale in scales:
+        own = rows.held(texts, scale)
+        weights = window(scale.spatial, width)
+        half = len(weights) // 2
+        # A gap of half a window between texts keeps them apart, so that one convolution smooths all of them.
+        place = np.arange(len(text)) + text * half
+        tokens = np.zeros(int(place[-1]) + 1)
+        related = tokens.copy()
+        tokens[place] = 1.0 if texts.mass is None else texts.mass
+        related[place] = own * tokens[place]
+        smooth = [np.convolve(signal, weights)[half : half + len(signal)][place] for signal in (related, tokens)]
+        masses.append(smooth[0] / smooth[1])
+    levels = np.stack([*masses, np.zeros(len(text))])
+    return levels[:-1] - levels[1:]
+
+
+def points_score(rows: QueryRows, texts: Texts, scales: tuple[Scale, ...], width: int, similarity: Similarity) -> Array:
+    """One similarity a text and level from matching interest points, shape (texts, levels). Scales must be finite."""
+    levels = point_similarities(rows, filled(texts), scales, width, similarity)
+    return np.column_stack([weights @ np.maximum.reduceat(found, first, axis=1) for found, weights, _, first, _ in levels])
+
+
+def point_similarities(
+    rows: QueryRows, texts: Texts, scales: tuple[Scale, ...], width: int, similarity: Similarity
+) -> list[tuple[Array, Array, NDArray[np.int64], NDArray[np.int64], Samples]]:
+    """For each level: similarities (query points, document points), the query points' weights and columns, each text's first
+    document point, and where the document points are."""
+    query_points = interest_points(
+        laplacian_strengths(rows, rows.own, scales, width), np.zeros(len(rows.query), dtype=np.int64)
+    )
+    text = np.repeat(np.arange(len(texts.lengths)), texts.lengths)
+    position = np.arange(len(text)) - np.repeat(np.cumsum(texts.lengths) - texts.lengths, texts.lengths)
+    document_points = interest_points(laplacian_strengths(rows, texts, scales, width), text)
+    found = []
+    for level, scale in enumerate(scales):
+        mine, theirs = np.flatnonzero(query_points[level]), np.flatnonzero(document_points[level])
+        at = Samples(text[theirs], position[theirs])
+        side = rows.query_level(scale, width, step=1)
+        near, far = zip(*regions(mine, len(rows.query), at, texts.lengths, scale), strict=True)
+        samples = Samples(np.tile(at.text, len(far)), np.concatenate([one.position for one in far]))
+        columns = rows.document_columns(texts, samples, scale, width)
+        # Columns of several regions are compared once.
+        wanted, place = np.unique(np.concatenate(near), return_inverse=True)
+        pairs = similarity(QueryLevel(side.columns[wanted], side.weights[wanted]), columns)
+        pairs = pairs.reshape(len(wanted), len(far), len(theirs))
+        place = place.reshape(len(far), len(mine))
+        total = np.zeros((len(mine), len(theirs)))
+        for region, own_columns in enumerate(place):
+            total += pairs[own_columns, region] / len(far)
+        weights = side.weights[mine] / side.weights[mine].sum()
+        found.append((total, weights, mine, np.searchsorted(at.text, np.arange(len(texts.lengths))), at))
+    return found
+
+
+def regions(
+    mine: NDArray[np.int64], query_length: int, at: Samples, lengths: NDArray[np.int64], scale: Scale
+) -> list[tuple[NDArray[np.int64], Samples]]:
+    """The columns one scale before, at and one scale after each point, kept inside the query and the texts."""
+    reach = max(1, round(scale.spatial))
+    return [
+        (
+            np.clip(mine + offset, 0, query_length - 1),
+            Samples(at.text, np.clip(at.position + offset, 0, lengths[at.text] - 1)),
+        )
+        for offset in (-reach, 0, reach)
+    ]
+
+
+def filled(texts: Texts) -> Texts:
+    """Texts of which empty ones have one irrelevant token, so that each has a column of nothing but background."""
+    if texts.lengths.all():
+        return texts
+    places = (np.cumsum(texts.lengths) - texts.lengths)[texts.lengths == 0]
+    mass = None if texts.mass is None else np.insert(texts.mass, places, 1.0)
+    return Texts(np.maximum(texts.lengths, 1), np.insert(texts.slots, places, texts.irrelevant), mass, texts.irrelevant)

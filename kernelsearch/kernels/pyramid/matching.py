@@ -1,0 +1,202 @@
+"""Matching a query's pyramid with documents' pyramids, level by level.
+
+Yang & Zha (CIKM 2010), Section 4.2. A document column is sparse over the query's rows, and a row where it has nothing but
+background contributes a constant; so the similarity of query column j and document column p is
+
+    s(j, p) = s(j, background) + Σ_{r in column p} [ψ(a_rj, b_rp) - ψ(a_rj, floor_r)] + the change of the cell of other words,
+
+with ψ(a, b) = ½ [φ(a+b) - φ(a) - φ(b)], φ(x) = x ln x, for ln 2 - Jensen-Shannon (Eq. 11), and a ln(b/a) for
+-KL(query || document). Windows are renormalised to mass one, which makes a window's similarity the mean of its columns'
+similarities: a mean along a diagonal of s. The paper's sum over windows then ranks documents by length; the mean is its
+repair, the sum stays available.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse import _sparsetools
+
+from kernelsearch.kernels.pyramid.interest_points import points_score
+from kernelsearch.kernels.pyramid.query_rows import Array, DocumentLevel, QueryLevel, QueryRows, Scale, Texts
+
+MODES = ("max", "mean", "sum", "global", "points")
+DIVERGENCES = ("js", "kl")
+#: Columns that global matching interpolates queries and documents to.
+GLOBAL_COLUMNS = 8
+#: Tokens of the documents worked on together: what they need stays below what the C library keeps for the next call.
+TOKENS = 1 << 15
+#: Cells, and pairs of a cell and a query column, worked on at a time: the temporaries stay in the processor's cache.
+CELLS, PAIRS = 1 << 15, 1 << 17
+
+# The C library gives blocks beyond 128 KB back to the system, page by page, unless a larger one was freed before: it then
+# keeps twice as much as that. Without these untouched 16 MB, five levels spend a quarter of their time on asking for pages.
+np.empty(1 << 21)
+
+
+@dataclass(frozen=True)
+class Matcher:
+    """How levels are matched: `mode` in MODES, `divergence` in DIVERGENCES, the window's `width` (0: as the scale needs)."""
+
+    scales: tuple[Scale, ...]
+    mode: str = "max"
+    divergence: str = "js"
+    width: int = 0
+    precision: type = np.float64
+
+    def scores(self, rows: QueryRows, texts: Texts) -> Array:
+        """Similarities of the query and each text at each level, shape (texts, levels)."""
+        none = np.empty((0, len(self.scales)))
+        return np.concatenate([none, *(self._part(rows, part) for part in texts.parts(TOKENS))])
+
+    def _part(self, rows: QueryRows, texts: Texts) -> Array:
+        if self.mode == "points":
+            return points_score(rows, texts, self.scales, self.width, partial(self.similarity, rows))
+        return np.column_stack([self._level(rows, texts, scale) for scale in self.scales])
+
+    def _level(self, rows: QueryRows, texts: Texts, scale: Scale) -> Array:
+        query, documents = self.levels(rows, texts, scale)
+        similarity = self.similarity(rows, query, documents)
+        if self.mode == "global":
+            return global_score(similarity, query.weights, len(texts.lengths))
+        return local_score(similarity, query.weights, documents, self.mode)
+
+    def similarity(self, rows: QueryRows, query: QueryLevel, documents: DocumentLevel) -> Array:
+        """s(j, p), shape (query columns, document columns)."""
+        return column_similarity(rows, query, documents, self.divergence, self.precision)
+
+    def levels(self, rows: QueryRows, texts: Texts, scale: Scale) -> tuple[QueryLevel, DocumentLevel]:
+        """Both sides at a level, with the columns that the mode compares."""
+        if self.mode == "global":
+            columns = GLOBAL_COLUMNS if np.isfinite(scale.spatial) else 1
+            return (
+                rows.query_level(scale, self.width, columns=columns),
+                rows.document_level(texts, scale, self.width, columns=columns),
+            )
+        query = rows.query_level(scale, self.width)
+        return query, rows.document_level(texts, scale, self.width, at_least=len(query.weights))
+
+
+def phi(x: Array) -> Array:
+    """x ln x, 0 at 0."""
+    return x * np.log(np.maximum(x, np.finfo(x.dtype).tiny))
+
+
+def psi(a: Array, b: Array, divergence: str) -> Array:
+    """A cell's part of the similarity: ½ [φ(a+b) - φ(a) - φ(b)] of ln 2 - JS, or a ln(b/a) of -KL."""
+    if divergence == "js":
+        return 0.5 * (phi(a + b) - phi(a) - phi(b))
+    tiny = np.finfo(b.dtype).tiny
+    return a * (np.log(np.maximum(b, tiny)) - np.log(np.maximum(a, tiny)))
+
+
+def column_similarity(
+    rows: QueryRows, query: QueryLevel, documents: DocumentLevel, divergence: str, precision: type = np.float64
+) -> Array:
+    """s(j, p) for every query column and document column, shape (query columns, document columns).
+
+    Single `precision` is several times faster and leaves errors of about 1e-6.
+    """
+    a, floor = query.columns[:, :-1], rows.floor[:-1]
+    cells = documents.code.data.astype(precision)
+    cells /= 1 + rows.eta
+    cells += np.repeat(floor.astype(precision), np.diff(documents.code.indptr))
+    other = np.maximum(rows.floor[-1] - documents.held / (1 + rows.eta), 0.0).astype(precision)
+    excess = (_js_excess if divergence == "js" else _kl_excess)(a, floor, _filled(documents.code, cells))
+    excess += psi(query.columns[:, -1].astype(precision)[:, None], other[None, :], divergence)
+    excess += psi(a, floor[None, :], divergence).sum(axis=1)[:, None]
+    return excess if documents.which is None else excess.take(documents.which, axis=1)
+
+
+def _kl_excess(a: Array, floor: Array, cells: sparse.csr_matrix) -> Array:
+    """Σ_r a_rj [ln b_rp - ln floor_r] over the cells of each document column, shape (query columns, columns)."""
+    logs = np.log(cells.data)
+    logs -= np.repeat(np.log(floor).astype(logs.dtype), np.diff(cells.indptr))
+    return (_filled(cells, logs).T @ a.T.astype(logs.dtype)).T
+
+
+def _js_excess(a: Array, floor: Array, cells: sparse.csr_matrix) -> Array:
+    """Σ_r [ψ(a_rj, b_rp) - ψ(a_rj, floor_r)] over the cells of each document column, shape (query columns, columns).
+
+    That is half of Σ_r φ(a+b) - φ(b) - φ(a+floor) + φ(floor). A row in which a query column has nothing but background has
+    a = floor: it gives the same to all such columns. So all rows are summed once with a = floor, and for every query column
+    what its own rows change is added.
+    """
+    kind, ends = cells.dtype, cells.indptr
+    mine, background = a.astype(kind), floor.astype(kind)
+    constant = (phi(2 * floor) - phi(floor)).astype(kind)
+    change = (phi(a + floor) - phi(2 * floor)).astype(kind)
+    shared, own = np.zeros(cells.shape[1], dtype=kind), np.zeros((len(a), cells.shape[1]), dtype=kind)
+    for low, high in _blocks(ends, min(CELLS, PAIRS // len(a))):
+        block, b, sizes = slice(low, high), cells.data[ends[low] : ends[high]], np.diff(ends[low : high + 1])
+        empty = np.repeat(background[block], sizes)
+        empty += b
+        empty *= np.log(empty)
+        value = empty - b * np.log(b)
+        value -= np.repeat(constant[block], sizes)
+        _add(cells, low, high, value[None, :], [shared])
+        filled = np.flatnonzero(change[:, block].any(axis=1))
+        values = np.repeat(mine[filled, block], sizes, axis=1)
+        values += b
+        values *= np.log(values)
+        values -= empty
+        values -= np.repeat(change[filled, block], sizes, axis=1)
+        _add(cells, low, high, values, [own[column] for column in filled])
+    own += shared
+    own *= 0.5
+    return own
+
+
+def _blocks(ends: NDArray[np.integer], size: int) -> list[tuple[int, int]]:
+    """Rows in ranges of about `size` cells."""
+    starts = np.unique(np.searchsorted(ends, np.arange(0, ends[-1], size), side="right") - 1)
+    return list(pairwise([*starts.tolist(), len(ends) - 1]))
+
+
+def _add(cells: sparse.csr_matrix, low: int, high: int, values: Array, sums: list[Array]) -> None:
+    """Adds each line of values, of some rows' cells, to its sums by column."""
+    ends = cells.indptr[low : high + 1]
+    columns, ends, ones = cells.indices[ends[0] : ends[-1]], ends - ends[0], np.ones(high - low, dtype=values.dtype)
+    for line, total in zip(values, sums, strict=True):
+        _sparsetools.csc_matvec(len(total), high - low, ends, columns, line, ones, total)
+
+
+def _filled(code: sparse.csr_matrix, values: Array) -> sparse.csr_matrix:
+    """The same cells with other values; a constructor would check them all again."""
+    other = copy(code)
+    other.data = values
+    return other
+
+
+def local_windows(similarity: Array, weights: Array, documents: DocumentLevel) -> tuple[Array, NDArray[np.bool_]]:
+    """Σ_j w_j s(j, p + j) by a window's first column p, and which windows lie inside one document; both shape (columns,)."""
+    count, columns = similarity.shape
+    fit = columns - count + 1  # a document has at least as many columns as the query, so this is positive
+    square = np.ascontiguousarray(similarity)
+    strides = (square.strides[0] + square.strides[1], square.strides[1])
+    diagonals = np.lib.stride_tricks.as_strided(square, (count, fit), strides, writeable=False)
+    values, inside = np.zeros(columns), np.zeros(columns, dtype=bool)
+    values[:fit] = weights @ diagonals
+    inside[:fit] = documents.samples.text[:fit] == documents.samples.text[count - 1 :]
+    return values, inside
+
+
+def local_score(similarity: Array, weights: Array, documents: DocumentLevel, mode: str) -> Array:
+    """One similarity a document from its windows: their `mean`, `max`, or raw `sum`, shape (documents,)."""
+    values, inside = local_windows(similarity, weights, documents)
+    if mode == "max":
+        return np.maximum.reduceat(np.where(inside, values, -np.inf), documents.first)
+    total = np.add.reduceat(np.where(inside, values, 0.0), documents.first)
+    return total if mode == "sum" else total / np.add.reduceat(inside.astype(np.float64), documents.first)
+
+
+def global_score(similarity: Array, weights: Array, documents: int) -> Array:
+    """One similarity a document where both sides have the same columns: column g with column g, shape (documents,)."""
+    count = len(weights)
+    return np.einsum("g,gdg->d", weights, similarity.reshape(count, documents, count))

@@ -1,0 +1,215 @@
+"""The part of the pyramid that a query can see: rows of its words and their neighbours, for many documents at once.
+
+Words × positions is never built. Only the rows of the query's words and of their neighbours in the semantic graph are
+told apart; the mass of all other words is one more cell, so that every column stays a distribution and a divergence
+between columns stays a divergence (of a coarser partition of the vocabulary).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from kernelsearch.kernels.pyramid.text_pyramid import Samples, interpolated_operator, product, spatial_operator
+from kernelsearch.kernels.semantic.graph import SemanticGraph
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """One level: the scale along positions and the scale along words."""
+
+    spatial: float
+    semantic: float
+
+    @property
+    def step(self) -> int:
+        """Columns of a coarse level are nearly alike: every σ-th is looked at, as image pyramids subsample."""
+        return max(1, int(self.spatial)) if self.spatial < math.inf else 1
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Texts one after another: `lengths` (texts,), and for each token its word's slot in QueryRows and its mass.
+
+    Words that lend nothing to the query's rows share the slot `irrelevant`.
+    """
+
+    lengths: NDArray[np.int64]
+    slots: NDArray[np.int64]
+    mass: Array | None
+    irrelevant: int
+
+    def parts(self, tokens: int) -> Iterator[Texts]:
+        """The same texts, some at a time: as many as begin within so many tokens."""
+        ends = np.concatenate([[0], np.cumsum(self.lengths)])
+        starts = np.unique(ends[:-1] // tokens, return_index=True)[1]
+        for low, high in pairwise([*starts.tolist(), len(self.lengths)]):
+            span = slice(ends[low], ends[high])
+            yield Texts(
+                self.lengths[low:high], self.slots[span], None if self.mass is None else self.mass[span], self.irrelevant
+            )
+
+
+@dataclass(frozen=True)
+class QueryLevel:
+    """A query at one level: `columns` (columns, rows+1) are distributions, `weights` (columns,) sum to one."""
+
+    columns: Array
+    weights: Array
+
+
+@dataclass(frozen=True)
+class DocumentLevel:
+    """Documents at one level: `code` (rows, columns) sparse, without background, and whose column each one is.
+
+    `held` (columns,) is each column's mass on the rows; `first` (documents,) is each document's first column. Where columns
+    repeat each other (at scale 0 a column is its word), `code` and `held` are of the distinct ones and `which` (columns,)
+    says which of them a column is.
+    """
+
+    code: sparse.csr_matrix
+    held: Array
+    samples: Samples
+    first: NDArray[np.int64]
+    which: NDArray[np.int64] | None = None
+
+    def written_out(self) -> tuple[Array, Array]:
+        """Code and mass of every column, repeated ones too, dense; shapes (rows, columns) and (columns,)."""
+        code = self.code.toarray()
+        return (code, self.held) if self.which is None else (code[:, self.which], self.held[self.which])
+
+
+class QueryRows:
+    """The words that a query tells apart: its own, then neighbours by the mass they receive, `limit` rows at most.
+
+    - `words` (rows,): word numbers, in the order in which the query's words reach them
+    - `query` (terms,): the query's words in order; `weights` (terms,): their weights
+    - `background` (rows,): the background's probability of the rows
+    - `floor` (rows+1,): a document column without any relevant token; the last cell is all other words
+    """
+
+    def __init__(
+        self,
+        graph: SemanticGraph,
+        query: NDArray[np.integer],
+        weights: Array,
+        background: Array,
+        scales: tuple[Scale, ...],
+        *,
+        eta: float,
+        limit: int,
+        importance: Array | None = None,
+    ) -> None:
+        self.graph, self.eta, self.importance = graph, eta, importance
+        self.query, self.weights = np.asarray(query, dtype=np.int64), np.asarray(weights, dtype=np.float64)
+        # The graph's weights are symmetric, so the words that a query word lends to are the columns of its row.
+        reach = graph.rows(self.query, max(scale.semantic for scale in scales))
+        mass = np.bincount(reach.indices, np.repeat(self.weights, np.diff(reach.indptr)) * reach.data)
+        mass[self.query] = np.inf
+        words, seen = np.unique(reach.indices, return_index=True)
+        kept = np.sort(np.argsort(-mass[words], kind="stable")[: max(limit, len(self.query))])
+        # Rows that a stretch of the query fills stand together: matching works on runs of rows.
+        self.words = words[kept[np.argsort(seen[kept])]].astype(np.int64)
+        self.background: Array = np.asarray(background[self.words], dtype=np.float64)
+        rows = eta * self.background / (1 + eta)
+        self.floor: Array = np.append(rows, 1.0 - rows.sum())
+        lenders = {semantic: graph.rows(self.words, semantic) for semantic in {scale.semantic for scale in scales}}
+        #: words that lend to one of the rows at any scale; a word's slot is its place here, other words share the last slot
+        self.relevant = np.unique(np.concatenate([rows.indices for rows in lenders.values()]))
+        self._lent = {semantic: self._by_slot(rows) for semantic, rows in lenders.items()}
+        self._held = {semantic: np.asarray(matrix.sum(axis=0)).ravel() for semantic, matrix in self._lent.items()}
+        self._slots = np.full(graph.words, len(self.relevant), dtype=np.int64)
+        self._slots[self.relevant] = np.arange(len(self.relevant))
+        self._query_levels: dict[tuple[Scale, int, int | None, int | None], QueryLevel] = {}
+        #: the query as a text
+        self.own = self.texts(np.array([0, len(self.query)]), self.query)
+
+    def _by_slot(self, rows: sparse.csr_matrix) -> sparse.csr_matrix:
+        """What a token of each relevant word gives to the rows, shape (rows, relevant+1)."""
+        slots = np.searchsorted(self.relevant, rows.indices)
+        matrix = sparse.csr_matrix((rows.data, slots, rows.indptr), shape=(len(self.words), len(self.relevant) + 1))
+        matrix.eliminate_zeros()
+        return matrix
+
+    def texts(self, indptr: NDArray[np.integer], words: NDArray[np.integer]) -> Texts:
+        """Texts (word numbers in reading order) seen through this query's rows."""
+        mass = None if self.importance is None else self.importance[words]
+        return Texts(np.diff(indptr).astype(np.int64), self._slots[words], mass, len(self.relevant))
+
+    def spread(self, texts: Texts, scale: Scale) -> Array:
+        """Every token over the rows, dense: for one short text, shape (rows, tokens)."""
+        return self._lent[scale.semantic][:, texts.slots].toarray()
+
+    def held(self, texts: Texts, scale: Scale) -> Array:
+        """The mass that each token gives to the rows together, shape (tokens,)."""
+        return self._held[scale.semantic][texts.slots]
+
+    def query_level(self, scale: Scale, width: int, *, columns: int | None = None, step: int | None = None) -> QueryLevel:
+        """The query smoothed at a level. A term's weight counts inside its window; a window's mass is its column's weight."""
+        key = (scale, width, columns, step)
+        if key not in self._query_levels:
+            self._query_levels[key] = self._smoothed_query(*key)
+        return self._query_levels[key]
+
+    def _smoothed_query(self, scale: Scale, width: int, columns: int | None, step: int | None) -> QueryLevel:
+        lengths = self.own.lengths
+        if columns is not None:
+            window = interpolated_operator(lengths, columns, scale.spatial, width)
+        else:
+            window = spatial_operator(lengths, _samples(lengths, scale, 1, step), scale.spatial, width)
+        # A query is small: plain matrices are quicker here than sparse ones.
+        weighted = window.toarray() * self.weights
+        mass = weighted.sum(axis=1)
+        code = weighted @ self.spread(self.own, scale).T / mass[:, None]
+        held = (code + self.eta * self.background) / (1 + self.eta)
+        full = np.column_stack([held, np.maximum(1.0 - held.sum(axis=1), 0.0)])
+        return QueryLevel(full, mass / mass.sum())
+
+    def document_level(
+        self, texts: Texts, scale: Scale, width: int, *, columns: int | None = None, at_least: int = 1, step: int | None = None
+    ) -> DocumentLevel:
+        """Documents smoothed at a level: interpolated to `columns` columns, or every `step`-th column.
+
+        Documents with fewer than `at_least` columns are padded with columns of nothing but background.
+        """
+        if columns is None:
+            return self.document_columns(texts, _samples(texts.lengths, scale, at_least, step), scale, width)
+        count = len(texts.lengths)
+        samples = Samples(np.repeat(np.arange(count), columns), np.tile(np.arange(columns), count))
+        window = interpolated_operator(texts.lengths, columns, scale.spatial, width, mass=texts.mass)
+        return self._smoothed(texts, window, scale, samples, np.arange(count) * columns)
+
+    def document_columns(self, texts: Texts, samples: Samples, scale: Scale, width: int) -> DocumentLevel:
+        """Documents smoothed at a level, at given columns; `first` needs `samples` in the order of the texts."""
+        first = np.searchsorted(samples.text, np.arange(len(texts.lengths)))
+        if scale.spatial == 0:
+            start = (np.cumsum(texts.lengths) - texts.lengths)[samples.text]
+            inside = samples.position < texts.lengths[samples.text]
+            which = np.full(len(inside), texts.irrelevant)
+            which[inside] = texts.slots[(start + samples.position)[inside]]
+            return DocumentLevel(self._lent[scale.semantic], self._held[scale.semantic], samples, first, which)
+        window = spatial_operator(texts.lengths, samples, scale.spatial, width, mass=texts.mass)
+        return self._smoothed(texts, window, scale, samples, first)
+
+    def _smoothed(
+        self, texts: Texts, window: sparse.csr_matrix, scale: Scale, samples: Samples, first: NDArray[np.int64]
+    ) -> DocumentLevel:
+        """The level whose columns are the windows (columns, tokens) over the texts."""
+        slots = texts.slots.astype(window.indices.dtype)[window.indices]
+        words = sparse.csr_matrix((window.data, slots, window.indptr), shape=(window.shape[0], texts.irrelevant + 1))
+        code = product(self._lent[scale.semantic], words.T.tocsr())
+        return DocumentLevel(code, window @ self.held(texts, scale), samples, first)
+
+
+def _samples(lengths: NDArray[np.int64], scale: Scale, at_least: int, step: int | None) -> Samples:
+    if scale.spatial == math.inf:
+        return Samples(np.arange(len(lengths)), np.zeros(len(lengths), dtype=np.int64))
+    return Samples.every(lengths, scale.step if step is None else step, at_least)

@@ -1,0 +1,1 @@
+"""The semantic axis of the language pyramid: graphs of related words."""

@@ -1,0 +1,136 @@
+"""Graphs of related words from outside the collection: a file of word vectors, or a WordNet that the user has.
+
+The paper recommends such graphs over one estimated on the collection itself (Section 2.2). Outside words are brought to
+the index's terms by its own analyser; forms of one term ("connected", "connection") share its node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelsearch.core.errors import InputError
+from kernelsearch.core.files import lines
+from kernelsearch.kernels.semantic.graph import SemanticGraph
+
+TermIds = Callable[[Sequence[str]], NDArray[np.int32]]
+Analyze = Callable[[Sequence[str]], list[list[str]]]
+
+#: Similarities by WordNet relation: words of one synset, and words of synsets that are one pointer apart.
+SAME_SYNSET, NEXT_SYNSET = 1.0, 0.5
+#: Pointers followed: hypernym, instance hypernym, similar to, derivationally related, pertainym, holonyms of three kinds.
+POINTERS = frozenset(("@", "@i", "&", "+", "\\", "#m", "#s", "#p"))
+
+
+def terms_of(words: Sequence[str], term_ids: TermIds, analyze: Analyze) -> NDArray[np.int32]:
+    """The index's term number of each outside word, -1 for unknown words and for what isn't one term."""
+    tokens = analyze(list(words))
+    return term_ids([found[0] if len(found) == 1 else "" for found in tokens])
+
+
+def vectors_graph(path: Path, term_ids: TermIds, words: int, analyze: Analyze, *, neighbours: int = 20) -> SemanticGraph:
+    """From vectors in text form, a word and its numbers a line (word2vec's header line is skipped); cosine neighbours by FAISS.
+
+    A term's vector is the mean of its forms' unit vectors.
+    """
+    import faiss
+
+    names: list[str] = []
+    rows: list[NDArray[np.float32]] = []
+    for number, line in lines(path):
+        name, _, numbers = line.rstrip().partition(" ")
+        if number == 1 and len(line.split()) == 2 and line.replace(" ", "").isdigit():
+            continue
+        try:
+            vector = np.array(numbers.split(), dtype=np.float32)
+        except ValueError:
+            raise InputError(f"{path}: line {number}: not a word and its numbers") from None
+        if not len(vector) or (rows and len(vector) != len(rows[0])) or not np.isfinite(vector).all():
+            raise InputError(
+                f"{path}: line {number}: {len(vector)} numbers where {len(rows[0]) if rows else 'some'} were expected"
+            )
+        names.append(name)
+        rows.append(vector)
+    if not rows:
+        raise InputError(f"{path}: no word vectors here")
+    terms = terms_of(names, term_ids, analyze)
+    known = np.flatnonzero(terms >= 0)
+    if not len(known):
+        raise InputError(f"{path}: none of its {len(names)} words is in the index")
+    nodes, place = np.unique(terms[known], return_inverse=True)
+    unit = np.stack([rows[number] for number in known])
+    unit /= np.maximum(np.linalg.norm(unit, axis=1, keepdims=True), 1e-12)
+    mean = np.zeros((len(nodes), unit.shape[1]), dtype=np.float32)
+    np.add.at(mean, place, unit)
+    mean /= np.maximum(np.linalg.norm(mean, axis=1, keepdims=True), 1e-12)
+    index = faiss.IndexFlatIP(mean.shape[1])
+    index.add(mean)
+    similarity, nearest = index.search(mean, min(neighbours + 1, len(nodes)))
+    left = np.repeat(nodes, nearest.shape[1])
+    return SemanticGraph.from_edges(words, left, nodes[nearest.ravel()], np.minimum(similarity.ravel(), 1.0))
+
+
+def wordnet_graph(path: Path, term_ids: TermIds, words: int, analyze: Analyze, *, neighbours: int = 20) -> SemanticGraph:
+    """From WordNet's own database files (`dict/data.noun` and so on): words of one synset, and of synsets one pointer apart."""
+    files = [path / f"data.{part}" for part in ("noun", "verb", "adj", "adv")]
+    if not any(file.is_file() for file in files):
+        raise InputError(f"{path}: no WordNet database here (data.noun, data.verb, data.adj or data.adv)")
+    members: dict[tuple[str, str], list[str]] = {}
+    links: list[tuple[tuple[str, str], tuple[str, str]]] = []
+    for file in files:
+        if file.is_file():
+            _read_synsets(file, members, links)
+    vocabulary = sorted({word for group in members.values() for word in group})
+    number = dict(zip(vocabulary, terms_of(vocabulary, term_ids, analyze).tolist(), strict=True))
+    groups = {key: np.unique([number[word] for word in group if number[word] >= 0]) for key, group in members.items()}
+    pairs = [(group, group, SAME_SYNSET) for group in groups.values()]
+    pairs += [(groups[one], groups[other], NEXT_SYNSET) for one, other in links if one in groups and other in groups]
+    left = np.concatenate([np.repeat(one, len(other)) for one, other, _ in pairs]).astype(np.int64)
+    right = np.concatenate([np.tile(other, len(one)) for one, other, _ in pairs]).astype(np.int64)
+    value = np.concatenate([np.full(len(one) * len(other), similarity) for one, other, similarity in pairs])
+    return SemanticGraph.from_edges(words, *_strongest(left, right, value, words, neighbours))
+
+
+def _read_synsets(
+    file: Path, members: dict[tuple[str, str], list[str]], links: list[tuple[tuple[str, str], tuple[str, str]]]
+) -> None:
+    """Reads a data file (wndb(5WN)): offset, file number, type, hex word count, words with ids, pointer count, pointers."""
+    for number, line in lines(file):
+        if line.startswith("  ") or not line:
+            continue  # the licence at the top
+        try:
+            fields = line.split(" | ")[0].split()
+            count = int(fields[3], 16)
+            key = (_part(fields[2]), fields[0])
+            # A multiword entry (hot_dog) is no single term; an adjective may carry its place, as in "galore(ip)".
+            members[key] = [word.partition("(")[0] for word in fields[4 : 4 + 2 * count : 2] if "_" not in word]
+            start = 5 + 2 * count
+            for place in range(start, start + 4 * int(fields[start - 1]), 4):
+                if fields[place] in POINTERS:
+                    links.append((key, (_part(fields[place + 2]), fields[place + 1])))
+        except (ValueError, IndexError):
+            raise InputError(f"{file}: line {number}: not a synset of WordNet's database") from None
+
+
+def _part(letter: str) -> str:
+    return "a" if letter == "s" else letter  # satellite adjectives stand in the adjectives' file
+
+
+def _strongest(
+    left: NDArray[np.int64], right: NDArray[np.int64], similarity: NDArray[np.float64], words: int, neighbours: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    """Distinct edges in both directions, the strongest few a word."""
+    one, other = np.concatenate([left, right]), np.concatenate([right, left])
+    both = np.concatenate([similarity, similarity])
+    keep = one != other
+    order = np.lexsort((other, -both))
+    order = order[keep[order]]
+    _, first = np.unique(one[order] * words + other[order], return_index=True)
+    chosen = order[np.sort(first)]
+    chosen = chosen[np.lexsort((other[chosen], -both[chosen], one[chosen]))]
+    rank = np.arange(len(chosen)) - np.searchsorted(one[chosen], one[chosen], side="left")
+    chosen = chosen[rank < neighbours]
+    return one[chosen], other[chosen], both[chosen]

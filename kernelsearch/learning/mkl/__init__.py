@@ -1,0 +1,1 @@
+"""Multiple kernel learning for classification."""

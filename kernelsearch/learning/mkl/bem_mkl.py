@@ -1,0 +1,78 @@
+"""BEM-MKL: kernel weights in closed form from nearest hits and misses, as a scikit-learn transformer.
+
+Yang & Zha, "Language Pyramid and Multi-Scale Text Analysis" (CIKM 2010), Eqs. 9-10.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from kernelsearch.learning.mkl.bem import bem_weights, uniform_weights
+
+Array = NDArray[np.float64]
+
+
+class BemMKL(TransformerMixin, BaseEstimator):
+    """Adds kernels with weights a = m⁺/‖m⁺‖, m the mean margin between a text's nearest miss and nearest hit.
+
+    Takes stacked kernels, shape (texts, training texts, kernels), and gives their weighted sum, shape (texts, training texts).
+    The nearest hit and miss (nearest text of the same and of another class) are found with all kernels together; margins are
+    in units of a kernel's mean distance unless `standardize` is off, as the weights would otherwise follow the kernels' scales.
+    Where no margin is positive the weights are uniform.
+
+    Attributes: `weights_` (kernels,), `margins_` (kernels,).
+    """
+
+    def __init__(self, *, standardize: bool = True) -> None:
+        self.standardize = standardize
+
+    def fit(self, X: Array, y: Any) -> BemMKL:
+        """X holds the training texts' kernels with themselves, shape (n, n, kernels); y their classes."""
+        kernels = stacked(X, square=True)
+        labels = np.asarray(y)
+        if len(labels) != len(kernels):
+            raise ValueError(f"{len(kernels)} texts but {len(labels)} labels")
+        squared = distances_squared(kernels)
+        unit = np.sqrt(squared).mean(axis=(0, 1)) if self.standardize else np.ones(kernels.shape[2])
+        unit = np.where(unit > 0, unit, 1.0)
+        together = (squared / unit**2).sum(axis=2)
+        same = labels[:, None] == labels[None, :]
+        hits = np.where(same & ~np.eye(len(labels), dtype=bool), together, np.inf)
+        misses = np.where(~same, together, np.inf)
+        # A text alone in its class has no hit; with one class only there is no miss.
+        usable = np.flatnonzero(np.isfinite(hits.min(axis=1)) & np.isfinite(misses.min(axis=1)))
+        if not len(usable):
+            raise ValueError("BemMKL needs two classes, one of them with two texts")
+        hit, miss = hits[usable].argmin(axis=1), misses[usable].argmin(axis=1)
+        margins = np.sqrt(squared[usable, miss]) - np.sqrt(squared[usable, hit])
+        self.margins_: Array = margins.mean(axis=0) / unit
+        found = bem_weights(self.margins_)
+        self.weights_: Array = uniform_weights(kernels.shape[2]) if found is None else found
+        return self
+
+    def transform(self, X: Array) -> Array:
+        """Σ_l a_l K_l, shape (texts, training texts)."""
+        check_is_fitted(self, "weights_")
+        return stacked(X) @ self.weights_
+
+
+def stacked(X: Any, *, square: bool = False) -> Array:
+    """Checks that X is a stack of kernels, shape (texts, training texts, kernels)."""
+    kernels = np.asarray(X, dtype=np.float64)
+    if kernels.ndim != 3 or (square and kernels.shape[0] != kernels.shape[1]):
+        wanted = "(n, n, kernels)" if square else "(texts, training texts, kernels)"
+        raise ValueError(f"stacked kernels of shape {wanted} were expected, found {kernels.shape}")
+    if not np.isfinite(kernels).all():
+        raise ValueError("kernels must be finite")
+    return kernels
+
+
+def distances_squared(kernels: Array) -> Array:
+    """k(d,d) + k(d',d') - 2 k(d,d') at every level, shape (n, n, kernels)."""
+    own = np.einsum("iil->il", kernels)
+    return np.maximum(own[:, None] + own[None, :] - 2 * kernels, 0.0)

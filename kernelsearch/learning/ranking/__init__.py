@@ -1,0 +1,1 @@
+"""Learning to rank: lists, gradients, learners and their selection."""

@@ -1,0 +1,68 @@
+"""Asymmetric kernel learning with any hyper asymmetric kernel: ranking, classification and regression.
+
+Wu, Xu, Li & Oyama, "Asymmetric Kernel Learning" (2010), section 4: the learned function is an asymmetric kernel again,
+k*(q, d) = Σ α_i k̄((q_i, d_i), (q, d)) (Eq. 3).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kernelsearch.core.errors import OptionError
+from kernelsearch.kernels.hyper import HyperKernel, Pairs
+from kernelsearch.learning.ranking.dual import solve_box
+
+
+class AsymmetricKernelLearner:
+    """Learns k* from pairs. After fitting, `pairs_` and `alpha_` hold the representer theorem's expansion.
+
+    `lam` is λ: the weight of |k|²/2 against the sum of losses.
+    """
+
+    def __init__(self, kernel: HyperKernel, *, lam: float = 1.0, tolerance: float = 1e-8, sweeps: int = 2000) -> None:
+        if lam <= 0:
+            raise OptionError(f"lam: {lam} must be positive")
+        self.kernel, self.lam, self.tolerance, self.sweeps = kernel, lam, tolerance, sweeps
+
+    def fit_ranking(self, better: Pairs, worse: Pairs, weights: ArrayLike = 1.0) -> AsymmetricKernelLearner:
+        """Hinge loss [1 - (k(q_i, d_i⁺) - k(q_i, d_i⁻))]₊ on parallel lists of pairs (section 5.3), times `weights`."""
+        if len(better) != len(worse) or not len(better):
+            raise OptionError(f"ranking: {len(better)} preferred pairs for {len(worse)} others")
+        both = Pairs(np.concatenate([better.queries, worse.queries]), np.concatenate([better.docs, worse.docs]))
+        gram, size = self.kernel(both, both), len(better)
+        matrix = gram[:size, :size] - gram[:size, size:] - gram[size:, :size] + gram[size:, size:]
+        theta = self._solve(matrix, np.ones(size), weights)
+        return self._keep(both, np.concatenate([theta, -theta]))
+
+    def fit_classification(self, pairs: Pairs, labels: ArrayLike) -> AsymmetricKernelLearner:
+        """Hinge loss [1 - t_i k(q_i, d_i)]₊ with labels -1 and +1."""
+        signs = self._targets(pairs, labels)
+        if not np.isin(signs, (-1.0, 1.0)).all():
+            raise OptionError("classification: labels must be -1 or +1")
+        theta = self._solve(self.kernel(pairs, pairs) * np.outer(signs, signs), np.ones(len(pairs)))
+        return self._keep(pairs, theta * signs)
+
+    def fit_regression(self, pairs: Pairs, targets: ArrayLike) -> AsymmetricKernelLearner:
+        """Squared loss (k(q_i, d_i) - t_i)²/2: kernel ridge regression."""
+        values = self._targets(pairs, targets)
+        gram = self.kernel(pairs, pairs)
+        return self._keep(pairs, np.asarray(np.linalg.solve(gram + self.lam * np.eye(len(pairs)), values), dtype=np.float64))
+
+    def predict(self, pairs: Pairs) -> NDArray[np.float64]:
+        """k*(q, d) of each pair."""
+        return self.kernel(pairs, self.pairs_) @ self.alpha_
+
+    def _targets(self, pairs: Pairs, targets: ArrayLike) -> NDArray[np.float64]:
+        values = np.asarray(targets, dtype=np.float64)
+        if values.shape != (len(pairs),) or not len(pairs):
+            raise OptionError(f"targets: {values.shape} values for {len(pairs)} pairs")
+        return values
+
+    def _solve(self, matrix: NDArray[np.float64], linear: NDArray[np.float64], weights: ArrayLike = 1.0) -> NDArray[np.float64]:
+        bounds = np.asarray(weights, dtype=np.float64) / self.lam
+        return solve_box(matrix, linear, bounds, tolerance=self.tolerance, sweeps=self.sweeps).theta
+
+    def _keep(self, pairs: Pairs, alpha: NDArray[np.float64]) -> AsymmetricKernelLearner:
+        self.pairs_, self.alpha_ = pairs, alpha
+        return self

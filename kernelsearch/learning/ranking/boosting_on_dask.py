@@ -1,0 +1,146 @@
+"""Boosted trees on Dask workers, through xgboost's own interface to Dask."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelsearch.core.errors import InputError, OptionError
+
+#: How often trees are grown anew when a worker is lost over them.
+ATTEMPTS = 4
+#: Seconds in which the scheduler notices a lost worker, and in which a new one may take its place.
+NOTICED, REPLACED = 5.0, 30.0
+
+#: Starts xgboost's tracker, says where it is, and stays until it has ended.
+TRACKER = """
+import json, pickle, sys, threading
+start, arguments = pickle.load(sys.stdin.buffer)
+print(json.dumps(start(*arguments)), flush=True)
+for thread in threading.enumerate():
+    if thread is not threading.current_thread():
+        thread.join()
+"""
+_trackers: list[subprocess.Popen[bytes]] = []
+
+
+def train(
+    client: Any,
+    settings: dict[str, Any],
+    trees: int,
+    table: NDArray[np.float64],
+    labels: NDArray[np.float32],
+    start: NDArray[np.float64],
+    sizes: NDArray[np.integer],
+) -> Any:
+    """A booster like `xgboost.train`'s. Rows come query after query, `sizes` rows each; `start` is their base margin.
+
+    The table is cut between queries, one part a worker: lambdas are made within lists, so no list may be torn. Sums of
+    gradients are added up in the workers' order: scores agree with those of one process up to rounding, and the trees that it
+    tips. xgboost can't go on without a worker; where one is lost, all trees are grown again.
+    """
+    try:
+        boosting = import_module("xgboost.dask")
+        import_module("dask.array")
+    except ImportError as problem:
+        raise OptionError(
+            f"--engine dask: fusion needs {problem.name}; install it with: pip install 'kernelsearch[dask]'"
+        ) from None
+    columns = (table, labels, np.repeat(np.arange(len(sizes)), sizes), start)
+    wanted = min(len(_workers(client)), len(sizes))
+    ends = np.cumsum(sizes)[np.linspace(0, len(sizes), wanted + 1).astype(int)[1:] - 1].tolist()
+    for _ in range(ATTEMPTS):
+        workers = _workers(client)
+        try:
+            with client.as_current(), _tracker_aside(client):  # xgboost asks Dask for it here and there, though it was told
+                rows, label, qid, margin = client.persist([_spread(client, column, ends, workers) for column in columns])
+                matrix = boosting.DaskDMatrix(client, rows, label, qid=qid, base_margin=margin)
+                return boosting.train(client, settings, matrix, num_boost_round=trees)["booster"]
+        except (CancelledError, RuntimeError, OSError, ValueError):
+            if not _lost(client, workers):
+                raise
+            _wait_for(client, wanted)
+    raise InputError(f"--engine dask: workers were lost {ATTEMPTS} times while trees were grown (out of memory?)")
+
+
+def _workers(client: Any) -> list[str]:
+    """The workers' addresses in the order of their names, as xgboost has them too; a lost worker's successor has its name."""
+    found = client.scheduler_info(n_workers=-1)["workers"]
+    return sorted(found, key=lambda address: str(found[address]["name"]))
+
+
+def _spread(client: Any, column: NDArray[Any], ends: list[int], workers: list[str]) -> Any:
+    """A Dask array whose parts end at these rows, the first one held by the first worker, and so on."""
+    from dask import array, delayed
+
+    pieces = np.split(column, ends[:-1])
+    held = [client.scatter(piece, workers=[workers[n % len(workers)]], hash=False) for n, piece in enumerate(pieces)]
+    blocks = [array.from_delayed(delayed(one), piece.shape, piece.dtype) for one, piece in zip(held, pieces, strict=True)]
+    return array.concatenate(blocks)
+
+
+def _lost(client: Any, before: list[str]) -> bool:
+    """Whether one of these workers is gone: what went wrong is then no fault of the data or the settings."""
+    end = time.monotonic() + NOTICED
+    while set(before) <= set(_workers(client)):
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.1)
+    return True
+
+
+def _wait_for(client: Any, workers: int) -> None:
+    """Waits for a lost worker's successor; goes on without where none comes."""
+    try:
+        client.wait_for_workers(workers, timeout=REPLACED)
+    except TimeoutError:
+        client.wait_for_workers(1)
+
+
+@contextmanager
+def _tracker_aside(client: Any) -> Iterator[None]:
+    """Lets xgboost's tracker run in a child of the scheduler's process.
+
+    xgboost starts it in the scheduler itself, and a worker's death ends the tracker's whole process from within C++: a
+    scheduler that others use too, or this very process.
+    """
+    run = client.run_on_scheduler
+    client.run_on_scheduler = lambda function, *arguments: run(_start_child, function, *arguments)
+    try:
+        yield
+    finally:
+        del client.run_on_scheduler
+        client.run_on_scheduler(_end_children)
+
+
+def _start_child(start: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
+    child = subprocess.Popen(
+        [sys.executable, "-c", TRACKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    _trackers.append(child)
+    assert child.stdin is not None and child.stdout is not None
+    child.stdin.write(pickle.dumps((start, arguments)))
+    child.stdin.close()
+    with child.stdout:
+        said = child.stdout.readline()
+    if not said:
+        raise RuntimeError("xgboost's tracker did not start")
+    return json.loads(said)
+
+
+def _end_children() -> None:
+    while _trackers:
+        child = _trackers.pop()
+        child.kill()
+        child.wait()

@@ -1,0 +1,107 @@
+"""Which learner? Inner cross-validation over queries decides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.learning.ranking.fusers import RRF, CombMNZ, CombSUM, Learner
+from kernelsearch.learning.ranking.lists import Lists, average_precision, check
+from kernelsearch.learning.ranking.simlistmkl import ExactSimListMKL, SimListMKL
+from kernelsearch.learning.ranking.triplets import SimTripletBoost, SimTripletNet, SimTripletSVM
+
+#: Everything that fuses, by name.
+LEARNERS: dict[str, type[Learner]] = {
+    learner.name: learner
+    for learner in (SimListMKL, SimTripletNet, SimTripletBoost, SimTripletSVM, CombSUM, CombMNZ, RRF, ExactSimListMKL)
+}
+
+#: What `best` chooses among, from the one that can fit least to the one that can fit most.
+CANDIDATES = ("combsum", "net", "svm", "boost", "simlistmkl")
+
+
+def query_folds(qid: ArrayLike, folds: int, random_state: int = 0) -> list[NDArray[np.bool_]]:
+    """The rows of each fold, True where held out; all rows of a query are in one fold."""
+    ids = np.asarray(qid)
+    names = np.unique(ids)
+    if len(names) < folds:
+        raise InputError(f"cross-validation: {len(names)} queries can't make {folds} folds")
+    shuffled = np.random.default_rng(random_state).permutation(names)
+    return [np.isin(ids, shuffled[number::folds]) for number in range(folds)]
+
+
+def _standard_error(differences: NDArray[np.float64]) -> float:
+    return float(differences.std(ddof=1) / np.sqrt(len(differences))) if len(differences) > 1 else 0.0
+
+
+class Best(Learner):
+    """Tries each candidate by cross-validation over the training queries (MAP) and fits the winner on all of them.
+
+    The winner is the first candidate that is no more than one standard error (of the paired difference) below the best one:
+    with few queries the highest mean alone is mostly luck. At most `queries` queries, drawn by chance, decide: beyond a few
+    hundred the choice takes long and changes little. `chosen_` is the fitted winner, `scores_` each candidate's MAP.
+    """
+
+    name = "best"
+
+    def __init__(
+        self,
+        *,
+        candidates: Sequence[str] = CANDIDATES,
+        folds: int = 5,
+        queries: int = 300,
+        normalise: str = "z",
+        random_state: int = 0,
+    ) -> None:
+        unknown = [name for name in candidates if name not in LEARNERS]
+        if unknown or not candidates:
+            raise OptionError(f"best: {', '.join(unknown) or 'nothing'} is not one of {', '.join(LEARNERS)}")
+        self.candidates, self.folds, self.queries = tuple(candidates), folds, queries
+        self.normalise, self.random_state = normalise, random_state
+
+    def fit(self, X: ArrayLike, y: ArrayLike, qid: ArrayLike | None = None) -> Best:
+        table, ids, labels = check(X, qid, y)
+        self.features_ = table.shape[1]
+        names = np.unique(ids)
+        if min(self.folds, len(names)) < 2:
+            raise InputError("best: choosing among learners takes at least two training queries")
+        if len(names) > self.queries:
+            deciding = np.isin(ids, np.random.default_rng(self.random_state).choice(names, self.queries, replace=False))
+        else:
+            deciding = np.ones(len(ids), dtype=bool)
+        tried = self._tried(table[deciding], labels[deciding], ids[deciding])
+        self.scores_ = {name: float(found.mean()) for name, found in tried.items()}
+        top = tried[max(self.candidates, key=lambda name: self.scores_[name])]
+        winner = next(name for name in self.candidates if (top - tried[name]).mean() <= _standard_error(top - tried[name]))
+        self.chosen_: Learner = self._make(winner).fit(table, labels, ids)
+        return self
+
+    def _tried(
+        self, table: NDArray[np.float64], labels: NDArray[np.float64], ids: NDArray[Any]
+    ) -> dict[str, NDArray[np.float64]]:
+        """The cross-validated AP of each query that has something relevant, for each candidate."""
+        predictions = {name: np.zeros(len(labels)) for name in self.candidates}
+        for held_out in query_folds(ids, min(self.folds, len(np.unique(ids))), self.random_state):
+            for name in self.candidates:
+                learner = self._make(name).fit(table[~held_out], labels[~held_out], ids[~held_out])
+                predictions[name][held_out] = learner.predict(table[held_out], ids[held_out])
+        judged = [rows for rows in Lists.of(ids) if (labels[rows] > 0).any()]
+        return {
+            name: np.array([average_precision(found[rows], labels[rows] > 0) for rows in judged])
+            for name, found in predictions.items()
+        }
+
+    def _make(self, name: str) -> Learner:
+        kind: Any = LEARNERS[name]
+        # RRF and CombMNZ bring their own normalisation.
+        return kind(normalise=self.normalise) if "normalise" in kind().parameters() else kind()
+
+    def predict(self, X: ArrayLike, qid: ArrayLike | None = None) -> NDArray[np.float64]:
+        return self.chosen_.predict(X, qid)
+
+    def contributions(self, X: ArrayLike, qid: ArrayLike | None = None) -> NDArray[np.float64]:
+        return self.chosen_.contributions(X, qid)

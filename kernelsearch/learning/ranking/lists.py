@@ -1,0 +1,126 @@
+"""Rows that belong to queries: where each query's list stands, normalisation within it, and how good an order is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kernelsearch.core.errors import InputError, OptionError
+
+Floats = NDArray[np.float64]
+
+NORMALISATIONS = ("z", "minmax", "none")
+
+
+@dataclass(frozen=True)
+class Lists:
+    """The lists of a table whose rows carry query ids.
+
+    `order` brings the rows of a query together (stable); `starts` says where each query begins in that order; `names` are the
+    query ids in the same order as `starts`.
+    """
+
+    order: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    names: NDArray[np.generic]
+
+    @classmethod
+    def of(cls, qid: ArrayLike) -> Lists:
+        ids = np.asarray(qid)
+        order = np.argsort(ids, kind="stable")
+        names, starts = np.unique(ids[order], return_index=True)
+        return cls(order, starts.astype(np.int64), names)
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        return np.diff(np.append(self.starts, len(self.order)))
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def __iter__(self) -> Iterator[NDArray[np.int64]]:
+        """The rows of each query."""
+        return iter(np.split(self.order, self.starts[1:])) if len(self.starts) else iter(())
+
+    def spread(self, values: Floats) -> Floats:
+        """One value a query, repeated for each of its rows in the table's own order."""
+        out = np.empty((len(self.order), *values.shape[1:]), dtype=values.dtype)
+        out[self.order] = np.repeat(values, self.sizes, axis=0)
+        return out
+
+
+def check(X: ArrayLike, qid: ArrayLike | None, y: ArrayLike | None = None) -> tuple[Floats, NDArray[np.generic], Floats]:
+    """The table, its query ids and its labels as arrays; refuses shapes that disagree and values that aren't finite.
+
+    Without `qid` all rows are one list.
+    """
+    table = np.asarray(X, dtype=np.float64)
+    if table.ndim != 2:
+        raise InputError(f"features: a table of rows and columns was expected, shape {table.shape} was found")
+    ids = np.zeros(len(table), dtype=np.int64) if qid is None else np.asarray(qid)
+    labels = np.zeros(len(table)) if y is None else np.asarray(y, dtype=np.float64)
+    if ids.shape != (len(table),) or labels.shape != (len(table),):
+        raise InputError(f"features: {len(table)} rows, but {len(ids)} query ids and {len(labels)} labels")
+    if not np.isfinite(table).all():
+        row, column = (int(place[0]) for place in np.nonzero(~np.isfinite(table)))
+        raise InputError(f"features: row {row + 1}, column {column + 1} is not a finite number")
+    return table, ids, labels
+
+
+def normalised(X: Floats, lists: Lists, kind: str = "z") -> Floats:
+    """Each column brought to one scale within each query: `z` (mean 0, deviation 1), `minmax` (0..1) or `none`.
+
+    A column that is constant in a query becomes 0 there: it can't order anything.
+    """
+    if kind not in NORMALISATIONS:
+        raise OptionError(f"normalisation {kind!r} is not one of {', '.join(NORMALISATIONS)}")
+    if kind == "none" or not len(X):
+        return X
+    sorted_rows = X[lists.order]
+    low = np.minimum.reduceat(sorted_rows, lists.starts)
+    high = np.maximum.reduceat(sorted_rows, lists.starts)
+    if kind == "minmax":
+        shift, scale = low, high - low
+    else:
+        sizes = lists.sizes[:, None]
+        shift = np.add.reduceat(sorted_rows, lists.starts) / sizes
+        centred = sorted_rows - np.repeat(shift, lists.sizes, axis=0)
+        scale = np.sqrt(np.add.reduceat(centred**2, lists.starts) / sizes)
+    # Sums of equal numbers leave rounding errors behind; a scale made of those is no scale.
+    constant = high - low <= 1e-12 * np.maximum(np.abs(high), np.abs(low))
+    inverse = np.divide(1.0, scale, out=np.zeros_like(scale), where=~constant & (scale > 0))
+    return (X - lists.spread(shift)) * lists.spread(inverse)
+
+
+def ranks(scores: Floats) -> NDArray[np.int64]:
+    """The rank (from 1) of each score, best first; equal scores keep their order."""
+    out = np.empty(len(scores), dtype=np.int64)
+    out[np.argsort(-scores, kind="stable")] = np.arange(1, len(scores) + 1)
+    return out
+
+
+def average_precision(scores: Floats, relevant: NDArray[np.bool_], total: int | None = None) -> float:
+    """AP of one list; `total` counts relevant documents that the list lacks, too."""
+    hits = relevant[np.argsort(-scores, kind="stable")]
+    found = np.flatnonzero(hits) + 1
+    total = len(found) if total is None else total
+    return float((np.arange(1, len(found) + 1) / found).sum() / total) if total else 0.0
+
+
+def mean_average_precision(scores: Floats, y: Floats, lists: Lists) -> float:
+    """The mean of AP over queries that have something relevant."""
+    values = [average_precision(scores[rows], y[rows] > 0) for rows in lists if (y[rows] > 0).any()]
+    return float(np.mean(values)) if values else 0.0
+
+
+def precisions(scores: Floats, y: Floats, lists: Lists, depth: int = 10) -> NDArray[np.float64]:
+    """P@1..depth of each query that has something relevant, shape (queries, depth)."""
+    out = []
+    for rows in lists:
+        if (y[rows] > 0).any():
+            hits = (y[rows] > 0)[np.argsort(-scores[rows], kind="stable")][:depth]
+            out.append(np.cumsum(np.pad(hits, (0, depth - len(hits)))) / np.arange(1, depth + 1))
+    return np.array(out).reshape(-1, depth)

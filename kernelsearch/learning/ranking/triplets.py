@@ -1,0 +1,186 @@
+"""Linear similarity from triplets (query, better, worse): f = Σ ω_d K_d with ω ≥ 0.
+
+Bu, Niu, Ma & Long, "Listwise Multi-Kernel Similarity Learning Algorithm for Similar Mobile App Recommendation", section
+2.3: SimTripletNet (Eq. 3, cross entropy), SimTripletBoost (Eq. 4, exponential loss), SimTripletSVM (Eq. 5, hinge loss).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kernelsearch.core.errors import InputError
+from kernelsearch.learning.ranking.fusers import Learner
+from kernelsearch.learning.ranking.lists import Lists, check, normalised
+
+Floats = NDArray[np.float64]
+
+
+def triplet_differences(table: Floats, y: Floats, lists: Lists, limit: int, random_state: int) -> tuple[Floats, Floats]:
+    """K(q, better) - K(q, worse) of at most `limit` triplets a query, shape (triplets, features), and their weights.
+
+    Triplets are drawn uniformly: positives against the top-ranked negatives alone wreck learning. Every query weighs the same
+    in sum, however many triplets it has; the weights sum to 1.
+    """
+    chance = np.random.default_rng(random_state)
+    parts, weights = [], []
+    for rows in lists:
+        grade = y[rows]
+        better, worse = np.nonzero(grade[:, None] > grade[None, :])
+        if not len(better):
+            continue
+        if len(better) > limit:
+            chosen = np.sort(chance.choice(len(better), limit, replace=False))
+            better, worse = better[chosen], worse[chosen]
+        parts.append(table[rows[better]] - table[rows[worse]])
+        weights.append(np.full(len(better), 1.0 / len(better)))
+    if not parts:
+        raise InputError("training: no query has both relevant and other documents, so there is nothing to learn")
+    return np.concatenate(parts), np.concatenate(weights) / len(parts)
+
+
+class TripletLearner(Learner):
+    """Base of the three: normalises, draws triplets, keeps the weights ω ≥ 0 in `weights_` (features,)."""
+
+    weights_: Floats
+
+    def __init__(self, *, triplets: int = 200, normalise: str = "z", random_state: int = 0) -> None:
+        self.triplets, self.normalise, self.random_state = triplets, normalise, random_state
+
+    def fit(self, X: ArrayLike, y: ArrayLike, qid: ArrayLike | None = None) -> TripletLearner:
+        table, ids, labels = check(X, qid, y)
+        lists = Lists.of(ids)
+        self.features_ = table.shape[1]
+        differences, weights = triplet_differences(
+            normalised(table, lists, self.normalise), labels, lists, self.triplets, self.random_state
+        )
+        self.weights_ = self._solve(differences, weights)
+        return self
+
+    def contributions(self, X: ArrayLike, qid: ArrayLike | None = None) -> Floats:
+        table, _ = self._table(X, qid)
+        return table * self.weights_
+
+    @abstractmethod
+    def _solve(self, differences: Floats, weights: Floats) -> Floats:
+        """The weights ω, shape (features,), from the triplets' differences and their weights."""
+
+
+class SimTripletNet(TripletLearner):
+    """Cross entropy of the logistic probability that the better one wins, by bounded quasi-Newton descent.
+
+    The L2 `penalty` pulls towards equal weights, `strength` / features each (CombSUM, where trees start too), not towards 0:
+    with few training queries the plain sum is the better guess.
+    """
+
+    name = "net"
+
+    def __init__(
+        self,
+        *,
+        penalty: float = 0.03,
+        strength: float = 2.0,
+        triplets: int = 200,
+        normalise: str = "z",
+        random_state: int = 0,
+        iterations: int = 500,
+    ) -> None:
+        super().__init__(triplets=triplets, normalise=normalise, random_state=random_state)
+        self.penalty, self.strength, self.iterations = penalty, strength, iterations
+
+    def _solve(self, differences: Floats, weights: Floats) -> Floats:
+        from scipy.optimize import minimize
+
+        start = np.full(differences.shape[1], self.strength / differences.shape[1])
+
+        def loss(omega: Floats) -> tuple[float, Floats]:
+            margins, away = differences @ omega, omega - start
+            value = weights @ np.logaddexp(0, -margins) + self.penalty / 2 * away @ away
+            slope = -(weights / (1 + np.exp(np.clip(margins, -500, 500)))) @ differences + self.penalty * away
+            return float(value), slope
+
+        bounds = [(0.0, None)] * len(start)
+        return minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": self.iterations}).x
+
+
+class SimTripletBoost(TripletLearner):
+    """Exponential loss by boosting: each round strengthens the kernel that best separates the triplets still wrong."""
+
+    name = "boost"
+
+    def __init__(
+        self,
+        *,
+        rounds: int = 300,
+        learning_rate: float = 0.1,
+        triplets: int = 200,
+        normalise: str = "z",
+        random_state: int = 0,
+    ) -> None:
+        super().__init__(triplets=triplets, normalise=normalise, random_state=random_state)
+        self.rounds, self.learning_rate = rounds, learning_rate
+
+    def _solve(self, differences: Floats, weights: Floats) -> Floats:
+        omega = np.zeros(differences.shape[1])
+        columns = np.asfortranarray(differences)
+        squares = columns**2
+        log_weights, margins = np.log(weights), np.zeros(len(weights))
+        for _ in range(self.rounds):
+            hard = log_weights - margins
+            hard = np.exp(hard - hard.max())
+            edge = hard @ columns
+            curvature = hard @ squares
+            # The Newton step of each kernel alone; a weight may shrink again, but not below 0.
+            step = np.divide(edge, curvature, out=np.zeros_like(edge), where=curvature > 0)
+            step = np.maximum(self.learning_rate * step, -omega)
+            best = int(np.argmax(step * edge))
+            if step[best] * edge[best] <= 0:
+                break
+            omega[best] += step[best]
+            margins += step[best] * columns[:, best]
+        return omega
+
+
+class SimTripletSVM(TripletLearner):
+    """Hinge loss with an L2 penalty: ½|ω|² + C·ξ, solved by cutting planes with one slack.
+
+    Joachims, "Training Linear SVMs in Linear Time" (KDD 2006): each round adds the constraint that the current ω breaks most;
+    the small quadratic program over ω ≥ 0 and ξ ≥ 0 is solved exactly.
+    """
+
+    name = "svm"
+
+    def __init__(
+        self,
+        *,
+        C: float = 10.0,
+        tolerance: float = 1e-3,
+        rounds: int = 200,
+        triplets: int = 200,
+        normalise: str = "z",
+        random_state: int = 0,
+    ) -> None:
+        super().__init__(triplets=triplets, normalise=normalise, random_state=random_state)
+        self.C, self.tolerance, self.rounds = C, tolerance, rounds
+
+    def _solve(self, differences: Floats, weights: Floats) -> Floats:
+        import quadprog
+
+        features = differences.shape[1]
+        # Unknowns: ω, then ξ. quadprog wants a positive definite matrix, hence the tiny curvature of ξ.
+        quadratic = np.diag(np.append(np.ones(features), 1e-9))
+        linear = np.append(np.zeros(features), -self.C)
+        planes, sides = [np.eye(features + 1)], [np.zeros(features + 1)]
+        omega, slack = np.zeros(features), 0.0
+        for _ in range(self.rounds):
+            broken = weights * (differences @ omega < 1)
+            direction, needed = broken @ differences, broken.sum()
+            if needed - direction @ omega <= slack + self.tolerance:
+                break
+            planes.append(np.append(direction, 1.0)[None, :])
+            sides.append(np.array([needed]))
+            solution = quadprog.solve_qp(quadratic, linear, np.concatenate(planes).T, np.concatenate(sides))[0]
+            omega, slack = np.maximum(solution[:features], 0.0), float(solution[features])
+        return omega

@@ -1,0 +1,1 @@
+"""Pictures: every plot of the package, and the one function that saves a figure."""

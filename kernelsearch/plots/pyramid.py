@@ -1,0 +1,83 @@
+"""Pictures of the language pyramid: a row of heat maps, words × positions at each scale (Yang & Zha, CIKM 2010, Figure 2)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelsearch.core.errors import OptionError
+
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
+
+
+def new_figure(width: float, height: float) -> Any:
+    """An empty figure that needs no display."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise OptionError("--plot: needs matplotlib; pip install kernelsearch[plots]") from None
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def save_figure(figure: Any, path: str | Path) -> None:
+    """Writes PNG or SVG; the same picture is the same file, without date or random ids."""
+    import matplotlib
+
+    path = Path(path)
+    if path.suffix.lower() == ".svg":
+        with matplotlib.rc_context({"svg.hashsalt": "kernelsearch"}):
+            figure.savefig(path, metadata={"Date": None})
+    else:
+        figure.savefig(path, dpi=140)
+
+
+def scale_name(scale: float) -> str:
+    return "σ = ∞" if scale == math.inf else f"σ = {scale:g}"
+
+
+def draw_pyramid(
+    axes: Sequence[Any],
+    maps: Sequence[NDArray[np.floating]],
+    titles: Sequence[str],
+    words: Sequence[str],
+    tokens: Sequence[str] = (),
+    power: float = 1.0,
+) -> None:
+    """Draws one heat map an axis, each (words, positions) on its own scale of greys; short texts get their words below.
+
+    Greys go by a `power` of the mass: below 1 shows words that share their mass beside one that keeps its own.
+    """
+    from matplotlib.colors import PowerNorm
+
+    for place, (axis, values, title) in enumerate(zip(axes, maps, titles, strict=True)):
+        top = max(float(values.max(initial=0.0)), 1e-12)
+        # Positions are counted from 1.
+        extent = (0.5, values.shape[1] + 0.5, len(words) - 0.5, -0.5)
+        axis.imshow(values, aspect="auto", cmap="Greys", norm=PowerNorm(power, 0, top), interpolation="nearest", extent=extent)
+        axis.set_title(title, fontsize=10)
+        axis.set_yticks(range(len(words)), words if place == 0 else [""] * len(words), fontsize=8)
+        axis.tick_params(length=0)
+        if 0 < len(tokens) <= 16:
+            axis.set_xticks(range(1, len(tokens) + 1), tokens, rotation=90, fontsize=7)
+        else:
+            axis.set_xlabel("position", fontsize=8)
+            axis.tick_params(axis="x", labelsize=7)
+
+
+def plot_pyramid(
+    maps: Sequence[NDArray[np.floating]],
+    scales: Sequence[float],
+    words: Sequence[str],
+    path: str | Path,
+    tokens: Sequence[str] = (),
+) -> None:
+    """A text's pyramid as a row of heat maps; `maps` are `Level.dense()` or chosen rows of it, `tokens` the text's words."""
+    figure = new_figure(1.2 + 2.1 * len(maps), max(2.2, 0.55 + 0.21 * len(words) + (0.6 if tokens else 0)))
+    axes = figure.subplots(1, len(maps), squeeze=False)[0]
+    draw_pyramid(axes, maps, [scale_name(scale) for scale in scales], words, tokens)
+    save_figure(figure, path)

@@ -1,0 +1,59 @@
+"""`auto`: the fusion for those who have nothing to train on. Fixed recipe, fixed weights.
+
+The weights were chosen on training collections (docs/reproductions/fusion.md says how), with a price on hurting queries that
+look for one known document, which feedback and latent methods displace.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelsearch.api.index import Index
+from kernelsearch.cli import console
+from kernelsearch.core.options import Option
+from kernelsearch.learning.ranking.fusers import CombSUM
+from kernelsearch.rerankers.fusion.fused import FusedReranker
+from kernelsearch.rerankers.klsa.reranker import FIT_ON_USE, default_place
+
+#: Feature -> its weight in the sum of z-scores.
+WEIGHTS = {
+    "first": 3.0,
+    "bm25:k1=2,b=0.75": 3.0,
+    "cosine": 0.5,
+    "bm25:field=title": 2.0,
+    "rm3": 3.0,
+    "rm3:terms=40": 3.0,
+    "pert": 2.0,
+    "top:docs=5": 3.0,
+    "klsa:z=5,lambda=1": 1.0,
+}
+
+
+class AutoReranker(FusedReranker):
+    """A weighted sum of z-scores over a fixed recipe; what an index can't offer is left out, with a word about it."""
+
+    name = "auto"
+    summary = "a fusion of kernels and feedback that needs no training"
+    normalise = "z"
+    options = (Option("depth", int, 1000, "candidates of each first stage that are fused", low=1),)
+
+    def __init__(self, index: Index, **options: Any) -> None:
+        super().__init__(index, **options)
+        weights = dict(WEIGHTS)
+        if not index.lucene.field_statistics().vectors:
+            weights = {name: weight for name, weight in weights.items() if not name.startswith("rm3")}
+            console.notice("auto: the index stores no document vectors, so RM3 is left out")
+        if len(index.forward) > FIT_ON_USE and not (default_place(index) / "meta.json").exists():
+            weights = {name: weight for name, weight in weights.items() if not name.startswith("klsa")}
+            command = f"python -m kernelsearch.train {index.shards.flags} --rerank klsa"
+            console.notice(f"auto: no latent basis has been fitted, so klsa is left out ({command} fits one)")
+        self.recipe = tuple(weights)
+        self.sources = ("rm3",) if "rm3" in weights else ()
+        self.learner = CombSUM(weights=list(weights.values()), normalise="none")
+
+    def importance(self) -> NDArray[np.float64]:
+        weights = np.array(self.learner.parameters()["weights"])
+        return weights / weights.sum()

@@ -1,0 +1,125 @@
+"""`mslm`'s reasons: the first stage's part, each level's part, and within a level the words that made it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelsearch.core.types import Candidates, Query
+from kernelsearch.kernels.pyramid.matching import Matcher
+from kernelsearch.kernels.pyramid.query_rows import QueryRows
+from kernelsearch.kernels.pyramid.reasons import LevelMatch, level_matches
+from kernelsearch.kernels.semantic.graph import sequences
+from kernelsearch.learning.mkl.bem import zscores
+from kernelsearch.rerankers.base import Contribution, Explanation
+
+if TYPE_CHECKING:
+    from kernelsearch.rerankers.mslm.reranker import MultiScaleReranker
+
+#: Words listed a level; the others are summed up in one line.
+SHOWN = 8
+#: Positions whose heat is told, from the text's beginning: what a screen can show.
+MAPPED = 1000
+
+
+def explain(reranker: MultiScaleReranker, query: Query, candidates: Candidates, doc: int) -> Explanation:
+    """Contributions that sum to the document's score; per level the words, and where they stand."""
+    rows = reranker.rows(query)
+    raw = reranker.matcher.scores(rows, reranker.texts(rows, candidates.docs))
+    combined = zscores(raw) @ reranker.level_weights
+    place = int(np.flatnonzero(candidates.docs == doc)[0])
+    mix = reranker.settings["mix"]
+    first = (1 - mix) * float(zscores(candidates.scores)[place])
+    spread = float(combined.std())
+    matches = level_matches(precise(reranker.matcher), rows, reranker.texts(rows, np.array([doc])))
+    text = sequences(reranker.forward, np.array([doc]))[1]
+    contributions = [Contribution("first stage", first, "its score, z-scored over the candidates")]
+    notes = []
+    total = mix * float(zscores(combined)[place]) + first
+    for level, match in enumerate(matches):
+        deviation = float(raw[:, level].std())
+        # A z-score is linear in the similarity, so a level's part is a sum over its words less the average candidate's.
+        factor = mix * float(reranker.level_weights[level]) / (deviation * spread) if deviation * spread > 1e-12 else 0.0
+        value = mix * float(reranker.level_weights[level] * zscores(raw)[place, level]) / spread if spread > 1e-12 else 0.0
+        parts = _words(reranker, rows, match, text, factor, value)
+        window = [reranker.forward.terms[int(word)] for word in text[match.span[0] : match.span[1] + 1]]
+        label = _name(match)
+        where = f"positions {match.span[0] + 1}-{match.span[1] + 1} of {len(text)}: {' '.join(window[:14])}"
+        contributions.append(Contribution(label, value, where + (" ..." if len(window) > 14 else ""), parts))
+        records = [_record(reranker, rows, match, text, int(row)) | {"lent": _heat(match.lent[row])} for row in _largest(match)]
+        notes.append(
+            {
+                "level": label,
+                "similarity": match.similarity,
+                "positions": [match.span[0] + 1, match.span[1] + 1],
+                "window": window,
+                "attention": _heat(match.attention),
+                "words": records,
+            }
+        )
+    docid = reranker.forward.docids[doc]
+    extra: dict[str, Any] = {"mode": reranker.settings["mode"], "divergence": reranker.settings["divergence"], "levels": notes}
+    extra["text"] = [reranker.forward.terms[int(word)] for word in text[:MAPPED]]
+    return Explanation(reranker.name, docid, total, tuple(contributions), extra)
+
+
+def _heat(values: NDArray[np.floating]) -> list[float]:
+    """What each position counted, for heat maps."""
+    return [float(f"{value:.4g}") for value in values[:MAPPED].tolist()]
+
+
+def precise(matcher: Matcher) -> Matcher:
+    """The same matching in double precision."""
+    return Matcher(matcher.scales, matcher.mode, matcher.divergence, matcher.width)
+
+
+def _name(match: LevelMatch) -> str:
+    return f"scale {match.scale.spatial:g}".replace("inf", "∞") + f", words {match.scale.semantic:g}".replace("inf", "∞")
+
+
+def _largest(match: LevelMatch) -> np.ndarray:
+    """Rows that a token of the document gave something to, by their part, the largest first."""
+    order = np.argsort(-np.abs(match.words), kind="stable")
+    return order[match.lent.sum(axis=1)[order] > 0][:SHOWN]
+
+
+def _words(
+    reranker: MultiScaleReranker,
+    rows: QueryRows,
+    match: LevelMatch,
+    text: NDArray[np.int32],
+    factor: float,
+    value: float,
+) -> tuple[Contribution, ...]:
+    shown = _largest(match)
+    parts = []
+    for row in shown:
+        record = _record(reranker, rows, match, text, int(row))
+        lenders = ", ".join(f"{name} {share:.0%}" for name, share in record["from"].items())
+        detail = f"{'a query word' if record['own'] else 'related to ' + record['for']}; in the text from {lenders}"
+        parts.append(Contribution(record["word"], factor * float(match.words[row]), detail))
+    rest = factor * (match.similarity - match.background - float(match.words[shown].sum()))
+    listed = sum(part.value for part in parts)
+    parts.append(Contribution("all other words", rest, "mass that isn't on the words above"))
+    parts.append(Contribution("against the average candidate", value - listed - rest))
+    return tuple(parts)
+
+
+def _record(
+    reranker: MultiScaleReranker, rows: QueryRows, match: LevelMatch, text: NDArray[np.int32], row: int
+) -> dict[str, Any]:
+    """A row: its word, the query word it stands for, and which of the document's words filled it, by share."""
+    terms, lent = reranker.forward.terms, match.lent[row]
+    word = int(rows.words[row])
+    received = rows.graph.rows(np.array([word]), match.scale.semantic)
+    weights = {int(w): float(v) for w, v in zip(received.indices, received.data, strict=True)}
+    lender = max(rows.query.tolist(), key=lambda q: weights.get(int(q), 0.0))
+    shares: dict[str, float] = {}
+    for place in np.flatnonzero(lent):
+        name = terms[int(text[place])]
+        shares[name] = shares.get(name, 0.0) + float(lent[place] / lent.sum())
+    best = dict(sorted(shares.items(), key=lambda item: (-item[1], item[0]))[:3])
+    own = bool(np.any(rows.query == word))
+    return {"word": terms[word], "own": own, "for": terms[int(lender)], "part": float(match.words[row]), "from": best}

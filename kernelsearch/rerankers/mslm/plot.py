@@ -1,0 +1,84 @@
+"""`mslm`'s picture: a document's pyramid over the query's words, and where in it each scale matched the query."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelsearch.core.types import Query
+from kernelsearch.kernels.pyramid.matching import Matcher, local_windows
+from kernelsearch.kernels.pyramid.query_rows import QueryRows, Scale, Texts
+from kernelsearch.kernels.pyramid.text_pyramid import SCALES, Samples
+from kernelsearch.kernels.semantic.graph import sequences
+from kernelsearch.plots.pyramid import COLOURS, draw_pyramid, new_figure, save_figure, scale_name
+
+if TYPE_CHECKING:
+    from kernelsearch.rerankers.mslm.reranker import MultiScaleReranker
+
+#: Rows drawn: the query's words, then the neighbours that the document fills most.
+DRAWN = 16
+#: Scales whose matches are drawn; scale 0 would be a comb.
+MATCHED = (1.0, 2.0, 4.0, 8.0)
+
+
+def plot(reranker: MultiScaleReranker, query: Query, doc: int, path: Path) -> None:
+    """Two rows: the document's pyramid as heat maps; the similarity of the query and the window around each position."""
+    semantic = max(scale.semantic for scale in reranker.scales)
+    levels = tuple(Scale(scale, semantic if scale else 0.0) for scale in SCALES)
+    matched = tuple(Scale(scale, semantic) for scale in MATCHED)
+    rows = reranker.rows(query, scales=(*levels, *matched))
+    texts = reranker.texts(rows, np.array([doc]))
+    tokens = sequences(reranker.forward, np.array([doc]))[1]
+    maps = [_dense(rows, texts, scale, reranker.settings["width"]) for scale in levels]
+    chosen = _drawn(rows, maps)
+    names = [reranker.forward.terms[int(rows.words[row])] for row in chosen]
+    figure = new_figure(12, 2.6 + 0.19 * len(chosen) + 2.4)
+    grid = figure.add_gridspec(2, len(levels), height_ratios=[0.4 + 0.19 * len(chosen), 2.2])
+    words = [reranker.forward.terms[int(word)] for word in tokens]
+    axes = [figure.add_subplot(grid[0, place]) for place in range(len(levels))]
+    titles = [scale_name(scale.spatial) + (" (the code)" if scale.spatial == 0 else "") for scale in levels]
+    draw_pyramid(axes, [values[chosen] for values in maps], titles, names, words, power=0.5)
+    below = figure.add_subplot(grid[1, :])
+    _draw_matches(below, reranker, rows, texts, matched)
+    title = query.text if len(query.text) <= 100 else query.text[:97] + "..."
+    figure.suptitle(f"{title}\n{reranker.forward.docids[doc]}", fontsize=11)
+    save_figure(figure, path)
+
+
+def _dense(rows: QueryRows, texts: Texts, scale: Scale, width: int) -> NDArray[np.float64]:
+    """The document's code over the query's rows, (rows, positions)."""
+    columns = rows.document_columns(texts, Samples.every(texts.lengths), scale, width)
+    return columns.written_out()[0]
+
+
+def _drawn(rows: QueryRows, maps: list[NDArray[np.float64]]) -> NDArray[np.int64]:
+    """The query's words in its order, then the fullest neighbours."""
+    own = [int(np.flatnonzero(rows.words == word)[0]) for word in rows.query][:DRAWN]
+    filled = np.argsort(-maps[-1].sum(axis=1), kind="stable")
+    others = [int(row) for row in filled if row not in own and maps[-1][row].sum() > 0]
+    return np.array([*own, *others[: max(0, DRAWN - len(own))]])
+
+
+def _draw_matches(axis: Any, reranker: MultiScaleReranker, rows: QueryRows, texts: Texts, scales: tuple[Scale, ...]) -> None:
+    """Window similarities by position, each scale from its lowest (0) to its best (1), where a dot stands."""
+    matcher = Matcher(scales, "max", reranker.settings["divergence"], reranker.settings["width"])
+    for colour, scale in zip(COLOURS, scales, strict=False):
+        side = rows.query_level(scale, matcher.width, step=1)
+        document = rows.document_level(texts, scale, matcher.width, step=1, at_least=len(side.weights))
+        values, inside = local_windows(matcher.similarity(rows, side, document), side.weights, document)
+        shown = values[inside]
+        height = (shown - shown.min()) / max(float(np.ptp(shown)), 1e-12)
+        centre = np.flatnonzero(inside) + (len(side.weights) - 1) / 2 + 1
+        axis.plot(centre, height, color=colour, linewidth=1.3, label=scale_name(scale.spatial))
+        axis.plot(centre[height.argmax()], 1.0, "o", color=colour, markersize=5)
+    length = int(texts.lengths[0])
+    axis.set_xlim(0.5, max(length, len(rows.query)) + 0.5)
+    axis.set_ylim(-0.03, 1.12)
+    axis.set_xlabel("position of the window's middle (words that the index keeps)", fontsize=9)
+    axis.set_ylabel("match with the query\n(lowest 0, best 1)", fontsize=9)
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.legend(frameon=False, fontsize=8, ncols=math.ceil(len(scales)), loc="upper right")

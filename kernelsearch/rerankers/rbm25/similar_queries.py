@@ -1,0 +1,282 @@
+"""Queries of a click log that are like a given one: by the clicks they share, and by their text.
+
+Click neighbours come from the log's index by document. Text neighbours come from a FAISS index over the character n-grams and
+terms of all clicked queries, and are then compared exactly. That index and the rows of the log's documents are kept beside the
+index.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from kernelsearch.api.index import Index
+from kernelsearch.clicks.importing import import_log
+from kernelsearch.clicks.store import ClickLog
+from kernelsearch.core import artefacts
+from kernelsearch.core.errors import ArtefactError, InputError
+from kernelsearch.core.types import Candidates, Query
+from kernelsearch.forward import ForwardIndex
+from kernelsearch.kernels.queries import (
+    BM25Cosine,
+    ClickPearson,
+    NgramCosine,
+    Queries,
+    TermCosine,
+    TextKernel,
+    compact,
+    pearson_of_sums,
+)
+from kernelsearch.neighbours import SparseNeighbours
+
+KIND, VERSION = "similar queries", 2
+BLOCK = 20_000
+#: Queries that tell rare n-grams and terms from frequent ones.
+SAMPLE = 100_000
+#: Text neighbours looked up for each one wanted, and at least; FAISS's order is only roughly right.
+OVERSAMPLING, AT_LEAST = 5, 100
+
+
+@dataclass(frozen=True)
+class Weights:
+    """How much each kernel counts in k_Q = Σ c_i k_i (Theorem 4)."""
+
+    clicks: float = 1.0
+    ngrams: float = 0.5
+    terms: float = 0.5
+    bm25: float = 0.0
+
+    def any(self) -> bool:
+        """Whether some kernel counts."""
+        return self.clicks + self.ngrams + self.terms + self.bm25 > 0
+
+
+@dataclass(frozen=True)
+class Similar:
+    """The similar queries of one query, most similar first.
+
+    `ids` (n,) are the log's numbers; `kernel` (n,) is k_Q(q, q_i) and `gram` (n, n) is k_Q(q_i, q_j); `by_clicks` and `by_text`
+    (n,) are its parts before weighting (text: the mean of n-grams and terms); `own_clicks` counts the query's own clicks;
+    `agreement` is the correlation of the nearest query's clicks with those of the next three, on average.
+    """
+
+    ids: NDArray[np.int64]
+    queries: tuple[Query, ...]
+    kernel: NDArray[np.float64]
+    gram: NDArray[np.float64]
+    by_clicks: NDArray[np.float64]
+    by_text: NDArray[np.float64]
+    own_clicks: float
+    agreement: float
+
+
+class RememberedTerms:
+    """An index's term statistics, with the numbers of terms that were looked up before: similar queries repeat each other."""
+
+    def __init__(self, forward: ForwardIndex) -> None:
+        self.df, self.statistics = forward.df, forward.statistics
+        self._find = lru_cache(maxsize=1 << 18)(forward.terms.find_sorted)
+
+    def term_ids(self, terms: Sequence[str]) -> NDArray[np.int32]:
+        """Term numbers, -1 for terms that the index doesn't have."""
+        return np.fromiter((self._find(term) for term in terms), dtype=np.int32, count=len(terms))
+
+
+class SimilarQueries:
+    """Finds similar queries in a click log."""
+
+    def __init__(
+        self,
+        index: Index,
+        log: ClickLog,
+        *,
+        weights: Weights | None = None,
+        union: bool = False,
+        least: float = 0.0,
+        borrowed: int = 10,
+    ) -> None:
+        self.index, self.log = index, log
+        self.weights, self.least, self.borrowed = weights or Weights(), least, borrowed
+        self.vocabulary = RememberedTerms(index.forward)
+        self._pearson, self._ngrams, self._terms = ClickPearson(union=union), NgramCosine(3), TermCosine()
+        # The first two are always looked at, whatever they weigh: they tell how alike two wordings are.
+        self._text: list[tuple[float, TextKernel]] = [(self.weights.ngrams, self._ngrams), (self.weights.terms, self._terms)]
+        if self.weights.bm25:
+            self._text.append((self.weights.bm25, BM25Cosine()))
+        folder = index.artefacts / f"similar-queries-{_key(log.path)}"
+        try:
+            meta, arrays = artefacts.load(folder, KIND, VERSION, fingerprint=index.fingerprint)
+            if meta["parameters"] != self._stamp():
+                raise ArtefactError(f"{folder}: made for an earlier state of the log")
+        except ArtefactError:
+            self._build(folder)
+            meta, arrays = artefacts.load(folder, KIND, VERSION, fingerprint=index.fingerprint)
+        self.rows: NDArray[np.int32] = arrays["rows"]  #: row of each document of the log in the index, -1 if it has none
+        self._ids: NDArray[np.int64] = arrays["queries"]
+        self._near = SparseNeighbours.load(folder / "queries.faiss", arrays["frequencies"])
+        # The other way round: each row's number in the log, 0 if it never occurs there.
+        self._numbers = np.zeros(len(index.forward), dtype=np.int64)
+        present = np.flatnonzero(self.rows >= 0)
+        self._numbers[self.rows[present]] = present
+
+    def _stamp(self) -> dict[str, object]:
+        file = self.log.path.stat()
+        return {"generation": self.log.generation, "size": file.st_size, "modified": file.st_mtime_ns}
+
+    def _build(self, folder: Path) -> None:
+        ids: list[NDArray[np.int64]] = []
+
+        def blocks() -> Iterator[sparse.csr_matrix]:
+            stream = iter(self.log.all_queries())
+            while block := list(islice(stream, BLOCK)):
+                numbers, texts = zip(*block, strict=True)
+                ids.append(np.array(numbers, dtype=np.int64))
+                yield self._features(texts)
+
+        count = self.log.clicked_queries()
+        if not count:
+            raise InputError(f"{self.log.path}: no query of this log was ever clicked")
+        sample = [text for _, text in self.log.all_queries(every=count // SAMPLE + 1)]
+        near = SparseNeighbours.build(self._features(sample), blocks(), count)
+        # Number 0 is no document of the log.
+        rows = np.concatenate([[-1], self.index.forward.rows_of(self.log.docids())]).astype(np.int32)
+        artefacts.save(
+            folder,
+            KIND,
+            VERSION,
+            arrays={"queries": np.concatenate(ids), "rows": rows, "frequencies": near.frequencies},
+            parameters=self._stamp(),
+            fingerprint=self.index.fingerprint,
+            fill=lambda where: near.save(where / "queries.faiss"),
+        )
+
+    def _features(self, texts: Sequence[str]) -> sparse.csr_matrix:
+        return self._both(Queries.make(self.index.lucene.queries(texts), self.vocabulary))
+
+    def _both(self, queries: Queries) -> sparse.csr_matrix:
+        """Features of both text kernels side by side: their inner product is the sum of the kernels."""
+        return sparse.hstack([self._ngrams.features(queries), self._terms.features(queries)], format="csr")
+
+    def find(self, queries: Sequence[Query], count: int, lists: Sequence[Candidates] | None = None) -> list[Similar]:
+        """At most `count` similar queries for each query, itself among them where it is in the log with clicks.
+
+        A query without clicks borrows the best documents of its list in `lists`, as if they had been clicked: so it finds
+        queries that share no word with it, but whose users clicked what it retrieves.
+        """
+        own = self._clicks(self.log.query_ids([query.text for query in queries]))
+        asked = Queries.make(queries, self.vocabulary, own if lists is None else self._with_borrowed(own, lists))
+        found = self._near.search(self._both(asked), max(OVERSAMPLING * count, AT_LEAST))
+        candidates = [
+            np.union1d(self._ids[near], self._by_clicks(asked.clicks[place], OVERSAMPLING * count))
+            for place, near in enumerate(found)
+        ]
+        everyone = np.unique(np.concatenate(candidates))
+        analysed = self.index.lucene.queries(self.log.query_texts(everyone))
+        known = Queries.make(analysed, self.vocabulary, self._clicks(everyone))
+        # All features once for the batch; a query then only takes its rows.
+        text = [compact(kernel.features(asked), kernel.features(known)) for _, kernel in self._text]
+        out = []
+        for place, ids in enumerate(candidates):
+            others = np.searchsorted(everyone, ids)
+            clicks = self._pearson.of_clicks(asked.clicks[place], known.clicks[others])[0]
+            cosines = [(b[others] @ a[place].T).toarray().ravel() for a, b in text]
+            values = self.weights.clicks * clicks
+            for (weight, _), cosine in zip(self._text, cosines, strict=True):
+                values += weight * cosine
+            order = np.lexsort((ids, -values))[:count]
+            order = order[values[order] > max(self.least, 0.0)]
+            kept = others[order]
+            correlations = self._pearson.of_clicks(known.clicks[kept], known.clicks[kept])
+            out.append(
+                Similar(
+                    ids[order],
+                    tuple(analysed[number] for number in kept.tolist()),
+                    values[order],
+                    self._gram(correlations, [b[kept] for _, b in text]),
+                    clicks[order],
+                    (cosines[0] + cosines[1])[order] / 2,
+                    float(own[place].sum()),
+                    float(correlations[0, 1:4].mean()) if len(kept) > 1 else 0.0,
+                )
+            )
+        return out
+
+    def _gram(self, correlations: NDArray[np.float64], text: list[sparse.csr_matrix]) -> NDArray[np.float64]:
+        """k_Q between similar queries."""
+        gram = self.weights.clicks * correlations
+        for (weight, _), features in zip(self._text, text, strict=True):
+            gram += weight * (features @ features.T).toarray()
+        return gram
+
+    def _by_clicks(self, own: sparse.csr_matrix, count: int) -> NDArray[np.int64]:
+        """Queries whose clicks correlate most with these clicks, shape (1, documents of the log + 1)."""
+        if not own.nnz:
+            return np.empty(0, dtype=np.int64)
+        queries, docs, clicks = self.log.clicking(own.indices)
+        others, place = np.unique(queries, return_inverse=True)
+        order = np.argsort(own.indices)
+        shared = clicks * own.data[order][np.searchsorted(own.indices[order], docs)]
+        products = np.bincount(place, weights=shared, minlength=len(others)).astype(np.float64)
+        sums, squares = self.log.moments(others)
+        mine = np.array([own.data.sum()]), np.array([(own.data**2).sum()])
+        values = pearson_of_sums(products, (mine[0], sums), (mine[1], squares), self.log.documents)
+        return others[np.lexsort((others, -values))[:count]]
+
+    def _with_borrowed(self, own: sparse.csr_matrix, lists: Sequence[Candidates]) -> sparse.csr_matrix:
+        """Clicks by document, with the best documents of a list and their scores where a query has none."""
+        rows, docs, values = [], [], []
+        for place in np.flatnonzero(own.getnnz(axis=1) == 0).tolist():
+            found = Candidates(lists[place].docs[: self.borrowed], lists[place].scores[: self.borrowed])
+            numbers = self._numbers[found.docs]
+            known = (numbers > 0) & (found.scores > 0)
+            rows.append(np.full(int(known.sum()), place))
+            docs.append(numbers[known])
+            values.append(found.scores[known].astype(np.float64))
+        if not rows:
+            return own
+        entries = (np.concatenate(values), (np.concatenate(rows), np.concatenate(docs)))
+        return own + sparse.csr_matrix(entries, shape=own.shape)
+
+    def _clicks(self, ids: NDArray[np.int64]) -> sparse.csr_matrix:
+        """Clicks of queries by document, shape (queries, documents of the log + 1); nothing for number -1."""
+        known, places = np.unique(ids, return_inverse=True)
+        shown = self.log.shown(known[known >= 0], clicked_only=True)
+        indptr = np.searchsorted(shown.queries, np.append(known, known[-1] + 1 if len(known) else 0))
+        table = sparse.csr_matrix((shown.clicks, shown.docs, indptr), shape=(len(known), self.log.documents + 1))
+        return table[places]
+
+
+def _key(path: Path) -> str:
+    return hashlib.sha256(str(path.absolute()).encode()).hexdigest()[:12]
+
+
+def open_log(index: Index, given: str | None, owner: str = "rbm25") -> ClickLog:
+    """The click log to use: a database, a log file (imported beside the index at first use), or the index's own."""
+    if given is None:
+        path = index.artefacts / "clicks.db"
+        if not path.exists():
+            raise InputError(
+                f"{index.name}: no click log belongs to this index; name one with --{owner}.clicks, or keep one with "
+                f"python -m kernelsearch.train --rerank {owner} --clicks LOG"
+            )
+        return ClickLog(path)
+    path = Path(given)
+    if not path.is_file():
+        raise InputError(f"--{owner}.clicks: {path}: no such file")
+    with open(path, "rb") as stream:
+        if stream.read(15) == b"SQLite format 3":
+            return ClickLog(path)
+    file = path.stat()
+    state = f"{path.absolute()} {file.st_size} {file.st_mtime_ns}"
+    stored = index.artefacts / f"clicks-{hashlib.sha256(state.encode()).hexdigest()[:12]}.db"
+    if not stored.exists():
+        import_log([path], stored)
+    return ClickLog(stored)

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kernelsearch.core.errors import KernelSearchError
+from kernelsearch.core.version import __version__
+
 if TYPE_CHECKING:
     from kernelsearch.api.index import Index
     from kernelsearch.lucene.shards import Source
 
-__version__ = "0.1.0"
 __all__ = ["Index", "KernelSearchError", "__version__", "open"]
 
 
@@ -32,8 +34,4 @@ def __getattr__(name: str) -> Any:
         from kernelsearch.api.index import Index
 
         return Index
-    if name == "KernelSearchError":
-        from kernelsearch.core.errors import KernelSearchError
-
-        return KernelSearchError
     raise AttributeError(f"module 'kernelsearch' has no attribute {name!r}")

@@ -4,44 +4,61 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
 
+from kernelsearch.api.report import page
 from kernelsearch.cli import console
+from kernelsearch.cli.flags import add_flags, read_flags
 from kernelsearch.cli.inputs import load_qrels, load_topics
-from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.core.errors import InputError
 from kernelsearch.core.files import write_file
-from kernelsearch.core.options import Option, add_flags, collect, resolve
+from kernelsearch.core.options import Settings, option
 from kernelsearch.evaluation.comparison import Comparison, Procedure, compare
-from kernelsearch.evaluation.measures import DEFAULT, Evaluation, Qrels, Run, evaluate, parse_measures
-from kernelsearch.evaluation.significance import CORRECTIONS, TESTS
-from kernelsearch.evaluation.tables import FORMATS, render
+from kernelsearch.evaluation.measures import DEFAULT, Evaluation, Qrels, Run, evaluate, parse_measures, run_labels
+from kernelsearch.evaluation.tables import render
 from kernelsearch.trec import read_run
 
-OPTIONS = (
-    Option("qrels", str, None, "judgements: a TREC or BEIR file, or irds:NAME"),
-    Option("measures", str, DEFAULT, "measures, by ir_measures' or trec_eval's names", many=True),
-    Option("per-query", bool, False, "a line for every topic, too"),
-    Option("complete", bool, True, "count judged topics that a run lacks as zero, as trec_eval -c does"),
-    Option("format", str, "text", "how results are printed", choices=FORMATS),
-    Option("output", str, None, "write them to this file instead"),
-)
 
-COMPARING = (
-    Option("baseline", str, None, "compare the runs with this one"),
-    Option("test", str, "t", "paired test over topics", choices=TESTS),
-    Option("correction", str, "holm", "for the tests of all runs by one measure", choices=CORRECTIONS),
-    Option("level", float, 0.05, "p-values below it are marked", low=0, high=1),
-    Option("confidence", float, 0.95, "of the bootstrap intervals", low=0.5, high=0.9999),
-    Option("rounds", int, 10_000, "of the bootstrap and the randomisation test", low=100),
-    Option("seed", int, 0, "of both", low=0),
-    Option("risk-alpha", float, 1.0, "URisk, TRisk, GeoRisk: losses count 1 + alpha times", low=0),
-)
+@dataclass(frozen=True, kw_only=True)
+class EvaluateSettings(Settings):
+    """What is measured, and how it is printed."""
 
-REPORTING = (
-    Option("html", str, None, "write a page with tables and plots to this file; its plots need --baseline to compare with"),
-    Option("topics", str, None, "topics, to show their texts on the page: a file or irds:NAME"),
-)
+    qrels: str | None = option(None, "judgements: a TREC or BEIR file, or irds:NAME")
+    measures: tuple[str, ...] = option(DEFAULT, "measures, by ir_measures' or trec_eval's names")
+    per_query: bool = option(False, "a line for every topic, too")
+    complete: bool = option(True, "count judged topics that a run lacks as zero, as trec_eval -c does")
+    format: str = option("text", "how results are printed", choices=("text", "markdown", "latex", "csv", "json"))
+    output: str | None = option(None, "write them to this file instead")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparisonSettings(Settings):
+    """How runs are compared with a baseline."""
+
+    baseline: str | None = option(None, "compare the runs with this one")
+    test: str = option("t", "paired test over topics", choices=("t", "wilcoxon", "randomisation", "none"))
+    correction: str = option("holm", "for the tests of all runs by one measure", choices=("holm", "bonferroni", "none"))
+    level: float = option(0.05, "p-values below it are marked", low=0, high=1)
+    confidence: float = option(0.95, "of the bootstrap intervals", low=0.5, high=0.9999)
+    rounds: int = option(10000, "of the bootstrap and the randomisation test", low=100)
+    seed: int = option(0, "of both", low=0)
+    risk_alpha: float = option(1.0, "URisk, TRisk, GeoRisk: losses count 1 + alpha times", low=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportSettings(Settings):
+    """The HTML page."""
+
+    html: str | None = option(
+        None, "write a page with tables and plots to this file; its plots need --baseline to compare with"
+    )
+    topics: str | None = option(None, "topics, to show their texts on the page: a file or irds:NAME")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AllSettings(ReportSettings, ComparisonSettings, EvaluateSettings):
+    """Options of evaluate."""
+
 
 EXAMPLES = """examples:
   python -m kernelsearch.evaluate --qrels qrels.txt runs/bm25.txt
@@ -53,36 +70,35 @@ EXAMPLES = """examples:
 def main(argv: list[str]) -> None:
     parser = console.Parser(prog="python -m kernelsearch.evaluate", description="Evaluates run files.", epilog=EXAMPLES)
     parser.add_argument("runs", nargs="*", metavar="RUN", help="run files")
-    add_flags(parser, OPTIONS)
-    add_flags(parser, COMPARING, title="comparing")
-    add_flags(parser, REPORTING, title="a page")
+    add_flags(parser, EvaluateSettings.options())
+    add_flags(parser, ComparisonSettings.options(), title="comparing")
+    add_flags(parser, ReportSettings.options(), title="a page")
     arguments = parser.parse_args(argv)
-    every = (*OPTIONS, *COMPARING, *REPORTING)
-    settings = resolve(every, collect(arguments, every))
-    if settings["qrels"] is None:
+    settings = read_flags(AllSettings, arguments)
+    if settings.qrels is None:
         parser.error("--qrels is not given")
-    paths, baseline = with_baseline(arguments.runs, settings["baseline"])
+    paths, baseline = with_baseline(arguments.runs, settings.baseline)
     if not paths:
         parser.error("no run file is given")
-    measures = parse_measures(settings["measures"])
+    measures = parse_measures(settings.measures)
     names = [str(measure) for measure in measures]
-    qrels = load_qrels(settings["qrels"])
-    runs = {label: read_run(path) for path, label in zip(paths, labels(paths), strict=True)}
-    found = {label: evaluate(qrels, run, measures, complete=settings["complete"]) for label, run in runs.items()}
+    qrels = load_qrels(settings.qrels)
+    runs = {label: read_run(path) for path, label in zip(paths, run_labels(paths), strict=True)}
+    found = {label: evaluate(qrels, run, measures, complete=settings.complete) for label, run in runs.items()}
     for path, one in zip(paths, found.values(), strict=True):
         if len(one.missing) == len(qrels):
-            raise InputError(f"{path}: none of its topics is judged in {settings['qrels']}")
+            raise InputError(f"{path}: none of its topics is judged in {settings.qrels}")
     comparison = compare(found, list(found)[baseline], names, procedure(settings)) if baseline is not None else None
-    text = render(settings["format"], found, names, comparison, settings["per_query"])
-    if settings["output"]:
-        with write_file(settings["output"]) as stream:
+    text = render(settings.format, found, names, comparison, settings.per_query)
+    if settings.output:
+        with write_file(settings.output) as stream:
             stream.write(text)
-        console.notice(f"{settings['output']}: written")
+        console.notice(f"{settings.output}: written")
     else:
         print(text, end="")
-    for line in notices(found, comparison, settings["complete"]):
+    for line in notices(found, comparison, settings.complete):
         console.notice(line)
-    if settings["html"]:
+    if settings.html:
         write_page(settings, qrels, runs, found, comparison)
 
 
@@ -96,27 +112,17 @@ def with_baseline(paths: list[str], baseline: str | None) -> tuple[list[str], in
     return [baseline, *paths], 0
 
 
-def procedure(settings: dict[str, Any]) -> Procedure:
+def procedure(settings: ComparisonSettings) -> Procedure:
     """How to compare, from the flags."""
     return Procedure(
-        test=settings["test"],
-        correction=settings["correction"],
-        level=settings["level"],
-        confidence=settings["confidence"],
-        rounds=settings["rounds"],
-        seed=settings["seed"],
-        aversion=settings["risk_alpha"],
+        test=settings.test,
+        correction=settings.correction,
+        level=settings.level,
+        confidence=settings.confidence,
+        rounds=settings.rounds,
+        seed=settings.seed,
+        aversion=settings.risk_alpha,
     )
-
-
-def labels(paths: list[str]) -> list[str]:
-    """Short names for runs: file names where they differ, whole paths where they don't."""
-    names = [Path(path).name.removesuffix(".gz").removesuffix(".txt") for path in paths]
-    found = names if len(set(names)) == len(names) else list(paths)
-    if len(set(found)) < len(found):
-        twice = next(name for name in found if found.count(name) > 1)
-        raise OptionError(f"{twice}: this run is given twice")
-    return found
 
 
 def notices(found: dict[str, Evaluation], comparison: Comparison | None, complete: bool) -> list[str]:
@@ -136,23 +142,22 @@ def notices(found: dict[str, Evaluation], comparison: Comparison | None, complet
 
 
 def write_page(
-    settings: dict[str, Any],
+    settings: AllSettings,
     qrels: Qrels,
     runs: Mapping[str, Run],
     found: dict[str, Evaluation],
     comparison: Comparison | None,
 ) -> None:
     """The report as one HTML file."""
-    from kernelsearch.api.report import page
-
-    texts = load_topics(settings["topics"]) if settings["topics"] else {}
+    texts = load_topics(settings.topics) if settings.topics else {}
     curves = {
-        label: evaluate(qrels, run, parse_measures(RECALL_LEVELS), complete=settings["complete"]) for label, run in runs.items()
+        label: evaluate(qrels, run, parse_measures(RECALL_LEVELS), complete=settings.complete) for label, run in runs.items()
     }
-    html = page(found, comparison, curves, texts=texts, qrels=str(settings["qrels"]))
-    with write_file(settings["html"]) as stream:
+    html = page(found, comparison, curves, texts=texts, qrels=str(settings.qrels))
+    assert settings.html is not None
+    with write_file(settings.html) as stream:
         stream.write(html)
-    console.notice(f"{settings['html']}: written")
+    console.notice(f"{settings.html}: written")
 
 
 #: trec_eval's eleven points of the precision-recall curve.

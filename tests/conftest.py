@@ -1,4 +1,4 @@
-"""Fixtures that all rooms share: small indexes of our own making, the bundled collection, the real collections."""
+"""Fixtures that all packages share: small indexes of our own making, the bundled collection, the real collections."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ import pytest
 
 import kernelsearch
 from kernelsearch import index as index_verb
+from kernelsearch.cli import console
+
+console.show_messages()  # as the command line does, so that tests of the verbs see the library's messages
 
 ROOT = Path(__file__).resolve().parent.parent
 DEMO = ROOT / "kernelsearch" / "demo" / "data"

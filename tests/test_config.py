@@ -7,14 +7,14 @@ import pytest
 
 from kernelsearch import search
 from kernelsearch.cli import config
+from kernelsearch.cli.search_settings import IN_CONFIG
 from kernelsearch.core.errors import InputError
-from kernelsearch.search import OPTIONS
 from tests.conftest import DEMO
 
 
 def read(tmp_path, text):
     (tmp_path / "c.toml").write_text(text)
-    return config.read(tmp_path / "c.toml", OPTIONS)
+    return config.read(tmp_path / "c.toml", IN_CONFIG)
 
 
 def test_a_file_is_read_with_checked_values(tmp_path):
@@ -61,7 +61,7 @@ def test_what_is_written_can_be_read(tmp_path):
     config.write(
         tmp_path / "w.toml", verb, {"k1": 1e-7, "rm3": True}, [("pert", {"max_df": 0.25})], {"x": "y", "t": {"z": 1}}, "why"
     )
-    found = config.read(tmp_path / "w.toml", OPTIONS)
+    found = config.read(tmp_path / "w.toml", IN_CONFIG)
     assert found.verb == {"index": verb["index"], "threads": 3} and found.first == {"k1": 1e-7, "rm3": True}
     assert found.methods == [("pert", {"max_df": 0.25})] and found.made == {"x": "y", "t": {"z": 1}}
 

@@ -10,7 +10,7 @@ from tests.conftest import ROOT, heeding_interrupts
 
 LOST = """
 import signal, sys, time, weakref
-from kernelsearch import console
+from kernelsearch.cli import console
 
 class Thing:
     pass

@@ -72,21 +72,14 @@ def test_page_with_pyterrier(page, scratch):
 
 
 def run_page(page: Path, place: str = "") -> None:
-    from kernelsearch import rerankers
-
     names: dict[str, object] = {"__name__": "__main__"}
     variables: dict[str, str] = {}
-    methods = dict(rerankers.METHODS)
-    try:
-        for language, text, line in blocks(page, place):
-            if language == "python":
-                # The file's name and empty lines make tracebacks point at the page.
-                exec(compile("\n" * (line - 1) + text, str(page), "exec", dont_inherit=True), names)
-            else:
-                run_shell(text, variables)
-    finally:
-        rerankers.METHODS.clear()
-        rerankers.METHODS.update(methods)
+    for language, text, line in blocks(page, place):
+        if language == "python":
+            # The file's name and empty lines make tracebacks point at the page.
+            exec(compile("\n" * (line - 1) + text, str(page), "exec", dont_inherit=True), names)
+        else:
+            run_shell(text, variables)
 
 
 def run_shell(text: str, variables: dict[str, str]) -> None:

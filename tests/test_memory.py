@@ -106,7 +106,7 @@ EXPORT = {
     "imports": """
 import tempfile
 from kernelsearch.forward import ForwardIndex, Statistics, write_forward
-from kernelsearch.forward.write import Scan
+from kernelsearch.core.postings import Scan
 """,
     "prepare": """
 DOCUMENTS, WORDS = 100_000, 200

@@ -1,24 +1,31 @@
+from dataclasses import dataclass
+from typing import ClassVar
+
 import pytest
 
 from kernelsearch.cli.console import Parser
+from kernelsearch.cli.flags import add_flags, read_flags
 from kernelsearch.core.errors import OptionError
-from kernelsearch.core.options import Option, add_flags, collect, resolve
+from kernelsearch.core.options import Settings, option
 
-OPTIONS = (
-    Option("dims", int, 300, "dimensions", low=1),
-    Option("lambda", float, 0.9, "mix", low=0, high=1),
-    Option("kernel", str, "bm25", "kernel", choices=("bm25", "linear")),
-    Option("save-queries", str, None, "file"),
-    Option("rescore", bool, False, "only rescore"),
-    Option("smooth", bool, True, "smooth"),
-    Option("scales", float, (0.0, 1.0), "scales", many=True),
-)
+
+@dataclass(frozen=True, kw_only=True)
+class Made(Settings):
+    owner: ClassVar[str] = "m"
+
+    dims: int = option(300, "dimensions", low=1)
+    lambda_: float = option(0.9, "mix", low=0, high=1)
+    kernel: str = option("bm25", "kernel", choices=("bm25", "linear"))
+    save_queries: str | None = option(None, "file")
+    rescore: bool = option(False, "only rescore")
+    smooth: bool = option(True, "smooth")
+    scales: tuple[float, ...] = option((0.0, 1.0), "scales")
 
 
 def parse(*argv):
     parser = Parser(prog="x")
-    add_flags(parser, OPTIONS, owner="m")
-    return resolve(OPTIONS, collect(parser.parse_args(list(argv)), OPTIONS, "m"), "m")
+    add_flags(parser, Made.options(), owner="m")
+    return read_flags(Made, parser.parse_args(list(argv))).to_dict()
 
 
 def test_defaults_are_filled_in():
@@ -60,13 +67,13 @@ def test_bad_values_name_the_option(argv, message):
 
 def test_unknown_names_are_refused_with_the_known_ones():
     with pytest.raises(OptionError, match="m: unknown option 'dim'; known: dims, kernel"):
-        resolve(OPTIONS, {"dim": 3}, "m")
+        Made.of({"dim": 3})
 
 
 def test_python_values_are_checked_too():
-    assert resolve(OPTIONS, {"dims": 7.0, "save-queries": "x"}, "m")["dims"] == 7
+    assert Made.of({"dims": 7.0, "save-queries": "x"}) == Made(dims=7, save_queries="x")
     with pytest.raises(OptionError, match=r"--m.dims: 7.5 is not a whole number"):
-        resolve(OPTIONS, {"dims": 7.5}, "m")
+        Made(dims=7.5)
 
 
 def test_unknown_flag_is_one_line_and_status_2(capsys):
@@ -76,3 +83,27 @@ def test_unknown_flag_is_one_line_and_status_2(capsys):
     assert stopped.value.code == 2
     error = capsys.readouterr().err
     assert "--nonsense" in error and error.count("\n") == 1
+
+
+def test_an_option_is_declared_by_its_field():
+    named = {declared.name: declared for declared in Made.options()}
+    assert list(named) == ["dims", "lambda", "kernel", "save-queries", "rescore", "smooth", "scales"]
+    assert (named["scales"].kind, named["scales"].many, named["lambda"].key) == (float, True, "lambda")
+    assert (named["save-queries"].kind, named["save-queries"].default) == (str, None)
+
+
+def test_a_classs_own_options_come_before_those_of_its_bases():
+    @dataclass(frozen=True, kw_only=True)
+    class More(Made):
+        extra: int = option(1, "more")
+
+    assert next(declared.name for declared in More.options()) == "extra"
+
+
+def test_settings_are_immutable():
+    with pytest.raises(AttributeError):
+        Made().dims = 3
+
+
+def test_check_keeps_what_was_given_and_nothing_else():
+    assert Made.check({"dims": "7", "save-queries": "x"}) == {"dims": 7, "save_queries": "x"}

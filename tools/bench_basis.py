@@ -17,7 +17,7 @@ import numpy as np
 
 from kernelsearch.api.index import Index
 from kernelsearch.cli import console
-from kernelsearch.engines import LocalEngine
+from kernelsearch.core.execution import LocalEngine
 from kernelsearch.kernels.asymmetric import BM25
 from kernelsearch.rerankers.klsa.basis import LatentBasis, fit_basis
 

@@ -63,7 +63,7 @@ def measure(given: argparse.Namespace) -> dict[str, Any]:
     from kernelsearch.api.index import Index
     from kernelsearch.api.topics import SearchPlan, Topic, search_topics
     from kernelsearch.cli.inputs import load_topics
-    from kernelsearch.engines import LocalEngine
+    from kernelsearch.core.execution import LocalEngine
 
     begin = time.perf_counter()
     index = Index(given.index)

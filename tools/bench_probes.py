@@ -86,7 +86,7 @@ class Kernelsearch:
 
     def export(self) -> int:
         """What get_document_vector gives, of the whole collection: vocabulary, docids and every row's terms and frequencies."""
-        from kernelsearch.lucene.export import CONTENTS, HelperSource
+        from kernelsearch.api.export import CONTENTS, HelperSource
 
         source = HelperSource(self.index.lucene.reader, CONTENTS)
         scan = source.scan()
@@ -97,7 +97,7 @@ class Kernelsearch:
         """The forward index as it is stored: positions and statistics too, written to disk."""
         from pathlib import Path
 
-        from kernelsearch.lucene.export import export
+        from kernelsearch.api.export import export
 
         with tempfile.TemporaryDirectory(dir=self.index.path.parent) as folder:
             export(self.index.lucene, path=Path(folder) / "forward")

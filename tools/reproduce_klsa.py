@@ -74,7 +74,7 @@ class Setting:
         k1, b = space or (self.k1, self.b)
         place = self.scratch / "bases" / f"{self.index.path.name}-{kernel}-{k1:g}-{b:g}"
         if not place.exists():
-            KernelLSA.fit(self.index, TrainingData(output=place), kernel=kernel, k1=k1, b=b, dims=300)
+            KernelLSA.method.fit(self.index, TrainingData(output=place), kernel=kernel, k1=k1, b=b, dims=300)
         ranker = KernelLSA(self.index, basis=str(place), **options)
         ranker.first_stage, ranker.hits = BM25(self.k1, self.b), 1000
         return ranker

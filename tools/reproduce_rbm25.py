@@ -26,13 +26,13 @@ from scipy import stats
 
 import kernelsearch
 from kernelsearch import index as index_verb
-from kernelsearch import rerankers
 from kernelsearch.clicks.importing import import_records
 from kernelsearch.clicks.models import PositionBased
 from kernelsearch.clicks.records import Impression, Skipped, Tally, normalised, read
 from kernelsearch.clicks.simulate import Need, simulate
 from kernelsearch.core.types import Candidates
 from kernelsearch.lucene.models import RM3
+from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import CannotAct
 from kernelsearch.trec.qrels import read_qrels
 from kernelsearch.trec.topics import read_topics
@@ -210,11 +210,11 @@ def run_methods(index: kernelsearch.Index, condition: Condition) -> dict[str, di
     lists = index.lucene.search(queries, 1000)
     runs = {"BM25": lists, "BM25+RM3": index.lucene.search(queries, 1000, feedback=RM3())}
     options = {"clicks": str(condition.database)}
-    robust = rerankers.method("rbm25")(index, **options)
-    similar: Any = robust.similar.find(queries, robust.settings["similar"], lists)
+    robust = registry.method("rbm25").make(index, **options)
+    similar: Any = robust.similar.find(queries, robust.settings.similar, lists)
     retrieved = robust.retrieve(similar)
     for label, name, more in METHODS:
-        method: Any = rerankers.method(name)(index, **options, **more)
+        method: Any = registry.method(name).make(index, **options, **more)
         ranked: list[Candidates] = []
         for query, candidates, near in zip(queries, lists, similar, strict=True):
             try:

@@ -5,21 +5,27 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from kernelsearch.api import keywords
+from kernelsearch.api.export import export
+from kernelsearch.api.pipeline import Pipeline
+from kernelsearch.api.results import Hit, Results, make_hits
+from kernelsearch.core import artefacts as saved_artefacts
 from kernelsearch.core.errors import ArtefactError, IndexProblem, InputError, OptionError
+from kernelsearch.core.memory_limit import MemoryLimit
+from kernelsearch.core.progress import Progress, silent
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.forward import ForwardIndex
-
-if TYPE_CHECKING:
-    from kernelsearch.api.keywords import Rerank
-    from kernelsearch.api.pipeline import Pipeline
-    from kernelsearch.api.results import Hit, Results
-    from kernelsearch.lucene.index import LuceneIndex
-    from kernelsearch.lucene.shards import Source
-    from kernelsearch.rerankers.base import Explanation
+from kernelsearch.forward.index import KIND, VERSION
+from kernelsearch.lucene import jvm
+from kernelsearch.lucene.first_stage import FirstStage
+from kernelsearch.lucene.index import LuceneIndex
+from kernelsearch.lucene.shards import Source, find_shards
+from kernelsearch.rerankers import registry
+from kernelsearch.rerankers.base import CannotAct, Explanation, TrainingData
 
 CONTENTS = "contents"
 #: Pipelines that an index keeps ready, so that the same search again loads nothing.
@@ -40,14 +46,23 @@ class Index:
     `fingerprint`, which artefacts are bound to.
     """
 
-    def __init__(self, path: Source, *, language: str | None = None) -> None:
-        from kernelsearch.lucene.shards import find_shards
-
-        self.shards = find_shards(path)
+    def __init__(
+        self,
+        path: Source,
+        *,
+        language: str | None = None,
+        java_heap: str | None = None,
+        artefacts: str | Path | None = None,
+        progress: Progress = silent,
+    ) -> None:
+        jvm.check_heap(java_heap)
+        self.shards = find_shards(path, artefacts)
         self.path: Path = self.shards.home
         self.name: str = self.shards.name
         self.fingerprint: str = self.shards.fingerprint
         self.language = language
+        self.java_heap = java_heap
+        self.progress = progress
         self._lucene: LuceneIndex | None = None
         self._forward: dict[str, ForwardIndex] = {}
         self._pipelines: OrderedDict[str, Pipeline] = OrderedDict()
@@ -63,54 +78,49 @@ class Index:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Another process may work in another folder.
-        return _reopen, (tuple(path.absolute() for path in self.shards.given), self.language)
+        given = tuple(path.absolute() for path in self.shards.given)
+        return _reopen, (given, self.language, self.java_heap, self.artefacts.absolute())
 
-    def search(self, text: str, rerank: Rerank = None, k: int = 10, **options: Any) -> Results:
+    def search(self, text: str, rerank: keywords.Rerank = None, k: int = 10, **options: Any) -> Results:
         """The best `k` documents for a query.
 
         `rerank` names a method ("klsa"), several in their order (["pert", "klsa"]) or methods with their options
         ({"klsa": {"dims": 300}}). Further options are the flags of `kernelsearch.search` as keywords: the first stage's
         (`hits=1000`, `k1=0.9`, `rm3=True`) and the methods' with their name before them (`klsa_dims=300` for --klsa.dims).
         """
-        from kernelsearch.api.results import Results
-
         if k < 1:
             raise OptionError(f"k: {k} is below 1")
         pipeline = self.pipeline(rerank, **{"hits": max(k, 1000), **options})
-        query, before, after = self._walk(pipeline, text)
-        top = Candidates(after.docs[:k], after.scores[:k])
-        return Results(self, query, [method.name for method in pipeline.rerankers], before, top)
+        query, before, after = self._run(pipeline, text)
+        return Results(self, query, [method.name for method in pipeline.rerankers], before, after.top(k))
 
-    def explain(self, text: str, rerank: str | Rerank, docid: str | None = None, **options: Any) -> Explanation:
+    def explain(self, text: str, rerank: keywords.Rerank, docid: str | None = None, **options: Any) -> Explanation:
         """Why a document stands where one method puts it: contributions that sum to its score.
 
         `docid` is the document to explain; by default the best one. Options are those of `search`.
         """
-        from kernelsearch.rerankers.base import CannotAct
-
         pipeline = self.pipeline(rerank, **options)
         if len(pipeline.rerankers) != 1:
             raise OptionError(f"rerank: exactly one method can be explained at a time, not {len(pipeline.rerankers)}")
-        query, before, after = self._walk(pipeline, text)
+        query, before, after = self._run(pipeline, text)
         if not after.depth:
             raise InputError(f"no document matches {text!r}")
-        row = int(after.docs[0]) if docid is None else self._row(docid, after)
+        row = int(after.docs[0]) if docid is None else self.row(docid, among=after)
         method = pipeline.rerankers[0]
         try:
-            return method.explain(query, before, row)
+            return method.explain(query, before, row, pipeline.context())
         except CannotAct as reason:
             raise InputError(f"{method.name} keeps the first stage's list for {text!r}: {reason}") from None
 
     def similar(self, docid: str, k: int = 10, **options: Any) -> list[Hit]:
         """The `k` documents most similar to a document; options are those of `kernelsearch.similarity.SimilarDocuments`."""
-        from kernelsearch.api.results import make_hits
         from kernelsearch.similarity import SimilarDocuments
 
         if k < 1:
             raise OptionError(f"k: {k} is below 1")
         finder = SimilarDocuments(self, **options)
-        found = finder.ranked(finder.row(docid))
-        return make_hits(self, Candidates(found.docs[:k], found.scores[:k]))
+        found = finder.ranked(self.row(docid))
+        return make_hits(self, found.top(k))
 
     def train(
         self,
@@ -129,18 +139,15 @@ class Index:
         it. `memory_limit`, such as "4G", bounds the memory of building. Options are the method's own (`dims=300` for
         --klsa.dims).
         """
-        from kernelsearch import rerankers
-        from kernelsearch.core.memory_limit import MemoryLimit
-        from kernelsearch.rerankers.base import TrainingData
-
         data = TrainingData(
             topics or {},
             qrels or {},
             Path(clicks) if clicks is not None else None,
             Path(output) if output is not None else None,
             memory_limit=MemoryLimit.parse(memory_limit),
+            progress=self.progress,
         )
-        saved = rerankers.method(method).fit(self, data, **options)
+        saved = registry.method(method).fit(self, data, **options)
         self.forget_pipelines()
         return saved
 
@@ -149,11 +156,8 @@ class Index:
         with self._building, self._lock:
             self._pipelines.clear()
 
-    def pipeline(self, rerank: Rerank = None, **options: Any) -> Pipeline:
+    def pipeline(self, rerank: keywords.Rerank = None, **options: Any) -> Pipeline:
         """The first stage and the methods that the options of `search` describe, ready for many queries."""
-        from kernelsearch.api import keywords
-        from kernelsearch.api.pipeline import FirstStage, Pipeline
-
         methods, first = keywords.split(rerank, options)
         key = repr((methods, first))
         if (ready := self._ready(key)) is not None:
@@ -175,20 +179,21 @@ class Index:
                 self._pipelines.move_to_end(key)
             return self._pipelines.get(key)
 
-    def _walk(self, pipeline: Pipeline, text: str) -> tuple[Query, Candidates, Candidates]:
+    def _run(self, pipeline: Pipeline, text: str) -> tuple[Query, Candidates, Candidates]:
         """A query with its list before and after the rerankers."""
         if not text.strip():
             raise InputError("the query has no text")
         query = self.query(text)
-        before = pipeline.first.search(self, [query])[0]
+        before = pipeline.retrieve([query])[0]
         return query, before, pipeline.rerank([query], [before])[0]
 
-    def _row(self, docid: str, among: Candidates) -> int:
+    def row(self, docid: str, option: str = "docid", among: Candidates | None = None) -> int:
+        """A document's row; a docid that the index, or the list `among`, doesn't have is refused with the option's name."""
         row = int(self.forward.rows_of([docid])[0])
         if row < 0:
-            raise InputError(f"docid: {docid!r} is not in {self.name}")
-        if not np.any(among.docs == row):
-            raise InputError(f"docid: {docid!r} is not among the {among.depth} documents of this query's list")
+            raise InputError(f"{option}: {docid!r} is not in {self.name}")
+        if among is not None and not np.any(among.docs == row):
+            raise InputError(f"{option}: {docid!r} is not among the {among.depth} documents of this query's list")
         return row
 
     @property
@@ -200,9 +205,8 @@ class Index:
     def lucene(self) -> LuceneIndex:
         """The Lucene side: analysis, search, feedback, stored texts."""
         if self._lucene is None:
-            from kernelsearch.lucene.index import LuceneIndex
-
             with self._lock:
+                jvm.set_heap(self.java_heap)
                 self._lucene = self._lucene or LuceneIndex(self.shards.given, language=self.language)
         return self._lucene
 
@@ -221,10 +225,8 @@ class Index:
                 except ArtefactError:
                     if path.exists() and not _stale(path, self.fingerprint):
                         raise  # damaged: say so instead of papering over it
-                    from kernelsearch.lucene.export import export
-
                     try:
-                        export(self.lucene, name, path=path)
+                        export(self.lucene, name, path=path, progress=self.progress)
                     except InputError as problem:
                         raise IndexProblem(f"{problem}; KERNELSEARCH_ARTEFACTS names another place for it") from None
                     self._forward[name] = ForwardIndex(path, fingerprint=self.fingerprint)
@@ -235,16 +237,13 @@ class Index:
         return self.lucene.queries([text], [qid])[0]
 
 
-def _reopen(given: tuple[Path, ...], language: str | None) -> Index:
-    return Index(given, language=language)
+def _reopen(given: tuple[Path, ...], language: str | None, java_heap: str | None, artefacts: Path) -> Index:
+    return Index(given, language=language, java_heap=java_heap, artefacts=artefacts)
 
 
 def _stale(path: Path, fingerprint: str) -> bool:
     """Whether a forward index is whole but was made for an earlier state of the index."""
-    from kernelsearch.core import artefacts
-    from kernelsearch.forward.index import KIND, VERSION
-
     try:
-        return artefacts.read_meta(path, KIND, VERSION)["fingerprint"] != fingerprint
+        return saved_artefacts.read_meta(path, KIND, VERSION)["fingerprint"] != fingerprint
     except ArtefactError:
         return False

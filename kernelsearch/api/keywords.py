@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kernelsearch import rerankers
-from kernelsearch.api.pipeline import FIRST_STAGE
 from kernelsearch.core.errors import OptionError
-from kernelsearch.core.options import resolve
+from kernelsearch.lucene.first_stage import FirstStageSettings
+from kernelsearch.rerankers import registry
 
 #: One method, several in their order, or methods with their options: "klsa", ["pert", "klsa"], {"klsa": {"dims": 300}}.
 Rerank = str | Sequence[str] | Mapping[str, Mapping[str, Any]] | None
 Methods = list[tuple[str, dict[str, Any]]]
 
 
-def split(rerank: Rerank, options: Mapping[str, Any]) -> tuple[Methods, dict[str, Any]]:
+def split(rerank: Rerank, options: Mapping[str, Any]) -> tuple[Methods, FirstStageSettings]:
     """(methods with their options, the first stage's settings) of keywords. Unknown ones are refused by name."""
     methods = _methods(rerank)
-    known = {option.key for option in FIRST_STAGE}
+    known = {option.key for option in FirstStageSettings.options()}
     first: dict[str, Any] = {}
     for name, value in options.items():
         if name in known:
@@ -30,8 +29,8 @@ def split(rerank: Rerank, options: Mapping[str, Any]) -> tuple[Methods, dict[str
             raise OptionError(_unknown(name, owner, [method for method, _ in methods]))
         for given in chosen:
             given[rest] = value
-    checked = [(name, _checked(name, given)) for name, given in methods]
-    return checked, resolve(FIRST_STAGE, first)
+    checked = [(name, registry.method(name).settings.check(given)) for name, given in methods]
+    return checked, FirstStageSettings.of(first)
 
 
 def _methods(rerank: Rerank) -> Methods:
@@ -44,18 +43,12 @@ def _methods(rerank: Rerank) -> Methods:
     return [(name, {}) for name in rerank]
 
 
-def _checked(name: str, given: dict[str, Any]) -> dict[str, Any]:
-    """The options that were given, each with its checked value."""
-    settings = resolve(rerankers.method(name).options, given, name)
-    return {key.replace("-", "_"): settings[key.replace("-", "_")] for key in given}
-
-
 def _unknown(name: str, owner: str, methods: list[str]) -> str:
-    if owner in rerankers.names():
+    if owner in registry.names():
         return f"{name}: has no effect without rerank={owner!r}"
-    known = [option.key for option in FIRST_STAGE]
+    known = [option.key for option in FirstStageSettings.options()]
     for method in methods:
-        options = [option.key for option in rerankers.method(method).options]
+        options = [option.key for option in registry.method(method).options]
         if name in options:
             return f"{name}: unknown option; the one of {method} is {method}_{name}"
         known += [f"{method}_{key}" for key in options]

@@ -9,7 +9,7 @@ from importlib import resources
 
 import numpy as np
 
-import kernelsearch
+from kernelsearch.core.version import __version__
 from kernelsearch.evaluation import risk
 from kernelsearch.evaluation.comparison import Comparison
 from kernelsearch.evaluation.measures import Evaluation
@@ -49,7 +49,7 @@ def page(
             _by_measure(names, lambda name: _extremes(found, comparison, name, texts), "Most helped and most hurt topics")
         )
     parts.append(_topics(found, names, texts))
-    assets = resources.files("kernelsearch.evaluation") / "page"
+    assets = resources.files("kernelsearch.api") / "page"
     style, script = (assets / "report.css").read_text("utf-8"), (assets / "report.js").read_text("utf-8")
     return (
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>Evaluation of {len(found)} runs</title>\n'
@@ -97,7 +97,7 @@ def _heading(found: Evaluations, comparison: Comparison | None, qrels: str) -> s
     listed = f"<ul class=notes>{''.join(f'<li>{escape(note)}</li>' for note in notes)}</ul>" if notes else ""
     return (
         f"<header><h1>Evaluation of {len(found)} runs</h1><p>{topics}{against}{source}. "
-        f"kernelsearch {escape(kernelsearch.__version__)}.</p>{listed}</header>"
+        f"kernelsearch {escape(__version__)}.</p>{listed}</header>"
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from kernelsearch.cli import console
+from kernelsearch.core.tables import text_table
 from kernelsearch.core.types import Candidates, Query
 
 if TYPE_CHECKING:
@@ -91,6 +91,12 @@ def make_hits(index: Index, found: Candidates) -> list[Hit]:
     return list(map(Hit, docids, found.scores.tolist(), found.docs.tolist(), repeat(index)))
 
 
+def earlier_ranks(before: Candidates, after: Candidates) -> list[int | None]:
+    """The rank, from 1, that each document of `after` had in `before`; None for one that was not in it."""
+    ranks = {row: rank for rank, row in enumerate(before.docs.tolist(), 1)}
+    return [ranks.get(row) for row in after.docs.tolist()]
+
+
 class Results(Sequence[Hit]):
     """A query's ranked list, best first.
 
@@ -131,15 +137,13 @@ class Results(Sequence[Hit]):
 
     def moved(self) -> list[int | None]:
         """How many places each hit has risen from the first stage's list; None for a document that was not in it."""
-        places = {row: place for place, row in enumerate(self._before.docs.tolist())}
-        old = (places.get(row) for row in self._found.docs.tolist())
-        return [None if place is None else place - new for new, place in enumerate(old)]
+        return [None if old is None else old - new for new, old in enumerate(earlier_ranks(self._before, self._found), 1)]
 
     def rows(self) -> list[tuple[int, str, str, str, str]]:
         """(rank, moved, docid, score, beginning of the text) of each hit."""
         texts = self._index.lucene.stored(self._found.docs, "contents")
         return [
-            (rank, _arrow(moved), hit.docid, f"{hit.score:.4f}", _short(text))
+            (rank, rank_change(moved), hit.docid, f"{hit.score:.4f}", _short(text))
             for rank, (hit, moved, text) in enumerate(zip(self.hits, self.moved(), texts, strict=True), 1)
         ]
 
@@ -147,7 +151,7 @@ class Results(Sequence[Hit]):
         if not self.hits:
             return f"{self._title()}: no document matches"
         header, rows = _without_moves(("rank", "moved", "docid", "score", "text"), self.rows(), bool(self.methods))
-        return f"{self._title()}\n" + console.table(header, rows, align=">><><" if self.methods else "><><")
+        return f"{self._title()}\n" + text_table(header, rows, align=">><><" if self.methods else "><><")
 
     def _repr_html_(self) -> str:
         title = f"<p><b>{html.escape(self._title())}</b></p>"
@@ -161,7 +165,7 @@ class Results(Sequence[Hit]):
 
 
 def html_table(header: Sequence[str], rows: Iterable[Sequence[object]], align: str) -> str:
-    """A plain table for notebooks; everything is escaped. `align` has < or > for each column, as `console.table` has."""
+    """A plain table for notebooks; everything is escaped. `align` has < or > for each column, as `text_table` has."""
     styles = [f' style="text-align: {"left" if side == "<" else "right"}"' for side in align]
 
     def line(kind: str, cells: Sequence[object]) -> str:
@@ -180,7 +184,8 @@ def _without_moves(
     return (header[0], *header[2:]), [(row[0], *row[2:]) for row in rows]
 
 
-def _arrow(moved: int | None) -> str:
+def rank_change(moved: int | None) -> str:
+    """How far a document rose, for tables."""
     return "new" if moved is None else "=" if moved == 0 else f"{moved:+d}"
 
 

@@ -1,19 +1,26 @@
-"""Searching and reranking many topics in parts, with any engine."""
+"""From topics to ranked lists: the one function that every command and integration runs topics with."""
 
 from __future__ import annotations
 
-import os
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from kernelsearch.api.index import Index
-from kernelsearch.api.pipeline import FirstStage, Pipeline, candidates_from_run, chunks
-from kernelsearch.core.types import Candidates, Query
-from kernelsearch.engines.base import Engine, keep_open, opened_once
-from kernelsearch.trec.runs import RankedList
+import numpy as np
+
+from kernelsearch.api.pipeline import Pipeline
+from kernelsearch.core.errors import InputError
+from kernelsearch.core.execution import Engine, LocalEngine
+from kernelsearch.core.progress import Progress, silent
+from kernelsearch.core.sequences import chunks
+from kernelsearch.core.types import Candidates
+
+if TYPE_CHECKING:
+    from kernelsearch.rerankers.base import OpenedIndex
+
+#: Topics per batch, unless asked otherwise.
+BATCH_SIZE = 64
 
 
 class Topic(NamedTuple):
@@ -24,77 +31,75 @@ class Topic(NamedTuple):
     ranked: Sequence[tuple[str, float]] | None = None
 
 
-@dataclass(frozen=True)
-class SearchPlan:
-    """What a worker needs to know to search as the driver would: it opens the index itself, by its path."""
+class TopicList(NamedTuple):
+    """A topic's ranked list: as rows and scores, and with the docids of the rows."""
 
-    index: Index
-    first: FirstStage
-    methods: tuple[tuple[str, Mapping[str, Any]], ...]
-    threads: int = 1
-    remove_query: bool = False
-    java_heap: str | None = None
-    run: str = ""  #: the run file's name, for messages
-    artefacts: str | None = None  #: KERNELSEARCH_ARTEFACTS of the driver
+    qid: str
+    docids: list[str]
+    candidates: Candidates
 
     @property
-    def key(self) -> str:
-        index = self.index
-        described = (index.shards.given, index.fingerprint, index.language, self.first, self.methods, self.artefacts)
-        return f"search {described!r}"
-
-    def open(self) -> Pipeline:
-        """The pipeline of this plan."""
-        from kernelsearch.lucene import jvm
-
-        if self.artefacts is not None:
-            os.environ["KERNELSEARCH_ARTEFACTS"] = self.artefacts
-        if self.java_heap and not jvm.running():
-            jvm.configure(heap=self.java_heap)
-        return Pipeline(self.index, self.first, [(name, dict(options)) for name, options in self.methods])
+    def scores(self) -> list[float]:
+        """The scores as plain numbers."""
+        scores: list[float] = self.candidates.scores.tolist()
+        return scores
 
 
-class Part(NamedTuple):
-    """The lists of some topics, and for each reranker how many queries it left alone and why."""
+@dataclass(frozen=True)
+class _Batch:
+    """How every batch is run. `source` names the run file in messages."""
 
-    lists: list[RankedList]
-    kept: list[Counter[str]]
-
-
-def search_topics(
-    engine: Engine, plan: SearchPlan, pipeline: Pipeline, topics: Sequence[Topic], size: int
-) -> Iterator[RankedList]:
-    """The final list of each topic, in their order; parts are of `size` topics. `pipeline` is the plan's, opened here."""
-    keep_open(plan.key, pipeline)
-    label = "rerank" if topics and topics[0].ranked is not None else "search"
-    for part in engine.map(partial(search_part, plan), list(chunks(topics, size)), label=label):
-        for reranker, kept in zip(pipeline.rerankers, part.kept, strict=True):
-            reranker.kept.update(kept)
-        yield from part.lists
+    threads: int
+    source: str
 
 
-def search_part(plan: SearchPlan, topics: Sequence[Topic]) -> Part:
+def run_topics(
+    pipeline: Pipeline,
+    topics: Iterable[Topic],
+    *,
+    engine: Engine | None = None,
+    batch_size: int = BATCH_SIZE,
+    threads: int = 1,
+    source: str = "run",
+    progress: Progress = silent,
+) -> Iterator[TopicList]:
+    """Yields the final list of each topic, in their order, as batches become ready.
+
+    Topics with a list of their own are reranked, the others are searched. Batches are cut the same way for every engine, so
+    that lists do not depend on where they were computed. `source` names the run that lists come from in messages.
+    """
+    chosen = list(topics)
+    label = "rerank" if chosen and chosen[0].ranked is not None else "search"
+    batches = list(chunks(chosen, batch_size))
+    run_batch = partial(_run_batch, _Batch(threads, source))
+    with progress("searching", total=len(chosen), unit="query") as bar:
+        for lists in (engine or LocalEngine()).map_shared(run_batch, batches, pipeline, label=label):
+            for found in lists:
+                yield found
+                bar.update()
+
+
+def _run_batch(batch: _Batch, topics: Sequence[Topic], pipeline: Pipeline) -> list[TopicList]:
     """Searches for some topics (or reranks their lists) in this process."""
-    pipeline: Pipeline = opened_once(plan.key, plan.open)
-    before = [Counter(reranker.kept) for reranker in pipeline.rerankers]
-    index, first = pipeline.index, pipeline.first
+    index, hits = pipeline.index, pipeline.first.hits
     queries = index.lucene.queries([topic.text for topic in topics], [topic.qid for topic in topics])
     if topics[0].ranked is None:
-        found = pipeline.search(queries, threads=plan.threads)
+        found = pipeline.search(queries, threads=batch.threads)
     else:
-        lists = [candidates_from_run(index, list(topic.ranked or ())[: first.hits], topic.qid, plan.run) for topic in topics]
-        found = pipeline.rerank(queries, lists, threads=plan.threads)
-    named = [_named(index, query, one, plan.remove_query) for query, one in zip(queries, found, strict=True)]
-    kept = []
-    for reranker, old in zip(pipeline.rerankers, before, strict=True):
-        kept.append(reranker.kept - old)
-        reranker.kept = old  # the driver counts
-    return Part(named, kept)
+        lists = [run_candidates(index, list(topic.ranked or ())[:hits], topic.qid, batch.source) for topic in topics]
+        found = pipeline.rerank(queries, lists, threads=batch.threads)
+    docids = index.forward.docids
+    return [TopicList(query.qid, docids.take(ranked.docs), ranked) for query, ranked in zip(queries, found, strict=True)]
 
 
-def _named(index: Index, query: Query, found: Candidates, remove_query: bool) -> RankedList:
-    docids, scores = index.forward.docids.take(found.docs), found.scores.tolist()
-    if remove_query and query.qid in docids:
-        place = docids.index(query.qid)
-        del docids[place], scores[place]
-    return query.qid, docids, scores
+def run_candidates(index: OpenedIndex, ranked: Sequence[tuple[str, float]], qid: str, source: str) -> Candidates:
+    """A run's list as candidates; a document that the index doesn't have is refused by name."""
+    docids = [docid for docid, _ in ranked]
+    rows = index.forward.rows_of(docids)
+    if (rows < 0).any():
+        missing = [docids[place] for place in np.flatnonzero(rows < 0)[:3]]
+        raise InputError(
+            f"{source}: topic {qid} lists {int((rows < 0).sum())} documents that are not in {index.name}, "
+            f"such as {', '.join(missing)}"
+        )
+    return Candidates(rows, np.array([score for _, score in ranked], dtype=np.float64))

@@ -27,12 +27,14 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import kernelsearch
-from kernelsearch import rerankers
-from kernelsearch.api.pipeline import FIRST_STAGE, Pipeline
+from kernelsearch.api.pipeline import Pipeline
 from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.files import open_bytes, write_file
 from kernelsearch.core.options import Option
+from kernelsearch.core.version import __version__
+from kernelsearch.lucene.first_stage import FirstStageSettings
+from kernelsearch.lucene.versions import find_jar
+from kernelsearch.rerankers import registry
 
 FIRST, RERANK, MADE = "first-stage", "rerank", "made-with"
 
@@ -67,12 +69,17 @@ def read(path: str | Path, options: Iterable[Option]) -> Config:
     chosen: list[tuple[str, dict[str, Any]]] = []
     for one in methods:
         name = one.pop("name")
-        if name not in rerankers.names():
-            raise InputError(f"{path}: {RERANK}: {name!r} is not one of {', '.join(rerankers.names())}")
+        if name not in registry.names():
+            raise InputError(f"{path}: {RERANK}: {name!r} is not one of {', '.join(registry.names())}")
         if name in dict(chosen):
             raise InputError(f"{path}: {RERANK}: {name} is listed twice")
-        chosen.append((name, _checked(path, f"[[{RERANK}]] {name}", one, rerankers.method(name).options)))
-    return Config(_checked(path, "top level", table, options), _checked(path, f"[{FIRST}]", first, FIRST_STAGE), chosen, made)
+        chosen.append((name, _checked(path, f"[[{RERANK}]] {name}", one, registry.method(name).options)))
+    return Config(
+        _checked(path, "top level", table, options),
+        _checked(path, f"[{FIRST}]", first, FirstStageSettings.options()),
+        chosen,
+        made,
+    )
 
 
 def _checked(path: str | Path, where: str, given: Mapping[str, Any], options: Iterable[Option]) -> dict[str, Any]:
@@ -146,10 +153,8 @@ def _value(value: Any) -> str:
 
 def made_with(pipeline: Pipeline, files: Mapping[str, str | None]) -> dict[str, Any]:
     """What a run depends on besides its options: versions, the index, the fitted state of methods, the input files."""
-    from kernelsearch.lucene.versions import find_jar
-
     made: dict[str, Any] = {
-        "kernelsearch": kernelsearch.__version__,
+        "kernelsearch": __version__,
         "python": platform.python_version(),
         "jar": find_jar().name,
     }
@@ -159,7 +164,7 @@ def made_with(pipeline: Pipeline, files: Mapping[str, str | None]) -> dict[str, 
         if path is not None and Path(path).is_file():
             made[f"{name}-sha256"] = hashlib.sha256(Path(path).read_bytes()).hexdigest()
     for reranker in pipeline.rerankers:
-        state = _fitted(reranker.settings, pipeline.index.artefacts / reranker.name)
+        state = _fitted(reranker.settings.to_dict(), pipeline.index.artefacts / reranker.name)
         if state is not None:
             made[f"fitted-{reranker.name}"] = {
                 key: value for key, value in state.items() if isinstance(value, bool | int | float | str)

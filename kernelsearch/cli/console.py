@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NoReturn, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NoReturn
 
 from kernelsearch.core.errors import KernelSearchError
-
-T = TypeVar("T")
+from kernelsearch.core.progress import Bar
 
 
 class Parser(argparse.ArgumentParser):
@@ -34,6 +35,7 @@ def run(main: Callable[[list[str]], None], argv: Sequence[str] | None = None) ->
     # A polite end (kill, a batch system's time limit) cleans up like an error: partial files vanish.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     sys.unraisablehook = _send_again
+    show_messages()
     try:
         main(arguments)
         sys.stdout.flush()
@@ -62,16 +64,27 @@ def _send_again(lost: Any) -> None:
         sys.__unraisablehook__(lost)
 
 
-def progress(items: Iterable[T] | None = None, *, total: int | None = None, label: str = "", unit: str = "it") -> Any:
-    """A progress bar on stderr, shown only on a terminal. Wraps an iterable, or gives a bar with `.update(n)`.
+class _TqdmBar:
+    def __init__(self, bar: Any) -> None:
+        self._bar = bar
+
+    def update(self, steps: int = 1, /) -> None:
+        self._bar.update(steps)
+
+    def note(self, text: str, /) -> None:
+        self._bar.set_postfix_str(text, refresh=False)
+
+
+@contextmanager
+def progress(label: str, *, total: int | None = None, unit: str = "it") -> Iterator[Bar]:
+    """A progress bar on stderr, shown only on a terminal.
 
     Other threads than the main one show none: a Dask worker's tasks run in them, and their driver has a bar already.
     """
     from tqdm import tqdm
 
     shown = sys.stderr.isatty() and threading.current_thread() is threading.main_thread()
-    return tqdm(
-        items,
+    with tqdm(
         total=total,
         desc=label or None,
         unit=unit,
@@ -80,23 +93,26 @@ def progress(items: Iterable[T] | None = None, *, total: int | None = None, labe
         leave=False,
         dynamic_ncols=True,
         smoothing=0.1,
-    )
+    ) as bar:
+        yield _TqdmBar(bar)
+
+
+class _StderrHandler(logging.Handler):
+    """Prints the library's messages as they are, to whatever stderr is at the time."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        print(record.getMessage(), file=sys.stderr)
+
+
+def show_messages() -> None:
+    """Prints what the library logs from level INFO on; called again, it changes nothing."""
+    library = logging.getLogger("kernelsearch")
+    if not any(isinstance(handler, _StderrHandler) for handler in library.handlers):
+        library.addHandler(_StderrHandler())
+        library.setLevel(logging.INFO)
+        library.propagate = False
 
 
 def notice(message: str) -> None:
     """One line on stderr for people, never mixed with output."""
     print(message, file=sys.stderr)
-
-
-def table(header: Sequence[str], rows: Iterable[Sequence[object]], *, align: str = "") -> str:
-    """A plain text table; `align` has one of < and > a column (numbers are usually >)."""
-    cells = [[str(cell) for cell in row] for row in rows]
-    columns = list(zip(*([list(header), *cells]), strict=True)) if header else []
-    widths = [max(len(cell) for cell in column) for column in columns]
-    align = align or "<" + ">" * (len(header) - 1)
-    out = []
-    for number, row in enumerate([list(header), *cells]):
-        out.append("  ".join(f"{cell:{side}{width}}" for cell, side, width in zip(row, align, widths, strict=True)).rstrip())
-        if number == 0:
-            out.append("  ".join("-" * width for width in widths))
-    return "\n".join(out)

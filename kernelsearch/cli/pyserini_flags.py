@@ -7,34 +7,18 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import logging
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from kernelsearch.api.index import Index
-from kernelsearch.api.pipeline import FirstStage
-from kernelsearch.cli import console
+from kernelsearch.cli.search_settings import PyseriniSettings, SearchSettings
 from kernelsearch.core.errors import InputError, OptionError
-from kernelsearch.core.options import Option
+from kernelsearch.lucene.first_stage import FirstStage
 
-#: Options of `search`, in this order in its `--help`.
-OPTIONS = (
-    Option("fields", str, None, "search these fields, each with a weight: title=2 contents=1", many=True, words=True),
-    Option("dismax", bool, False, "with --fields: a document's best field counts, not the sum"),
-    Option("dismax.tiebreaker", float, 0.0, "with --dismax: weight of the other fields", low=0, high=1),
-    Option("bm25qs", bool, False, "BM25 on the query's side too"),
-    Option(
-        "anserini-scores", bool, False, "round the first stage's scores as Anserini does: four digits, ties a millionth apart"
-    ),
-    Option("stopwords", str, None, "a file of stop words for English queries, one a line"),
-    Option("pretokenized", bool, False, "topics are tokens of the index already, separated by blanks"),
-    Option("tokenizer", str, None, "cut topics with this tokenizer of Hugging Face first (needs transformers)"),
-    Option("max-passage", bool, False, "docids are DOCUMENT#PASSAGE: keep each document's best passage"),
-    Option("max-passage-hits", int, 100, "with --max-passage: documents a query", low=1),
-    Option("max-passage-delimiter", str, "#", "with --max-passage: what stands between document and passage"),
-    Option("remove-duplicates", bool, False, "of entries with the same docid, keep the first"),
-)
+logger = logging.getLogger(__name__)
 
 _ELSEWHERE = (
     "make the run with python -m pyserini.search.lucene, then rerank it: "
@@ -100,18 +84,18 @@ def take_prcl(arguments: argparse.Namespace) -> None:
     setattr(arguments, "prcl.classifiers", ",".join(arguments.prcl))
 
 
-def first_stage(first: FirstStage, settings: dict[str, Any]) -> FirstStage:
+def first_stage(first: FirstStage, settings: PyseriniSettings) -> FirstStage:
     """The first stage with boosted fields and query generators."""
-    if settings["dismax"] and settings["bm25qs"]:
+    if settings.dismax and settings.bm25qs:
         raise OptionError("--dismax and --bm25qs exclude each other")
-    if settings["dismax"] and not settings["fields"]:
+    if settings.dismax and not settings.fields:
         raise OptionError("--dismax: has no effect without --fields")
     return dataclasses.replace(
         first,
-        fields=tuple(_boost(text) for text in settings["fields"] or ()),
-        dismax=settings["dismax_tiebreaker"] if settings["dismax"] else None,
-        query_side=settings["bm25qs"],
-        rounded=settings["anserini_scores"],
+        fields=tuple(_boost(text) for text in settings.fields or ()),
+        dismax=settings.dismax_tiebreaker if settings.dismax else None,
+        query_side=settings.bm25qs,
+        rounded=settings.anserini_scores,
     )
 
 
@@ -125,24 +109,24 @@ def _boost(text: str) -> tuple[str, float]:
         raise OptionError(f"--fields: {text!r} should read FIELD=WEIGHT, such as title=2") from None
 
 
-def opening(settings: dict[str, Any]) -> dict[str, Any]:
-    """The settings that an index is opened with: tokens are taken as they are where a flag says that topics hold tokens."""
-    if settings["pretokenized"] and settings["tokenizer"]:
+def query_language(settings: SearchSettings) -> str | None:
+    """The language to analyse queries in: tokens are taken as they are where a flag says that topics hold tokens."""
+    if settings.pretokenized and settings.tokenizer:
         raise OptionError("--pretokenized and --tokenizer exclude each other")
-    if settings["stopwords"] and settings["engine"] != "local":
+    if settings.stopwords and settings.engine != "local":
         raise OptionError("--stopwords: the file stays here; it works with --engine local only")
-    if settings["stopwords"] and not Path(settings["stopwords"]).is_file():
-        raise InputError(f"--stopwords: {settings['stopwords']}: no such file")
-    return {**settings, "language": "whitespace"} if settings["pretokenized"] or settings["tokenizer"] else settings
+    if settings.stopwords and not Path(settings.stopwords).is_file():
+        raise InputError(f"--stopwords: {settings.stopwords}: no such file")
+    return "whitespace" if settings.pretokenized or settings.tokenizer else settings.language
 
 
 def set_stopwords(index: Index, path: str | None) -> None:
     """Analyses queries with other stop words."""
     if path is not None:
-        from kernelsearch.lucene.index import english_without
+        from kernelsearch.lucene.index import english_with_stopwords
 
         lucene = index.lucene  # starts Java, which the analyser needs
-        lucene.analyzer = english_without(path)
+        lucene.analyzer = english_with_stopwords(path)
 
 
 def prebuilt(index: str | tuple[str, ...]) -> str | None:
@@ -162,7 +146,7 @@ def take_bm25(arguments: argparse.Namespace, name: str) -> None:
     known = [values for names, values in MSMARCO.items() if name in names.split()]
     if known and not {"k1", "b", "qld", "qljm"} & vars(arguments).keys():
         arguments.k1, arguments.b = known[0]
-        console.notice(f"{name}: k1={arguments.k1}, b={arguments.b}, as Pyserini sets them")
+        logger.info("%s: k1=%g, b=%g, as Pyserini sets them", name, arguments.k1, arguments.b)
 
 
 def named_topics(name: str, field: str) -> dict[str, str] | None:
@@ -199,16 +183,16 @@ def tokenised(topics: dict[str, str], name: str | None) -> dict[str, str]:
     return {qid: " ".join(tokenizer.tokenize(text)) for qid, text in topics.items()}
 
 
-def tidied(docids: Sequence[str], scores: Sequence[float], qid: str, settings: dict[str, Any]) -> tuple[list[str], list[float]]:
+def tidied(docids: Sequence[str], scores: Sequence[float], qid: str, settings: SearchSettings) -> tuple[list[str], list[float]]:
     """A list after --remove-duplicates, --remove-query and --max-passage, in the order in which Pyserini applies them."""
     named = list(zip(docids, scores, strict=True))
-    if settings["remove_duplicates"]:
+    if settings.remove_duplicates:
         named = _firsts(named)
-    if settings["remove_query"]:
+    if settings.remove_query:
         named = [one for one in named if one[0] != qid]
-    if settings["max_passage"]:
-        documents = [(docid.split(settings["max_passage_delimiter"])[0], score) for docid, score in named]
-        named = _firsts(documents)[: settings["max_passage_hits"]]
+    if settings.max_passage:
+        documents = [(docid.split(settings.max_passage_delimiter)[0], score) for docid, score in named]
+        named = _firsts(documents)[: settings.max_passage_hits]
     return [docid for docid, _ in named], [score for _, score in named]
 
 

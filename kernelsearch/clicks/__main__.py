@@ -7,6 +7,7 @@ from argparse import Namespace
 
 from kernelsearch.cli import console
 from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.core.tables import text_table
 
 EXAMPLES = """examples:
   python -m kernelsearch.clicks import --input sessions.jsonl.gz --output clicks.db
@@ -71,7 +72,7 @@ def _import(arguments: Namespace) -> None:
     from kernelsearch.clicks.importing import import_log
 
     _check_eta(arguments.eta)
-    done = import_log(arguments.input, arguments.output, append=arguments.append, eta=arguments.eta)
+    done = import_log(arguments.input, arguments.output, append=arguments.append, eta=arguments.eta, progress=console.progress)
     taken = [f"{count} {name}" for count, name in ((done.impressions, "impressions"), (done.tallies, "rows")) if count]
     console.notice(f"{arguments.output}: {' and '.join(taken)} imported, {done.skipped.total} lines skipped")
     for line in done.skipped.lines():
@@ -96,10 +97,10 @@ def _stats(arguments: Namespace) -> None:
     log = ClickLog(arguments.log)
     totals = log.totals()
     rows = [(name, getattr(totals, name)) for name in totals.__dataclass_fields__]
-    print(console.table(("count", "value"), rows))
+    print(text_table(("count", "value"), rows))
     if arguments.top > 0:
         print()
-        print(console.table(("query", "impressions", "clicks"), log.most_clicked(arguments.top)))
+        print(text_table(("query", "impressions", "clicks"), log.most_clicked(arguments.top)))
 
 
 def _pairs(arguments: Namespace) -> None:
@@ -124,8 +125,9 @@ def _pairs(arguments: Namespace) -> None:
 
 
 def _simulate(arguments: Namespace) -> None:
+    from kernelsearch.api.index import Index
     from kernelsearch.clicks.models import Cascade, ClickModel, PositionBased
-    from kernelsearch.clicks.simulate import needs_from_index, needs_from_run, simulate, write_sessions
+    from kernelsearch.clicks.simulate import needs_from_run, needs_from_search, simulate, write_sessions
 
     if arguments.impressions < 1 or arguments.depth < 1:
         raise OptionError("--impressions and --depth must be at least 1")
@@ -139,9 +141,15 @@ def _simulate(arguments: Namespace) -> None:
     if arguments.run:
         needs = needs_from_run(arguments.run, arguments.topics, arguments.qrels)
     else:
-        needs, others = needs_from_index(
-            arguments.index, arguments.topics, arguments.qrels, arguments.variants, arguments.depth
-        )
+        index = Index(arguments.index, progress=console.progress)
+        docids = index.forward.docids
+
+        def search(texts: list[str]) -> list[list[str]]:
+            lists = index.lucene.search(index.lucene.queries(texts), arguments.depth)
+            return [docids.take(found.docs) for found in lists]
+
+        needs = needs_from_search(search, arguments.topics, arguments.qrels, arguments.variants)
+        others = sorted(docids.take(index.forward.live_docs))
     model: ClickModel = PositionBased() if arguments.model == "position" else Cascade()
     sessions = simulate(
         needs,

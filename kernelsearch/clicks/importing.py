@@ -12,11 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
-from kernelsearch.cli import console
 from kernelsearch.clicks.records import Impression, Record, Skipped, Tally, read
 from kernelsearch.clicks.store import FORMAT, INDEXES, SCHEMA, new_database_beside
 from kernelsearch.clicks.sums import Numbers, ShownSums
 from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.core.progress import Progress, silent
 
 BATCH = 20_000
 
@@ -30,7 +30,14 @@ class Imported:
     skipped: Skipped
 
 
-def import_log(sources: Sequence[str | Path], path: str | Path, *, append: bool = False, eta: float | None = None) -> Imported:
+def import_log(
+    sources: Sequence[str | Path],
+    path: str | Path,
+    *,
+    append: bool = False,
+    eta: float | None = None,
+    progress: Progress = silent,
+) -> Imported:
     """Reads logs into the database `path`; a new one appears under its name only when complete.
 
     `append` adds to an existing database, in one transaction, and keeps its `eta`; of a new one, `eta` is the strength of the
@@ -38,7 +45,8 @@ def import_log(sources: Sequence[str | Path], path: str | Path, *, append: bool 
     """
     skipped = Skipped()
     records = (record for source in sources for record in read(source, skipped))
-    return import_records(records, path, skipped=skipped, append=append, eta=eta, name=", ".join(map(str, sources)))
+    name = ", ".join(map(str, sources))
+    return import_records(records, path, skipped=skipped, append=append, eta=eta, name=name, progress=progress)
 
 
 def import_records(
@@ -49,6 +57,7 @@ def import_records(
     append: bool = False,
     eta: float | None = None,
     name: str = "the records given",
+    progress: Progress = silent,
 ) -> Imported:
     """Like `import_log`, from records in memory or any iterator."""
     path, skipped = Path(path), skipped or Skipped()
@@ -58,7 +67,7 @@ def import_records(
             kept = _setting(connection, path, "eta")
             if eta is not None and eta != kept:
                 raise OptionError(f"--eta: {path} was made with {kept:g}; python -m kernelsearch.clicks aggregate changes it")
-            return _fill(connection, records, skipped, kept, name)
+            return _fill(connection, records, skipped, kept, name, progress)
     temporary = new_database_beside(path)
     try:
         with closing(_connect(temporary)) as connection:
@@ -70,7 +79,7 @@ def import_records(
             connection.executemany(
                 "INSERT INTO settings VALUES (?, ?)", [("format", FORMAT), ("eta", given), ("generation", 0)]
             )
-            imported = _fill(connection, records, skipped, given, name)
+            imported = _fill(connection, records, skipped, given, name, progress)
             connection.commit()
         with open(temporary, "rb+") as stream:
             os.fsync(stream.fileno())
@@ -136,11 +145,18 @@ def _setting(connection: sqlite3.Connection, path: Path, name: str) -> float:
     raise InputError(f"{path}: click database of format {settings['format']}, this version reads {FORMAT}")
 
 
-def _fill(connection: sqlite3.Connection, records: Iterable[Record], skipped: Skipped, eta: float, name: str) -> Imported:
+def _fill(
+    connection: sqlite3.Connection,
+    records: Iterable[Record],
+    skipped: Skipped,
+    eta: float,
+    name: str,
+    progress: Progress,
+) -> Imported:
     queries, documents = Numbers(connection, "queries", "text"), Numbers(connection, "documents", "docid")
     sums = ShownSums(connection, eta)
     impressions = tallies = 0
-    with console.progress(label="click log", unit=" records") as bar:
+    with progress("click log", unit=" records") as bar:
         for batch in _batches(records):
             lists = [record for record in batch if isinstance(record, Impression)]
             rows = [record for record in batch if isinstance(record, Tally)]

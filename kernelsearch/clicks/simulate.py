@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,13 +75,13 @@ def _explored(need: Need, depth: int, others: Sequence[str], rng: np.random.Gene
     return shown[:depth]
 
 
-def needs_from_index(
-    index: str | Path | Sequence[str], topics: str | Path, qrels: str | Path, variants: str | Path | None, depth: int
-) -> tuple[list[Need], list[str]]:
-    """Needs with BM25's lists for the judged topics and their variants, and the docids of the whole index."""
-    import kernelsearch
-
-    opened = kernelsearch.open(index)
+def needs_from_search(
+    search: Callable[[list[str]], Sequence[Sequence[str]]],
+    topics: str | Path,
+    qrels: str | Path,
+    variants: str | Path | None,
+) -> list[Need]:
+    """Needs with the lists of a search for the judged topics and their variants; `search` gives docids for each text."""
     judged = read_qrels(qrels)
     wordings = [(qid, text) for qid, text in read_topics(topics).items() if qid in judged]
     known = {qid for qid, _ in wordings}
@@ -93,13 +93,8 @@ def needs_from_index(
             wordings.append((qid, text))
     if not wordings:
         raise InputError(f"{qrels}: judges none of the topics of {topics}")
-    queries = opened.lucene.queries([text for _, text in wordings])
-    docids = opened.forward.docids
-    needs = [
-        Need(text, tuple(docids[int(row)] for row in found.docs), judged[qid])
-        for (qid, text), found in zip(wordings, opened.lucene.search(queries, depth), strict=True)
-    ]
-    return needs, sorted(docids[int(row)] for row in opened.forward.live_docs)
+    lists = search([text for _, text in wordings])
+    return [Need(text, tuple(found), judged[qid]) for (qid, text), found in zip(wordings, lists, strict=True)]
 
 
 def needs_from_run(run: str | Path, topics: str | Path, qrels: str | Path) -> list[Need]:

@@ -48,13 +48,6 @@ class MemoryLimit:
         """Java's heap: half of it, at most 8 GB; Lucene reads through the page cache, not the heap."""
         return f"{min(self.bytes // 2, 8 << 30) >> 20}m"
 
-    def bound_java(self) -> None:
-        """Sets Java's heap, where Java doesn't run yet."""
-        from kernelsearch.lucene import jvm
-
-        if not jvm.running():
-            jvm.configure(heap=self.java_heap)
-
     @property
     def export_block(self) -> int:
         """Bytes of a block of the forward index: rows stand in Java and in Python at once."""

@@ -1,13 +1,29 @@
-"""Parameters declared once as data; flags, `--help`, checks and saved recipes follow from the declaration."""
+"""Parameters declared once: flags, `--help`, checks, HTTP parameters, docs and saved recipes follow from the declaration.
+
+A group of parameters is a `Settings` class whose fields are declared with `option`:
+
+>>> @dataclass(frozen=True, kw_only=True)
+... class Smoothing(Settings):
+...     owner = "mine"
+...     mu: float = option(1000.0, "Dirichlet prior", low=0)
+...     field: str | None = option(None, "field to smooth")
+>>> Smoothing(mu="250").mu
+250.0
+>>> Smoothing.of({"mu": -1})
+Traceback (most recent call last):
+kernelsearch.core.errors.OptionError: --mine.mu: -1.0 is below 0
+"""
 
 from __future__ import annotations
 
-import argparse
+import dataclasses
+import keyword
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from types import NoneType
+from typing import Any, ClassVar, Self, get_args, get_origin, get_type_hints
 
 from kernelsearch.core.errors import OptionError
 
@@ -84,47 +100,93 @@ def _describe(kind: type) -> str:
     return {int: "a whole number", float: "a number", bool: "true or false"}.get(kind, "text")
 
 
-def resolve(options: Iterable[Option], given: Mapping[str, Any], owner: str = "") -> dict[str, Any]:
-    """Defaults filled in, values checked, unknown names refused. Keys are Python names."""
-    known = {option.key: option for option in options}
-    for name in given:
-        if name.replace("-", "_") not in known:
-            raise OptionError(f"{owner or 'option'}: unknown option {name!r}; known: {', '.join(sorted(known)) or 'none'}")
-    values = {name.replace("-", "_"): value for name, value in given.items()}
-    return {key: option.parse(values[key], owner) if key in values else option.default for key, option in known.items()}
+def option(
+    default: Any,
+    help: str,
+    *,
+    choices: tuple[Any, ...] | None = None,
+    low: float | None = None,
+    high: float | None = None,
+    repeat: bool = False,
+    words: bool = False,
+    name: str | None = None,
+) -> Any:
+    """A field of a `Settings` class; the field's name and type complete the declaration.
+
+    A field of type `tuple[T, ...]` takes comma-separated values. `name` is the option's name where it isn't the field's own
+    with hyphens.
+    """
+    declaration = {"help": help, "choices": choices, "low": low, "high": high, "repeat": repeat, "words": words, "name": name}
+    return dataclasses.field(default=default, metadata=declaration)
 
 
-def add_flags(parser: argparse.ArgumentParser, options: Iterable[Option], owner: str = "", title: str | None = None) -> None:
-    """Adds `--OWNER.name` flags; values not given stay absent, so that config files and defaults can fill them."""
-    group = parser.add_argument_group(title or owner) if (title or owner) else parser
-    for option in options:
-        stem = f"{owner}.{option.name}" if owner else option.name
-        dest = f"{owner}.{option.key}" if owner else option.key
-        text = option.help.replace("%", "%%")
-        if option.kind is bool and not option.many:
-            # Only the switch that changes something is shown; the other one is understood all the same.
-            off = f"{owner}.no-{option.name}" if owner else f"no-{option.name}"
-            help_on, help_off = (argparse.SUPPRESS, f"don't {text}") if option.default is True else (text, argparse.SUPPRESS)
-            group.add_argument(f"--{stem}", dest=dest, action="store_true", default=argparse.SUPPRESS, help=help_on)
-            group.add_argument(f"--{off}", dest=dest, action="store_false", default=argparse.SUPPRESS, help=help_off)
-            continue
-        if option.choices:
-            text += f" ({', '.join(map(str, option.choices))})"
-        if option.default is not None:
-            shown = ",".join(map(str, option.default)) if option.many else option.default
-            text += f" [{shown}]"
-        metavar = {int: "N", float: "X"}.get(option.kind, "TEXT")
-        action, count = "append" if option.repeat else "store", "+" if option.words else None
-        group.add_argument(
-            f"--{stem}", dest=dest, action=action, nargs=count, default=argparse.SUPPRESS, metavar=metavar, help=text
-        )
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Base of typed settings. Values are checked when an object is made; messages name `--OWNER.option`.
+
+    Names in `given`, `to_dict` and the command line are the options' own (`lambda`, `save_queries`); a Python keyword gets an
+    underscore as a field (`lambda_`).
+    """
+
+    owner: ClassVar[str] = ""
+
+    def __post_init__(self) -> None:
+        for field, declared in _fields_of(type(self)).items():
+            value = getattr(self, field)
+            # A default stands as it was declared, so that None keeps its meaning of "not given".
+            if value is not declared.default:
+                object.__setattr__(self, field, declared.parse(value, self.owner))
+
+    @classmethod
+    def options(cls) -> tuple[Option, ...]:
+        """The declared options, in order."""
+        return tuple(_fields_of(cls).values())
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Self:
+        """Settings from values by option name; unknown names are refused."""
+        known = {declared.key: field for field, declared in _fields_of(cls).items()}
+        for name in given:
+            if name.replace("-", "_") not in known:
+                label = cls.owner or "option"
+                raise OptionError(f"{label}: unknown option {name!r}; known: {', '.join(sorted(known)) or 'none'}")
+        return cls(**{known[name.replace("-", "_")]: value for name, value in given.items()})
+
+    @classmethod
+    def check(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The given values, checked, by option name; what isn't given stays absent."""
+        checked = cls.of(given).to_dict()
+        return {name.replace("-", "_"): checked[name.replace("-", "_")] for name in given}
+
+    def to_dict(self) -> dict[str, Any]:
+        """All values by option name."""
+        return {declared.key: getattr(self, field) for field, declared in _fields_of(type(self)).items()}
 
 
-def collect(arguments: argparse.Namespace, options: Iterable[Option], owner: str = "") -> dict[str, Any]:
-    """The checked values that were given on the command line for one owner, by Python name."""
+_known_fields: dict[type[Settings], dict[str, Option]] = {}
+
+
+def _fields_of(cls: type[Settings]) -> dict[str, Option]:
+    """{field: option} of a settings class, worked out once."""
+    if cls not in _known_fields:
+        _known_fields[cls] = _read_fields(cls)
+    return _known_fields[cls]
+
+
+def _read_fields(cls: type[Settings]) -> dict[str, Option]:
+    hints = get_type_hints(cls)
     found = {}
-    for option in options:
-        dest = f"{owner}.{option.key}" if owner else option.key
-        if hasattr(arguments, dest):
-            found[option.key] = option.parse(getattr(arguments, dest), owner)
+    by_name = {field.name: field for field in dataclasses.fields(cls)}
+    # A class's own options come first, then those of its bases.
+    names = dict.fromkeys(name for base in cls.__mro__ for name in vars(base).get("__annotations__", {}) if name in by_name)
+    for field in (by_name[name] for name in names):
+        members = [hints[field.name]]
+        if get_args(members[0]) and get_origin(members[0]) is not tuple:
+            members = [one for one in get_args(members[0]) if one is not NoneType]
+        many = get_origin(members[0]) is tuple
+        kind = get_args(members[0])[0] if many else members[0]
+        declaration = dict(field.metadata)
+        plain = field.name.removesuffix("_") if keyword.iskeyword(field.name.removesuffix("_")) else field.name
+        name = declaration.pop("name") or plain.replace("_", "-")
+        found[field.name] = Option(name, kind, field.default, many=many, **declaration)
     return found

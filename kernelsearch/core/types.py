@@ -1,9 +1,8 @@
-"""What travels between the rooms: a query with its analysed terms, and a ranked list as two arrays."""
+"""What the packages exchange: a query with its analysed terms, and a ranked list as two arrays."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,12 +34,22 @@ class Query:
         return cls(text, tuple(counts), tuple(counts.values()), qid)
 
 
-class Candidates(NamedTuple):
-    """A ranked list inside the house: document rows (int32) and scores, best first."""
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """A ranked list inside the library: document rows (int32) and scores, best first.
+
+    `fallbacks` holds (method, reason) for every method that could not act on the query and kept the list it was given.
+    """
 
     docs: NDArray[np.int32]
     scores: NDArray[np.floating]
+    fallbacks: tuple[tuple[str, str], ...] = ()
 
     @property
     def depth(self) -> int:
+        """How many documents the list has."""
         return len(self.docs)
+
+    def top(self, k: int | None) -> Candidates:
+        """The best k documents; all of them for None."""
+        return Candidates(self.docs[:k], self.scores[:k], self.fallbacks)

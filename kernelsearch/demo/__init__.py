@@ -1,5 +1,5 @@
-"""The bundled collection: household repair, written for this package. `DATA` is its folder."""
+"""The demonstration on the bundled collection, whose folder is `DATA`."""
 
-from pathlib import Path
+from kernelsearch.api.bundled import BUNDLED as DATA
 
-DATA = Path(__file__).parent / "data"
+__all__ = ["DATA"]

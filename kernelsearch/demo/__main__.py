@@ -7,21 +7,36 @@ from __future__ import annotations
 
 import shlex
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from kernelsearch import evaluate, index, rerankers, search, train
+from kernelsearch.api.build import BuildSettings, build_index
+from kernelsearch.api.bundled import BUNDLED
+from kernelsearch.api.index import Index
+from kernelsearch.api.pipeline import count_fallbacks, fallback_messages
+from kernelsearch.api.topics import Topic, run_topics
 from kernelsearch.cli import console
+from kernelsearch.cli.flags import add_flags, read_flags
+from kernelsearch.cli.inputs import load_documents
+from kernelsearch.cli.pipelines import pipeline_from_flags
+from kernelsearch.cli.training import train_from_flags
 from kernelsearch.core.files import write_file
-from kernelsearch.core.options import Option, add_flags, collect, resolve
-from kernelsearch.demo import DATA
-from kernelsearch.evaluation import measures
-from kernelsearch.trec import read_qrels, read_run, read_topics
+from kernelsearch.core.options import Settings, option
+from kernelsearch.evaluation.measures import Evaluation, evaluate, parse_measures, run_labels
+from kernelsearch.evaluation.tables import render
+from kernelsearch.rerankers import registry
+from kernelsearch.trec import read_qrels, read_run, read_topics, write_run
 
-OPTIONS = (
-    Option("index", str, "indexes/demo", "where to build the index"),
-    Option("runs", str, "runs/demo", "where to write the run files and the report"),
-)
+
+@dataclass(frozen=True, kw_only=True)
+class DemoSettings(Settings):
+    """Options of demo."""
+
+    index: str = option("indexes/demo", "where to build the index")
+    runs: str = option("runs/demo", "where to write the run files and the report")
+
 
 #: What is run, in this order: name of the run, flags of the search verb.
 RUNS: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -48,70 +63,96 @@ MEASURES = ("AP", "nDCG@10", "P@5", "R@100", "RR")
 
 
 def main(argv: list[str]) -> None:
+    """Indexes, trains, searches and evaluates."""
     parser = console.Parser(prog="python -m kernelsearch.demo", description=__doc__)
-    add_flags(parser, OPTIONS)
-    settings = resolve(OPTIONS, collect(parser.parse_args(argv), OPTIONS))
-    where, runs = Path(settings["index"]), Path(settings["runs"])
-    step("index", index.main, ["--input", data("corpus.jsonl"), "--index", str(where), "--force"])
+    add_flags(parser, DemoSettings.options())
+    settings = read_flags(DemoSettings, parser.parse_args(argv))
+    where, runs = Path(settings.index), Path(settings.runs)
+    show("index", ["--input", data("corpus.jsonl"), "--index", str(where), "--force"])
+    read = partial(load_documents, data("corpus.jsonl"))
+    console.notice(f"{where}: {build_index(where, read, BuildSettings(force=True), progress=console.progress)}")
+    topics = read_topics(BUNDLED / "topics.tsv")
     written = []
     for name, flags in all_runs():
         output = runs / f"{name}.txt"
         if name == "fusion":
-            halves(where, output)
+            rank_by_halves(where, topics, output)
         else:
             if name in TRAINED:
-                given = [data(flag) if (DATA / flag).is_file() else flag for flag in TRAINED[name]]
-                step("train", train.main, ["--index", str(where), "--rerank", name, *given])
-            found = ["--index", str(where), "--topics", data("topics.tsv"), "--output", str(output)]
-            step("search", search.main, [*found, *flags])
+                given = [data(flag) if (BUNDLED / flag).is_file() else flag for flag in TRAINED[name]]
+                train(["--index", str(where), "--rerank", name, *given])
+            search(where, data("topics.tsv"), topics, list(flags), output)
         written.append(str(output))
     print()
-    step("evaluate", evaluate.main, ["--qrels", data("qrels.txt"), "--measures", ",".join(MEASURES), *written])
-    report(runs / "report.md", written)
+    show("evaluate", ["--qrels", data("qrels.txt"), "--measures", ",".join(MEASURES), *written])
+    found = evaluate_runs(written)
+    print(render("text", found, MEASURES, None, False), end="")
+    write_report(runs / "report.md", found)
 
 
-def halves(where: Path, output: Path) -> None:
-    """A run in which each half of the queries is ranked by a model that learned from the other half."""
-    topics = list(read_topics(DATA / "topics.tsv").items())
+def show(verb: str, flags: Sequence[str]) -> None:
+    """Prints the command that does the same."""
+    print(f"$ python -m kernelsearch.{verb} {shlex.join(flags)}", flush=True)
+
+
+def train(flags: list[str]) -> None:
+    """Fits what flags of train describe."""
+    show("train", flags)
+    console.notice(f"{train_from_flags(flags, progress=console.progress)}: fitted")
+
+
+def search(where: Path, source: str, topics: dict[str, str], flags: list[str], output: Path) -> None:
+    """Writes the run of topics with flags of search."""
+    show("search", ["--index", str(where), "--topics", source, "--output", str(output), *flags])
+    pipeline = pipeline_from_flags(flags, Index(where, progress=console.progress))
+    lists = list(run_topics(pipeline, [Topic(*topic) for topic in topics.items()], progress=console.progress))
+    tag = "-".join(["kernelsearch", *(reranker.name for reranker in pipeline.rerankers)])
+    count = write_run(output, ((found.qid, found.docids, found.scores) for found in lists), tag=tag)
+    console.notice(f"{output}: {count} queries")
+    for line in fallback_messages(count_fallbacks(found.candidates for found in lists)):
+        console.notice(line)
+
+
+def rank_by_halves(where: Path, topics: dict[str, str], output: Path) -> None:
+    """Writes a run in which each half of the queries is ranked by a model that learned from the other half."""
+    items = list(topics.items())
     with tempfile.TemporaryDirectory() as scratch:
         for number in range(2):
             with write_file(Path(scratch) / f"half{number}.tsv") as stream:
-                stream.writelines(f"{qid}\t{text}\n" for qid, text in topics[number::2])
+                stream.writelines(f"{qid}\t{text}\n" for qid, text in items[number::2])
+        parts = []
         for number in range(2):
             learned, ranked, model = (
                 str(Path(scratch) / name) for name in (f"half{1 - number}.tsv", f"half{number}.tsv", "model")
             )
-            index_flags = ["--index", str(where), "--rerank", "fusion"]
-            step("train", train.main, [*index_flags, "--topics", learned, "--qrels", data("qrels.txt"), "--output", model])
-            found = ["--topics", ranked, "--fusion.model", model, "--output", f"{ranked}.run"]
-            step("search", search.main, [*index_flags, *found])
+            given = ["--topics", learned, "--qrels", data("qrels.txt"), "--output", model]
+            train(["--index", str(where), "--rerank", "fusion", *given])
+            parts.append(Path(f"{ranked}.run"))
+            flags = ["--rerank", "fusion", "--fusion.model", model]
+            search(where, ranked, dict(items[number::2]), flags, parts[-1])
         with write_file(output) as stream:
-            stream.writelines((Path(scratch) / f"half{number}.tsv.run").read_text(encoding="utf-8") for number in range(2))
+            stream.writelines(part.read_text(encoding="utf-8") for part in parts)
 
 
 def data(name: str) -> str:
     """A file of the bundled collection, as short as it can be written from here."""
-    path = DATA / name
+    path = BUNDLED / name
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
 def all_runs() -> list[tuple[str, tuple[str, ...]]]:
     """First-stage runs, then one for every method with its default settings."""
-    return [*RUNS, *((name, ("--rerank", name)) for name in rerankers.names())]
+    return [*RUNS, *((name, ("--rerank", name)) for name in registry.names())]
 
 
-def step(verb: str, run: Callable[[list[str]], None], flags: Sequence[str]) -> None:
-    print(f"$ python -m kernelsearch.{verb} {shlex.join(flags)}", flush=True)
-    run(list(flags))
+def evaluate_runs(runs: list[str]) -> dict[str, Evaluation]:
+    """The evaluation of each run by its short name."""
+    qrels, measures = read_qrels(BUNDLED / "qrels.txt"), parse_measures(MEASURES)
+    return {label: evaluate(qrels, read_run(run), measures) for run, label in zip(runs, run_labels(runs), strict=True)}
 
 
-def report(path: Path, runs: list[str]) -> None:
+def write_report(path: Path, found: dict[str, Evaluation]) -> None:
     """The comparison as Markdown: means, and how many queries each method helped and hurt against BM25."""
-    qrels = read_qrels(DATA / "qrels.txt")
-    chosen = measures.parse_measures(MEASURES)
-    found = {
-        label: measures.evaluate(qrels, read_run(run), chosen) for run, label in zip(runs, evaluate.labels(runs), strict=True)
-    }
     base = found["bm25"].values["AP"]
     lines = [
         "# The bundled collection, every method with its default settings",

@@ -1,5 +1,34 @@
-"""Where work in parts is done: in this process, or on the workers of a Dask cluster."""
+"""Engines by option: this process, or the workers of a Dask cluster."""
 
-from kernelsearch.engines.base import OPTIONS, Engine, Held, LocalEngine, keep_open, make_engine, opened_once
+from __future__ import annotations
 
-__all__ = ["OPTIONS", "Engine", "Held", "LocalEngine", "keep_open", "make_engine", "opened_once"]
+from dataclasses import dataclass
+
+from kernelsearch.core.errors import OptionError
+from kernelsearch.core.execution import Engine, LocalEngine
+from kernelsearch.core.options import Settings, option
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineSettings(Settings):
+    """Where work is done."""
+
+    engine: str = option("local", "where the work is done", choices=("local", "dask"))
+    scheduler: str | None = option(
+        None, "address of a Dask scheduler, such as tcp://HOST:8786; default: a cluster on this machine"
+    )
+    workers: int | None = option(None, "worker processes of the cluster on this machine; default: one per core", low=1)
+
+
+def make_engine(settings: EngineSettings) -> Engine:
+    """The engine that the options ask for."""
+    if settings.engine == "local":
+        for name in ("scheduler", "workers"):
+            if getattr(settings, name) is not None:
+                raise OptionError(f"--{name}: has no effect without --engine dask")
+        return LocalEngine()
+    from kernelsearch.engines.dask import DaskEngine
+
+    if settings.scheduler is not None and settings.workers is not None:
+        raise OptionError("--workers: a cluster that runs already (--scheduler) has its own")
+    return DaskEngine(settings.scheduler, settings.workers)

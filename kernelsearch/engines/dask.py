@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from kernelsearch.cli import console
 from kernelsearch.core.errors import InputError, KernelSearchError, OptionError
-from kernelsearch.engines.base import Engine, Held, Item, Result, halves
+from kernelsearch.core.execution import Engine, Held, Item, Result, Shared, halves
 
 #: Seconds to wait for a scheduler to answer, and for its first worker.
 ANSWER, FIRST_WORKER = 10.0, 60.0
@@ -18,6 +17,8 @@ ANSWER, FIRST_WORKER = 10.0, 60.0
 DEATHS = 3
 #: Tasks a worker thread that are in the scheduler's hands at a time, so that topics of any number fit in its memory.
 AHEAD = 4
+
+logger = logging.getLogger(__name__)
 
 
 class DaskEngine(Engine):
@@ -55,7 +56,7 @@ class DaskEngine(Engine):
                 self._cluster.close()
             raise InputError(f"--scheduler: {scheduler}: no Dask scheduler answers there ({_reason(problem)})") from None
         self._wait_for_a_worker(scheduler)
-        console.notice(f"dask: {len(self.workers())} workers, dashboard at {self.client.dashboard_link}")
+        logger.info("dask: %d workers, dashboard at %s", len(self.workers()), self.client.dashboard_link)
 
     def _wait_for_a_worker(self, scheduler: str | None) -> None:
         try:
@@ -85,6 +86,22 @@ class DaskEngine(Engine):
                 future.release()
         finally:
             self.client.cancel(list(running))
+
+    def map_shared(
+        self, function: Callable[[Item, Shared], Result], items: Sequence[Item], shared: Shared, *, label: str
+    ) -> Iterator[Result]:
+        """As the base class says: Dask's workers keep `shared` as the result of a task, which each fetches once."""
+        sent = self._send(shared, label)
+        yield from self.map(partial(_call, function), [(item, sent) for item in items], label=label)
+
+    def _send(self, shared: Any, label: str) -> Any:
+        """`shared` as a task's result, each element on its own where it is a tuple.
+
+        Dask's scatter is quicker, but what it sent is lost with the workers that have it; a task is run again.
+        """
+        if isinstance(shared, tuple):
+            return tuple(self._send(part, label) for part in shared)
+        return self._submit(_same, shared, key=f"send-{label}-{self._next()}")
 
     def hold(self, function: Callable[[Item], Any], items: Sequence[Item], *, label: str) -> Held:
         call = self._next()
@@ -120,11 +137,10 @@ class _HeldThere(Held):
         self._engine, self._values = engine, values
 
     def map(self, function: Callable[[Any, Any], Result], shared: Any, *, label: str) -> Iterator[Result]:
-        engine, sent = self._engine, self._send(shared, label)
-        yield from engine.map(partial(_call, function), [(value, sent) for value in self._values], label=label)
+        yield from self._engine.map_shared(function, self._values, shared, label=label)
 
     def sum(self, function: Callable[[Any, Any], Any], shared: Any, *, label: str) -> Any:
-        sent, call = self._send(shared, label), self._engine._next()
+        sent, call = self._engine._send(shared, label), self._engine._next()
         return self._engine._result(self._total(function, sent, self._values, f"{label}-{call}", [0]), label)
 
     def _total(self, function: Callable[..., Any], sent: Any, values: list[Any], label: str, count: list[int]) -> Any:
@@ -135,15 +151,6 @@ class _HeldThere(Held):
             return self._engine._submit(function, values[0], sent, key=key)
         parts = [self._total(function, sent, half, label, count) for half in halves(values)]
         return self._engine._submit(add, *parts, key=f"add-{key}")
-
-    def _send(self, shared: Any, label: str) -> Any:
-        """`shared` as a task's result, each element on its own where it is a tuple.
-
-        Dask's scatter is quicker, but what it sent is lost with the workers that have it; a task is run again.
-        """
-        if isinstance(shared, tuple):
-            return tuple(self._send(part, label) for part in shared)
-        return self._engine._submit(_same, shared, key=f"send-{label}-{self._engine._next()}")
 
 
 def _same(value: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -95,3 +96,13 @@ def evaluate(qrels: Qrels, run: Run, measures: Sequence[Any], *, complete: bool 
         [qid for qid in run if qid not in qrels],
         {str(measure): measure for measure in measures},
     )
+
+
+def run_labels(paths: list[str]) -> list[str]:
+    """Short names for runs: file names where they differ, whole paths where they don't."""
+    names = [Path(path).name.removesuffix(".gz").removesuffix(".txt") for path in paths]
+    found = names if len(set(names)) == len(names) else list(paths)
+    if len(set(found)) < len(found):
+        twice = next(name for name in found if found.count(name) > 1)
+        raise OptionError(f"{twice}: this run is given twice")
+    return found

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kernelsearch.cli import console
+from kernelsearch.core.tables import text_table
 from kernelsearch.evaluation.comparison import Comparison, Difference
 from kernelsearch.evaluation.measures import Evaluation
 
@@ -126,7 +126,7 @@ def as_text(made: Sequence[Table]) -> str:
     """Tables for the terminal."""
     parts = []
     for table in made:
-        lines = [console.table(table.header, table.rows, align=table.align)]
+        lines = [text_table(table.header, table.rows, align=table.align)]
         parts.append("\n".join([*lines, table.note] if table.note else lines))
     return "\n\n".join(parts) + "\n"
 

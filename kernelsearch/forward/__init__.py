@@ -3,12 +3,11 @@
 from kernelsearch.forward.index import NORM_LENGTHS, ForwardIndex, Statistics
 from kernelsearch.forward.merge import MergedSource, merge_terms
 from kernelsearch.forward.strings import StringTable
-from kernelsearch.forward.write import ForwardSource, write_forward
+from kernelsearch.forward.write import write_forward
 
 __all__ = [
     "NORM_LENGTHS",
     "ForwardIndex",
-    "ForwardSource",
     "MergedSource",
     "Statistics",
     "StringTable",

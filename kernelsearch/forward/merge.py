@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelsearch.core.postings import Scan
 from kernelsearch.forward.index import ForwardIndex
 from kernelsearch.forward.strings import StringTable
-from kernelsearch.forward.write import Scan
 
 
 @dataclass(frozen=True)

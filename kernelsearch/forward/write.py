@@ -3,56 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.core import artefacts
+from kernelsearch.core.postings import PostingsSource
 from kernelsearch.forward.index import KIND, VERSION, Statistics
 from kernelsearch.forward.strings import StringTable, hashes
 
 
-@dataclass(frozen=True)
-class Scan:
-    """What one walk over a field's postings tells: the vocabulary with its statistics, and the size of every row."""
-
-    term_bytes: NDArray[np.uint8]
-    term_sizes: NDArray[np.int32]
-    df: NDArray[np.int32]
-    cf: NDArray[np.int64]
-    distinct: NDArray[np.int32]
-    lengths: NDArray[np.int32]
-    norms: NDArray[np.uint8]
-    live: NDArray[np.bool_]
-
-
-class ForwardSource(Protocol):
-    """Something that walks a field's postings (the compiled helper, or plain calls into Java)."""
-
-    def scan(self) -> Scan: ...
-
-    def rows(
-        self, start: int, end: int, scan: Scan, positions: bool
-    ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
-        """Term numbers, frequencies and positions of documents start..end-1, rows sorted by term."""
-
-    def docids(self, start: int, end: int) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
-        """Docids of documents start..end-1: bytes and sizes."""
-
-
 def write_forward(
     path: str | Path,
-    source: ForwardSource,
+    source: PostingsSource,
     *,
     field: str,
     statistics: Statistics,
     positions: bool,
     fingerprint: str,
     block_bytes: int = 1 << 28,
-    progress: Callable[[int], None] = lambda documents: None,
+    progress: Callable[[int], object] = lambda documents: None,
     twice: Callable[[str, int, int], None] | None = None,
 ) -> None:
     """Copies a field's postings into a forward index. Each block of rows takes about `block_bytes` of memory.
@@ -128,7 +99,7 @@ def _write_rows(folder, source, scan, indptr, blocks, positions, progress) -> No
 
 def _write_docids(
     folder: Path,
-    source: ForwardSource,
+    source: PostingsSource,
     live: NDArray[np.bool_],
     blocks: list[tuple[int, int]],
     twice: Callable[[str, int, int], None] | None,

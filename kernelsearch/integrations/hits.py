@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from kernelsearch.api.index import Index
 from kernelsearch.api.keywords import Rerank, split
-from kernelsearch.api.pipeline import FirstStage, Pipeline
+from kernelsearch.api.pipeline import Pipeline
 from kernelsearch.api.results import Hit, Hits
 from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.types import Candidates, Query
+from kernelsearch.lucene.first_stage import FirstStage
 from kernelsearch.lucene.models import Model
-from kernelsearch.rerankers.base import Reranker
 
 H = TypeVar("H")
 
@@ -105,12 +105,12 @@ class KernelReranker:
         return {qid: _order(one, found) for (qid, one), found in zip(given.items(), reranked, strict=True)}
 
     def _apply(self, queries: Sequence[Query], lists: Sequence[Candidates]) -> list[Candidates]:
-        current = list(lists)
-        for method in self.pipeline.rerankers:
-            if method.retrieves:  # its own `apply` would bring documents for which there is no hit
-                current = [Reranker.apply(method, query, one) for query, one in zip(queries, current, strict=True)]
+        current, context = list(lists), self.pipeline.context()
+        for reranker in self.pipeline.rerankers:
+            if reranker.method.retrieves:  # reranking would add documents for which there is no hit
+                current = [reranker.rescore(query, one, context) for query, one in zip(queries, current, strict=True)]
             else:
-                current = method.apply_batch(queries, current)
+                current = reranker.apply_batch(queries, current, context)
         return current
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -17,11 +18,12 @@ import numpy as np
 
 from kernelsearch.api.index import Index
 from kernelsearch.api.keywords import Rerank, split
-from kernelsearch.api.pipeline import FirstStage, Pipeline
+from kernelsearch.api.pipeline import Pipeline, count_fallbacks, fallback_messages
 from kernelsearch.api.results import Hit, Hits, make_hits
 from kernelsearch.core.errors import IndexProblem, InputError
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.integrations.hits import KernelReranker, open_index
+from kernelsearch.lucene.first_stage import FirstStage
 from kernelsearch.lucene.models import BM25, RM3, Dirichlet, Feedback, Model, Rocchio
 from kernelsearch.lucene.rounding import anserini_scores
 
@@ -86,6 +88,7 @@ class KernelSearcher:
         self._methods, settings = split(rerank, options)
         self._first = FirstStage.from_settings(settings)
         self._pipelines: dict[FirstStage, Pipeline] = {}
+        self._fallbacks: Counter[tuple[str, str]] = Counter()
         self._simple: dict[tuple[Model, Feedback | None], Any] = {}
         self._lock = threading.RLock()
         self._pipeline(1)  # options and fitted state are checked here, not at the first search
@@ -142,7 +145,7 @@ class KernelSearcher:
             raise InputError("search: rerankers need the query's text; a Lucene query can only be searched without rerank")
         pipeline = self._pipeline(k)
         if isinstance(q, str) and not query_generator and not fields:
-            hits = self._hits(pipeline.search(self._queries([q], [""]))[0], k)
+            hits = self._hits(self._counted(pipeline.search(self._queries([q], [""])))[0], k)
         else:
             hits = _later(self.index, _top(self._search_otherwise(pipeline, q, query_generator, fields), k))
         return _tidied(hits, strip_segment_id, remove_dups)
@@ -161,7 +164,7 @@ class KernelSearcher:
         if query_generator or fields:
             found = [_top(self._search_otherwise(pipeline, query, query_generator, fields), k) for query in queries]
             return {qid: _later(self.index, one) for qid, one in zip(qids, found, strict=True)}
-        found = pipeline.search(self._queries(queries, qids), threads=int(threads))
+        found = self._counted(pipeline.search(self._queries(queries, qids), threads=int(threads)))
         return {qid: self._hits(one, k) for qid, one in zip(qids, found, strict=True)}
 
     def get_feedback_terms(self, q: str) -> dict[str, float] | None:
@@ -271,7 +274,7 @@ class KernelSearcher:
 
     def kept(self) -> list[str]:
         """What the rerankers have to say about queries whose list they left alone."""
-        return [line for pipeline in self._pipelines.values() for line in pipeline.kept()]
+        return fallback_messages(self._fallbacks)
 
     def close(self) -> None:
         """Frees Lucene's files."""
@@ -279,6 +282,13 @@ class KernelSearcher:
 
     def _queries(self, texts: Sequence[str], qids: Sequence[str]) -> list[Query]:
         return self.index.lucene.queries(texts, [str(qid) for qid in qids])
+
+    def _counted(self, found: list[Candidates]) -> list[Candidates]:
+        """The same lists; those that a method kept are counted."""
+        if any(one.fallbacks for one in found):
+            with self._lock:
+                self._fallbacks.update(count_fallbacks(found))
+        return found
 
     def _hits(self, found: Candidates, k: int) -> Hits[Hit]:
         return _later(self.index, _top(found, k), as_anserini=not self._methods)
@@ -328,7 +338,7 @@ class KernelSearcher:
         from kernelsearch.lucene.simple import simple_search
 
         found = simple_search(self._simple_searcher(), q, pipeline.first.hits, generator, fields)
-        return pipeline.rerank(self._queries([q], [""]), [found])[0] if self._methods else found
+        return self._counted(pipeline.rerank(self._queries([q], [""]), [found]))[0] if self._methods else found
 
 
 def download_prebuilt(name: str, verbose: bool = False) -> str:

@@ -20,14 +20,15 @@ import pandas as pd
 import pyterrier as pt
 from numpy.typing import NDArray
 
-from kernelsearch import rerankers
 from kernelsearch.api.index import Index
 from kernelsearch.api.keywords import split
-from kernelsearch.api.pipeline import FirstStage, Pipeline
+from kernelsearch.api.pipeline import Pipeline
 from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.forward.strings import StringTable
 from kernelsearch.integrations.hits import open_index
+from kernelsearch.lucene.first_stage import FirstStage
+from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import CannotAct
 from kernelsearch.rerankers.pert.reranker import PerturbationReranker
 
@@ -73,7 +74,7 @@ class Retriever(pt.Transformer):
             either.columns(includes=["qid", "query_toks"], mode="weighted terms")
         inp = inp.drop(columns=[name for name in RANKED if name in inp.columns]).drop_duplicates("qid")
         queries = queries_of(self.index, inp)
-        return to_frame(self.index, inp, self.first.search(self.index, queries, threads=self.threads))
+        return to_frame(self.index, inp, self.first.search(self.index.lucene, queries, threads=self.threads))
 
     def fuse_rank_cutoff(self, k: int) -> pt.Transformer:
         """`retriever % k` searches for k documents only."""
@@ -89,7 +90,7 @@ class KernelTransformer(pt.Transformer):
         self.index = open_index(index)
         self.options = options
         self._pipeline: Pipeline | None = None
-        rerankers.method(self.method)  # an unknown name is refused here; fitted state is needed at the first transform
+        registry.method(self.method)  # an unknown name is refused here; fitted state is needed at the first transform
         split({self.method: options}, {})
 
     def __repr__(self) -> str:
@@ -233,18 +234,18 @@ class Fusion(pt.Estimator):
         qrels_va: pd.DataFrame | None = None,
     ) -> None:
         """Learns from results with features, or from topics alone where an index was given."""
-        from kernelsearch.core.options import resolve
-        from kernelsearch.rerankers.fusion.reranker import FusionReranker, make_learner
+        from kernelsearch.rerankers.fusion.reranker import make_learner
+        from kernelsearch.rerankers.fusion.settings import FusionFitSettings
 
         if "features" not in topics_or_res_tr.columns:
             self._required().train("fusion", topics=topics_of(topics_or_res_tr), qrels=qrels_of(qrels_tr), **self.options)
             self._reranker = None
             return
-        given = resolve(FusionReranker.fit_options, self.options, "fusion")
+        given = FusionFitSettings.of(self.options)
         frame = topics_or_res_tr.merge(qrels_tr[["qid", "docno", "label"]], on=["qid", "docno"], how="left")
         frame = frame.sort_values("qid", kind="stable")
         labels = frame["label"].fillna(0).to_numpy(dtype=np.float64)
-        self._learner = make_learner(given, normalise=given["normalise"])
+        self._learner = make_learner(given, normalise=given.normalise)
         self._learner.fit(np.stack(frame["features"].to_list()), labels, frame["qid"].to_numpy())
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:

@@ -223,19 +223,6 @@ def ngrams(texts: Sequence[str], n: int = 3) -> sparse.csr_matrix:
     return _unit(rows)
 
 
-def sketch(features: sparse.csr_matrix, dims: int = 256) -> NDArray[np.float32]:
-    """Dense rows whose inner products estimate those of `features`, without bias and with error about 1/√dims (a count sketch).
-
-    Charikar, Chen & Farach-Colton, "Finding Frequent Items in Data Streams" (2002). `dims` is a power of two.
-    """
-    mixed = features.indices.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    column = (mixed >> np.uint64(40)) % np.uint64(dims)
-    sign = np.where((mixed >> np.uint64(39)) & np.uint64(1), 1.0, -1.0)
-    rows = np.repeat(np.arange(features.shape[0]), np.diff(features.indptr))
-    places = rows * dims + column.astype(np.int64)
-    return np.bincount(places, sign * features.data, features.shape[0] * dims).astype(np.float32).reshape(-1, dims)
-
-
 def _columns(names: Sequence[str]) -> NDArray[np.int64]:
     digest = b"".join(hashlib.blake2b(name.encode("utf-8", errors="replace"), digest_size=8).digest() for name in names)
     return (np.frombuffer(digest, dtype="<u8") % np.uint64(COLUMNS)).astype(np.int64)

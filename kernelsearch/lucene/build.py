@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kernelsearch.cli.console import progress
 from kernelsearch.core.errors import IndexProblem, InputError, JavaError
+from kernelsearch.core.progress import Progress, silent
 from kernelsearch.lucene import jvm
 from kernelsearch.lucene.shards import OURS
 
@@ -27,6 +27,7 @@ def build_index(
     contents: bool = True,
     raw: bool = True,
     optimize: bool = True,
+    progress: Progress = silent,
 ) -> tuple[int, int]:
     """Indexes every JSONL file in `documents` into the folder `index`, which must be empty.
 
@@ -55,11 +56,14 @@ def build_index(
     worker = threading.Thread(target=_run, args=(indexer, failure), daemon=True)
     counters = indexer.getCounters()
     # The main thread only watches, so that Ctrl-C reaches it.
-    with jvm.java_errors() as printed, progress(total=total, label="indexing", unit="doc") as bar:
+    with jvm.java_errors() as printed, progress("indexing", total=total, unit="doc") as bar:
+        reported = 0
         worker.start()
         while worker.is_alive():
             worker.join(0.1)
-            bar.update(counters.indexed.get() - bar.n)
+            indexed = counters.indexed.get()
+            bar.update(indexed - reported)
+            reported = indexed
     if any("No space left on device" in line for line in [*printed, *map(str, failure)]):
         raise InputError(f"{index}: cannot be written (No space left on device)")
     if failure:

@@ -243,8 +243,8 @@ def analyzer(language: str) -> Any:
     return known.getLanguageSpecificAnalyzer(language)
 
 
-def english_without(stopwords: str) -> Any:
-    """Anserini's English analyser with the stop words of a file, one a line."""
+def english_with_stopwords(stopwords: str) -> Any:
+    """Anserini's English analyser with the stop words of a file, one per line."""
     from jnius import autoclass
 
     return autoclass("io.anserini.analysis.DefaultEnglishAnalyzer").fromArguments("porter", False, stopwords)

@@ -46,11 +46,22 @@ def configure(*, heap: str | None = None, options: Sequence[str] = ()) -> None:
     """
     import jnius_config
 
-    if heap is not None and not re.fullmatch(r"\d+[kKmMgG]", heap):
-        raise JavaError(f"Java heap: {heap!r} is not a size such as 512m or 4g")
+    check_heap(heap)
     if jnius_config.vm_running:
         raise JavaError("Java is running already; its heap and options must be set before the first use of an index")
     _settings.update(heap=heap, options=tuple(options))
+
+
+def check_heap(heap: str | None) -> None:
+    """Refuses what is not a size of a heap."""
+    if heap is not None and not re.fullmatch(r"\d+[kKmMgG]", heap):
+        raise JavaError(f"Java heap: {heap!r} is not a size such as 512m or 4g")
+
+
+def set_heap(heap: str | None) -> None:
+    """Sets the JVM's heap where a size is given and no JVM runs yet."""
+    if heap is not None and not running():
+        configure(heap=heap)
 
 
 def running() -> bool:

@@ -42,6 +42,7 @@ class Shards:
 
     given: tuple[Path, ...]  #: the folders that were named; `find_shards` finds the same collection by them
     paths: tuple[Path, ...]  #: the Lucene indexes
+    elsewhere: Path | None = None  #: the folder of what is derived from the collection, where it isn't beside it
 
     @property
     def sharded(self) -> bool:
@@ -73,15 +74,19 @@ class Shards:
     @property
     def artefacts(self) -> Path:
         """The folder for everything that is derived from the collection; KERNELSEARCH_ARTEFACTS moves it elsewhere."""
-        elsewhere = os.environ.get("KERNELSEARCH_ARTEFACTS")
-        if elsewhere:
-            return Path(elsewhere) / self.fingerprint
+        if self.elsewhere is not None:
+            return self.elsewhere
+        if variable := os.environ.get("KERNELSEARCH_ARTEFACTS"):
+            return Path(variable) / self.fingerprint
         ours = self.home / OURS
         return ours / "shards" / self.fingerprint if len(self.given) > 1 else ours
 
 
-def find_shards(source: Source) -> Shards:
-    """The shards behind a name, or behind several; what isn't an index, or is missing, is refused by its name."""
+def find_shards(source: Source, artefacts: str | Path | None = None) -> Shards:
+    """The shards behind a name, or behind several; what isn't an index, or is missing, is refused by its name.
+
+    `artefacts` is the folder of what is derived from the collection; by default it is beside it.
+    """
     given = tuple(Path(one) for one in ([source] if isinstance(source, str | Path) else source))
     if not given:
         raise OptionError("--index: no index is named")
@@ -91,7 +96,7 @@ def find_shards(source: Source) -> Shards:
         if (real := path.resolve()) in seen:
             raise OptionError(f"--index: {path} counts twice ({seen[real]} is the same index)")
         seen[real] = path
-    return Shards(given, paths)
+    return Shards(given, paths, Path(artefacts) if artefacts is not None else None)
 
 
 def write_record(folder: Path, names: Sequence[str]) -> None:

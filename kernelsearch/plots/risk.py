@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelsearch.core.errors import OptionError
-from kernelsearch.evaluation.risk import RiskPoint, changes
+
+
+class RiskPoint(Protocol):
+    """A point of a risk-reward curve: the mean's relative gain, and what it cost by several measures of risk."""
+
+    @property
+    def gain(self) -> float: ...
+
 
 AXES = {"hurt": "queries hurt", "lost": "AP lost in total", "r_loss": "R-Loss (relevant documents lost by hurt queries)"}
 
@@ -76,7 +83,7 @@ def plot_changes(baseline: ArrayLike, treatments: Mapping[str, ArrayLike], path:
         "above",
     ]
     for number, (label, treatment) in enumerate(treatments.items()):
-        difference = changes(before, treatment)
+        difference = np.asarray(treatment, dtype=np.float64) - before
         percent = 100 * np.divide(difference, before, out=np.sign(difference), where=before > 0)
         counts, _ = np.histogram(np.clip(percent, -100, 104), edges)
         axis.bar(np.arange(len(counts)) + width * (number + 0.5) - 0.4, counts, width, label=label)

@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 from kernelsearch.cli import console
+from kernelsearch.cli.flags import add_flags, read_flags
 from kernelsearch.core.errors import InputError
-from kernelsearch.core.options import Option, add_flags, collect, resolve
+from kernelsearch.core.options import Settings, option
+from kernelsearch.core.tables import text_table
 from kernelsearch.reproduce.conditions import SHIPPED, Conditions, collections_folder, counted, read_conditions
 from kernelsearch.reproduce.page import write_pages
 from kernelsearch.reproduce.running import Outcome, run_collection, selected
 from kernelsearch.reproduce.scripts import run_script
 
-OPTIONS = (
-    Option("conditions", str, str(SHIPPED), "the TOML file of conditions"),
-    Option("on", str, (), "only on these collections", many=True),
-    Option("indexes", str, "indexes/reproduce", "where indexes are built and looked for"),
-    Option("runs", str, "runs/reproduce", "where run files go"),
-    Option("reuse", bool, False, "take run files that are there instead of searching again"),
-    Option("threads", int, 2, "search threads", low=1),
-    Option("docs", str, None, "write the page and its picture into this folder, such as docs/reproductions"),
-    Option("readme", str, None, "put the table of all figures into this file, between its marks"),
-    Option("list", bool, False, "list conditions and collections, run nothing"),
-)
+
+@dataclass(frozen=True, kw_only=True)
+class ReproduceSettings(Settings):
+    """Options of reproduce."""
+
+    conditions: str = option(str(SHIPPED), "the TOML file of conditions")
+    on: tuple[str, ...] = option((), "only on these collections")
+    indexes: str = option("indexes/reproduce", "where indexes are built and looked for")
+    runs: str = option("runs/reproduce", "where run files go")
+    reuse: bool = option(False, "take run files that are there instead of searching again")
+    threads: int = option(2, "search threads", low=1)
+    docs: str | None = option(None, "write the page and its picture into this folder, such as docs/reproductions")
+    readme: str | None = option(None, "put the table of all figures into this file, between its marks")
+    list: bool = option(False, "list conditions and collections, run nothing")
+
 
 EXAMPLES = """examples:
   python -m kernelsearch.reproduce --list
@@ -37,15 +44,15 @@ Collections are looked for in KERNELSEARCH_COLLECTIONS (or ../shared/collections
 def main(argv: list[str]) -> None:
     parser = console.Parser(prog="python -m kernelsearch.reproduce", description=__doc__, epilog=EXAMPLES)
     parser.add_argument("names", nargs="*", metavar="NAME", help="conditions or scripts; default: all conditions")
-    add_flags(parser, OPTIONS)
+    add_flags(parser, ReproduceSettings.options())
     arguments = parser.parse_args(argv)
-    settings = resolve(OPTIONS, collect(arguments, OPTIONS))
-    conditions = read_conditions(settings["conditions"])
-    if settings["list"]:
+    settings = read_flags(ReproduceSettings, arguments)
+    conditions = read_conditions(settings.conditions)
+    if settings.list:
         show(conditions)
         return
-    chosen, collections = selected(conditions, arguments.names, settings["on"])
-    if settings["docs"] and (arguments.names or settings["on"]):
+    chosen, collections = selected(conditions, arguments.names, settings.on)
+    if settings.docs and (arguments.names or settings.on):
         parser.error("--docs: a page holds all conditions on all collections; don't name some")
     verdicts: list[str] = []
     outcomes: list[Outcome] = []
@@ -59,10 +66,10 @@ def main(argv: list[str]) -> None:
             for condition, one in run_collection(
                 found,
                 chosen,
-                Path(settings["indexes"]),
-                Path(settings["runs"]),
-                threads=settings["threads"],
-                reuse=settings["reuse"],
+                Path(settings.indexes),
+                Path(settings.runs),
+                threads=settings.threads,
+                reuse=settings.reuse,
             ):
                 outcome.found[condition.name] = one
                 cells = []
@@ -82,11 +89,11 @@ def main(argv: list[str]) -> None:
         outcomes.append(outcome)
     for script in conditions.scripts:
         if script.name in arguments.names:
-            verdicts += run_script(conditions, script, Path(settings["indexes"]) / "scripts")
+            verdicts += run_script(conditions, script, Path(settings.indexes) / "scripts")
     print(counted(verdicts) or "nothing was run")
-    if settings["docs"] and outcomes:
-        readme = Path(settings["readme"]) if settings["readme"] else None
-        for path in write_pages(conditions, outcomes, Path(settings["docs"]), readme):
+    if settings.docs and outcomes:
+        readme = Path(settings.readme) if settings.readme else None
+        for path in write_pages(conditions, outcomes, Path(settings.docs), readme):
             console.notice(f"{path}: written")
     if "FAIL" in verdicts:
         sys.exit(1)
@@ -99,13 +106,13 @@ def show(conditions: Conditions) -> None:
         (one.name, f"script, writes {one.page}", "; ".join(" ".join(command) for command in one.commands))
         for one in conditions.scripts
     ]
-    print(console.table(("condition", "what", "command"), rows, align="<<<"), end="\n\n")
+    print(text_table(("condition", "what", "command"), rows, align="<<<"), end="\n\n")
     folder = collections_folder()
     where = []
     for one in conditions.collections.values():
         found = one.found(folder)
         where.append((one.name, "not found" if found is None else found.documents))
-    print(console.table(("collection", "documents"), where, align="<<"))
+    print(text_table(("collection", "documents"), where, align="<<"))
 
 
 if __name__ == "__main__":

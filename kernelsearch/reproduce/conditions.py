@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from kernelsearch.api.bundled import BUNDLED as BUNDLED_FOLDER
 from kernelsearch.core.errors import InputError
 from kernelsearch.core.files import open_bytes
-from kernelsearch.demo import DATA
 
 #: The conditions that come with the package.
 SHIPPED = Path(__file__).parent / "conditions.toml"
@@ -40,7 +40,7 @@ class Collection:
     def found(self, folder: Path) -> Collection | None:
         """The collection with real paths, through ir_datasets where the files are absent; None where neither is there."""
         parts = (self.documents, self.topics, self.qrels, *self.training)
-        paths = [folder / part.replace(BUNDLED, str(DATA)) for part in parts]
+        paths = [folder / part.replace(BUNDLED, str(BUNDLED_FOLDER)) for part in parts]
         if all(path.is_file() for path in paths):
             documents, topics, qrels, *training = map(str, paths)
             return replace(self, documents=documents, topics=topics, qrels=qrels, training=tuple(training))

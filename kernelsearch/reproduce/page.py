@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import kernelsearch
 from kernelsearch.core.errors import InputError
 from kernelsearch.core.files import write_file
+from kernelsearch.core.version import __version__
 from kernelsearch.reproduce.conditions import Condition, Conditions
 from kernelsearch.reproduce.running import MEASURES, Outcome
 
@@ -20,7 +20,7 @@ def figures_page(conditions: Conditions, outcomes: Sequence[Outcome]) -> str:
     parts = [
         "# Baselines and methods on small collections",
         "",
-        f"Made by `python -m kernelsearch.reproduce --docs docs/reproductions` (kernelsearch {kernelsearch.__version__}); the "
+        f"Made by `python -m kernelsearch.reproduce --docs docs/reproductions` (kernelsearch {__version__}); the "
         "commands stand at the end. Methods run with their default settings. The defaults were chosen with these "
         "collections in view (the methods' own pages say how), so their rows aren't figures on unseen data. 1000 documents a "
         "query, all judged topics. ▲ and ▼: better and worse than BM25; paired t test over topics, Holm's correction over a "

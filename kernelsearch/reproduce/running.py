@@ -1,25 +1,26 @@
-"""Running conditions: index, search and evaluate, by the same functions that the command line runs."""
+"""Running conditions: index, train, search and evaluate, by the functions that the command line calls."""
 
 from __future__ import annotations
 
-import contextlib
-import io
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
-from kernelsearch import index as index_verb
-from kernelsearch import search as search_verb
-from kernelsearch import train as train_verb
-from kernelsearch.cli.inputs import load_qrels, load_topics
+from kernelsearch.api.build import BuildSettings, build_index
+from kernelsearch.api.bundled import BUNDLED as BUNDLED_FOLDER
+from kernelsearch.api.index import Index
+from kernelsearch.api.topics import Topic, run_topics
+from kernelsearch.cli.inputs import load_documents, load_qrels, load_topics
+from kernelsearch.cli.pipelines import pipeline_from_flags
+from kernelsearch.cli.training import train_from_flags
 from kernelsearch.core.errors import InputError
 from kernelsearch.core.files import write_file
-from kernelsearch.demo import DATA
 from kernelsearch.evaluation.comparison import Comparison, Procedure, compare
 from kernelsearch.evaluation.measures import Evaluation, evaluate, parse_measures
 from kernelsearch.reproduce.conditions import BUNDLED, Collection, Condition, Conditions, filled
-from kernelsearch.trec import read_run
+from kernelsearch.trec import read_run, write_run
 from kernelsearch.tuning.folds import assign_folds
 
 MEASURES = ("AP", "nDCG@10")
@@ -45,8 +46,7 @@ def run_collection(
     """Builds the index where there is none, fits what has to be fitted, and yields each condition's evaluation."""
     index = indexes / collection.name
     if not index.exists():
-        with _quiet():
-            index_verb.main(["--input", collection.documents, "--index", str(index)])
+        build_index(index, partial(load_documents, collection.documents), BuildSettings(), source=collection.documents)
     qrels = load_qrels(collection.qrels)
     measures = parse_measures(MEASURES)
     for condition in conditions:
@@ -54,15 +54,14 @@ def run_collection(
             continue
         output = runs / collection.name / f"{condition.name}.txt"
         if not (reuse and output.exists()):
-            with _quiet():
-                _run(condition, collection, index, output, ["--threads", str(threads)])
+            _run(condition, collection, index, output, threads)
         yield condition, evaluate(qrels, read_run(output), measures)
 
 
-def _run(condition: Condition, collection: Collection, index: Path, output: Path, flags: list[str]) -> None:
+def _run(condition: Condition, collection: Collection, index: Path, output: Path, threads: int) -> None:
     """Fits and searches; a condition that learns ranks no topic with a model that has seen it."""
     if not condition.learns or collection.training:
-        _search(condition, index, collection.topics, output, flags, *collection.training)
+        _search(condition, index, load_topics(collection.topics), output, threads, *collection.training)
         return
     topics, qrels = load_topics(collection.topics), load_qrels(collection.qrels)
     qids = sorted(qid for qid in topics if qid in qrels)
@@ -70,32 +69,26 @@ def _run(condition: Condition, collection: Collection, index: Path, output: Path
     with tempfile.TemporaryDirectory() as scratch:
         parts = []
         for fold in range(FOLDS):
-            places = {name: Path(scratch) / f"{name}{fold}" for name in ("learned.tsv", "ranked.tsv", "run.txt")}
-            for name, chosen in (("learned.tsv", folds != fold), ("ranked.tsv", folds == fold)):
-                with write_file(places[name]) as stream:
-                    stream.writelines(f"{qid}\t{topics[qid]}\n" for qid, one in zip(qids, chosen, strict=True) if one)
-            parts.append(places["run.txt"])
-            learned, ranked = str(places["learned.tsv"]), str(places["ranked.tsv"])
-            _search(condition, index, ranked, parts[-1], flags, learned, collection.qrels)
+            learned, run = Path(scratch) / f"learned{fold}.tsv", Path(scratch) / f"run{fold}.txt"
+            with write_file(learned) as stream:
+                stream.writelines(f"{qid}\t{topics[qid]}\n" for qid, of in zip(qids, folds, strict=True) if of != fold)
+            ranked = {qid: topics[qid] for qid, of in zip(qids, folds, strict=True) if of == fold}
+            _search(condition, index, ranked, run, threads, str(learned), collection.qrels)
+            parts.append(run)
         with write_file(output) as stream:
             stream.writelines(part.read_text(encoding="utf-8") for part in parts)
 
 
-def _search(condition: Condition, index: Path, topics: str, output: Path, flags: list[str], *training: str) -> None:
-    names = {BUNDLED: str(DATA), "{model}": str(output.with_suffix(".model"))}
+def _search(condition: Condition, index: Path, topics: dict[str, str], output: Path, threads: int, *training: str) -> None:
+    """Fits what the condition asks for and writes its run."""
+    names = {BUNDLED: str(BUNDLED_FOLDER), "{model}": str(output.with_suffix(".model"))}
     if training:
         names |= {"{topics}": training[0], "{qrels}": training[1]}
     if condition.train:
-        train_verb.main(["--index", str(index), *filled(condition.train, names)])
-    where = ["--index", str(index), "--topics", topics, "--output", str(output)]
-    search_verb.main([*where, *flags, *filled(condition.flags, names)])
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Holds back the verbs' notices, which would stand between the table's lines; errors come as exceptions."""
-    with contextlib.redirect_stderr(io.StringIO()):
-        yield
+        train_from_flags(["--index", str(index), *filled(condition.train, names)])
+    pipeline = pipeline_from_flags(filled(condition.flags, names), Index(index))
+    lists = run_topics(pipeline, [Topic(qid, text) for qid, text in topics.items()], threads=threads)
+    write_run(output, ((found.qid, found.docids, found.scores) for found in lists), tag=condition.name)
 
 
 def selected(

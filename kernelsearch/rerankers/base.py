@@ -1,26 +1,77 @@
-"""What every reranker is: a name, declared options, scores for candidates, reasons for a score."""
+"""What every reranker is: declared options, scores for candidates, an explanation of a score."""
 
 from __future__ import annotations
 
-import threading
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.api.index import Index
 from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.core.execution import Engine, LocalEngine
 from kernelsearch.core.memory_limit import MemoryLimit
-from kernelsearch.core.options import Option, resolve
+from kernelsearch.core.options import Settings
+from kernelsearch.core.progress import Progress, silent
 from kernelsearch.core.types import Candidates, Query
-from kernelsearch.engines import Engine, LocalEngine
+from kernelsearch.forward import ForwardIndex
+from kernelsearch.lucene.index import LuceneIndex
 from kernelsearch.lucene.models import BM25, Model
+from kernelsearch.lucene.shards import Shards
+from kernelsearch.rerankers.method import Method
+
+S = TypeVar("S", bound=Settings)
+
+
+class OpenedIndex(Protocol):
+    """What a method sees of an opened index: Lucene, forward indexes, and the folder of what is derived from it.
+
+    `name` is what messages call it, `fingerprint` what artefacts are bound to. It can be sent to other processes.
+    """
+
+    name: str
+    fingerprint: str
+    shards: Shards
+    progress: Progress
+
+    @property
+    def artefacts(self) -> Path:
+        """The folder for everything that is derived from this index."""
+
+    @property
+    def lucene(self) -> LuceneIndex:
+        """The Lucene side: analysis, search, feedback, stored texts."""
+
+    @property
+    def forward(self) -> ForwardIndex:
+        """The forward index of the main field."""
+
+    def field(self, name: str) -> ForwardIndex:
+        """The forward index of a field."""
+
+    def row(self, docid: str, option: str = "docid") -> int:
+        """A document's row; a docid that the index doesn't have is refused, with the option's name."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """What the pipeline knows of the candidates.
+
+    `model` is the ranking model that they came from, `hits` how many documents per query the first stage was asked for (None:
+    unknown), `threads` how many threads a method may search with.
+    """
+
+    model: Model = field(default_factory=BM25)
+    hits: int | None = None
+    threads: int = 1
+
+
+#: The context of candidates that come from BM25 with default parameters, for calls outside a pipeline.
+DEFAULT_CONTEXT = Context()
 
 
 class CannotAct(Exception):
@@ -94,6 +145,14 @@ class Explanation:
 
 
 @dataclass(frozen=True)
+class FittedFeatures:
+    """A model that was learned from a file of features: its folder, and its measures on the test file where there is one."""
+
+    path: Path
+    measures: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class TrainingData:
     """What `kernelsearch.train` was given, each part only where the user named it."""
 
@@ -105,93 +164,94 @@ class TrainingData:
     ltr_test: Path | None = None
     memory_limit: MemoryLimit | None = None  #: a bound on the memory of building
     engine: Engine = field(default_factory=LocalEngine)  #: where work in parts is done
+    progress: Progress = silent  #: what long steps report to
 
 
-class Reranker(ABC):
+class Reranker(ABC, Generic[S]):
     """Base of all methods.
 
-    A method implements `score`; the base sorts, breaks ties by docid, keeps the list's documents exactly, and falls back to
-    the first stage where the method raises CannotAct. A method that brings documents of its own sets `retrieves` and
-    overrides `apply`. `first_stage` is the ranking model that the candidates came from; a pipeline sets it.
+    A method implements `score`; the base sorts, breaks ties by docid, keeps the list's documents exactly, and keeps the list
+    as it was where the method raises CannotAct. A method that adds documents declares `retrieves` and overrides
+    `apply_batch`.
     """
 
-    name: ClassVar[str]
-    summary: ClassVar[str]
-    options: ClassVar[tuple[Option, ...]] = ()
-    fit_options: ClassVar[tuple[Option, ...]] = ()
-    #: The option that names the folder of what `fit` saves, for methods that can be fitted to the index alone.
-    fitted_option: ClassVar[str | None] = None
-    retrieves: ClassVar[bool] = False
+    method: ClassVar[Method]
+    settings: S
 
-    def __init__(self, index: Index, **options: Any) -> None:
+    def __init__(self, index: OpenedIndex, **options: Any) -> None:
         self.index = index
-        self.settings = resolve(self.options, options, self.name)
-        self.first_stage: Model = BM25()
-        self.hits: int | None = None  #: documents a query that the first stage was asked for, where a pipeline knows
-        self.threads = 1  #: for methods that search again
-        self.kept: Counter[str] = Counter()  #: reasons why queries kept the first stage's list
-        self._latest = threading.local()
+        self.settings = self.method.settings.of(options)  # type: ignore[assignment]
+
+    @property
+    def name(self) -> str:
+        """The method's name."""
+        return self.method.name
 
     @classmethod
-    def fit(cls, index: Index, data: TrainingData, **options: Any) -> Path:
+    def fit(cls, index: OpenedIndex, data: TrainingData, settings: Any) -> Path:
         """Learns or decomposes what the method needs, saves it as an artefact and returns its folder."""
-        raise OptionError(f"--rerank {cls.name}: needs no training")
+        raise OptionError(f"--rerank {cls.method.name}: needs no training")
 
     @classmethod
-    def fit_features(cls, data: TrainingData, **options: Any) -> Path:
+    def fit_features(cls, data: TrainingData, settings: Any) -> FittedFeatures:
         """Learns from a file of features, without an index."""
-        raise OptionError(f"--ltr: --rerank {cls.name} doesn't learn from a file of features")
+        raise OptionError(f"--ltr: --rerank {cls.method.name} doesn't learn from a file of features")
 
     @abstractmethod
-    def score(self, query: Query, candidates: Candidates) -> NDArray[np.floating]:
-        """One finite score a candidate, in their order."""
+    def score(self, query: Query, candidates: Candidates, context: Context = DEFAULT_CONTEXT) -> NDArray[np.floating]:
+        """One finite score per candidate, in their order."""
 
-    def explain(self, query: Query, candidates: Candidates, doc: int) -> Explanation:
+    def explain(self, query: Query, candidates: Candidates, doc: int, context: Context = DEFAULT_CONTEXT) -> Explanation:
         """Why the document in row `doc` (one of the candidates) got its score."""
         raise OptionError(f"--rerank {self.name}: has no explanation to give")
 
-    def plot(self, query: Query, candidates: Candidates, doc: int | None, path: Path) -> None:
+    def plot(
+        self, query: Query, candidates: Candidates, doc: int | None, path: Path, context: Context = DEFAULT_CONTEXT
+    ) -> None:
         """Draws the method's picture of a query (and a document) into a PNG or SVG file."""
         raise OptionError(f"--rerank {self.name}: has no picture to draw")
 
-    def apply(self, query: Query, candidates: Candidates) -> Candidates:
-        """The reranked list, best first."""
+    def apply(self, query: Query, candidates: Candidates, context: Context = DEFAULT_CONTEXT) -> Candidates:
+        """The reranked list of one query, best first."""
+        return self.apply_batch([query], [candidates], context)[0]
+
+    def apply_batch(
+        self, queries: Sequence[Query], lists: Sequence[Candidates], context: Context = DEFAULT_CONTEXT
+    ) -> list[Candidates]:
+        """The reranked lists of many queries. Methods that can share work between queries override this."""
+        return [self.rescore(query, candidates, context) for query, candidates in zip(queries, lists, strict=True)]
+
+    def rescore(self, query: Query, candidates: Candidates, context: Context) -> Candidates:
+        """The candidates in the order of `score`, or as they are where the method can't act on the query."""
         if not candidates.depth:
             return candidates
         try:
-            scores = np.asarray(self.score(query, candidates))
+            scores = np.asarray(self.score(query, candidates, context))
         except CannotAct as reason:
-            self.keep(reason)
-            return candidates
+            return self.keep(candidates, reason)
         if scores.shape != candidates.docs.shape or not np.isfinite(scores).all():
             raise InputError(
-                f"{self.name}: query {query.qid or query.text!r} got scores that are not one finite number a document"
+                f"{self.name}: query {query.qid or query.text!r} got scores that are not one finite number per document"
             )
         return self.ordered(candidates.docs, scores)
 
-    def keep(self, reason: CannotAct) -> None:
-        """Counts a query that keeps the first stage's list."""
-        self.kept[str(reason)] += 1
-        self._latest.reason = str(reason)
-
-    def take_reason(self) -> str | None:
-        """Why a query of this thread kept the first stage's list since this was last asked; None where none did."""
-        reason, self._latest.reason = getattr(self._latest, "reason", None), None
-        return reason
-
-    def apply_batch(self, queries: Sequence[Query], lists: Sequence[Candidates]) -> list[Candidates]:
-        """Reranks many queries. Methods that can share work between queries override this."""
-        return [self.apply(query, candidates) for query, candidates in zip(queries, lists, strict=True)]
+    def keep(self, candidates: Candidates, reason: CannotAct) -> Candidates:
+        """The list as it is, with the reason why the method could not act on it."""
+        return Candidates(candidates.docs, candidates.scores, ((self.name, str(reason)),))
 
     @classmethod
     def variants(
-        cls, rerankers: Sequence[Reranker], queries: Sequence[Query], lists: Sequence[Candidates]
+        cls,
+        rerankers: Sequence[Reranker[S]],
+        queries: Sequence[Query],
+        lists: Sequence[Candidates],
+        context: Context = DEFAULT_CONTEXT,
     ) -> list[list[Candidates]]:
         """The lists of several rerankers of this method that differ in their settings, [reranker][query].
 
         Tuning calls this. Methods that can share work between settings override it; the lists must be those of `apply_batch`.
         """
-        return [reranker.apply_batch(queries, lists) for reranker in rerankers]
+        return [reranker.apply_batch(queries, lists, context) for reranker in rerankers]
 
     def ordered(self, docs: NDArray[np.int32], scores: NDArray[np.floating]) -> Candidates:
         """Sorted by score descending, then docid ascending."""

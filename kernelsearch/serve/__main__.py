@@ -8,34 +8,43 @@ import ipaddress
 import os
 import signal
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kernelsearch import rerankers
 from kernelsearch.cli import console
+from kernelsearch.cli.flags import add_flags, collect, read_flags
+from kernelsearch.cli.inputs import load_qrels, load_topics
+from kernelsearch.core import options
 from kernelsearch.core.errors import InputError, OptionError
-from kernelsearch.core.options import Option, add_flags, collect, resolve
+from kernelsearch.core.options import option
+from kernelsearch.rerankers import registry
 from kernelsearch.serve.settings import KEY_VARIABLE, Limits, Settings, Source
 
 DEFAULTS = Limits()
-OPTIONS = (
-    Option("host", str, "127.0.0.1", "address to listen on; one that other machines reach needs an API key"),
-    Option("port", int, 8080, "port; 0 takes a free one", low=0, high=65535),
-    Option("api-key", str, None, f"clients must send this key; better set in the variable {KEY_VARIABLE}"),
-    Option("no-api-key", bool, False, "listen on a reachable address without a key"),
-    Option("record-clicks", bool, False, "add clicks on the page to the click log"),
-    Option("mcp", bool, False, "an endpoint of the Model Context Protocol at /mcp, for language models"),
-    Option("threads", int, DEFAULTS.threads, "requests that are worked on at once", low=1, high=256),
-    Option("waiting", int, DEFAULTS.waiting, "requests that may wait; more are refused with 503", low=0),
-    Option("timeout", float, DEFAULTS.seconds, "seconds until a request is given up with 504", low=0.001),
-    Option("max-hits", int, DEFAULTS.hits, "most documents in an answer", low=1),
-    Option("max-candidates", int, DEFAULTS.candidates, "most documents that are reranked", low=1),
-    Option("max-query", int, DEFAULTS.query, "longest query, in characters", low=1),
-    Option("grace", int, 30, "seconds that requests have to finish when the server is stopped", low=0),
-    Option("access-log", bool, False, "print a line for each request"),
-    Option("language", str, None, "analyse queries in this language; default: the index's own"),
-    Option("java-heap", str, None, "Java's heap, such as 4g"),
-)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServeSettings(options.Settings):
+    """Options of serve."""
+
+    host: str = option("127.0.0.1", "address to listen on; one that other machines reach needs an API key")
+    port: int = option(8080, "port; 0 takes a free one", low=0, high=65535)
+    api_key: str | None = option(None, f"clients must send this key; better set in the variable {KEY_VARIABLE}")
+    no_api_key: bool = option(False, "listen on a reachable address without a key")
+    record_clicks: bool = option(False, "add clicks on the page to the click log")
+    mcp: bool = option(False, "an endpoint of the Model Context Protocol at /mcp, for language models")
+    threads: int = option(DEFAULTS.threads, "requests that are worked on at once", low=1, high=256)
+    waiting: int = option(DEFAULTS.waiting, "requests that may wait; more are refused with 503", low=0)
+    timeout: float = option(DEFAULTS.seconds, "seconds until a request is given up with 504", low=0.001)
+    max_hits: int = option(DEFAULTS.hits, "most documents in an answer", low=1)
+    max_candidates: int = option(DEFAULTS.candidates, "most documents that are reranked", low=1)
+    max_query: int = option(DEFAULTS.query, "longest query, in characters", low=1)
+    grace: int = option(30, "seconds that requests have to finish when the server is stopped", low=0)
+    access_log: bool = option(False, "print a line for each request")
+    language: str | None = option(None, "analyse queries in this language; default: the index's own")
+    java_heap: str | None = option(None, "Java's heap, such as 4g")
+
 
 EXAMPLES = """examples:
   python -m kernelsearch.serve --index indexes/cacm
@@ -46,11 +55,30 @@ EXAMPLES = """examples:
 """
 
 
+@dataclass
+class GivenSource:
+    """An index with what the flags after it name."""
+
+    name: str
+    path: str
+    topics: str | None = None
+    qrels: str | None = None
+    clicks: str | None = None
+
+
+def _read_source(given: GivenSource) -> Source:
+    topics = load_topics(given.topics) if given.topics else {}
+    qrels = load_qrels(given.qrels) if given.qrels else {}
+    if topics and qrels and not topics.keys() & qrels.keys():
+        raise InputError(f"{given.qrels}: judges none of the topics of {given.topics}")
+    return Source(given.name, given.path, topics, qrels, given.clicks)
+
+
 class OfIndex(argparse.Action):
     """--index begins a new source; --topics, --qrels and --clicks belong to the --index before them."""
 
     def __call__(self, parser: Any, namespace: Any, value: Any, option: str | None = None) -> None:
-        sources: list[Source] = getattr(namespace, "sources", None) or []
+        sources: list[GivenSource] = getattr(namespace, "sources", None) or []
         namespace.sources = sources
         if self.dest == "index":
             name, equals, path = value.partition("=")
@@ -59,7 +87,7 @@ class OfIndex(argparse.Action):
                 parser.error(f"--index: {name!r} can't be a name; give one with --index NAME=FOLDER")
             if any(source.name == name for source in sources):
                 parser.error(f"--index: two are named {name}; give another name with --index NAME=FOLDER")
-            sources.append(Source(name, path))
+            sources.append(GivenSource(name, path))
         elif not sources:
             parser.error(f"{option}: belongs after the --index that it is for")
         elif getattr(sources[-1], self.dest) is not None:
@@ -78,9 +106,8 @@ def make_parser() -> argparse.ArgumentParser:
         ("clicks", "FILE", "its click log: suggestions, and what rbm25 learns from; default: the index's own"),
     ):
         parser.add_argument(f"--{name}", action=OfIndex, metavar=metavar, help=told, default=argparse.SUPPRESS)
-    add_flags(parser, OPTIONS)
-    for name in rerankers.names():
-        method = rerankers.method(name)
+    add_flags(parser, ServeSettings.options())
+    for name, method in registry.methods().items():
         add_flags(parser, method.options, owner=name, title=f"{name}: {method.summary}")
     return parser
 
@@ -88,61 +115,58 @@ def make_parser() -> argparse.ArgumentParser:
 def main(argv: list[str]) -> None:
     parser = make_parser()
     arguments = parser.parse_args(argv)
-    chosen = resolve(OPTIONS, collect(arguments, OPTIONS))
+    chosen = read_flags(ServeSettings, arguments)
     settings = make_settings(arguments, chosen)
     try:
         import uvicorn
     except ImportError:
         raise OptionError("the server needs FastAPI and uvicorn; pip install kernelsearch[serve]") from None
-    if chosen["java_heap"]:
-        from kernelsearch.lucene import jvm
-
-        jvm.configure(heap=chosen["java_heap"])
     from kernelsearch.serve.app import make_app
 
     _one_thread_each()
     config = uvicorn.Config(
         make_app(settings),
-        host=chosen["host"],
-        port=chosen["port"],
-        log_level="info" if chosen["access_log"] else "warning",
-        access_log=chosen["access_log"],
+        host=chosen.host,
+        port=chosen.port,
+        log_level="info" if chosen.access_log else "warning",
+        access_log=chosen.access_log,
         server_header=False,
-        timeout_graceful_shutdown=chosen["grace"],
+        timeout_graceful_shutdown=chosen.grace,
         h11_max_incomplete_event_size=64 * 1024,
     )
     _run(uvicorn, config, ", ".join(source.name for source in settings.sources))
 
 
-def make_settings(arguments: argparse.Namespace, chosen: dict[str, Any]) -> Settings:
+def make_settings(arguments: argparse.Namespace, chosen: ServeSettings) -> Settings:
     """What the flags say; refuses to be reachable without a key."""
-    sources = tuple(getattr(arguments, "sources", ()))
+    sources = tuple(_read_source(given) for given in getattr(arguments, "sources", ()))
     if not sources:
         raise OptionError("--index is not given")
-    key = chosen["api_key"] or os.environ.get(KEY_VARIABLE) or None
-    local = _is_local(chosen["host"])
-    if not local and key is None and not chosen["no_api_key"]:
+    key = chosen.api_key or os.environ.get(KEY_VARIABLE) or None
+    local = _is_local(chosen.host)
+    if not local and key is None and not chosen.no_api_key:
         raise OptionError(
-            f"--host {chosen['host']}: other machines reach it, so clients need a key: set {KEY_VARIABLE} (or --api-key), or "
+            f"--host {chosen.host}: other machines reach it, so clients need a key: set {KEY_VARIABLE} (or --api-key), or "
             "say --no-api-key"
         )
-    methods = {name: collect(arguments, rerankers.method(name).options, name) for name in rerankers.names()}
+    methods = {name: collect(arguments, method.options, name) for name, method in registry.methods().items()}
     return Settings(
         sources,
         Limits(
-            query=chosen["max_query"],
-            hits=chosen["max_hits"],
-            candidates=chosen["max_candidates"],
-            seconds=chosen["timeout"],
-            threads=chosen["threads"],
-            waiting=chosen["waiting"],
+            query=chosen.max_query,
+            hits=chosen.max_hits,
+            candidates=chosen.max_candidates,
+            seconds=chosen.timeout,
+            threads=chosen.threads,
+            waiting=chosen.waiting,
         ),
         {name: given for name, given in methods.items() if given},
         key,
-        frozenset({"localhost", "127.0.0.1", "[::1]", chosen["host"].lower()}) if local else None,
-        chosen["record_clicks"],
-        chosen["language"],
-        chosen["mcp"],
+        frozenset({"localhost", "127.0.0.1", "[::1]", chosen.host.lower()}) if local else None,
+        chosen.record_clicks,
+        chosen.language,
+        chosen.mcp,
+        chosen.java_heap,
     )
 
 

@@ -6,17 +6,16 @@ import re
 import tempfile
 import threading
 from collections.abc import Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from kernelsearch.api.pipeline import FIRST_STAGE, FirstStage
+from kernelsearch.api.results import earlier_ranks
+from kernelsearch.api.topics import Topic, run_topics
 from kernelsearch.core.errors import InputError, OptionError
-from kernelsearch.core.options import resolve
 from kernelsearch.core.types import Candidates, Query
-from kernelsearch.rerankers.base import CannotAct, Reranker
+from kernelsearch.rerankers.base import DEFAULT_CONTEXT, CannotAct, Context, Reranker
 from kernelsearch.serve.catalogue import Served
 from kernelsearch.serve.parameters import Asked
 
@@ -35,7 +34,8 @@ class Ranked(NamedTuple):
     query: Query
     before: Candidates
     after: Candidates
-    methods: tuple[Reranker, ...]
+    methods: tuple[Reranker[Any], ...]
+    context: Context
     kept: str | None
 
 
@@ -56,17 +56,12 @@ def first_stage_only(served: Served, asked: Asked) -> FirstStageOnly | None:
 
 def searches(served: Served, first: tuple[tuple[str, Any], ...], depth: int, several: Sequence[Asked]) -> list[dict[str, Any]]:
     """As `search` for each of several requests, which share one call to Lucene."""
-    queries = served.index.lucene.queries([_text(served, asked) for asked in several])
-    lists = _first_stage(first, depth).search(served.index, queries)
+    topics = [Topic("", _text(served, asked)) for asked in several]
+    lists = run_topics(served.pipeline((), {}, dict(first), depth), topics, batch_size=len(topics))
     return [
-        search(served, asked, Ranked(query, found, found, (), None))
-        for asked, query, found in zip(several, queries, lists, strict=True)
+        search(served, asked, Ranked(Query(topic.text), found.candidates, found.candidates, (), DEFAULT_CONTEXT, None))
+        for asked, topic, found in zip(several, topics, lists, strict=True)
     ]
-
-
-@lru_cache(maxsize=256)
-def _first_stage(first: tuple[tuple[str, Any], ...], depth: int) -> FirstStage:
-    return FirstStage.from_settings(resolve(FIRST_STAGE, {**dict(first), "hits": depth}))
 
 
 def search(served: Served, asked: Asked, found: Ranked | None = None) -> dict[str, Any]:
@@ -76,7 +71,7 @@ def search(served: Served, asked: Asked, found: Ranked | None = None) -> dict[st
     if found is None:
         with served.using(methods):
             found = _rank(served, asked, text, methods, None)
-    top = _top(found.after, asked.own["hits"])
+    top = found.after.top(asked.own["hits"])
     texts, parse = served.texts.get(top.docs), asked.own["parse"]
     entries = _entries(served, asked, found, top, [one.docid for one in texts])
     for entry, one in zip(entries, texts, strict=True):
@@ -105,7 +100,7 @@ def compare(served: Served, asked: Asked) -> dict[str, Any]:
         for methods in [(), *asked.columns]:
             found = _rank(served, asked, text, methods, before, full=True)
             before = found.before
-            top = _top(found.after, asked.own["hits"])
+            top = found.after.top(asked.own["hits"])
             docids = served.index.forward.docids.take(top.docs)
             shown.update(zip(docids, top.docs.tolist(), strict=True))
             columns.append(
@@ -139,7 +134,7 @@ def explain(served: Served, asked: Asked) -> dict[str, Any]:
         row = _document(served, asked, found)
         explanation = None
         if found.kept is None:
-            explanation = found.methods[0].explain(found.query, found.before, row).to_dict()
+            explanation = found.methods[0].explain(found.query, found.before, row, found.context).to_dict()
     one = Candidates(np.array([row], dtype=np.int32), np.zeros(1))
     docids = served.index.forward.docids.take(one.docs)
     place = int(np.flatnonzero(found.after.docs == row)[0])
@@ -151,7 +146,7 @@ def explain(served: Served, asked: Asked) -> dict[str, Any]:
         "docid": docids[0],
         "score": round(float(found.after.scores[place]), 6),
         "rank": place + 1,
-        "before": _before(found.before, one)[0],
+        "before": earlier_ranks(found.before, one)[0],
         "kept": found.kept,
         "explanation": explanation,
     }
@@ -170,7 +165,8 @@ def plot(served: Served, asked: Asked) -> bytes:
         if not prepare_drawing():
             raise OptionError("pictures need matplotlib where the server runs; pip install kernelsearch[plots]")
         try:
-            found.methods[0].plot(found.query, found.before, row if asked.own["docid"] is not None else None, path)
+            chosen = row if asked.own["docid"] is not None else None
+            found.methods[0].plot(found.query, found.before, chosen, path, found.context)
         except CannotAct as reason:
             raise InputError(f"{methods[0]} has nothing to draw for this query: {reason}") from None
         return path.read_bytes()
@@ -180,7 +176,7 @@ def similar(served: Served, docid: str, asked: Asked) -> dict[str, Any]:
     """The documents most similar to one."""
     row = row_of(served, docid)
     finder = served.similar_documents()
-    top = _top(finder.ranked(row), asked.own["hits"])
+    top = finder.ranked(row).top(asked.own["hits"])
     docids = served.index.forward.docids.take(top.docs)
     docs = served.texts.answers(top.docs, asked.own["parse"])
     told = None
@@ -255,34 +251,16 @@ def _rank(
     pipeline = served.pipeline(methods, asked.methods, asked.first, _depth(served, asked, methods, full))
     query = served.index.query(text, asked.own["topic"] or "")
     if before is None:
-        before = pipeline.first.search(served.index, [query])[0]
-    after, reasons = before, []
-    for method in pipeline.rerankers:
-        method.take_reason()
-    if before.depth:
-        after = pipeline.rerank([query], [before])[0]
-        reasons = [reason for method in pipeline.rerankers if (reason := method.take_reason()) is not None]
-    return Ranked(query, before, after, tuple(pipeline.rerankers), "; ".join(reasons) or None)
+        before = pipeline.retrieve([query])[0]
+    after = pipeline.rerank([query], [before])[0] if before.depth else before
+    reasons = "; ".join(reason for _, reason in after.fallbacks) or None
+    return Ranked(query, before, after, tuple(pipeline.rerankers), pipeline.context(), reasons)
 
 
 def _depth(served: Served, asked: Asked, methods: tuple[str, ...], full: bool = False) -> int:
     """How many documents the first stage finds."""
     deep = full or bool(methods) or asked.own["topic"] is not None or bool(FEEDBACK & asked.first.keys())
     return asked.own["candidates"] or (served.limits.candidates if deep else asked.own["hits"])
-
-
-def _top(found: Candidates, hits: int) -> Candidates:
-    return Candidates(found.docs[:hits], found.scores[:hits])
-
-
-def _before(before: Candidates, top: Candidates) -> list[int | None]:
-    """The rank in the first stage's list of each document, None where it wasn't in it."""
-    if not before.depth:
-        return [None] * top.depth
-    order = np.argsort(before.docs)
-    place = np.minimum(np.searchsorted(before.docs, top.docs, sorter=order), before.depth - 1)
-    ranks = np.where(before.docs[order[place]] == top.docs, order[place] + 1, 0).tolist()
-    return [rank or None for rank in ranks]
 
 
 def _entries(served: Served, asked: Asked, found: Ranked, top: Candidates, docids: list[str]) -> list[dict[str, Any]]:
@@ -292,7 +270,7 @@ def _entries(served: Served, asked: Asked, found: Ranked, top: Candidates, docid
         for rank, (docid, score) in enumerate(zip(docids, scores, strict=True), 1)
     ]
     if found.methods:
-        for entry, old in zip(entries, _before(found.before, top), strict=True):
+        for entry, old in zip(entries, earlier_ranks(found.before, top), strict=True):
             entry["before"] = old
             entry["moved"] = None if old is None else old - entry["rank"]
     if asked.own["topic"] is not None:

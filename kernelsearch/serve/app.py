@@ -18,8 +18,8 @@ from fastapi.staticfiles import StaticFiles
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
-import kernelsearch
 from kernelsearch.core.errors import ArtefactError, IndexProblem, JavaError, KernelSearchError
+from kernelsearch.core.version import __version__
 from kernelsearch.rerankers.base import CannotAct
 from kernelsearch.serve import answers, models, parameters
 from kernelsearch.serve.answers import NotFound
@@ -96,7 +96,7 @@ def make_app(settings: Settings) -> Any:
 
     app = FastAPI(
         title="kernelsearch",
-        version=kernelsearch.__version__,
+        version=__version__,
         description=DESCRIPTION,
         docs_url=None,  # it would load its scripts from elsewhere
         redoc_url=None,
@@ -118,7 +118,7 @@ def make_app(settings: Settings) -> Any:
     async def page() -> Response:
         if (PAGE / "index.html").is_file():
             return FileResponse(PAGE / "index.html")
-        return _json({"name": "kernelsearch", "version": kernelsearch.__version__, "documentation": "/openapi.json"})
+        return _json({"name": "kernelsearch", "version": __version__, "documentation": "/openapi.json"})
 
     return Gate(Shortcut(app, service), settings, service.metrics)
 
@@ -204,7 +204,7 @@ def _add_about(app: FastAPI, service: Service) -> None:
     @app.get("/health", **_told(plain, models.Health, path=()))
     async def health() -> Response:
         """Whether the server is up; needs no key and no thread."""
-        return _json({"status": "ok", "version": kernelsearch.__version__, "indexes": list(service.served)})
+        return _json({"status": "ok", "version": __version__, "indexes": list(service.served)})
 
     @app.get("/metrics", **_told(plain, None, path=(), media="text/plain"))
     async def metrics() -> Response:

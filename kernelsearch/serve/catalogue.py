@@ -6,15 +6,16 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
-from kernelsearch import rerankers
 from kernelsearch.api.index import Index
 from kernelsearch.api.pipeline import Pipeline
-from kernelsearch.cli.inputs import load_qrels, load_topics
-from kernelsearch.core.errors import InputError, KernelSearchError
+from kernelsearch.core.errors import KernelSearchError
+from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import Reranker
+from kernelsearch.serve.parameters import described, method_options
 from kernelsearch.serve.recording import ClickRecorder
 from kernelsearch.serve.settings import Settings, Source
 from kernelsearch.serve.texts import Texts
+from kernelsearch.similarity import SimilarDocuments
 
 
 class Served:
@@ -22,16 +23,13 @@ class Served:
 
     def __init__(self, source: Source, settings: Settings) -> None:
         self.name = source.name
-        self.index = Index(source.path, language=settings.language)
+        self.index = Index(source.path, language=settings.language, java_heap=settings.java_heap)
         self.limits = settings.limits
-        self.topics = load_topics(source.topics) if source.topics else {}
-        self.qrels = load_qrels(source.qrels) if source.qrels else {}
-        if self.topics and self.qrels and not self.topics.keys() & self.qrels.keys():
-            raise InputError(f"{source.qrels}: judges none of the topics of {source.topics}")
+        self.topics, self.qrels = source.topics, source.qrels
         self.clicks = ClickRecorder(self.index, source.clicks, settings.record_clicks)
         self.texts = Texts(self.index)
         self._defaults = settings.methods
-        self._similar: Any = None
+        self._similar: SimilarDocuments | None = None
 
     def warm_up(self) -> None:
         """Starts Java and opens the forward index, so that the first request doesn't wait for them."""
@@ -42,7 +40,7 @@ class Served:
     def methods(self) -> list[dict[str, Any]]:
         """Which methods can work on this index now, and why the others can't."""
         found = []
-        for name in rerankers.names():
+        for name in registry.names():
             try:
                 with self.using((name,)):
                     self.pipeline((name,), {}, {}, self.limits.candidates)
@@ -74,15 +72,13 @@ class Served:
 
     def _default(self, name: str) -> dict[str, Any]:
         given = dict(self._defaults.get(name, {}))
-        if self.clicks.given is not None and any(option.name == "clicks" for option in rerankers.method(name).options):
+        if self.clicks.given is not None and any(option.name == "clicks" for option in registry.method(name).options):
             given.setdefault("clicks", self.clicks.given)
         return given
 
-    def similar_documents(self) -> Any:
+    def similar_documents(self) -> SimilarDocuments:
         """The finder of similar documents, opened once."""
         if self._similar is None:
-            from kernelsearch.similarity import SimilarDocuments
-
             self._similar = SimilarDocuments(self.index)
         return self._similar
 
@@ -101,18 +97,17 @@ class Served:
 
 def about_methods() -> list[dict[str, Any]]:
     """What /v1/methods says of each method."""
-    from kernelsearch.serve.parameters import described, method_options
-
     found = []
-    for name in rerankers.names():
-        method = rerankers.method(name)
+    for name in registry.names():
+        method = registry.method(name)
+        reranker = method.load()
         found.append(
             {
                 "name": name,
                 "summary": method.summary,
                 "retrieves": method.retrieves,
-                "explains": method.explain is not Reranker.explain,
-                "draws": method.plot is not Reranker.plot,
+                "explains": reranker.explain is not Reranker.explain,
+                "draws": reranker.plot is not Reranker.plot,
                 "options": [described(option, name) for option in method_options(name)],
             }
         )

@@ -9,8 +9,8 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 from urllib.parse import urlencode
 
-import kernelsearch
 from kernelsearch.core.errors import KernelSearchError, OptionError
+from kernelsearch.core.version import __version__
 from kernelsearch.serve import answers, parameters
 from kernelsearch.serve.parameters import Reader
 from kernelsearch.serve.workers import Overloaded, TooSlow
@@ -32,7 +32,7 @@ def add_mcp(app: Any, service: Any) -> AbstractAsyncContextManager[None]:
     doc_reader, similar_reader = Reader(parameters.DOC, limits), Reader(parameters.SIMILAR, limits)
     server = MCPServer(
         "kernelsearch",
-        version=kernelsearch.__version__,
+        version=__version__,
         instructions=f"Searches the indexes {', '.join(service.served)} with BM25 and reranks with kernel methods.",
         log_level="WARNING",
     )

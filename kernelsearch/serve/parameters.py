@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import parse_qsl
 
-from kernelsearch import rerankers
-from kernelsearch.api.pipeline import FIRST_STAGE
 from kernelsearch.core.errors import OptionError
 from kernelsearch.core.options import Option
+from kernelsearch.lucene.first_stage import FirstStageSettings
+from kernelsearch.rerankers import registry
 from kernelsearch.serve.settings import Limits
 
 #: Bounds of options that have none of their own, so that no request asks for more than a moment's work.
@@ -77,12 +77,12 @@ def public(option: Option) -> Option | None:
 
 def first_stage_options() -> list[Option]:
     """The first stage's options; how many it finds is a parameter of its own, since `hits` is the answer's length."""
-    return [shown for option in FIRST_STAGE if option.name != "hits" and (shown := public(option)) is not None]
+    return [shown for option in FirstStageSettings.options() if option.name != "hits" and (shown := public(option)) is not None]
 
 
 def method_options(name: str) -> list[Option]:
     """A method's options that requests may set."""
-    return [shown for option in rerankers.method(name).options if (shown := public(option)) is not None]
+    return [shown for option in registry.method(name).options if (shown := public(option)) is not None]
 
 
 class Reader:
@@ -92,7 +92,7 @@ class Reader:
         self.ranks, self.columns, self.limits = ranks, columns, limits
         self.own = {option.name: _limited(option, limits) for option in own}
         self.first = {option.name: option for option in first_stage_options()} if ranks else {}
-        self.methods = {name: {o.name: o for o in method_options(name)} for name in rerankers.names()} if ranks else {}
+        self.methods = {name: {o.name: o for o in method_options(name)} for name in registry.names()} if ranks else {}
         self.defaults = {name: option.default for name, option in self.own.items() if name != "rerank"}
 
     def read(self, query_string: bytes) -> Asked:
@@ -145,7 +145,7 @@ class Reader:
         asked.methods.setdefault(owner, {})[option.key] = _checked(option, value, name)
 
     def _unknown(self, owner: str, rest: str) -> str:
-        if owner in self.methods and any(option.name == rest for option in rerankers.method(owner).options):
+        if owner in self.methods and any(option.name == rest for option in registry.method(owner).options):
             return "names a file, which is set where the server is started"
         if owner in self.methods:
             return f"unknown parameter; those of {owner} are {', '.join(self.methods[owner])}"

@@ -23,14 +23,14 @@ class Limits:
     waiting: int = 64  #: requests that may wait for a thread; more are refused with 503
 
 
-@dataclass
+@dataclass(frozen=True)
 class Source:
-    """One index to serve: its name in addresses, its folder, and the files that belong to it."""
+    """One index to serve: its name in addresses, its folder, its topics and judgements, and its click log."""
 
     name: str
     path: str
-    topics: str | None = None
-    qrels: str | None = None
+    topics: dict[str, str] = field(default_factory=dict)
+    qrels: dict[str, dict[str, int]] = field(default_factory=dict)
     clicks: str | None = None
 
 
@@ -46,3 +46,4 @@ class Settings:
     record_clicks: bool = False
     language: str | None = None
     mcp: bool = False
+    java_heap: str | None = None

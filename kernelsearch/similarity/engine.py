@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,20 +10,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.api.index import Index
-from kernelsearch.cli import console
 from kernelsearch.core.errors import InputError
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels import bm25
 from kernelsearch.learning.ranking.choose import LEARNERS, Best
 from kernelsearch.learning.ranking.fusers import CombSUM, Learner
 from kernelsearch.learning.ranking.lists import Lists, normalised
-from kernelsearch.rerankers.base import Contribution, Explanation
+from kernelsearch.rerankers.base import Contribution, Explanation, OpenedIndex
 from kernelsearch.rerankers.fusion import model as models
 from kernelsearch.similarity.latent import LatentSpace
 from kernelsearch.similarity.pair_kernels import PairKernels, default_recipe
 
 Floats = NDArray[np.float64]
+logger = logging.getLogger(__name__)
+
 Truth = Mapping[str, set[str]]
 
 #: Terms of a document that stand for it in a search (more like this).
@@ -37,7 +38,7 @@ class SimilarDocuments:
     """
 
     def __init__(
-        self, index: Index, *, kernels: Sequence[str] | None = None, model: str | Path | None = None, depth: int = 100
+        self, index: OpenedIndex, *, kernels: Sequence[str] | None = None, model: str | Path | None = None, depth: int = 100
     ) -> None:
         self.index, self.depth = index, depth
         self.model = models.load(model) if model is not None else None
@@ -46,16 +47,9 @@ class SimilarDocuments:
         self.kernels = PairKernels(index, self.recipe, "--model" if self.model else "--kernels")
         self._latent = LatentSpace(index) if LatentSpace.available(index) else None
 
-    def row(self, docid: str) -> int:
-        """A document's row; refuses a docid that the index doesn't have."""
-        found = int(self.index.forward.rows_of([docid])[0])
-        if found < 0:
-            raise InputError(f"--docid: {docid!r} is not in {self.index.name}")
-        return found
-
     def find(self, docid: str, top: int = 10) -> list[tuple[str, float]]:
         """(docid, score) of the most similar documents, best first."""
-        ranked = self.ranked(self.row(docid))
+        ranked = self.ranked(self.index.row(docid, "--docid"))
         return list(zip(self.index.forward.docids.take(ranked.docs[:top]), ranked.scores[:top].tolist(), strict=True))
 
     def ranked(self, doc: int) -> Candidates:
@@ -91,8 +85,8 @@ class SimilarDocuments:
 
     def explain(self, docid: str, other: str) -> Explanation:
         """Each kernel's part of the likeness of two documents."""
-        docs, table = self.table(self.row(docid))
-        place = np.flatnonzero(docs == self.row(other))
+        docs, table = self.table(self.index.row(docid, "--docid"))
+        place = np.flatnonzero(docs == self.index.row(other, "--explain"))
         if not len(place):
             raise InputError(f"--explain: {other!r} is not among the {len(docs)} candidates of {docid!r}")
         parts = self.learner.contributions(table)[place[0]]
@@ -134,7 +128,7 @@ class SimilarDocuments:
         made.fit(X, y, qid)
         if isinstance(made, Best):
             tried = ", ".join(f"{name} {score:.4f}" for name, score in made.scores_.items())
-            console.notice(f"similar: chose {made.chosen_.name} (cross-validated MAP: {tried})")
+            logger.info("similar: chose %s (cross-validated MAP: %s)", made.chosen_.name, tried)
         path = models.save(output, made, self.recipe, {"documents": len(np.unique(qid)), "rows": len(y)})
         self.model = models.load(path)
         self.learner = self.model.learner

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.api.index import Index
+from kernelsearch.rerankers.base import OpenedIndex
 
 Floats = NDArray[np.float64]
 
@@ -25,7 +25,7 @@ NOT_COMPARED = ("id", "docid", "_id", "contents", "text", "title")
 NAME_WORDS = 8
 
 
-def records(index: Index, docs: NDArray[np.integer]) -> list[dict[str, Any]]:
+def records(index: OpenedIndex, docs: NDArray[np.integer]) -> list[dict[str, Any]]:
     """The stored records of documents; an empty one where none is stored or it isn't JSON."""
     out: list[dict[str, Any]] = []
     for raw in index.lucene.stored(docs):

@@ -7,19 +7,19 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.api.index import Index
 from kernelsearch.neighbours import Neighbours
+from kernelsearch.rerankers.base import OpenedIndex
 from kernelsearch.rerankers.klsa.reranker import FIT_ON_USE, KernelLSA, default_place
 
 
 class LatentSpace:
     """The latent rows of klsa's basis, scaled by the singular values and brought to unit length."""
 
-    def __init__(self, index: Index) -> None:
+    def __init__(self, index: OpenedIndex) -> None:
         self._basis = KernelLSA(index).basis
 
     @staticmethod
-    def available(index: Index) -> bool:
+    def available(index: OpenedIndex) -> bool:
         """Whether a basis is fitted, or quick to fit."""
         return (default_place(index) / "meta.json").exists() or len(index.forward) <= FIT_ON_USE
 

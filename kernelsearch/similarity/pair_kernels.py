@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.api.index import Index
 from kernelsearch.core.errors import OptionError
-from kernelsearch.core.options import Option, resolve
+from kernelsearch.core.options import Settings, option
 from kernelsearch.kernels.asymmetric import BM25, JelinekMercer
 from kernelsearch.kernels.documents import Cosine
+from kernelsearch.rerankers.base import OpenedIndex
 from kernelsearch.rerankers.fusion.pool import FieldOfPool
 from kernelsearch.similarity import fields
 from kernelsearch.similarity.latent import LatentSpace
@@ -33,11 +34,11 @@ SCALED = ("number", "date")
 class PairKernels:
     """A recipe of document kernels at work on one index."""
 
-    def __init__(self, index: Index, recipe: Sequence[str], owner: str = "--kernels") -> None:
+    def __init__(self, index: OpenedIndex, recipe: Sequence[str], owner: str = "--kernels") -> None:
         self.index, self.recipe = index, tuple(recipe)
         self._parts = [_parse(name, owner) for name in recipe]
         self._latent = LatentSpace(index) if any(kind == "latent" for kind, _ in self._parts) else None
-        indexed = {settings["field"] for kind, settings in self._parts if kind in TEXT}
+        indexed = {settings.field for _, settings in self._parts if isinstance(settings, TextKernelSettings)}
         self._absent = {name for name in indexed if name != "contents" and index.lucene.field_statistics(name).documents == 0}
 
     def table(self, doc: int, others: NDArray[np.int32]) -> Floats:
@@ -47,11 +48,11 @@ class PairKernels:
         stored = fields.records(self.index, rows) if any(kind in STORED for kind, _ in self._parts) else []
         columns = []
         for kind, settings in self._parts:
-            if kind == "latent":
+            if isinstance(settings, LatentKernelSettings):
                 assert self._latent is not None
-                columns.append(self._latent.likeness(doc, others, settings["dims"]))
-            elif kind in TEXT:
-                name = settings["field"]
+                columns.append(self._latent.likeness(doc, others, settings.dims))
+            elif isinstance(settings, TextKernelSettings):
+                name = settings.field
                 if name in self._absent:
                     columns.append(np.zeros(len(others)))
                     continue
@@ -59,14 +60,15 @@ class PairKernels:
                     pools[name] = FieldOfPool(self.index.field(name), rows)
                 features = TEXT[kind].document_features(pools[name], pools[name].rows)
                 columns.append(np.asarray((features[1:] @ features[0].T).todense()).ravel())
-            else:
-                values = [record.get(settings["field"]) for record in stored]
-                extra = {"scale": settings["scale"]} if kind in SCALED else {}
+            elif isinstance(settings, StoredKernelSettings):
+                assert settings.field is not None
+                values = [record.get(settings.field) for record in stored]
+                extra = {"scale": settings.scale} if isinstance(settings, ScaledKernelSettings) else {}
                 columns.append(STORED[kind](values[0], values[1:], **extra))
         return np.column_stack(columns)
 
 
-def default_recipe(index: Index, sample: int = 200) -> tuple[str, ...]:
+def default_recipe(index: OpenedIndex, sample: int = 200) -> tuple[str, ...]:
     """Title, body, latent and language kernels, and one for each stored field whose kind a sample of records shows."""
     live = index.forward.live_docs
     chosen = live[np.linspace(0, len(live) - 1, min(sample, len(live))).astype(int)] if len(live) else live
@@ -79,21 +81,46 @@ def default_recipe(index: Index, sample: int = 200) -> tuple[str, ...]:
     return (*text, *(f"{kind}:field={name}" for name, kind in sorted(kinds.items())))
 
 
-def _parse(text: str, owner: str) -> tuple[str, dict[str, Any]]:
+@dataclass(frozen=True, kw_only=True)
+class LatentKernelSettings(Settings):
+    """Parameters of the kernel `latent`."""
+
+    owner: ClassVar[str] = "latent"
+
+    dims: int | None = option(None, "latent dimensions", low=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextKernelSettings(Settings):
+    """Parameters of a kernel between texts."""
+
+    field: str = option("contents", "indexed field")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredKernelSettings(Settings):
+    """Parameters of a kernel between values of a stored field."""
+
+    field: str | None = option(None, "stored field")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScaledKernelSettings(StoredKernelSettings):
+    """Parameters of a kernel between numbers or dates."""
+
+    scale: float | None = option(None, "the distance that counts as far", low=1e-12)
+
+
+def _parse(text: str, owner: str) -> tuple[str, Settings]:
     kind, _, tail = text.partition(":")
     given = dict(part.partition("=")[::2] for part in filter(None, tail.split(",")))
-    field = Option("field", str, "contents" if kind in TEXT else None, "field")
     if kind == "latent":
-        options: tuple[Option, ...] = (Option("dims", int, None, "latent dimensions", low=1),)
-    elif kind in TEXT:
-        options = (field,)
-    elif kind in STORED:
-        options = (
-            (field, Option("scale", float, None, "the distance that counts as far", low=1e-12)) if kind in SCALED else (field,)
-        )
-    else:
+        return kind, LatentKernelSettings.of(given)
+    if kind in TEXT:
+        return kind, TextKernelSettings.of(given)
+    if kind not in STORED:
         raise OptionError(f"{owner}: unknown kernel {kind!r}; known: latent, {', '.join([*TEXT, *STORED])}")
-    settings = resolve(options, given, kind)
-    if kind in STORED and not settings["field"]:
+    settings = (ScaledKernelSettings if kind in SCALED else StoredKernelSettings).of(given)
+    if not settings.field:
         raise OptionError(f"{owner}: {text!r} should name its field, as in {kind}:field=NAME")
     return kind, settings

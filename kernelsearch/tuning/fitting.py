@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from kernelsearch import rerankers
-from kernelsearch.api.index import Index
-from kernelsearch.cli import console
-from kernelsearch.rerankers.base import TrainingData
+from kernelsearch.rerankers import registry
+from kernelsearch.rerankers.base import OpenedIndex, TrainingData
 from kernelsearch.tuning.space import Setting, fit_part, key, split
 from kernelsearch.tuning.trials import Plan
 
+logger = logging.getLogger(__name__)
 
-def fit_missing(plan: Plan, index: Index, tried: Sequence[Setting], folder: Path) -> Plan:
+
+def fit_missing(plan: Plan, index: OpenedIndex, tried: Sequence[Setting], folder: Path) -> Plan:
     """The plan with a fitted folder for each combination of training parameters; those that are there are taken."""
     wanted = {}
     for setting in tried:
@@ -27,7 +28,7 @@ def fit_missing(plan: Plan, index: Index, tried: Sequence[Setting], folder: Path
         number = hashlib.sha256(f"{index.fingerprint} {recipe}".encode()).hexdigest()[:12]
         place = folder / f"{name}-{number}"
         if not (place / "meta.json").exists():
-            console.notice(f"fitting {recipe}")
-            rerankers.method(name).fit(index, TrainingData(output=place), **fitted)
+            logger.info("fitting %s", recipe)
+            registry.method(name).fit(index, TrainingData(output=place, progress=index.progress), **fitted)
         places[recipe] = str(place)
     return replace(plan, fitted=places)

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from kernelsearch import rerankers
-from kernelsearch.api.pipeline import FIRST_STAGE
 from kernelsearch.core.errors import OptionError
 from kernelsearch.core.options import Option
+from kernelsearch.lucene.first_stage import FirstStageSettings
+from kernelsearch.rerankers import registry
 
 #: One point of the space, {name: value}: `k1` for the first stage, `klsa.z` for a method.
 Setting = dict[str, Any]
@@ -87,13 +87,13 @@ def find_option(name: str, methods: Sequence[str]) -> Option:
     owner, dot, rest = name.partition(".")
     if dot and owner not in methods:
         raise OptionError(f"--try {name}: has no effect without --rerank {owner}")
-    options = rerankers.method(owner).options if dot else FIRST_STAGE
+    options = registry.method(owner).options if dot else FirstStageSettings.options()
     key = (rest if dot else name).replace("-", "_")
     for option in options:
         if option.key == key:
             return option
-    for option in rerankers.method(owner).fit_options if dot else ():
-        if option.key == key and rerankers.method(owner).fitted_option is None:
+    for option in registry.method(owner).fit_options if dot else ():
+        if option.key == key and registry.method(owner).fitted_option is None:
             raise OptionError(f"--try {name}: {owner} is trained on judgements or clicks, which tune needs for itself")
         if option.key == key:
             return option
@@ -152,7 +152,7 @@ def _shown(value: Any) -> str:
 
 def fit_part(method: str, part: dict[str, Any]) -> dict[str, Any]:
     """What training takes of a method's part of a setting."""
-    known = {option.key for option in rerankers.method(method).options}
+    known = {option.key for option in registry.method(method).options}
     return {name: value for name, value in part.items() if name not in known}
 
 

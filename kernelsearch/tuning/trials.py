@@ -11,20 +11,20 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from kernelsearch import rerankers
-from kernelsearch.api.index import Index
-from kernelsearch.api.pipeline import FIRST_STAGE, FirstStage, chunks
-from kernelsearch.core.options import resolve
+from kernelsearch.core.sequences import chunks
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.evaluation.measures import parse_measures
 from kernelsearch.evaluation.rows import JudgedRows
+from kernelsearch.lucene.first_stage import FirstStage, FirstStageSettings
+from kernelsearch.rerankers import registry
+from kernelsearch.rerankers.base import Context, OpenedIndex, Reranker
 from kernelsearch.tuning.space import Setting, fit_part, key, split
 
 #: Queries that are reranked at a time, for all settings of a task: keeps memory small.
@@ -37,8 +37,6 @@ STOP = "stop"
 class Plan:
     """What stays the same for all settings: the pipeline as given, and what to measure."""
 
-    index: str | Sequence[str]
-    language: str | None
     measure: str
     first: dict[str, Any]  #: options of the first stage that were given
     methods: list[tuple[str, dict[str, Any]]]  #: methods with the options that were given
@@ -50,8 +48,9 @@ class Plan:
         """The first stage under a setting; impossible combinations are refused."""
         return FirstStage.from_settings(self.first_settings(setting))
 
-    def first_settings(self, setting: Setting) -> dict[str, Any]:
-        return resolve(FIRST_STAGE, {**self.first, **split(setting, self.names)[0]})
+    def first_settings(self, setting: Setting) -> FirstStageSettings:
+        """The first stage's options under a setting."""
+        return FirstStageSettings.of({**self.first, **split(setting, self.names)[0]})
 
     def method_settings(self, setting: Setting) -> list[tuple[str, dict[str, Any]]]:
         """Each method with the options that it gets under a setting."""
@@ -60,7 +59,7 @@ class Plan:
             part, fitted = dict(parts[name]), fit_part(name, parts[name])
             if fitted:
                 part = {option: value for option, value in part.items() if option not in fitted}
-                part[str(rerankers.method(name).fitted_option)] = self.fitted[key({name: fitted})]
+                part[str(registry.method(name).fitted_option)] = self.fitted[key({name: fitted})]
             out.append((name, {**given, **part}))
         return out
 
@@ -74,14 +73,12 @@ def stage_key(plan: Plan, setting: Setting) -> str:
     return repr(plan.stage(setting))
 
 
-def prepare(folder: Path, plan: Plan, queries: Sequence[Query], stages: Sequence[FirstStage], threads: int) -> None:
-    """Searches with every first stage and writes the plan; `queries` are in the order of plan.qids."""
+def write_plan(folder: Path, plan: Plan, queries: Sequence[Query], lists: Mapping[FirstStage, Sequence[Candidates]]) -> None:
+    """Writes the plan with each first stage's lists; `queries` and lists are in the order of plan.qids."""
     (folder / "plan.json").write_text(json.dumps(asdict(plan)), encoding="utf-8")
     (folder / "queries.json").write_text(json.dumps([asdict(query) for query in queries]), encoding="utf-8")
-    index = Index(plan.index, language=plan.language)
     names = {}
-    for number, stage in enumerate(stages):
-        found = stage.search(index, queries, threads=threads)
+    for number, (stage, found) in enumerate(lists.items()):
         np.save(folder / f"{number}.docs.npy", np.concatenate([one.docs for one in found]))
         np.save(folder / f"{number}.scores.npy", np.concatenate([one.scores for one in found]))
         np.save(folder / f"{number}.ends.npy", np.cumsum([one.depth for one in found]))
@@ -90,15 +87,14 @@ def prepare(folder: Path, plan: Plan, queries: Sequence[Query], stages: Sequence
 
 
 class Trials:
-    """Values of settings, from a prepared folder."""
+    """Values of settings, from the folder of a plan."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, index: OpenedIndex) -> None:
+        self.folder, self.index = folder, index
         self.plan = Plan(**json.loads((folder / "plan.json").read_text(encoding="utf-8")))
         records = json.loads((folder / "queries.json").read_text(encoding="utf-8"))
         self.queries = [Query(one["text"], tuple(one["terms"]), tuple(one["weights"]), one["qid"]) for one in records]
         self.stages = json.loads((folder / "stages.json").read_text(encoding="utf-8"))
-        self.index = Index(self.plan.index, language=self.plan.language)
         self.judged = JudgedRows(self.index.forward, self.plan.qrels, self.plan.qids)
         self.measure = parse_measures([self.plan.measure])[0]
 
@@ -116,18 +112,17 @@ class Trials:
         stage = self.plan.stage(settings[0])
         lists = self.lists(stage)
         chains = [self.plan.method_settings(setting) for setting in settings]
-        made: dict[str, rerankers.Reranker] = {}
+        made: dict[str, Reranker[Any]] = {}
         for chain in chains:
             for name, options in chain:
                 if _recipe(name, options) not in made:
-                    reranker = rerankers.method(name)(self.index, **options)
-                    reranker.first_stage, reranker.hits = stage.model, stage.hits
-                    made[_recipe(name, options)] = reranker
+                    made[_recipe(name, options)] = registry.method(name).make(self.index, **options)
+        context = Context(stage.model, stage.hits)
         paths = [tuple(_recipe(name, options) for name, options in chain) for chain in chains]
         values = np.empty((len(settings), len(self.queries)))
         for numbers in chunks(range(len(self.queries)), BATCH):
             queries = [self.queries[number] for number in numbers]
-            ranked = _walk([lists[number] for number in numbers], queries, paths, made)
+            ranked = _rerank([lists[number] for number in numbers], queries, paths, made, context)
             for path in set(paths):
                 found = self.judged.values(self.measure, numbers, ranked[path])
                 for place, other in enumerate(paths):
@@ -140,11 +135,12 @@ def _recipe(name: str, options: dict[str, Any]) -> str:
     return f"{name} {key(options)}"
 
 
-def _walk(
+def _rerank(
     lists: list[Candidates],
     queries: list[Query],
     paths: Sequence[tuple[str, ...]],
-    made: dict[str, rerankers.Reranker],
+    made: dict[str, Reranker[Any]],
+    context: Context,
 ) -> dict[tuple[str, ...], list[Candidates]]:
     """The final lists of every path. Paths that begin alike are walked together for as long as they are alike."""
     reached: dict[tuple[str, ...], list[Candidates]] = {(): lists}
@@ -153,7 +149,7 @@ def _walk(
         for start, before in reached.items():
             steps = list(dict.fromkeys(path[depth] for path in paths if path[:depth] == start))
             chosen = [made[step] for step in steps]
-            for step, after in zip(steps, type(chosen[0]).variants(chosen, queries, before), strict=True):
+            for step, after in zip(steps, type(chosen[0]).variants(chosen, queries, before, context), strict=True):
                 onward[(*start, step)] = after
         reached = onward
     return reached
@@ -162,12 +158,12 @@ def _walk(
 _trials: Trials | None = None
 
 
-def start_worker(folder: str, parent: int) -> None:
+def start_worker(folder: str, parent: int, index: OpenedIndex) -> None:
     """Makes a process ready for `try_settings`; it ends by itself when its parent is killed."""
     global _trials
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business
     threading.Thread(target=_end_with, args=(parent, Path(folder) / STOP), daemon=True).start()
-    _trials = Trials(Path(folder))
+    _trials = Trials(Path(folder), index)
 
 
 def _end_with(parent: int, stop: Path) -> None:

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from kernelsearch import index, search
-from kernelsearch.api.topics import SearchPlan, Topic, search_topics
+from kernelsearch.api.topics import Topic, run_topics
 from kernelsearch.core.errors import InputError
-from kernelsearch.engines import LocalEngine
+from kernelsearch.core.execution import LocalEngine
 from kernelsearch.kernels.asymmetric import BM25
 from kernelsearch.kernels.semantic.graph import cooccurrence_graph
 from kernelsearch.learning.ranking import boosting_on_dask
@@ -46,12 +46,6 @@ def kill_one(engine) -> None:
     os.kill(pids[(busy or list(pids))[0]], signal.SIGKILL)
 
 
-def plan_for(opened, methods) -> tuple[SearchPlan, object]:
-    pipeline = opened.pipeline(list(methods))
-    described = tuple((reranker.name, reranker.settings) for reranker in pipeline.rerankers)
-    return SearchPlan(opened, pipeline.first, described), pipeline
-
-
 @pytest.fixture(scope="module")
 def topics() -> list[Topic]:
     return [Topic(qid, text) for qid, text in read_topics(DEMO / "topics.tsv").items()]
@@ -71,18 +65,18 @@ def test_a_run_is_byte_identical_and_so_is_its_recipe(cluster, demo_index, tmp_p
 
 
 def test_a_worker_killed_in_the_middle_of_a_batch_changes_nothing(cluster, demo_index, topics):
-    plan, pipeline = plan_for(demo_index, ["pert"])
-    expected = list(search_topics(LocalEngine(), plan, pipeline, topics, 2))
-    kept = [dict(reranker.kept) for reranker in pipeline.rerankers]
-    for reranker in pipeline.rerankers:
-        reranker.kept.clear()
+    pipeline = demo_index.pipeline(["pert"])
+    topics = [*topics, Topic("unknown", "unheardof")]
+    expected = list(run_topics(pipeline, topics, batch_size=2))
     found = []
-    for number, ranked in enumerate(search_topics(cluster, plan, pipeline, topics, 2)):
+    for number, ranked in enumerate(run_topics(pipeline, topics, engine=cluster, batch_size=2)):
         found.append(ranked)
         if number == 4:
             kill_one(cluster)
-    assert found == expected
-    assert [dict(reranker.kept) for reranker in pipeline.rerankers] == kept
+    assert [(one.qid, one.docids, one.scores, one.candidates.fallbacks) for one in found] == [
+        (one.qid, one.docids, one.scores, one.candidates.fallbacks) for one in expected
+    ]
+    assert found[-1].candidates.fallbacks == (("pert", "no document matches the query"),)
 
 
 def test_the_distributed_basis_is_that_of_the_same_parts_and_spans_the_single_one(cluster, demo_index, tmp_path):
@@ -171,7 +165,7 @@ def test_features_made_by_workers_train_the_same_fusion(cluster, demo_index, tmp
     strike = kill_when(cluster, "table")
     for engine in (LocalEngine(), cluster):
         data = TrainingData(topics=topics, qrels=qrels, output=tmp_path / engine.name, engine=engine)
-        FusionReranker.fit(demo_index, data, **options)
+        FusionReranker.method.fit(demo_index, data, **options)
     strike.join(timeout=10)
     assert not strike.is_alive()
     assert files_below(tmp_path / "dask") == files_below(tmp_path / "local")
@@ -214,10 +208,9 @@ def test_trees_over_which_workers_die_again_and_again_are_given_up(cluster, monk
 
 
 def test_an_error_of_ours_comes_back_as_it_is(cluster, demo_index):
-    plan, pipeline = plan_for(demo_index, ["pert"])
     topics = [Topic("1", "tap", [("no such document", 1.0)])]
     with pytest.raises(InputError, match="no such document"):
-        list(search_topics(cluster, plan, pipeline, topics, 1))
+        list(run_topics(demo_index.pipeline(["pert"]), topics, engine=cluster))
 
 
 def test_a_scheduler_that_cannot_be_reached_is_one_line(demo_index, tmp_path):

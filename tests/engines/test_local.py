@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 from scipy.linalg import subspace_angles
 
-from kernelsearch import engines
 from kernelsearch.core.errors import OptionError
-from kernelsearch.engines import LocalEngine, make_engine, opened_once
-from kernelsearch.engines.base import halves
+from kernelsearch.core.execution import LocalEngine, halves
+from kernelsearch.engines import EngineSettings, make_engine
 from kernelsearch.kernels.asymmetric import BM25
 from kernelsearch.kernels.spectral import feature_rows
 from kernelsearch.rerankers.klsa.basis import fit_basis
@@ -47,12 +46,6 @@ def test_a_basis_in_parts_spans_the_single_one_in_single_precision_too(demo_inde
     assert 0 < subspace_angles(*leading).max() < 1e-3
 
 
-def test_something_is_opened_once_a_key():
-    assert opened_once(("test", 1), lambda: "first") == "first"
-    assert opened_once(("test", 1), lambda: "second") == "first"
-    assert opened_once(("test", 2), lambda: "other") == "other"
-
-
 @pytest.mark.parametrize(
     ("given", "complaint"),
     [
@@ -63,8 +56,8 @@ def test_something_is_opened_once_a_key():
 )
 def test_options_that_exclude_each_other_are_refused(given, complaint):
     with pytest.raises(OptionError, match=complaint):
-        make_engine(given)
+        make_engine(EngineSettings(**given))
 
 
 def test_an_engine_is_one_of_two():
-    assert next(option for option in engines.OPTIONS if option.name == "engine").choices == ("local", "dask")
+    assert next(option for option in EngineSettings.options() if option.name == "engine").choices == ("local", "dask")

@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 import kernelsearch
-from kernelsearch import rerankers
+from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import Reranker
 from kernelsearch.trec import read_qrels, read_topics
 from tests.conftest import DEMO
@@ -37,7 +37,7 @@ def ready(demo_index, topics, qrels):
     def prepare(name: str):
         if name not in made:
             made.add(name)
-            if rerankers.method(name).fit.__func__ is not Reranker.fit.__func__:
+            if registry.method(name).load().fit.__func__ is not Reranker.fit.__func__:
                 options = {"learner": "combsum"} if name == "fusion" else {}  # the quickest one
                 demo_index.train(name, topics=topics, qrels=qrels, clicks=DEMO / "clicks.jsonl", **options)
         return demo_index

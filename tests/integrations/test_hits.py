@@ -8,10 +8,10 @@ from collections import namedtuple
 import numpy as np
 import pytest
 
-from kernelsearch import rerankers
 from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.integrations.pyserini import KernelReranker, KernelSearcher
 from kernelsearch.lucene.models import BM25, Dirichlet
+from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import Reranker
 
 
@@ -80,7 +80,7 @@ def test_hits_come_back_sorted_and_of_the_same_type(demo_index, hits, kind):
         assert all(hit.extra is extras[hit.docid] for hit in ranked)
 
 
-@pytest.mark.parametrize("name", rerankers.names())
+@pytest.mark.parametrize("name", registry.names())
 def test_every_method_keeps_the_lists_documents(ready, hits, name):
     ranked = KernelReranker(ready(name), name).rerank(TEXT, hits)
     assert sorted(hit.docid for hit in ranked) == sorted(hit.docid for hit in hits)
@@ -143,7 +143,7 @@ def test_unknown_documents_are_refused_or_left_behind(demo_index, hits):
 def test_a_searchers_ranking_model_is_taken_over(demo_index):
     searcher = KernelSearcher(demo_index)
     searcher.set_qld(321)
-    assert KernelReranker(searcher, "pert").pipeline.rerankers[0].first_stage == Dirichlet(321.0)
+    assert KernelReranker(searcher, "pert").pipeline.context().model == Dirichlet(321.0)
     searcher.set_bm25(1.3, 0.7)
     assert KernelReranker(searcher, "pert").pipeline.first.model == BM25(1.3, 0.7)
     assert KernelReranker(searcher, "pert", k1=2.0).pipeline.first.model == BM25(2.0, 0.4)

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import kernelsearch
-from kernelsearch import rerankers
 from kernelsearch.api.keywords import split
 from kernelsearch.api.results import Hits
 from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.lucene.models import BM25
+from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import Contribution, Explanation, Reranker
 from kernelsearch.similarity import SimilarDocuments
 
@@ -40,7 +40,7 @@ def test_method_options_carry_the_methods_name(ready, topics):
     assert strong.scores == index.search(text, rerank={"pert": {"alpha": 0.9}}).scores != kept.scores
 
 
-@pytest.mark.parametrize("name", rerankers.names())
+@pytest.mark.parametrize("name", registry.names())
 def test_every_method_reranks_through_the_index(ready, topics, name):
     results = ready(name).search(next(iter(topics.values())), rerank=name, k=20)
     assert results.methods == (name,)
@@ -123,10 +123,10 @@ def test_an_index_says_what_it_holds(tiny):
     assert repr(tiny).endswith("6 documents, fields contents, title)")
 
 
-@pytest.mark.parametrize("name", rerankers.names())
+@pytest.mark.parametrize("name", registry.names())
 def test_explanations_sum_to_the_score(ready, topics, name):
     text = next(iter(topics.values()))
-    if rerankers.method(name).explain is Reranker.explain:
+    if registry.method(name).load().explain is Reranker.explain:
         pytest.skip(f"{name} explains nothing")
     chosen = {"prcl": {"r": 2, "n": 5}} if name == "prcl" else name  # the list is short
     explanation = ready(name).explain(text, chosen)
@@ -180,8 +180,8 @@ def test_bad_queries_are_named(tiny):
 def test_flags_are_split_between_first_stage_and_methods():
     methods, first = split(["pert"], {"pert_docs": "5", "rm3": True})
     assert methods == [("pert", {"docs": 5})]
-    assert first["rm3"] is True
-    assert first["k1"] == 0.9
+    assert first.rm3 is True
+    assert first.k1 == 0.9
 
 
 def test_train_makes_later_searches_use_what_was_fitted(ready):

@@ -12,10 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from kernelsearch import rerankers
 from kernelsearch.core.errors import IndexProblem, InputError, OptionError
 from kernelsearch.integrations.pyserini import KernelSearcher, anserini_scores
 from kernelsearch.lucene import jvm
+from kernelsearch.rerankers import registry
 
 SETTINGS = {
     "bm25": lambda searcher: searcher.set_bm25(1.2, 0.75),
@@ -196,7 +196,7 @@ def test_signatures_are_lucene_searchers():
         assert positional == names, name
 
 
-@pytest.mark.parametrize("name", [None, *rerankers.names()])
+@pytest.mark.parametrize("name", [None, *registry.names()])
 def test_eight_threads_find_what_one_finds(ready, topics, name):
     searcher = KernelSearcher(ready(name) if name else ready("pert"), rerank=name, hits=100)
     texts = list(topics.values())[:24]

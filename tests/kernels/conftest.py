@@ -8,8 +8,8 @@ import pytest
 
 import kernelsearch
 from kernelsearch import index
+from kernelsearch.core.postings import Scan
 from kernelsearch.forward import NORM_LENGTHS, ForwardIndex, Statistics, write_forward
-from kernelsearch.forward.write import Scan
 
 
 class TokenSource:

@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 
+from kernelsearch.kernels.pyramid import matching as pyramid_match
 from kernelsearch.kernels.pyramid.interest_points import interest_points
 from kernelsearch.kernels.pyramid.matching import GLOBAL_COLUMNS, MODES, Matcher, psi
 from kernelsearch.kernels.pyramid.query_rows import QueryRows, Scale
-from kernelsearch.kernels.pyramid import matching as pyramid_match
 from kernelsearch.kernels.semantic.graph import SemanticGraph
 from tests.kernels.test_pyramid import dense_semantic, dense_spatial, random_graph
 

@@ -14,8 +14,8 @@ from kernelsearch.kernels.queries import (
     WeightedSum,
     compact,
     ngrams,
-    sketch,
 )
+from kernelsearch.neighbours.sparse import sketch
 
 TEXTS = ["dripping tap", "driping tap", "leaking faucet", "blown fuse", "tap tap fuse", "x", "Wasserhahn"]
 

@@ -76,11 +76,11 @@ from kernelsearch.lucene import jvm
 if len(sys.argv) > 2:
     jvm.JAVA_FILES = Path(sys.argv[2])
     jvm.jvm_options = lambda: ["-Xrs"]
-from kernelsearch.lucene.export import HelperSource
+from kernelsearch.lucene.postings import LucenePostings
 from kernelsearch.lucene.index import CONTENTS, LuceneIndex
 index = LuceneIndex(sys.argv[1])
-scan = HelperSource(index.reader, CONTENTS).scan()
-rows = HelperSource(index.reader, CONTENTS).rows(0, index.rows(), scan, True)
+scan = LucenePostings(index.reader, CONTENTS).scan()
+rows = LucenePostings(index.reader, CONTENTS).rows(0, index.rows(), scan, True)
 print([part.tolist() for part in (*vars(scan).values(), *rows)])
 print([(found.docs.tolist(), found.scores.tolist()) for found in index.search(index.queries(["tap water", "fuse panel"]))])
 """

@@ -7,17 +7,19 @@ import numpy as np
 import pytest
 
 from kernelsearch import index as index_verb
+from kernelsearch.api.export import export
 from kernelsearch.api.index import Index
 from kernelsearch.core.errors import IndexProblem, OptionError
 from kernelsearch.core.types import Query
 from kernelsearch.forward import ForwardIndex
 from kernelsearch.kernels import bm25
 from kernelsearch.lucene import jvm
-from kernelsearch.lucene.export import export
 from kernelsearch.lucene.index import LuceneIndex
 from kernelsearch.lucene.models import BM25, RM3, Dirichlet, JelinekMercer, Rocchio
+from kernelsearch.lucene.postings import LucenePostings
 from kernelsearch.lucene.shards import index_fingerprint
 from tests.conftest import TINY, write_jsonl
+from tests.lucene.plain_postings import PlainPostings
 
 
 @pytest.fixture(scope="module")
@@ -202,11 +204,20 @@ def test_numpy_bm25_is_bit_equal_on_a_worn_index(worn_path, k1, b):
 
 
 @pytest.mark.parametrize(
-    ("helper", "block_bytes"), [(True, 1), (True, 500), (True, 1 << 28), (False, 20_000), (False, 1 << 28)]
+    ("postings", "block_bytes"),
+    [
+        (LucenePostings, 1),
+        (LucenePostings, 500),
+        (LucenePostings, 1 << 28),
+        (PlainPostings, 20_000),
+        (PlainPostings, 1 << 28),
+    ],
 )
-def test_block_size_and_helper_change_nothing(worn_path, tmp_path, helper, block_bytes):
+def test_block_size_and_helper_change_nothing(worn_path, tmp_path, monkeypatch, postings, block_bytes):
     index = Index(worn_path)
-    other = ForwardIndex(export(index.lucene, path=tmp_path / "forward", block_bytes=block_bytes, helper=helper))
+    index.forward  # noqa: B018  exported through the helper before it is replaced
+    monkeypatch.setattr("kernelsearch.api.export.LucenePostings", postings)
+    other = ForwardIndex(export(index.lucene, path=tmp_path / "forward", block_bytes=block_bytes))
     for name in ("indptr", "indices", "frequencies", "lengths", "norms", "live", "df", "cf", "docid_rank", "_positions"):
         np.testing.assert_array_equal(getattr(other, name), getattr(index.forward, name), err_msg=name)
     assert other.terms.take(np.arange(len(other.terms))) == index.forward.terms.take(np.arange(len(other.terms)))

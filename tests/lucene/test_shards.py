@@ -10,10 +10,10 @@ import pytest
 
 import kernelsearch
 from kernelsearch import index as index_verb
+from kernelsearch.api.export import export, export_by_shards
 from kernelsearch.api.index import Index
 from kernelsearch.core.errors import IndexProblem, InputError, OptionError
 from kernelsearch.forward import ForwardIndex
-from kernelsearch.lucene.export import export, export_by_shards
 from kernelsearch.lucene.models import BM25, RM3, Dirichlet, JelinekMercer, Rocchio
 from kernelsearch.lucene.shards import find_shards, index_fingerprint
 from tests.conftest import TINY, write_jsonl

@@ -195,10 +195,10 @@ def test_weighted_terms_reach_the_methods(demo_index, bm25):
 def test_every_method_is_a_transformer_and_entry_points_name_them():
     from importlib.metadata import entry_points
 
-    from kernelsearch import rerankers
+    from kernelsearch.rerankers import registry
 
     known = {getattr(ks, name).method for name in ks.__all__ if hasattr(getattr(ks, name), "method")}
-    assert known | {"fusion"} == set(rerankers.names())
+    assert known | {"fusion"} == set(registry.names())
     named = {
         (point.group, point.value)
         for group in ("pyterrier.modules", "pyterrier.java.init")

@@ -179,21 +179,18 @@ def test_a_condition_that_learns_ranks_no_topic_with_a_model_that_saw_it(measure
 
     monkeypatch.setenv("KERNELSEARCH_COLLECTIONS", str(DEMO))
     (tmp_path / "c.toml").write_text(FILE % (0, 0) + LEARNING % TAUGHT)
-    seen, train, search = [], running.train_verb.main, running.search_verb.main
-
-    def value(flags, name):
-        return flags[flags.index(name) + 1]
+    seen, train, search = [], running.train_from_flags, running.run_topics
 
     def trained(flags):
-        seen.append([set(read_topics(value(flags, "--topics")))])
-        train(flags)
+        seen.append([set(read_topics(flags[flags.index("--topics") + 1]))])
+        return train(flags)
 
-    def searched(flags):
-        seen[-1].append(set(read_topics(value(flags, "--topics"))))
-        search(flags)
+    def searched(pipeline, topics, **options):
+        seen[-1].append({topic.qid for topic in topics})
+        return search(pipeline, topics, **options)
 
-    monkeypatch.setattr(running.train_verb, "main", trained)
-    monkeypatch.setattr(running.search_verb, "main", searched)
+    monkeypatch.setattr(running, "train_from_flags", trained)
+    monkeypatch.setattr(running, "run_topics", searched)
     where = ["--indexes", str(measured[0] / "indexes"), "--runs", str(tmp_path / "runs")]
     main(["taught", "--conditions", str(tmp_path / "c.toml"), "--on", "demo", *where])
     topics = set(read_topics(DEMO / "topics.tsv"))

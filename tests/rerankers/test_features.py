@@ -8,6 +8,7 @@ from kernelsearch.kernels.documents import Cosine
 from kernelsearch.lucene.models import BM25, RM3, Dirichlet
 from kernelsearch.rerankers.fusion.features import Features, known_features, parse, parse_recipe
 from kernelsearch.rerankers.fusion.pool import FieldOfPool, Pool
+from kernelsearch.rerankers.klsa.settings import KernelLSASettings
 
 
 @pytest.fixture(scope="module")
@@ -18,8 +19,8 @@ def asked(demo_index):
 
 def test_names_are_taken_apart_and_checked():
     spec = parse("bm25:k1=2,b=0.75,field=title")
-    assert spec.kind == "bm25" and spec.settings == {"k1": 2.0, "b": 0.75, "field": "title"}
-    assert parse("klsa:z=10").settings == {"z": "10"}
+    assert spec.kind == "bm25" and spec.settings.to_dict() == {"k1": 2.0, "b": 0.75, "field": "title"}
+    assert parse("klsa:z=10").settings == KernelLSASettings(z=10)
     assert parse_recipe("first; rm3  first") == ("first", "rm3")
     for text, message in (
         ("bm52", r"unknown feature 'bm52'; known: first, rm3"),
@@ -93,7 +94,8 @@ def test_the_pool_is_a_union_in_the_first_stages_order(demo_index, asked):
     for query, own, other, pool in zip(queries, lists, expanded, features.pool(queries, lists, 5), strict=True):
         assert set(pool.docs) == set(own.docs) | set(other.docs) and len(pool.docs) > len(own.docs)
         assert (pool.docs[:5] == own.docs).all() and (np.diff(pool.scores) <= 0).all()
-        lucene = dict(zip(*demo_index.lucene.search([query], 1000)[0], strict=True))
+        every = demo_index.lucene.search([query], 1000)[0]
+        lucene = dict(zip(every.docs, every.scores, strict=True))
         for doc, score in zip(pool.docs[5:], pool.scores[5:], strict=True):
             assert score == pytest.approx(lucene.get(doc, 0.0), rel=1e-5)
 

@@ -14,8 +14,8 @@ from kernelsearch.core.errors import ArtefactError, InputError, OptionError
 from kernelsearch.core.types import Candidates
 from kernelsearch.evaluation.measures import evaluate, parse_measures
 from kernelsearch.rerankers.base import TrainingData
-from kernelsearch.rerankers.fusion.reranker import FusionReranker
 from kernelsearch.rerankers.fusion import model as models
+from kernelsearch.rerankers.fusion.reranker import FusionReranker
 from kernelsearch.trec import read_qrels, read_topics
 from tests.conftest import DEMO
 
@@ -33,7 +33,7 @@ def model(demo_index, judged, tmp_path_factory):
     topics, qrels = judged
     half = dict(list(topics.items())[::2])
     data = TrainingData(topics=half, qrels=qrels, output=tmp_path_factory.mktemp("fusion") / "model")
-    return FusionReranker.fit(demo_index, data, features=SMALL, sources="rm3", learner="net", depth=100)
+    return FusionReranker.method.fit(demo_index, data, features=SMALL, sources="rm3", learner="net", depth=100)
 
 
 def lists_of(index, model, topics, hits=100, **options):
@@ -123,7 +123,7 @@ def test_explanation_sums_to_the_score_and_is_drawn(demo_index, judged, model, t
 def test_trees_are_explained_exactly(demo_index, judged, tmp_path):
     topics, qrels = judged
     data = TrainingData(topics=dict(list(topics.items())[:8]), qrels=qrels, output=tmp_path / "m")
-    FusionReranker.fit(demo_index, data, features=SMALL, sources="none", learner="simlistmkl", depth=50)
+    FusionReranker.method.fit(demo_index, data, features=SMALL, sources="none", learner="simlistmkl", depth=50)
     reranker = FusionReranker(demo_index, model=str(tmp_path / "m"))
     query = demo_index.query("dripping tap")
     found = demo_index.lucene.search([query], 30)[0]
@@ -140,7 +140,7 @@ def test_learning_from_a_click_log(demo_index, tmp_path):
     (tmp_path / "some.jsonl").write_text("".join(lines[:200]), encoding="utf-8")
     clicks_verb(["import", "--input", str(tmp_path / "some.jsonl"), "--output", str(tmp_path / "log.db")])
     data = TrainingData(clicks=tmp_path / "log.db", output=tmp_path / "m")
-    FusionReranker.fit(demo_index, data, features="first rm3", sources="none", learner="net", depth=50)
+    FusionReranker.method.fit(demo_index, data, features="first rm3", sources="none", learner="net", depth=50)
     assert models.load(tmp_path / "m").notes["queries"] > 10
 
 
@@ -159,9 +159,9 @@ def test_clear_words_for_what_is_missing(demo_index, tmp_path):
     with pytest.raises(ArtefactError, match="no fusion model here"):
         FusionReranker(demo_index, model=str(tmp_path / "none"))
     with pytest.raises(OptionError, match="learns from --topics and --qrels, from --clicks, or from --ltr"):
-        FusionReranker.fit(demo_index, TrainingData())
+        FusionReranker.method.fit(demo_index, TrainingData())
     with pytest.raises(InputError, match="no training topic has a relevant document"):
-        FusionReranker.fit(demo_index, TrainingData(topics={"1": "tap"}, qrels={"2": {"d": 1}}))
+        FusionReranker.method.fit(demo_index, TrainingData(topics={"1": "tap"}, qrels={"2": {"d": 1}}))
 
 
 def test_training_on_a_feature_file(tmp_path, capsys):

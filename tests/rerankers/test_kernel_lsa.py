@@ -17,11 +17,11 @@ from kernelsearch.kernels.asymmetric import BM25, Linear
 from kernelsearch.kernels.documents import RBF, Custom
 from kernelsearch.lucene.models import BM25 as LuceneBM25
 from kernelsearch.lucene.models import Dirichlet
-from kernelsearch.rerankers import method
-from kernelsearch.rerankers.base import TrainingData
+from kernelsearch.rerankers.base import Context, TrainingData
 from kernelsearch.rerankers.klsa.basis import LatentBasis, fit_basis
+from kernelsearch.rerankers.registry import method
 
-KernelLSA = method("klsa")
+KernelLSA = method("klsa").load()
 DIMS = 20
 
 
@@ -46,7 +46,7 @@ def build(folder, records):
 def indexed(tmp_path_factory):
     """150 documents with a fitted basis of 20 dimensions."""
     opened = build(tmp_path_factory.mktemp("klsa"), documents())
-    KernelLSA.fit(opened, TrainingData(), dims=DIMS, k1=2.0, b=0.75)
+    KernelLSA.method.fit(opened, TrainingData(), dims=DIMS, k1=2.0, b=0.75)
     return opened
 
 
@@ -129,8 +129,7 @@ def test_the_kernels_own_scores(indexed, query, found):
 @pytest.mark.parametrize("weight", [0.3, 1.0])
 def test_retrieve_ranks_all_documents_as_the_equation_does(indexed, query, found, weight):
     ranker = KernelLSA(indexed, retrieve=1000, z=3, **{"lambda": weight})
-    ranker.first_stage = LuceneBM25(2.0, 0.75)
-    ranked = ranker.apply(query, Candidates(found.docs[:20], found.scores[:20]))
+    ranked = ranker.apply(query, Candidates(found.docs[:20], found.scores[:20]), Context(LuceneBM25(2.0, 0.75)))
     expected = dense_scores(indexed, query, 3, weight)
     assert ranked.depth > 20 and len(set(ranked.docs.tolist())) == ranked.depth
     assert ranked.scores == pytest.approx(expected[ranked.docs], abs=2e-6)
@@ -149,10 +148,9 @@ def test_retrieve_brings_documents_that_share_no_word(indexed, query, found):
 
 def test_retrieve_respects_hits_and_batches_alike(indexed, query, found):
     ranker = KernelLSA(indexed, retrieve=150)
-    ranker.hits = 60
     empty = Candidates(np.empty(0, np.int32), np.empty(0, np.float32))
-    alone = ranker.apply(query, found)
-    together = ranker.apply_batch([query, query, query], [found, empty, found])
+    alone = ranker.apply(query, found, Context(hits=60))
+    together = ranker.apply_batch([query, query, query], [found, empty, found], Context(hits=60))
     assert alone.depth == 60 and together[1].depth == 0
     for one in (together[0], together[2]):
         assert np.array_equal(one.docs, alone.docs) and one.scores == pytest.approx(alone.scores)
@@ -162,8 +160,7 @@ def test_retrieved_documents_score_under_other_first_stages_too(indexed, query):
     model = Dirichlet(200.0)
     every = indexed.lucene.search([query], 1000, model=model)[0]
     ranker = KernelLSA(indexed, retrieve=150, **{"lambda": 0.0})
-    ranker.first_stage = model
-    ranked = ranker.apply(query, Candidates(every.docs[:10], every.scores[:10]))
+    ranked = ranker.apply(query, Candidates(every.docs[:10], every.scores[:10]), Context(model))
     known = dict(zip(every.docs.tolist(), every.scores.tolist(), strict=True))
     assert ranked.depth > 10
     assert ranked.scores == pytest.approx([known.get(doc, 0.0) for doc in ranked.docs.tolist()], rel=1e-4, abs=1e-5)
@@ -171,11 +168,11 @@ def test_retrieved_documents_score_under_other_first_stages_too(indexed, query):
 
 def test_explanation_adds_up(indexed, query, found):
     ranker = KernelLSA(indexed, z=12, retrieve=150)
-    ranker.first_stage = LuceneBM25(2.0, 0.75)
-    ranked = ranker.apply(query, found)
+    context = Context(LuceneBM25(2.0, 0.75))
+    ranked = ranker.apply(query, found, context)
     new = np.setdiff1d(ranked.docs, found.docs)[0]
     for doc in (int(ranked.docs[0]), int(new)):
-        reasons = ranker.explain(query, found, doc)
+        reasons = ranker.explain(query, found, doc, context)
         assert reasons.score == pytest.approx(float(ranked.scores[ranked.docs == doc][0]), abs=1e-5)
 
         def check(parts, total):
@@ -239,7 +236,7 @@ def test_a_missing_basis_is_fitted_for_small_collections_and_asked_for_otherwise
 
 
 def test_round_trip_and_wrong_index_refusal(indexed, query, found, tmp_path):
-    place = KernelLSA.fit(indexed, TrainingData(output=tmp_path / "basis"), dims=DIMS, k1=2.0, b=0.75)
+    place = KernelLSA.method.fit(indexed, TrainingData(output=tmp_path / "basis"), dims=DIMS, k1=2.0, b=0.75)
     assert np.array_equal(KernelLSA(indexed, basis=str(place)).score(query, found), KernelLSA(indexed).score(query, found))
     other = build(tmp_path, documents(30, seed=2))
     with pytest.raises(ArtefactError, match="made for another index"):
@@ -253,7 +250,7 @@ def test_round_trip_and_wrong_index_refusal(indexed, query, found, tmp_path):
 
 @pytest.mark.parametrize("kind", ["flat", "ivf", "hnsw"])
 def test_kinds_of_neighbours(indexed, query, found, tmp_path, kind):
-    place = KernelLSA.fit(indexed, TrainingData(output=tmp_path / "basis"), dims=DIMS, neighbours=kind, k1=2.0, b=0.75)
+    place = KernelLSA.method.fit(indexed, TrainingData(output=tmp_path / "basis"), dims=DIMS, neighbours=kind, k1=2.0, b=0.75)
     assert (place / f"neighbours.{kind}").exists() == (kind != "flat")
     ranked = KernelLSA(indexed, basis=str(place), retrieve=100, effort=100).apply(query, found)
     exact = KernelLSA(indexed, retrieve=100).apply(query, found)
@@ -268,13 +265,13 @@ def test_fold_in(tmp_path, capsys):
         build(tmp_path / "old", records[:120]),
         build(tmp_path / "new", [*records, {"id": "d999", "contents": "unheard of"}]),
     )
-    place = KernelLSA.fit(old, TrainingData(), dims=DIMS)
+    place = KernelLSA.method.fit(old, TrainingData(), dims=DIMS)
     shutil.copytree(place, new.artefacts / "klsa")
     with pytest.raises(ArtefactError, match="made for another index"):
         KernelLSA(new)
     train.main(["--index", str(new.path), "--rerank", "klsa", "--klsa.fold-in"])
     assert "14.9% of the documents came after" in capsys.readouterr().err
-    folded, fresh = KernelLSA(new).basis, LatentBasis(KernelLSA.fit(new, TrainingData(output=tmp_path / "b"), dims=DIMS))
+    folded, fresh = KernelLSA(new).basis, LatentBasis(KernelLSA.method.fit(new, TrainingData(output=tmp_path / "b"), dims=DIMS))
     assert folded.rows.shape == (141, DIMS)
     assert folded.meta["extra"]["energy"] == pytest.approx(fresh.meta["extra"]["energy"], abs=0.05)
     assert folded.meta["extra"]["energy"] < fresh.meta["extra"]["energy"]
@@ -291,14 +288,14 @@ def test_folding_the_same_documents_changes_nothing(indexed):
 
 
 def test_kernels_without_a_map_go_through_landmarks(indexed, query, found, tmp_path):
-    place = KernelLSA.fit(indexed, TrainingData(output=tmp_path / "rbf"), kernel="rbf", dims=10, landmarks=60)
+    place = KernelLSA.method.fit(indexed, TrainingData(output=tmp_path / "rbf"), kernel="rbf", dims=10, landmarks=60)
     ranker = KernelLSA(indexed, basis=str(place), z=3)
     assert np.isfinite(ranker.score(query, found)).all()
     assert ranker.basis.strongest_terms(0)[0].startswith("w")
     with pytest.raises(OptionError, match="rbf compares documents only"):
         KernelLSA(indexed, basis=str(place), scores="kernel").score(query, found)
     with pytest.raises(OptionError, match="no feature map to fold"):
-        KernelLSA.fit(indexed, TrainingData(output=place), fold_in=True)
+        KernelLSA.method.fit(indexed, TrainingData(output=place), fold_in=True)
 
 
 def test_landmarks_everywhere_equal_the_gram_matrix(indexed, tmp_path):
@@ -318,7 +315,7 @@ def test_a_function_of_ones_own(indexed, query, found, tmp_path):
 
 def test_lsi_is_the_linear_kernel(indexed, query, found, tmp_path):
     """Classic LSI: documents and query as term counts, inner products after projection on the first right singular vectors."""
-    place = KernelLSA.fit(indexed, TrainingData(output=tmp_path / "lsi"), kernel="linear", dims=DIMS)
+    place = KernelLSA.method.fit(indexed, TrainingData(output=tmp_path / "lsi"), kernel="linear", dims=DIMS)
     scores = KernelLSA(indexed, basis=str(place), scores="kernel", z=10**6, **{"lambda": 1.0}).score(query, found)
     counts = Linear().document_features(indexed.forward, np.arange(len(indexed.forward))).toarray()
     right = np.linalg.svd(counts, full_matrices=False)[2][:DIMS]
@@ -342,7 +339,7 @@ def test_the_papers_setting_on_cranfield(collections, collection_index, tmp_path
     queries = opened.lucene.queries(list(topics.values()), list(topics))
     lists = opened.lucene.search(queries, 1000, model=LuceneBM25(k1, b))
     judged = JudgedRows(opened.forward, qrels, list(topics))
-    place = KernelLSA.fit(opened, TrainingData(output=tmp_path / "basis"), k1=k1, b=b)
+    place = KernelLSA.method.fit(opened, TrainingData(output=tmp_path / "basis"), k1=k1, b=b)
     ranked = KernelLSA(opened, basis=str(place)).apply_batch(queries, lists)
     assert judged.average_precision(lists).mean() == pytest.approx(plain, abs=0.0005)
     assert judged.average_precision(ranked).mean() == pytest.approx(better, abs=0.003)

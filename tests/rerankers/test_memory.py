@@ -87,7 +87,7 @@ def test_a_model_brings_its_memory_along(demo_index, tiny, tmp_path):
 
     topics, qrels = read_topics(DEMO / "topics.tsv"), read_qrels(DEMO / "qrels.txt")
     data = TrainingData(topics=dict(list(topics.items())[:40]), qrels=qrels, output=tmp_path / "m")
-    FusionReranker.fit(demo_index, data, features="first votes", sources="votes", learner="net", depth=50)
+    FusionReranker.method.fit(demo_index, data, features="first votes", sources="votes", learner="net", depth=50)
     reranker = FusionReranker(demo_index, model=str(tmp_path / "m"))
     asked = {qid: demo_index.query(f"please {topics[qid]}") for qid in data.topics}
     wanted = {qid: {docid for docid, grade in qrels[qid].items() if grade > 0} for qid in asked}

@@ -75,8 +75,9 @@ def test_mix_zero_is_the_first_stage(index):
 def test_unknown_words_keep_the_first_stage_and_are_counted(index):
     _, before = first_stage(index, "pump")
     reranker = MultiScaleReranker(index)
-    assert reranker.apply(index.query("xylophone"), before) is before
-    assert sum(reranker.kept.values()) == 1
+    after = reranker.apply(index.query("xylophone"), before)
+    assert after.docs is before.docs and after.scores is before.scores
+    assert after.fallbacks == (("mslm", "no word of the query is in the index"),)
     empty = Candidates(np.zeros(0, np.int32), np.zeros(0))
     assert reranker.apply(index.query("pump"), empty).depth == 0
 
@@ -112,7 +113,7 @@ def test_small_collections_get_a_graph_on_the_fly_with_a_notice(index, capsys, m
 def test_level_weights_are_learned_and_used_only_where_they_fit(index, capsys):
     data = TrainingData(topics={"1": "pump seal"}, qrels={"1": {"near": 1, "far": 0}})
     options = {"scales": (1.0, 4.0), "min_count": 1}
-    MultiScaleReranker.fit(index, data, **options)
+    MultiScaleReranker.method.fit(index, data, **options)
     fitted = MultiScaleReranker(index, scales=(1, 4))
     weights = fitted.level_weights
     assert np.linalg.norm(weights) == pytest.approx(1) and not np.allclose(weights, weights[0])
@@ -124,18 +125,18 @@ def test_level_weights_are_learned_and_used_only_where_they_fit(index, capsys):
 
 def test_weights_stay_uniform_with_a_notice_where_no_level_helps(index, capsys):
     data = TrainingData(topics={"1": "pump seal"}, qrels={"1": {"near": 0, "far": 0, "short": 1}})
-    MultiScaleReranker.fit(index, data, scales=(4.0,), min_count=1, weighting="none")
+    MultiScaleReranker.method.fit(index, data, scales=(4.0,), min_count=1, weighting="none")
     found = MultiScaleReranker(index, scales=(4.0,), weighting="none", weights="learned").level_weights
     assert found == pytest.approx([1.0])
 
 
 def test_training_errors_are_plain(index):
     with pytest.raises(OptionError, match="both --topics and --qrels"):
-        MultiScaleReranker.fit(index, TrainingData(topics={"1": "pump"}))
+        MultiScaleReranker.method.fit(index, TrainingData(topics={"1": "pump"}))
     with pytest.raises(InputError, match="nothing to learn from"):
-        MultiScaleReranker.fit(index, TrainingData(topics={"1": "pump"}, qrels={"1": {"nobody": 1}}), min_count=1)
+        MultiScaleReranker.method.fit(index, TrainingData(topics={"1": "pump"}, qrels={"1": {"nobody": 1}}), min_count=1)
     with pytest.raises(OptionError, match=r"--mslm\.source"):
-        MultiScaleReranker.fit(index, TrainingData(), graph="vectors")
+        MultiScaleReranker.method.fit(index, TrainingData(), graph="vectors")
     with pytest.raises(ArtefactError, match="no level weights here"):
         index2 = kernelsearch.open(index.path)
         shutil.rmtree(index.artefacts / "mslm")
@@ -161,7 +162,9 @@ def test_index_without_positions_is_refused_by_name(index):
 def test_vectors_from_a_file(index, tmp_path):
     file = tmp_path / "vectors.txt"
     file.write_text("pumps 1 0\nleaking 0.9 0.2\ngarden 0 1\n")
-    MultiScaleReranker.fit(index, TrainingData(output=tmp_path / "graph"), graph="vectors", source=str(file), neighbours=1)
+    MultiScaleReranker.method.fit(
+        index, TrainingData(output=tmp_path / "graph"), graph="vectors", source=str(file), neighbours=1
+    )
     reranker = MultiScaleReranker(index, model=str(tmp_path / "graph"))
     pump, leak = index.forward.term_ids(["pump", "leak"])
     assert reranker.graph.neighbours(pump)[0].tolist() == [leak]

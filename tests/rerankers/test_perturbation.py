@@ -7,8 +7,9 @@ from kernelsearch import search as search_verb
 from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels.perturbation import perturbations, variant_scores
+from kernelsearch.kernels.term_scores import term_scores
 from kernelsearch.lucene.models import BM25, RM3, Dirichlet, JelinekMercer
-from kernelsearch.rerankers.pert.expansion import term_scores
+from kernelsearch.rerankers.base import Context
 from kernelsearch.rerankers.pert.plot import place_labels, plane
 from kernelsearch.rerankers.pert.reranker import PerturbationReranker
 from kernelsearch.trec import read_qrels, read_run, read_topics
@@ -18,9 +19,11 @@ MODELS = [BM25(), BM25(1.2, 0.75), Dirichlet(100.0), JelinekMercer(0.3)]
 
 def pert(index, **options):
     """The method with settings fit for six documents, where any word is in more than a tenth of them."""
-    reranker = PerturbationReranker(index, **{"max_df": 1.0, "docs": 2, "terms": 4, **options})
-    reranker.hits = 100
-    return reranker
+    return PerturbationReranker(index, **{"max_df": 1.0, "docs": 2, "terms": 4, **options})
+
+
+def context(model=BM25()):  # noqa: B008
+    return Context(model, hits=100)
 
 
 def first(index, text, model=BM25()):  # noqa: B008
@@ -36,7 +39,7 @@ def same(one: Candidates, other: Candidates):
 @pytest.mark.parametrize("options", [{}, {"rescore": True}, {"method": "rm3"}, {"method": "rm3-all"}])
 def test_alpha_0_returns_the_first_stage_exactly(tiny, options):
     query, found = first(tiny, "water tap")
-    same(pert(tiny, alpha=0.0, **options).apply(query, found), found)
+    same(pert(tiny, alpha=0.0, **options).apply(query, found, context()), found)
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -73,7 +76,7 @@ def test_expanded_query_is_a_distribution_that_keeps_the_query_in_front(tiny):
 
 def test_expansion_finds_documents_that_the_query_misses(tiny):
     query, found = first(tiny, "dripping")
-    better = pert(tiny).apply(query, found)
+    better = pert(tiny).apply(query, found, context())
     names = tiny.forward.docids.take(better.docs)
     assert tiny.forward.docids.take(found.docs) == ["d1"] and names[0] == "d1" and {"d3", "d5"} <= set(names)
 
@@ -82,8 +85,7 @@ def test_expansion_finds_documents_that_the_query_misses(tiny):
 def test_rescoring_gives_the_scores_of_the_second_search(tiny, model):
     query, found = first(tiny, "water washer", model)
     searching, rescoring = pert(tiny), pert(tiny, rescore=True)
-    searching.first_stage = rescoring.first_stage = model
-    again, rescored = searching.apply(query, found), rescoring.apply(query, found)
+    again, rescored = (reranker.apply(query, found, context(model)) for reranker in (searching, rescoring))
     assert sorted(rescored.docs) == sorted(found.docs)
     expected = dict(zip(again.docs.tolist(), again.scores.tolist(), strict=True))
     np.testing.assert_allclose(rescored.scores, [expected[doc] for doc in rescored.docs.tolist()], rtol=1e-6)
@@ -92,8 +94,7 @@ def test_rescoring_gives_the_scores_of_the_second_search(tiny, model):
 def test_first_stage_model_is_the_model_of_the_second_search(tiny):
     query, found = first(tiny, "water tap", Dirichlet(100.0))
     reranker = pert(tiny, alpha=1e-9)
-    reranker.first_stage = Dirichlet(100.0)
-    again = reranker.apply(query, found)
+    again = reranker.apply(query, found, context(Dirichlet(100.0)))
     np.testing.assert_array_equal(again.docs[: found.depth], found.docs)
     np.testing.assert_allclose(again.scores[: found.depth], found.scores / sum(query.weights), rtol=1e-5)
 
@@ -103,8 +104,8 @@ def test_first_stage_model_is_the_model_of_the_second_search(tiny):
 def test_queries_of_any_length_expand(tiny, text, kernel):
     query, found = first(tiny, text)
     reranker = pert(tiny, kernel=kernel)
-    better = reranker.apply(query, found)
-    assert better.depth >= found.depth and np.isfinite(better.scores).all() and not reranker.kept
+    better = reranker.apply(query, found, context())
+    assert better.depth >= found.depth and np.isfinite(better.scores).all() and not better.fallbacks
 
 
 def test_one_term_queries_compare_with_the_collection(tiny):
@@ -126,15 +127,16 @@ def test_two_term_queries_do_not_depend_on_the_strategy(tiny):
 def test_queries_without_documents_are_kept_and_counted(tiny, text):
     query, found = first(tiny, text)
     reranker = pert(tiny)
-    assert reranker.apply(query, found).depth == 0
-    assert reranker.kept == {"no document matches the query": 1}
+    after = reranker.apply(query, found, context())
+    assert after.depth == 0 and after.fallbacks == (("pert", "no document matches the query"),)
 
 
 def test_infeasible_programs_keep_the_first_stage_and_are_counted(tiny):
     query, found = first(tiny, "water tap")
     reranker = pert(tiny, coverage=50.0, budget=0.1)
-    same(reranker.apply(query, found), found)
-    assert reranker.kept == {"the expansion program's constraints contradict each other": 1}
+    after = reranker.apply(query, found, context())
+    same(after, found)
+    assert after.fallbacks == (("pert", "the expansion program's constraints contradict each other"),)
 
 
 def test_no_usable_word_leaves_the_query_terms(tiny):
@@ -147,17 +149,17 @@ def test_batches_equal_single_queries(tiny):
     texts = ["water tap", "unheardof", "fuse", "new washer"]
     queries = tiny.lucene.queries(texts)
     lists = tiny.lucene.search(queries, 100)
-    together = pert(tiny).apply_batch(queries, lists)
+    together = pert(tiny).apply_batch(queries, lists, context())
     for query, found, batched in zip(queries, lists, together, strict=True):
-        same(pert(tiny).apply(query, found), batched)
+        same(pert(tiny).apply(query, found, context()), batched)
 
 
 def test_sweep_equals_separate_runs(tiny):
     queries = tiny.lucene.queries(["water tap", "unheardof", "fuse"])
     lists = tiny.lucene.search(queries, 100)
     alphas = [0.0, 0.4, 1.0]
-    for alpha, swept in zip(alphas, pert(tiny).sweep(queries, lists, alphas), strict=True):
-        for one, other in zip(swept, pert(tiny, alpha=alpha).apply_batch(queries, lists), strict=True):
+    for alpha, swept in zip(alphas, pert(tiny).sweep(queries, lists, alphas, context()), strict=True):
+        for one, other in zip(swept, pert(tiny, alpha=alpha).apply_batch(queries, lists, context()), strict=True):
             same(one, other)
 
 
@@ -165,8 +167,9 @@ def test_rm3_makes_anserinis_queries(tiny):
     query, found = first(tiny, "fuse fault")
     ours = pert(tiny, method="rm3", docs=1, terms=3, weighting="score", max_df=0.1)
     # No word of six documents is rare enough for Anserini either: both are left with the query alone.
-    assert ours.apply(query, found).docs.tolist() == found.docs.tolist()
-    assert ours.kept == {"the feedback documents have no usable word": 1}
+    after = ours.apply(query, found, context())
+    assert after.docs.tolist() == found.docs.tolist()
+    assert after.fallbacks == (("pert", "the feedback documents have no usable word"),)
 
 
 def test_rm1_forgets_the_query(tiny):
@@ -193,8 +196,7 @@ def test_rm3_agrees_with_anserini_at_its_defaults(collections, collection_index,
     queries = index.lucene.queries([topics[qid] for qid in judged], judged)
     lists = index.lucene.search(queries, 1000)
     reranker = PerturbationReranker(index, method="rm3", docs=10, terms=10, alpha=0.5, weighting="score")
-    reranker.hits = 1000
-    ours = reranker.apply_batch(queries, lists)
+    ours = reranker.apply_batch(queries, lists, Context(hits=1000))
     theirs = index.lucene.search(queries, 1000, feedback=RM3())
 
     def mean_average_precision(found):
@@ -221,7 +223,7 @@ def test_search_verb_returns_as_many_documents_as_were_asked_for(tiny_path, tmp_
 def test_explanation_sums_to_the_score_of_the_list(tiny):
     query, found = first(tiny, "water tap")
     reranker = pert(tiny)
-    better = reranker.apply(query, found)
+    better = reranker.apply(query, found, context())
     for doc, score in zip(better.docs.tolist(), better.scores.tolist(), strict=True):
         told = reranker.explain(query, found, doc)
         assert told.score == pytest.approx(score, rel=1e-6)
@@ -256,21 +258,22 @@ def test_saved_queries_give_the_same_lists(tiny, tmp_path):
     lists = tiny.lucene.search(queries, 100)
     file = tmp_path / "expanded.jsonl"
     saving = pert(tiny, save_queries=str(file))
-    made = [saving.apply(query, found) for query, found in zip(queries, lists, strict=True)]  # two batches, one file
+    made = [saving.apply(query, found, context()) for query, found in zip(queries, lists, strict=True)]  # two batches, one file
     reading = pert(tiny, queries=str(file))
-    for one, other in zip(made, reading.apply_batch(queries, lists), strict=True):
+    for one, other in zip(made, reading.apply_batch(queries, lists, context()), strict=True):
         same(one, other)
     assert reading.explain(queries[1], lists[1], int(lists[1].docs[0])).score == pytest.approx(
         float(made[1].scores[0]), rel=1e-6
     )
     query, found = first(tiny, "washer")
-    same(reading.apply(query, found), found)
-    assert reading.kept == {f"{file} has no expanded query for it": 1}
+    after = reading.apply(query, found, context())
+    same(after, found)
+    assert after.fallbacks == (("pert", f"{file} has no expanded query for it"),)
 
 
 def test_queries_are_printed(tiny, capsys):
     query, found = first(tiny, "fuse")
-    pert(tiny, save_queries="-").apply(query, found)
+    pert(tiny, save_queries="-").apply(query, found, context())
     assert capsys.readouterr().out.startswith('{"qid": "q", "query": "fuse", "terms": {"fuse": 0.')
 
 
@@ -282,14 +285,14 @@ def test_given_perturbations(tiny, tmp_path):
     np.testing.assert_allclose(own.coordinates, loo.coordinates)
     file.write_text("q\t0 1 1\n")
     with pytest.raises(InputError, match=r"query q has 2 terms \(water washer\), 3 weights were given"):
-        pert(tiny, vectors=str(file)).apply(query, found)
+        pert(tiny, vectors=str(file)).apply(query, found, context())
     file.write_text("q\t0 -1\n")
     with pytest.raises(InputError, match=r"vectors.tsv:1: not a qid, a tab and weights of zero or more"):
         pert(tiny, vectors=str(file))
     file.write_text("other\t1 0\n")
-    reranker = pert(tiny, vectors=str(file))
-    same(reranker.apply(query, found), found)
-    assert reranker.kept == {"--pert.vectors has no weights for the query": 1}
+    after = pert(tiny, vectors=str(file)).apply(query, found, context())
+    same(after, found)
+    assert after.fallbacks == (("pert", "--pert.vectors has no weights for the query"),)
 
 
 @pytest.mark.parametrize(("text", "suffix"), [("water", "svg"), ("water washer", "png"), ("water tap washer fuse", "svg")])

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from kernelsearch import rerankers
 from kernelsearch.clicks.importing import import_log, import_records
 from kernelsearch.clicks.records import Impression, Tally
 from kernelsearch.core.errors import InputError, OptionError
@@ -12,7 +11,8 @@ from kernelsearch.kernels.hyper import Hyper, given, given_relevance
 from kernelsearch.kernels.hyper import Pairs as PairNumbers
 from kernelsearch.kernels.queries import BM25Cosine, ClickPearson, NgramCosine, Queries, TermCosine
 from kernelsearch.learning.ranking.asymmetric import AsymmetricKernelLearner
-from kernelsearch.rerankers.base import TrainingData
+from kernelsearch.rerankers import registry
+from kernelsearch.rerankers.base import Context, TrainingData
 from kernelsearch.rerankers.rbm25.reranker import RobustBM25
 from kernelsearch.rerankers.rbm25.similar_queries import Similar
 from kernelsearch.trec.qrels import read_qrels
@@ -63,9 +63,10 @@ def test_story_of_the_tail_query(demo_index, robust):
     assert len(before) == 1 and after[0] == before[0]
     assert [grades.get(docid, 0) >= 2 for docid in after[:3]] == [True, True, True]
     # It is the documents that lead there: without borrowing what the query retrieves, the list stays as it was.
-    alone = RobustBM25(demo_index, clicks=robust.settings["clicks"], borrowed=0)
-    assert docids(demo_index, alone.apply(queries[0], lists[0])) == before
-    assert alone.kept == {"no similar query in the click log": 1}
+    alone = RobustBM25(demo_index, clicks=robust.settings.clicks, borrowed=0)
+    after = alone.apply(queries[0], lists[0])
+    assert docids(demo_index, after) == before
+    assert after.fallbacks == (("rbm25", "no similar query in the click log"),)
 
 
 def _topics():
@@ -76,10 +77,10 @@ def _topics():
 
 def test_scores_are_the_general_learners(demo_index, robust):
     """The fast path equals the representer theorem on the hyper kernel of Eq. 4 (printed form)."""
-    paper = RobustBM25(demo_index, clicks=robust.settings["clicks"], form="paper", similar=5)
+    paper = RobustBM25(demo_index, clicks=robust.settings.clicks, form="paper", similar=5)
     query, candidates = (one[0] for one in first_stage(demo_index, ["tap keeps dripping at night"], 50))
     similar = paper.similar.find([query], 5)[0]
-    lists = [paper.retrieve([similar])[number] for number in similar.ids.tolist()]
+    lists = [paper.retrieve([similar], Context())[number] for number in similar.ids.tolist()]
     learned = paper.learn(similar, lists)
     docs = paper.merged(candidates, lists, learned.pairs.docs)
     features = paper.features(docs)
@@ -87,15 +88,15 @@ def test_scores_are_the_general_learners(demo_index, robust):
     gram = np.zeros((len(similar.ids) + 1,) * 2)
     gram[:-1, :-1], gram[-1, :-1], gram[:-1, -1] = similar.gram, similar.kernel, similar.kernel
     best = np.array([found.scores[0] for found in lists])[:, None]
-    epsilon = paper.settings["epsilon"]
+    epsilon = paper.settings.epsilon
     relevance = (paper.bm25_of_all(similar.queries, docs) / best + epsilon) / (1 + epsilon)
     relevance = np.vstack([relevance, paper.base(query, docs)])
     kernel = Hyper(given(gram), given((features @ features.T).toarray()), given_relevance(relevance))
     place = np.searchsorted(docs, learned.pairs.docs)
-    learner = AsymmetricKernelLearner(kernel, lam=paper.settings["lambda"]).fit_ranking(
+    learner = AsymmetricKernelLearner(kernel, lam=paper.settings.lambda_).fit_ranking(
         PairNumbers(learned.pairs.owner, place[learned.pairs.better]),
         PairNumbers(learned.pairs.owner, place[learned.pairs.worse]),
-        learned.pairs.bounds * paper.settings["lambda"],
+        learned.pairs.bounds * paper.settings.lambda_,
     )
     expected = learner.predict(PairNumbers(np.full(len(docs), len(similar.ids)), np.arange(len(docs))))
     assert paper.values(query, docs, learned) == pytest.approx(expected, abs=1e-2)
@@ -109,11 +110,11 @@ def test_scores_are_the_general_learners(demo_index, robust):
 
 @pytest.mark.parametrize("name", ["rbm25", "pairwise", "substitution", "clickprior"])
 def test_batch_equals_one_by_one_and_nothing_is_lost(demo_index, database, name):
-    reranker = rerankers.method(name)(demo_index, clicks=database)
+    reranker = registry.method(name).make(demo_index, clicks=database)
     queries, lists = first_stage(demo_index, QUERIES, 100)
     together = reranker.apply_batch(queries, lists)
     for query, before, after in zip(queries, lists, together, strict=True):
-        alone = rerankers.method(name)(demo_index, clicks=database).apply(query, before)
+        alone = registry.method(name).make(demo_index, clicks=database).apply(query, before)
         assert set(before.docs) <= set(after.docs) and len(set(after.docs.tolist())) == after.depth
         assert np.isfinite(after.scores).all() and (np.diff(after.scores) <= 0).all()
         assert alone.scores == pytest.approx(after.scores, abs=2e-3)
@@ -125,11 +126,7 @@ def test_batch_equals_one_by_one_and_nothing_is_lost(demo_index, database, name)
 def test_the_list_stays_at_the_pipelines_hits(demo_index, robust):
     queries, lists = first_stage(demo_index, QUERIES[:1], 20)
     long = robust.apply(queries[0], lists[0])
-    robust.hits = 20
-    try:
-        short = robust.apply(queries[0], lists[0])
-    finally:
-        robust.hits = None
+    short = robust.apply(queries[0], lists[0], Context(hits=20))
     assert long.depth > 20 == short.depth and short.docs.tolist() == long.docs[:20].tolist()
 
 
@@ -148,7 +145,7 @@ def test_auto_moves_from_the_printed_form_to_bm25_with_the_evidence(demo_index, 
     logged, misspelt, distant = robust.similar.find(queries, 20)
     assert logged.own_clicks > 0 and robust.weight_of_bm25(logged) == 0
     assert misspelt.own_clicks == 0 and distant.own_clicks == 0
-    assert 0 < robust.weight_of_bm25(misspelt) < robust.weight_of_bm25(distant) == robust.settings["prior"]
+    assert 0 < robust.weight_of_bm25(misspelt) < robust.weight_of_bm25(distant) == robust.settings.prior
 
 
 @pytest.mark.parametrize(
@@ -165,7 +162,7 @@ def test_auto_moves_from_the_printed_form_to_bm25_with_the_evidence(demo_index, 
 def test_the_weight_of_bm25_by_hand(robust, text, clicks, agreement, share):
     one = np.ones(1)
     similar = Similar(np.array([1]), (), one, one[:, None], clicks * one, text * one, 0.0, agreement)
-    assert robust.weight_of_bm25(similar) == pytest.approx(share * robust.settings["prior"])
+    assert robust.weight_of_bm25(similar) == pytest.approx(share * robust.settings.prior)
 
 
 ONE_KERNEL = {
@@ -228,8 +225,9 @@ def test_without_anything_in_the_log_the_first_stage_stays_and_is_counted(demo_i
     reranker = RobustBM25(demo_index, clicks=database)
     queries, lists = first_stage(demo_index, ["zzzz qqqq", "screw"], 10)
     strict = RobustBM25(demo_index, clicks=database, min_similarity=5.0)
-    assert [after.docs.tolist() for after in strict.apply_batch(queries, lists)] == [before.docs.tolist() for before in lists]
-    assert strict.kept == {"no similar query in the click log": 2}
+    kept = strict.apply_batch(queries, lists)
+    assert [after.docs.tolist() for after in kept] == [before.docs.tolist() for before in lists]
+    assert [after.fallbacks for after in kept] == [(("rbm25", "no similar query in the click log"),)] * 2
     assert reranker.apply(queries[0], lists[0]).depth == 0
 
 
@@ -246,13 +244,13 @@ def test_documents_that_the_index_lacks_are_passed_over(tiny, tmp_path):
     import_records([shown], tmp_path / "c.db")
     queries, lists = first_stage(tiny, ["dripping tap"])
     for name in ("rbm25", "pairwise", "clickprior"):
-        after = rerankers.method(name)(tiny, clicks=str(tmp_path / "c.db")).apply(queries[0], lists[0])
+        after = registry.method(name).make(tiny, clicks=str(tmp_path / "c.db")).apply(queries[0], lists[0])
         assert docids(tiny, after)[0] == "d1"
 
 
 def test_the_click_prior_adds_click_shares(tiny, tmp_path):
     import_records([Tally("tap", "d2", 3, 0, 1.0), Tally("tap", "d1", 1, 0, 1.0)], tmp_path / "c.db")
-    prior = rerankers.method("clickprior")(tiny, clicks=str(tmp_path / "c.db"), weight=1.0)
+    prior = registry.method("clickprior").make(tiny, clicks=str(tmp_path / "c.db"), weight=1.0)
     queries, lists = first_stage(tiny, ["tap"])
     after = prior.apply(queries[0], lists[0])
     scores = dict(zip(docids(tiny, after), after.scores.tolist(), strict=True))
@@ -263,7 +261,7 @@ def test_the_click_prior_adds_click_shares(tiny, tmp_path):
 def test_substitution_ranks_by_the_nearest_other_query(tiny, tmp_path):
     import_records([Tally("leaking faucets", "d2", 3, 0, 1.0)], tmp_path / "c.db")
     queries, lists = first_stage(tiny, ["leking faucet panel"])
-    after = rerankers.method("substitution")(tiny, clicks=str(tmp_path / "c.db")).apply(queries[0], lists[0])
+    after = registry.method("substitution").make(tiny, clicks=str(tmp_path / "c.db")).apply(queries[0], lists[0])
     assert docids(tiny, after) == ["d2", "d5"] and after.scores[0] > 0 > after.scores[1]
 
 
@@ -275,10 +273,10 @@ def test_a_log_file_is_imported_once_and_training_keeps_one(tiny, tmp_path, monk
         RobustBM25(tiny)
     first, second = RobustBM25(tiny, clicks=str(log)), RobustBM25(tiny, clicks=str(log))
     assert first.log.path == second.log.path and first.log.path.parent == tiny.artefacts
-    kept = RobustBM25.fit(tiny, TrainingData(clicks=log))
+    kept = RobustBM25.method.fit(tiny, TrainingData(clicks=log))
     assert kept == tiny.artefacts / "clicks.db" and RobustBM25(tiny).log.path == kept
     with pytest.raises(OptionError, match="needs --clicks"):
-        RobustBM25.fit(tiny, TrainingData())
+        RobustBM25.method.fit(tiny, TrainingData())
 
 
 def test_the_neighbours_follow_a_log_that_grows(tiny, tmp_path):

@@ -12,6 +12,7 @@ import pytest
 import kernelsearch
 from kernelsearch.clicks.importing import import_log
 from kernelsearch.serve.settings import Limits, Settings, Source
+from kernelsearch.trec import read_qrels, read_topics
 from tests.conftest import DEMO
 
 pytest.importorskip("fastapi")
@@ -31,7 +32,8 @@ def fitted(demo_index, tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def settings(fitted) -> Settings:
-    source = Source("demo", str(fitted / "demo"), str(DEMO / "topics.tsv"), str(DEMO / "qrels.txt"), str(fitted / "clicks.db"))
+    topics, qrels = read_topics(DEMO / "topics.tsv"), read_qrels(DEMO / "qrels.txt")
+    source = Source("demo", str(fitted / "demo"), topics, qrels, str(fitted / "clicks.db"))
     return Settings((source,), Limits(threads=2, seconds=120))
 
 

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.errors import Unsatisfiable
 from hypothesis.strategies import sampled_from
 
-from kernelsearch import rerankers
+from kernelsearch.rerankers import registry
 
 schemathesis = pytest.importorskip("schemathesis")
 pytest.importorskip("fastapi")
@@ -96,7 +96,7 @@ def test_no_request_is_a_fault_and_every_answer_has_its_shape(described, recorde
     )
     @given(
         case=operation.as_strategy(generation_mode=schemathesis.GenerationMode(mode)),
-        reranker=sampled_from([None, *rerankers.names()]),
+        reranker=sampled_from([None, *registry.names()]),
         query=sampled_from(["dripping tap", "outdoor faucet leaking", None]),
     )
     def ask(case: Any, reranker: str | None, query: str | None) -> None:

@@ -6,14 +6,14 @@ import pytest
 
 from kernelsearch import search
 from kernelsearch.cli import pyserini_flags
+from kernelsearch.cli.search_settings import SearchSettings
 from kernelsearch.core.errors import IndexProblem, InputError, OptionError
-from kernelsearch.core.options import resolve
 from kernelsearch.trec import read_run
 from tests.conftest import DEMO
 
 
 def settings(**given):
-    return resolve(search.OPTIONS, given)
+    return SearchSettings.of(given)
 
 
 @pytest.fixture

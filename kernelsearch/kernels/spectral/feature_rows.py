@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.engines import Engine, opened_once
+from kernelsearch.core.execution import Engine
 from kernelsearch.forward import ForwardIndex
 from kernelsearch.kernels.algebra import Kernel
 from kernelsearch.kernels.spectral import NystromMap, RowBlocks, choose_landmarks
@@ -29,26 +28,18 @@ Floats = NDArray[np.floating]
 
 @dataclass(frozen=True)
 class FeatureSource:
-    """How to make Φ, by the forward index's path: small enough to travel. `memory` bounds the bytes that are kept of it."""
+    """How to make Φ. A forward index is sent by its path, so this is small. `memory` bounds the bytes that are kept of Φ."""
 
-    path: Path
-    fingerprint: str
+    collection: ForwardIndex
     kernel: Kernel
     landmarks: int = 1000
     memory: float = 2e9
     random_state: int = 0
 
-    @classmethod
-    def of(cls, collection: ForwardIndex, kernel: Kernel, **options: Any) -> FeatureSource:
-        """The source over a forward index that is open here."""
-        source = cls(collection.path.absolute(), collection.fingerprint, kernel, **options)
-        opened_once(("forward", source.path, source.fingerprint), lambda: collection)
-        return source
-
-    @property
-    def collection(self) -> ForwardIndex:
-        key = ("forward", self.path, self.fingerprint)
-        return opened_once(key, lambda: ForwardIndex(self.path, fingerprint=self.fingerprint))
+    @cached_property
+    def nystrom(self) -> NystromMap:
+        """The map of a kernel without features of its own; made once, and sent along."""
+        return NystromMap(self.kernel, self.collection, choose_landmarks(self.collection, self.landmarks, self.random_state))
 
     def rows(self, start: int = 0, end: int | None = None, memory: float | None = None) -> RowBlocks:
         """Φ's rows start..end-1, made block by block when they are needed."""
@@ -64,10 +55,7 @@ class FeatureSource:
             # Each block's product is as large as the features: not too many of them.
             size = min(max(50_000, len(collection) // 16), PART)
             return RowBlocks(make, (end - start, kernel.width(collection)), size=size, memory=kept, dtype=dtype)
-        nystrom: NystromMap = opened_once(
-            ("nystrom", self.path, self.fingerprint, str(kernel), self.landmarks, self.random_state),
-            lambda: NystromMap(kernel, collection, choose_landmarks(collection, self.landmarks, self.random_state)),
-        )
+        nystrom = self.nystrom
 
         def make_dense(first: int, last: int) -> Any:
             return nystrom.features(np.arange(start + first, start + last)).astype(dtype)

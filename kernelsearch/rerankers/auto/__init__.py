@@ -1,0 +1,14 @@
+"""The fusion that needs no training."""
+
+from kernelsearch.rerankers.auto.settings import AutoSettings
+from kernelsearch.rerankers.method import Method
+
+AUTO = Method(
+    "auto",
+    "a fusion of kernels and feedback that needs no training",
+    AutoSettings,
+    "kernelsearch.rerankers.auto.reranker:AutoReranker",
+    retrieves=True,
+    fuses=True,
+)
+METHODS = (AUTO,)

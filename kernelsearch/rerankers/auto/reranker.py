@@ -6,17 +6,20 @@ look for one known document, which feedback and latent methods displace.
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.api.index import Index
-from kernelsearch.cli import console
-from kernelsearch.core.options import Option
 from kernelsearch.learning.ranking.fusers import CombSUM
+from kernelsearch.rerankers.auto import AUTO
+from kernelsearch.rerankers.auto.settings import AutoSettings
+from kernelsearch.rerankers.base import OpenedIndex
 from kernelsearch.rerankers.fusion.fused import FusedReranker
 from kernelsearch.rerankers.klsa.reranker import FIT_ON_USE, default_place
+
+logger = logging.getLogger(__name__)
 
 #: Feature -> its weight in the sum of z-scores.
 WEIGHTS = {
@@ -32,24 +35,22 @@ WEIGHTS = {
 }
 
 
-class AutoReranker(FusedReranker):
+class AutoReranker(FusedReranker[AutoSettings]):
     """A weighted sum of z-scores over a fixed recipe; what an index can't offer is left out, with a word about it."""
 
-    name = "auto"
-    summary = "a fusion of kernels and feedback that needs no training"
+    method = AUTO
     normalise = "z"
-    options = (Option("depth", int, 1000, "candidates of each first stage that are fused", low=1),)
 
-    def __init__(self, index: Index, **options: Any) -> None:
+    def __init__(self, index: OpenedIndex, **options: Any) -> None:
         super().__init__(index, **options)
         weights = dict(WEIGHTS)
         if not index.lucene.field_statistics().vectors:
             weights = {name: weight for name, weight in weights.items() if not name.startswith("rm3")}
-            console.notice("auto: the index stores no document vectors, so RM3 is left out")
+            logger.info("auto: the index stores no document vectors, so RM3 is left out")
         if len(index.forward) > FIT_ON_USE and not (default_place(index) / "meta.json").exists():
             weights = {name: weight for name, weight in weights.items() if not name.startswith("klsa")}
             command = f"python -m kernelsearch.train {index.shards.flags} --rerank klsa"
-            console.notice(f"auto: no latent basis has been fitted, so klsa is left out ({command} fits one)")
+            logger.info("auto: no latent basis has been fitted, so klsa is left out (%s fits one)", command)
         self.recipe = tuple(weights)
         self.sources = ("rm3",) if "rm3" in weights else ()
         self.learner = CombSUM(weights=list(weights.values()), normalise="none")

@@ -14,23 +14,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch import rerankers
-from kernelsearch.api.index import Index
 from kernelsearch.core.errors import OptionError
-from kernelsearch.core.options import Option, resolve
+from kernelsearch.core.options import Settings, option
 from kernelsearch.core.types import Candidates, Query
+from kernelsearch.kernels.term_scores import term_scores
 from kernelsearch.lucene.models import BM25, Model
+from kernelsearch.rerankers import registry
+from kernelsearch.rerankers.base import OpenedIndex
 from kernelsearch.rerankers.fusion.feature_kinds import (
-    FIELD,
     Feature,
+    FieldSettings,
     First,
     KernelFeature,
-    Method,
+    MethodFeature,
     RM3Feature,
     RocchioFeature,
     Top,
@@ -38,27 +39,58 @@ from kernelsearch.rerankers.fusion.feature_kinds import (
 )
 from kernelsearch.rerankers.fusion.pool import Pool
 from kernelsearch.rerankers.fusion.training_memory import Recollection
-from kernelsearch.rerankers.pert.expansion import term_scores
 
 Floats = NDArray[np.float64]
 
-#: Rerankers that are fusions themselves, and can't be features of one.
-FUSIONS = ("fusion", "auto")
 
-KERNEL_OPTIONS: dict[str, tuple[Option, ...]] = {
-    "bm25": (Option("k1", float, 0.9, "k1", low=0), Option("b", float, 0.4, "b", low=0, high=1), FIELD),
-    "dirichlet": (Option("mu", float, 1000.0, "mu", low=1e-9), FIELD),
-    "jm": (Option("lam", float, 0.1, "lambda", low=1e-9, high=1), FIELD),
-    "vsm": (FIELD,),
-    "linear": (FIELD,),
-    "cosine": (FIELD,),
+@dataclass(frozen=True, kw_only=True)
+class BM25FeatureSettings(FieldSettings):
+    """Parameters of the feature `bm25`."""
+
+    owner: ClassVar[str] = "bm25"
+
+    k1: float = option(0.9, "k1", low=0)
+    b: float = option(0.4, "b", low=0, high=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DirichletFeatureSettings(FieldSettings):
+    """Parameters of the feature `dirichlet`."""
+
+    owner: ClassVar[str] = "dirichlet"
+
+    mu: float = option(1000.0, "mu", low=1e-9)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JelinekMercerFeatureSettings(FieldSettings):
+    """Parameters of the feature `jm`."""
+
+    owner: ClassVar[str] = "jm"
+
+    lam: float = option(0.1, "lambda", low=1e-9, high=1)
+
+
+KERNEL_SETTINGS: dict[str, type[FieldSettings]] = {
+    "bm25": BM25FeatureSettings,
+    "dirichlet": DirichletFeatureSettings,
+    "jm": JelinekMercerFeatureSettings,
+    "vsm": FieldSettings,
+    "linear": FieldSettings,
+    "cosine": FieldSettings,
 }
-PLAIN: dict[str, type[Feature]] = {"first": First, "rm3": RM3Feature, "rocchio": RocchioFeature, "top": Top, "votes": Votes}
+PLAIN: dict[str, type[Feature[Any]]] = {
+    "first": First,
+    "rm3": RM3Feature,
+    "rocchio": RocchioFeature,
+    "top": Top,
+    "votes": Votes,
+}
 
 
 def known_features() -> list[str]:
     """The names that a recipe may use."""
-    return [*PLAIN, *KERNEL_OPTIONS, *(name for name in rerankers.names() if name not in FUSIONS)]
+    return [*PLAIN, *KERNEL_SETTINGS, *(name for name, method in registry.methods().items() if not method.fuses)]
 
 
 @dataclass(frozen=True)
@@ -67,7 +99,7 @@ class Spec:
 
     text: str
     kind: str
-    settings: dict[str, Any]
+    settings: Settings
 
 
 def parse(text: str, owner: str = "--fusion.features") -> Spec:
@@ -79,17 +111,18 @@ def parse(text: str, owner: str = "--fusion.features") -> Spec:
         if not equals:
             raise OptionError(f"{owner}: {text!r}: {part!r} should read NAME=VALUE")
         given[key.strip()] = value.strip()
+    return Spec(text.strip(), kind, _settings_type(kind, owner).of(given))
+
+
+def _settings_type(kind: str, owner: str) -> type[Settings]:
     if kind in PLAIN:
-        options = PLAIN[kind].options
-    elif kind in KERNEL_OPTIONS:
-        options = KERNEL_OPTIONS[kind]
-    elif kind in rerankers.names() and kind not in FUSIONS:
-        # A reranker fills in its own defaults; only what was given is checked here.
-        resolve(rerankers.method(kind).options, given, kind)
-        return Spec(text.strip(), kind, given)
-    else:
+        return PLAIN[kind].settings_type
+    if kind in KERNEL_SETTINGS:
+        return KERNEL_SETTINGS[kind]
+    method = registry.methods().get(kind)
+    if method is None or method.fuses:
         raise OptionError(f"{owner}: unknown feature {kind!r}; known: {', '.join(known_features())}")
-    return Spec(text.strip(), kind, resolve(options, given, kind))
+    return method.settings
 
 
 def parse_recipe(text: str, owner: str = "--fusion.features") -> tuple[str, ...]:
@@ -102,16 +135,14 @@ def parse_recipe(text: str, owner: str = "--fusion.features") -> tuple[str, ...]
     return names
 
 
-def build(spec: Spec, index: Index, model: Model, threads: int = 1) -> Feature:
+def build(spec: Spec, index: OpenedIndex, model: Model, threads: int = 1) -> Feature[Any]:
     """The feature that a name describes, ready for one index."""
-    kind: type[Feature]
     if spec.kind in PLAIN:
-        kind = PLAIN[spec.kind]
-    elif spec.kind in KERNEL_OPTIONS:
-        kind = type(f"Kernel_{spec.kind}", (KernelFeature,), {"kernel_name": spec.kind})
-    else:
-        kind = type(f"Method_{spec.kind}", (Method,), {"reranker_name": spec.kind})
-    return kind(index, spec.settings, model, threads)
+        return PLAIN[spec.kind](index, spec.settings, model, threads)
+    if spec.kind in KERNEL_SETTINGS:
+        assert isinstance(spec.settings, FieldSettings)
+        return KernelFeature(spec.kind, index, spec.settings, model, threads)
+    return MethodFeature(registry.method(spec.kind), index, spec.settings, model, threads)
 
 
 class Features:
@@ -119,7 +150,7 @@ class Features:
 
     def __init__(
         self,
-        index: Index,
+        index: OpenedIndex,
         recipe: Sequence[str],
         *,
         sources: Sequence[str] = (),

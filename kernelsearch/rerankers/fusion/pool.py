@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from kernelsearch.api.index import Index
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.forward.index import ForwardIndex
 from kernelsearch.kernels.documents import Cosine
+from kernelsearch.rerankers.base import OpenedIndex
 
 
 class FieldOfPool:
@@ -65,7 +65,7 @@ class FieldOfPool:
 class Pool:
     """A query and its candidates, in the first stage's order; fields are read when first asked for."""
 
-    def __init__(self, index: Index, query: Query, candidates: Candidates) -> None:
+    def __init__(self, index: OpenedIndex, query: Query, candidates: Candidates) -> None:
         self.index, self.query, self.candidates = index, query, candidates
         self._fields: dict[str, FieldOfPool] = {}
 

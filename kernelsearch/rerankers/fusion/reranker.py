@@ -5,68 +5,44 @@ Bu, Niu, Ma & Long, "Listwise Multi-Kernel Similarity Learning Algorithm for Sim
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.api.index import Index
-from kernelsearch.cli import console
 from kernelsearch.core.errors import InputError, OptionError
-from kernelsearch.core.options import Option, resolve
-from kernelsearch.engines import Engine
+from kernelsearch.core.execution import Engine
 from kernelsearch.learning.ranking.choose import LEARNERS, Best
 from kernelsearch.learning.ranking.fusers import Learner
 from kernelsearch.learning.ranking.letor import read_letor
-from kernelsearch.learning.ranking.lists import NORMALISATIONS, Lists, mean_average_precision, precisions
+from kernelsearch.learning.ranking.lists import Lists, mean_average_precision, precisions
 from kernelsearch.learning.ranking.simlistmkl import SimListMKL
 from kernelsearch.lucene.models import BM25
-from kernelsearch.rerankers.base import TrainingData
+from kernelsearch.rerankers.base import DEFAULT_CONTEXT, FittedFeatures, OpenedIndex, TrainingData
+from kernelsearch.rerankers.fusion import FUSION
+from kernelsearch.rerankers.fusion import model as models
 from kernelsearch.rerankers.fusion.features import parse_recipe
 from kernelsearch.rerankers.fusion.fused import FusedReranker
-from kernelsearch.rerankers.fusion import model as models
+from kernelsearch.rerankers.fusion.settings import FusionFitSettings, FusionSettings
 from kernelsearch.rerankers.fusion.training_memory import FILE, Memory, Recollection
 from kernelsearch.rerankers.fusion.training_table import FeaturePlan, training_table
 
 Floats = NDArray[np.float64]
 
-RECIPE = (
-    "first bm25:k1=1.2,b=0.75 bm25:k1=2,b=0.75 dirichlet:mu=1000 dirichlet:mu=100 jm:lam=0.1 cosine "
-    "bm25:field=title cosine:field=title rm3 rm3:terms=40 rocchio pert top:docs=1 top:docs=5 top:docs=20 "
-    "klsa:z=1,lambda=1 klsa:z=5,lambda=1 klsa:z=10,lambda=1 klsa:z=20,lambda=1 klsa:z=50,lambda=1 votes"
-)
-SOURCES = "rm3 rocchio votes"
-SAVABLE = tuple(name for name in LEARNERS if name != "exact")
+logger = logging.getLogger(__name__)
 
 
-class FusionReranker(FusedReranker):
+class FusionReranker(FusedReranker[FusionSettings]):
     """Ranks with a model that `kernelsearch.train --rerank fusion` made, on this index or on another."""
 
-    name = "fusion"
-    summary = "a learned fusion of kernels, feedback and other methods"
-    options = (
-        Option("model", str, None, "folder of the model; default: beside the index"),
-        Option("depth", int, 1000, "candidates of each first stage that are fused", low=1),
-    )
-    fit_options = (
-        Option("features", str, RECIPE, "the recipe: features separated by spaces"),
-        Option("sources", str, SOURCES, "features that bring candidates too, separated by spaces; none: the first stage alone"),
-        Option("learner", str, "best", "best chooses by cross-validation", choices=("best", *SAVABLE)),
-        Option("normalise", str, "z", "features within a query", choices=NORMALISATIONS),
-        Option("depth", int, 1000, "candidates of each first stage that are learned from", low=1),
-        Option("negatives", int, 200, "documents not judged relevant that are drawn for each query", low=1),
-        Option("folds", int, 5, "of learner best", low=2),
-        Option("random-state", int, 0, "seed", low=0),
-        Option("k1", float, 0.9, "k1 of the first stage in training", low=0),
-        Option("b", float, 0.4, "b of the first stage in training", low=0, high=1),
-    )
+    method = FUSION
 
-    def __init__(self, index: Index, **options: Any) -> None:
+    def __init__(self, index: OpenedIndex, **options: Any) -> None:
         super().__init__(index, **options)
-        path = Path(self.settings["model"] or index.artefacts / "fusion")
+        path = Path(self.settings.model or index.artefacts / "fusion")
         self.model = models.load(path)
         if "normalise" not in self.model.notes:
             raise OptionError(f"--fusion.model: {path} was learned from a feature file, whose columns no index has")
@@ -74,17 +50,16 @@ class FusionReranker(FusedReranker):
         self.sources, self.normalise = tuple(self.model.notes["sources"]), self.model.notes["normalise"]
         if "votes" in kinds(self.recipe, self.sources):
             self.recollection = Recollection(index, Memory.read(path), leave_out=False)
-        self.features()  # a recipe that names an unknown feature is refused now, not at the first query
+        self.features(DEFAULT_CONTEXT)  # a recipe that names an unknown feature is refused now, not at the first query
 
     def importance(self) -> Floats:
         return self.model.importance()
 
     @classmethod
-    def fit(cls, index: Index, data: TrainingData, **options: Any) -> Path:
+    def fit(cls, index: OpenedIndex, data: TrainingData, settings: FusionFitSettings) -> Path:
         """Learns from judged topics or from a click log and saves the model with its recipe."""
-        given = resolve(cls.fit_options, options, cls.name)
-        recipe = parse_recipe(given["features"])
-        sources = () if given["sources"] == "none" else parse_recipe(given["sources"], "--fusion.sources")
+        recipe = parse_recipe(settings.features)
+        sources = () if settings.sources == "none" else parse_recipe(settings.sources, "--fusion.sources")
         topics, judged = training_topics(data)
         queries = index.lucene.queries(list(topics.values()), list(topics))
         memory = Memory.of(queries, judged) if "votes" in kinds(recipe, sources) else Memory()
@@ -92,41 +67,38 @@ class FusionReranker(FusedReranker):
             index,
             recipe,
             sources,
-            BM25(given["k1"], given["b"]),
+            BM25(settings.k1, settings.b),
             memory,
-            given["depth"],
-            given["normalise"],
-            artefacts=os.environ.get("KERNELSEARCH_ARTEFACTS"),
+            settings.depth,
+            settings.normalise,
         )
-        chance = {"negatives": given["negatives"], "random_state": given["random_state"]}
-        X, y, qid = training_table(data.engine, plan, queries, judged, **chance)
-        learner = learn(make_learner(given, normalise="none"), X, y, qid, data.engine)
+        chance = {"negatives": settings.negatives, "random_state": settings.random_state}
+        X, y, qid = training_table(data.engine, plan, queries, judged, progress=data.progress, **chance)
+        learner = learn(make_learner(settings, normalise="none"), X, y, qid, data.engine)
         report(learner, len(np.unique(qid)))
-        notes = {"normalise": given["normalise"], "sources": list(sources), "queries": len(np.unique(qid)), "rows": len(y)}
+        notes = {"normalise": settings.normalise, "sources": list(sources), "queries": len(np.unique(qid)), "rows": len(y)}
         files = {FILE: "".join(memory.lines())} if memory.queries else {}
         return models.save(data.output or index.artefacts / "fusion", learner, recipe, notes, files)
 
     @classmethod
-    def fit_features(cls, data: TrainingData, **options: Any) -> Path:
+    def fit_features(cls, data: TrainingData, settings: FusionFitSettings) -> FittedFeatures:
         """Learns from a LETOR file; with a second one, says how well the model ranks it."""
-        given = resolve(cls.fit_options, options, cls.name)
         assert data.ltr is not None
         if data.output is None:
             raise OptionError("--output is not given: a model learned from a feature file belongs to no index")
         table = read_letor(data.ltr)
-        learner = learn(make_learner(given, normalise=given["normalise"]), table.X, table.y, table.qid, data.engine)
+        learner = learn(make_learner(settings, normalise=settings.normalise), table.X, table.y, table.qid, data.engine)
         report(learner, len(np.unique(table.qid)))
         recipe = [f"column:{number}" for number in range(1, table.X.shape[1] + 1)]
         saved = models.save(data.output, learner, recipe, {"rows": len(table.y), "queries": len(np.unique(table.qid))})
+        measures = {}
         if data.ltr_test is not None:
             test = read_letor(data.ltr_test, table.X.shape[1])
             lists, scores = Lists.of(test.qid), models.load(saved).learner.predict(test.X, test.qid)
             at = precisions(scores, test.y, lists).mean(axis=0)
-            rows = [
-                (str(data.ltr_test), f"{mean_average_precision(scores, test.y, lists):.4f}", f"{at[0]:.4f}", f"{at[9]:.4f}")
-            ]
-            print(console.table(("file", "AP", "P@1", "P@10"), rows))
-        return saved
+            found = (mean_average_precision(scores, test.y, lists), float(at[0]), float(at[9]))
+            measures = dict(zip(("AP", "P@1", "P@10"), found, strict=True))
+        return FittedFeatures(saved, measures)
 
 
 def kinds(*recipes: Sequence[str]) -> set[str]:
@@ -134,14 +106,14 @@ def kinds(*recipes: Sequence[str]) -> set[str]:
     return {name.partition(":")[0] for recipe in recipes for name in recipe}
 
 
-def make_learner(given: Mapping[str, Any], normalise: str) -> Learner:
+def make_learner(settings: FusionFitSettings, normalise: str) -> Learner:
     """The learner that the options ask for."""
-    if given["learner"] == "best":
-        return Best(folds=given["folds"], normalise=normalise, random_state=given["random_state"])
-    kind = LEARNERS[given["learner"]]
+    if settings.learner == "best":
+        return Best(folds=settings.folds, normalise=normalise, random_state=settings.random_state)
+    kind = LEARNERS[settings.learner]
     known = kind().parameters()
     return kind(
-        **{key: value for key, value in (("normalise", normalise), ("random_state", given["random_state"])) if key in known}
+        **{key: value for key, value in (("normalise", normalise), ("random_state", settings.random_state)) if key in known}
     )
 
 
@@ -156,7 +128,7 @@ def report(learner: Learner, queries: int) -> None:
     """Says which learner was chosen and why."""
     if isinstance(learner, Best):
         tried = ", ".join(f"{name} {score:.4f}" for name, score in learner.scores_.items())
-        console.notice(f"fusion: chose {learner.chosen_.name} on {queries} queries (cross-validated MAP: {tried})")
+        logger.info("fusion: chose %s on %d queries (cross-validated MAP: %s)", learner.chosen_.name, queries, tried)
 
 
 def training_topics(data: TrainingData) -> tuple[dict[str, str], dict[str, dict[str, int]]]:

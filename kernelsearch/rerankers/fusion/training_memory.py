@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from kernelsearch.api.index import Index
 from kernelsearch.core.errors import ArtefactError
 from kernelsearch.core.types import Query
 from kernelsearch.kernels.documents import Cosine
+from kernelsearch.rerankers.base import OpenedIndex
 
 FILE = "memory.jsonl"
 
@@ -58,7 +58,7 @@ class Recollection:
     With `leave_out`, a query doesn't hear itself: features of training queries then look as those of a new one will.
     """
 
-    def __init__(self, index: Index, memory: Memory, leave_out: bool) -> None:
+    def __init__(self, index: OpenedIndex, memory: Memory, leave_out: bool) -> None:
         forward, cosine = index.forward, Cosine()
         self.forward, self.leave_out = forward, leave_out
         self.names = np.array([query.qid for query in memory.queries])

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.api.index import Index
-from kernelsearch.api.pipeline import chunks
-from kernelsearch.cli import console
 from kernelsearch.core.errors import InputError
+from kernelsearch.core.execution import Engine
+from kernelsearch.core.progress import Progress, silent
+from kernelsearch.core.sequences import chunks
 from kernelsearch.core.types import Query
-from kernelsearch.engines import Engine, keep_open, opened_once
 from kernelsearch.learning.ranking.lists import Lists, normalised
 from kernelsearch.lucene.models import Model
+from kernelsearch.rerankers.base import OpenedIndex
 from kernelsearch.rerankers.fusion.features import Features
 from kernelsearch.rerankers.fusion.training_memory import Memory, Recollection
 
@@ -31,26 +30,35 @@ BATCH = 64
 class FeaturePlan:
     """What a worker needs to know to make the features of training queries as the driver would; it opens the index itself."""
 
-    index: Index
+    index: OpenedIndex
     recipe: tuple[str, ...]
     sources: tuple[str, ...]
     model: Model
     memory: Memory
     depth: int
     normalise: str
-    artefacts: str | None = None  #: KERNELSEARCH_ARTEFACTS of the driver
 
-    @property
-    def key(self) -> Hashable:
-        index = self.index
-        opened = (index.shards.given, index.fingerprint, index.language, self.artefacts)
-        return "features", opened, self.recipe, self.sources, self.model, self.memory
 
-    def open(self) -> Features:
-        if self.artefacts is not None:
-            os.environ["KERNELSEARCH_ARTEFACTS"] = self.artefacts
-        recollection = Recollection(self.index, self.memory, leave_out=True)
-        return Features(self.index, self.recipe, sources=self.sources, model=self.model, recollection=recollection)
+class FeatureTables:
+    """A plan at work in one process. It can be sent to other processes, which open it again."""
+
+    def __init__(self, plan: FeaturePlan) -> None:
+        self.plan = plan
+        recollection = Recollection(plan.index, plan.memory, leave_out=True)
+        self.features = Features(plan.index, plan.recipe, sources=plan.sources, model=plan.model, recollection=recollection)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FeatureTables, (self.plan,)
+
+    def make(self, queries: Sequence[Query]) -> list[tuple[NDArray[np.int32], Floats]]:
+        """The rows of each query's candidates and their normalised features."""
+        plan, features = self.plan, self.features
+        lists = plan.index.lucene.search(queries, plan.depth, model=plan.model)
+        pools = features.pool(queries, lists, plan.depth)
+        return [
+            (pool.docs, normalised(table, Lists.of(np.zeros(pool.depth, dtype=np.int64)), plan.normalise))
+            for pool, table in zip(pools, features.tables(queries, pools), strict=True)
+        ]
 
 
 def training_table(
@@ -61,6 +69,7 @@ def training_table(
     *,
     negatives: int = 200,
     random_state: int = 0,
+    progress: Progress = silent,
 ) -> tuple[Floats, Floats, NDArray[np.int64]]:
     """(X, y, qid): every relevant candidate and uniformly drawn others, normalised before the draw over the whole pool.
 
@@ -68,12 +77,11 @@ def training_table(
     doesn't depend on who made the features.
     """
     # Opened here first: a recipe that names nothing is refused, and a missing basis is fitted once instead of by every worker.
-    keep_open(plan.key, plan.open())
+    shared = FeatureTables(plan)
     chance, forward, parts = np.random.default_rng(random_state), plan.index.forward, []
-    # Held, so that the plan with its memory of all queries goes to a worker once, and not with every part.
-    held = engine.hold(_same, list(chunks(queries, BATCH)), label="queries")
-    with console.progress(total=len(queries), label="features", unit="query") as bar:
-        tables = (one for part in held.map(feature_tables, plan, label="table") for one in part)
+    batches = list(chunks(queries, BATCH))
+    with progress("features", total=len(queries), unit="query") as bar:
+        tables = (one for part in engine.map_shared(_make_tables, batches, shared, label="table") for one in part)
         for number, (query, (docs, table)) in enumerate(zip(queries, tables, strict=True)):
             grades = judged.get(query.qid, {})
             rows = forward.rows_of(list(grades))
@@ -92,16 +100,5 @@ def training_table(
     return X, y, qid
 
 
-def feature_tables(queries: Sequence[Query], plan: FeaturePlan) -> list[tuple[NDArray[np.int32], Floats]]:
-    """The rows of each query's candidates and their normalised features, in this process."""
-    features: Features = opened_once(plan.key, plan.open)
-    lists = features.index.lucene.search(queries, plan.depth, model=plan.model)
-    pools = features.pool(queries, lists, plan.depth)
-    return [
-        (pool.docs, normalised(table, Lists.of(np.zeros(pool.depth, dtype=np.int64)), plan.normalise))
-        for pool, table in zip(pools, features.tables(queries, pools), strict=True)
-    ]
-
-
-def _same(value: Any) -> Any:
-    return value
+def _make_tables(queries: Sequence[Query], tables: FeatureTables) -> list[tuple[NDArray[np.int32], Floats]]:
+    return tables.make(queries)

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from kernelsearch.core import artefacts
 from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.core.execution import Engine
 from kernelsearch.core.memory_limit import MemoryLimit
-from kernelsearch.engines import Engine
 from kernelsearch.forward import ForwardIndex, StringTable
 from kernelsearch.kernels.algebra import Kernel
 from kernelsearch.kernels.documents import Cosine
@@ -106,7 +106,7 @@ def fit_basis(
     into the artefact's folder, where `rows.npy` then stands already.
     """
     mapped = kernel.has_map
-    source = FeatureSource.of(collection, kernel, landmarks=landmarks, memory=memory, random_state=random_state)
+    source = FeatureSource(collection, kernel, landmarks=landmarks, memory=memory, random_state=random_state)
     rows: Rows = source.rows() if engine is None or parts == 1 else PartedRows(source, engine, parts)
 
     def allocate(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
@@ -146,7 +146,7 @@ def fold_in(
     if old.parameters["landmarks"]:
         raise OptionError(f"{old.path}: a basis from landmarks has no feature map to fold documents in by; fit it again")
     places = _matching_features(old, collection, kernel)
-    rows = FeatureSource.of(collection, kernel, memory=memory).rows()
+    rows = FeatureSource(collection, kernel, memory=memory).rows()
     right = np.zeros((rows.shape[1], old.dims), dtype=rows.dtype)
     known = places >= 0
     right[known] = old.loadings[places[known]]

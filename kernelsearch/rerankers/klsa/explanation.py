@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from kernelsearch.core.errors import OptionError
 from kernelsearch.core.types import Candidates, Query
-from kernelsearch.rerankers.base import Contribution, Explanation
+from kernelsearch.rerankers.base import Context, Contribution, Explanation
 
 if TYPE_CHECKING:
     from kernelsearch.rerankers.klsa.reranker import KernelLSA
@@ -23,12 +23,15 @@ MAPPED, BEHIND = 50, 300
 STEPS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 
-def explain(method: KernelLSA, query: Query, candidates: Candidates, doc: int) -> Explanation:
+def explain(method: KernelLSA, query: Query, candidates: Candidates, doc: int, context: Context) -> Explanation:
     """The smoothed score of a document, taken apart by top-z document and, within each, by latent dimension."""
     known = method.query_scores(query, candidates)
     place = np.flatnonzero(candidates.docs == doc)
-    own = float(known[place[0]]) if len(place) else float(method.outside(query, candidates, np.array([doc], dtype=np.int32))[0])
-    weight = method.settings["lambda"]
+    if len(place):
+        own = float(known[place[0]])
+    else:
+        own = float(method.outside(query, candidates, np.array([doc], dtype=np.int32), context)[0])
+    weight = method.settings.lambda_
     best = method.top(known)
     pulls = method.basis.rows[candidates.docs[best], : method.dims].astype(np.float64)
     pulls *= weight * known[best].astype(np.float64)[:, None]
@@ -42,9 +45,7 @@ def explain(method: KernelLSA, query: Query, candidates: Candidates, doc: int) -
     if len(order) > SHOWN_DOCUMENTS:
         rest = float(totals[order[SHOWN_DOCUMENTS:]].sum())
         parts.append(Contribution(f"through {len(order) - SHOWN_DOCUMENTS} other documents", rest))
-    latent = Contribution(
-        "like the best documents", float(totals.sum()), f"λ {weight:g}, z {method.settings['z']}", tuple(parts)
-    )
+    latent = Contribution("like the best documents", float(totals.sum()), f"λ {weight:g}, z {method.settings.z}", tuple(parts))
     lexical = Contribution("own score", (1 - weight) * own, f"(1 - λ) × k_q {own:.4f}")
     notes: dict[str, Any] = {
         "dimensions": method.dims,
@@ -52,7 +53,7 @@ def explain(method: KernelLSA, query: Query, candidates: Candidates, doc: int) -
         "retrieved": not len(place),
     }
     if method.basis.dims >= 2:
-        notes["map"] = latent_map(method, query, candidates, doc)
+        notes["map"] = latent_map(method, query, candidates, doc, context)
     score = latent.value + lexical.value
     return Explanation(method.name, method.index.forward.docids[doc], score, (latent, lexical), notes)
 
@@ -75,14 +76,14 @@ def _through(
     return Contribution(f"through {name}", float(pull.sum()), f"rank {place + 1}, k_q {score:.4f}", tuple(parts))
 
 
-def latent_map(method: KernelLSA, query: Query, candidates: Candidates, doc: int) -> dict[str, Any]:
+def latent_map(method: KernelLSA, query: Query, candidates: Candidates, doc: int, context: Context) -> dict[str, Any]:
     """The picture of `plot` as plain data: the list's documents in two dimensions, some others, and the query's places."""
-    ranked = method.apply(query, candidates).docs
+    ranked = method.apply(query, candidates, context).docs
     listed = list(dict.fromkeys([*ranked[:MAPPED].tolist(), doc]))
     ranks = [int(np.flatnonzero(ranked == row)[0]) + 1 if row in ranked else None for row in listed]
     others = np.random.default_rng(0).permutation(len(method.basis.rows))[:BEHIND]
     steps, places = query_places(method, query, candidates)
-    used = min(method.settings["z"], len(places))
+    used = min(method.settings.z, len(places))
     return {
         "axes": [list(method.basis.strongest_terms(dimension)) for dimension in range(2)],
         "documents": [
@@ -118,7 +119,7 @@ def query_places(method: KernelLSA, query: Query, candidates: Candidates) -> tup
     return [z for z in STEPS if z <= len(order)], sums / np.maximum(np.cumsum(weights), 1e-12)[:, None]
 
 
-def plot(method: KernelLSA, query: Query, candidates: Candidates, doc: int | None, path: Path) -> None:
+def plot(method: KernelLSA, query: Query, candidates: Candidates, doc: int | None, path: Path, context: Context) -> None:
     """Documents in the first two latent dimensions, and the query's way through them as z grows."""
     try:
         from matplotlib.figure import Figure
@@ -137,7 +138,7 @@ def plot(method: KernelLSA, query: Query, candidates: Candidates, doc: int | Non
     axes.scatter(
         *plane[listed].T, s=14, color="#7aa6c2", linewidths=0, label=f"first {len(listed)} of the first stage", zorder=2
     )
-    ranked = method.apply(query, candidates)
+    ranked = method.apply(query, candidates, context)
     marked = list(dict.fromkeys([*([doc] if doc is not None else []), *ranked.docs[:8].tolist()]))
     axes.scatter(plane[marked, 0], plane[marked, 1], s=26, color="#c8553d", linewidths=0, label="first 8 after klsa", zorder=3)
     _draw_path(axes, method, query, candidates)
@@ -164,7 +165,7 @@ def _draw_path(axes: Any, method: KernelLSA, query: Query, candidates: Candidate
     axes.plot(
         path[:, 0], path[:, 1], color="black", linewidth=1, marker="o", markersize=3, label="query's place as z grows", zorder=4
     )
-    used = min(method.settings["z"], len(places))
+    used = min(method.settings.z, len(places))
     chosen = places[used - 1]
     axes.scatter([chosen[0]], [chosen[1]], marker="*", s=150, color="#e3b505", edgecolors="black", linewidths=0.7, zorder=5)
     halo = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.8}

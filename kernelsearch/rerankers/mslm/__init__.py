@@ -1,0 +1,14 @@
+"""Multi-scale language models: where in a document the query's words, or related ones, occur together."""
+
+from kernelsearch.rerankers.method import Method
+from kernelsearch.rerankers.mslm.settings import MultiScaleFitSettings, MultiScaleSettings
+
+MULTISCALE_LM = Method(
+    "mslm",
+    "multi-scale language models: positions and related words, smoothed at several scales",
+    MultiScaleSettings,
+    "kernelsearch.rerankers.mslm.reranker:MultiScaleReranker",
+    fit_settings=MultiScaleFitSettings,
+    fitted_option="model",
+)
+METHODS = (MULTISCALE_LM,)

@@ -30,7 +30,7 @@ def explain(reranker: MultiScaleReranker, query: Query, candidates: Candidates, 
     raw = reranker.matcher.scores(rows, reranker.texts(rows, candidates.docs))
     combined = zscores(raw) @ reranker.level_weights
     place = int(np.flatnonzero(candidates.docs == doc)[0])
-    mix = reranker.settings["mix"]
+    mix = reranker.settings.mix
     first = (1 - mix) * float(zscores(candidates.scores)[place])
     spread = float(combined.std())
     matches = level_matches(precise(reranker.matcher), rows, reranker.texts(rows, np.array([doc])))
@@ -60,7 +60,7 @@ def explain(reranker: MultiScaleReranker, query: Query, candidates: Candidates, 
             }
         )
     docid = reranker.forward.docids[doc]
-    extra: dict[str, Any] = {"mode": reranker.settings["mode"], "divergence": reranker.settings["divergence"], "levels": notes}
+    extra: dict[str, Any] = {"mode": reranker.settings.mode, "divergence": reranker.settings.divergence, "levels": notes}
     extra["text"] = [reranker.forward.terms[int(word)] for word in text[:MAPPED]]
     return Explanation(reranker.name, docid, total, tuple(contributions), extra)
 

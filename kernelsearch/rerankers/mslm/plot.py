@@ -33,7 +33,7 @@ def plot(reranker: MultiScaleReranker, query: Query, doc: int, path: Path) -> No
     rows = reranker.rows(query, scales=(*levels, *matched))
     texts = reranker.texts(rows, np.array([doc]))
     tokens = sequences(reranker.forward, np.array([doc]))[1]
-    maps = [_dense(rows, texts, scale, reranker.settings["width"]) for scale in levels]
+    maps = [_dense(rows, texts, scale, reranker.settings.width) for scale in levels]
     chosen = _drawn(rows, maps)
     names = [reranker.forward.terms[int(rows.words[row])] for row in chosen]
     figure = new_figure(12, 2.6 + 0.19 * len(chosen) + 2.4)
@@ -65,7 +65,7 @@ def _drawn(rows: QueryRows, maps: list[NDArray[np.float64]]) -> NDArray[np.int64
 
 def _draw_matches(axis: Any, reranker: MultiScaleReranker, rows: QueryRows, texts: Texts, scales: tuple[Scale, ...]) -> None:
     """Window similarities by position, each scale from its lowest (0) to its best (1), where a dot stands."""
-    matcher = Matcher(scales, "max", reranker.settings["divergence"], reranker.settings["width"])
+    matcher = Matcher(scales, "max", reranker.settings.divergence, reranker.settings.width)
     for colour, scale in zip(COLOURS, scales, strict=False):
         side = rows.query_level(scale, matcher.width, step=1)
         document = rows.document_level(texts, scale, matcher.width, step=1, at_least=len(side.weights))

@@ -7,6 +7,7 @@ stage.
 
 from __future__ import annotations
 
+import logging
 import math
 from functools import cached_property, partial
 from pathlib import Path
@@ -15,88 +16,52 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.api.index import Index
-from kernelsearch.cli import console
 from kernelsearch.core import artefacts
 from kernelsearch.core.errors import ArtefactError, InputError, OptionError
+from kernelsearch.core.execution import Engine, LocalEngine
 from kernelsearch.core.memory_limit import MemoryLimit
-from kernelsearch.core.options import Option, resolve
 from kernelsearch.core.types import Candidates, Query
-from kernelsearch.engines import Engine, LocalEngine
 from kernelsearch.kernels import bm25
-from kernelsearch.kernels.pyramid.matching import DIVERGENCES, MODES, Matcher
+from kernelsearch.kernels.pyramid.matching import Matcher
 from kernelsearch.kernels.pyramid.query_rows import QueryRows, Scale, Texts
 from kernelsearch.kernels.semantic.graph import BLOCK, PAIRS, SemanticGraph, cooccurrence_graph, sequences
 from kernelsearch.kernels.semantic.sources import vectors_graph, wordnet_graph
 from kernelsearch.learning.mkl.bem import bem_weights, preference_margins, uniform_weights, zscores
-from kernelsearch.rerankers.base import CannotAct, Explanation, Reranker, TrainingData
+from kernelsearch.rerankers.base import DEFAULT_CONTEXT, CannotAct, Context, Explanation, OpenedIndex, Reranker, TrainingData
+from kernelsearch.rerankers.mslm import MULTISCALE_LM
+from kernelsearch.rerankers.mslm.settings import GraphSettings, MatchingSettings, MultiScaleFitSettings, MultiScaleSettings
+
+logger = logging.getLogger(__name__)
 
 KIND, VERSION = "semantic graph", 1
 #: A collection up to this many tokens gets its graph on the fly (ten seconds at most) where none was trained.
 SMALL = 2_000_000
 
-MATCHING = (
-    Option("mode", str, "max", "max, mean or sum over windows, global matching, or interest points", choices=MODES),
-    Option("divergence", str, "js", "Jensen-Shannon, or Kullback-Leibler from query to document", choices=DIVERGENCES),
-    Option(
-        "scales", float, None, "scales along positions, inf is the bag of words; default 8 (points: 1,2,4,8)", low=0, many=True
-    ),
-    Option("semantic", float, (0.7,), "scales along words, one for all levels or one a level; 0 is off", low=0, many=True),
-    Option("one-scale", bool, False, "smooth words at the scale of positions, as the paper does"),
-    Option("width", int, 0, "positions in a window; 0: two scales to each side", low=0),
-    Option("weighting", str, "idf", "mass of a word before smoothing", choices=("idf", "none")),
-    Option("eta", float, 0.1, "background smoothing", low=1e-6),
-    Option("rows", int, 256, "words told apart a query, its own and neighbours", low=1),
-)
-GRAPH = (
-    Option("neighbours", int, 20, "nearest neighbours a word", low=1),
-    Option("window", int, 10, "words this near each other co-occur", low=1),
-    Option("min-count", int, 3, "pairs seen less often are no neighbours", low=1),
-    Option("common", float, 0.25, "words in a larger share of the documents have no neighbours", low=0, high=1),
+#: The options of matching that learned level weights depend on, besides the scales themselves.
+MATCHING_OPTIONS = tuple(
+    option.key for option in MatchingSettings.options() if option.key not in ("scales", "semantic", "one_scale")
 )
 
 
-class MultiScaleReranker(Reranker):
-    name = "mslm"
-    summary = "multi-scale language models: positions and related words, smoothed at several scales"
-    fitted_option = "model"
-    options = (
-        Option("mix", float, 0.5, "share of this method against the first stage", low=0, high=1),
-        *MATCHING,
-        Option(
-            "weights", str, "auto", "level weights; auto: learned ones where they fit", choices=("auto", "learned", "uniform")
-        ),
-        Option("model", str, None, "a trained graph's folder; default: beside the index"),
-    )
-    fit_options = (
-        Option("graph", str, "cooccurrence", "where related words come from", choices=("cooccurrence", "vectors", "wordnet")),
-        Option("source", str, None, "the file of word vectors (text form), or WordNet's dict folder"),
-        *GRAPH,
-        Option(
-            "memory",
-            int,
-            None,
-            "co-occurring pairs held at a time; default: 20,000,000, or what --memory-limit allows",
-            low=1000,
-        ),
-        Option("hits", int, 100, "candidates a training query, where level weights are learned", low=2),
-        *MATCHING,
-    )
+class MultiScaleReranker(Reranker[MultiScaleSettings]):
+    """Multi-scale language models over a graph of related words, which `kernelsearch.train` builds."""
 
-    def __init__(self, index: Index, **options: Any) -> None:
+    method = MULTISCALE_LM
+
+    def __init__(self, index: OpenedIndex, **options: Any) -> None:
         super().__init__(index, **options)
         self.scales = level_scales(self.settings)
-        mode, divergence, width = (self.settings[key] for key in ("mode", "divergence", "width"))
-        self.matcher = Matcher(self.scales, mode, divergence, width, precision=np.float32)
+        chosen = self.settings
+        self.matcher = Matcher(self.scales, chosen.mode, chosen.divergence, chosen.width, precision=np.float32)
         self.forward = index.forward
         self.forward.require_positions()
         self.graph, self.level_weights = self._load()
 
     def _load(self) -> tuple[SemanticGraph, NDArray[np.float64]]:
         """The graph and the level weights, trained ones where they exist."""
-        path = Path(self.settings["model"]) if self.settings["model"] else self.index.artefacts / self.name
-        wanted, uniform = self.settings["weights"], uniform_weights(len(self.scales))
-        if not self.settings["model"] and not path.exists():
+        path = Path(self.settings.model) if self.settings.model else self.index.artefacts / self.name
+        wanted, uniform = self.settings.weights, uniform_weights(len(self.scales))
+        if not self.settings.model and not path.exists():
             if wanted == "learned":
                 raise ArtefactError(f"{path}: no level weights here; {_command(self.index, judged=True)} learns them")
             return _quick_graph(self.index), uniform
@@ -111,24 +76,32 @@ class MultiScaleReranker(Reranker):
         return graph, np.asarray(arrays["weights"]) if fits and wanted != "uniform" else uniform
 
     @classmethod
-    def fit(cls, index: Index, data: TrainingData, **options: Any) -> Path:
+    def fit(cls, index: OpenedIndex, data: TrainingData, settings: MultiScaleFitSettings) -> Path:
         """Builds the graph of related words; learns level weights (BEM, Eq. 13) where topics and judgements are given."""
-        settings = resolve(cls.fit_options, options, cls.name)
         if bool(data.topics) != bool(data.qrels):
             raise OptionError("--rerank mslm: level weights need both --topics and --qrels")
-        path = data.output or index.artefacts / cls.name
+        path = data.output or index.artefacts / cls.method.name
         graph = build_graph(index, settings, data.memory_limit, data.engine)
         arrays: dict[str, NDArray[Any]] = {"indptr": graph.indptr, "indices": graph.indices, "distances": graph.distances}
         extra: dict[str, Any] = {"words": graph.words, "edges": graph.edges}
 
         def save() -> None:
-            artefacts.save(path, KIND, VERSION, arrays=arrays, parameters=settings, fingerprint=index.fingerprint, extra=extra)
+            artefacts.save(
+                path,
+                KIND,
+                VERSION,
+                arrays=arrays,
+                parameters=settings.to_dict(),
+                fingerprint=index.fingerprint,
+                extra=extra,
+            )
 
         save()
-        console.notice(f"{graph.edges} pairs of related words over {graph.words} words")
+        logger.info("%d pairs of related words over %d words", graph.edges, graph.words)
         if data.qrels:
-            matching = {option.key: settings[option.key] for option in MATCHING}
-            arrays["weights"] = cls(index, model=str(path), weights="uniform", **matching).learn(data, settings["hits"])
+            chosen = settings.to_dict()
+            matching = {option.key: chosen[option.key] for option in MatchingSettings.options()}
+            arrays["weights"] = cls(index, model=str(path), weights="uniform", **matching).learn(data, settings.hits)
             extra["learned_for"] = _matching(settings)
             save()
         return path
@@ -150,9 +123,9 @@ class MultiScaleReranker(Reranker):
             )
         weights = bem_weights(preference_margins(parts))
         if weights is None:
-            console.notice("mslm: no level prefers relevant documents; level weights stay uniform")
+            logger.info("mslm: no level prefers relevant documents; level weights stay uniform")
             return uniform_weights(len(self.scales))
-        console.notice(f"level weights from {len(parts)} topics: " + ", ".join(f"{weight:.3f}" for weight in weights))
+        logger.info("level weights from %d topics: %s", len(parts), ", ".join(f"{weight:.3f}" for weight in weights))
         return weights
 
     @cached_property
@@ -162,7 +135,7 @@ class MultiScaleReranker(Reranker):
 
     @cached_property
     def _importance(self) -> NDArray[np.float64] | None:
-        if self.settings["weighting"] == "none":
+        if self.settings.weighting == "none":
             return None
         return bm25.idf(self.forward.df, self.forward.statistics.documents).astype(np.float64)
 
@@ -182,7 +155,7 @@ class MultiScaleReranker(Reranker):
         settings = self.settings
         return QueryRows(
             self.graph, words, weights, self._background, scales or self.scales,
-            eta=settings["eta"], limit=settings["rows"], importance=self._importance,
+            eta=settings.eta, limit=settings.rows, importance=self._importance,
         )  # fmt: skip
 
     def texts(self, rows: QueryRows, docs: NDArray[np.integer]) -> Texts:
@@ -194,27 +167,29 @@ class MultiScaleReranker(Reranker):
         rows = self.rows(query)
         return self.matcher.scores(rows, self.texts(rows, candidates.docs))
 
-    def score(self, query: Query, candidates: Candidates) -> NDArray[np.float64]:
+    def score(self, query: Query, candidates: Candidates, context: Context = DEFAULT_CONTEXT) -> NDArray[np.float64]:
         levels = zscores(self.level_scores(query, candidates)) @ self.level_weights
-        return self.settings["mix"] * zscores(levels) + (1 - self.settings["mix"]) * zscores(candidates.scores)
+        return self.settings.mix * zscores(levels) + (1 - self.settings.mix) * zscores(candidates.scores)
 
-    def explain(self, query: Query, candidates: Candidates, doc: int) -> Explanation:
+    def explain(self, query: Query, candidates: Candidates, doc: int, context: Context = DEFAULT_CONTEXT) -> Explanation:
         from kernelsearch.rerankers.mslm.explanation import explain
 
         return explain(self, query, candidates, doc)
 
-    def plot(self, query: Query, candidates: Candidates, doc: int | None, path: Path) -> None:
+    def plot(
+        self, query: Query, candidates: Candidates, doc: int | None, path: Path, context: Context = DEFAULT_CONTEXT
+    ) -> None:
         """The document's pyramid and where each scale matched; without `doc`, of the best document after reranking."""
         from kernelsearch.rerankers.mslm.plot import plot
 
-        plot(self, query, int(self.apply(query, candidates).docs[0]) if doc is None else doc, path)
+        plot(self, query, int(self.apply(query, candidates, context).docs[0]) if doc is None else doc, path)
 
 
-def level_scales(settings: dict[str, Any]) -> tuple[Scale, ...]:
+def level_scales(settings: MatchingSettings) -> tuple[Scale, ...]:
     """The levels that the options describe."""
-    points = settings["mode"] == "points"
-    spatial = settings["scales"] or ((1.0, 2.0, 4.0, 8.0) if points else (8.0,))
-    semantic = spatial if settings["one_scale"] else settings["semantic"]
+    points = settings.mode == "points"
+    spatial = settings.scales or ((1.0, 2.0, 4.0, 8.0) if points else (8.0,))
+    semantic = spatial if settings.one_scale else settings.semantic
     if len(semantic) == 1:
         semantic = semantic * len(spatial)
     if len(semantic) != len(spatial):
@@ -227,37 +202,43 @@ def level_scales(settings: dict[str, Any]) -> tuple[Scale, ...]:
 
 
 def build_graph(
-    index: Index, settings: dict[str, Any], limit: MemoryLimit | None = None, engine: Engine | None = None
+    index: OpenedIndex, settings: MultiScaleFitSettings, limit: MemoryLimit | None = None, engine: Engine | None = None
 ) -> SemanticGraph:
     """The graph of related words that the training options ask for."""
-    kind, source = settings["graph"], settings["source"]
+    kind, source = settings.graph, settings.source
     if kind == "cooccurrence":
-        keys = [option.key for option in GRAPH]
-        pairs = settings["memory"] or (PAIRS if limit is None else min(PAIRS, limit.pairs))
-        block = BLOCK if limit is None else min(BLOCK, limit.tokens(settings["window"]))
+        pairs = settings.memory or (PAIRS if limit is None else min(PAIRS, limit.pairs))
+        block = BLOCK if limit is None else min(BLOCK, limit.tokens(settings.window))
         each = partial((engine or LocalEngine()).map, label="graph")
-        return cooccurrence_graph(index.forward, memory=pairs, block=block, each=each, **{key: settings[key] for key in keys})
+        return cooccurrence_graph(index.forward, memory=pairs, block=block, each=each, **graph_parameters(settings))
     if source is None:
         raise OptionError(f"--mslm.source: --mslm.graph {kind} needs {'a file' if kind == 'vectors' else 'a folder'}")
     make = vectors_graph if kind == "vectors" else wordnet_graph
     return make(
-        Path(source), index.forward.term_ids, len(index.forward.terms), index.lucene.analyze, neighbours=settings["neighbours"]
+        Path(source), index.forward.term_ids, len(index.forward.terms), index.lucene.analyze, neighbours=settings.neighbours
     )
 
 
-def _quick_graph(index: Index) -> SemanticGraph:
+def graph_parameters(settings: GraphSettings) -> dict[str, Any]:
+    """The parameters of `cooccurrence_graph`."""
+    chosen = settings.to_dict()
+    return {option.key: chosen[option.key] for option in GraphSettings.options()}
+
+
+def _quick_graph(index: OpenedIndex) -> SemanticGraph:
     tokens = index.forward.statistics.tokens
     if tokens > SMALL:
         raise ArtefactError(f"{index.artefacts / 'mslm'}: no graph of related words here; {_command(index)} builds it")
-    console.notice(f"mslm: no graph of related words was trained, building one in memory ({_command(index)} keeps it)")
-    return cooccurrence_graph(index.forward, **{option.key: option.default for option in GRAPH})
+    logger.info("mslm: no graph of related words was trained, building one in memory (%s keeps it)", _command(index))
+    return cooccurrence_graph(index.forward, **graph_parameters(GraphSettings()))
 
 
-def _command(index: Index, judged: bool = False) -> str:
+def _command(index: OpenedIndex, judged: bool = False) -> str:
     return f"python -m kernelsearch.train {index.shards.flags} --rerank mslm" + (" --topics ... --qrels ..." if judged else "")
 
 
-def _matching(settings: dict[str, Any]) -> dict[str, Any]:
+def _matching(settings: MatchingSettings) -> dict[str, Any]:
     """The options that level weights depend on, as JSON has them."""
-    found = {option.key: settings[option.key] for option in MATCHING if option.key not in ("scales", "semantic", "one_scale")}
+    chosen = settings.to_dict()
+    found = {key: chosen[key] for key in MATCHING_OPTIONS}
     return {**found, "levels": [[str(scale.spatial), str(scale.semantic)] for scale in level_scales(settings)]}

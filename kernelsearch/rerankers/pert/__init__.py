@@ -1,0 +1,13 @@
+"""Query expansion by a relevance model that weighs its words against their risk (perturbation kernels)."""
+
+from kernelsearch.rerankers.method import Method
+from kernelsearch.rerankers.pert.settings import PerturbationSettings
+
+PERTURBATION = Method(
+    "pert",
+    "expand the query by a relevance model, weighing words against their risk, and search again",
+    PerturbationSettings,
+    "kernelsearch.rerankers.pert.reranker:PerturbationReranker",
+    retrieves=True,
+)
+METHODS = (PERTURBATION,)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,11 +11,13 @@ from kernelsearch.core.errors import InputError
 from kernelsearch.core.files import lines
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.forward.index import ForwardIndex
-from kernelsearch.kernels import bm25, likelihood, perturbation, relevance
+from kernelsearch.kernels import perturbation, relevance
+from kernelsearch.kernels.term_scores import term_scores
 from kernelsearch.learning.programs.box import Infeasible
 from kernelsearch.learning.programs.expansion import ExpansionProgram
-from kernelsearch.lucene.models import BM25, Dirichlet, Model
+from kernelsearch.lucene.models import Model
 from kernelsearch.rerankers.base import CannotAct
+from kernelsearch.rerankers.pert.settings import PerturbationSettings
 
 Floats = NDArray[np.float64]
 NOTHING: Floats = np.zeros((0, 0))
@@ -57,15 +58,6 @@ class Expansion:
         return self.choice * (self.quadratic @ self.choice) / 2.0 if len(self.quadratic) else np.zeros(len(self.words))
 
 
-def term_scores(index: ForwardIndex, model: Model, terms: Any, weights: Any, docs: NDArray[np.integer]) -> NDArray[np.floating]:
-    """Each term's part of each document's first-stage score, shape (documents, terms)."""
-    if isinstance(model, BM25):
-        return bm25.term_scores(index, terms, weights, docs, k1=model.k1, b=model.b)
-    if isinstance(model, Dirichlet):
-        return likelihood.dirichlet_term_scores(index, terms, weights, docs, mu=model.mu)
-    return likelihood.jelinek_mercer_term_scores(index, terms, weights, docs, lam=model.lam)
-
-
 def read_vectors(path: str) -> dict[str, Floats]:
     """Perturbations of the user's own by qid, shape (variants, terms): a line a variant, qid TAB a multiplier for each term.
 
@@ -93,18 +85,18 @@ def read_vectors(path: str) -> dict[str, Floats]:
 class Expander:
     """Makes expansions for one index with one setting (the options of the `pert` method, by Python name)."""
 
-    def __init__(self, index: ForwardIndex, settings: dict[str, Any], vectors: dict[str, Floats] | None = None) -> None:
+    def __init__(self, index: ForwardIndex, settings: PerturbationSettings, vectors: dict[str, Floats] | None = None) -> None:
         self.index = index
         self.settings = settings
         self.vectors = vectors or {}
-        self.usable = relevance.usable_words(index, settings["max_df"])
+        self.usable = relevance.usable_words(index, settings.max_df)
         self.program = ExpansionProgram(
-            risk=settings["kappa"],
-            strangeness=settings["gamma"],
-            support=settings["support"],
-            balance=settings["balance"],
-            coverage=settings["coverage"],
-            budget=settings["budget"],
+            risk=settings.kappa,
+            strangeness=settings.gamma,
+            support=settings.support,
+            balance=settings.balance,
+            coverage=settings.coverage,
+            budget=settings.budget,
         )
 
     def expand(self, query: Query, candidates: Candidates, model: Model) -> Expansion:
@@ -113,21 +105,19 @@ class Expander:
         known = terms >= 0
         if not known.any() or not candidates.depth or sum(query.weights) <= 0:
             raise CannotAct("no document matches the query")
-        docs = candidates.docs[: self.settings["docs"]]
+        docs = candidates.docs[: self.settings.docs]
         scores = np.asarray(candidates.scores, dtype=np.float64)
         weights = self._document_weights(scores[None, : len(docs)])[0]
-        if self.settings["method"] in ("rm1", "rm3"):
+        if self.settings.method in ("rm1", "rm3"):
             return self._plain(query, docs, weights)
         return self._chosen(query, terms, known, candidates, scores, docs, weights, model)
 
     def _document_weights(self, scores: Floats) -> Floats:
-        return relevance.document_weights(
-            scores, self.settings["docs"], self.settings["weighting"], self.settings["temperature"]
-        )
+        return relevance.document_weights(scores, self.settings.docs, self.settings.weighting, self.settings.temperature)
 
     def _plain(self, query: Query, docs: NDArray[np.int32], weights: Floats) -> Expansion:
         """Anserini's relevance model: documents cut to their strongest words, no smoothing, no regard for the query."""
-        count = self.settings["terms"]
+        count = self.settings.terms
         found = relevance.feedback_words(self.index, docs, weights, self.usable, keep=count)
         best = relevance.strongest(found, count)
         if not len(best.terms):
@@ -154,35 +144,35 @@ class Expander:
         settings = self.settings
         own = terms[known]
         found = relevance.feedback_words(self.index, docs, weights, self.usable)
-        fresh = relevance.strongest(found, settings["terms"], without=own)
+        fresh = relevance.strongest(found, settings.terms, without=own)
         words = np.concatenate([own, fresh.terms])
         strings = (
             *(term for term, there in zip(query.terms, known, strict=True) if there),
             *self.index.terms.take(fresh.terms),
         )
-        pool = candidates.docs[: max(settings["pool"], len(docs))]
+        pool = candidates.docs[: max(settings.pool, len(docs))]
         table = np.zeros((1, len(pool)))
         table[0, : len(docs)] = weights
-        perturbed = settings["method"] == "program" and settings["kernel"] in ("perturbation", "gram")
+        perturbed = settings.method == "program" and settings.kernel in ("perturbation", "gram")
         if perturbed:
             parts = term_scores(self.index, model, own, np.asarray(query.weights)[known], pool)
             variants = perturbation.variant_scores(scores[: len(pool)], parts, self._multipliers(query, known))
             table = np.vstack([table, self._document_weights(variants)])
         used = np.flatnonzero(table.any(axis=0))
-        models, frequencies = relevance.smoothed_models(self.index, pool[used], table[:, used], words, settings["smoothing"])
+        models, frequencies = relevance.smoothed_models(self.index, pool[used], table[:, used], words, settings.smoothing)
         p = models[0]
         gain = np.minimum(1.0, p / (p[len(own) :].max() if len(fresh.terms) else p.max()))
         coordinates, apart, quadratic, choice = NOTHING, NOTHING, NOTHING, np.ones(len(words))
-        if settings["method"] == "program":
+        if settings.method == "program":
             if perturbed:
-                coordinates = perturbation.features(p, models[1:], settings["denominator"])
+                coordinates = perturbation.features(p, models[1:], settings.denominator)
                 products = perturbation.gram(coordinates)
                 apart = perturbation.distances(products)
-            elif settings["kernel"] == "jaccard":
+            elif settings.kernel == "jaccard":
                 apart = perturbation.jaccard_distances(frequencies > 0)
             else:
-                apart = perturbation.random_distances(len(words), seed=settings["seed"])
-            if settings["kernel"] == "gram":
+                apart = perturbation.random_distances(len(words), seed=settings.seed)
+            if settings.kernel == "gram":
                 alike = perturbation.covariance(products)
             else:
                 alike = perturbation.similarity(apart)
@@ -204,11 +194,9 @@ class Expander:
             given = self.vectors[query.qid]
             if given.shape[1] != len(known):
                 raise InputError(
-                    f"{self.settings['vectors']}: query {query.qid} has {len(known)} terms ({' '.join(query.terms)}), "
+                    f"{self.settings.vectors}: query {query.qid} has {len(known)} terms ({' '.join(query.terms)}), "
                     f"{given.shape[1]} weights were given"
                 )
             return given[:, known]
         settings = self.settings
-        return perturbation.perturbations(
-            settings["strategy"], int(known.sum()), draws=settings["draws"], seed=settings["seed"]
-        )
+        return perturbation.perturbations(settings.strategy, int(known.sum()), draws=settings.draws, seed=settings.seed)

@@ -1,0 +1,12 @@
+"""Pseudo-relevance classifiers: Pyserini's baseline on the forward index."""
+
+from kernelsearch.rerankers.method import Method
+from kernelsearch.rerankers.prcl.settings import RelevanceClassifierSettings
+
+RELEVANCE_CLASSIFIER = Method(
+    "prcl",
+    "classifiers of pseudo-relevant documents, Pyserini's (a baseline)",
+    RelevanceClassifierSettings,
+    "kernelsearch.rerankers.prcl.reranker:RelevanceClassifier",
+)
+METHODS = (RELEVANCE_CLASSIFIER,)

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.core.options import Option
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels import bm25
-from kernelsearch.rerankers.base import CannotAct, Contribution, Explanation, Reranker
+from kernelsearch.rerankers.base import DEFAULT_CONTEXT, CannotAct, Context, Contribution, Explanation, Reranker
+from kernelsearch.rerankers.prcl import RELEVANCE_CLASSIFIER
+from kernelsearch.rerankers.prcl.settings import RelevanceClassifierSettings
 
 #: Words in no more documents than this are left out, as in Pyserini.
 RARE = 5
@@ -27,32 +28,24 @@ Floats = NDArray[np.float64]
 warnings.filterwarnings("ignore", message="The `probability` parameter was deprecated", category=FutureWarning)
 
 
-class RelevanceClassifier(Reranker):
+class RelevanceClassifier(Reranker[RelevanceClassifierSettings]):
     """Interpolates the first stage's scores with what a classifier learns from the ends of the list."""
 
-    name = "prcl"
-    summary = "classifiers of pseudo-relevant documents, Pyserini's (a baseline)"
-    options = (
-        Option("classifiers", str, ("lr",), "logistic regression, linear SVM or both", choices=("lr", "svm"), many=True),
-        Option("vectorizer", str, TFIDF, "weights of words", choices=(TFIDF, BM25)),
-        Option("r", int, 10, "best documents, taken for relevant", low=1),
-        Option("n", int, 100, "last documents, taken for not relevant", low=1),
-        Option("alpha", float, 0.5, "weight of the classifier", low=0, high=1),
-    )
+    method = RELEVANCE_CLASSIFIER
 
-    def score(self, query: Query, candidates: Candidates) -> Floats:
+    def score(self, query: Query, candidates: Candidates, context: Context = DEFAULT_CONTEXT) -> Floats:
         learned, first = self._parts(candidates)
-        alpha = self.settings["alpha"]
+        alpha = self.settings.alpha
         return np.mean([one * alpha + first * (1 - alpha) for one in learned], axis=0)
 
-    def explain(self, query: Query, candidates: Candidates, doc: int) -> Explanation:
+    def explain(self, query: Query, candidates: Candidates, doc: int, context: Context = DEFAULT_CONTEXT) -> Explanation:
         learned, first = self._parts(candidates)
-        place, alpha = int(np.flatnonzero(candidates.docs == doc)[0]), self.settings["alpha"]
+        place, alpha = int(np.flatnonzero(candidates.docs == doc)[0]), self.settings.alpha
         parts = [
             Contribution(
                 f"classifier {name}", float(alpha * one[place] / len(learned)), f"{one[place]:.4f} of 1, weight {alpha:g}"
             )
-            for name, one in zip(self.settings["classifiers"], learned, strict=True)
+            for name, one in zip(self.settings.classifiers, learned, strict=True)
         ]
         parts.append(
             Contribution("first stage", float((1 - alpha) * first[place]), f"{first[place]:.4f} of 1, weight {1 - alpha:g}")
@@ -62,8 +55,8 @@ class RelevanceClassifier(Reranker):
 
     def _parts(self, candidates: Candidates) -> tuple[list[Floats], Floats]:
         """(each classifier's scores, the first stage's), all between 0 and 1."""
-        r, n = self.settings["r"], self.settings["n"]
-        if not self.settings["alpha"]:
+        r, n = self.settings.r, self.settings.n
+        if not self.settings.alpha:
             raise CannotAct("alpha is 0")
         if candidates.depth <= r + n:
             raise CannotAct(f"no more than r + n = {r + n} documents")
@@ -72,7 +65,7 @@ class RelevanceClassifier(Reranker):
         ends = np.r_[0:r, candidates.depth - n : candidates.depth]
         labels = np.r_[np.ones(r, dtype=int), np.zeros(n, dtype=int)]
         learned = []
-        for name in self.settings["classifiers"]:
+        for name in self.settings.classifiers:
             classifier = _classifier(name).fit(vectors[ends], labels)
             learned.append(_scaled(classifier.predict_proba(vectors)[:, 1]))
         return learned, first
@@ -89,7 +82,7 @@ class RelevanceClassifier(Reranker):
         rows, places = rows[kept], places[kept]
         terms, columns = np.unique(forward.indices[places], return_inverse=True)
         counts, df = forward.frequencies[places], forward.df[forward.indices[places]]
-        if self.settings["vectorizer"] == TFIDF:
+        if self.settings.vectorizer == TFIDF:
             weights = counts * np.log(len(forward) / df)
         else:
             factor = bm25.length_factor(forward.norm_lengths[docs], float(forward.statistics.average_length), 0.9, 0.4)

@@ -2,36 +2,29 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.core.options import Option
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.rerankers.base import CannotAct
-from kernelsearch.rerankers.rbm25.click_base import LOG_OPTIONS, ClickReranker
+from kernelsearch.rerankers.rbm25 import CLICK_PRIOR, PAIRWISE_KERNEL, QUERY_SUBSTITUTION
+from kernelsearch.rerankers.rbm25.click_base import ClickReranker
 from kernelsearch.rerankers.rbm25.reranker import RobustBM25
+from kernelsearch.rerankers.rbm25.settings import ClickPriorSettings, QuerySubstitutionSettings
 from kernelsearch.rerankers.rbm25.similar_queries import Similar
 
 
 class PairwiseKernel(RobustBM25):
     """k_Q · k_D alone: Basilico & Hofmann, "Unifying Collaborative and Content-Based Filtering" (ICML 2004)."""
 
-    name = "pairwise"
-    summary = "pairwise kernel: Robust BM25 without BM25 in the kernel"
+    method = PAIRWISE_KERNEL
     uses_bm25 = False
-    options: ClassVar[tuple[Option, ...]] = tuple(
-        Option("form", str, "paper", option.help, choices=option.choices) if option.name == "form" else option
-        for option in RobustBM25.options
-    )
 
 
-class QuerySubstitution(ClickReranker):
+class QuerySubstitution(ClickReranker[QuerySubstitutionSettings]):
     """The list of the most similar clicked query in place of the query's own, when it is another one; then the rest."""
 
-    name = "substitution"
-    summary = "query substitution: BM25's list of the most similar logged query"
+    method = QUERY_SUBSTITUTION
 
     def rank(
         self, query: Query, candidates: Candidates, similar: Similar, retrieved: list[Candidates]
@@ -46,15 +39,10 @@ class QuerySubstitution(ClickReranker):
         return docs, np.where(scores > 0, scores, own / (1.0 + own.max(initial=0.0)) - 1.0)
 
 
-class ClickPrior(ClickReranker):
+class ClickPrior(ClickReranker[ClickPriorSettings]):
     """BM25 plus the clicks of similar queries as a prior: g(q, d) + weight · Σ_i k_Q(q, q_i) · share of q_i's clicks on d."""
 
-    name = "clickprior"
-    summary = "click prior: BM25 plus the clicks of similar queries on a document"
-    options: ClassVar[tuple[Option, ...]] = (
-        *LOG_OPTIONS,
-        Option("weight", float, 1.0, "weight of the clicks against BM25 scaled to 1", low=0),
-    )
+    method = CLICK_PRIOR
 
     def rank(
         self, query: Query, candidates: Candidates, similar: Similar, retrieved: list[Candidates]
@@ -70,4 +58,4 @@ class ClickPrior(ClickReranker):
         docs = self.merged(candidates, retrieved, rows[known])
         prior = np.bincount(np.searchsorted(docs, rows[known]), (similar.kernel[owner] * share)[known], len(docs))
         scores = self.bm25(query, docs)
-        return docs, scores / max(scores.max(initial=0.0), 1e-9) + self.settings["weight"] * prior
+        return docs, scores / max(scores.max(initial=0.0), 1e-9) + self.settings.weight * prior

@@ -5,70 +5,55 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.api.index import Index
 from kernelsearch.clicks.importing import import_log
 from kernelsearch.core.errors import OptionError
-from kernelsearch.core.options import Option
+from kernelsearch.core.options import Settings
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels import bm25
 from kernelsearch.lucene.models import BM25
-from kernelsearch.rerankers.base import CannotAct, Reranker, TrainingData
+from kernelsearch.rerankers.base import DEFAULT_CONTEXT, CannotAct, Context, OpenedIndex, Reranker, TrainingData
+from kernelsearch.rerankers.rbm25.settings import ClickSettings
 from kernelsearch.rerankers.rbm25.similar_queries import Similar, SimilarQueries, Weights, open_log
 
-LOG_OPTIONS = (
-    Option("clicks", str, None, "the click log: a database of kernelsearch.clicks or a log file; default: the index's own"),
-    Option("similar", int, 20, "similar queries", low=1, high=1000),
-    Option("hits", int, 100, "documents retrieved for each similar query", low=0, high=10_000),
-    Option("min-similarity", float, 0.1, "queries less similar than this are left out", low=0),
-    Option("borrowed", int, 10, "best documents a query without clicks borrows to find queries by clicks", low=0, high=100),
-    Option("click-weight", float, 1.0, "weight of shared clicks in the query kernel", low=0),
-    Option("ngram-weight", float, 0.5, "weight of character 3-grams in the query kernel", low=0),
-    Option("term-weight", float, 0.5, "weight of terms in the query kernel", low=0),
-    Option("bm25-weight", float, 0.0, "weight of BM25's kernel between queries in the query kernel", low=0),
-    Option("union-pearson", bool, False, "correlate clicks over the union of clicked documents, as printed (not a kernel)"),
-    Option("k1", float, 0.9, "k1 of BM25", low=0),
-    Option("b", float, 0.4, "b of BM25", low=0, high=1),
-)
+#: The settings of a method on a click log.
+L = TypeVar("L", bound=ClickSettings)
 
 
-class ClickReranker(Reranker):
+class ClickReranker(Reranker[L]):
     """Base of the methods on a click log. They bring documents that only similar queries find; a method implements `rank`."""
 
-    options: ClassVar[tuple[Option, ...]] = LOG_OPTIONS
-    retrieves = True
-
-    def __init__(self, index: Index, **options: Any) -> None:
+    def __init__(self, index: OpenedIndex, **options: Any) -> None:
         super().__init__(index, **options)
         chosen = self.settings
-        weights = Weights(chosen["click_weight"], chosen["ngram_weight"], chosen["term_weight"], chosen["bm25_weight"])
+        weights = Weights(chosen.click_weight, chosen.ngram_weight, chosen.term_weight, chosen.bm25_weight)
         if not weights.any():
             raise OptionError(
                 f"--{self.name}.click-weight, ngram-weight, term-weight and bm25-weight: at least one must be above 0"
             )
-        self.log = open_log(index, chosen["clicks"], self.name)
+        self.log = open_log(index, chosen.clicks, self.name)
         self.similar = SimilarQueries(
             index,
             self.log,
             weights=weights,
-            union=chosen["union_pearson"],
-            least=chosen["min_similarity"],
-            borrowed=chosen["borrowed"],
+            union=chosen.union_pearson,
+            least=chosen.min_similarity,
+            borrowed=chosen.borrowed,
         )
-        self.model = BM25(chosen["k1"], chosen["b"])
+        self.model = BM25(chosen.k1, chosen.b)
 
     @classmethod
-    def fit(cls, index: Index, data: TrainingData, **options: Any) -> Path:
+    def fit(cls, index: OpenedIndex, data: TrainingData, settings: Settings) -> Path:
         """Imports a click log for the index and prepares the search for similar queries."""
         if data.clicks is None:
-            raise OptionError(f"--rerank {cls.name}: needs --clicks, the log to import")
+            raise OptionError(f"--rerank {cls.method.name}: needs --clicks, the log to import")
         path = (data.output or index.artefacts) / "clicks.db"
-        import_log([data.clicks], path)
-        SimilarQueries(index, open_log(index, str(path), cls.name))
+        import_log([data.clicks], path, progress=data.progress)
+        SimilarQueries(index, open_log(index, str(path), cls.method.name))
         return path
 
     @abstractmethod
@@ -77,41 +62,39 @@ class ClickReranker(Reranker):
     ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
         """The merged documents and their scores, in any order. `retrieved` are BM25's lists of the similar queries."""
 
-    def apply(self, query: Query, candidates: Candidates) -> Candidates:
-        return self.apply_batch([query], [candidates])[0]
-
-    def apply_batch(self, queries: Sequence[Query], lists: Sequence[Candidates]) -> list[Candidates]:
+    def apply_batch(
+        self, queries: Sequence[Query], lists: Sequence[Candidates], context: Context = DEFAULT_CONTEXT
+    ) -> list[Candidates]:
         """Reranks many queries; the log and the index are asked once for all of them."""
         out = []
-        similar = self.similar.find(queries, self.settings["similar"], lists)
-        retrieved = self.retrieve(similar)
+        similar = self.similar.find(queries, self.settings.similar, lists)
+        retrieved = self.retrieve(similar, context)
         for query, candidates, near in zip(queries, lists, similar, strict=True):
             try:
                 found = self.ordered(*self.rank(query, candidates, near, [retrieved[n] for n in near.ids.tolist()]))
-                out.append(Candidates(found.docs[: self.hits], found.scores[: self.hits]))
+                out.append(found.top(context.hits))
             except CannotAct as reason:
-                self.keep(reason)
-                out.append(candidates)
+                out.append(self.keep(candidates, reason))
         return out
 
-    def score(self, query: Query, candidates: Candidates) -> NDArray[np.floating]:
+    def score(self, query: Query, candidates: Candidates, context: Context = DEFAULT_CONTEXT) -> NDArray[np.floating]:
         """Scores of the candidates alone, as the merged list has them."""
-        similar = self.similar.find([query], self.settings["similar"], [candidates])[0]
-        retrieved = self.retrieve([similar])
+        similar = self.similar.find([query], self.settings.similar, [candidates])[0]
+        retrieved = self.retrieve([similar], context)
         docs, scores = self.rank(query, candidates, similar, [retrieved[number] for number in similar.ids.tolist()])
         return scores[np.searchsorted(docs, candidates.docs)]
 
-    def retrieve(self, similar: Sequence[Similar]) -> dict[int, Candidates]:
+    def retrieve(self, similar: Sequence[Similar], context: Context) -> dict[int, Candidates]:
         """BM25's lists for all similar queries, by their number in the log."""
         wanted = {number: query for near in similar for number, query in zip(near.ids.tolist(), near.queries, strict=True)}
         lists = self.index.lucene.search(
-            list(wanted.values()), max(self.settings["hits"], 1), model=self.model, threads=self.threads
+            list(wanted.values()), max(self.settings.hits, 1), model=self.model, threads=context.threads
         )
         return dict(zip(wanted, lists, strict=True))
 
     def merged(self, candidates: Candidates, retrieved: list[Candidates], more: NDArray[np.integer]) -> NDArray[np.int32]:
         """All documents of the lists and some more, once each, ascending."""
-        lists = [found.docs for found in retrieved] if self.settings["hits"] else []
+        lists = [found.docs for found in retrieved] if self.settings.hits else []
         return np.unique(np.concatenate([candidates.docs, *lists, more])).astype(np.int32)
 
     def bm25(self, query: Query, docs: NDArray[np.integer]) -> NDArray[np.float64]:

@@ -15,24 +15,23 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from kernelsearch.api.index import Index
-from kernelsearch.clicks.pairs import KINDS, preferences, round_robin
+from kernelsearch.clicks.pairs import preferences, round_robin
 from kernelsearch.clicks.store import Shown
-from kernelsearch.core.options import Option
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels.documents import Cosine
 from kernelsearch.learning.ranking.dual import solve_box
-from kernelsearch.rerankers.base import CannotAct, Contribution, Explanation
-from kernelsearch.rerankers.rbm25.click_base import LOG_OPTIONS, ClickReranker
+from kernelsearch.rerankers.base import DEFAULT_CONTEXT, CannotAct, Context, Contribution, Explanation, OpenedIndex
+from kernelsearch.rerankers.rbm25 import ROBUST_BM25
+from kernelsearch.rerankers.rbm25.click_base import ClickReranker
+from kernelsearch.rerankers.rbm25.settings import RobustBM25Settings
 from kernelsearch.rerankers.rbm25.similar_queries import Similar
 
-FORMS = ("auto", "paper", "prior")
 #: Chosen on training queries: evidence above which BM25 keeps least weight, and below which it keeps all of it; that least
 #: share (short queries for one thing look alike and mean another); and the correlation of the nearest queries' clicks from
 #: which on they count as wordings of one need.
@@ -85,37 +84,26 @@ class Learned:
         return self.features.T @ pull
 
 
-class RobustBM25(ClickReranker):
+class RobustBM25(ClickReranker[RobustBM25Settings]):
     """Robust BM25."""
 
-    name = "rbm25"
-    summary = "Robust BM25: learns from the clicks of similar queries"
-    options: ClassVar[tuple[Option, ...]] = (
-        *LOG_OPTIONS,
-        Option("form", str, "auto", "printed form, regularised towards BM25, or chosen by the click evidence", choices=FORMS),
-        Option("prior", float, 1.5, "weight a of BM25 where the log has nothing but similar texts", low=0),
-        Option("pairs", str, "shown", "which documents a click is preferred to", choices=KINDS),
-        Option("pairs-per-query", int, 20, "preference pairs of each similar query", low=1, high=10_000),
-        Option("corrected", bool, False, "weigh pairs by the inverse propensity of the click's position"),
-        Option("confident", bool, True, "weigh pairs by the difference of their documents' click rates"),
-        Option("lambda", float, 10.0, "regularisation", low=1e-6),
-        Option("epsilon", float, 0.5, "added to BM25 scaled to 1, so that no document is out of reach", low=0, high=1),
-        Option("documents", str, "body", "text whose cosine is the document kernel", choices=("body", "title", "both")),
-    )
+    method = ROBUST_BM25
     #: Whether BM25 stands in the kernel; without it, it is the pairwise kernel of collaborative filtering.
     uses_bm25 = True
 
-    def __init__(self, index: Index, **options: Any) -> None:
+    def __init__(self, index: OpenedIndex, **options: Any) -> None:
         super().__init__(index, **options)
-        fields = {"body": [index.forward], "title": [index.field("title")] if self.settings["documents"] != "body" else []}
-        self._fields = [*fields["body"], *fields["title"]] if self.settings["documents"] != "title" else fields["title"]
+        fields = {"body": [index.forward], "title": [index.field("title")] if self.settings.documents != "body" else []}
+        self._fields = [*fields["body"], *fields["title"]] if self.settings.documents != "title" else fields["title"]
         self._cosine = Cosine()
         self._solved = threading.local()  # pairs and multipliers of the query before, in this thread's batch
 
-    def apply_batch(self, queries: Sequence[Query], lists: Sequence[Candidates]) -> list[Candidates]:
+    def apply_batch(
+        self, queries: Sequence[Query], lists: Sequence[Candidates], context: Context = DEFAULT_CONTEXT
+    ) -> list[Candidates]:
         # Warm starts stay within a batch: what was asked before must not show in a list, not even in the last digit.
         self._solved.last = None
-        return super().apply_batch(queries, lists)
+        return super().apply_batch(queries, lists, context)
 
     def rank(
         self, query: Query, candidates: Candidates, similar: Similar, retrieved: list[Candidates]
@@ -134,7 +122,7 @@ class RobustBM25(ClickReranker):
         if not self.uses_bm25:
             return np.ones(len(docs))
         scores = self.bm25(query, docs)
-        return _scaled(scores, np.array(scores.max(initial=0.0)), self.settings["epsilon"])
+        return _scaled(scores, np.array(scores.max(initial=0.0)), self.settings.epsilon)
 
     def learn(self, similar: Similar, retrieved: list[Candidates]) -> Learned:
         """Solves the dual on the preferences of the similar queries."""
@@ -162,7 +150,7 @@ class RobustBM25(ClickReranker):
         where the nearest queries agree with each other: wordings of one need share their clicks, queries that merely share
         words don't.
         """
-        form, full = self.settings["form"], self.settings["prior"]
+        form, full = self.settings.form, self.settings.prior
         if form == "paper" or (form == "auto" and similar.own_clicks):
             return 0.0
         if form == "prior":
@@ -178,16 +166,16 @@ class RobustBM25(ClickReranker):
 
     def _pairs(self, similar: Similar, retrieved: list[Candidates]) -> Pairs:
         chosen, rows = self.settings, self.similar.rows
-        limit = chosen["pairs_per_query"]
+        limit = chosen.pairs_per_query
         shown = self.log.shown(similar.ids)
         found = preferences(
             self.log,
             similar.ids,
             shown,
-            kind=chosen["pairs"],
+            kind=chosen.pairs,
             limit=limit,
-            corrected=chosen["corrected"],
-            confident=chosen["confident"],
+            corrected=chosen.corrected,
+            confident=chosen.confident,
         )
         order = np.argsort(similar.ids)
         owner = order[np.searchsorted(similar.ids[order], found.queries)]
@@ -203,7 +191,7 @@ class RobustBM25(ClickReranker):
         docs, numbers = np.unique(np.concatenate([better, worse]), return_inverse=True)
         key = (similar.ids[owner] << 44) ^ (better.astype(np.int64) << 22) ^ worse
         first, second = numbers.reshape(2, -1)
-        return Pairs(owner, first, second, docs.astype(np.int32), bounds / chosen["lambda"], key)
+        return Pairs(owner, first, second, docs.astype(np.int32), bounds / chosen.lambda_, key)
 
     def _over_retrieved(self, seen: Shown, found: Candidates, limit: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Clicked over retrieved but never shown: what a log of clicks alone leaves to compare with."""
@@ -218,7 +206,7 @@ class RobustBM25(ClickReranker):
             return np.ones((len(pairs.owner), 2))
         scores = self.bm25_of_all(similar.queries, pairs.docs)
         best = np.array([found.scores[0] if found.depth else 0.0 for found in retrieved])[:, None]
-        scaled = _scaled(scores, best, self.settings["epsilon"])
+        scaled = _scaled(scores, best, self.settings.epsilon)
         return np.stack([scaled[pairs.owner, pairs.better], scaled[pairs.owner, pairs.worse]], axis=1)
 
     def _warm(self, key: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -230,10 +218,10 @@ class RobustBM25(ClickReranker):
         place = np.minimum(np.searchsorted(known, key), len(known) - 1)
         return np.where(known[place] == key, theta[place], 0.0)
 
-    def explain(self, query: Query, candidates: Candidates, doc: int) -> Explanation:
+    def explain(self, query: Query, candidates: Candidates, doc: int, context: Context = DEFAULT_CONTEXT) -> Explanation:
         """BM25's own part, then the similar queries' parts, each split by the documents that their users clicked or left."""
-        similar = self.similar.find([query], self.settings["similar"], [candidates])[0]
-        retrieved = self.retrieve([similar])
+        similar = self.similar.find([query], self.settings.similar, [candidates])[0]
+        retrieved = self.retrieve([similar], context)
         lists = [retrieved[number] for number in similar.ids.tolist()]
         learned = self.learn(similar, lists)
         docs = self.merged(candidates, lists, np.append(learned.pairs.docs[np.unique(learned.pairs.better)], doc))

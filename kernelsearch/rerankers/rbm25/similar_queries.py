@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from kernelsearch.api.index import Index
 from kernelsearch.clicks.importing import import_log
 from kernelsearch.clicks.store import ClickLog
 from kernelsearch.core import artefacts
@@ -36,6 +35,7 @@ from kernelsearch.kernels.queries import (
     pearson_of_sums,
 )
 from kernelsearch.neighbours import SparseNeighbours
+from kernelsearch.rerankers.base import OpenedIndex
 
 KIND, VERSION = "similar queries", 2
 BLOCK = 20_000
@@ -95,7 +95,7 @@ class SimilarQueries:
 
     def __init__(
         self,
-        index: Index,
+        index: OpenedIndex,
         log: ClickLog,
         *,
         weights: Weights | None = None,
@@ -258,7 +258,7 @@ def _key(path: Path) -> str:
     return hashlib.sha256(str(path.absolute()).encode()).hexdigest()[:12]
 
 
-def open_log(index: Index, given: str | None, owner: str = "rbm25") -> ClickLog:
+def open_log(index: OpenedIndex, given: str | None, owner: str = "rbm25") -> ClickLog:
     """The click log to use: a database, a log file (imported beside the index at first use), or the index's own."""
     if given is None:
         path = index.artefacts / "clicks.db"

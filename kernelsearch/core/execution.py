@@ -1,4 +1,4 @@
-"""The interface that both engines have, and the one that works in this process.
+"""Engines: where work in parts is done. The interface, and the engine that works in this process.
 
 Work comes in parts, cut the same way for every engine, and results are put together in the parts' order. What is computed does
 therefore not depend on the engine, on how many workers there are, or on which of them did what.
@@ -7,22 +7,12 @@ therefore not depend on the engine, on how many workers there are, or on which o
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
-
-from kernelsearch.core.errors import OptionError
-from kernelsearch.core.options import Option
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-
-OPTIONS = (
-    Option("engine", str, "local", "where the work is done", choices=("local", "dask")),
-    Option("scheduler", str, None, "address of a Dask scheduler, such as tcp://HOST:8786; default: a cluster on this machine"),
-    Option("workers", int, None, "worker processes of the cluster on this machine; default: one a core", low=1),
-)
-
-_opened: dict[Hashable, Any] = {}
+Shared = TypeVar("Shared")
 
 
 class Held(ABC):
@@ -48,6 +38,15 @@ class Engine(ABC):
         """function(item) of each item, in their order, as they become ready."""
 
     @abstractmethod
+    def map_shared(
+        self, function: Callable[[Item, Shared], Result], items: Sequence[Item], shared: Shared, *, label: str
+    ) -> Iterator[Result]:
+        """function(item, shared) of each item, in their order, as they become ready.
+
+        `shared` is sent to a worker once, however many items it gets; it must be picklable where workers are processes.
+        """
+
+    @abstractmethod
     def hold(self, function: Callable[[Item], Any], items: Sequence[Item], *, label: str) -> Held:
         """function(item) of each item, made where it will be used and kept there."""
 
@@ -69,6 +68,11 @@ class LocalEngine(Engine):
 
     def map(self, function: Callable[[Item], Result], items: Sequence[Item], *, label: str) -> Iterator[Result]:
         return map(function, items)
+
+    def map_shared(
+        self, function: Callable[[Item, Shared], Result], items: Sequence[Item], shared: Shared, *, label: str
+    ) -> Iterator[Result]:
+        return (function(item, shared) for item in items)
 
     def hold(self, function: Callable[[Item], Any], items: Sequence[Item], *, label: str) -> Held:
         return _HeldHere([function(item) for item in items])
@@ -98,29 +102,3 @@ def halves(values: list[Any]) -> tuple[list[Any], list[Any]]:
     """Both halves of a list, the first one the larger where they differ."""
     middle = (len(values) + 1) // 2
     return values[:middle], values[middle:]
-
-
-def make_engine(settings: Mapping[str, Any]) -> Engine:
-    """The engine that the options ask for."""
-    if settings["engine"] == "local":
-        for name in ("scheduler", "workers"):
-            if settings[name] is not None:
-                raise OptionError(f"--{name}: has no effect without --engine dask")
-        return LocalEngine()
-    from kernelsearch.engines.dask import DaskEngine
-
-    if settings["scheduler"] is not None and settings["workers"] is not None:
-        raise OptionError("--workers: a cluster that runs already (--scheduler) has its own")
-    return DaskEngine(settings["scheduler"], settings["workers"])
-
-
-def keep_open(key: Hashable, opened: Any) -> None:
-    """What tasks of this process find under the key from now on, whatever an earlier command of the process left there."""
-    _opened[key] = opened
-
-
-def opened_once(key: Hashable, make: Callable[[], Any]) -> Any:
-    """What `make` gives, once a process and key: a worker opens its indexes once, however many tasks it does."""
-    if key not in _opened:
-        _opened[key] = make()
-    return _opened[key]

@@ -1,0 +1,7 @@
+"""The bundled collection: household repair, written for this package."""
+
+from importlib.resources import files
+from pathlib import Path
+
+#: The folder with corpus.jsonl, topics.tsv, qrels.txt, variants.tsv and clicks.jsonl.
+BUNDLED = Path(str(files("kernelsearch"))) / "demo" / "data"

@@ -1,0 +1,118 @@
+"""Copying a Lucene field into a forward index, in one piece or shard by shard."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from kernelsearch.core.errors import IndexProblem
+from kernelsearch.core.postings import PostingsSource
+from kernelsearch.core.progress import Progress, silent
+from kernelsearch.forward import ForwardIndex, MergedSource, Statistics, write_forward
+from kernelsearch.lucene import jvm
+from kernelsearch.lucene.index import CONTENTS, FieldStatistics, LuceneIndex
+from kernelsearch.lucene.postings import LucenePostings
+
+#: Bytes of a block of rows, unless a memory limit asks for less.
+EXPORT_BLOCK = 1 << 28
+
+
+@jvm.calls_java
+def export(
+    lucene: LuceneIndex,
+    field: str = CONTENTS,
+    *,
+    path: Path | None = None,
+    block_bytes: int = EXPORT_BLOCK,
+    progress: Progress = silent,
+) -> Path:
+    """Writes the forward index of one field and returns its folder. Positions are copied where they are stored."""
+    return _write(lucene, field, _required(lucene, field), LucenePostings(lucene.reader, field), path, block_bytes, progress)
+
+
+def export_by_shards(
+    lucene: LuceneIndex,
+    field: str = CONTENTS,
+    *,
+    each: Callable[..., Iterable[Path]] = map,
+    path: Path | None = None,
+    block_bytes: int = EXPORT_BLOCK,
+    heap: str | None = None,
+    progress: Progress = silent,
+) -> Path:
+    """As `export`, to the byte, but shard by shard: each is copied by itself, and the copies are merged here.
+
+    `each(function, shards)` does the copying, as `map` does: one after the other, or elsewhere, with so much `heap` for Java.
+    """
+    found = _required(lucene, field)
+    path = path or _place(lucene, field)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".shards.") as scratch:
+        copies = [Path(scratch).absolute() / str(number) for number in range(len(lucene.shards.paths))]
+        work = [(shard.absolute(), copy) for shard, copy in zip(lucene.shards.paths, copies, strict=True)]
+        with progress(f"shards' forward indexes of {field}", total=len(work), unit="shard") as bar:
+            for _ in each(partial(_copy_shard, field, lucene.language, block_bytes, heap), work):
+                bar.update()
+        merged = MergedSource([ForwardIndex(copy) for copy in copies])
+        return _write(lucene, field, found, merged, path, block_bytes, progress)
+
+
+def _copy_shard(field: str, language: str, block_bytes: int, heap: str | None, work: tuple[Path, Path]) -> None:
+    """Writes the forward index of a shard into a folder of its own; the shard may lack the field."""
+    shard, copy = work
+    jvm.set_heap(heap)
+    lucene = LuceneIndex(shard, language=language)
+    try:
+        source = LucenePostings(lucene.reader, field)
+        _write(lucene, field, lucene.field_statistics(field), source, copy, block_bytes, silent)
+    finally:
+        lucene.close()
+
+
+def _required(lucene: LuceneIndex, field: str) -> FieldStatistics:
+    found = lucene.field_statistics(field)
+    if not found.documents and field != CONTENTS:
+        raise IndexProblem(f"{lucene.name}: no document has a field {field!r}")
+    return found
+
+
+def _place(lucene: LuceneIndex, field: str) -> Path:
+    return lucene.shards.artefacts / "forward" / field
+
+
+@jvm.calls_java
+def _write(
+    lucene: LuceneIndex,
+    field: str,
+    found: FieldStatistics,
+    source: PostingsSource,
+    path: Path | None,
+    block_bytes: int,
+    progress: Progress,
+) -> Path:
+    path = path or _place(lucene, field)
+    with progress(f"forward index of {field}", total=lucene.rows(), unit="doc") as bar:
+        write_forward(
+            path,
+            source,
+            field=field,
+            positions=found.positions,
+            fingerprint=lucene.fingerprint,
+            block_bytes=block_bytes,
+            statistics=Statistics(found.documents, found.tokens, found.postings),
+            progress=bar.update,
+            twice=(lambda docid, one, other: _refuse_twice(lucene, docid, one, other)) if lucene.shards.sharded else None,
+        )
+    return path
+
+
+def _refuse_twice(lucene: LuceneIndex, docid: str, row: int, other: int) -> None:
+    first, second = (
+        lucene.shards.paths[int(np.searchsorted(lucene.starts, one, side="right")) - 1] for one in sorted((row, other))
+    )
+    where = f"twice in {first}" if first == second else f"in {first} and in {second}"
+    raise IndexProblem(f"{lucene.name}: document {docid!r} stands {where}; shards of a collection share no document")

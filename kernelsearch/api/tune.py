@@ -1,0 +1,137 @@
+"""Tuning a pipeline: settings are tried on judged topics, and the best is chosen by cross-validation."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelsearch.api.pipeline import Pipeline
+from kernelsearch.api.topics import Topic, run_topics
+from kernelsearch.core.errors import InputError
+from kernelsearch.core.progress import Progress, silent
+from kernelsearch.core.sequences import chunks
+from kernelsearch.core.types import Candidates, Query
+from kernelsearch.lucene.first_stage import FirstStage
+from kernelsearch.tuning import space
+from kernelsearch.tuning.fitting import fit_missing
+from kernelsearch.tuning.folds import Choice, assign_folds, choose
+from kernelsearch.tuning.journal import Journal
+from kernelsearch.tuning.space import Setting
+from kernelsearch.tuning.trials import Plan, Trials, stage_key, write_plan
+from kernelsearch.tuning.workers import try_tasks
+
+#: Settings per task: results are kept task by task, and a method can share work within one.
+TASK = 10
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """The outcome of tuning.
+
+    `plan` says what was measured (with the folders that were fitted for it), `tried` lists the settings, `choice` what was
+    chosen among them; `given` and `first_stage` (topics,) are the values of the pipeline and the first stage as given.
+    """
+
+    plan: Plan
+    tried: list[Setting]
+    choice: Choice
+    given: NDArray[np.float64]
+    first_stage: NDArray[np.float64]
+
+    @property
+    def best(self) -> Setting:
+        """The setting with the best mean over all topics."""
+        return self.tried[self.choice.best]
+
+
+def settings_to_try(texts: Sequence[str], methods: Sequence[str], samples: int | None, seed: int) -> list[Setting]:
+    """The whole grid of what `--try` lists, or random draws from it."""
+    dimensions = [space.parse_dimension(text, methods) for text in texts]
+    names = [dimension.name for dimension in dimensions]
+    if len(set(names)) < len(names):
+        raise InputError(f"--try {next(name for name in names if names.count(name) > 1)}: given twice")
+    return list(space.draws(dimensions, samples, seed) if samples else space.grid(dimensions))
+
+
+def tune(
+    pipeline: Pipeline,
+    plan: Plan,
+    texts: Mapping[str, str],
+    tried: list[Setting],
+    *,
+    journal: Journal,
+    fitted: Path,
+    folds: int,
+    seed: int,
+    processes: int,
+    progress: Progress = silent,
+) -> Tuned:
+    """Tries every setting on the plan's topics and chooses by k-fold cross-validation.
+
+    `texts` holds the text of each topic. Results go to the journal, from which a killed run goes on; what training parameters
+    ask for is fitted into the folder `fitted`.
+    """
+    plan = fit_missing(plan, pipeline.index, tried, fitted)
+    # The pipeline as given, an empty setting, is measured for comparison; the choice is among what was asked for.
+    everything: list[Setting] = [{}, *tried]
+    first_stage = _run_trials(pipeline, plan, texts, everything, journal, processes, progress)
+    values = np.array([journal.values[space.key(setting)] for setting in everything])
+    choice = choose(values[1:], assign_folds(len(plan.qids), folds, seed))
+    return Tuned(plan, tried, choice, values[0], first_stage)
+
+
+def identity(plan: Plan, queries: Sequence[Query], made_with: Mapping[str, Any]) -> str:
+    """A hash of everything that a setting's values depend on."""
+    everything = {
+        "plan": {**asdict(plan), "fitted": {}},
+        "queries": [asdict(query) for query in queries],
+        "with": made_with,
+    }
+    return hashlib.sha256(json.dumps(everything, sort_keys=True).encode()).hexdigest()
+
+
+def _run_trials(
+    pipeline: Pipeline,
+    plan: Plan,
+    texts: Mapping[str, str],
+    tried: Sequence[Setting],
+    journal: Journal,
+    processes: int,
+    progress: Progress,
+) -> NDArray[np.float64]:
+    """Brings the journal up to all settings; returns the first stage's own values, as given (topics,)."""
+    missing = [setting for setting in tried if space.key(setting) not in journal.values]
+    groups: dict[str, list[Setting]] = {}
+    stages: dict[str, FirstStage] = {stage_key(plan, {}): plan.stage({})}
+    for setting in missing:
+        groups.setdefault(stage_key(plan, setting), []).append(setting)
+        stages.setdefault(stage_key(plan, setting), plan.stage(setting))
+    tasks = [list(part) for group in groups.values() for part in chunks(group, TASK)]
+    queries = pipeline.index.lucene.queries([texts[qid] for qid in plan.qids], plan.qids)
+    with tempfile.TemporaryDirectory(prefix="kernelsearch-tune-") as folder:
+        lists = {stage: _first_stage_lists(pipeline, stage, plan.qids, texts, processes) for stage in stages.values()}
+        write_plan(Path(folder), plan, queries, lists)
+        trials = Trials(Path(folder), pipeline.index)
+        first = trials.judged.values(trials.measure, range(len(plan.qids)), trials.lists(plan.stage({})))
+        with progress("tuning", total=len(tried), unit="setting") as bar:
+            bar.update(len(tried) - len(missing))
+            for task, values in try_tasks(trials, tasks, processes):
+                for setting, row in zip(task, values, strict=True):
+                    journal.add(setting, row)
+                bar.update(len(task))
+    return first
+
+
+def _first_stage_lists(
+    pipeline: Pipeline, stage: FirstStage, qids: Sequence[str], texts: Mapping[str, str], threads: int
+) -> list[Candidates]:
+    topics = [Topic(qid, texts[qid]) for qid in qids]
+    return [found.candidates for found in run_topics(Pipeline(pipeline.index, stage), topics, threads=threads)]

@@ -1,0 +1,78 @@
+"""From a pipeline and the options of search to a run file with its recipe."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from kernelsearch.api.pipeline import Pipeline
+from kernelsearch.api.topics import Topic, run_topics
+from kernelsearch.cli import config, pyserini_flags
+from kernelsearch.cli.inputs import load_topics
+from kernelsearch.cli.search_settings import IN_CONFIG, SearchSettings
+from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.core.progress import Progress, silent
+from kernelsearch.engines import make_engine
+from kernelsearch.lucene.first_stage import FirstStageSettings
+from kernelsearch.trec import read_run, write_run
+from kernelsearch.trec.runs import RankedList
+from kernelsearch.trec.topics import parse_part, topics_part
+
+#: A run as it is read: {qid: [(docid, score), ...]}
+Run = dict[str, list[tuple[str, float]]]
+
+#: How many queries kept the list of the stage before, by method and reason.
+Fallbacks = Counter[tuple[str, str]]
+
+
+def search_topics(pipeline: Pipeline, settings: SearchSettings, *, progress: Progress = silent) -> tuple[int, Fallbacks]:
+    """Writes the run file of the topics; returns how many queries it has, and which methods could not act on queries."""
+    assert settings.topics is not None and settings.output is not None
+    topics = pyserini_flags.named_topics(settings.topics, settings.topics_field)
+    if topics is None:
+        topics = load_topics(settings.topics, settings.topics_format, settings.topics_field)
+    topics = pyserini_flags.tokenised(topics, settings.tokenizer)
+    run = _read_run(settings.run, topics, settings.topics) if settings.run else None
+    if settings.shard is not None:
+        topics = topics_part(topics, parse_part(settings.shard))
+    tag = settings.tag or "-".join(["kernelsearch", *(reranker.name for reranker in pipeline.rerankers)])
+    if any(letter.isspace() for letter in tag):
+        raise OptionError(f"--tag: {tag!r} has white space in it")
+    work = [Topic(qid, text, None if run is None else run[qid]) for qid, text in topics.items() if run is None or qid in run]
+    fallbacks: Fallbacks = Counter()
+
+    def lists() -> Iterator[RankedList]:
+        found = run_topics(
+            pipeline,
+            work,
+            engine=engine,
+            batch_size=settings.batch_size,
+            threads=settings.threads,
+            source=settings.run or "",
+            progress=progress,
+        )
+        for ranked in found:
+            fallbacks.update(ranked.candidates.fallbacks)
+            yield ranked.qid, *pyserini_flags.tidied(ranked.docids, ranked.scores, ranked.qid, settings)
+
+    with make_engine(settings) as engine:
+        count = write_run(settings.output, lists(), settings.output_format, tag)
+    return count, fallbacks
+
+
+def _read_run(path: str, topics: dict[str, str], source: str) -> Run:
+    run = read_run(path)
+    unknown = [qid for qid in run if qid not in topics]
+    if unknown:
+        raise InputError(f"{path}: topic {unknown[0]} is not in {source}")
+    return run
+
+
+def write_recipe(pipeline: Pipeline, settings: SearchSettings, first: FirstStageSettings) -> None:
+    """Writes all options, defaults included, and what the run was made with, to OUTPUT.toml."""
+    recorded = {option.key for option in IN_CONFIG} - {"query"}
+    verb = {name: value for name, value in settings.to_dict().items() if name in recorded}
+    files = {"topics": settings.topics, "run": settings.run, "output": settings.output}
+    path = f"{settings.output}.toml"
+    again = f"python -m kernelsearch.search --config {path} makes {settings.output} again"
+    config.write(path, verb, first.to_dict(), pipeline.methods, config.made_with(pipeline, files), again)

@@ -1,0 +1,54 @@
+"""Options of `fusion`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from kernelsearch.core.options import Settings, option
+
+#: The features of the default recipe.
+RECIPE = (
+    "first bm25:k1=1.2,b=0.75 bm25:k1=2,b=0.75 dirichlet:mu=1000 dirichlet:mu=100 jm:lam=0.1 cosine "
+    "bm25:field=title cosine:field=title rm3 rm3:terms=40 rocchio pert top:docs=1 top:docs=5 top:docs=20 "
+    "klsa:z=1,lambda=1 klsa:z=5,lambda=1 klsa:z=10,lambda=1 klsa:z=20,lambda=1 klsa:z=50,lambda=1 votes"
+)
+SOURCES = "rm3 rocchio votes"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DepthSettings(Settings):
+    """What every fusion has."""
+
+    depth: int = option(1000, "candidates of each first stage that are fused", low=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FusionSettings(DepthSettings):
+    """Options of `fusion` in search."""
+
+    owner: ClassVar[str] = "fusion"
+
+    model: str | None = option(None, "folder of the model; default: beside the index")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FusionFitSettings(Settings):
+    """Options of `fusion` in train."""
+
+    owner: ClassVar[str] = "fusion"
+
+    features: str = option(RECIPE, "the recipe: features separated by spaces")
+    sources: str = option(SOURCES, "features that bring candidates too, separated by spaces; none: the first stage alone")
+    learner: str = option(
+        "best",
+        "best chooses by cross-validation",
+        choices=("best", "simlistmkl", "net", "boost", "svm", "combsum", "combmnz", "rrf"),
+    )
+    normalise: str = option("z", "features within a query", choices=("z", "minmax", "none"))
+    depth: int = option(1000, "candidates of each first stage that are learned from", low=1)
+    negatives: int = option(200, "documents not judged relevant that are drawn for each query", low=1)
+    folds: int = option(5, "of learner best", low=2)
+    random_state: int = option(0, "seed", low=0)
+    k1: float = option(0.9, "k1 of the first stage in training", low=0)
+    b: float = option(0.4, "b of the first stage in training", low=0, high=1)

@@ -20,7 +20,7 @@ from kernelsearch.core.types import Candidates
 from kernelsearch.evaluation.measures import evaluate, parse_measures
 from kernelsearch.learning.ranking.choose import Best, query_folds
 from kernelsearch.learning.ranking.fusers import RRF, CombMNZ, CombSUM, Learner
-from kernelsearch.learning.ranking.lists import Lists, normalised
+from kernelsearch.learning.ranking.lists import Lists, normalise_features
 from kernelsearch.learning.ranking.simlistmkl import SimListMKL
 from kernelsearch.learning.ranking.triplets import SimTripletBoost, SimTripletNet, SimTripletSVM
 from kernelsearch.lucene.models import RM3, Rocchio
@@ -102,7 +102,7 @@ def feature_table(
             y = np.array([max(grade_of.get(int(row), 0), 0) for row in pool.docs], dtype=np.float32)
             chosen = np.arange(pool.depth)
             if sample:
-                table = normalised(table, Lists.of(np.zeros(pool.depth, dtype=np.int64)), "z")
+                table = normalise_features(table, Lists.of(np.zeros(pool.depth, dtype=np.int64)), "z")
                 chosen = drawn(y, chance)
             first = np.isin(pool.docs, found.docs)
             parts.append((pool.docs[chosen], table[chosen], y[chosen], np.full(len(chosen), place), first[chosen]))
@@ -125,7 +125,7 @@ def drawn(y: NDArray, chance: np.random.Generator) -> NDArray[np.int64]:
 def without_votes(table: dict[str, NDArray]) -> dict[str, NDArray]:
     """The table of what the first stage, RM3 and Rocchio found, z-scored, without the column of votes."""
     kept_rows = {key: table[key][table["first"]] for key in ("docs", "y", "place")}
-    X = normalised(table["X"][table["first"]][:, :-1], Lists.of(kept_rows["place"]), "z")
+    X = normalise_features(table["X"][table["first"]][:, :-1], Lists.of(kept_rows["place"]), "z")
     return {**table, **kept_rows, "X": X}
 
 
@@ -164,7 +164,7 @@ def with_memory(index: Any, table: dict[str, NDArray], topics: dict[str, str], m
     wanted = table["first"] | (column > 0)
     out = {key: table[key][wanted] for key in ("docs", "y", "place")}
     X = np.column_stack([table["X"][wanted][:, :-1], column[wanted]])
-    return {**table, **out, "X": normalised(X, Lists.of(out["place"]), "z")}
+    return {**table, **out, "X": normalise_features(X, Lists.of(out["place"]), "z")}
 
 
 def remembered(index: Any, names: list[str], topics: dict[str, str], qrels: Any) -> Memory:

@@ -23,7 +23,7 @@ from kernelsearch import index as index_verb
 from kernelsearch.cli.inputs import load_qrels, load_topics
 from kernelsearch.core.types import Candidates
 from kernelsearch.evaluation.rows import JudgedRows
-from kernelsearch.lucene.models import BM25
+from kernelsearch.lucene.models import BM25Model
 from kernelsearch.rerankers.base import TrainingData
 from kernelsearch.rerankers.klsa.reranker import KernelLSA
 
@@ -64,7 +64,7 @@ class Setting:
     lists: list = field(init=False)
 
     def __post_init__(self) -> None:
-        self.lists = self.index.lucene.search(self.queries, 1000, model=BM25(self.k1, self.b))
+        self.lists = self.index.lucene.search(self.queries, 1000, model=BM25Model(self.k1, self.b))
 
     def precision(self, lists: list) -> np.ndarray:
         return self.judged.average_precision(lists)
@@ -76,7 +76,7 @@ class Setting:
         if not place.exists():
             KernelLSA.method.fit(self.index, TrainingData(output=place), kernel=kernel, k1=k1, b=b, dims=300)
         ranker = KernelLSA(self.index, basis=str(place), **options)
-        ranker.first_stage, ranker.hits = BM25(self.k1, self.b), 1000
+        ranker.first_stage, ranker.hits = BM25Model(self.k1, self.b), 1000
         return ranker
 
     def sweep(self, z: int, dims: int, weights: tuple[float, ...] = WEIGHTS, **options: Any) -> dict[float, np.ndarray]:

@@ -28,7 +28,7 @@ import kernelsearch
 from kernelsearch import index as index_verb
 from kernelsearch.clicks.importing import import_records
 from kernelsearch.clicks.models import PositionBased
-from kernelsearch.clicks.records import Impression, Skipped, Tally, normalised, read
+from kernelsearch.clicks.records import Impression, Skipped, Tally, normalise_query, read
 from kernelsearch.clicks.simulate import Need, simulate
 from kernelsearch.core.types import Candidates
 from kernelsearch.lucene.models import RM3
@@ -110,7 +110,7 @@ def simulated_log(
     everything = index.forward.docids.take(index.forward.live_docs)
     log: list[Impression] = list(simulate(needs, 10 * len(needs), model=PositionBased(), seed=1, others=everything))
     import_records(log, path)
-    topic = {normalised(text): qid for qid, text in wordings}
+    topic = {normalise_query(text): qid for qid, text in wordings}
     clicked: dict[str, set[str]] = {}
     for record in log:
         clicked.setdefault(topic[record.query], set()).update(
@@ -163,7 +163,7 @@ def folds_of_real_log(scratch: Path, folder: Path, topics: dict[str, str], qrels
     """Five folds by query: a query's clicks, in any locale and with or without accents, are never in the log it is asked on."""
 
     def plain(text: str) -> str:
-        letters = unicodedata.normalize("NFKD", normalised(text))
+        letters = unicodedata.normalize("NFKD", normalise_query(text))
         return "".join(letter for letter in letters if not unicodedata.combining(letter))
 
     rows = [row for row in read(folder / "clicks.tsv", Skipped()) if isinstance(row, Tally)]

@@ -2,12 +2,12 @@
 
 A process that holds some shards of a collection needs to know of the others only what scores are made of: how many documents
 and tokens there are, and in how many documents each term stands how often. `WholeStatistics` is that record, memory-mapped;
-`Part` searches some shards with it and gives the very scores of the whole collection; `merge_lists` makes one list of several.
+`ShardSearcher` searches some shards with it and gives the very scores of the whole collection; `merge_lists` makes one list of several.
 
     whole = WholeStatistics.of(index.lucene, index.forward)     # where all shards can be read; or, where they can't,
     whole = merge_statistics(records)                           # from the records of the shards, each made where its shard is
     whole.save(place); whole = WholeStatistics.load(place)
-    part = Part([shards[2], shards[3]], whole)                  # in a process, once
+    part = ShardSearcher([shards[2], shards[3]], whole)                  # in a process, once
     lists = part.search(queries, 1000)                          # rows and scores of the whole collection
     merge_lists([one[0], another[0]], forward.docid_rank, 1000) # the one index's list, bit for bit
 
@@ -31,7 +31,7 @@ from kernelsearch.core.types import Candidates, Query
 from kernelsearch.forward import ForwardIndex, Statistics, StringTable, merge_terms
 from kernelsearch.lucene import jvm
 from kernelsearch.lucene.index import CONTENTS, LuceneIndex
-from kernelsearch.lucene.models import BM25, Model
+from kernelsearch.lucene.models import BM25Model, Model
 from kernelsearch.lucene.shards import Source, collection_fingerprint, index_fingerprint
 
 KIND = "collection statistics"
@@ -113,7 +113,7 @@ def merge_statistics(parts: Sequence[WholeStatistics]) -> WholeStatistics:
     return WholeStatistics(statistics, shards, merged.terms, df, cf)
 
 
-class Part:
+class ShardSearcher:
     """Some shards of a collection, opened for searching with the whole collection's statistics. Thread-safe."""
 
     def __init__(self, shards: Source, whole: WholeStatistics, *, language: str | None = None) -> None:
@@ -131,7 +131,7 @@ class Part:
         queries: Sequence[Query],
         hits: int = 1000,
         *,
-        model: Model = BM25(),  # noqa: B008  an immutable value
+        model: Model = BM25Model(),  # noqa: B008  an immutable value
         threads: int = 1,
     ) -> list[Candidates]:
         """The best `hits` documents of each query among these shards: rows, scores and ties are the whole collection's."""

@@ -62,7 +62,7 @@ class _Bad(Exception):
     """A line that can't be used; the text is the reason."""
 
 
-def normalised(query: str) -> str:
+def normalise_query(query: str) -> str:
     """The form under which a query is kept and looked up: case folded, blanks collapsed."""
     return " ".join(query.casefold().split())
 
@@ -164,7 +164,7 @@ def _tally(cells: list[str], columns: dict[str, int | None]) -> Tally:
             raise _Bad(f"{role} negative or not finite")
         return value
 
-    query, docid = normalised(cells[columns["query"] or 0]), cells[columns["docid"] or 0].strip()
+    query, docid = normalise_query(cells[columns["query"] or 0]), cells[columns["docid"] or 0].strip()
     clicks, impressions, position = number("clicks", 0), number("impressions", 0), number("position", 1)
     if not query:
         raise _Bad("empty query")
@@ -181,7 +181,7 @@ def _session(record: Any) -> Impression:
     if not isinstance(record, dict):
         raise _Bad("not an object")
     text, items = record.get("query"), record.get("items")
-    query = normalised(text) if isinstance(text, str) else ""
+    query = normalise_query(text) if isinstance(text, str) else ""
     if not query:
         raise _Bad("no query")
     if not isinstance(items, list | tuple) or not items:

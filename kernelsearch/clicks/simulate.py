@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from kernelsearch.clicks.models import ClickModel, attraction
-from kernelsearch.clicks.records import Impression, normalised
+from kernelsearch.clicks.records import Impression, normalise_query
 from kernelsearch.core.errors import InputError
 from kernelsearch.core.files import lines, write_file
 from kernelsearch.trec.qrels import read_qrels
@@ -59,7 +59,7 @@ def simulate(
             continue
         grades = np.array([need.grades.get(docid, 0) for docid in shown])
         clicked = model.clicks(attraction(grades, top=top, noise=noise), rng)
-        yield Impression(normalised(need.query), tuple(shown), tuple(range(1, len(shown) + 1)), tuple(clicked.tolist()))
+        yield Impression(normalise_query(need.query), tuple(shown), tuple(range(1, len(shown) + 1)), tuple(clicked.tolist()))
 
 
 def _explored(need: Need, depth: int, others: Sequence[str], rng: np.random.Generator) -> list[str]:

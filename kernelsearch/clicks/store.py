@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.clicks.records import normalised
+from kernelsearch.clicks.records import normalise_query
 from kernelsearch.core.errors import InputError
 
 FORMAT = 1
@@ -108,7 +108,7 @@ class ClickLog:
 
     def query_ids(self, texts: Sequence[str]) -> NDArray[np.int64]:
         """The log's numbers of queries, -1 for those that never occurred."""
-        wanted = [normalised(text) for text in texts]
+        wanted = [normalise_query(text) for text in texts]
         found = dict(
             self._rows("SELECT text, id FROM queries WHERE text IN (SELECT value FROM json_each(?))", (_json(wanted),))
         )

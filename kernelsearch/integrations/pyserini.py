@@ -24,7 +24,7 @@ from kernelsearch.core.errors import IndexProblem, InputError
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.integrations.hits import KernelReranker, open_index
 from kernelsearch.lucene.first_stage import FirstStage
-from kernelsearch.lucene.models import BM25, RM3, Dirichlet, Feedback, Model, Rocchio
+from kernelsearch.lucene.models import RM3, BM25Model, DirichletModel, Feedback, Model, Rocchio
 from kernelsearch.lucene.rounding import anserini_scores
 
 __all__ = ["Document", "KernelReranker", "KernelSearcher"]
@@ -241,11 +241,11 @@ class KernelSearcher:
 
     def set_qld(self, mu: float = 1000.0) -> None:
         """Ranks with query likelihood, Dirichlet smoothing."""
-        self._set(model=Dirichlet(float(mu)))
+        self._set(model=DirichletModel(float(mu)))
 
     def set_bm25(self, k1: float = 0.9, b: float = 0.4) -> None:
         """Ranks with BM25."""
-        self._set(model=BM25(float(k1), float(b)))
+        self._set(model=BM25Model(float(k1), float(b)))
 
     def get_similarity(self) -> Any:
         """Lucene's Similarity (Java) that ranks."""

@@ -41,7 +41,7 @@ class Pairs:
         return len(self.queries)
 
 
-def given(matrix: NDArray[np.floating]) -> Gram:
+def precomputed(matrix: NDArray[np.floating]) -> Gram:
     """A kernel whose values stand in a matrix."""
     return lambda a, b: matrix[np.ix_(a, b)]
 

@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 
 from kernelsearch.forward import ForwardIndex
 from kernelsearch.kernels import bm25, likelihood
-from kernelsearch.lucene.models import BM25, Dirichlet, Model
+from kernelsearch.lucene.models import BM25Model, DirichletModel, Model
 
 
 def term_scores(index: ForwardIndex, model: Model, terms: Any, weights: Any, docs: NDArray[np.integer]) -> NDArray[np.floating]:
     """Each term's part of each document's first-stage score, shape (documents, terms)."""
-    if isinstance(model, BM25):
+    if isinstance(model, BM25Model):
         return bm25.term_scores(index, terms, weights, docs, k1=model.k1, b=model.b)
-    if isinstance(model, Dirichlet):
+    if isinstance(model, DirichletModel):
         return likelihood.dirichlet_term_scores(index, terms, weights, docs, mu=model.mu)
     return likelihood.jelinek_mercer_term_scores(index, terms, weights, docs, lam=model.lam)

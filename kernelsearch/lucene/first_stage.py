@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kernelsearch.core.errors import InputError
 from kernelsearch.core.options import Settings, option
 from kernelsearch.core.types import Candidates, Query
-from kernelsearch.lucene.models import BM25, RM3, Dirichlet, Feedback, JelinekMercer, Model, Rocchio
+from kernelsearch.lucene.models import RM3, BM25Model, DirichletModel, Feedback, JelinekMercerModel, Model, Rocchio
 from kernelsearch.lucene.rounding import anserini_scores
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class FirstStage:
     Anserini's own searcher, which rounds its scores; with `rounded`, ours are rounded as well.
     """
 
-    model: Model = field(default_factory=BM25)
+    model: Model = field(default_factory=BM25Model)
     feedback: Feedback | None = None
     hits: int = 1000
     fields: tuple[tuple[str, float], ...] = ()
@@ -64,11 +64,11 @@ class FirstStage:
             raise InputError("--qld and --qljm exclude each other")
         if given.rm3 and given.rocchio:
             raise InputError("--rm3 and --rocchio exclude each other")
-        model: Model = BM25(given.k1, given.b)
+        model: Model = BM25Model(given.k1, given.b)
         if given.qld:
-            model = Dirichlet(given.mu)
+            model = DirichletModel(given.mu)
         elif given.qljm:
-            model = JelinekMercer(given.lambda_)
+            model = JelinekMercerModel(given.lambda_)
         feedback: Feedback | None = None
         if given.rm3:
             feedback = RM3(given.rm3_terms, given.rm3_docs, given.rm3_weight)

@@ -15,7 +15,7 @@ from kernelsearch.core.errors import IndexProblem, OptionError
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.lucene import jvm
 from kernelsearch.lucene.agreement import common_language, refuse_differences
-from kernelsearch.lucene.models import BM25, Feedback, Model
+from kernelsearch.lucene.models import BM25Model, Feedback, Model
 from kernelsearch.lucene.shards import Source, find_shards
 from kernelsearch.lucene.versions import has_term_vectors
 
@@ -127,7 +127,7 @@ class LuceneIndex:
         queries: Sequence[Query],
         hits: int = 1000,
         *,
-        model: Model = BM25(),  # noqa: B008  an immutable value
+        model: Model = BM25Model(),  # noqa: B008  an immutable value
         feedback: Feedback | None = None,
         threads: int = 1,
     ) -> list[Candidates]:
@@ -157,7 +157,7 @@ class LuceneIndex:
         queries: Sequence[Query],
         feedback: Feedback,
         *,
-        model: Model = BM25(),  # noqa: B008
+        model: Model = BM25Model(),  # noqa: B008
         threads: int = 1,
     ) -> list[Query]:
         """The weighted queries that Anserini's feedback method makes. A query it finds nothing for stays as it is."""

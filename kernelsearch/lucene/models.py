@@ -7,7 +7,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class BM25:
+class BM25Model:
     k1: float = 0.9
     b: float = 0.4
 
@@ -18,7 +18,7 @@ class BM25:
 
 
 @dataclass(frozen=True)
-class Dirichlet:
+class DirichletModel:
     """Query likelihood with Dirichlet smoothing (Anserini's QLD). Lucene clips a term's score at zero."""
 
     mu: float = 1000.0
@@ -30,7 +30,7 @@ class Dirichlet:
 
 
 @dataclass(frozen=True)
-class JelinekMercer:
+class JelinekMercerModel:
     """Query likelihood with Jelinek-Mercer smoothing (Anserini's QLJM)."""
 
     lam: float = 0.1
@@ -99,5 +99,5 @@ class Rocchio:
         )
 
 
-Model = BM25 | Dirichlet | JelinekMercer
+Model = BM25Model | DirichletModel | JelinekMercerModel
 Feedback = RM3 | Rocchio

@@ -12,7 +12,7 @@ from kernelsearch.core.errors import InputError
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.lucene import jvm
 from kernelsearch.lucene.index import LuceneIndex
-from kernelsearch.lucene.models import BM25, RM3, Dirichlet, Feedback, Model, Rocchio
+from kernelsearch.lucene.models import RM3, BM25Model, DirichletModel, Feedback, Model, Rocchio
 
 
 @jvm.calls_java
@@ -26,9 +26,9 @@ def simple_searcher(index: LuceneIndex, model: Model, feedback: Feedback | None)
             "queries need one index"
         )
     searcher = autoclass("io.anserini.search.SimpleSearcher")(jvm.path_of(index.path), index.analyzer)
-    if isinstance(model, BM25):
+    if isinstance(model, BM25Model):
         searcher.set_bm25(model.k1, model.b)
-    elif isinstance(model, Dirichlet):
+    elif isinstance(model, DirichletModel):
         searcher.set_qld(model.mu)
     else:
         raise InputError("Anserini's SimpleSearcher ranks with BM25 or query likelihood with Dirichlet smoothing only")
@@ -89,7 +89,7 @@ def search_by_text(
     if dismax is not None:
         generator = autoclass("io.anserini.search.query.DisjunctionMaxQueryGenerator")(dismax)
     elif not fields:
-        if not isinstance(model, BM25):
+        if not isinstance(model, BM25Model):
             raise InputError("--bm25qs: ranks with BM25, not with query likelihood")
         generator = autoclass("io.anserini.search.query.QuerySideBm25QueryGenerator")(model.k1, model.b, index.reader)
     try:
@@ -116,7 +116,7 @@ def model_of(similarity: Any) -> Model:
     """A Lucene similarity (Java) as one of our models."""
     described = similarity.toString()
     if found := re.fullmatch(r"BM25\(k1=([^,]+),b=([^,)]+)\)", described):
-        return BM25(float(found[1]), float(found[2]))
+        return BM25Model(float(found[1]), float(found[2]))
     if found := re.fullmatch(r"LM Dirichlet\(([^)]+)\)", described):
-        return Dirichlet(float(found[1]))
+        return DirichletModel(float(found[1]))
     raise InputError(f"the searcher ranks with {described}; methods know BM25 and query likelihood with Dirichlet smoothing")

@@ -20,7 +20,7 @@ from kernelsearch.core.progress import Progress, silent
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.forward import ForwardIndex
 from kernelsearch.lucene.index import LuceneIndex
-from kernelsearch.lucene.models import BM25, Model
+from kernelsearch.lucene.models import BM25Model, Model
 from kernelsearch.lucene.shards import Shards
 from kernelsearch.rerankers.method import Method
 
@@ -65,7 +65,7 @@ class Context:
     unknown), `threads` how many threads a method may search with.
     """
 
-    model: Model = field(default_factory=BM25)
+    model: Model = field(default_factory=BM25Model)
     hits: int | None = None
     threads: int = 1
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelsearch.clicks.importing import import_records
-from kernelsearch.clicks.records import Impression, Record, Tally, normalised
+from kernelsearch.clicks.records import Impression, Record, Tally, normalise_query
 from kernelsearch.clicks.store import ClickLog
 from kernelsearch.core.errors import InputError
 from kernelsearch.rerankers.rbm25.similar_queries import open_log
@@ -93,11 +93,11 @@ class ClickRecorder:
             new: Record
             if seen is None:
                 places = tuple(range(1, len(docids) + 1))
-                new = Impression(normalised(query), tuple(docids), places, tuple(docid == clicked for docid in docids))
+                new = Impression(normalise_query(query), tuple(docids), places, tuple(docid == clicked for docid in docids))
             elif clicked not in docids:
                 raise InputError(f"clicked: {clicked!r} is not among the docids")
             else:
-                new = Tally(normalised(query), str(clicked), 1, 0, docids.index(str(clicked)) + 1)
+                new = Tally(normalise_query(query), str(clicked), 1, 0, docids.index(str(clicked)) + 1)
             import_records([new], self.path, append=True, name="the click")
             self._log = None  # opened again by the next reader, at its new state
             self.index.forget_pipelines()

@@ -15,7 +15,7 @@ from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels import bm25
 from kernelsearch.learning.ranking.choose import LEARNERS, Best
 from kernelsearch.learning.ranking.fusers import CombSUM, Learner
-from kernelsearch.learning.ranking.lists import Lists, normalised
+from kernelsearch.learning.ranking.lists import Lists, normalise_features
 from kernelsearch.rerankers.base import Contribution, Explanation, OpenedIndex
 from kernelsearch.rerankers.fusion import model as models
 from kernelsearch.similarity.latent import LatentSpace
@@ -81,7 +81,7 @@ class SimilarDocuments:
         docs = self.candidates(doc)
         if not len(docs):
             return docs, np.zeros((0, len(self.recipe)))
-        return docs, normalised(self.kernels.table(doc, docs), Lists.of(np.zeros(len(docs), dtype=np.int64)), "z")
+        return docs, normalise_features(self.kernels.table(doc, docs), Lists.of(np.zeros(len(docs), dtype=np.int64)), "z")
 
     def explain(self, docid: str, other: str) -> Explanation:
         """Each kernel's part of the likeness of two documents."""

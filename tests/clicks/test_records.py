@@ -6,7 +6,7 @@ from collections import namedtuple
 
 import pytest
 
-from kernelsearch.clicks.records import Impression, Skipped, Tally, from_qlogs, normalised, read
+from kernelsearch.clicks.records import Impression, Skipped, Tally, from_qlogs, normalise_query, read
 from kernelsearch.core.errors import InputError
 
 
@@ -130,4 +130,4 @@ def test_missing_file_and_folder_are_named(tmp_path):
 
 
 def test_queries_are_kept_case_folded_with_single_blanks():
-    assert normalised("  Straße \t NEW\u00a0York ") == "strasse new york"
+    assert normalise_query("  Straße \t NEW\u00a0York ") == "strasse new york"

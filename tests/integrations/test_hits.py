@@ -10,7 +10,7 @@ import pytest
 
 from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.integrations.pyserini import KernelReranker, KernelSearcher
-from kernelsearch.lucene.models import BM25, Dirichlet
+from kernelsearch.lucene.models import BM25Model, DirichletModel
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import Reranker
 
@@ -143,10 +143,10 @@ def test_unknown_documents_are_refused_or_left_behind(demo_index, hits):
 def test_a_searchers_ranking_model_is_taken_over(demo_index):
     searcher = KernelSearcher(demo_index)
     searcher.set_qld(321)
-    assert KernelReranker(searcher, "pert").pipeline.context().model == Dirichlet(321.0)
+    assert KernelReranker(searcher, "pert").pipeline.context().model == DirichletModel(321.0)
     searcher.set_bm25(1.3, 0.7)
-    assert KernelReranker(searcher, "pert").pipeline.first.model == BM25(1.3, 0.7)
-    assert KernelReranker(searcher, "pert", k1=2.0).pipeline.first.model == BM25(2.0, 0.4)
+    assert KernelReranker(searcher, "pert").pipeline.first.model == BM25Model(1.3, 0.7)
+    assert KernelReranker(searcher, "pert", k1=2.0).pipeline.first.model == BM25Model(2.0, 0.4)
 
 
 def test_bad_input_is_named(demo_index, hits):

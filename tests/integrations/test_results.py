@@ -12,7 +12,7 @@ import kernelsearch
 from kernelsearch.api.keywords import split
 from kernelsearch.api.results import Hits
 from kernelsearch.core.errors import InputError, OptionError
-from kernelsearch.lucene.models import BM25
+from kernelsearch.lucene.models import BM25Model
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import Contribution, Explanation, Reranker
 from kernelsearch.similarity import SimilarDocuments
@@ -28,7 +28,7 @@ def test_search_gives_the_first_stage_without_rerank(tiny):
 
 def test_first_stage_options_are_keywords(tiny):
     results = tiny.search("replace the water tap", k=5, k1=2.0, b=0.1)
-    found = tiny.lucene.search([tiny.query("replace the water tap")], 5, model=BM25(2.0, 0.1))[0]
+    found = tiny.lucene.search([tiny.query("replace the water tap")], 5, model=BM25Model(2.0, 0.1))[0]
     assert results.scores == found.scores.tolist()
 
 

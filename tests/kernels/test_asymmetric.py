@@ -110,7 +110,7 @@ def test_unknown_terms_score_nothing(kernel, pets):
 
 @pytest.mark.parametrize("kernel, k1, b", [(BM25(), 0.9, 0.4), (BM25(k1=2, b=0.75), 2.0, 0.75)], ids=repr)
 def test_bm25_equals_lucene_to_the_bit(topical_index, kernel, k1, b):
-    from kernelsearch.lucene.models import BM25 as LuceneBM25
+    from kernelsearch.lucene.models import BM25Model as LuceneBM25
 
     queries = _queries(topical_index)
     for query, found in zip(queries, topical_index.lucene.search(queries, 200, model=LuceneBM25(k1, b)), strict=True):
@@ -119,10 +119,10 @@ def test_bm25_equals_lucene_to_the_bit(topical_index, kernel, k1, b):
 
 
 def test_jelinek_mercer_equals_lucene(topical_index):
-    from kernelsearch.lucene.models import JelinekMercer as LuceneJelinekMercer
+    from kernelsearch.lucene.models import JelinekMercerModel
 
     queries = _queries(topical_index)
-    for query, found in zip(queries, topical_index.lucene.search(queries, 200, model=LuceneJelinekMercer(0.3)), strict=True):
+    for query, found in zip(queries, topical_index.lucene.search(queries, 200, model=JelinekMercerModel(0.3)), strict=True):
         assert JelinekMercer(lam=0.3).scores(topical_index.forward, query, found.docs) == pytest.approx(found.scores, rel=1e-4)
 
 

@@ -5,17 +5,19 @@ import pytest
 
 from kernelsearch.core.types import Query
 from kernelsearch.kernels import likelihood
-from kernelsearch.lucene.models import Dirichlet, JelinekMercer
+from kernelsearch.lucene.models import DirichletModel, JelinekMercerModel
 
 
-@pytest.mark.parametrize("model", [Dirichlet(50.0), Dirichlet(1000.0), JelinekMercer(0.1), JelinekMercer(0.7)])
+@pytest.mark.parametrize(
+    "model", [DirichletModel(50.0), DirichletModel(1000.0), JelinekMercerModel(0.1), JelinekMercerModel(0.7)]
+)
 def test_term_parts_sum_to_lucene_scores(tiny, model):
     index = tiny.forward
     query = Query("", ("water", "washer", "panel", "unheardof"), (1.0, 2.5, 0.5, 1.0))
     found = tiny.lucene.search([query], 10, model=model)[0]
     assert found.depth == 3
     terms = index.term_ids(query.terms)
-    if isinstance(model, Dirichlet):
+    if isinstance(model, DirichletModel):
         parts = likelihood.dirichlet_term_scores(index, terms, query.weights, found.docs, mu=model.mu)
     else:
         parts = likelihood.jelinek_mercer_term_scores(index, terms, query.weights, found.docs, lam=model.lam)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kernelsearch.core.errors import OptionError
-from kernelsearch.kernels.hyper import Hyper, Pairs, given, given_relevance
+from kernelsearch.kernels.hyper import Hyper, Pairs, given_relevance, precomputed
 from kernelsearch.learning.ranking.asymmetric import AsymmetricKernelLearner
 
 RNG = np.random.default_rng(11)
@@ -15,7 +15,7 @@ def gram(size, rank):
     return x @ x.T / rank
 
 
-KERNEL = Hyper(given(gram(6, 8)), given(gram(9, 12)), given_relevance(RNG.uniform(0.2, 1, size=(6, 9))))
+KERNEL = Hyper(precomputed(gram(6, 8)), precomputed(gram(9, 12)), given_relevance(RNG.uniform(0.2, 1, size=(6, 9))))
 ALL = Pairs(np.repeat(np.arange(6), 9), np.tile(np.arange(9), 6))
 QUERIES = RNG.integers(0, 6, size=25)
 BETTER, WORSE = Pairs(QUERIES, RNG.integers(0, 4, size=25)), Pairs(QUERIES, RNG.integers(4, 9, size=25))
@@ -79,7 +79,7 @@ def test_regression_is_kernel_ridge():
 
 
 def test_the_pairwise_kernel_is_one_line():
-    learner = AsymmetricKernelLearner(Hyper(given(np.eye(6)), given(np.eye(9)))).fit_ranking(BETTER, WORSE)
+    learner = AsymmetricKernelLearner(Hyper(precomputed(np.eye(6)), precomputed(np.eye(9)))).fit_ranking(BETTER, WORSE)
     # Nothing is shared between queries or documents: a document never seen for a query stays at zero.
     seen = set(zip([*BETTER.queries, *WORSE.queries], [*BETTER.docs, *WORSE.docs], strict=True))
     values = dict(zip(zip(ALL.queries, ALL.docs, strict=True), learner.predict(ALL), strict=True))

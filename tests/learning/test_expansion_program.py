@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from kernelsearch.kernels.perturbation import random_distances, similarity
-from kernelsearch.learning.programs.box import Infeasible, solve_box, solve_rows, violation
+from kernelsearch.learning.programs.box import Infeasible, minimise_in_box, solve_rows, violation
 from kernelsearch.learning.programs.expansion import ExpansionProgram
 
 
@@ -20,7 +20,7 @@ def test_one_variable_by_hand():
     # min x^2 - x: the optimum .5 is inside [0, 1], above [0, .3] and below [.7, 1].
     two, one = np.array([[2.0]]), np.array([1.0])
     for low, high, best in [(0.0, 1.0, 0.5), (0.0, 0.3, 0.3), (0.7, 1.0, 0.7)]:
-        assert solve_box(two, one, np.array([low]), np.array([high]))[0] == pytest.approx(best, abs=1e-12)
+        assert minimise_in_box(two, one, np.array([low]), np.array([high]))[0] == pytest.approx(best, abs=1e-12)
 
 
 @given(st.integers(1, 25), st.integers(0, 10_000), st.sampled_from([0.01, 0.3, 3.0]))
@@ -112,6 +112,6 @@ def test_solvers_agree_on_a_row_that_barely_binds():
     relevance, alike, apart = problem(8, 5)
     program = ExpansionProgram(risk=0.3)
     quadratic, lower, upper = program.quadratic(alike, apart, 2), np.zeros(8), np.ones(8)
-    box = solve_box(quadratic, relevance, lower, upper)
+    box = minimise_in_box(quadratic, relevance, lower, upper)
     tight = solve_rows(quadratic, relevance, lower, upper, -np.ones((1, 8)), np.array([-box.sum() + 1e-6]))
     np.testing.assert_allclose(tight, box, atol=1e-5)

@@ -11,7 +11,7 @@ from kernelsearch.core.errors import ArtefactError, InputError, OptionError
 from kernelsearch.learning.ranking.choose import LEARNERS, Best, query_folds
 from kernelsearch.learning.ranking.fusers import CombSUM
 from kernelsearch.learning.ranking.letor import read_letor
-from kernelsearch.learning.ranking.lists import Lists, mean_average_precision, normalised
+from kernelsearch.learning.ranking.lists import Lists, mean_average_precision, normalise_features
 from kernelsearch.learning.ranking.simlistmkl import ExactSimListMKL, SimListMKL
 from kernelsearch.learning.ranking.triplets import SimTripletBoost, SimTripletNet, SimTripletSVM, triplet_differences
 from kernelsearch.rerankers.fusion import model as models
@@ -73,7 +73,7 @@ def test_net_finds_the_bounded_minimum():
     X, y, qid = lists(queries=10)
     learner = SimTripletNet(penalty=0.01).fit(X, y, qid)
     groups = Lists.of(qid)
-    D, w = triplet_differences(normalised(X, groups, "z"), y, groups, 200, 0)
+    D, w = triplet_differences(normalise_features(X, groups, "z"), y, groups, 200, 0)
 
     def loss(omega):
         return w @ np.logaddexp(0, -D @ omega) + 0.005 * (omega - 0.5) @ (omega - 0.5)
@@ -87,7 +87,7 @@ def test_svm_reaches_the_optimum_of_its_program():
     X, y, qid = lists(queries=8)
     learner = SimTripletSVM(C=1.0, tolerance=1e-5).fit(X, y, qid)
     groups = Lists.of(qid)
-    D, w = triplet_differences(normalised(X, groups, "z"), y, groups, 200, 0)
+    D, w = triplet_differences(normalise_features(X, groups, "z"), y, groups, 200, 0)
 
     def objective(omega):
         return 0.5 * omega @ omega + w @ np.maximum(0, 1 - D @ omega)
@@ -99,7 +99,7 @@ def test_svm_reaches_the_optimum_of_its_program():
 def test_boosting_lowers_the_exponential_loss():
     X, y, qid = lists(queries=20)
     groups = Lists.of(qid)
-    D, w = triplet_differences(normalised(X, groups, "z"), y, groups, 200, 0)
+    D, w = triplet_differences(normalise_features(X, groups, "z"), y, groups, 200, 0)
     losses = [w @ np.exp(-D @ SimTripletBoost(rounds=rounds).fit(X, y, qid).weights_) for rounds in (1, 10, 100, 300)]
     assert losses == sorted(losses, reverse=True) and losses[-1] < 0.6 * losses[0]
 

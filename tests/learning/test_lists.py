@@ -6,7 +6,7 @@ import pytest
 from ir_measures import AP, P
 
 from kernelsearch.core.errors import InputError, OptionError
-from kernelsearch.learning.ranking.lists import Lists, check, mean_average_precision, normalised, precisions
+from kernelsearch.learning.ranking.lists import Lists, check, mean_average_precision, normalise_features, precisions
 
 
 def test_rows_of_a_query_need_not_stand_together():
@@ -18,14 +18,14 @@ def test_rows_of_a_query_need_not_stand_together():
 def test_normalisation_by_hand():
     X = np.array([[1.0, 5.0], [10.0, 5.0], [3.0, 5.0], [30.0, 7.0]])
     lists = Lists.of([1, 2, 1, 2])
-    assert normalised(X, lists, "minmax").tolist() == [[0, 0], [0, 0], [1, 0], [1, 1]]
-    assert normalised(X, lists, "z").tolist() == [[-1, 0], [-1, -1], [1, 0], [1, 1]]
-    assert normalised(X, lists, "none") is X
+    assert normalise_features(X, lists, "minmax").tolist() == [[0, 0], [0, 0], [1, 0], [1, 1]]
+    assert normalise_features(X, lists, "z").tolist() == [[-1, 0], [-1, -1], [1, 0], [1, 1]]
+    assert normalise_features(X, lists, "none") is X
 
 
 def test_a_constant_column_stays_silent_whatever_its_rounding():
     X = np.full((7, 1), 0.1) * 3
-    assert not normalised(X, Lists.of(np.zeros(7)), "z").any()
+    assert not normalise_features(X, Lists.of(np.zeros(7)), "z").any()
 
 
 def test_normalisation_ignores_shift_and_scale_of_a_feature():
@@ -33,7 +33,7 @@ def test_normalisation_ignores_shift_and_scale_of_a_feature():
     X, qid = chance.normal(size=(40, 3)), chance.integers(0, 4, 40)
     lists = Lists.of(qid)
     for kind in ("z", "minmax"):
-        assert normalised(X * 7 + 100, lists, kind) == pytest.approx(normalised(X, lists, kind))
+        assert normalise_features(X * 7 + 100, lists, kind) == pytest.approx(normalise_features(X, lists, kind))
 
 
 def test_measures_agree_with_ir_measures():
@@ -57,4 +57,4 @@ def test_what_is_not_a_table_is_refused():
     with pytest.raises(InputError, match="row 2, column 1 is not a finite number"):
         check([[0.0], [np.nan]], None)
     with pytest.raises(OptionError, match="normalisation 'rank' is not one of"):
-        normalised(np.zeros((1, 1)), Lists.of([0]), "rank")
+        normalise_features(np.zeros((1, 1)), Lists.of([0]), "rank")

@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import Bounds, minimize
 
 from kernelsearch.core.errors import OptionError
-from kernelsearch.learning.ranking.dual import solve_box
+from kernelsearch.learning.ranking.dual import maximise_dual
 
 
 def problem(seed, size, rank):
@@ -23,7 +23,7 @@ def objective(matrix, linear, theta):
 @pytest.mark.parametrize(("size", "rank"), [(1, 1), (8, 8), (40, 60), (60, 15), (120, 30)])
 def test_conditions_of_karush_kuhn_and_tucker_hold(size, rank):
     matrix, linear, bounds = problem(size, size, rank)
-    found = solve_box(matrix, linear, bounds, tolerance=1e-9, sweeps=20_000)
+    found = maximise_dual(matrix, linear, bounds, tolerance=1e-9, sweeps=20_000)
     gradient = linear - matrix @ found.theta
     assert (found.theta >= 0).all() and (found.theta <= bounds).all()
     inside = (found.theta > 1e-12) & (found.theta < bounds - 1e-12)
@@ -36,7 +36,7 @@ def test_conditions_of_karush_kuhn_and_tucker_hold(size, rank):
 @pytest.mark.parametrize(("size", "rank"), [(10, 12), (30, 10), (50, 60)])
 def test_agrees_with_a_generic_solver(size, rank):
     matrix, linear, bounds = problem(7 + size, size, rank)
-    found = solve_box(matrix, linear, bounds, tolerance=1e-10, sweeps=50_000)
+    found = maximise_dual(matrix, linear, bounds, tolerance=1e-10, sweeps=50_000)
     generic = minimize(
         lambda t: -objective(matrix, linear, t),
         np.zeros(size),
@@ -52,27 +52,27 @@ def test_agrees_with_a_generic_solver(size, rank):
 
 def test_two_pairs_by_hand():
     # Free optimum of the first is 1/2, of the second 2, which the box cuts at 1.
-    found = solve_box(np.diag([2.0, 0.5]), np.ones(2), 1.0)
+    found = maximise_dual(np.diag([2.0, 0.5]), np.ones(2), 1.0)
     assert found.theta == pytest.approx([0.5, 1.0])
 
 
 def test_a_zero_row_goes_to_the_end_of_the_box_that_its_gain_points_to():
-    found = solve_box(np.zeros((3, 3)), np.array([1.0, -1.0, 0.0]), 2.0)
+    found = maximise_dual(np.zeros((3, 3)), np.array([1.0, -1.0, 0.0]), 2.0)
     assert found.theta.tolist() == [2, 0, 0] and found.violation == 0
 
 
 def test_a_warm_start_at_the_solution_needs_no_sweep():
     matrix, linear, bounds = problem(5, 60, 40)
-    cold = solve_box(matrix, linear, bounds)
-    warm = solve_box(matrix, linear, bounds, start=cold.theta)
+    cold = maximise_dual(matrix, linear, bounds)
+    warm = maximise_dual(matrix, linear, bounds, start=cold.theta)
     assert cold.sweeps > 0 and warm.sweeps == 0
-    far = solve_box(matrix, linear, bounds, start=np.full(60, 99.0), tolerance=1e-9, sweeps=20_000)
-    assert far.product == pytest.approx(solve_box(matrix, linear, bounds, tolerance=1e-9, sweeps=20_000).product, abs=1e-7)
+    far = maximise_dual(matrix, linear, bounds, start=np.full(60, 99.0), tolerance=1e-9, sweeps=20_000)
+    assert far.product == pytest.approx(maximise_dual(matrix, linear, bounds, tolerance=1e-9, sweeps=20_000).product, abs=1e-7)
 
 
 def test_work_is_bounded_and_never_worse_than_nothing():
     matrix, linear, bounds = problem(9, 200, 400)
-    found = solve_box(matrix, linear, bounds, tolerance=0.0, sweeps=3)
+    found = maximise_dual(matrix, linear, bounds, tolerance=0.0, sweeps=3)
     assert found.sweeps == 3 and found.violation > 0
     assert objective(matrix, linear, found.theta) > 0
 
@@ -81,15 +81,15 @@ def test_five_hundred_pairs_take_milliseconds():
     rng = np.random.default_rng(0)
     x = np.maximum(rng.normal(size=(500, 60)), 0)
     matrix = x @ x.T / 60
-    solve_box(matrix, np.ones(500), 1.0)
+    maximise_dual(matrix, np.ones(500), 1.0)
     start = time.process_time()
-    solve_box(matrix, np.ones(500), 1.0)
+    maximise_dual(matrix, np.ones(500), 1.0)
     assert time.process_time() - start < 0.2
 
 
 def test_shapes_are_checked_and_no_pair_is_fine():
     with pytest.raises(OptionError, match="shape"):
-        solve_box(np.eye(2), np.ones(3), 1.0)
+        maximise_dual(np.eye(2), np.ones(3), 1.0)
     with pytest.raises(OptionError, match="negative bound"):
-        solve_box(np.eye(1), np.ones(1), -1.0)
-    assert len(solve_box(np.zeros((0, 0)), np.zeros(0), 1.0).theta) == 0
+        maximise_dual(np.eye(1), np.ones(1), -1.0)
+    assert len(maximise_dual(np.zeros((0, 0)), np.zeros(0), 1.0).theta) == 0

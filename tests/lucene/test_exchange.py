@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from kernelsearch import index as index_verb
-from kernelsearch.api.exchange import Part, WholeStatistics, merge_lists, merge_statistics
+from kernelsearch.api.exchange import ShardSearcher, WholeStatistics, merge_lists, merge_statistics
 from kernelsearch.api.index import Index
 from kernelsearch.core.errors import ArtefactError, IndexProblem
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels import bm25
-from kernelsearch.lucene.models import BM25, RM3, Dirichlet, JelinekMercer, Rocchio
+from kernelsearch.lucene.models import RM3, BM25Model, DirichletModel, JelinekMercerModel, Rocchio
 from kernelsearch.trec import read_topics
 from tests.conftest import DEMO, TINY, write_jsonl
 from tests.lucene.test_lucene_index import change
@@ -47,9 +47,9 @@ def same(ours, theirs):
 
 
 @pytest.mark.parametrize("hits", [1000, 7])
-@pytest.mark.parametrize("model", [BM25(), BM25(2.0, 0.75), Dirichlet(), JelinekMercer()])
+@pytest.mark.parametrize("model", [BM25Model(), BM25Model(2.0, 0.75), DirichletModel(), JelinekMercerModel()])
 def test_searching_shard_by_shard_is_searching_the_one_index(sharded, whole, demo_index, queries, model, hits):
-    parts = [Part(path, whole) for path in sharded.shards.paths]
+    parts = [ShardSearcher(path, whole) for path in sharded.shards.paths]
     lists = [part.search(queries, hits, model=model, threads=2) for part in parts]
     merged = [merge_lists(found, sharded.forward.docid_rank, hits) for found in zip(*lists, strict=True)]
     same(merged, demo_index.lucene.search(queries, hits, model=model))
@@ -61,21 +61,21 @@ def test_queries_expanded_on_all_shards_are_searched_on_each(sharded, whole, dem
     queries = queries[-12:]  # expanding takes a while
     expanded = sharded.lucene.expand(queries, feedback)
     assert expanded == demo_index.lucene.expand(queries, feedback)
-    lists = [Part(path, whole).search(expanded, 100) for path in sharded.shards.paths]
+    lists = [ShardSearcher(path, whole).search(expanded, 100) for path in sharded.shards.paths]
     merged = [merge_lists(found, sharded.forward.docid_rank, 100) for found in zip(*lists, strict=True)]
     same(merged, demo_index.lucene.search(queries, 100, feedback=feedback))
 
 
 def test_a_part_may_be_any_shards_in_any_order(sharded, whole, demo_index, queries):
     first, second, third, fourth = sharded.shards.paths
-    lists = [part.search(queries) for part in (Part([fourth, second], whole), Part([third, first], whole))]
+    lists = [part.search(queries) for part in (ShardSearcher([fourth, second], whole), ShardSearcher([third, first], whole))]
     merged = [merge_lists(found, sharded.forward.docid_rank, 1000) for found in zip(*lists, strict=True)]
     same(merged, demo_index.lucene.search(queries))
 
 
 def test_without_exchange_the_scores_would_differ(sharded, whole, queries):
     path = sharded.shards.paths[0]
-    alone, told = Index(path).lucene.search(queries[:1])[0], Part(path, whole).search(queries[:1])[0]
+    alone, told = Index(path).lucene.search(queries[:1])[0], ShardSearcher(path, whole).search(queries[:1])[0]
     assert sorted(alone.docs) == sorted(told.docs) and not np.array_equal(alone.scores, told.scores)
 
 
@@ -84,7 +84,7 @@ def test_scores_by_the_formula(tmp_path):
     source = write_jsonl(tmp_path / "c.jsonl", TINY)
     index_verb.main(["--input", str(source), "--index", str(tmp_path / "i"), "--shards", "2"])
     index = Index(tmp_path / "i")
-    part = Part(index.shards.paths[1], statistics_of(index))
+    part = ShardSearcher(index.shards.paths[1], statistics_of(index))
     query = index.query("water near the panel")
     found = part.search([query])[0]
     assert index.forward.docids.take(found.docs) == ["d5"]
@@ -109,7 +109,10 @@ def test_statistics_made_apart_merge_to_those_of_the_whole(sharded, whole, tmp_p
 def test_a_loaded_record_serves_like_the_one_that_was_saved(sharded, whole, tmp_path, queries):
     whole.save(tmp_path / "record")
     path = sharded.shards.paths[2]
-    same(Part(path, WholeStatistics.load(tmp_path / "record")).search(queries), Part(path, whole).search(queries))
+    same(
+        ShardSearcher(path, WholeStatistics.load(tmp_path / "record")).search(queries),
+        ShardSearcher(path, whole).search(queries),
+    )
     (tmp_path / "record" / "df.npy").unlink()
     with pytest.raises(ArtefactError, match=r"df\.npy: missing; build the collection statistics again"):
         WholeStatistics.load(tmp_path / "record")
@@ -121,7 +124,7 @@ def test_deleted_documents_count_as_they_do_for_the_whole(sharded, queries, tmp_
     deleted = index.lucene.docids(100, 103)
     change(index.shards.paths[1], delete=deleted, add=[])
     index = Index(tmp_path / "index")
-    lists = [Part(path, statistics_of(index)).search(queries) for path in index.shards.paths]
+    lists = [ShardSearcher(path, statistics_of(index)).search(queries) for path in index.shards.paths]
     merged = [merge_lists(found, index.forward.docid_rank, 1000) for found in zip(*lists, strict=True)]
     same(merged, index.lucene.search(queries))
     assert index.lucene.documents() == 361 and index.forward.rows_of(deleted).tolist() == [-1] * 3
@@ -129,7 +132,7 @@ def test_deleted_documents_count_as_they_do_for_the_whole(sharded, queries, tmp_
 
 def test_statistics_of_another_collection_are_refused(whole, tiny_path):
     with pytest.raises(IndexProblem, match="index: no shard of the collection that these statistics are of, or changed since"):
-        Part(tiny_path, whole)
+        ShardSearcher(tiny_path, whole)
 
 
 def test_merged_lists_by_hand():
@@ -142,5 +145,5 @@ def test_merged_lists_by_hand():
 
 
 def test_no_queries_and_terms_that_no_shard_has(sharded, whole):
-    part = Part(sharded.shards.paths[0], whole)
+    part = ShardSearcher(sharded.shards.paths[0], whole)
     assert part.search([]) == [] and part.search([Query("x", ("qqqq",), (1.0,))])[0].depth == 0

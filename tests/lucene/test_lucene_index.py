@@ -15,7 +15,7 @@ from kernelsearch.forward import ForwardIndex
 from kernelsearch.kernels import bm25
 from kernelsearch.lucene import jvm
 from kernelsearch.lucene.index import LuceneIndex
-from kernelsearch.lucene.models import BM25, RM3, Dirichlet, JelinekMercer, Rocchio
+from kernelsearch.lucene.models import RM3, BM25Model, DirichletModel, JelinekMercerModel, Rocchio
 from kernelsearch.lucene.postings import LucenePostings
 from kernelsearch.lucene.shards import index_fingerprint
 from tests.conftest import TINY, write_jsonl
@@ -108,7 +108,7 @@ def test_ties_come_in_docid_order(tmp_path):
     assert index.forward.docids.take(index.lucene.search([index.query("words")], 2)[0].docs) == ["B", "a10"]
 
 
-@pytest.mark.parametrize("model", [BM25(), BM25(2.0, 0.75), Dirichlet(), JelinekMercer()])
+@pytest.mark.parametrize("model", [BM25Model(), BM25Model(2.0, 0.75), DirichletModel(), JelinekMercerModel()])
 def test_threads_and_batches_change_nothing(tiny, model):
     queries = tiny.lucene.queries(["water tap", "fuse", "", "nonsense", "water water panel", "dangerous"])
     alone = [tiny.lucene.search([query], model=model)[0] for query in queries]
@@ -197,7 +197,7 @@ def test_worn_index_is_what_it_should_be(worn_path):
 def test_numpy_bm25_is_bit_equal_on_a_worn_index(worn_path, k1, b):
     index = Index(worn_path)
     queries = index.lucene.queries(["w1 w2 w3", "w7", "w1 w1 w1 w60", "changed w5", " ".join(f"w{n}" for n in range(80))])
-    for query, found in zip(queries, index.lucene.search(queries, model=BM25(k1, b)), strict=True):
+    for query, found in zip(queries, index.lucene.search(queries, model=BM25Model(k1, b)), strict=True):
         assert found.depth
         ours = bm25.scores(index.forward, index.forward.term_ids(query.terms), query.weights, found.docs, k1=k1, b=b)
         np.testing.assert_array_equal(ours, found.scores)

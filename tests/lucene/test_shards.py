@@ -14,7 +14,7 @@ from kernelsearch.api.export import export, export_by_shards
 from kernelsearch.api.index import Index
 from kernelsearch.core.errors import IndexProblem, InputError, OptionError
 from kernelsearch.forward import ForwardIndex
-from kernelsearch.lucene.models import BM25, RM3, Dirichlet, JelinekMercer, Rocchio
+from kernelsearch.lucene.models import RM3, BM25Model, DirichletModel, JelinekMercerModel, Rocchio
 from kernelsearch.lucene.shards import find_shards, index_fingerprint
 from tests.conftest import TINY, write_jsonl
 from tests.lucene.test_lucene_index import change
@@ -60,7 +60,7 @@ def test_the_forward_index_is_that_of_one_index(three, tiny):
 
 
 @pytest.mark.parametrize("feedback", [None, RM3(), Rocchio(), Rocchio(negative=True)])
-@pytest.mark.parametrize("model", [BM25(), Dirichlet(), JelinekMercer()])
+@pytest.mark.parametrize("model", [BM25Model(), DirichletModel(), JelinekMercerModel()])
 def test_lists_are_those_of_one_index(three, tiny, model, feedback):
     texts = ["water tap", "fuse", "replace the washer", "", "nonsense", "water water panel"]
     ours = three.lucene.search(three.lucene.queries(texts), model=model, feedback=feedback, threads=2)

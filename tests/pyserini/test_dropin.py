@@ -108,14 +108,14 @@ def test_java_hits_come_back_as_java_hits(lucene):
 
 
 def test_a_searchers_settings_are_taken_over(lucene):
-    from kernelsearch.lucene.models import BM25, Dirichlet
+    from kernelsearch.lucene.models import BM25Model, DirichletModel
 
     try:
         lucene.set_qld(321)
-        assert KernelReranker(lucene, "pert").pipeline.first.model == Dirichlet(321.0)
+        assert KernelReranker(lucene, "pert").pipeline.first.model == DirichletModel(321.0)
     finally:
         lucene.set_bm25()
-    assert KernelReranker(lucene, "pert").pipeline.first.model == BM25(0.9, 0.4)
+    assert KernelReranker(lucene, "pert").pipeline.first.model == BM25Model(0.9, 0.4)
 
 
 def test_pyserinis_reranker_is_replaced_in_place(demo_index, lucene):

@@ -5,7 +5,7 @@ import pytest
 
 from kernelsearch.core.errors import OptionError
 from kernelsearch.kernels.documents import Cosine
-from kernelsearch.lucene.models import BM25, RM3, Dirichlet
+from kernelsearch.lucene.models import RM3, BM25Model, DirichletModel
 from kernelsearch.rerankers.fusion.features import Features, known_features, parse, parse_recipe
 from kernelsearch.rerankers.fusion.pool import FieldOfPool, Pool
 from kernelsearch.rerankers.klsa.settings import KernelLSASettings
@@ -40,7 +40,7 @@ def test_names_are_taken_apart_and_checked():
 def test_kernel_features_equal_lucene(demo_index, asked):
     """On the documents that Lucene lists, to Lucene's own precision."""
     queries, _ = asked
-    models = {"bm25:k1=1.2,b=0.75": BM25(1.2, 0.75), "dirichlet:mu=500": Dirichlet(500.0)}
+    models = {"bm25:k1=1.2,b=0.75": BM25Model(1.2, 0.75), "dirichlet:mu=500": DirichletModel(500.0)}
     for name, model in models.items():
         lists = demo_index.lucene.search(queries, 50, model=model)
         for found, table in zip(lists, Features(demo_index, [name]).tables(queries, lists), strict=True):

@@ -15,8 +15,8 @@ from kernelsearch.core.types import Candidates, Query
 from kernelsearch.evaluation.rows import JudgedRows
 from kernelsearch.kernels.asymmetric import BM25, Linear
 from kernelsearch.kernels.documents import RBF, Custom
-from kernelsearch.lucene.models import BM25 as LuceneBM25
-from kernelsearch.lucene.models import Dirichlet
+from kernelsearch.lucene.models import BM25Model as LuceneBM25
+from kernelsearch.lucene.models import DirichletModel
 from kernelsearch.rerankers.base import Context, TrainingData
 from kernelsearch.rerankers.klsa.basis import LatentBasis, fit_basis
 from kernelsearch.rerankers.registry import method
@@ -157,7 +157,7 @@ def test_retrieve_respects_hits_and_batches_alike(indexed, query, found):
 
 
 def test_retrieved_documents_score_under_other_first_stages_too(indexed, query):
-    model = Dirichlet(200.0)
+    model = DirichletModel(200.0)
     every = indexed.lucene.search([query], 1000, model=model)[0]
     ranker = KernelLSA(indexed, retrieve=150, **{"lambda": 0.0})
     ranked = ranker.apply(query, Candidates(every.docs[:10], every.scores[:10]), Context(model))

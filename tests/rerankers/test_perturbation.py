@@ -8,13 +8,13 @@ from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels.perturbation import perturbations, variant_scores
 from kernelsearch.kernels.term_scores import term_scores
-from kernelsearch.lucene.models import BM25, RM3, Dirichlet, JelinekMercer
+from kernelsearch.lucene.models import RM3, BM25Model, DirichletModel, JelinekMercerModel
 from kernelsearch.rerankers.base import Context
 from kernelsearch.rerankers.pert.plot import place_labels, plane
 from kernelsearch.rerankers.pert.reranker import PerturbationReranker
 from kernelsearch.trec import read_qrels, read_run, read_topics
 
-MODELS = [BM25(), BM25(1.2, 0.75), Dirichlet(100.0), JelinekMercer(0.3)]
+MODELS = [BM25Model(), BM25Model(1.2, 0.75), DirichletModel(100.0), JelinekMercerModel(0.3)]
 
 
 def pert(index, **options):
@@ -22,11 +22,11 @@ def pert(index, **options):
     return PerturbationReranker(index, **{"max_df": 1.0, "docs": 2, "terms": 4, **options})
 
 
-def context(model=BM25()):  # noqa: B008
+def context(model=BM25Model()):  # noqa: B008
     return Context(model, hits=100)
 
 
-def first(index, text, model=BM25()):  # noqa: B008
+def first(index, text, model=BM25Model()):  # noqa: B008
     query = index.query(text, "q")
     return query, index.lucene.search([query], 100, model=model)[0]
 
@@ -92,9 +92,9 @@ def test_rescoring_gives_the_scores_of_the_second_search(tiny, model):
 
 
 def test_first_stage_model_is_the_model_of_the_second_search(tiny):
-    query, found = first(tiny, "water tap", Dirichlet(100.0))
+    query, found = first(tiny, "water tap", DirichletModel(100.0))
     reranker = pert(tiny, alpha=1e-9)
-    again = reranker.apply(query, found, context(Dirichlet(100.0)))
+    again = reranker.apply(query, found, context(DirichletModel(100.0)))
     np.testing.assert_array_equal(again.docs[: found.depth], found.docs)
     np.testing.assert_allclose(again.scores[: found.depth], found.scores / sum(query.weights), rtol=1e-5)
 

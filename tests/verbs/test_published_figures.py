@@ -6,7 +6,7 @@ import pytest
 from kernelsearch import search
 from kernelsearch.evaluation.measures import evaluate, parse_measures
 from kernelsearch.kernels import bm25
-from kernelsearch.lucene.models import BM25
+from kernelsearch.lucene.models import BM25Model
 from kernelsearch.trec import read_qrels, read_run, read_topics
 
 pytestmark = pytest.mark.collections
@@ -46,7 +46,7 @@ def test_numpy_bm25_is_bit_equal_to_lucene_on_every_hit(collections, collection_
     topics = read_topics(collections / name / "topics.tsv")
     queries = index.lucene.queries(list(topics.values()), list(topics))
     hits = 0
-    for query, found in zip(queries, index.lucene.search(queries, 1000, model=BM25(k1, b)), strict=True):
+    for query, found in zip(queries, index.lucene.search(queries, 1000, model=BM25Model(k1, b)), strict=True):
         ours = bm25.scores(index.forward, index.forward.term_ids(query.terms), query.weights, found.docs, k1=k1, b=b)
         np.testing.assert_array_equal(ours, found.scores)
         hits += found.depth

@@ -16,7 +16,7 @@ class Infeasible(Exception):
     """No point satisfies the constraints."""
 
 
-def solve_box(quadratic: Floats, linear: Floats, lower: Floats, upper: Floats, *, sweeps: int = 10_000) -> Floats:
+def minimise_in_box(quadratic: Floats, linear: Floats, lower: Floats, upper: Floats, *, sweeps: int = 10_000) -> Floats:
     """The minimiser of x'Hx/2 - c'x within lower <= x <= upper; H positive semi-definite, shape (n, n).
 
     Clipped coordinate descent finds which variables end at a bound; the free ones then solve a linear system, and the result
@@ -69,12 +69,12 @@ def violation(quadratic: Floats, linear: Floats, lower: Floats, upper: Floats, x
 
 
 def solve_rows(quadratic: Floats, linear: Floats, lower: Floats, upper: Floats, rows: Floats, least: Floats) -> Floats:
-    """As `solve_box`, with rows @ x >= least besides; rows (constraints, n). Raises Infeasible where no x satisfies them.
+    """As `minimise_in_box`, with rows @ x >= least besides; rows (constraints, n). Raises Infeasible where no x satisfies them.
 
     The box optimum is tried first: where it satisfies the rows it is the answer. Otherwise the dual active-set method of
     Goldfarb & Idnani (1983), as the quadprog package implements it.
     """
-    x = solve_box(quadratic, linear, lower, upper)
+    x = minimise_in_box(quadratic, linear, lower, upper)
     if (rows @ x >= least - TOLERANCE).all():
         return x
     import quadprog

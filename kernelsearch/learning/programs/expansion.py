@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.learning.programs.box import solve_box, solve_rows
+from kernelsearch.learning.programs.box import minimise_in_box, solve_rows
 
 Floats = NDArray[np.float64]
 
@@ -52,7 +52,7 @@ class ExpansionProgram:
         lower[:query_terms] = self.support
         rows, least = self._rows(similarity, query_terms)
         if not len(rows):
-            return solve_box(quadratic, relevance, lower, upper)
+            return minimise_in_box(quadratic, relevance, lower, upper)
         return solve_rows(quadratic, relevance, lower, upper, rows, least)
 
     def quadratic(self, similarity: Floats, apart: Floats, query_terms: int) -> Floats:

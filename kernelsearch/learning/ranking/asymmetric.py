@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from kernelsearch.core.errors import OptionError
 from kernelsearch.kernels.hyper import HyperKernel, Pairs
-from kernelsearch.learning.ranking.dual import solve_box
+from kernelsearch.learning.ranking.dual import maximise_dual
 
 
 class AsymmetricKernelLearner:
@@ -61,7 +61,7 @@ class AsymmetricKernelLearner:
 
     def _solve(self, matrix: NDArray[np.float64], linear: NDArray[np.float64], weights: ArrayLike = 1.0) -> NDArray[np.float64]:
         bounds = np.asarray(weights, dtype=np.float64) / self.lam
-        return solve_box(matrix, linear, bounds, tolerance=self.tolerance, sweeps=self.sweeps).theta
+        return maximise_dual(matrix, linear, bounds, tolerance=self.tolerance, sweeps=self.sweeps).theta
 
     def _keep(self, pairs: Pairs, alpha: NDArray[np.float64]) -> AsymmetricKernelLearner:
         self.pairs_, self.alpha_ = pairs, alpha

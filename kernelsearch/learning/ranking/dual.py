@@ -24,7 +24,7 @@ class DualSolution:
     sweeps: int
 
 
-def solve_box(
+def maximise_dual(
     matrix: NDArray[np.float64],
     linear: NDArray[np.float64],
     bounds: NDArray[np.float64] | float,

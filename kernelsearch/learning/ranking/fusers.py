@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelsearch.core.errors import InputError, OptionError
-from kernelsearch.learning.ranking.lists import Lists, check, normalised, ranks
+from kernelsearch.learning.ranking.lists import Lists, check, normalise_features, ranks
 
 Floats = NDArray[np.float64]
 
@@ -51,7 +51,7 @@ class Learner:
         if table.shape[1] != known:
             raise InputError(f"{self.name}: learned from {known} features, {table.shape[1]} were given")
         lists = Lists.of(ids)
-        return normalised(table, lists, self.normalise), lists
+        return normalise_features(table, lists, self.normalise), lists
 
 
 class CombSUM(Learner):

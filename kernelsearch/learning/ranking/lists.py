@@ -70,7 +70,7 @@ def check(X: ArrayLike, qid: ArrayLike | None, y: ArrayLike | None = None) -> tu
     return table, ids, labels
 
 
-def normalised(X: Floats, lists: Lists, kind: str = "z") -> Floats:
+def normalise_features(X: Floats, lists: Lists, kind: str = "z") -> Floats:
     """Each column brought to one scale within each query: `z` (mean 0, deviation 1), `minmax` (0..1) or `none`.
 
     A column that is constant in a query becomes 0 there: it can't order anything.

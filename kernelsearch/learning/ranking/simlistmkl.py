@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.learning.ranking.fusers import Learner
 from kernelsearch.learning.ranking.lambdas import lambdas
-from kernelsearch.learning.ranking.lists import Lists, check, normalised
+from kernelsearch.learning.ranking.lists import Lists, check, normalise_features
 
 Floats = NDArray[np.float64]
 
@@ -53,7 +53,7 @@ class _Boosted(Learner):
         if not any((labels[rows] > 0).any() and (labels[rows] <= 0).any() for rows in lists):
             raise InputError("training: no query has both relevant and other documents, so there is nothing to learn")
         self.features_ = table.shape[1]
-        return normalised(table, lists, self.normalise), labels, lists
+        return normalise_features(table, lists, self.normalise), labels, lists
 
 
 class SimListMKL(_Boosted):

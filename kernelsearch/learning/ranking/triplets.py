@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from kernelsearch.core.errors import InputError
 from kernelsearch.learning.ranking.fusers import Learner
-from kernelsearch.learning.ranking.lists import Lists, check, normalised
+from kernelsearch.learning.ranking.lists import Lists, check, normalise_features
 
 Floats = NDArray[np.float64]
 
@@ -54,7 +54,7 @@ class TripletLearner(Learner):
         lists = Lists.of(ids)
         self.features_ = table.shape[1]
         differences, weights = triplet_differences(
-            normalised(table, lists, self.normalise), labels, lists, self.triplets, self.random_state
+            normalise_features(table, lists, self.normalise), labels, lists, self.triplets, self.random_state
         )
         self.weights_ = self._solve(differences, weights)
         return self

@@ -15,7 +15,7 @@ from kernelsearch.core.options import Settings, option
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels import bm25, likelihood, registry
 from kernelsearch.kernels.documents import Cosine
-from kernelsearch.lucene.models import BM25, RM3, Feedback, Model, Rocchio
+from kernelsearch.lucene.models import RM3, BM25Model, Feedback, Model, Rocchio
 from kernelsearch.rerankers.base import CannotAct, Context, OpenedIndex, Reranker
 from kernelsearch.rerankers.fusion.pool import FieldOfPool, Pool
 from kernelsearch.rerankers.fusion.training_memory import Recollection
@@ -151,7 +151,7 @@ class FeedbackFeature(Feature[E]):
 
     def __init__(self, index: OpenedIndex, settings: E, model: Model, threads: int) -> None:
         super().__init__(index, settings, model, threads)
-        self.bm25 = BM25(settings.k1, settings.b)
+        self.bm25 = BM25Model(settings.k1, settings.b)
         self._expanded: tuple[list[Query], list[Query]] = [], []
 
     @abstractmethod

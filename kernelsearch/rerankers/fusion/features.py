@@ -23,7 +23,7 @@ from kernelsearch.core.errors import OptionError
 from kernelsearch.core.options import Settings, option
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels.term_scores import term_scores
-from kernelsearch.lucene.models import BM25, Model
+from kernelsearch.lucene.models import BM25Model, Model
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import OpenedIndex
 from kernelsearch.rerankers.fusion.feature_kinds import (
@@ -154,7 +154,7 @@ class Features:
         recipe: Sequence[str],
         *,
         sources: Sequence[str] = (),
-        model: Model = BM25(),  # noqa: B008  an immutable value
+        model: Model = BM25Model(),  # noqa: B008  an immutable value
         threads: int = 1,
         owner: str = "--fusion.features",
         recollection: Recollection | None = None,

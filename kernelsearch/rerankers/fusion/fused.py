@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from kernelsearch.core.errors import OptionError
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.learning.ranking.fusers import Learner
-from kernelsearch.learning.ranking.lists import Lists, normalised
+from kernelsearch.learning.ranking.lists import Lists, normalise_features
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, Context, Contribution, Explanation, OpenedIndex, Reranker
 from kernelsearch.rerankers.fusion.features import Features
 from kernelsearch.rerankers.fusion.settings import DepthSettings
@@ -77,7 +77,7 @@ class FusedReranker(Reranker[D]):
             pools = features.pool(asked, given, depth)
             for place, pool, table in zip(wanted, pools, features.tables(asked, pools), strict=True):
                 one_list = Lists.of(np.zeros(pool.depth, dtype=np.int64))
-                fresh[place] = pool, normalised(table, one_list, self.normalise)
+                fresh[place] = pool, normalise_features(table, one_list, self.normalise)
         out = [fresh[place] if place in fresh else self._tables[key] for place, key in enumerate(keys)]
         for key, made in zip(keys[-KEPT_TABLES:], out[-KEPT_TABLES:], strict=True):
             self._tables[key] = made

@@ -20,7 +20,7 @@ from kernelsearch.learning.ranking.fusers import Learner
 from kernelsearch.learning.ranking.letor import read_letor
 from kernelsearch.learning.ranking.lists import Lists, mean_average_precision, precisions
 from kernelsearch.learning.ranking.simlistmkl import SimListMKL
-from kernelsearch.lucene.models import BM25
+from kernelsearch.lucene.models import BM25Model
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, FittedFeatures, OpenedIndex, TrainingData
 from kernelsearch.rerankers.fusion import FUSION
 from kernelsearch.rerankers.fusion import model as models
@@ -67,7 +67,7 @@ class FusionReranker(FusedReranker[FusionSettings]):
             index,
             recipe,
             sources,
-            BM25(settings.k1, settings.b),
+            BM25Model(settings.k1, settings.b),
             memory,
             settings.depth,
             settings.normalise,

@@ -14,7 +14,7 @@ from kernelsearch.core.execution import Engine
 from kernelsearch.core.progress import Progress, silent
 from kernelsearch.core.sequences import chunks
 from kernelsearch.core.types import Query
-from kernelsearch.learning.ranking.lists import Lists, normalised
+from kernelsearch.learning.ranking.lists import Lists, normalise_features
 from kernelsearch.lucene.models import Model
 from kernelsearch.rerankers.base import OpenedIndex
 from kernelsearch.rerankers.fusion.features import Features
@@ -56,7 +56,7 @@ class FeatureTables:
         lists = plan.index.lucene.search(queries, plan.depth, model=plan.model)
         pools = features.pool(queries, lists, plan.depth)
         return [
-            (pool.docs, normalised(table, Lists.of(np.zeros(pool.depth, dtype=np.int64)), plan.normalise))
+            (pool.docs, normalise_features(table, Lists.of(np.zeros(pool.depth, dtype=np.int64)), plan.normalise))
             for pool, table in zip(pools, features.tables(queries, pools), strict=True)
         ]
 

@@ -15,7 +15,7 @@ from kernelsearch.core.errors import OptionError
 from kernelsearch.core.options import Settings
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels import bm25
-from kernelsearch.lucene.models import BM25
+from kernelsearch.lucene.models import BM25Model
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, CannotAct, Context, OpenedIndex, Reranker, TrainingData
 from kernelsearch.rerankers.rbm25.settings import ClickSettings
 from kernelsearch.rerankers.rbm25.similar_queries import Similar, SimilarQueries, Weights, open_log
@@ -44,7 +44,7 @@ class ClickReranker(Reranker[L]):
             least=chosen.min_similarity,
             borrowed=chosen.borrowed,
         )
-        self.model = BM25(chosen.k1, chosen.b)
+        self.model = BM25Model(chosen.k1, chosen.b)
 
     @classmethod
     def fit(cls, index: OpenedIndex, data: TrainingData, settings: Settings) -> Path:

@@ -25,7 +25,7 @@ from kernelsearch.clicks.pairs import preferences, round_robin
 from kernelsearch.clicks.store import Shown
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels.documents import Cosine
-from kernelsearch.learning.ranking.dual import solve_box
+from kernelsearch.learning.ranking.dual import maximise_dual
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, CannotAct, Context, Contribution, Explanation, OpenedIndex
 from kernelsearch.rerankers.rbm25 import ROBUST_BM25
 from kernelsearch.rerankers.rbm25.click_base import ClickReranker
@@ -137,7 +137,7 @@ class RobustBM25(ClickReranker[RobustBM25Settings]):
         matrix *= similar.gram[:, pairs.owner][pairs.owner]
         weight = self.weight_of_bm25(similar)
         linear = 1.0 - weight * (gains[:, 0] - gains[:, 1])
-        solution = solve_box(matrix, linear, pairs.bounds, start=self._warm(pairs.key), tolerance=1e-4, sweeps=50)
+        solution = maximise_dual(matrix, linear, pairs.bounds, start=self._warm(pairs.key), tolerance=1e-4, sweeps=50)
         order = np.argsort(pairs.key)
         self._solved.last = pairs.key[order], solution.theta[order]
         return Learned(similar, pairs, gains, solution.theta, features, weight)

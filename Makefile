@@ -37,9 +37,10 @@ test-page: .venv/.ready  ## Runs the page's tests in a headless Chromium (skippe
 test-openapi: .venv/.ready  ## Asks the service many made-up questions from its OpenAPI description (KERNELSEARCH_EXAMPLES=50 an address)
 	KERNELSEARCH_EXAMPLES=$${KERNELSEARCH_EXAMPLES:-50} .venv/bin/python -m pytest tests/serve/test_openapi.py $(PYTEST_ARGS)
 
-lint: .venv/.ready  ## Checks style, format and types
+lint: .venv/.ready  ## Checks style, format, layers and types
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
+	.venv/bin/lint-imports --no-logo
 	.venv/bin/python -m mypy
 
 test-pyserini: .venv-pyserini/.ready  ## Runs the drop-in tests beside the full pyserini (brings torch)

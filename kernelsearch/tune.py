@@ -133,9 +133,15 @@ def _show(tuned: Tuned) -> None:
     """Prints what each fold chose, and what tuning is worth on topics that it didn't see."""
     choice, measure = tuned.choice, tuned.plan.measure
     rows = [
-        (number, len(fold.topics), f"{fold.training_mean:.4f}", f"{fold.held_out_mean:.4f}", space.label(tuned.tried[fold.chosen]))
+        (
+            number,
+            len(fold.topics),
+            f"{fold.training_mean:.4f}",
+            f"{fold.held_out_mean:.4f}",
+            space.label(tuned.tried[fold.chosen]),
+        )
         for number, fold in enumerate(choice.folds, 1)
-    ]  # fmt: skip
+    ]
     print(text_table(("fold", "topics", "training", "held out", "chosen"), rows, align=">>>><"), end="\n\n")
     lines = [("first stage, as given", f"{tuned.first_stage.mean():.4f}")] if tuned.plan.methods else []
     lines += [("pipeline, as given", f"{tuned.given.mean():.4f}"), ("tuned, held out", f"{choice.held_out.mean():.4f}")]

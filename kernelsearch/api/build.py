@@ -194,7 +194,7 @@ class _Build:
         return staged
 
     def refuse_duplicates(self, keys: array[int]) -> None:
-        """Names the first docid that appears twice. Only hashes are kept while reading; documents are read again on suspicion."""
+        """Names the first docid that appears twice. Reading keeps only hashes; where two are equal, documents are reread."""
         values, counts = np.unique(np.frombuffer(keys, dtype=np.uint64), return_counts=True)
         suspects = set(values[counts > 1].tolist())
         if not suspects:

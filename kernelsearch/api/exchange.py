@@ -2,7 +2,8 @@
 
 A process that holds some shards of a collection needs to know of the others only what scores are made of: how many documents
 and tokens there are, and in how many documents each term stands how often. `WholeStatistics` is that record, memory-mapped;
-`ShardSearcher` searches some shards with it and gives the very scores of the whole collection; `merge_lists` makes one list of several.
+`ShardSearcher` searches some shards with it and gives the scores of the whole collection; `merge_lists` makes one list of
+several.
 
     whole = WholeStatistics.of(index.lucene, index.forward)     # where all shards can be read; or, where they can't,
     whole = merge_statistics(records)                           # from the records of the shards, each made where its shard is

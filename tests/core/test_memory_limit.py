@@ -10,8 +10,7 @@ from kernelsearch.core.errors import OptionError
 from kernelsearch.core.memory_limit import MemoryLimit
 from kernelsearch.neighbours import Neighbours
 from kernelsearch.rerankers.klsa.basis import scratch_array
-
-from .conftest import ROOT
+from tests.conftest import ROOT
 
 
 @pytest.mark.parametrize(("text", "size"), [("4G", 4 << 30), ("1.5g", 3 << 29), ("2048M", 2 << 30), ("1TB", 1 << 40)])

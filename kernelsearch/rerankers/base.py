@@ -22,7 +22,7 @@ from kernelsearch.forward import ForwardIndex
 from kernelsearch.lucene.index import LuceneIndex
 from kernelsearch.lucene.models import BM25Model, Model
 from kernelsearch.lucene.shards import Shards
-from kernelsearch.rerankers.method import Method
+from kernelsearch.rerankers.registry import Method
 
 S = TypeVar("S", bound=Settings)
 

@@ -1,6 +1,7 @@
-"""The methods by name: a package per method in this folder, and those that other installed packages bring.
+"""The reranking methods: how one is declared, and all of them by name.
 
-A package of one's own declares an entry point in the group `kernelsearch.rerankers`:
+Our own methods are the packages of this folder. A package of somebody else's declares an entry point in the group
+`kernelsearch.rerankers`:
 
     [project.entry-points."kernelsearch.rerankers"]
     mine = "my_package:METHOD"
@@ -13,30 +14,100 @@ from __future__ import annotations
 
 import logging
 import pkgutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from kernelsearch import rerankers
 from kernelsearch.core.errors import OptionError
-from kernelsearch.rerankers.method import Method
+from kernelsearch.core.options import Option, Settings
 
+if TYPE_CHECKING:
+    from kernelsearch.rerankers.base import FittedFeatures, OpenedIndex, Reranker, TrainingData
+
+#: The group of entry points that other packages declare methods in.
 GROUP = "kernelsearch.rerankers"
 
 logger = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True)
+class Method:
+    """The declaration of a method. Its code is imported when it is used, not when it is declared.
+
+    Parameters
+    ----------
+    name : the method's name in `--rerank` and the prefix of its options (`--NAME.option`)
+    summary : one line for `--help`, the service and the docs
+    settings : the options of search
+    reranker : the class of the reranker, as "module:class"
+    fit_settings : the options of train; None for a method whose training has none
+    fitted_option : the option of search that takes the folder which `fit` saves, for methods that are fitted to the index alone
+    retrieves : whether the method may add documents to the candidates
+    fuses : whether it is a method over other methods, which can't be a feature of a fusion
+
+    `options` and `fit_options` are the declared options of `settings` and `fit_settings`, in order.
+    """
+
+    name: str
+    summary: str
+    settings: type[Settings]
+    reranker: str
+    fit_settings: type[Settings] | None = None
+    fitted_option: str | None = None
+    retrieves: bool = False
+    fuses: bool = False
+    options: tuple[Option, ...] = field(init=False, repr=False, compare=False)
+    fit_options: tuple[Option, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "options", self.settings.options())
+        object.__setattr__(self, "fit_options", self.fit_settings.options() if self.fit_settings else ())
+
+    def load(self) -> type[Reranker[Any]]:
+        """Imports the reranker's class."""
+        module, _, name = self.reranker.partition(":")
+        reranker_class: type[Reranker[Any]] = getattr(import_module(module), name)
+        return reranker_class
+
+    def make(self, index: OpenedIndex, **options: Any) -> Reranker[Any]:
+        """The reranker for an opened index, with options of search by name."""
+        return self.load()(index, **options)
+
+    def fit(self, index: OpenedIndex, data: TrainingData, **options: Any) -> Path:
+        """Fits what the method needs, with options of train by name, and returns the folder where it was saved."""
+        return self.load().fit(index, data, self.read_fit_settings(options))
+
+    def fit_features(self, data: TrainingData, **options: Any) -> FittedFeatures:
+        """Learns from a file of features, with options of train by name, and saves the model."""
+        return self.load().fit_features(data, self.read_fit_settings(options))
+
+    def read_fit_settings(self, options: Mapping[str, Any]) -> Settings:
+        """The options of train as checked settings; raises OptionError for unknown names and values out of bounds."""
+        if self.fit_settings is not None:
+            return self.fit_settings.of(options)
+        if options:
+            raise OptionError(f"{self.name}: unknown option {next(iter(options))!r}; training takes none")
+        return Settings()
+
+
 @cache
 def methods() -> dict[str, Method]:
-    """All methods by name: ours in alphabetical order of their packages, then those of other packages."""
-    found = {method.name: method for method in _bundled()}
+    """All methods by name: ours in alphabetical order of their packages, then those of other packages.
+
+    A plugin that cannot be loaded, declares something else or takes a name that exists is left out with a warning.
+    """
+    known = {method.name: method for method in _bundled()}
     for method, source in _plugins():
-        if method.name in found:
+        if method.name in known:
             logger.warning("%s: the method %r exists already and is not replaced", source, method.name)
         else:
-            found[method.name] = method
-    return found
+            known[method.name] = method
+    return known
 
 
 def names() -> list[str]:
@@ -45,11 +116,11 @@ def names() -> list[str]:
 
 
 def method(name: str) -> Method:
-    """A method by its name."""
-    found = methods().get(name)
-    if found is None:
-        raise OptionError(f"--rerank: {name!r} is not one of {', '.join(methods())}")
-    return found
+    """The method of a name; raises OptionError where there is none."""
+    known = methods()
+    if name not in known:
+        raise OptionError(f"--rerank: {name!r} is not one of {', '.join(known)}")
+    return known[name]
 
 
 def _bundled() -> Iterator[Method]:
@@ -59,15 +130,21 @@ def _bundled() -> Iterator[Method]:
 
 
 def _plugins() -> Iterator[tuple[Method, str]]:
+    """The methods of other packages, each with a description of the entry point for messages."""
     for entry in entry_points(group=GROUP):
         source = f"plugin {entry.name} ({entry.value})"
-        try:
-            loaded = entry.load()
-        except Exception as problem:  # somebody else's package must not stop ours from working
-            logger.warning("%s: cannot be loaded (%s: %s)", source, type(problem).__name__, problem)
-            continue
-        for declared in [loaded] if isinstance(loaded, Method) else list(loaded):
+        for declared in _load(entry, source):
             if isinstance(declared, Method):
                 yield declared, source
             else:
                 logger.warning("%s: a Method was expected, not %s", source, type(declared).__name__)
+
+
+def _load(entry: EntryPoint, source: str) -> Iterable[object]:
+    """What an entry point declares; nothing, with a warning, where it cannot be loaded."""
+    try:
+        declared = entry.load()
+    except Exception as problem:  # another package's mistake, of whatever kind, must not stop the command
+        logger.warning("%s: cannot be loaded (%s: %s)", source, type(problem).__name__, problem)
+        return ()
+    return declared if isinstance(declared, list | tuple) else (declared,)

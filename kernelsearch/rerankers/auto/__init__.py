@@ -1,7 +1,7 @@
 """The fusion that needs no training."""
 
 from kernelsearch.rerankers.auto.settings import AutoSettings
-from kernelsearch.rerankers.method import Method
+from kernelsearch.rerankers.registry import Method
 
 AUTO = Method(
     "auto",

@@ -1,7 +1,7 @@
 """Learned fusion of kernels, feedback and other methods."""
 
 from kernelsearch.rerankers.fusion.settings import FusionFitSettings, FusionSettings
-from kernelsearch.rerankers.method import Method
+from kernelsearch.rerankers.registry import Method
 
 FUSION = Method(
     "fusion",

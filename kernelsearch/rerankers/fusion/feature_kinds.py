@@ -19,7 +19,7 @@ from kernelsearch.lucene.models import RM3, BM25Model, Feedback, Model, Rocchio
 from kernelsearch.rerankers.base import CannotAct, Context, OpenedIndex, Reranker
 from kernelsearch.rerankers.fusion.pool import FieldOfPool, Pool
 from kernelsearch.rerankers.fusion.training_memory import Recollection
-from kernelsearch.rerankers.method import Method
+from kernelsearch.rerankers.registry import Method
 
 Floats = NDArray[np.float64]
 

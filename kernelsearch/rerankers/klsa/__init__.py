@@ -1,7 +1,7 @@
 """Kernel LSA: documents rise with the documents they resemble in a latent space of the collection."""
 
 from kernelsearch.rerankers.klsa.settings import KernelLSAFitSettings, KernelLSASettings
-from kernelsearch.rerankers.method import Method
+from kernelsearch.rerankers.registry import Method
 
 KERNEL_LSA = Method(
     "klsa",

@@ -1,7 +1,7 @@
 """Multi-scale language models: where in a document the query's words, or related ones, occur together."""
 
-from kernelsearch.rerankers.method import Method
 from kernelsearch.rerankers.mslm.settings import MultiScaleFitSettings, MultiScaleSettings
+from kernelsearch.rerankers.registry import Method
 
 MULTISCALE_LM = Method(
     "mslm",

@@ -1,7 +1,7 @@
 """Query expansion by a relevance model that weighs its words against their risk (perturbation kernels)."""
 
-from kernelsearch.rerankers.method import Method
 from kernelsearch.rerankers.pert.settings import PerturbationSettings
+from kernelsearch.rerankers.registry import Method
 
 PERTURBATION = Method(
     "pert",

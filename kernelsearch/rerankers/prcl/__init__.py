@@ -1,7 +1,7 @@
 """Pseudo-relevance classifiers: Pyserini's baseline on the forward index."""
 
-from kernelsearch.rerankers.method import Method
 from kernelsearch.rerankers.prcl.settings import RelevanceClassifierSettings
+from kernelsearch.rerankers.registry import Method
 
 RELEVANCE_CLASSIFIER = Method(
     "prcl",

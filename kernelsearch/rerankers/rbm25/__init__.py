@@ -1,12 +1,12 @@
 """Robust BM25, which learns from a click log, and the methods it is compared with."""
 
-from kernelsearch.rerankers.method import Method
 from kernelsearch.rerankers.rbm25.settings import (
     ClickPriorSettings,
     PairwiseKernelSettings,
     QuerySubstitutionSettings,
     RobustBM25Settings,
 )
+from kernelsearch.rerankers.registry import Method
 
 ROBUST_BM25 = Method(
     "rbm25",

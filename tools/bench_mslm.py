@@ -29,7 +29,7 @@ import numpy as np
 import kernelsearch
 from kernelsearch.cli.console import table
 from kernelsearch.core.types import Candidates, Query
-from kernelsearch.rerankers.mslm.reranker import MultiScaleReranker
+from kernelsearch.rerankers.mslm.reranker import MultiScaleLM
 from kernelsearch.trec import read_topics
 
 INF = float("inf")
@@ -65,7 +65,7 @@ def main() -> None:
     index = kernelsearch.open(arguments.index)
     texts = list(read_topics(arguments.topics).values())[: arguments.queries]
     queries = index.lucene.queries(texts)
-    rerankers = {name: MultiScaleReranker(index, **options) for name, options in MODES.items()}
+    rerankers = {name: MultiScaleLM(index, **options) for name, options in MODES.items()}
     begun = time.perf_counter()
     rerankers[DEFAULT].apply(queries[0], index.lucene.search(queries[:1], 100)[0])
     print(f"first call after loading: {1000 * (time.perf_counter() - begun):.0f} ms, the first search included")
@@ -80,7 +80,7 @@ def main() -> None:
         report(systems, depth, arguments.rounds)
 
 
-def ours(reranker: MultiScaleReranker, queries: list[Query], lists: dict[int, list[Candidates]]) -> System:
+def ours(reranker: MultiScaleLM, queries: list[Query], lists: dict[int, list[Candidates]]) -> System:
     def run(depth: int) -> tuple[float, float]:
         wall, cpu = time.perf_counter(), time.process_time()
         for query, found in zip(queries, lists[depth], strict=True):

@@ -24,7 +24,7 @@ from kernelsearch.cli.inputs import load_qrels, load_topics
 from kernelsearch.kernels.pyramid.matching import local_score
 from kernelsearch.kernels.pyramid.query_rows import Scale
 from kernelsearch.learning.mkl.bem import bem_weights, preference_margins, uniform_weights, zscores
-from kernelsearch.rerankers.mslm.reranker import MultiScaleReranker
+from kernelsearch.rerankers.mslm.reranker import MultiScaleLM
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "reproductions" / "mslm.md"
@@ -70,9 +70,9 @@ def score(name: str, setting: str, collections: Path, scratch: Path) -> None:
     queries = index.lucene.queries([topics[qid] for qid in judged], judged)
     levels, options = SETTINGS[setting]
     spatial, semantic = [s.spatial for s in levels], [s.semantic for s in levels]
-    reranker = MultiScaleReranker(index, mode="max", scales=spatial, semantic=semantic, **options)
+    reranker = MultiScaleLM(index, mode="max", scales=spatial, semantic=semantic, **options)
     finite = [s for s in levels if s.spatial < INF]
-    across = MultiScaleReranker(
+    across = MultiScaleLM(
         index, mode="points", scales=[s.spatial for s in finite], semantic=[s.semantic for s in finite], **options
     )
     across.graph = reranker.graph

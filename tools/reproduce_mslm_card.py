@@ -24,7 +24,7 @@ from kernelsearch.kernels.pyramid.matching import Matcher, local_score
 from kernelsearch.kernels.pyramid.query_rows import Scale
 from kernelsearch.kernels.semantic.graph import SemanticGraph, cooccurrence_graph
 from kernelsearch.learning.mkl.bem import zscores
-from kernelsearch.rerankers.mslm.reranker import MultiScaleReranker
+from kernelsearch.rerankers.mslm.reranker import MultiScaleLM
 
 MU, DEPTH, WIDE = 1000.0, 200, Scale(8, 8)
 #: What the notes leave open: label, options of the graph, documents put in order, window width (0: two scales to each side).
@@ -89,7 +89,7 @@ def average_precision(hits: np.ndarray, relevant: int) -> float:
 def cells(index: kernelsearch.Index, queries: list[Judged], graph: SemanticGraph, depth: int, width: int) -> np.ndarray:
     """MAP by cell, in the order of CELLS."""
     options = {"semantic": [WIDE.semantic], "weighting": "none", "width": width}
-    reranker = MultiScaleReranker(index, scales=[WIDE.spatial], **options)
+    reranker = MultiScaleLM(index, scales=[WIDE.spatial], **options)
     reranker.graph = graph
     bag = Scale(np.inf, WIDE.semantic)
     found = []

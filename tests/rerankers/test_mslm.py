@@ -15,7 +15,7 @@ from kernelsearch.cli.inputs import load_qrels, load_topics
 from kernelsearch.core.errors import ArtefactError, IndexProblem, InputError, OptionError
 from kernelsearch.core.types import Candidates
 from kernelsearch.rerankers.base import TrainingData
-from kernelsearch.rerankers.mslm.reranker import MultiScaleReranker
+from kernelsearch.rerankers.mslm.reranker import MultiScaleLM
 from tests.conftest import write_jsonl
 
 TEXTS = {
@@ -54,27 +54,27 @@ def names(index, candidates):
 @pytest.mark.parametrize("divergence", ["js", "kl"])
 def test_keeps_documents_and_gives_finite_scores(index, mode, divergence):
     query, before = first_stage(index, "pump seal")
-    after = MultiScaleReranker(index, mode=mode, divergence=divergence).apply(query, before)
+    after = MultiScaleLM(index, mode=mode, divergence=divergence).apply(query, before)
     assert sorted(after.docs.tolist()) == sorted(before.docs.tolist())
     assert (np.diff(after.scores) <= 0).all() and np.isfinite(after.scores).all()
 
 
 def test_alone_it_prefers_words_that_stand_together(index):
     query, before = first_stage(index, "pump seal")
-    after = MultiScaleReranker(index, mix=1.0, scales=(2,), weighting="none").apply(query, before)
+    after = MultiScaleLM(index, mix=1.0, scales=(2,), weighting="none").apply(query, before)
     order = names(index, after)
     assert order.index("near") < order.index("far")
 
 
 def test_mix_zero_is_the_first_stage(index):
     query, before = first_stage(index, "pump seal garden")
-    after = MultiScaleReranker(index, mix=0.0).apply(query, before)
+    after = MultiScaleLM(index, mix=0.0).apply(query, before)
     assert after.docs.tolist() == before.docs.tolist()
 
 
 def test_unknown_words_keep_the_first_stage_and_are_counted(index):
     _, before = first_stage(index, "pump")
-    reranker = MultiScaleReranker(index)
+    reranker = MultiScaleLM(index)
     after = reranker.apply(index.query("xylophone"), before)
     assert after.docs is before.docs and after.scores is before.scores
     assert after.fallbacks == (("mslm", "no word of the query is in the index"),)
@@ -85,13 +85,13 @@ def test_unknown_words_keep_the_first_stage_and_are_counted(index):
 def test_one_candidate_and_duplicate_free_scores_survive(index):
     query, before = first_stage(index, "pump")
     one = Candidates(before.docs[:1], before.scores[:1])
-    assert MultiScaleReranker(index).apply(query, one).docs.tolist() == before.docs[:1].tolist()
+    assert MultiScaleLM(index).apply(query, one).docs.tolist() == before.docs[:1].tolist()
 
 
 def test_trained_graph_is_saved_loaded_and_checked(index, tmp_path, capsys):
     train.main(["--index", str(index.path), "--rerank", "mslm", "--mslm.min-count", "1"])
     capsys.readouterr()
-    reranker = MultiScaleReranker(index)
+    reranker = MultiScaleLM(index)
     assert reranker.graph.edges > 0
     assert "building one in memory" not in capsys.readouterr().err
     saved = index.artefacts / "mslm"
@@ -99,73 +99,71 @@ def test_trained_graph_is_saved_loaded_and_checked(index, tmp_path, capsys):
     meta["fingerprint"] = "0" * 32
     (saved / "meta.json").write_text(json.dumps(meta))
     with pytest.raises(ArtefactError, match="another index"):
-        MultiScaleReranker(index)
+        MultiScaleLM(index)
 
 
 def test_small_collections_get_a_graph_on_the_fly_with_a_notice(index, capsys, monkeypatch):
-    MultiScaleReranker(index)
+    MultiScaleLM(index)
     assert "python -m kernelsearch.train" in capsys.readouterr().err
     monkeypatch.setattr("kernelsearch.rerankers.mslm.reranker.SMALL", 3)
     with pytest.raises(ArtefactError, match=r"python -m kernelsearch\.train .* --rerank mslm builds it"):
-        MultiScaleReranker(index)
+        MultiScaleLM(index)
 
 
 def test_level_weights_are_learned_and_used_only_where_they_fit(index, capsys):
     data = TrainingData(topics={"1": "pump seal"}, qrels={"1": {"near": 1, "far": 0}})
     options = {"scales": (1.0, 4.0), "min_count": 1}
-    MultiScaleReranker.method.fit(index, data, **options)
-    fitted = MultiScaleReranker(index, scales=(1, 4))
+    MultiScaleLM.method.fit(index, data, **options)
+    fitted = MultiScaleLM(index, scales=(1, 4))
     weights = fitted.level_weights
     assert np.linalg.norm(weights) == pytest.approx(1) and not np.allclose(weights, weights[0])
-    assert MultiScaleReranker(index, scales=(1, 4), weights="uniform").level_weights == pytest.approx([0.5**0.5] * 2)
-    assert MultiScaleReranker(index, scales=(1, 2)).level_weights == pytest.approx([0.5**0.5] * 2)
+    assert MultiScaleLM(index, scales=(1, 4), weights="uniform").level_weights == pytest.approx([0.5**0.5] * 2)
+    assert MultiScaleLM(index, scales=(1, 2)).level_weights == pytest.approx([0.5**0.5] * 2)
     with pytest.raises(ArtefactError, match="learned for other matching options"):
-        MultiScaleReranker(index, scales=(1, 2), weights="learned")
+        MultiScaleLM(index, scales=(1, 2), weights="learned")
 
 
 def test_weights_stay_uniform_with_a_notice_where_no_level_helps(index, capsys):
     data = TrainingData(topics={"1": "pump seal"}, qrels={"1": {"near": 0, "far": 0, "short": 1}})
-    MultiScaleReranker.method.fit(index, data, scales=(4.0,), min_count=1, weighting="none")
-    found = MultiScaleReranker(index, scales=(4.0,), weighting="none", weights="learned").level_weights
+    MultiScaleLM.method.fit(index, data, scales=(4.0,), min_count=1, weighting="none")
+    found = MultiScaleLM(index, scales=(4.0,), weighting="none", weights="learned").level_weights
     assert found == pytest.approx([1.0])
 
 
 def test_training_errors_are_plain(index):
     with pytest.raises(OptionError, match="both --topics and --qrels"):
-        MultiScaleReranker.method.fit(index, TrainingData(topics={"1": "pump"}))
+        MultiScaleLM.method.fit(index, TrainingData(topics={"1": "pump"}))
     with pytest.raises(InputError, match="nothing to learn from"):
-        MultiScaleReranker.method.fit(index, TrainingData(topics={"1": "pump"}, qrels={"1": {"nobody": 1}}), min_count=1)
+        MultiScaleLM.method.fit(index, TrainingData(topics={"1": "pump"}, qrels={"1": {"nobody": 1}}), min_count=1)
     with pytest.raises(OptionError, match=r"--mslm\.source"):
-        MultiScaleReranker.method.fit(index, TrainingData(), graph="vectors")
+        MultiScaleLM.method.fit(index, TrainingData(), graph="vectors")
     with pytest.raises(ArtefactError, match="no level weights here"):
         index2 = kernelsearch.open(index.path)
         shutil.rmtree(index.artefacts / "mslm")
-        MultiScaleReranker(index2, weights="learned")
+        MultiScaleLM(index2, weights="learned")
 
 
 def test_option_errors_name_the_option(index):
     with pytest.raises(OptionError, match=r"--mslm\.semantic: 2 values for 3 scales"):
-        MultiScaleReranker(index, scales=(1, 2, 3), semantic=(1, 2))
+        MultiScaleLM(index, scales=(1, 2, 3), semantic=(1, 2))
     for scales in [(1,), (1, float("inf")), (2, 1)]:
         with pytest.raises(OptionError, match="interest points need"):
-            MultiScaleReranker(index, mode="points", scales=scales)
+            MultiScaleLM(index, mode="points", scales=scales)
     with pytest.raises(OptionError, match=r"--mslm\.mode"):
-        MultiScaleReranker(index, mode="best")
+        MultiScaleLM(index, mode="best")
 
 
 def test_index_without_positions_is_refused_by_name(index):
     index.forward.has_positions = False
     with pytest.raises(IndexProblem, match="without positions"):
-        MultiScaleReranker(index)
+        MultiScaleLM(index)
 
 
 def test_vectors_from_a_file(index, tmp_path):
     file = tmp_path / "vectors.txt"
     file.write_text("pumps 1 0\nleaking 0.9 0.2\ngarden 0 1\n")
-    MultiScaleReranker.method.fit(
-        index, TrainingData(output=tmp_path / "graph"), graph="vectors", source=str(file), neighbours=1
-    )
-    reranker = MultiScaleReranker(index, model=str(tmp_path / "graph"))
+    MultiScaleLM.method.fit(index, TrainingData(output=tmp_path / "graph"), graph="vectors", source=str(file), neighbours=1)
+    reranker = MultiScaleLM(index, model=str(tmp_path / "graph"))
     pump, leak = index.forward.term_ids(["pump", "leak"])
     assert reranker.graph.neighbours(pump)[0].tolist() == [leak]
 
@@ -173,7 +171,7 @@ def test_vectors_from_a_file(index, tmp_path):
 def test_batch_and_single_agree_and_repeat(index):
     queries = index.lucene.queries(["pump seal", "garden wall paint", "water", "seal pump leak worn"])
     lists = index.lucene.search(queries, 50)
-    reranker = MultiScaleReranker(index)
+    reranker = MultiScaleLM(index)
     for query, before, after in zip(queries, lists, reranker.apply_batch(queries, lists), strict=True):
         again = reranker.apply(query, before)
         assert again.docs.tolist() == after.docs.tolist()
@@ -192,7 +190,7 @@ def test_cranfield_gains_over_bm25(collection_index, collections):
     qrels = load_qrels(str(collections / "cran" / "qrels.txt"))
     queries = index.lucene.queries(list(topics.values()), list(topics))
     lists = index.lucene.search(queries, 100)
-    after = MultiScaleReranker(index).apply_batch(queries, lists)
+    after = MultiScaleLM(index).apply_batch(queries, lists)
     figures = [
         np.mean([
             average_precision(names(index, found), {docid for docid, grade in qrels[query.qid].items() if grade > 0})

@@ -14,7 +14,7 @@ from kernelsearch.kernels.pyramid.matching import MODES
 from kernelsearch.kernels.pyramid.text_pyramid import gaussian_pyramid
 from kernelsearch.kernels.semantic.graph import SemanticGraph
 from kernelsearch.plots.pyramid import plot_pyramid
-from kernelsearch.rerankers.mslm.reranker import MultiScaleReranker
+from kernelsearch.rerankers.mslm.reranker import MultiScaleLM
 from tests.conftest import write_jsonl
 
 TEXTS = {
@@ -50,7 +50,7 @@ def linked(index, reranker):
 @pytest.mark.parametrize("mode", MODES)
 def test_contributions_sum_to_the_score_and_words_to_their_level(index, mode, divergence):
     query, before = first_stage(index)
-    reranker = linked(index, MultiScaleReranker(index, mode=mode, divergence=divergence, scales=(1, 3), semantic=(2, 2)))
+    reranker = linked(index, MultiScaleLM(index, mode=mode, divergence=divergence, scales=(1, 3), semantic=(2, 2)))
     scores = reranker.score(query, before)
     for place, doc in enumerate(before.docs):
         found = reranker.explain(query, before, int(doc))
@@ -64,7 +64,7 @@ def test_contributions_sum_to_the_score_and_words_to_their_level(index, mode, di
 
 def test_best_window_and_lender_are_named(index):
     query, before = first_stage(index)
-    reranker = linked(index, MultiScaleReranker(index, scales=(1,), semantic=(2,), mix=1.0))
+    reranker = linked(index, MultiScaleLM(index, scales=(1,), semantic=(2,), mix=1.0))
     rows = {name: int(index.forward.rows_of([name])[0]) for name in TEXTS}
     near = reranker.explain(query, before, rows["near"]).notes["levels"][0]
     assert {"pump", "seal"} & set(near["window"])
@@ -76,7 +76,7 @@ def test_best_window_and_lender_are_named(index):
 
 def test_heat_stands_where_the_words_stand(index):
     query, before = first_stage(index)
-    reranker = linked(index, MultiScaleReranker(index, scales=(1,), semantic=(2,), mix=1.0))
+    reranker = linked(index, MultiScaleLM(index, scales=(1,), semantic=(2,), mix=1.0))
     told = reranker.explain(query, before, int(index.forward.rows_of(["lent"])[0])).notes
     level = told["levels"][0]
     assert len(told["text"]) == len(level["attention"]) and told["text"][0] == "gasket"

@@ -7,7 +7,7 @@ MULTISCALE_LM = Method(
     "mslm",
     "multi-scale language models: positions and related words, smoothed at several scales",
     MultiScaleSettings,
-    "kernelsearch.rerankers.mslm.reranker:MultiScaleReranker",
+    "kernelsearch.rerankers.mslm.reranker:MultiScaleLM",
     fit_settings=MultiScaleFitSettings,
     fitted_option="model",
 )

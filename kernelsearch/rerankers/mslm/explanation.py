@@ -16,7 +16,7 @@ from kernelsearch.learning.mkl.bem import zscores
 from kernelsearch.rerankers.base import Contribution, Explanation
 
 if TYPE_CHECKING:
-    from kernelsearch.rerankers.mslm.reranker import MultiScaleReranker
+    from kernelsearch.rerankers.mslm.reranker import MultiScaleLM
 
 #: Words listed a level; the others are summed up in one line.
 SHOWN = 8
@@ -24,7 +24,7 @@ SHOWN = 8
 MAPPED = 1000
 
 
-def explain(reranker: MultiScaleReranker, query: Query, candidates: Candidates, doc: int) -> Explanation:
+def explain(reranker: MultiScaleLM, query: Query, candidates: Candidates, doc: int) -> Explanation:
     """Contributions that sum to the document's score; per level the words, and where they stand."""
     rows = reranker.rows(query)
     raw = reranker.matcher.scores(rows, reranker.texts(rows, candidates.docs))
@@ -86,7 +86,7 @@ def _largest(match: LevelMatch) -> np.ndarray:
 
 
 def _words(
-    reranker: MultiScaleReranker,
+    reranker: MultiScaleLM,
     rows: QueryRows,
     match: LevelMatch,
     text: NDArray[np.int32],
@@ -107,9 +107,7 @@ def _words(
     return tuple(parts)
 
 
-def _record(
-    reranker: MultiScaleReranker, rows: QueryRows, match: LevelMatch, text: NDArray[np.int32], row: int
-) -> dict[str, Any]:
+def _record(reranker: MultiScaleLM, rows: QueryRows, match: LevelMatch, text: NDArray[np.int32], row: int) -> dict[str, Any]:
     """A row: its word, the query word it stands for, and which of the document's words filled it, by share."""
     terms, lent = reranker.forward.terms, match.lent[row]
     word = int(rows.words[row])

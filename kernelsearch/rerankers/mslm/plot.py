@@ -17,7 +17,7 @@ from kernelsearch.kernels.semantic.graph import sequences
 from kernelsearch.plots.pyramid import COLOURS, draw_pyramid, new_figure, save_figure, scale_name
 
 if TYPE_CHECKING:
-    from kernelsearch.rerankers.mslm.reranker import MultiScaleReranker
+    from kernelsearch.rerankers.mslm.reranker import MultiScaleLM
 
 #: Rows drawn: the query's words, then the neighbours that the document fills most.
 DRAWN = 16
@@ -25,7 +25,7 @@ DRAWN = 16
 MATCHED = (1.0, 2.0, 4.0, 8.0)
 
 
-def plot(reranker: MultiScaleReranker, query: Query, doc: int, path: Path) -> None:
+def plot(reranker: MultiScaleLM, query: Query, doc: int, path: Path) -> None:
     """Two rows: the document's pyramid as heat maps; the similarity of the query and the window around each position."""
     semantic = max(scale.semantic for scale in reranker.scales)
     levels = tuple(Scale(scale, semantic if scale else 0.0) for scale in SCALES)
@@ -63,7 +63,7 @@ def _drawn(rows: QueryRows, maps: list[NDArray[np.float64]]) -> NDArray[np.int64
     return np.array([*own, *others[: max(0, DRAWN - len(own))]])
 
 
-def _draw_matches(axis: Any, reranker: MultiScaleReranker, rows: QueryRows, texts: Texts, scales: tuple[Scale, ...]) -> None:
+def _draw_matches(axis: Any, reranker: MultiScaleLM, rows: QueryRows, texts: Texts, scales: tuple[Scale, ...]) -> None:
     """Window similarities by position, each scale from its lowest (0) to its best (1), where a dot stands."""
     matcher = Matcher(scales, "max", reranker.settings.divergence, reranker.settings.width)
     for colour, scale in zip(COLOURS, scales, strict=False):

@@ -43,7 +43,7 @@ MATCHING_OPTIONS = tuple(
 )
 
 
-class MultiScaleReranker(Reranker[MultiScaleSettings]):
+class MultiScaleLM(Reranker[MultiScaleSettings]):
     """Multi-scale language models over a graph of related words, which `kernelsearch.train` builds."""
 
     method = MULTISCALE_LM

@@ -70,9 +70,9 @@ EXAMPLES = """examples:
 def main(argv: list[str]) -> None:
     parser = console.Parser(prog="python -m kernelsearch.evaluate", description="Evaluates run files.", epilog=EXAMPLES)
     parser.add_argument("runs", nargs="*", metavar="RUN", help="run files")
-    add_flags(parser, EvaluateSettings.options())
-    add_flags(parser, ComparisonSettings.options(), title="comparing")
-    add_flags(parser, ReportSettings.options(), title="a page")
+    add_flags(parser, EvaluateSettings.options)
+    add_flags(parser, ComparisonSettings.options, title="comparing")
+    add_flags(parser, ReportSettings.options, title="a page")
     arguments = parser.parse_args(argv)
     settings = read_flags(AllSettings, arguments)
     if settings.qrels is None:

@@ -47,7 +47,7 @@ def main(argv: list[str]) -> None:
     parser = console.Parser(
         prog="python -m kernelsearch.index", description="Builds a Lucene index and its forward index.", epilog=EXAMPLES
     )
-    add_flags(parser, IndexSettings.options())
+    add_flags(parser, IndexSettings.options)
     settings = read_flags(IndexSettings, parser.parse_args(argv))
     if settings.index is None:
         parser.error("--index: the folder to make is not given")

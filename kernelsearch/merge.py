@@ -39,7 +39,7 @@ examples:
 def main(argv: list[str]) -> None:
     """Parses the flags, merges the runs and writes one."""
     parser = console.Parser(prog="python -m kernelsearch.merge", description="Merges run files of parts.", epilog=EXAMPLES)
-    add_flags(parser, MergeSettings.options())
+    add_flags(parser, MergeSettings.options)
     parser.add_argument("runs", nargs="+", metavar="RUN", help="the run files")
     arguments = parser.parse_args(argv)
     settings = read_flags(MergeSettings, arguments)

@@ -60,7 +60,7 @@ EXAMPLES = """examples:
 def main(argv: list[str]) -> None:
     """Parses the flags, learns where asked to, and prints similar documents."""
     parser = console.Parser(prog="python -m kernelsearch.similar", description="Finds similar documents.", epilog=EXAMPLES)
-    add_flags(parser, SimilarSettings.options())
+    add_flags(parser, SimilarSettings.options)
     settings = read_flags(SimilarSettings, parser.parse_args(argv))
     if settings.index is None:
         parser.error("--index is not given")

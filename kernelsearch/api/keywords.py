@@ -17,7 +17,7 @@ Methods = list[tuple[str, dict[str, Any]]]
 def split(rerank: Rerank, options: Mapping[str, Any]) -> tuple[Methods, FirstStageSettings]:
     """(methods with their options, the first stage's settings) of keywords. Unknown ones are refused by name."""
     methods = _methods(rerank)
-    known = {option.key for option in FirstStageSettings.options()}
+    known = {option.key for option in FirstStageSettings.options}
     first: dict[str, Any] = {}
     for name, value in options.items():
         if name in known:
@@ -46,7 +46,7 @@ def _methods(rerank: Rerank) -> Methods:
 def _unknown(name: str, owner: str, methods: list[str]) -> str:
     if owner in registry.names():
         return f"{name}: has no effect without rerank={owner!r}"
-    known = [option.key for option in FirstStageSettings.options()]
+    known = [option.key for option in FirstStageSettings.options]
     for method in methods:
         options = [option.key for option in registry.method(method).options]
         if name in options:

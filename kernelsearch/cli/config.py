@@ -76,7 +76,7 @@ def read(path: str | Path, options: Iterable[Option]) -> Config:
         chosen.append((name, _checked(path, f"[[{RERANK}]] {name}", one, registry.method(name).options)))
     return Config(
         _checked(path, "top level", table, options),
-        _checked(path, f"[{FIRST}]", first, FirstStageSettings.options()),
+        _checked(path, f"[{FIRST}]", first, FirstStageSettings.options),
         chosen,
         made,
     )

@@ -49,4 +49,4 @@ def collect(arguments: argparse.Namespace, options: Iterable[Option], owner: str
 
 def read_flags(settings: type[S], arguments: argparse.Namespace) -> S:
     """The settings that were given on the command line, with defaults for the rest."""
-    return settings.of(collect(arguments, settings.options(), settings.owner))
+    return settings.of(collect(arguments, settings.options, settings.owner))

@@ -24,8 +24,8 @@ FOR_ONE_QUERY = ("index", "language", "java_heap")
 def make_parser(verb: str, description: str, examples: str, settings: type[Settings]) -> argparse.ArgumentParser:
     """A parser with the verb's options, the first stage's, and those of every method."""
     parser = Parser(prog=f"python -m kernelsearch.{verb}", description=description, epilog=examples)
-    add_flags(parser, settings.options())
-    add_flags(parser, FirstStageSettings.options(), title="first stage")
+    add_flags(parser, settings.options)
+    add_flags(parser, FirstStageSettings.options, title="first stage")
     known = ", ".join(registry.names())
     parser.add_argument(
         "--rerank", action="append", default=[], metavar="NAME", help=f"rerank with this method; repeatable ({known})"

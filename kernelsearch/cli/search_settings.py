@@ -58,5 +58,5 @@ class SearchSettings(PyseriniSettings, EngineSettings):
 
 #: What a config file may say at its top level: what makes a difference to the run, not where it was computed.
 IN_CONFIG = tuple(
-    declared for declared in SearchSettings.options() if declared.name != "config" and declared not in EngineSettings.options()
+    declared for declared in SearchSettings.options if declared.name != "config" and declared not in EngineSettings.options
 )

@@ -40,7 +40,7 @@ class TrainSettings(EngineSettings):
 def make_parser(description: str, examples: str) -> argparse.ArgumentParser:
     """A parser with the options of train and those of every method that can be fitted."""
     parser = Parser(prog="python -m kernelsearch.train", description=description, epilog=examples)
-    add_flags(parser, TrainSettings.options())
+    add_flags(parser, TrainSettings.options)
     known = ", ".join(registry.names())
     parser.add_argument("--rerank", required=True, metavar="NAME", help=f"the method to fit ({known})")
     for name, method in registry.methods().items():

@@ -21,7 +21,6 @@ import keyword
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from types import NoneType
 from typing import Any, ClassVar, Self, get_args, get_origin, get_type_hints
 
@@ -49,10 +48,11 @@ class Option:
     repeat: bool = False
     words: bool = False
 
-    @cached_property
-    def key(self) -> str:
-        """The name in Python: `save-queries` is `save_queries`."""
-        return self.name.replace("-", "_").replace(".", "_")
+    #: The name in Python and in config files: `save-queries` is `save_queries`.
+    key: str = dataclasses.field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", self.name.replace("-", "_").replace(".", "_"))
 
     def parse(self, value: Any, owner: str = "") -> Any:
         """The checked value, from a command line's string or from Python."""
@@ -60,15 +60,16 @@ class Option:
         if value is None:
             return None
         if self.many:
-            items = value.split(",") if isinstance(value, str) else [part for one in value for part in _parts(one)]
-            return tuple(self._one(item, label) for item in items if item != "")
+            items = value.split(",") if isinstance(value, str) else [word for item in value for word in _split(item)]
+            return tuple(self._parse_single(item, label) for item in items if item != "")
         if self.repeat and isinstance(value, list | tuple):
             if not value:
                 raise OptionError(f"{label}: an empty list")
-            return self._one(value[0], label) if len(value) == 1 else tuple(self._one(item, label) for item in value)
-        return self._one(value, label)
+            parsed = tuple(self._parse_single(item, label) for item in value)
+            return parsed[0] if len(parsed) == 1 else parsed
+        return self._parse_single(value, label)
 
-    def _one(self, value: Any, label: str) -> Any:
+    def _parse_single(self, value: Any, label: str) -> Any:
         try:
             if self.kind is bool:
                 parsed: Any = value if isinstance(value, bool) else {"true": True, "false": False}[str(value).lower()]
@@ -91,8 +92,8 @@ class Option:
         return parsed
 
 
-def _parts(value: Any) -> list[Any]:
-    """Words after a flag may be separated by commas as well."""
+def _split(value: Any) -> list[Any]:
+    """The values in one word after a flag: a word may hold several, separated by commas."""
     return value.split(",") if isinstance(value, str) else [value]
 
 
@@ -122,71 +123,62 @@ def option(
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Base of typed settings. Values are checked when an object is made; messages name `--OWNER.option`.
+    """Base class of typed settings. Values are checked when an object is made; messages name `--OWNER.option`.
 
-    Names in `given`, `to_dict` and the command line are the options' own (`lambda`, `save_queries`); a Python keyword gets an
-    underscore as a field (`lambda_`).
+    Dictionaries and the command line use the options' own names (`lambda`, `save_queries`); the field of an option whose name
+    is a Python keyword ends in an underscore (`lambda_`).
     """
 
     owner: ClassVar[str] = ""
+    #: The options that the class declares, its own first, then those of its bases.
+    options: ClassVar[tuple[Option, ...]] = ()
+    #: The same by the name of the field.
+    _declared: ClassVar[Mapping[str, Option]] = {}
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        declared = {name: value for name, value in vars(cls).items() if isinstance(value, dataclasses.Field)}
+        hints = get_type_hints(cls)
+        options = {name: _read_option(name, hints[name], declaration) for name, declaration in declared.items()}
+        for base in cls.__mro__[1:]:
+            for name, inherited in getattr(base, "_declared", {}).items():
+                options.setdefault(name, inherited)
+        cls._declared, cls.options = options, tuple(options.values())
 
     def __post_init__(self) -> None:
-        for field, declared in _fields_of(type(self)).items():
+        for field, declared in self._declared.items():
             value = getattr(self, field)
-            # A default stands as it was declared, so that None keeps its meaning of "not given".
+            # The default is not parsed, so that None keeps its meaning of "not set".
             if value is not declared.default:
                 object.__setattr__(self, field, declared.parse(value, self.owner))
 
     @classmethod
-    def options(cls) -> tuple[Option, ...]:
-        """The declared options, in order."""
-        return tuple(_fields_of(cls).values())
-
-    @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Self:
-        """Settings from values by option name; unknown names are refused."""
-        known = {declared.key: field for field, declared in _fields_of(cls).items()}
-        for name in given:
+    def of(cls, values: Mapping[str, Any]) -> Self:
+        """Returns settings from values by option name. Raises OptionError for an unknown name or a value out of bounds."""
+        known = {declared.key: field for field, declared in cls._declared.items()}
+        for name in values:
             if name.replace("-", "_") not in known:
                 label = cls.owner or "option"
                 raise OptionError(f"{label}: unknown option {name!r}; known: {', '.join(sorted(known)) or 'none'}")
-        return cls(**{known[name.replace("-", "_")]: value for name, value in given.items()})
+        return cls(**{known[name.replace("-", "_")]: value for name, value in values.items()})
 
     @classmethod
-    def check(cls, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The given values, checked, by option name; what isn't given stays absent."""
-        checked = cls.of(given).to_dict()
-        return {name.replace("-", "_"): checked[name.replace("-", "_")] for name in given}
+    def check(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the same options with checked values, by option name; options that are not in `values` stay absent."""
+        checked = cls.of(values).to_dict()
+        return {name.replace("-", "_"): checked[name.replace("-", "_")] for name in values}
 
     def to_dict(self) -> dict[str, Any]:
-        """All values by option name."""
-        return {declared.key: getattr(self, field) for field, declared in _fields_of(type(self)).items()}
+        """Returns all values by option name."""
+        return {declared.key: getattr(self, field) for field, declared in self._declared.items()}
 
 
-_known_fields: dict[type[Settings], dict[str, Option]] = {}
-
-
-def _fields_of(cls: type[Settings]) -> dict[str, Option]:
-    """{field: option} of a settings class, worked out once."""
-    if cls not in _known_fields:
-        _known_fields[cls] = _read_fields(cls)
-    return _known_fields[cls]
-
-
-def _read_fields(cls: type[Settings]) -> dict[str, Option]:
-    hints = get_type_hints(cls)
-    found = {}
-    by_name = {field.name: field for field in dataclasses.fields(cls)}
-    # A class's own options come first, then those of its bases.
-    names = dict.fromkeys(name for base in cls.__mro__ for name in vars(base).get("__annotations__", {}) if name in by_name)
-    for field in (by_name[name] for name in names):
-        members = [hints[field.name]]
-        if get_args(members[0]) and get_origin(members[0]) is not tuple:
-            members = [one for one in get_args(members[0]) if one is not NoneType]
-        many = get_origin(members[0]) is tuple
-        kind = get_args(members[0])[0] if many else members[0]
-        declaration = dict(field.metadata)
-        plain = field.name.removesuffix("_") if keyword.iskeyword(field.name.removesuffix("_")) else field.name
-        name = declaration.pop("name") or plain.replace("_", "-")
-        found[field.name] = Option(name, kind, field.default, many=many, **declaration)
-    return found
+def _read_option(field: str, hint: Any, declaration: dataclasses.Field[Any]) -> Option:
+    """The option that a field of a settings class declares; `hint` is the field's type."""
+    if get_origin(hint) is not tuple and get_args(hint):  # T | None
+        hint = next(member for member in get_args(hint) if member is not NoneType)
+    many = get_origin(hint) is tuple
+    metadata = dict(declaration.metadata)
+    plain = field.removesuffix("_") if keyword.iskeyword(field.removesuffix("_")) else field
+    name = metadata.pop("name") or plain.replace("_", "-")
+    return Option(name, get_args(hint)[0] if many else hint, declaration.default, many=many, **metadata)

@@ -65,7 +65,7 @@ MEASURES = ("AP", "nDCG@10", "P@5", "R@100", "RR")
 def main(argv: list[str]) -> None:
     """Indexes, trains, searches and evaluates."""
     parser = console.Parser(prog="python -m kernelsearch.demo", description=__doc__)
-    add_flags(parser, DemoSettings.options())
+    add_flags(parser, DemoSettings.options)
     settings = read_flags(DemoSettings, parser.parse_args(argv))
     where, runs = Path(settings.index), Path(settings.runs)
     show("index", ["--input", data("corpus.jsonl"), "--index", str(where), "--force"])

@@ -44,7 +44,7 @@ Collections are looked for in KERNELSEARCH_COLLECTIONS (or ../shared/collections
 def main(argv: list[str]) -> None:
     parser = console.Parser(prog="python -m kernelsearch.reproduce", description=__doc__, epilog=EXAMPLES)
     parser.add_argument("names", nargs="*", metavar="NAME", help="conditions or scripts; default: all conditions")
-    add_flags(parser, ReproduceSettings.options())
+    add_flags(parser, ReproduceSettings.options)
     arguments = parser.parse_args(argv)
     settings = read_flags(ReproduceSettings, arguments)
     conditions = read_conditions(settings.conditions)

@@ -65,8 +65,8 @@ class Method:
     fit_options: tuple[Option, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "options", self.settings.options())
-        object.__setattr__(self, "fit_options", self.fit_settings.options() if self.fit_settings else ())
+        object.__setattr__(self, "options", self.settings.options)
+        object.__setattr__(self, "fit_options", self.fit_settings.options if self.fit_settings else ())
 
     def load(self) -> type[Reranker[Any]]:
         """Imports the reranker's class."""

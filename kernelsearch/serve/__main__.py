@@ -106,7 +106,7 @@ def make_parser() -> argparse.ArgumentParser:
         ("clicks", "FILE", "its click log: suggestions, and what rbm25 learns from; default: the index's own"),
     ):
         parser.add_argument(f"--{name}", action=OfIndex, metavar=metavar, help=told, default=argparse.SUPPRESS)
-    add_flags(parser, ServeSettings.options())
+    add_flags(parser, ServeSettings.options)
     for name, method in registry.methods().items():
         add_flags(parser, method.options, owner=name, title=f"{name}: {method.summary}")
     return parser

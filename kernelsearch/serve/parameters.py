@@ -77,7 +77,7 @@ def public(option: Option) -> Option | None:
 
 def first_stage_options() -> list[Option]:
     """The first stage's options; how many it finds is a parameter of its own, since `hits` is the answer's length."""
-    return [shown for option in FirstStageSettings.options() if option.name != "hits" and (shown := public(option)) is not None]
+    return [shown for option in FirstStageSettings.options if option.name != "hits" and (shown := public(option)) is not None]
 
 
 def method_options(name: str) -> list[Option]:

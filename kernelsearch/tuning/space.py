@@ -87,7 +87,7 @@ def find_option(name: str, methods: Sequence[str]) -> Option:
     owner, dot, rest = name.partition(".")
     if dot and owner not in methods:
         raise OptionError(f"--try {name}: has no effect without --rerank {owner}")
-    options = registry.method(owner).options if dot else FirstStageSettings.options()
+    options = registry.method(owner).options if dot else FirstStageSettings.options
     key = (rest if dot else name).replace("-", "_")
     for option in options:
         if option.key == key:

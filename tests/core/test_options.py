@@ -24,7 +24,7 @@ class Made(Settings):
 
 def parse(*argv):
     parser = Parser(prog="x")
-    add_flags(parser, Made.options(), owner="m")
+    add_flags(parser, Made.options, owner="m")
     return read_flags(Made, parser.parse_args(list(argv))).to_dict()
 
 
@@ -86,7 +86,7 @@ def test_unknown_flag_is_one_line_and_status_2(capsys):
 
 
 def test_an_option_is_declared_by_its_field():
-    named = {declared.name: declared for declared in Made.options()}
+    named = {declared.name: declared for declared in Made.options}
     assert list(named) == ["dims", "lambda", "kernel", "save-queries", "rescore", "smooth", "scales"]
     assert (named["scales"].kind, named["scales"].many, named["lambda"].key) == (float, True, "lambda")
     assert (named["save-queries"].kind, named["save-queries"].default) == (str, None)
@@ -97,7 +97,7 @@ def test_a_classs_own_options_come_before_those_of_its_bases():
     class More(Made):
         extra: int = option(1, "more")
 
-    assert next(declared.name for declared in More.options()) == "extra"
+    assert next(declared.name for declared in More.options) == "extra"
 
 
 def test_settings_are_immutable():

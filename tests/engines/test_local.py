@@ -60,4 +60,4 @@ def test_options_that_exclude_each_other_are_refused(given, complaint):
 
 
 def test_an_engine_is_one_of_two():
-    assert next(option for option in EngineSettings.options() if option.name == "engine").choices == ("local", "dask")
+    assert next(option for option in EngineSettings.options if option.name == "engine").choices == ("local", "dask")

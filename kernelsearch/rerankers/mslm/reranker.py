@@ -39,7 +39,7 @@ SMALL = 2_000_000
 
 #: The options of matching that learned level weights depend on, besides the scales themselves.
 MATCHING_OPTIONS = tuple(
-    option.key for option in MatchingSettings.options() if option.key not in ("scales", "semantic", "one_scale")
+    option.key for option in MatchingSettings.options if option.key not in ("scales", "semantic", "one_scale")
 )
 
 
@@ -100,7 +100,7 @@ class MultiScaleLM(Reranker[MultiScaleSettings]):
         logger.info("%d pairs of related words over %d words", graph.edges, graph.words)
         if data.qrels:
             chosen = settings.to_dict()
-            matching = {option.key: chosen[option.key] for option in MatchingSettings.options()}
+            matching = {option.key: chosen[option.key] for option in MatchingSettings.options}
             arrays["weights"] = cls(index, model=str(path), weights="uniform", **matching).learn(data, settings.hits)
             extra["learned_for"] = _matching(settings)
             save()
@@ -222,7 +222,7 @@ def build_graph(
 def graph_parameters(settings: GraphSettings) -> dict[str, Any]:
     """The parameters of `cooccurrence_graph`."""
     chosen = settings.to_dict()
-    return {option.key: chosen[option.key] for option in GraphSettings.options()}
+    return {option.key: chosen[option.key] for option in GraphSettings.options}
 
 
 def _quick_graph(index: OpenedIndex) -> SemanticGraph:

@@ -17,6 +17,7 @@ from kernelsearch.core.errors import InputError
 from kernelsearch.core.options import Settings, option
 from kernelsearch.core.tables import text_table
 from kernelsearch.core.types import Candidates, Query
+from kernelsearch.plots.figures import picture_format
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,8 +54,8 @@ def main(argv: list[str]) -> None:
             parser.error(f"--{name} is not given")
     if len(arguments.rerank) != 1:
         parser.error("--rerank: exactly one method can be explained at a time")
-    if settings.plot and Path(settings.plot).suffix.lower() not in (".png", ".svg"):
-        raise InputError(f"--plot: {settings.plot}: only .png and .svg can be drawn")
+    if settings.plot:
+        picture_format(settings.plot)
     assert settings.index is not None and settings.query is not None
     chosen = read_pipeline(arguments)
     index = Index(settings.index, language=settings.language, java_heap=settings.java_heap, progress=console.progress)

@@ -118,8 +118,6 @@ def _show(finder: SimilarDocuments, settings: SimilarSettings) -> None:
     if settings.plot:
         if told is None:
             raise InputError("--plot: draws an explanation; --explain says of which document")
-        if Path(settings.plot).suffix.lower() not in (".png", ".svg"):
-            raise InputError(f"--plot: {settings.plot}: only .png and .svg can be drawn")
         from kernelsearch.rerankers.fusion.plot import draw
 
         draw(told, f"{settings.docid} and {settings.explain}", Path(settings.plot))

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from kernelsearch.plots.figures import new_figure, save_figure
+
 LEARNERS = ("SimListMKL", "SimTripletBoost", "SimTripletSVM", "SimTripletNet")
 RIVALS = ("RM3", "Rocchio", "PRCL", "RM3 + PRCL")
 FUSED = ("best single", "RRF", "CombSUM", "CombMNZ", "auto", "best, no votes", *LEARNERS, "best")
@@ -231,10 +233,7 @@ def lists_section(
 
 def draw(shares: dict[str, list[float]], table: dict[str, Any], title: str, path: Path) -> None:
     """Left: MAP when positives get rare (the paper's Figure 3). Right: P@k (its Figure 2)."""
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9, 3.4), layout="constrained")
+    figure = new_figure(9, 3.4)
     left, right = figure.subplots(1, 2)
     for (label, values), colour, marker in zip(
         shares.items(), ("#c8553d", "#4c86a8", "#6a994e", "#8d6a9f"), "osD^", strict=True
@@ -247,5 +246,4 @@ def draw(shares: dict[str, list[float]], table: dict[str, Any], title: str, path
         axes.spines[["top", "right"]].set_visible(False)
     right.legend(frameon=False, fontsize=8)
     figure.suptitle(title, fontsize=11)
-    with matplotlib.rc_context({"svg.hashsalt": "kernelsearch"}):
-        figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else {})
+    save_figure(figure, path)

@@ -24,6 +24,7 @@ from kernelsearch.cli.inputs import load_qrels, load_topics
 from kernelsearch.core.types import Candidates
 from kernelsearch.evaluation.rows import JudgedRows
 from kernelsearch.lucene.models import BM25Model
+from kernelsearch.plots.figures import new_figure, save_figure
 from kernelsearch.rerankers.base import TrainingData
 from kernelsearch.rerankers.klsa.reranker import KernelLSA
 
@@ -177,9 +178,8 @@ def _paired_p(one: np.ndarray, two: np.ndarray) -> float:
 def draw(results: dict[str, Any], path: Path) -> None:
     """The paper's Figure 1 for each of its collections: MAP against λ, one line a z, baselines BM25 (grey) and LSI."""
     import matplotlib
-    from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(11, 4.2), layout="constrained")
+    figure = new_figure(11, 4.2)
     panels = figure.subplots(1, len(PAPER))
     colours = matplotlib.colormaps["viridis"](np.linspace(0, 0.85, len(DEPTHS)))
     for axes, name in zip(panels, PAPER, strict=True):
@@ -198,8 +198,7 @@ def draw(results: dict[str, Any], path: Path) -> None:
     panels[0].set_ylabel("mean average precision")
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=8, frameon=False, fontsize=9)
-    with matplotlib.rc_context({"svg.hashsalt": "kernelsearch"}):
-        figure.savefig(path, metadata={"Date": None})
+    save_figure(figure, path)
 
 
 def tables(results: dict[str, Any]) -> str:

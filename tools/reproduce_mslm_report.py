@@ -16,7 +16,8 @@ from scipy.stats import ttest_rel
 
 from kernelsearch.kernels.pyramid.text_pyramid import gaussian_pyramid
 from kernelsearch.kernels.semantic.graph import SemanticGraph
-from kernelsearch.plots.pyramid import COLOURS, new_figure, plot_pyramid, save_figure
+from kernelsearch.plots.figures import new_figure, save_figure
+from kernelsearch.plots.pyramid import COLOURS, plot_pyramid
 
 LABELS = {"global": "global", "mean": "local, mean", "sum": "local, sum", "max": "local, max", "points": "interest points"}
 

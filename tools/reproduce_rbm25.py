@@ -32,6 +32,7 @@ from kernelsearch.clicks.records import Impression, Skipped, Tally, normalise_qu
 from kernelsearch.clicks.simulate import Need, simulate
 from kernelsearch.core.types import Candidates
 from kernelsearch.lucene.models import RM3
+from kernelsearch.plots.figures import new_figure, save_figure
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import CannotAct
 from kernelsearch.trec.qrels import read_qrels
@@ -298,14 +299,9 @@ def shown_p(p: float | None) -> str:
 
 def draw(parts: dict[str, dict[str, Any]], path: Path) -> None:
     """Change of average precision against BM25, query by query, sorted: a row of panels for each collection."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    matplotlib.rcParams.update({"svg.hashsalt": "kernelsearch", "font.size": 11})
-    import matplotlib.pyplot as plt
-
     columns = ["logged variants", "variants never logged", "unseen topics"]
-    figure, axes = plt.subplots(len(parts), 3, figsize=(10, 2.9 * len(parts)), sharex=True, sharey=True, squeeze=False)
+    figure = new_figure(10, 2.9 * len(parts))
+    axes = figure.subplots(len(parts), 3, sharex=True, sharey=True, squeeze=False)
     for axis in axes.flat:
         axis.set_visible(False)
     for row, (part, found) in enumerate(parts.items()):
@@ -317,13 +313,11 @@ def draw(parts: dict[str, dict[str, Any]], path: Path) -> None:
                 axis.plot(np.linspace(0, 100, len(change)), change, color=colour, lw=2, label=label.strip("*"))
             axis.axhline(0, color="black", lw=0.8)
             axis.set_title(f"{part}, {condition}", fontsize=11)
-            axis.tick_params(labelbottom=True, labelleft=True)
-            axis.set_xlabel("% of queries")
-            axis.set_ylabel("AP minus BM25's")
-    axes[0][0].legend(frameon=False)
-    figure.tight_layout()
-    figure.savefig(path, metadata={"Date": None})
-    plt.close(figure)
+            axis.tick_params(labelbottom=True, labelleft=True, labelsize=11)
+            axis.set_xlabel("% of queries", fontsize=11)
+            axis.set_ylabel("AP minus BM25's", fontsize=11)
+    axes[0][0].legend(frameon=False, fontsize=11)
+    save_figure(figure, path)
 
 
 def write_page(scratch: Path) -> None:

@@ -70,6 +70,23 @@ def json_lines(path: str | Path, encoding: str = "utf-8") -> Iterator[tuple[int,
 @contextmanager
 def write_file(path: str | Path) -> Iterator[IO[str]]:
     """Opens a text file that appears under its name only when complete; an older file survives a failure."""
+    with _complete_file(path) as descriptor, os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as stream:
+        yield stream
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def write_bytes(path: str | Path, content: bytes) -> None:
+    """Writes a binary file that appears under its name only when complete; an older file survives a failure."""
+    with _complete_file(path) as descriptor, os.fdopen(descriptor, "wb") as stream:
+        stream.write(content)
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+@contextmanager
+def _complete_file(path: str | Path) -> Iterator[int]:
+    """Gives the descriptor of a temporary file, which the caller closes; it takes the name `path` if the block succeeds."""
     path = Path(path)
     temporary: str | None = None
     try:
@@ -77,11 +94,8 @@ def write_file(path: str | Path) -> Iterator[IO[str]]:
         if path.is_dir():
             raise InputError(f"{path}: is a directory, cannot write a file there")
         descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent)
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as stream:
-            os.fchmod(stream.fileno(), 0o666 & ~_umask())
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
+        os.fchmod(descriptor, 0o666 & ~_umask())
+        yield descriptor
         os.replace(temporary, path)
         temporary = None
     except OSError as problem:

@@ -10,30 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.core.errors import OptionError
+from kernelsearch.plots.figures import new_figure, save_figure
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
-
-
-def new_figure(width: float, height: float) -> Any:
-    """An empty figure that needs no display."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise OptionError("--plot: needs matplotlib; pip install kernelsearch[plots]") from None
-    return Figure(figsize=(width, height), layout="constrained")
-
-
-def save_figure(figure: Any, path: str | Path) -> None:
-    """Writes PNG or SVG; the same picture is the same file, without date or random ids."""
-    import matplotlib
-
-    path = Path(path)
-    if path.suffix.lower() == ".svg":
-        with matplotlib.rc_context({"svg.hashsalt": "kernelsearch"}):
-            figure.savefig(path, metadata={"Date": None})
-    else:
-        figure.savefig(path, dpi=140)
 
 
 def scale_name(scale: float) -> str:

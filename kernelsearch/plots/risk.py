@@ -1,4 +1,4 @@
-"""Pictures of risk: risk-reward curves and the histogram of changes."""
+"""Pictures of risk: risk-reward curves."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-import numpy as np
-from numpy.typing import ArrayLike
-
 from kernelsearch.core.errors import OptionError
+from kernelsearch.plots.figures import new_figure, save_figure
 
 
 class RiskPoint(Protocol):
@@ -28,11 +26,9 @@ def plot_risk_reward(
     """Draws curves (label -> points) in one panel a collection: risk to the right, reward upwards, so up and left is better."""
     if risk not in AXES:
         raise OptionError(f"risk axis {risk!r} is not one of {', '.join(AXES)}")
-    from matplotlib.figure import Figure
-
     columns = min(columns, len(panels))
     rows = -(-len(panels) // columns)
-    figure = Figure(figsize=(4.3 * columns, 3.6 * rows), layout="constrained")
+    figure = new_figure(4.3 * columns, 3.6 * rows)
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     styles = ("-", "--", "-.", ":")
     handles: dict[str, Any] = {}
@@ -58,45 +54,4 @@ def plot_risk_reward(
         spare[0].legend(handles.values(), handles.keys(), loc="center left", fontsize=8, frameon=False)
     else:
         figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4, fontsize=8, frameon=False)
-    _save(figure, path)
-
-
-def plot_changes(baseline: ArrayLike, treatments: Mapping[str, ArrayLike], path: str | Path) -> None:
-    """Draws how many queries changed by how much of their baseline value, one outline a treatment."""
-    from matplotlib.figure import Figure
-
-    before = np.asarray(baseline, dtype=np.float64)
-    edges = np.array([-100, -75, -50, -25, -5, 5, 25, 50, 75, 100, 105])
-    figure = Figure(figsize=(6.4, 3.6), layout="constrained")
-    axis = figure.subplots()
-    width = 0.8 / max(len(treatments), 1)
-    names = [
-        "-100 to -75",
-        "-75 to -50",
-        "-50 to -25",
-        "-25 to -5",
-        "-5 to 5",
-        "5 to 25",
-        "25 to 50",
-        "50 to 75",
-        "75 to 100",
-        "above",
-    ]
-    for number, (label, treatment) in enumerate(treatments.items()):
-        difference = np.asarray(treatment, dtype=np.float64) - before
-        percent = 100 * np.divide(difference, before, out=np.sign(difference), where=before > 0)
-        counts, _ = np.histogram(np.clip(percent, -100, 104), edges)
-        axis.bar(np.arange(len(counts)) + width * (number + 0.5) - 0.4, counts, width, label=label)
-    axis.set_xticks(np.arange(len(names)), names, rotation=35, ha="right", fontsize=8)
-    axis.set_xlabel("change of a query, % of its baseline value", fontsize=8)
-    axis.set_ylabel("queries", fontsize=8)
-    axis.legend(fontsize=8, frameon=False)
-    _save(figure, path)
-
-
-def _save(figure: Any, path: str | Path) -> None:
-    """Saves a picture so that drawing the same again gives the same file: no date, no random ids in an SVG."""
-    from matplotlib import rc_context
-
-    with rc_context({"svg.hashsalt": "kernelsearch", "svg.fonttype": "none"}):
-        figure.savefig(path, dpi=110, metadata={"Date": None} if str(path).lower().endswith(".svg") else {})
+    save_figure(figure, path, dpi=110)

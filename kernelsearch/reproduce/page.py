@@ -8,6 +8,8 @@ from pathlib import Path
 from kernelsearch.core.errors import InputError
 from kernelsearch.core.files import write_file
 from kernelsearch.core.version import __version__
+from kernelsearch.plots.figures import new_figure, save_figure
+from kernelsearch.plots.svg import COLOURS
 from kernelsearch.reproduce.conditions import Condition, Conditions
 from kernelsearch.reproduce.running import MEASURES, Outcome
 
@@ -101,42 +103,34 @@ def _ran(conditions: Conditions, outcomes: Sequence[Outcome]) -> list[Condition]
 
 def draw(conditions: Conditions, outcomes: Sequence[Outcome], path: Path) -> None:
     """Every condition's gain in AP over the baseline, per cent, one column of dots a collection of the headline."""
-    import matplotlib
-
-    from kernelsearch.plots.svg import COLOURS
-
-    with matplotlib.rc_context(
-        {"svg.hashsalt": "kernelsearch", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
-    ):
-        from matplotlib.figure import Figure
-
-        outcomes = [outcome for outcome in outcomes if outcome.collection.headline]
-        figure = Figure(figsize=(8, 3.6), layout="constrained")
-        axes = figure.add_subplot()
-        others = [one for one in _ran(conditions, outcomes) if one.name != conditions.baseline]
-        markers = "osD^vP*Xh<>d"
-        for number, condition in enumerate(others):
-            shift = (number - (len(others) - 1) / 2) * 0.75 / max(len(others), 1)
-            points = [
-                (
-                    place + shift,
-                    100 * (outcome.found[condition.name].mean("AP") / outcome.found[conditions.baseline].mean("AP") - 1),
-                )
-                for place, outcome in enumerate(outcomes)
-                if condition.name in outcome.found and conditions.baseline in outcome.found
-            ]
-            axes.plot(
-                *zip(*points, strict=True),
-                markers[number % len(markers)],
-                color=COLOURS[number % len(COLOURS)],
-                label=condition.title,
+    figure = new_figure(8, 3.6)
+    axes = figure.add_subplot()
+    outcomes = [outcome for outcome in outcomes if outcome.collection.headline]
+    others = [one for one in _ran(conditions, outcomes) if one.name != conditions.baseline]
+    markers = "osD^vP*Xh<>d"
+    for number, condition in enumerate(others):
+        shift = (number - (len(others) - 1) / 2) * 0.75 / max(len(others), 1)
+        points = [
+            (
+                place + shift,
+                100 * (outcome.found[condition.name].mean("AP") / outcome.found[conditions.baseline].mean("AP") - 1),
             )
-        axes.axhline(0, color="#777777", linewidth=0.8)
-        axes.set_xticks(range(len(outcomes)), [outcome.collection.name for outcome in outcomes])
-        axes.set_ylabel("gain in AP over BM25, %")
-        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, metadata={"Date": None})
+            for place, outcome in enumerate(outcomes)
+            if condition.name in outcome.found and conditions.baseline in outcome.found
+        ]
+        axes.plot(
+            *zip(*points, strict=True),
+            markers[number % len(markers)],
+            color=COLOURS[number % len(COLOURS)],
+            label=condition.title,
+        )
+    axes.axhline(0, color="#777777", linewidth=0.8)
+    axes.set_xticks(range(len(outcomes)), [outcome.collection.name for outcome in outcomes])
+    axes.set_ylabel("gain in AP over BM25, %", fontsize=9)
+    axes.tick_params(labelsize=9)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=9)
+    save_figure(figure, path)
 
 
 def write_pages(conditions: Conditions, outcomes: Sequence[Outcome], docs: Path, readme: Path | None) -> list[Path]:

@@ -21,7 +21,7 @@ from kernelsearch.serve.parameters import Asked
 
 FEEDBACK = {"rm3", "rocchio"}
 WORD = re.compile(r"\w+")
-_drawing = threading.Lock()  # matplotlib's fonts and settings belong to all threads
+_drawing = threading.Lock()  # matplotlib's font cache belongs to all threads
 
 
 class NotFound(Exception):
@@ -306,9 +306,7 @@ def _document(served: Served, asked: Asked, found: Ranked) -> int:
 def prepare_drawing() -> bool:
     """Loads what pictures need, which takes seconds; False where it isn't installed."""
     try:
-        import matplotlib
-        import matplotlib.figure
+        import matplotlib.figure  # noqa: F401
     except ImportError:
         return False
-    matplotlib.rcParams["text.parse_math"] = False  # a dollar in a query is a dollar, not the beginning of a formula
     return True

@@ -8,7 +8,7 @@ from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.types import Candidates
 from kernelsearch.evaluation import risk
 from kernelsearch.evaluation.rows import JudgedRows
-from kernelsearch.plots.risk import plot_changes, plot_risk_reward
+from kernelsearch.plots.risk import plot_risk_reward
 
 BEFORE = [0.5, 0.2, 0.4, 0.1]
 AFTER = [0.3, 0.6, 0.4, 0.2]
@@ -99,8 +99,6 @@ def test_pictures_are_drawn(tmp_path, suffix):
     for panels in ({"one": {"a": curve}}, {"one": {"a": curve}, "two": {"a": curve, "b": curve}}):
         plot_risk_reward(panels, tmp_path / f"curve.{suffix}", risk="hurt", columns=3)
         assert (tmp_path / f"curve.{suffix}").stat().st_size > 2000
-    plot_changes(BEFORE, {"a": AFTER}, tmp_path / f"changes.{suffix}")
-    assert (tmp_path / f"changes.{suffix}").stat().st_size > 2000
 
 
 def test_unknown_risk_axis_is_refused(tmp_path):

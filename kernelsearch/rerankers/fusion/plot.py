@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kernelsearch.core.errors import OptionError
+from kernelsearch.plots.figures import new_figure, save_figure
 from kernelsearch.rerankers.base import Explanation
 
 
 def draw(explanation: Explanation, title: str, path: Path) -> None:
     """Writes a PNG or SVG: contributions on the left, importance on the right, one row a feature."""
-    try:
-        import matplotlib
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise OptionError("--plot: needs matplotlib; pip install kernelsearch[plots]") from None
     parts = list(reversed(explanation.contributions))
     labels = [part.label for part in parts]
     importance = explanation.notes["importance"]
-    figure = Figure(figsize=(9, 1.6 + 0.24 * len(parts)), layout="constrained")
+    figure = new_figure(9, 1.6 + 0.24 * len(parts))
     left, right = figure.subplots(1, 2, sharey=True, width_ratios=(2, 1))
     left.barh(labels, [part.value for part in parts], color=["#7aa6c2" if part.value >= 0 else "#c8553d" for part in parts])
     left.axvline(0, color="0.3", linewidth=0.8)
@@ -29,6 +24,4 @@ def draw(explanation: Explanation, title: str, path: Path) -> None:
         axes.spines[["top", "right"]].set_visible(False)
         axes.tick_params(axis="y", length=0, labelsize=8)
     figure.suptitle(title if len(title) <= 90 else title[:87] + "...", fontsize=11)
-    # No date and no random ids: the same picture is the same file.
-    with matplotlib.rc_context({"svg.hashsalt": "kernelsearch"}):
-        figure.savefig(path, dpi=110, metadata={"Date": None} if path.suffix.lower() == ".svg" else {})
+    save_figure(figure, path, dpi=110)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from kernelsearch.core.errors import OptionError
 from kernelsearch.core.types import Candidates, Query
+from kernelsearch.plots.figures import new_figure, save_figure
 from kernelsearch.rerankers.base import Context, Contribution, Explanation
 
 if TYPE_CHECKING:
@@ -121,13 +122,9 @@ def query_places(method: KernelLSA, query: Query, candidates: Candidates) -> tup
 
 def plot(method: KernelLSA, query: Query, candidates: Candidates, doc: int | None, path: Path, context: Context) -> None:
     """Documents in the first two latent dimensions, and the query's way through them as z grows."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise OptionError("--plot: needs matplotlib; pip install kernelsearch[plots]") from None
     if method.basis.dims < 2:
         raise OptionError("--plot: the basis has one dimension only; two are drawn")
-    figure = Figure(figsize=(8.5, 6), layout="constrained")
+    figure = new_figure(8.5, 6)
     axes: Any = figure.add_subplot()
     plane = _plane(method)
     shown = np.random.default_rng(0).permutation(len(plane))[:4000]
@@ -148,14 +145,7 @@ def plot(method: KernelLSA, query: Query, candidates: Candidates, doc: int | Non
     axes.set_title(query.text if len(query.text) <= 90 else query.text[:87] + "...", fontsize=11)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=4, frameon=False, fontsize=8)
-    # No date and no random ids: the same picture is the same file.
-    if path.suffix.lower() == ".svg":
-        import matplotlib
-
-        with matplotlib.rc_context({"svg.hashsalt": "kernelsearch"}):
-            figure.savefig(path, metadata={"Date": None})
-    else:
-        figure.savefig(path, dpi=140)
+    save_figure(figure, path)
 
 
 def _draw_path(axes: Any, method: KernelLSA, query: Query, candidates: Candidates) -> None:

@@ -14,7 +14,8 @@ from kernelsearch.kernels.pyramid.matching import Matcher, local_windows
 from kernelsearch.kernels.pyramid.query_rows import QueryRows, Scale, Texts
 from kernelsearch.kernels.pyramid.text_pyramid import SCALES, Samples
 from kernelsearch.kernels.semantic.graph import sequences
-from kernelsearch.plots.pyramid import COLOURS, draw_pyramid, new_figure, save_figure, scale_name
+from kernelsearch.plots.figures import new_figure, save_figure
+from kernelsearch.plots.pyramid import COLOURS, draw_pyramid, scale_name
 
 if TYPE_CHECKING:
     from kernelsearch.rerankers.mslm.reranker import MultiScaleLM

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelsearch.plots.figures import literal_text, new_figure, save_figure
 from kernelsearch.rerankers.pert.expansion import Expansion
 
 Floats = NDArray[np.float64]
@@ -39,11 +40,8 @@ def plane(expansion: Expansion, strategy: str) -> tuple[Floats, tuple[str, str]]
 
 def draw(expansion: Expansion, groups: NDArray[np.integer], strategy: str, path: Path) -> None:
     """Draws the words of an expansion into a PNG or SVG file; `groups` (words,) colours them."""
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
     points, (across, up) = plane(expansion, strategy)
-    figure = Figure(figsize=(7.2, 5.4), dpi=110, layout="constrained")
+    figure = new_figure(7.2, 5.4, dpi=110)
     axis = figure.subplots()
     own = np.arange(len(points)) < expansion.query_terms
     sizes = 12 + 260 * np.sqrt(expansion.weights / expansion.weights.max())
@@ -71,8 +69,7 @@ def draw(expansion: Expansion, groups: NDArray[np.integer], strategy: str, path:
     axis.set_title(f"{expansion.query.text.strip()[:80]!r}: squares are the query's terms, size is weight", fontsize=10)
     radii = np.sqrt(sizes) / 2 * figure.dpi / 72
     place_labels(axis, points, radii, list(expansion.words), bold=own, order=np.argsort(-expansion.weights, kind="stable"))
-    with rc_context({"svg.hashsalt": "kernelsearch"}):  # with no date either, drawing the same again gives the same file
-        figure.savefig(path, metadata={"Date": None} if path.suffix.lower() == ".svg" else {})
+    save_figure(figure, path, dpi=110)
 
 
 def place_labels(
@@ -87,6 +84,7 @@ def place_labels(
     from matplotlib.transforms import Bbox
 
     figure = axis.figure
+    literal_text(figure)
     figure.draw_without_rendering()  # settles the axes' place, which label positions depend on
     axis.set_autoscale_on(False)
     figure.set_layout_engine("none")
@@ -97,7 +95,7 @@ def place_labels(
     boxes: dict[int, Any] = {}
     for number in order.tolist():
         weight = "bold" if bold[number] else "normal"
-        text = axis.text(0, 0, labels[number], fontsize=8, fontweight=weight, ha="center", va="center")
+        text = axis.text(0, 0, labels[number], fontsize=8, fontweight=weight, ha="center", va="center", parse_math=False)
         size = text.get_window_extent(renderer)
         options = list(_around(spots[number], radii[number] + 3, size.width + 2, size.height + 2, frame))
         clear = (

@@ -59,10 +59,10 @@ test-lucene10:  ## Runs the tests on the newest pyserini, with Lucene 10 (needs 
 	fi
 
 bench-bridge: .venv/.ready .venv-pyserini/.ready  ## Measures the Lucene bridge against pyserini (BENCH_ARGS="--quick")
-	.venv/bin/python tools/bench_bridge.py --pyserini .venv-pyserini/bin/python $(BENCH_ARGS)
+	.venv/bin/python -m tools.bench.bridge --pyserini .venv-pyserini/bin/python $(BENCH_ARGS)
 
 bench-dropin: .venv-pyterrier/.ready indexes/demo  ## Measures what the adapters add, and 10,000 queries from 8 threads for leaks
-	PYTHONPATH=. .venv-pyterrier/bin/python tools/bench_dropin.py --index indexes/demo --topics kernelsearch/demo/data/topics.tsv $(BENCH_ARGS)
+	PYTHONPATH=. .venv-pyterrier/bin/python -m tools.bench.dropin --index indexes/demo --topics kernelsearch/demo/data/topics.tsv $(BENCH_ARGS)
 
 indexes/demo: | .venv/.ready
 	.venv/bin/python -m kernelsearch.index --input kernelsearch/demo/data/corpus.jsonl --index $@

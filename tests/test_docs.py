@@ -22,6 +22,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
+from tools import make_api_docs
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```(bash|python)[ ]*(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -189,8 +190,4 @@ SHOWN: dict[str, tuple[str, ...]] = {
 
 
 def test_the_api_page_is_what_the_docstrings_say():
-    spec = importlib.util.spec_from_file_location("make_api_docs", ROOT / "tools" / "make_api_docs.py")
-    assert spec is not None and spec.loader is not None
-    tool = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(tool)
-    assert tool.OUTPUT.read_text(encoding="utf-8") == tool.page(), "run python tools/make_api_docs.py"
+    assert make_api_docs.OUTPUT.read_text(encoding="utf-8") == make_api_docs.page(), "run python tools/make_api_docs.py"

@@ -47,7 +47,9 @@ def run_script(conditions: Conditions, script: Script, scratch: Path) -> list[st
     for command in script.commands:
         if not Path(command[0]).is_file():
             raise InputError(f"{script.name}: {command[0]} is not here; scripts run from the root of a checkout")
-        done = subprocess.run([sys.executable, *(part.replace("{scratch}", str(scratch / script.name)) for part in command)])
+        module = ".".join(Path(command[0]).with_suffix("").parts)  # so that it can import the other tools
+        arguments = [part.replace("{scratch}", str(scratch / script.name)) for part in command[1:]]
+        done = subprocess.run([sys.executable, "-m", module, *arguments])
         if done.returncode:
             print(f"{script.name:<13} FAIL ({command[0]} failed with status {done.returncode})", flush=True)
             return ["FAIL"]

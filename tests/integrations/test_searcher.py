@@ -207,7 +207,7 @@ def test_eight_threads_find_what_one_finds(ready, topics, name):
 
 
 def test_many_queries_leave_no_java_threads_and_little_memory(ready, topics):
-    """The full 10,000 queries are run by tools/bench_dropin.py; here as many as a test can afford."""
+    """The full 10,000 queries are run by tools/bench/dropin.py; here as many as a test can afford."""
     searcher = KernelSearcher(ready("pert"), rerank="pert", hits=50)
     texts = list(topics.values())
 

@@ -1,0 +1,75 @@
+"""Whether a basis fitted in parts spans the space of the one fitted in one piece, in the precision that users get.
+
+    python -m tools.bench.basis --index INDEX [--dims 300] [--parts 8] [--tolerance 0.01]
+
+Prints the largest principal angle between the leading dimensions of both, for several numbers of them, and how much of the
+spectrum is behind: where neighbouring singular values are all but equal, directions may trade places at a cut through them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from kernelsearch.api.index import Index
+from kernelsearch.cli import console
+from kernelsearch.core.execution import LocalEngine
+from kernelsearch.kernels.asymmetric import BM25
+from kernelsearch.rerankers.klsa.basis import LatentBasis, fit_basis
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--index", required=True)
+    parser.add_argument("--dims", type=int, default=300)
+    parser.add_argument("--parts", type=int, default=8)
+    parser.add_argument("--tolerance", type=float, default=0.01)
+    parser.add_argument("--leading", type=int, nargs="+", default=[50, 100, 150, 200, 250])
+    given = parser.parse_args()
+    forward = Index(given.index).forward
+    with tempfile.TemporaryDirectory() as scratch:
+        bases = []
+        for parts in (1, given.parts):
+            start = time.process_time()
+            basis = fit_basis(
+                Path(scratch) / str(parts),
+                forward,
+                BM25(k1=2.0, b=0.75),  # klsa's own
+                dims=given.dims,
+                solver="randomised",
+                tolerance=given.tolerance,
+                engine=LocalEngine(),
+                parts=parts,
+            )
+            bases.append(basis)
+            residual = basis.meta["extra"]["residual"]
+            print(
+                f"{parts} parts: {time.process_time() - start:.0f} CPU s, largest relative residual {residual:.1e}", flush=True
+            )
+        one, other = bases
+        rows = [(n, f"{angle(one, other, n):.1e}", f"{gap(one, n):.1e}") for n in given.leading if n <= given.dims]
+    print(f"{len(forward):,} documents, {len(forward.terms):,} terms, {forward.statistics.postings:,} postings")
+    print(console.table(("leading", "largest angle", "gap behind"), rows))
+
+
+def angle(one: LatentBasis, other: LatentBasis, leading: int) -> float:
+    """The largest principal angle between the leading dimensions, in radians.
+
+    From the sine: an angle of 1e-4 has a cosine that single precision can't tell from 1.
+    """
+    first, second = (np.linalg.qr(np.asarray(basis.rows[:, :leading], dtype=np.float64))[0] for basis in (one, other))
+    return float(np.arcsin(min(1.0, np.linalg.norm(second - first @ (first.T @ second), 2))))
+
+
+def gap(basis: LatentBasis, leading: int) -> float:
+    """How much smaller the first singular value behind the leading ones is than the last of them, relatively."""
+    values = np.asarray(basis.values)
+    return float(1 - values[leading] / values[leading - 1]) if leading < len(values) else float("nan")
+
+
+if __name__ == "__main__":
+    main()

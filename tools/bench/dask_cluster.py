@@ -1,0 +1,92 @@
+"""Throughput of batch reranking on a Dask cluster of 1 and 2 workers on this machine, beside a single process.
+
+    python -m tools.bench.dask_cluster --index INDEX --topics TOPICS [--rerank klsa] [--workers 1 2]
+
+Each contender is a process of its own: it opens everything with a few topics first (not timed), then does all topics. Their
+runs must agree in every digit. On a machine with other work the ratio of CPU seconds says more than the wall clock.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import subprocess
+import sys
+import time
+from typing import Any
+
+from tools import environment
+
+WARM = 64
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--index", required=True)
+    parser.add_argument("--topics", required=True)
+    parser.add_argument("--rerank", default="klsa")
+    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--contender", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.contender is not None:
+        print(json.dumps(measure(given)))
+        return
+    from kernelsearch.cli import console
+
+    found = {}
+    for contender in ("local", *map(str, given.workers)):
+        command = [sys.executable, "-m", "tools.bench.dask_cluster", *sys.argv[1:], "--contender", contender]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=environment(OMP_NUM_THREADS="1"))
+        found[contender] = json.loads(done.stdout.splitlines()[-1])
+    if len({one["digest"] for one in found.values()}) != 1:
+        raise SystemExit("the contenders' lists differ: nothing to compare")
+    single = found["local"]["rate"]
+    rows = [
+        (
+            "single process" if name == "local" else f"Dask, {name} worker{'s' if name != '1' else ''}",
+            f"{one['rate']:.1f}",
+            f"{one['rate'] / single:.2f}",
+            f"{1000 * one['cpu'] / one['topics']:.1f}",
+            f"{one['start']:.1f}",
+        )
+        for name, one in found.items()
+    ]
+    print(console.table(("engine", "queries/s", "times one", "CPU ms a query", "start-up s"), rows))
+
+
+def measure(given: argparse.Namespace) -> dict[str, Any]:
+    """Reranks all topics with one engine."""
+    from kernelsearch.api.index import Index
+    from kernelsearch.api.topics import SearchPlan, Topic, search_topics
+    from kernelsearch.cli.inputs import load_topics
+    from kernelsearch.core.execution import LocalEngine
+
+    begin = time.perf_counter()
+    index = Index(given.index)
+    pipeline = index.pipeline(given.rerank)
+    plan = SearchPlan(index, pipeline.first, tuple((one.name, one.settings) for one in pipeline.rerankers))
+    topics = [Topic(qid, text) for qid, text in load_topics(given.topics).items()]
+    if given.contender == "local":
+        engine: Any = LocalEngine()
+    else:
+        from kernelsearch.engines.dask import DaskEngine
+
+        engine = DaskEngine(workers=int(given.contender))
+    with engine:
+        list(search_topics(engine, plan, pipeline, topics[:WARM], 8))
+        start, cpu = time.perf_counter(), processor(engine)
+        lists = list(search_topics(engine, plan, pipeline, topics, 32))
+        seconds, used = time.perf_counter() - start, processor(engine) - cpu
+    digest = hashlib.sha256(json.dumps(lists).encode()).hexdigest()
+    return {"rate": len(topics) / seconds, "cpu": used, "topics": len(topics), "start": start - begin, "digest": digest}
+
+
+def processor(engine: Any) -> float:
+    """CPU seconds of this process and of all workers so far."""
+    workers = engine.client.run(time.process_time).values() if engine.name == "dask" else ()
+    return time.process_time() + sum(workers)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,213 @@
+"""What the integrations add to the time of the core, and whether 10,000 queries from 8 threads leave anything behind.
+
+    python -m tools.bench.dropin --index indexes/cacm --topics topics.tsv [--rounds 5] [--queries 10000]
+
+The core is a pipeline's search, or its rerank of lists of docids and scores, with docids and scores at the end, as the
+command line runs it. Hits are made when they are looked at, so there are two figures: what a call adds, and what it adds
+where every hit's docid and score are read afterwards. Core and adapter take turns query by query, and each query's shortest
+time over the rounds counts, so that a busy machine disturbs neither. Time is the process's CPU time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+import kernelsearch
+from kernelsearch.api.pipeline import Pipeline
+from kernelsearch.cli import console
+from kernelsearch.core.types import Candidates, Query
+from kernelsearch.integrations.pyserini import KernelReranker, KernelSearcher
+from kernelsearch.trec import read_topics
+
+
+@dataclass
+class Hit:
+    """A hit of someone else's."""
+
+    docid: str
+    score: float
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--index", required=True)
+    parser.add_argument("--topics", required=True)
+    parser.add_argument("--methods", default="klsa,pert,mslm", help="methods to measure, besides none")
+    parser.add_argument("--hits", type=int, default=1000)
+    parser.add_argument("--topics-count", type=int, default=30)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--queries", type=int, default=10_000, help="of the test for leaks; 0 leaves it out")
+    given = parser.parse_args()
+    index = kernelsearch.open(given.index)
+    topics = dict(list(read_topics(given.topics).items())[: given.topics_count])
+    rows = []
+    for name in (None, *given.methods.split(",")):
+        rows += compare(index, topics, name, given.hits, given.rounds)
+    header = ("adapter", "method", "core ms", "call ms", "added", "all read ms", "added")
+    print(console.table(header, rows, align="<<>>>>>"))
+    if given.queries:
+        leaks(index, list(topics.values()), given.queries)
+
+
+def compare(index: kernelsearch.Index, topics: dict[str, str], name: str | None, hits: int, rounds: int) -> list[tuple]:
+    """One row for each adapter: a query's time in the core and through the adapter."""
+    pipeline = index.pipeline(name, hits=hits)
+    texts, qids = list(topics.values()), list(topics)
+
+    def search(text: str) -> list[str]:
+        found = pipeline.search([index.query(text)])[0]
+        return named(index, found)[0]
+
+    searcher = KernelSearcher(index, rerank=name, hits=hits)
+    label = name or "none"
+    rows = [row("KernelSearcher.search", label, search, lambda text: searcher.search(text, hits), read, texts, rounds)]
+    rows.append(row("Index.search, k=10", label, search, lambda text: index.search(text, name, hits=hits), read, texts, rounds))
+    rows.append(
+        row(
+            "KernelSearcher.batch_search",
+            label,
+            lambda _: [named(index, found) for found in pipeline.search(index.lucene.queries(texts, qids))],
+            lambda _: searcher.batch_search(texts, qids, k=hits),
+            lambda lists: [read(one) for one in lists.values()],
+            [""],
+            rounds * 2,
+        )
+    )
+    if name is not None:
+        rows += rerank_rows(index, name, texts, hits, rounds)
+    if importlib.util.find_spec("pyterrier") is not None and name is not None:
+        rows.append(pyterrier_row(index, pipeline, name, topics, hits, rounds))
+    return rows
+
+
+def rerank_rows(index: kernelsearch.Index, name: str, texts: Sequence[str], hits: int, rounds: int) -> list[tuple]:
+    reranker = KernelReranker(index, name)
+    lists = {text: named(index, index.lucene.search([index.query(text)], hits)[0]) for text in texts}
+    objects = {text: [Hit(*pair) for pair in zip(*both, strict=True)] for text, both in lists.items()}
+
+    def core(text: str) -> tuple[list[str], list[float]]:
+        docids, scores = lists[text]
+        given = Candidates(index.forward.rows_of(docids), np.array(scores))
+        return named(index, reranker._apply([index.query(text)], [given])[0])
+
+    return [
+        row(
+            "KernelReranker.rerank(query, hits)",
+            name,
+            core,
+            lambda text: reranker.rerank(text, objects[text]),
+            read,
+            texts,
+            rounds,
+        ),
+        row(
+            "KernelReranker.rerank(docids, ...)",
+            name,
+            core,
+            lambda text: reranker.rerank(*lists[text], text),
+            None,
+            texts,
+            rounds,
+        ),
+    ]
+
+
+def pyterrier_row(
+    index: kernelsearch.Index, pipeline: Pipeline, name: str, topics: dict[str, str], hits: int, rounds: int
+) -> tuple:
+    import pandas as pd
+
+    import kernelsearch.integrations.pyterrier as ks
+
+    kinds = {"klsa": ks.KernelLSA, "pert": ks.Perturbation, "mslm": ks.MultiScaleLM}
+    transformer = ks.Retriever(index, hits) >> kinds[name](index)
+    frame = pd.DataFrame(topics.items(), columns=["qid", "query"])
+    queries = list(topics.values())
+
+    def core(_: str) -> list:
+        analysed: list[Query] = index.lucene.queries(queries, list(topics))
+        return [named(index, found) for found in pipeline.search(analysed)]
+
+    return row("PyTerrier: retriever >> method", name, core, lambda _: transformer(frame), None, [""], rounds * 2)
+
+
+def read(hits: Sequence) -> list[tuple[str, float]]:
+    """What a script does with hits."""
+    return [(hit.docid, hit.score) for hit in hits]
+
+
+def named(index: kernelsearch.Index, found: Candidates) -> tuple[list[str], list[float]]:
+    """A list as the border has it: docids and scores."""
+    return index.forward.docids.take(found.docs), found.scores.tolist()
+
+
+def row(
+    adapter: str,
+    method: str,
+    core: Callable,
+    call: Callable,
+    reading: Callable | None,
+    inputs: Sequence[str],
+    rounds: int,
+) -> tuple[str, ...]:
+    """A line of the table; without `reading`, what the call gives back holds docids and scores already."""
+    functions = [core, call] + ([lambda text: reading(call(text))] if reading else [])
+    times = np.full((len(functions), rounds, len(inputs)), np.inf)
+    for text in inputs:  # warm
+        for function in functions:
+            function(text)
+    for turn in range(rounds):
+        for place, text in enumerate(inputs):
+            for number in np.roll(np.arange(len(functions)), turn).tolist():
+                start = time.process_time()
+                functions[number](text)
+                times[number, turn, place] = time.process_time() - start
+    best = times.min(axis=1).sum(axis=1)
+    each = 1000 * best / len(inputs)
+    shown = [f"{each[0]:.2f}"]
+    for number in range(1, len(functions)):
+        shown += [f"{each[number]:.2f}", f"{best[number] / best[0] - 1:+.1%}"]
+    return (adapter, method, *shown, *([] if reading else ["", ""]))
+
+
+def leaks(index: kernelsearch.Index, texts: Sequence[str], queries: int, threads: int = 8) -> None:
+    """Memory and Java's threads before and after many queries from threads that come and go."""
+    searcher = KernelSearcher(index, rerank="pert", hits=50)
+
+    def work(start: int, count: int) -> None:
+        for place in range(start, start + count):
+            searcher.search(texts[place % len(texts)])
+
+    def round_of(count: int) -> None:
+        workers = [threading.Thread(target=work, args=(number, count // threads)) for number in range(threads)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+
+    round_of(400)
+    from jnius import autoclass
+
+    java = autoclass("java.lang.Thread")
+    print(f"\n{'queries':>8} {'Java threads':>13} {'memory, MB':>11}")
+    for done in range(6):
+        if done:
+            round_of(queries // 5)
+        print(f"{400 + done * queries // 5:>8} {java.activeCount():>13} {resident() / 1e6:>11.0f}", flush=True)
+
+
+def resident() -> float:
+    with open("/proc/self/statm") as stream:
+        return float(stream.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+if __name__ == "__main__":
+    main()

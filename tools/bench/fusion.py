@@ -1,0 +1,81 @@
+"""The processor time that the features and scores of fusion take, feature by feature, Java included.
+
+OMP_NUM_THREADS=1 python -m tools.bench.fusion --index indexes/cran --topics topics.tsv --qrels qrels.txt [--queries 50]
+
+The recipe is the default one and mslm, so that all methods but those on a click log are in it. The memory of `votes` are the
+topics themselves.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import kernelsearch
+from kernelsearch.api.pipeline import chunks
+from kernelsearch.cli import console
+from kernelsearch.cli.inputs import load_qrels, load_topics
+from kernelsearch.learning.ranking.fusers import CombSUM
+from kernelsearch.rerankers.auto.reranker import AutoReranker
+from kernelsearch.rerankers.fusion.features import Features, parse_recipe
+from kernelsearch.rerankers.fusion.pool import Pool
+from kernelsearch.rerankers.fusion.reranker import RECIPE, SOURCES
+from kernelsearch.rerankers.fusion.training_memory import Memory, Recollection
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--index", required=True)
+    parser.add_argument("--topics", required=True)
+    parser.add_argument("--qrels", required=True)
+    parser.add_argument("--queries", type=int, default=50)
+    parser.add_argument("--hits", type=int, default=1000)
+    given = parser.parse_args()
+    index = kernelsearch.open(given.index)
+    topics = load_topics(given.topics)
+    everyone = index.lucene.queries(list(topics.values()), list(topics))
+    recollection = Recollection(index, Memory.of(everyone, load_qrels(given.qrels)), leave_out=True)
+    queries = everyone[: given.queries]
+    lists = index.lucene.search(queries, given.hits)
+    recipe = parse_recipe(f"{RECIPE} mslm")
+    features = Features(index, recipe, sources=parse_recipe(SOURCES), recollection=recollection)
+    features.tables(queries[:4], lists[:4])  # warm: Java's compiler, memory maps
+    rows, total = [], 0.0
+
+    def timed(label: str, work: Callable[[], Any]) -> Any:
+        nonlocal total
+        began = time.process_time()
+        out = work()
+        spent = 1000 * (time.process_time() - began) / len(queries)
+        total += spent
+        rows.append((label, f"{spent:.2f}"))
+        return out
+
+    candidates = timed("candidates (union of sources)", lambda: features.pool(queries, lists, given.hits))
+    pools = [Pool(index, query, found) for query, found in zip(queries, candidates, strict=True)]
+    timed("reading the postings", lambda: [pool.field("contents") for pool in pools])
+    columns = [
+        timed(name, lambda feature=feature: feature.values(pools))
+        for name, feature in zip(features.recipe, features.features, strict=True)
+    ]
+    tables = [np.column_stack([column[place] for column in columns]) for place in range(len(queries))]
+    fuser = CombSUM(normalise="z")
+    timed("normalising and scoring", lambda: [fuser.predict(table) for table in tables])
+    rows.append(("fusion, all features and scores", f"{total:.2f}"))
+    reranker = AutoReranker(index)
+    reranker.hits = given.hits
+    reranker.apply_batch(queries[:4], lists[:4])
+    began = time.process_time()
+    for part in chunks(list(zip(queries, lists, strict=True)), 1):
+        reranker.apply_batch([query for query, _ in part], [found for _, found in part])
+    rows.append(("auto, one query at a time", f"{1000 * (time.process_time() - began) / len(queries):.2f}"))
+    depth = sum(pool.depth for pool in pools) / len(pools)
+    print(console.table((f"{len(queries)} queries, {depth:.0f} candidates each", "CPU ms a query"), rows))
+
+
+if __name__ == "__main__":
+    main()

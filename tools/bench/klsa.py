@@ -1,0 +1,316 @@
+"""Benchmarks of kernel LSA: the decomposition beside gensim's and scikit-learn's, reranking, retrieval.
+
+    python -m tools.bench.klsa --gensim PYTHON [--collections FOLDER] [--scratch FOLDER]
+
+Every contender runs in a process of its own on the same memory-mapped float32 matrix of BM25 features, on one thread. Time is
+the process's CPU time, memory the peak of what the solver holds beside the matrix (anonymous pages). Captured energy is
+measured alike for all: |Φ·V|² / |Φ|² with V made orthonormal. gensim lives in an environment of its own, whose Python is named.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+THREADS = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
+os.environ.update(THREADS)
+
+import numpy as np  # noqa: E402  the thread count must be set before numpy loads
+from scipy import sparse  # noqa: E402
+
+from tools import ROOT, environment  # noqa: E402
+
+PARTS = ("real", "synthetic", "scaling", "reranking", "retrieval")
+# "N iterations" raises a peer's accuracy above its default (5 for scikit-learn, 2 for gensim), for equal energy.
+CONTENDERS = (
+    "kernelsearch",
+    "kernelsearch, out of core",
+    "sklearn randomized",
+    "sklearn randomized, 10 iterations",
+    "sklearn randomized, 20 iterations",
+    "sklearn arpack",
+    "gensim",
+    "gensim, 10 iterations",
+)
+
+
+def load(folder: Path) -> sparse.csr_matrix:
+    """The matrix, memory-mapped."""
+    parts = [np.load(folder / f"{name}.npy", mmap_mode="r") for name in ("data", "indices", "indptr")]
+    shape = tuple(json.loads((folder / "shape.json").read_text()))
+    matrix = sparse.csr_matrix(shape, dtype=np.float32)
+    matrix.data, matrix.indices, matrix.indptr = parts
+    return matrix
+
+
+def save(folder: Path, counts: sparse.csr_matrix) -> None:
+    """BM25 features (k1 2, b .75) of term counts."""
+    folder.mkdir(parents=True, exist_ok=True)
+    total = counts.shape[0]
+    df = np.bincount(counts.indices, minlength=counts.shape[1])
+    idf = np.log(1 + (total - df + 0.5) / (df + 0.5)).astype(np.float32)
+    lengths = np.asarray(counts.sum(axis=1)).ravel()
+    slack = (2 * (0.25 + 0.75 * lengths / lengths.mean())).astype(np.float32)
+    data = counts.data.astype(np.float32)
+    data /= data + np.repeat(slack, np.diff(counts.indptr))
+    data *= np.sqrt(idf)[counts.indices]
+    np.save(folder / "data.npy", data)
+    np.save(folder / "indices.npy", counts.indices.astype(np.int32))
+    np.save(folder / "indptr.npy", counts.indptr.astype(np.int32))
+    (folder / "shape.json").write_text(json.dumps(counts.shape))
+
+
+def real_text(collections: Path, documents: int, words: int = 60) -> sparse.csr_matrix:
+    """Term counts of passages of real text, cut from all collections at hand."""
+    passages: list[list[str]] = []
+    for file in sorted([*collections.glob("*/corpus.jsonl"), *collections.glob("*/data.jsonl")]):
+        with open(file, encoding="utf-8") as stream:
+            for line in stream:
+                record = json.loads(line)
+                tokens = re.findall(r"[^\W_]+", str(record.get("contents") or record.get("text") or "").lower())
+                passages += [tokens[start : start + words] for start in range(0, len(tokens), words)]
+    if len(passages) < documents:
+        print(f"only {len(passages)} passages of real text at {collections}", file=sys.stderr)
+    vocabulary: dict[str, int] = {}
+    indptr, indices = [0], []
+    for tokens in passages[:documents]:
+        indices += [vocabulary.setdefault(token, len(vocabulary)) for token in tokens]
+        indptr.append(len(indices))
+    matrix = sparse.csr_matrix((np.ones(len(indices), np.float32), indices, indptr), shape=(len(indptr) - 1, len(vocabulary)))
+    matrix.sum_duplicates()
+    return matrix
+
+
+def synthetic(documents: int) -> sparse.csr_matrix:
+    from tools.data.synthetic import Generator
+
+    return Generator(documents).matrix()
+
+
+class Peak(threading.Thread):
+    """Samples this process's anonymous memory."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.start_bytes = self.highest = self.now()
+        self._over = threading.Event()
+
+    @staticmethod
+    def now() -> int:
+        status = Path("/proc/self/status").read_text()
+        return 1024 * int(re.search(r"RssAnon:\s+(\d+)", status)[1])  # type: ignore[index]
+
+    def run(self) -> None:
+        while not self._over.wait(0.02):
+            self.highest = max(self.highest, self.now())
+
+    def end(self) -> int:
+        self._over.set()
+        return max(self.highest, self.now()) - self.start_bytes
+
+
+def solve(contender: str, matrix: sparse.csr_matrix, dims: int) -> np.ndarray:
+    """V, shape (features, dims)."""
+    iterations = int(found[1]) if (found := re.search(r"(\d+) iterations", contender)) else None
+    if contender.startswith("kernelsearch"):
+        from kernelsearch.kernels.spectral import RowBlocks, decompose
+
+        memory = 0.0 if contender.endswith("core") else 1e12
+        blocks = RowBlocks.of(matrix, memory=memory)
+        return decompose(blocks, dims, solver="randomised").right
+    if contender.startswith("sklearn"):
+        from sklearn.decomposition import TruncatedSVD
+
+        algorithm = contender.split()[1].rstrip(",")
+        return TruncatedSVD(dims, algorithm=algorithm, n_iter=iterations or 5, random_state=0).fit(matrix).components_.T
+    from gensim.matutils import Sparse2Corpus
+    from gensim.models import LsiModel
+
+    words = {number: str(number) for number in range(matrix.shape[1])}
+    corpus = Sparse2Corpus(matrix, documents_columns=False)
+    return LsiModel(corpus, id2word=words, num_topics=dims, power_iters=iterations or 2, random_seed=0).projection.u
+
+
+def work(contender: str, folder: Path, dims: int) -> dict[str, float]:
+    """One contender's figures."""
+    matrix = load(folder)
+    solve(contender, matrix[:500, :].copy()[:, :400], 5)  # imports and first calls are not what is measured
+    peak = Peak()
+    peak.start()
+    wall, cpu = time.perf_counter(), time.process_time()
+    right = solve(contender, matrix, dims)
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    memory = peak.end()
+    right = np.linalg.qr(np.asarray(right, dtype=np.float32))[0]
+    captured = total = 0.0
+    for start in range(0, matrix.shape[0], 20_000):
+        block = matrix[start : start + 20_000]
+        captured += float(np.square(block @ right, dtype=np.float64).sum())
+        total += float(np.square(block.data, dtype=np.float64).sum())
+    return {"cpu": cpu, "wall": wall, "memory": memory, "energy": captured / total}
+
+
+def limit_cpu(seconds: int) -> None:
+    """Ends this process after so many seconds of CPU time, whatever else the machine does."""
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+
+
+def compare(folder: Path, dims: int, pythons: dict[str, str], limit: int, contenders: tuple[str, ...]) -> None:
+    """Prints one table: all contenders on one matrix."""
+    matrix = load(folder)
+    print(
+        f"\n{folder.name}: {matrix.shape[0]:,} documents, {matrix.shape[1]:,} features, {matrix.nnz:,} postings; "
+        f"{dims} dimensions\n"
+    )
+    print("| | CPU s | wall s | memory MB | captured energy |\n| --- | --- | --- | --- | --- |", flush=True)
+    for contender in contenders:
+        python = pythons.get(contender.split()[0].rstrip(","), sys.executable)
+        if not python:
+            continue
+        command = [python, "-m", "tools.bench.klsa", "--worker", contender, "--matrix", str(folder), "--dims", str(dims)]
+        variables = environment(**THREADS)
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, env=variables, check=True, preexec_fn=lambda: limit_cpu(limit)
+            )
+            one = json.loads(done.stdout.splitlines()[-1])
+            row = f"{one['cpu']:.1f} | {one['wall']:.1f} | {one['memory'] / 1e6:.0f} | {one['energy']:.6f}"
+        except subprocess.CalledProcessError as problem:
+            ended = problem.returncode in (-signal.SIGXCPU, -signal.SIGKILL)
+            row = (
+                f"not done in {limit} s of CPU time | | | "
+                if ended
+                else f"failed: {problem.stderr.splitlines()[-1][:80]} | | | "
+            )
+        print(f"| {contender} | {row} |", flush=True)
+
+
+def scaling(scratch: Path, sizes: tuple[int, ...], dims: int) -> None:
+    """Prints how the decomposition's cost grows with the postings."""
+    print(f"\nGrowth, {dims} dimensions\n\n| documents | postings | CPU s | CPU s a million postings | memory MB |")
+    print("| --- | --- | --- | --- | --- |")
+    for documents in sizes:
+        folder = made(scratch, "synthetic", documents, lambda documents=documents: synthetic(documents))
+        command = [
+            sys.executable,
+            "-m",
+            "tools.bench.klsa",
+            "--worker",
+            "kernelsearch",
+            "--matrix",
+            str(folder),
+            "--dims",
+            str(dims),
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment())
+        one, postings = json.loads(done.stdout.splitlines()[-1]), load(folder).nnz
+        each = one["cpu"] / postings * 1e6
+        print(f"| {documents:,} | {postings:,} | {one['cpu']:.1f} | {each:.2f} | {one['memory'] / 1e6:.0f} |", flush=True)
+
+
+def reranking(collections: Path, scratch: Path) -> None:
+    """Prints what reranking 1,000 candidates takes, with everything that the method does a query."""
+    import kernelsearch
+    from kernelsearch import index as index_verb
+    from kernelsearch.cli.inputs import load_topics
+    from kernelsearch.rerankers.klsa.reranker import KernelLSA
+
+    place = scratch / "npl"
+    if not place.exists():
+        index_verb.main(["--input", str(collections / "npl" / "corpus.jsonl"), "--index", str(place)])
+    index = kernelsearch.open(place)
+    queries = index.lucene.queries(list(load_topics(str(collections / "npl" / "topics.tsv")).values()))
+    pairs = [(q, found) for q, found in zip(queries, index.lucene.search(queries, 1000), strict=True) if found.depth == 1000]
+    print("\n| reranking 1,000 candidates, 300 dimensions (npl) | CPU ms a query |\n| --- | --- |")
+    for text, options in (("z 1", {}), ("z 50", {"z": 50}), ("z 1, retrieve 1,000 from a flat index", {"retrieve": 1000})):
+        ranker = KernelLSA(index, **options)
+        ranker.apply(*pairs[0])
+        start = time.process_time()
+        for query, found in pairs:
+            ranker.apply(query, found)
+        print(f"| {text} | {(time.process_time() - start) / len(pairs) * 1000:.2f} |", flush=True)
+
+
+def retrieval(folder: Path, dims: int, kinds: tuple[str, ...]) -> None:
+    """Prints what looking up 1,000 neighbours costs, and how many of the true ones are found."""
+    from kernelsearch.kernels.spectral import RowBlocks, decompose
+    from kernelsearch.neighbours import Neighbours
+
+    blocks = RowBlocks.of(load(folder), memory=1e12)
+    found = decompose(blocks, dims, solver="randomised", tolerance=0.1)
+    rows = np.vstack([block for _, _, block in found.left(blocks)]).astype(np.float32)
+    vectors = 10 * rows[np.random.default_rng(0).integers(len(rows), size=200)]
+    exact = Neighbours.build(rows, "flat").search(vectors, 1000)[0]
+    print(f"\n1,000 neighbours of {len(rows):,} documents, {found.right.shape[1]} dimensions\n")
+    print("| index | build CPU s | effort | CPU ms a query | recall@100 | recall@1000 |\n| --- | --- | --- | --- | --- | --- |")
+    for kind in kinds:
+        start = time.process_time()
+        index = Neighbours.build(rows, kind)
+        built = time.process_time() - start
+        for effort in (8, 16, 32, None, 128) if kind == "ivf" else (None,):
+            index.search(vectors[:5], 1000, effort=effort)
+            start = time.process_time()
+            near = np.vstack([index.search(vector, 1000, effort=effort)[0] for vector in vectors])
+            each = (time.process_time() - start) / len(vectors) * 1000
+            shares = [np.mean([np.isin(e[:k], n[:k]).mean() for n, e in zip(near, exact, strict=True)]) for k in (100, 1000)]
+            row = f"{kind} | {built:.0f} | {effort or 'default'} | {each:.2f} | {shares[0]:.3f} | {shares[1]:.3f}"
+            print(f"| {row} |", flush=True)
+
+
+def made(scratch: Path, name: str, documents: int, make: Any) -> Path:
+    """A matrix's folder; made if the scratch folder doesn't have it."""
+    folder = scratch / f"{name}-{documents}"
+    if not (folder / "shape.json").exists():
+        save(folder, make())
+    return folder
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--gensim", default="", help="a Python that has gensim; left out if not named")
+    given = os.environ.get("KERNELSEARCH_COLLECTIONS") or ROOT.parent / "shared" / "collections"
+    parser.add_argument("--collections", type=Path, default=Path(given))
+    parser.add_argument("--scratch", type=Path, default=ROOT / "indexes" / "bench-klsa")
+    parser.add_argument("--parts", default=",".join(PARTS), help="what to run")
+    parser.add_argument("--dims", type=int, default=0, help="dimensions; default: 100 and 300")
+    parser.add_argument("--documents", type=int, default=500_000, help="synthetic documents")
+    parser.add_argument("--limit", type=int, default=1800, help="seconds of CPU time that a contender may take")
+    parser.add_argument("--contenders", default=";".join(CONTENDERS), help="which to run, with ; between")
+    parser.add_argument("--kinds", default="flat,ivf,hnsw", help="neighbour indexes to measure")
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    parser.add_argument("--matrix", type=Path, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.worker:
+        print(json.dumps(work(arguments.worker, arguments.matrix, arguments.dims)))
+        return
+    parts, all_dims = arguments.parts.split(","), (arguments.dims,) if arguments.dims else (100, 300)
+    contenders = tuple(name.strip() for name in arguments.contenders.split(";"))
+    folders = []
+    if "real" in parts:
+        folders.append(made(arguments.scratch, "real-text", 50_000, lambda: real_text(arguments.collections, 50_000)))
+    if "synthetic" in parts:
+        folders.append(made(arguments.scratch, "synthetic", arguments.documents, lambda: synthetic(arguments.documents)))
+    for folder in folders:
+        for dims in all_dims:
+            compare(folder, dims, {"gensim": arguments.gensim}, arguments.limit, contenders)
+    if "scaling" in parts:
+        scaling(arguments.scratch, tuple(arguments.documents // part for part in (8, 4, 2, 1)), all_dims[0])
+    if "reranking" in parts:
+        reranking(arguments.collections, arguments.scratch)
+    if "retrieval" in parts:
+        folder = made(arguments.scratch, "synthetic", arguments.documents, lambda: synthetic(arguments.documents))
+        retrieval(folder, all_dims[-1], tuple(arguments.kinds.split(",")))
+
+
+if __name__ == "__main__":
+    main()

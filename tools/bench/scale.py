@@ -1,0 +1,199 @@
+"""What a collection costs by stage and how the cost grows with its size, on seeded synthetic collections.
+
+    python -m tools.bench.scale --scratch FOLDER                 measures 250k, 500k, 1M and 2M documents, one after the other
+    python -m tools.bench.scale --scratch FOLDER --sizes 250000  one size; what is measured already is not measured again
+    python -m tools.bench.scale --scratch FOLDER --report        only prints the tables
+
+Each stage is a process of its own: `kernelsearch.index` (Lucene), `kernelsearch.index` (forward index), `kernelsearch.train`
+(basis), FAISS, and two searches of 1,000 topics (reranking 1,000 candidates; the same with 100 neighbours looked up in FAISS).
+Java runs inside the same process, so a process's figures include it. Results are appended to FOLDER/scale.json as they come.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kernelsearch.cli import console
+from tools import ROOT
+from tools.data import synthetic
+
+SIZES = (250_000, 500_000, 1_000_000, 2_000_000)
+STAGES = ("index", "export", "basis", "faiss", "rerank", "retrieve")
+TOPICS, DIMS = 1000, 300
+#: What kernel LSA has no use for is not stored: text, records, Lucene's document vectors.
+FITTED = ("--klsa.dims", DIMS, "--klsa.neighbours", "flat")
+LEAN = ("--no-forward", "--no-docvectors", "--no-contents", "--no-raw")
+#: Peaks of memory are read from /proc at this interval, in seconds.
+INTERVAL = 0.2
+
+FAISS_PROGRAM = """
+import sys, numpy as np
+from pathlib import Path
+from kernelsearch.neighbours import Neighbours
+folder, kind = Path(sys.argv[1]), sys.argv[2]
+built = Neighbours.build(np.load(folder / "rows.npy", mmap_mode="r"), kind)
+built.save(folder / f"neighbours.{built.kind}")
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--scratch", required=True, type=Path, help="where collections, indexes and results go")
+    parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES), help="documents of each collection")
+    parser.add_argument("--stages", nargs="+", default=list(STAGES), choices=STAGES, help="stop after some of the stages")
+    parser.add_argument("--memory-limit", default="4G", help="what index and train are told")
+    parser.add_argument("--neighbours", default="ivf-sq8", help="kind of the FAISS index")
+    parser.add_argument("--keep", action="store_true", help="don't delete a size's files when it is measured")
+    parser.add_argument("--report", action="store_true", help="only print the tables")
+    given = parser.parse_args()
+    given.scratch.mkdir(parents=True, exist_ok=True)
+    results = given.scratch / "scale.json"
+    for size in [] if given.report else given.sizes:
+        measure(given, size, results)
+    report(read(results))
+
+
+def measure(given: argparse.Namespace, size: int, results: Path) -> None:
+    """Runs a size's stages that have no result yet."""
+    folder = given.scratch / str(size)
+    folder.mkdir(exist_ok=True)
+    index, corpus, topics = folder / "index", folder / "corpus.jsonl", folder / "topics.tsv"
+    basis = index / "kernelsearch" / "klsa"
+    limit = ("--memory-limit", given.memory_limit)
+    search = ("kernelsearch.search", "--index", index, "--topics", topics, "--rerank", "klsa", "--batch-size", 64)
+    commands: dict[str, tuple[Any, ...]] = {
+        "index": ("-m", "kernelsearch.index", "--input", corpus, "--index", index, *LEAN, "--force", *limit),
+        "export": ("-m", "kernelsearch.index", "--index", index, *limit),
+        "basis": ("-m", "kernelsearch.train", "--index", index, "--rerank", "klsa", *FITTED, *limit),
+        "faiss": ("-c", FAISS_PROGRAM, basis, given.neighbours),
+        "rerank": ("-m", *search, "--output", folder / "rerank.txt"),
+        "retrieve": ("-m", *search, "--klsa.retrieve", 100, "--output", folder / "retrieve.txt"),
+    }
+    for stage in STAGES:
+        if stage not in given.stages or (size, stage) in read(results):
+            continue
+        if stage == "index" and not corpus.exists():
+            write_collection(size, corpus, topics)
+        before = disk(folder)
+        found = watched([sys.executable, *map(str, commands[stage])], folder / f"{stage}.log")
+        found |= {"documents": size, "stage": stage, "disk": disk(folder) - before}
+        if stage == "export":
+            found |= counts(index)
+        with open(results, "a", encoding="utf-8") as stream:
+            stream.write(json.dumps(found) + "\n")
+        print(f"{size:,} {stage}: {found}", flush=True)
+        if stage == "index":
+            found["corpus"] = corpus.stat().st_size
+            corpus.unlink()
+    if not given.keep and all((size, stage) in read(results) for stage in STAGES):
+        shutil.rmtree(folder)
+
+
+def write_collection(size: int, corpus: Path, topics: Path) -> None:
+    """The seeded collection and its topics."""
+    generator = synthetic.GrowingGenerator(size, mean_length=80)
+    topics.write_text("".join(f"{qid}\t{text}\n" for qid, text in generator.queries(TOPICS)), encoding="utf-8")
+    partial = corpus.with_suffix(".partial")
+    synthetic.write_jsonl(generator, partial)
+    os.replace(partial, corpus)
+
+
+def watched(command: list[str], log: Path) -> dict[str, Any]:
+    """Runs a command; seconds, CPU seconds, peak memory in all (with mapped files) and of its own (without), in bytes."""
+    start, own = time.perf_counter(), 0
+    with open(log, "w", encoding="utf-8") as stream:
+        process = subprocess.Popen(command, cwd=ROOT, stdout=stream, stderr=stream)
+        while (ended := os.wait4(process.pid, os.WNOHANG))[0] == 0:
+            own = max(own, anonymous(process.pid))
+            time.sleep(INTERVAL)
+    process.returncode = os.waitstatus_to_exitcode(ended[1])
+    if process.returncode:
+        raise SystemExit(f"{' '.join(command)[:300]}: failed\n{log.read_text(encoding='utf-8')[-2000:]}")
+    usage = ended[2]
+    return {
+        "seconds": round(time.perf_counter() - start, 1),
+        "cpu": round(usage.ru_utime + usage.ru_stime, 1),
+        "peak": usage.ru_maxrss * 1024,
+        "own": own,
+        "said": log.read_text(encoding="utf-8").splitlines()[-2:],
+    }
+
+
+def anonymous(pid: int) -> int:
+    """A process's own memory now, without the files that it has mapped (RssAnon)."""
+    try:
+        with open(f"/proc/{pid}/status", encoding="utf-8") as stream:
+            for line in stream:
+                if line.startswith("RssAnon:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass  # it has ended in between
+    return 0
+
+
+def disk(folder: Path) -> int:
+    """Bytes below a folder, the collection's text left out."""
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file() and not file.name.startswith("corpus"))
+
+
+def counts(index: Path) -> dict[str, int]:
+    from kernelsearch.forward import ForwardIndex
+
+    forward = ForwardIndex(index / "kernelsearch" / "forward" / "contents")
+    return {
+        "postings": forward.statistics.postings,
+        "tokens": forward.statistics.tokens,
+        "terms": len(forward.terms),
+    }
+
+
+def read(results: Path) -> dict[tuple[int, str], dict[str, Any]]:
+    """Results so far by size and stage; a later line replaces an earlier one."""
+    if not results.exists():
+        return {}
+    lines = [json.loads(line) for line in results.read_text(encoding="utf-8").splitlines()]
+    return {(line["documents"], line["stage"]): line for line in lines}
+
+
+def report(found: dict[tuple[int, str], dict[str, Any]]) -> None:
+    """Costs a stage and size, and growth exponents: the slope of log cost over log documents."""
+    sizes = sorted({size for size, _ in found})
+    rows = [
+        (f"{size:,}", stage, f"{one['seconds']:,.0f}", f"{one['cpu']:,.0f}", *_gigabytes(one))
+        for size in sizes
+        for stage in STAGES
+        if (one := found.get((size, stage)))
+    ]
+    print(console.table(("documents", "stage", "seconds", "CPU s", "peak GB", "own GB", "disk GB"), rows, align="><>>>>>"))
+    for size in sizes:
+        if one := found.get((size, "export")):
+            print(f"{size:,} documents: {one['postings']:,} postings, {one['tokens']:,} tokens, {one['terms']:,} terms")
+    slopes = []
+    for stage in STAGES:
+        have = [size for size in sizes if (size, stage) in found]
+        if len(have) > 1:
+            cells = []
+            for key in ("cpu", "own", "disk"):
+                values = [max(found[size, stage][key], 1e-9) for size in have]
+                cells.append(f"{np.polyfit(np.log(have), np.log(values), 1)[0]:.2f}" if min(values) > 1e-3 else "-")
+            slopes.append((stage, len(have), *cells))
+    if slopes:
+        print(console.table(("stage", "sizes", "CPU time", "own memory", "disk"), slopes, align="<>>>>"))
+
+
+def _gigabytes(one: dict[str, Any]) -> list[str]:
+    return [f"{one[key] / 1e9:.2f}" for key in ("peak", "own", "disk")]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""From measured costs (tools.bench.scale) to what larger collections take, on paper.
+
+    python -m tools.bench.scale_plan FOLDER/scale.json
+
+Every stage is scaled from the largest measured collection: by postings where it reads postings, by documents where it works on
+latent rows, each with the measured growth exponent where that is above 1. docs/scale.md has the formulas.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kernelsearch.cli import console
+from tools.bench import scale
+
+
+@dataclass(frozen=True)
+class Collection:
+    name: str
+    documents: float
+    postings: float  #: distinct terms a document
+    tokens: float  #: indexed tokens a document
+
+
+#: Documents, and tokens of MS MARCO, as published; the rest are round assumptions that the page states.
+COLLECTIONS = (
+    Collection("MS MARCO passage", 8_841_823, 30, 352_316_036 / 8_841_823),
+    Collection("ClueWeb22-B", 200e6, 250, 500),
+    Collection("ten billion pages", 10e9, 250, 500),
+)
+BY_POSTINGS, BY_DOCUMENTS = ("index", "export", "basis"), ("faiss",)
+#: A machine of the plan: cores, memory for features (of 64 GB), disk, hours that the building may take.
+CORES, MEMORY, DISK, HOURS = 16, 48e9, 2e12, 24
+SPACE = 1.5 * 300 + 32  #: vectors that the solver holds
+HEAPS = 1 / 1.77
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("results", type=Path)
+    found = scale.read(parser.parse_args().results)
+    rows = [row(found, one) for one in COLLECTIONS]
+    header = ("collection", "postings", "terms", *(f"{stage} CPU h" for stage in (*BY_POSTINGS, *BY_DOCUMENTS)))
+    print(console.table((*header, "disk TB", "features GB", "solver GB", "GB a product", "machines"), rows))
+
+
+def row(found: dict[tuple[int, str], dict[str, Any]], one: Collection) -> tuple[object, ...]:
+    size = max(documents for documents, stage in found if stage == "faiss")
+    measured = {stage: found[size, stage] for stage in (*BY_POSTINGS, *BY_DOCUMENTS)}
+    base = measured["export"]
+    postings, documents = one.documents * one.postings, one.documents
+    terms = base["terms"] * (documents * one.tokens / base["tokens"]) ** HEAPS
+    more = {stage: postings / base["postings"] for stage in BY_POSTINGS} | {"faiss": documents / size}
+    hours = {stage: measured[stage]["cpu"] / 3600 * more[stage] ** max(1.0, exponent(found, stage)) for stage in measured}
+    latent = (1200 + measured["faiss"]["disk"] / size) * documents + 1200 * terms
+    disk = (measured["index"]["disk"] + base["disk"]) * more["index"] + latent
+    machines = max(sum(hours.values()) / (CORES * HOURS), 8 * postings / MEMORY, disk / DISK, 1)
+    return (
+        one.name,
+        f"{postings / 1e9:,.2f}G",
+        f"{terms / 1e6:,.1f}M",
+        *(f"{hours[stage]:,.1f}" for stage in measured),
+        f"{disk / 1e12:,.2f}",
+        f"{8 * postings / 1e9:,.0f}",
+        f"{4 * SPACE * terms / 1e9:,.0f}",
+        f"{64 * terms / 1e9:,.2f}",
+        f"{math.ceil(machines):,}",
+    )
+
+
+def exponent(found: dict[tuple[int, str], dict[str, Any]], stage: str) -> float:
+    """The slope of log CPU time over log documents."""
+    sizes = sorted(documents for documents, name in found if name == stage)
+    return float(np.polyfit(np.log(sizes), np.log([found[size, stage]["cpu"] for size in sizes]), 1)[0]) if sizes[1:] else 1.0
+
+
+if __name__ == "__main__":
+    main()

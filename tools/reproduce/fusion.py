@@ -1,0 +1,113 @@
+"""Regenerates docs/reproductions/fusion.md and its figures: the learners on feature files, similar documents and fusion.
+
+    python -m tools.reproduce.fusion [--collections FOLDER] [--scratch FOLDER] [--parts ltr,similar,fusion,auto,page]
+
+The collections' folder is KERNELSEARCH_COLLECTIONS or ../shared/collections. Indexes, tables of features and results are kept
+in the scratch folder; remove it to measure everything again. Runs of Pyserini's PRCL need the full pyserini and are made by
+tools/reproduce/prcl_runs.py; the tables hold them where they stand in the scratch folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelsearch.cli.inputs import load_qrels
+from kernelsearch.evaluation.significance import corrected, paired_t
+from kernelsearch.learning.ranking.choose import query_folds
+from kernelsearch.learning.ranking.fusers import CombSUM
+from kernelsearch.learning.ranking.letor import read_letor
+from kernelsearch.learning.ranking.lists import Lists, average_precision, mean_average_precision, precisions
+from kernelsearch.similarity.engine import SimilarDocuments, truth_from_groups
+from tools import ROOT
+from tools.reproduce.fusion_tables import COLLECTIONS, FOLDS, FOUR, SEED, keep, kept, measure_auto, measure_fusion, open_index
+
+PAGE = ROOT / "docs" / "reproductions" / "fusion.md"
+
+
+def cross_validate(X: NDArray, y: NDArray, qid: NDArray, normalise: str) -> dict[str, Any]:
+    """P@1..10, AP of each query and seconds a fold of the four learners and the plain sum, five folds over queries."""
+    out: dict[str, Any] = {}
+    lists = Lists.of(qid)
+    judged = [rows for rows in lists if (y[rows] > 0).any()]
+    for name, kind in {**FOUR, "CombSUM": CombSUM}.items():
+        scores, seconds = np.zeros(len(y)), []
+        for held_out in query_folds(qid, FOLDS, SEED):
+            began = time.perf_counter()
+            learner = kind(normalise=normalise).fit(X[~held_out], y[~held_out], qid[~held_out])
+            seconds.append(time.perf_counter() - began)
+            scores[held_out] = learner.predict(X[held_out], qid[held_out])
+        out[name] = {
+            "P": precisions(scores, y, lists).mean(axis=0).tolist(),
+            "AP": [average_precision(scores[rows], y[rows] > 0) for rows in judged],
+            "seconds": float(np.mean(seconds)),
+        }
+    return out
+
+
+def by_share_of_positives(X: NDArray, y: NDArray, qid: NDArray, normalise: str) -> dict[str, list[float]]:
+    """MAP on untouched test queries when only a share of the training positives is kept (Figure 3 of the paper)."""
+    held_out = query_folds(qid, FOLDS, SEED)[0]
+    chance = np.random.default_rng(SEED)
+    lists, out = Lists.of(qid[held_out]), {name: [] for name in FOUR}
+    for share in (0.1, 0.25, 0.5, 1.0):
+        keep = ~held_out & ((y <= 0) | (chance.random(len(y)) < share))
+        for name, kind in FOUR.items():
+            learner = kind(normalise=normalise).fit(X[keep], y[keep], qid[keep])
+            out[name].append(mean_average_precision(learner.predict(X[held_out], qid[held_out]), y[held_out], lists))
+    return out
+
+
+def measure_lists(collections: Path, scratch: Path, parts: set[str]) -> None:
+    """The four learners on MQ2008 and on similar documents."""
+    if "ltr" in parts:
+        tables = [read_letor(collections / "ltr_mq2008" / f"{name}.txt", 46) for name in ("train", "vali", "test")]
+        X, y, qid = (np.concatenate(columns) for columns in zip(*tables, strict=True))
+        keep(scratch, "ltr", {"table": cross_validate(X, y, qid, "z"), "shares": by_share_of_positives(X, y, qid, "z")})
+    if "similar" in parts:
+        for name in ("cran", "nfcorpus"):
+            folder, corpus, (_, qrels), _ = COLLECTIONS[name]
+            index = open_index(collections, scratch, folder, corpus)
+            judged = load_qrels(str(collections / folder / qrels))
+            truth = truth_from_groups([docid for docid, grade in one.items() if grade > 0] for one in judged.values())
+            finder = SimilarDocuments(index)
+            X, y, qid = finder.training_table(truth, limit=400)
+            single = {
+                kernel: mean_average_precision(X[:, number], y, Lists.of(qid)) for number, kernel in enumerate(finder.recipe)
+            }
+            table, shares = cross_validate(X, y, qid, "none"), by_share_of_positives(X, y, qid, "none")
+            keep(
+                scratch,
+                f"similar-{name}",
+                {"table": table, "shares": shares, "single": single, "documents": len(np.unique(qid))},
+            )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    default = os.environ.get("KERNELSEARCH_COLLECTIONS") or str(ROOT.parent / "shared" / "collections")
+    parser.add_argument("--collections", type=Path, default=Path(default))
+    parser.add_argument("--scratch", type=Path, default=ROOT / "runs" / "reproduce-fusion")
+    parser.add_argument("--parts", default="ltr,similar,fusion,page")
+    parser.add_argument("--only", default="", help="of part fusion: these collections, separated by semicolons")
+    given = parser.parse_args()
+    parts = set(given.parts.split(","))
+    measure_lists(given.collections, given.scratch, parts)
+    if "fusion" in parts:
+        measure_fusion(given.collections, given.scratch, set(filter(None, given.only.split(";"))))
+    if "auto" in parts:
+        measure_auto(given.collections, given.scratch, set(filter(None, given.only.split(";"))))
+    if "page" in parts:
+        from tools.reproduce.fusion_page import write_page
+
+        write_page(PAGE, lambda name: kept(given.scratch, name), list(COLLECTIONS), paired_t, corrected)
+
+
+if __name__ == "__main__":
+    main()

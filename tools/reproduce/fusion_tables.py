@@ -1,0 +1,269 @@
+"""Fusion of first stages, kernels and methods on the real collections: the tables of tools.reproduce.fusion."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import kernelsearch
+from kernelsearch import index as index_verb
+from kernelsearch.api.pipeline import FirstStage, Pipeline
+from kernelsearch.cli.inputs import load_qrels, load_topics
+from kernelsearch.core.types import Candidates
+from kernelsearch.evaluation.measures import evaluate, parse_measures
+from kernelsearch.learning.ranking.choose import Best, query_folds
+from kernelsearch.learning.ranking.fusers import RRF, CombMNZ, CombSUM, Learner
+from kernelsearch.learning.ranking.lists import Lists, normalise_features
+from kernelsearch.learning.ranking.simlistmkl import SimListMKL
+from kernelsearch.learning.ranking.triplets import SimTripletBoost, SimTripletNet, SimTripletSVM
+from kernelsearch.lucene.models import RM3, Rocchio
+from kernelsearch.rerankers.fusion.features import Features, parse_recipe
+from kernelsearch.rerankers.fusion.reranker import RECIPE, SOURCES
+from kernelsearch.rerankers.fusion.training_memory import Memory, Recollection
+from kernelsearch.trec import read_run
+
+FOUR: dict[str, type[Learner]] = {
+    "SimListMKL": SimListMKL,
+    "SimTripletBoost": SimTripletBoost,
+    "SimTripletSVM": SimTripletSVM,
+    "SimTripletNet": SimTripletNet,
+}
+#: name -> folder, corpus, (topics, judgements) measured, (topics, judgements) trained on where they differ
+COLLECTIONS: dict[str, tuple[str, str, tuple[str, str], tuple[str, str] | None]] = {
+    "cran": ("cran", "corpus.jsonl", ("topics.tsv", "qrels.txt"), None),
+    "cran, all 1837": ("cran", "corpus.jsonl", ("topics.tsv", "qrels.all1837.txt"), None),
+    "cacm": ("cacm", "corpus.anserini.jsonl", ("topics.tsv", "qrels.anserini.txt"), None),
+    "cisi": ("cisi", "corpus.jsonl", ("topics.tsv", "qrels.txt"), None),
+    "npl": ("npl", "corpus.jsonl", ("topics.tsv", "qrels.txt"), None),
+    "nfcorpus": ("nfcorpus", "corpus.jsonl", ("topics.tsv", "qrels.txt"), ("train.topics.tsv", "train.qrels.txt")),
+}
+MEASURES = ("AP", "nDCG@10", "P@10")
+FOLDS, SEED, DEPTH, NEGATIVES = 5, 0, 1000, 200
+#: The features that don't depend on what was learned from; votes do, and are made fold by fold.
+FIXED = tuple(name for name in parse_recipe(RECIPE) if name != "votes")
+FEEDBACK = tuple(name for name in parse_recipe(SOURCES) if name != "votes")
+POWER = 2.0
+
+
+def open_index(collections: Path, scratch: Path, folder: str, corpus: str) -> Any:
+    path = scratch / "indexes" / folder
+    if not path.exists():
+        index_verb.main(["--input", str(collections / folder / corpus), "--index", str(path)])
+    return kernelsearch.open(path)
+
+
+def keep(scratch: Path, name: str, result: dict[str, Any]) -> None:
+    path = scratch / "results"
+    path.mkdir(parents=True, exist_ok=True)
+    (path / f"{name}.json").write_text(json.dumps(result))
+
+
+def kept(scratch: Path, name: str) -> dict[str, Any] | None:
+    path = scratch / "results" / f"{name}.json"
+    return json.loads(path.read_text()) if path.exists() else None
+
+
+def feature_table(
+    index: Any, topics: dict[str, str], qrels: Any, cache: Path, sample: bool = False, memory: Memory | None = None
+) -> dict[str, NDArray]:
+    """Pools, features and grades of judged topics; the last column are the votes of a memory, or of all other topics.
+
+    Without `sample`: whole pools with raw features, whatever any fold may want (`first` marks the documents that the first
+    stage, RM3 or Rocchio found). With it, a table to learn from, z-scored: all positives and NEGATIVES drawn others a topic.
+    """
+    if cache.exists():
+        return dict(np.load(cache))
+    names = [qid for qid in topics if any(grade > 0 for grade in qrels.get(qid, {}).values())]
+    queries = index.lucene.queries([topics[qid] for qid in names], names)
+    recollection = Recollection(index, memory or Memory.of(queries, qrels), leave_out=True)
+    features = Features(index, (*FIXED, "votes"), sources=parse_recipe(SOURCES), recollection=recollection)
+    plain = Features(index, ("first",), sources=FEEDBACK)
+    chance, parts, seconds = np.random.default_rng(SEED), [], 0.0
+    for start in range(0, len(queries), 64):
+        some = queries[start : start + 64]
+        began = time.process_time()
+        lists = index.lucene.search(some, DEPTH)
+        pools = features.pool(some, lists, DEPTH)
+        tables = features.tables(some, pools)
+        seconds += time.process_time() - began
+        own = plain.pool(some, lists, DEPTH) if not sample else pools
+        for place, (query, pool, table, found) in enumerate(zip(some, pools, tables, own, strict=True), start):
+            if not pool.depth:
+                continue
+            rows = index.forward.rows_of(list(qrels[query.qid]))
+            grade_of = {int(row): grade for row, grade in zip(rows, qrels[query.qid].values(), strict=True) if row >= 0}
+            y = np.array([max(grade_of.get(int(row), 0), 0) for row in pool.docs], dtype=np.float32)
+            chosen = np.arange(pool.depth)
+            if sample:
+                table = normalise_features(table, Lists.of(np.zeros(pool.depth, dtype=np.int64)), "z")
+                chosen = drawn(y, chance)
+            first = np.isin(pool.docs, found.docs)
+            parts.append((pool.docs[chosen], table[chosen], y[chosen], np.full(len(chosen), place), first[chosen]))
+    docs, X, y, place, first = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    made = {"docs": docs, "X": X, "y": y, "place": place, "first": first, "qids": np.array(names)}
+    made["seconds"] = np.array(seconds / len(queries))
+    cache.parent.mkdir(parents=True, exist_ok=True)
+    np.savez(cache, **made)
+    return made
+
+
+def drawn(y: NDArray, chance: np.random.Generator) -> NDArray[np.int64]:
+    """A topic's rows to learn from: all positives and NEGATIVES uniformly drawn others."""
+    others = np.flatnonzero(y <= 0)
+    if len(others) > NEGATIVES:
+        others = chance.choice(others, NEGATIVES, replace=False)
+    return np.sort(np.concatenate([np.flatnonzero(y > 0), others]))
+
+
+def without_votes(table: dict[str, NDArray]) -> dict[str, NDArray]:
+    """The table of what the first stage, RM3 and Rocchio found, z-scored, without the column of votes."""
+    kept_rows = {key: table[key][table["first"]] for key in ("docs", "y", "place")}
+    X = normalise_features(table["X"][table["first"]][:, :-1], Lists.of(kept_rows["place"]), "z")
+    return {**table, **kept_rows, "X": X}
+
+
+def run_of(index: Any, table: dict[str, NDArray], scores: NDArray) -> dict[str, list[tuple[str, float]]]:
+    """A run of at most DEPTH documents a topic; ties in docid order."""
+    run = {}
+    for rows in Lists.of(table["place"]):
+        docs = table["docs"][rows]
+        order = np.lexsort((index.forward.docid_rank[docs], -scores[rows]))[:DEPTH]
+        names = index.forward.docids.take(docs[order])
+        run[str(table["qids"][table["place"][rows[0]]])] = list(zip(names, scores[rows][order].tolist(), strict=True))
+    return run
+
+
+@dataclass
+class Fold:
+    """What is learned from, (X, y, place), and what is ranked with it; the last column of X are the votes."""
+
+    X: NDArray
+    y: NDArray
+    place: NDArray
+    ranked: dict[str, NDArray]
+
+    def run(self, index: Any, learner: Learner, with_votes: bool) -> dict[str, list[tuple[str, float]]]:
+        columns = slice(None) if with_votes else slice(0, -1)
+        learner.fit(self.X[:, columns], self.y, self.place)
+        return run_of(index, self.ranked, learner.predict(self.ranked["X"][:, columns], self.ranked["place"]))
+
+
+def with_memory(index: Any, table: dict[str, NDArray], topics: dict[str, str], memory: Memory) -> dict[str, NDArray]:
+    """A table of whole pools as it looks to one memory: documents that it votes for come in, features are z-scored."""
+    names, recollection = [str(qid) for qid in table["qids"]], Recollection(index, memory, leave_out=True)
+    queries, column = index.lucene.queries([topics[qid] for qid in names], names), np.zeros(len(table["y"]))
+    for rows in Lists.of(table["place"]):
+        column[rows] = recollection.votes(queries[int(table["place"][rows[0]])], POWER)[table["docs"][rows]]
+    wanted = table["first"] | (column > 0)
+    out = {key: table[key][wanted] for key in ("docs", "y", "place")}
+    X = np.column_stack([table["X"][wanted][:, :-1], column[wanted]])
+    return {**table, **out, "X": normalise_features(X, Lists.of(out["place"]), "z")}
+
+
+def remembered(index: Any, names: list[str], topics: dict[str, str], qrels: Any) -> Memory:
+    return Memory.of(index.lucene.queries([topics[qid] for qid in names], names), qrels)
+
+
+def folds_of(index: Any, table: dict[str, NDArray], topics: dict[str, str], qrels: Any) -> Iterator[Fold]:
+    """Five folds over the topics; what is held out is neither learned from nor remembered."""
+    for held_out in query_folds(np.arange(len(table["qids"])), FOLDS, SEED):
+        learned = [str(qid) for qid in table["qids"][~held_out]]
+        whole = with_memory(index, table, topics, remembered(index, learned, topics, qrels))
+        out, chance = held_out[whole["place"]], np.random.default_rng(SEED)
+        rows = np.concatenate([rows[drawn(whole["y"][rows], chance)] for rows in Lists.of(whole["place"]) if not out[rows[0]]])
+        ranked = {**whole, **{key: whole[key][out] for key in ("docs", "X", "y", "place")}}
+        yield Fold(whole["X"][rows], whole["y"][rows], whole["place"][rows], ranked)
+
+
+def measure_fusion(collections: Path, scratch: Path, only: set[str]) -> None:
+    for name, (folder, corpus, measured, trained) in COLLECTIONS.items():
+        if only and name not in only:
+            continue
+        index = open_index(collections, scratch, folder, corpus)
+        topics, qrels = read(collections / folder, *measured)
+        label = name.replace(", ", "-").replace(" ", "")
+        memory = None
+        if trained is not None:
+            texts, grades = read(collections / folder, *trained)
+            training = feature_table(index, texts, grades, scratch / "tables" / f"{name}-train.npz", sample=True)
+            memory = remembered(index, [str(qid) for qid in training["qids"]], texts, grades)
+        table = feature_table(index, topics, qrels, scratch / "tables" / f"{label}.npz", memory=memory)
+        qrels = {str(qid): qrels[str(qid)] for qid in table["qids"]}
+        runs, notes = baselines(index, topics, qrels, scratch, folder), {"ms": 1000 * float(table["seconds"])}
+        plain = without_votes(table)
+        singles = {feature: run_of(index, plain, plain["X"][:, number]) for number, feature in enumerate(FIXED)}
+        worth = {feature: evaluate(qrels, run, parse_measures(["AP"])).mean("AP") for feature, run in singles.items()}
+        best = max(worth, key=lambda feature: worth[feature])
+        runs["best single"], notes["best single"] = singles[best], best
+        for label, fuser in (("RRF", RRF()), ("CombSUM", CombSUM(normalise="none")), ("CombMNZ", CombMNZ())):
+            scores = fuser.fit(plain["X"], plain["y"], plain["place"]).predict(plain["X"], plain["place"])
+            runs[label] = run_of(index, plain, scores)
+        if memory is None:
+            folds = list(folds_of(index, table, topics, qrels))
+        else:
+            ranked = with_memory(index, table, topics, memory)
+            folds = [Fold(training["X"], training["y"], training["place"], ranked)]
+            notes |= {"training queries": len(training["qids"]), "training ms": 1000 * float(training["seconds"])}
+        kinds: dict[str, tuple[Any, bool]] = {label: (kind, True) for label, kind in FOUR.items()}
+        for label, (kind, with_votes) in {**kinds, "best": (Best, True), "best, no votes": (Best, False)}.items():
+            learners, began = [kind(normalise="none") for _ in folds], time.process_time()
+            runs[label] = {}
+            for fold, learner in zip(folds, learners, strict=True):
+                runs[label] |= fold.run(index, learner, with_votes)
+            notes[f"seconds {label}"] = time.process_time() - began
+            notes[f"chosen {label}"] = [getattr(learner, "chosen_", learner).name for learner in learners]
+        runs["auto"] = auto_run(index, topics, qrels)
+        values = {label: evaluate(qrels, run, parse_measures(MEASURES)).values for label, run in runs.items()}
+        keep(scratch, f"fusion-{name}", {"values": values, "notes": notes, "single": worth})
+        print(name, {label: round(float(np.mean(list(one["AP"].values()))), 4) for label, one in values.items()}, flush=True)
+
+
+def read(folder: Path, topics: str, qrels: str) -> tuple[dict[str, str], Any]:
+    return load_topics(str(folder / topics)), load_qrels(str(folder / qrels))
+
+
+def auto_run(index: Any, topics: dict[str, str], qrels: Any) -> dict[str, list[tuple[str, float]]]:
+    queries = index.lucene.queries([topics[qid] for qid in qrels], list(qrels))
+    return as_run(index, queries, Pipeline(index, FirstStage(hits=DEPTH), [("auto", {})]).search(queries))
+
+
+def measure_auto(collections: Path, scratch: Path, only: set[str]) -> None:
+    """Measures `auto` again in results that exist, after its weights have changed."""
+    for name, (folder, corpus, measured, _) in COLLECTIONS.items():
+        result = kept(scratch, f"fusion-{name}")
+        if result is None or (only and name not in only):
+            continue
+        index = open_index(collections, scratch, folder, corpus)
+        topics, qrels = read(collections / folder, *measured)
+        qrels = {qid: qrels[qid] for qid in result["values"]["BM25"]["AP"]}
+        result["values"]["auto"] = evaluate(qrels, auto_run(index, topics, qrels), parse_measures(MEASURES)).values
+        keep(scratch, f"fusion-{name}", result)
+        print(name, "auto", round(float(np.mean(list(result["values"]["auto"]["AP"].values()))), 4), flush=True)
+
+
+def as_run(index: Any, queries: list, lists: list[Candidates]) -> dict[str, list[tuple[str, float]]]:
+    return {
+        query.qid: list(zip(index.forward.docids.take(found.docs), found.scores.tolist(), strict=True))
+        for query, found in zip(queries, lists, strict=True)
+    }
+
+
+def baselines(index: Any, topics: dict[str, str], qrels: Any, scratch: Path, folder: str) -> dict[str, Any]:
+    """Anserini's own: BM25, RM3, Rocchio; and the runs of Pyserini's PRCL where tools.reproduce.prcl_runs has made them."""
+    queries = index.lucene.queries([topics[qid] for qid in qrels], list(qrels))
+    out = {
+        label: as_run(index, queries, index.lucene.search(queries, DEPTH, feedback=feedback))
+        for label, feedback in (("BM25", None), ("RM3", RM3()), ("Rocchio", Rocchio()))
+    }
+    for label, file in (("PRCL", f"prcl-{folder}.txt"), ("RM3 + PRCL", f"rm3-prcl-{folder}.txt")):
+        if (scratch / file).exists():
+            found = read_run(scratch / file)
+            out[label] = {qid: found[qid] for qid in qrels if qid in found}
+    return out

@@ -1,0 +1,209 @@
+"""Regenerates the retrieval tables and figures of docs/reproductions/mslm.md.
+
+    python -m tools.reproduce.mslm score cran --scratch SCRATCH    # per-level similarities, kept in SCRATCH
+    python -m tools.reproduce.mslm report --scratch SCRATCH        # tables and figures from what is there
+
+Collections are read from KERNELSEARCH_COLLECTIONS (default ../shared/collections). Each collection is scored once in three
+settings; everything else (draws of training queries, tests, figures) comes from the kept similarities.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+from scipy.stats import wilcoxon
+
+import kernelsearch
+from kernelsearch import index as index_verb
+from kernelsearch.cli.inputs import load_qrels, load_topics
+from kernelsearch.kernels.pyramid.matching import local_score
+from kernelsearch.kernels.pyramid.query_rows import Scale
+from kernelsearch.learning.mkl.bem import bem_weights, preference_margins, uniform_weights, zscores
+from kernelsearch.rerankers.mslm.reranker import MultiScaleLM
+from tools import ROOT
+
+PAGE = ROOT / "docs" / "reproductions" / "mslm.md"
+COLLECTIONS = ("cran", "cisi", "cacm", "npl", "nfcorpus")
+#: Marks what is judged with cran's second file, which takes all 1,837 pairs as relevant.
+ALL = "-all"
+DEPTH, DRAWS, TRAINING = 100, 20, 5
+INF = math.inf
+#: The paper's levels, with the unigram model (whole text, no neighbours) first; ours; one wide level without idf.
+PAPER = (Scale(INF, 0), Scale(0, 0), Scale(1, 1), Scale(2, 2), Scale(4, 4), Scale(INF, INF))
+OURS = (Scale(INF, 0), Scale(INF, 0.7), Scale(1, 0.7), Scale(2, 0.7), Scale(4, 0.7), Scale(8, 0.7))
+CARD = (Scale(INF, 8), Scale(4, 8), Scale(8, 8))
+SETTINGS = {
+    "paper-kl": (PAPER, {"divergence": "kl", "width": 5, "weighting": "none"}),
+    "card-js": (CARD, {"divergence": "js", "width": 0, "weighting": "none"}),
+    "ours-js": (OURS, {"divergence": "js", "width": 0, "weighting": "idf"}),
+}
+MODES = ("global", "mean", "sum", "max", "points")
+
+
+def names(levels: tuple[Scale, ...]) -> list[str]:
+    return ["unigram" if s == Scale(INF, 0) else f"{s.spatial:g}".replace("inf", "∞") for s in levels]
+
+
+def open_index(name: str, collections: Path, scratch: Path) -> kernelsearch.Index:
+    """The collection's index in the scratch folder, built where it is missing."""
+    path = scratch / "indexes" / name
+    if not path.exists():
+        corpus = "corpus.anserini.jsonl" if name == "cacm" else "corpus.jsonl"
+        index_verb.main(["--input", str(collections / name / corpus), "--index", str(path)])
+    return kernelsearch.open(path)
+
+
+def score(name: str, setting: str, collections: Path, scratch: Path) -> None:
+    """Keeps every query's first stage, judgements and per-level similarities in SCRATCH/mslm-NAME-SETTING.npz."""
+    index = open_index(name, collections, scratch)
+    folder = collections / name
+    topics = load_topics(str(folder / "topics.tsv"))
+    judgements = {"": load_qrels(str(folder / ("qrels.anserini.txt" if name == "cacm" else "qrels.txt")))}
+    if name == "cran":
+        judgements[ALL] = load_qrels(str(folder / "qrels.all1837.txt"))
+    judged = [qid for qid in topics if any(grade > 0 for grade in judgements[""].get(qid, {}).values())]
+    queries = index.lucene.queries([topics[qid] for qid in judged], judged)
+    levels, options = SETTINGS[setting]
+    spatial, semantic = [s.spatial for s in levels], [s.semantic for s in levels]
+    reranker = MultiScaleLM(index, mode="max", scales=spatial, semantic=semantic, **options)
+    finite = [s for s in levels if s.spatial < INF]
+    across = MultiScaleLM(
+        index, mode="points", scales=[s.spatial for s in finite], semantic=[s.semantic for s in finite], **options
+    )
+    across.graph = reranker.graph
+    kept: dict[str, np.ndarray] = {}
+    for number, (query, found) in enumerate(zip(queries, index.lucene.search(queries, 1000), strict=True)):
+        docids = index.forward.docids.take(found.docs)
+        for which, qrels in judgements.items():
+            kept[f"{number}-grades{which}"] = np.array([qrels[query.qid].get(docid, 0) for docid in docids], dtype=np.int16)
+            kept[f"{number}-relevant{which}"] = np.array(sum(grade > 0 for grade in qrels[query.qid].values()))
+        kept[f"{number}-first"] = found.scores
+        if found.depth and len(reranker.query_words(query)[0]):
+            for mode, values in similarities(reranker, across, query, found.docs[:DEPTH]).items():
+                kept[f"{number}-{mode}"] = values.astype(np.float32)
+    np.savez(scratch / f"mslm-{name}-{setting}.npz", queries=len(queries), **kept)
+
+
+def similarities(reranker, across, query, docs) -> dict[str, np.ndarray]:
+    """Level similarities by mode, each (documents, levels); the three ways over windows share their columns."""
+    rows = reranker.rows(query)
+    texts = reranker.texts(rows, docs)
+    out: dict[str, list[np.ndarray]] = {mode: [] for mode in MODES}
+    for level in reranker.scales:
+        one, many = reranker.matcher.levels(rows, texts, level)
+        columns = reranker.matcher.similarity(rows, one, many)
+        for mode in ("mean", "sum", "max"):
+            out[mode].append(local_score(columns, one.weights, many, mode))
+    matcher = type(reranker.matcher)(reranker.scales, "global", reranker.matcher.divergence, reranker.matcher.width)
+    out["global"] = list(matcher.scores(rows, texts).T)
+    rows = across.rows(query)
+    found = iter(across.matcher.scores(rows, across.texts(rows, docs)).T)
+    # Levels of the whole text have no positions: interest points leave them as the windows have them.
+    out["points"] = [next(found) if s.spatial < INF else out["max"][n] for n, s in enumerate(reranker.scales)]
+    return {mode: np.column_stack(columns) for mode, columns in out.items()}
+
+
+class Kept:
+    """A collection's kept similarities and what can be made of them; `judgements` is "" or ALL (cran's second file)."""
+
+    def __init__(self, path: Path, judgements: str = "") -> None:
+        data = np.load(path)
+        self.judgements = judgements
+        self.count = int(data["queries"])
+        self.data = {key: data[key] for key in data.files}
+        self.usable = [q for q in range(self.count) if f"{q}-max" in self.data]
+
+    def measures(self, query: int, values: np.ndarray | None, mix: float = 1.0) -> tuple[float, float, float]:
+        """AP, P@5, P@10 of a query's list whose first DEPTH documents are put in the order of `values`, mixed with BM25."""
+        grades, first = self.data[f"{query}-grades{self.judgements}"], self.data[f"{query}-first"]
+        if values is not None:
+            blend = mix * zscores(values) + (1 - mix) * zscores(first[:DEPTH])
+            order = np.argsort(-blend, kind="stable")
+            grades = np.concatenate([grades[:DEPTH][order], grades[DEPTH:]])
+        hits = grades > 0
+        precision = np.cumsum(hits) / np.arange(1, len(hits) + 1)
+        relevant = int(self.data[f"{query}-relevant{self.judgements}"])
+        return float(precision[hits].sum() / relevant), float(hits[:5].sum() / 5), float(hits[:10].sum() / 10)
+
+    def all(self, mode: str | None, weights: np.ndarray | None = None, mix: float = 1.0) -> np.ndarray:
+        """Measures of all queries, shape (queries, 3). None is the first stage."""
+        return np.array([self.measures(q, self.value(q, mode, weights), mix) for q in range(self.count)])
+
+    def value(self, query: int, mode: str | None, weights: np.ndarray | None) -> np.ndarray | None:
+        if mode is None or query not in self.usable:
+            return None
+        levels = self.data[f"{query}-{mode}"]
+        return zscores(levels) @ (uniform_weights(levels.shape[1]) if weights is None else weights)
+
+    def learned(self, mode: str, chosen: np.ndarray, standardise: bool = True) -> np.ndarray | None:
+        """BEM weights from some training queries."""
+        parts = []
+        for query in chosen:
+            if query in self.usable:
+                levels = self.data[f"{query}-{mode}"]
+                grades = (self.data[f"{query}-grades{self.judgements}"][:DEPTH] > 0).astype(int)
+                parts.append((zscores(levels) if standardise else levels, grades))
+        return bem_weights(preference_margins(parts)) if parts else None
+
+    def draws(self, mode: str, mix: float) -> tuple[float, float, np.ndarray, np.ndarray]:
+        """Mean AP with learned and with uniform weights over random draws, tested on the other queries; all weights drawn."""
+        rng = np.random.default_rng(0)
+        uniform = self.all(mode, None, mix)[:, 0]
+        found, learned_ap, uniform_ap, pairs = [], [], [], []
+        for _ in range(DRAWS):
+            chosen = rng.choice(self.usable, TRAINING, replace=False)
+            weights = self.learned(mode, chosen)
+            weights = uniform_weights(self.data[f"{self.usable[0]}-{mode}"].shape[1]) if weights is None else weights
+            test = np.setdiff1d(np.arange(self.count), chosen)
+            ap = self.all(mode, weights, mix)[:, 0]
+            found.append(weights)
+            learned_ap.append(ap[test].mean())
+            uniform_ap.append(uniform[test].mean())
+            pairs.append(p_value(ap[test], uniform[test]))
+        return float(np.mean(learned_ap)), float(np.mean(uniform_ap)), np.array(found), np.array(pairs)
+
+
+def p_value(one: np.ndarray, other: np.ndarray) -> float:
+    """Two-sided Wilcoxon signed-rank test; 1 where nothing differs."""
+    return float(wilcoxon(one, other).pvalue) if np.any(one != other) else 1.0
+
+
+def star(one: np.ndarray, other: np.ndarray) -> str:
+    """▲ or ▼ where one differs from other by the Wilcoxon test at 0.05."""
+    if p_value(one, other) >= 0.05:
+        return ""
+    return "▲" if one.mean() > other.mean() else "▼"
+
+
+def shown(value: float) -> str:
+    return f"{value:.4f}".removeprefix("0")
+
+
+def main(argv: list[str]) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("score", "report"))
+    parser.add_argument("names", nargs="*", default=COLLECTIONS, help="collections to score")
+    parser.add_argument("--scratch", type=Path, required=True)
+    parser.add_argument("--setting", choices=SETTINGS, help="score this setting only")
+    parser.add_argument("--text-only", action="store_true", help="report classification only")
+    arguments = parser.parse_args(argv)
+    collections = Path(os.environ.get("KERNELSEARCH_COLLECTIONS") or ROOT.parent / "shared" / "collections")
+    arguments.scratch.mkdir(parents=True, exist_ok=True)
+    if arguments.what == "score":
+        for name in arguments.names:
+            for setting in [arguments.setting] if arguments.setting else SETTINGS:
+                score(name, setting, collections, arguments.scratch)
+                print(f"{name} {setting}: scored")
+        return
+    from tools.reproduce.mslm_report import report
+
+    report(arguments.scratch, retrieval=not arguments.text_only)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

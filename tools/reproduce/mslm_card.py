@@ -1,0 +1,135 @@
+"""The settings of an earlier prototype, for the last table of docs/reproductions/mslm.md's section on our setting.
+
+    python -m tools.reproduce.mslm_card cran --scratch SCRATCH
+
+The first 200 documents of an unclipped query-likelihood run (μ = 1,000) are put in the order of z(BM25) + z(one level at scale
+8 on both axes, Jensen-Shannon, no idf, η = .1); the others stay below. Words in more than a tenth of the documents have no
+neighbours. What the prototype's notes leave open is varied.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+import kernelsearch
+from kernelsearch.cli.inputs import load_qrels, load_topics
+from kernelsearch.kernels.pyramid.matching import Matcher, local_score
+from kernelsearch.kernels.pyramid.query_rows import Scale
+from kernelsearch.kernels.semantic.graph import SemanticGraph, cooccurrence_graph
+from kernelsearch.learning.mkl.bem import zscores
+from kernelsearch.rerankers.mslm.reranker import MultiScaleLM
+from tools.reproduce.mslm import ROOT, open_index, shown
+
+MU, DEPTH, WIDE = 1000.0, 200, Scale(8, 8)
+#: What the notes leave open: label, options of the graph, documents put in order, window width (0: two scales to each side).
+SETTINGS = (
+    ("20 neighbours, window 10, pairs seen 3 times", {}, DEPTH, 0),
+    ("12 neighbours", {"neighbours": 12}, DEPTH, 0),
+    ("8 neighbours", {"neighbours": 8}, DEPTH, 0),
+    ("12 neighbours, window 5", {"neighbours": 12, "window": 5}, DEPTH, 0),
+    ("12 neighbours, window 20", {"neighbours": 12, "window": 20}, DEPTH, 0),
+    ("12 neighbours, pairs seen 5 times", {"neighbours": 12, "min_count": 5}, DEPTH, 0),
+    ("12 neighbours, three scales to each side", {"neighbours": 12}, DEPTH, 49),
+    ("20 neighbours, pairs seen once", {"min_count": 1}, DEPTH, 0),
+    ("20 neighbours, 100 documents", {}, 100, 0),
+)
+CELLS = ("word graph, no positions", "local, mean", "local, max", "global")
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A query, its documents by query likelihood, their BM25 scores, which are relevant, and how many there are."""
+
+    query: kernelsearch.Query
+    docs: np.ndarray
+    bm25: np.ndarray
+    hits: np.ndarray
+    relevant: int
+
+
+def likelihood(index: kernelsearch.Index, query: kernelsearch.Query, docs: np.ndarray) -> np.ndarray:
+    """Dirichlet-smoothed log likelihood with exact lengths; -inf for documents without any of the words."""
+    forward = index.forward
+    terms = forward.term_ids(query.terms)
+    known = terms >= 0
+    terms, weights = terms[known], np.asarray(query.weights, dtype=np.float64)[known]
+    cf = np.asarray(forward.cf, dtype=np.float64)
+    counts = forward.term_frequencies(docs, terms)
+    lengths = np.asarray(forward.lengths, dtype=np.float64)[docs]
+    values = (np.log(counts + MU * cf[terms] / cf.sum()) - np.log(lengths + MU)[:, None]) @ weights
+    return np.where(counts.any(axis=1), values, -np.inf)
+
+
+def judged_queries(name: str, collections: Path, index: kernelsearch.Index) -> list[Judged]:
+    topics, qrels = load_topics(str(collections / name / "topics.tsv")), load_qrels(str(collections / name / "qrels.txt"))
+    known = [qid for qid in topics if any(grade > 0 for grade in qrels.get(qid, {}).values())]
+    queries = index.lucene.queries([topics[qid] for qid in known], known)
+    live, out = np.asarray(index.forward.live_docs), []
+    for query, found in zip(queries, index.lucene.search(queries, len(live)), strict=True):
+        values = likelihood(index, query, live)
+        order = np.argsort(-values, kind="stable")[: min(1000, int(np.isfinite(values).sum()))]
+        scores = np.zeros(len(index.forward))
+        scores[found.docs] = found.scores
+        grades = qrels[query.qid]
+        hits = np.array([grades.get(docid, 0) > 0 for docid in index.forward.docids.take(live[order])], dtype=bool)
+        out.append(Judged(query, live[order], scores[live[order]], hits, sum(grade > 0 for grade in grades.values())))
+    return out
+
+
+def average_precision(hits: np.ndarray, relevant: int) -> float:
+    return float((np.cumsum(hits) / np.arange(1, len(hits) + 1))[hits].sum() / relevant)
+
+
+def cells(index: kernelsearch.Index, queries: list[Judged], graph: SemanticGraph, depth: int, width: int) -> np.ndarray:
+    """MAP by cell, in the order of CELLS."""
+    options = {"semantic": [WIDE.semantic], "weighting": "none", "width": width}
+    reranker = MultiScaleLM(index, scales=[WIDE.spatial], **options)
+    reranker.graph = graph
+    bag = Scale(np.inf, WIDE.semantic)
+    found = []
+    for one in queries:
+        if not len(one.docs):
+            found.append([0.0] * len(CELLS))
+            continue
+        rows = reranker.rows(one.query, (WIDE, bag))
+        texts = reranker.texts(rows, one.docs[:depth])
+        query, documents = reranker.matcher.levels(rows, texts, WIDE)
+        columns = reranker.matcher.similarity(rows, query, documents)
+        values = [
+            Matcher((bag,), width=width).scores(rows, texts)[:, 0],
+            *(local_score(columns, query.weights, documents, mode) for mode in ("mean", "max")),
+            Matcher((WIDE,), "global", width=width).scores(rows, texts)[:, 0],
+        ]
+        orders = [np.argsort(-(zscores(level) + zscores(one.bm25[:depth])), kind="stable") for level in values]
+        lists = [np.concatenate([one.hits[:depth][order], one.hits[depth:]]) for order in orders]
+        found.append([average_precision(hits, one.relevant) for hits in lists])
+    return np.mean(found, axis=0)
+
+
+def main(argv: list[str]) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="+", choices=("cran", "cisi", "cacm"))
+    parser.add_argument("--scratch", type=Path, required=True)
+    parser.add_argument("--only", help="the setting with this label")
+    arguments = parser.parse_args(argv)
+    collections = Path(os.environ.get("KERNELSEARCH_COLLECTIONS") or ROOT.parent / "shared" / "collections")
+    for name in arguments.names:
+        index = open_index(name, collections, arguments.scratch)
+        queries = judged_queries(name, collections, index)
+        first = np.mean([average_precision(one.hits, one.relevant) for one in queries])
+        print(f"{name}: query likelihood {shown(first)}", flush=True)
+        print("| MAP | " + " | ".join(CELLS) + " |\n| --- |" + " ---: |" * len(CELLS))
+        for label, options, depth, width in SETTINGS:
+            if arguments.only in (None, label):
+                graph = cooccurrence_graph(index.forward, common=0.1, **options)
+                print(f"| {label} | " + " | ".join(map(shown, cells(index, queries, graph, depth, width))) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

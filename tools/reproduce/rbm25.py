@@ -1,0 +1,390 @@
+"""Regenerates the tables and the picture of docs/reproductions/rbm25.md.
+
+    python -m tools.reproduce.rbm25 --scratch FOLDER [--parts cran nfcorpus zerozero]
+    python -m tools.reproduce.rbm25 --scratch FOLDER --parts cacm cisi     # where defaults are chosen: printed only
+
+Collections come from KERNELSEARCH_COLLECTIONS (default: ../shared/collections beside the checkout). Each part's figures are
+kept as JSON in the scratch folder; the page is rewritten from all parts that are there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ir_measures
+import numpy as np
+from ir_measures import AP, nDCG
+from scipy import stats
+
+import kernelsearch
+from kernelsearch import index as index_verb
+from kernelsearch.clicks.importing import import_records
+from kernelsearch.clicks.models import PositionBased
+from kernelsearch.clicks.records import Impression, Skipped, Tally, normalise_query, read
+from kernelsearch.clicks.simulate import Need, simulate
+from kernelsearch.core.types import Candidates
+from kernelsearch.lucene.models import RM3
+from kernelsearch.plots.figures import new_figure, save_figure
+from kernelsearch.rerankers import registry
+from kernelsearch.rerankers.base import CannotAct
+from kernelsearch.trec.qrels import read_qrels
+from kernelsearch.trec.topics import read_topics
+from tools import ROOT
+
+PAGE = ROOT / "docs" / "reproductions" / "rbm25.md"
+MEASURES = [AP, nDCG @ 1, nDCG @ 3, nDCG @ 5]
+COLUMNS = ("AP", "nDCG@1", "nDCG@3", "nDCG@5", "residual")
+Judgements = dict[str, dict[str, int]]
+SEED = 5
+
+
+@dataclass
+class Condition:
+    """A log and the queries asked on it: (topic, text) pairs, judgements, and what was clicked in the log for each topic."""
+
+    name: str
+    database: Path
+    tests: list[tuple[str, str]]
+    qrels: Judgements
+    clicked: dict[str, set[str]]
+
+
+# The simulated users and their wordings
+
+
+def typo(word: str, rng: np.random.Generator) -> str:
+    """A word with one letter lost, doubled, swapped or wrong; short words stay."""
+    if len(word) < 4:
+        return word
+    at = int(rng.integers(1, len(word) - 1))
+    letter = "abcdefghijklmnopqrstuvwxyz"[int(rng.integers(26))]
+    forms = [word[:at] + word[at + 1 :], word[:at] + word[at] + word[at:], word[:at] + letter + word[at + 1 :]]
+    forms.append(word[:at] + word[at + 1] + word[at] + word[at + 2 :])
+    return forms[int(rng.integers(4))]
+
+
+def variant(text: str, rng: np.random.Generator) -> str:
+    """Another wording: a fifth of the words dropped, a quarter mistyped, a tenth of the blanks lost."""
+    words = text.split()
+    kept = []
+    for word in words:
+        chance = rng.random()
+        if chance < 0.2 and len(words) > 2:
+            continue
+        kept.append(typo(word, rng) if chance < 0.45 else word)
+    kept = kept or words
+    return kept[0] + "".join(("" if rng.random() < 0.1 else " ") + word for word in kept[1:])
+
+
+def clickable_half(index: kernelsearch.Index, topics: dict[str, str], qrels: Judgements) -> Judgements:
+    """The half of each topic's relevant documents that BM25 ranks best: the log's users never see the others."""
+    found = index.lucene.search(index.lucene.queries(list(topics.values())), 1000)
+    out = {}
+    for qid, ranked in zip(topics, found, strict=True):
+        rank = {docid: place for place, docid in enumerate(index.forward.docids.take(ranked.docs))}
+        relevant = sorted((d for d, grade in qrels[qid].items() if grade > 0), key=lambda d: (rank.get(d, 10**6), d))
+        out[qid] = {docid: qrels[qid][docid] for docid in relevant[: (len(relevant) + 1) // 2]}
+    return out
+
+
+def simulated_log(
+    index: kernelsearch.Index,
+    path: Path,
+    wordings: Sequence[tuple[str, str]],
+    clickable: Judgements,
+    hidden: dict[str, set[str]],
+) -> dict[str, set[str]]:
+    """Ten impressions a query on BM25's lists, hidden documents left out; returns what was clicked for each topic."""
+    lists = index.lucene.search(index.lucene.queries([text for _, text in wordings]), 40)
+    needs = [
+        Need(text, tuple(d for d in index.forward.docids.take(found.docs) if d not in hidden.get(qid, ())), clickable[qid])
+        for (qid, text), found in zip(wordings, lists, strict=True)
+    ]
+    everything = index.forward.docids.take(index.forward.live_docs)
+    log: list[Impression] = list(simulate(needs, 10 * len(needs), model=PositionBased(), seed=1, others=everything))
+    import_records(log, path)
+    topic = {normalise_query(text): qid for qid, text in wordings}
+    clicked: dict[str, set[str]] = {}
+    for record in log:
+        clicked.setdefault(topic[record.query], set()).update(
+            docid for docid, click in zip(record.docids, record.clicked, strict=True) if click
+        )
+    return clicked
+
+
+# The conditions
+
+
+def judged(folder: Path, prefix: str = "") -> tuple[dict[str, str], Judgements]:
+    """Topics that have a relevant document, and the judgements."""
+    qrels = read_qrels(folder / f"{prefix}qrels.txt")
+    topics = read_topics(folder / f"{prefix}topics.tsv")
+    kept = [qid for qid in topics if any(grade > 0 for grade in qrels.get(qid, {}).values())]
+    return {qid: topics[qid] for qid in kept}, {qid: qrels[qid] for qid in kept}
+
+
+def variant_conditions(index: kernelsearch.Index, scratch: Path, topics: dict[str, str], qrels: Judgements) -> list[Condition]:
+    """Four wordings and the topic itself are logged. Asked: a logged wording, and a fifth one that isn't."""
+    rng = np.random.default_rng(SEED)
+    clickable = clickable_half(index, topics, qrels)
+    hidden = {q: {d for d, g in qrels[q].items() if g > 0} - set(clickable[q]) for q in topics}
+    wordings = {qid: [variant(text, rng) for _ in range(5)] for qid, text in topics.items()}
+    logged = [*topics.items(), *((qid, text) for qid in topics for text in wordings[qid][:4])]
+    database = scratch / "variants.db"
+    clicked = simulated_log(index, database, logged, clickable, hidden)
+    return [
+        Condition("logged variants", database, [(qid, wordings[qid][0]) for qid in topics], qrels, clicked),
+        Condition("variants never logged", database, [(qid, wordings[qid][4]) for qid in topics], qrels, clicked),
+    ]
+
+
+def unseen_halves(index: kernelsearch.Index, scratch: Path, topics: dict[str, str], qrels: Judgements) -> list[Condition]:
+    """Every second topic is logged with four wordings, the others are asked; then the other way round."""
+    rng = np.random.default_rng(SEED)
+    out = []
+    for turn in (0, 1):
+        train = {qid: text for place, (qid, text) in enumerate(topics.items()) if place % 2 == turn}
+        clickable = {qid: {d: g for d, g in qrels[qid].items() if g > 0} for qid in train}
+        logged = [*train.items(), *((qid, variant(text, rng)) for qid, text in train.items() for _ in range(4))]
+        database = scratch / f"unseen-{turn}.db"
+        simulated_log(index, database, logged, clickable, {})
+        out.append(Condition("unseen topics", database, [item for item in topics.items() if item[0] not in train], qrels, {}))
+    return out
+
+
+def folds_of_real_log(scratch: Path, folder: Path, topics: dict[str, str], qrels: Judgements) -> list[Condition]:
+    """Five folds by query: a query's clicks, in any locale and with or without accents, are never in the log it is asked on."""
+
+    def plain(text: str) -> str:
+        letters = unicodedata.normalize("NFKD", normalise_query(text))
+        return "".join(letter for letter in letters if not unicodedata.combining(letter))
+
+    rows = [row for row in read(folder / "clicks.tsv", Skipped()) if isinstance(row, Tally)]
+    texts = sorted({plain(row.query) for row in rows} | {plain(text) for text in topics.values()})
+    order = np.random.default_rng(SEED).permutation(len(texts))
+    fold = {texts[number]: int(place % 5) for place, number in enumerate(order)}
+    out = []
+    for number in range(5):
+        train = [row for row in rows if fold[plain(row.query)] != number]
+        database = scratch / f"fold-{number}.db"
+        import_records(train, database)
+        tests = [(qid, text) for qid, text in topics.items() if fold[plain(text)] == number]
+        out.append(Condition("real clicks, unseen queries", database, tests, qrels, {qid: set() for qid in topics}))
+    return out
+
+
+def known_items(scratch: Path, folder: Path) -> list[Condition]:
+    """A log of clicks alone: queries of one or two words of a title, each for that one document; a fifth of them is asked."""
+    rng = np.random.default_rng(5)
+    with open(folder / "corpus.jsonl", encoding="utf-8") as stream:
+        documents = [json.loads(line) for line in stream]
+    titles = [(str(one["id"]), re.findall(r"[A-Za-z]{3,}", one.get("title") or "")) for one in documents]
+    titles = [(docid, words) for docid, words in titles if len(words) >= 3]
+    asked: dict[str, tuple[str, str]] = {}
+    for place in rng.permutation(len(titles))[:250]:
+        docid, words = titles[place]
+        for _ in range(int(rng.integers(1, 4))):
+            text = " ".join(words[n] for n in sorted(rng.choice(len(words), int(rng.integers(1, 3)), replace=False)))
+            asked.setdefault(text.lower(), (docid, text))
+    held_out = rng.integers(0, 5, len(asked)) == 0
+    train = [one for one, out in zip(asked.values(), held_out, strict=True) if not out]
+    tests = [one for one, out in zip(asked.values(), held_out, strict=True) if out]
+    database = scratch / "known-items.db"
+    import_records([Tally(text, docid, int(rng.integers(5, 200)), 0, 1.0) for docid, text in train], database)
+    return [Condition("known items", database, tests, {docid: {docid: 1} for docid, _ in tests}, {})]
+
+
+# The methods
+
+
+def run_methods(index: kernelsearch.Index, condition: Condition) -> dict[str, dict[str, list[str]]]:
+    """Ranked docids of every method, by the test's number. Similar queries and their lists are found once for all methods."""
+    queries = index.lucene.queries([text for _, text in condition.tests])
+    lists = index.lucene.search(queries, 1000)
+    runs = {"BM25": lists, "BM25+RM3": index.lucene.search(queries, 1000, feedback=RM3())}
+    options = {"clicks": str(condition.database)}
+    robust = registry.method("rbm25").make(index, **options)
+    similar: Any = robust.similar.find(queries, robust.settings.similar, lists)
+    retrieved = robust.retrieve(similar)
+    for label, name, more in METHODS:
+        method: Any = registry.method(name).make(index, **options, **more)
+        ranked: list[Candidates] = []
+        for query, candidates, near in zip(queries, lists, similar, strict=True):
+            try:
+                found = method.rank(query, candidates, near, [retrieved[number] for number in near.ids.tolist()])
+                ranked.append(method.ordered(*found))
+            except CannotAct:
+                ranked.append(candidates)
+        runs[label] = ranked
+    take = index.forward.docids.take
+    return {label: {str(n): take(found.docs[:1000]) for n, found in enumerate(ranked)} for label, ranked in runs.items()}
+
+
+METHODS: list[tuple[str, str, dict[str, Any]]] = [
+    ("query substitution", "substitution", {}),
+    ("pairwise kernel", "pairwise", {}),
+    ("click prior", "clickprior", {}),
+    ("Robust BM25, printed", "rbm25", {"form": "paper"}),
+    ("Robust BM25, prior", "rbm25", {"form": "prior"}),
+    ("**Robust BM25**", "rbm25", {}),
+]
+
+
+def evaluate(conditions: Sequence[Condition], index: kernelsearch.Index) -> dict[str, dict[str, Any]]:
+    """Figures of each method over all tests of these conditions (folds of one experiment)."""
+    values: dict[str, dict[str, list[float]]] = {}
+    for condition in conditions:
+        qrels = {str(n): condition.qrels[qid] for n, (qid, _) in enumerate(condition.tests)}
+        unseen = {
+            number: {d: g for d, g in grades.items() if d not in condition.clicked.get(qid, ())}
+            for (number, grades), (qid, _) in zip(qrels.items(), condition.tests, strict=True)
+        }
+        unseen = {number: grades for number, grades in unseen.items() if any(g > 0 for g in grades.values())}
+        clicked = {str(n): condition.clicked.get(qid, set()) for n, (qid, _) in enumerate(condition.tests)}
+        for label, ranked in run_methods(index, condition).items():
+            run = {n: {d: -float(rank) for rank, d in enumerate(docs)} for n, docs in ranked.items()}
+            kept = values.setdefault(label, {})
+            for measure, by_query in per_query(qrels, run, MEASURES).items():
+                kept.setdefault(measure, []).extend(by_query)
+            residual = {n: {d: s for d, s in run[n].items() if d not in clicked[n]} for n in unseen}
+            kept.setdefault("residual", []).extend(per_query(unseen, residual, [AP])["AP"])
+    return {label: summary(kept, values["BM25"]) for label, kept in values.items()}
+
+
+def per_query(qrels: Judgements, run: dict[str, dict[str, float]], measures: list[Any]) -> dict[str, list[float]]:
+    """Values by measure, in the order of `qrels`; 0 for queries without documents."""
+    found: dict[str, dict[str, float]] = {str(measure): {} for measure in measures}
+    for one in ir_measures.iter_calc(measures, qrels, run):
+        found[str(one.measure)][one.query_id] = one.value
+    return {name: [by_query.get(number, 0.0) for number in qrels] for name, by_query in found.items()}
+
+
+def summary(kept: dict[str, list[float]], base: dict[str, list[float]]) -> dict[str, Any]:
+    """Means, and the comparison with BM25: queries better and worse by more than .001 AP, and the paired t-test's p."""
+    change = np.array(kept["AP"]) - np.array(base["AP"])
+    p = float(stats.ttest_rel(kept["AP"], base["AP"]).pvalue) if np.any(change) else None
+    return {
+        **{name: float(np.mean(numbers)) if numbers else None for name, numbers in kept.items()},
+        "better": int((change > 0.001).sum()),
+        "worse": int((change < -0.001).sum()),
+        "queries": len(change),
+        "p": p,
+        "change": np.sort(change)[::-1].round(4).tolist(),
+    }
+
+
+# The page
+
+
+def table(figures: dict[str, dict[str, Any]]) -> str:
+    lines = ["| | MAP | nDCG@1 | nDCG@3 | nDCG@5 | residual MAP | better / worse | p |", "| --- " * 8 + "|"]
+    for label, one in figures.items():
+        numbers = " | ".join(f"{one[name]:.4f}" for name in COLUMNS)
+        compared = "| |" if label == "BM25" else f"{one['better']} / {one['worse']} | {shown_p(one['p'])} |"
+        lines.append(f"| {label} | {numbers} | {compared}")
+    return "\n".join(lines)
+
+
+def shown_p(p: float | None) -> str:
+    return "1" if p is None else ("< .001" if p < 0.001 else f"{p:.3f}".lstrip("0"))
+
+
+def draw(parts: dict[str, dict[str, Any]], path: Path) -> None:
+    """Change of average precision against BM25, query by query, sorted: a row of panels for each collection."""
+    columns = ["logged variants", "variants never logged", "unseen topics"]
+    figure = new_figure(10, 2.9 * len(parts))
+    axes = figure.subplots(len(parts), 3, sharex=True, sharey=True, squeeze=False)
+    for axis in axes.flat:
+        axis.set_visible(False)
+    for row, (part, found) in enumerate(parts.items()):
+        for condition, figures in found.items():
+            axis = axes[row][columns.index(condition) if condition in columns else 0]
+            axis.set_visible(True)
+            for label, colour in (("click prior", "#e08214"), ("**Robust BM25**", "#1b6ca8")):
+                change = figures[label]["change"]
+                axis.plot(np.linspace(0, 100, len(change)), change, color=colour, lw=2, label=label.strip("*"))
+            axis.axhline(0, color="black", lw=0.8)
+            axis.set_title(f"{part}, {condition}", fontsize=11)
+            axis.tick_params(labelbottom=True, labelleft=True, labelsize=11)
+            axis.set_xlabel("% of queries", fontsize=11)
+            axis.set_ylabel("AP minus BM25's", fontsize=11)
+    axes[0][0].legend(frameon=False, fontsize=11)
+    save_figure(figure, path)
+
+
+def write_page(scratch: Path) -> None:
+    parts = {name: json.loads(file.read_text()) for name in PARTS if (file := scratch / f"{name}.json").exists()}
+    text = PAGE.read_text(encoding="utf-8")
+    for part, found in parts.items():
+        for condition, figures in found.items():
+            start, end = f"<!-- table: {part}, {condition} -->\n", "<!-- end -->"
+            before, _, rest = text.partition(start)
+            text = f"{before}{start}{table(figures)}\n{end}{rest.partition(end)[2]}" if rest else text
+    PAGE.write_text(text, encoding="utf-8")
+    draw(parts, PAGE.parent / "rbm25-better-worse.svg")
+
+
+def part_cran(index: kernelsearch.Index, folder: Path, scratch: Path) -> list[list[Condition]]:
+    """Variants of all topics; all topics as unseen ones, each half on a log of the other."""
+    some = variant_conditions(index, scratch, *judged(folder))
+    return [*([one] for one in some), unseen_halves(index, scratch, *judged(folder))]
+
+
+def part_training(index: kernelsearch.Index, folder: Path, scratch: Path) -> list[list[Condition]]:
+    """As cran is asked, and short queries for one document each on a log of clicks alone."""
+    return [*part_cran(index, folder, scratch), known_items(scratch, folder)]
+
+
+def part_nfcorpus(index: kernelsearch.Index, folder: Path, scratch: Path) -> list[list[Condition]]:
+    """Variants of all test topics; all test topics as unseen ones on a log of the training topics."""
+    topics, qrels = judged(folder)
+    some = variant_conditions(index, scratch, topics, qrels)
+    training, relevant = judged(folder, "train.")
+    database = scratch / "training.db"
+    simulated_log(
+        index, database, list(training.items()), {q: {d: g for d, g in relevant[q].items() if g > 0} for q in training}, {}
+    )
+    return [*([one] for one in some), [Condition("unseen topics", database, list(topics.items()), qrels, {})]]
+
+
+def part_zerozero(index: kernelsearch.Index, folder: Path, scratch: Path) -> list[list[Condition]]:
+    return [folds_of_real_log(scratch, folder, *judged(folder))]
+
+
+PARTS = {"cran": part_cran, "nfcorpus": part_nfcorpus, "zerozero": part_zerozero}
+#: Collections on which defaults are chosen; the page has no tables of them.
+TRAINING = {"cacm": part_training, "cisi": part_training}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--scratch", required=True, type=Path, help="folder for indexes, logs and figures")
+    parser.add_argument("--parts", nargs="*", default=list(PARTS), choices=[*PARTS, *TRAINING])
+    arguments = parser.parse_args()
+    collections = Path(os.environ.get("KERNELSEARCH_COLLECTIONS") or ROOT.parent / "shared" / "collections")
+    for part in arguments.parts:
+        folder = collections / ("clicks_zerozero" if part == "zerozero" else part)
+        scratch = arguments.scratch / part
+        scratch.mkdir(parents=True, exist_ok=True)
+        if not (scratch / "index").exists():
+            language = "pt" if part == "zerozero" else "en"
+            where = ["--input", str(folder / "corpus.jsonl"), "--index", str(scratch / "index")]
+            index_verb.main([*where, "--language", language])
+        index = kernelsearch.open(scratch / "index")
+        figures = {group[0].name: evaluate(group, index) for group in (PARTS | TRAINING)[part](index, folder, scratch)}
+        (arguments.scratch / f"{part}.json").write_text(json.dumps(figures, indent=1))
+        for condition, found in figures.items():
+            print(f"\n{part}, {condition}\n\n{table(found)}")
+    write_page(arguments.scratch)
+
+
+if __name__ == "__main__":
+    main()

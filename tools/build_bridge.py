@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from kernelsearch.lucene.versions import find_jar
+from kernelsearch.lucene.jvm import find_jar
 
 SOURCE = Path(__file__).resolve().parent.parent / "kernelsearch" / "lucene" / "java" / "Bridge.java"
 #: Lucene 9 runs on this Java, and older JDKs can then rebuild the helper.

@@ -27,7 +27,6 @@ from kernelsearch.core.memory_limit import MemoryLimit
 from kernelsearch.core.options import Settings, option
 from kernelsearch.core.progress import Progress, silent
 from kernelsearch.forward.strings import hashes
-from kernelsearch.lucene import jvm
 from kernelsearch.lucene.build import build_index as run_anserini
 from kernelsearch.lucene.index import CONTENTS, LuceneIndex
 from kernelsearch.lucene.shards import OURS, Source, find_shards, is_index, write_record
@@ -148,7 +147,6 @@ class _Build:
         """Stages, indexes and exports."""
         settings = self.settings
         limit = MemoryLimit.parse(settings.memory_limit)
-        jvm.set_heap(limit.java_heap if limit else None)
         staged = self.stage_documents()
         fields = settings.fields if settings.fields is not None else (("title",) if staged.titles else ())
         if settings.shards:
@@ -236,6 +234,7 @@ def _index(
     progress: Progress = silent,
 ) -> tuple[int, int]:
     """Indexes staged documents; returns how many were indexed and how many had no text."""
+    limit = MemoryLimit.parse(settings.memory_limit)
     return run_anserini(
         stage,
         folder,
@@ -248,6 +247,7 @@ def _index(
         contents=settings.contents,
         raw=settings.raw,
         optimize=settings.optimize,
+        java_heap=limit.java_heap if limit else None,
         progress=progress,
     )
 
@@ -271,8 +271,6 @@ def _split(count: int, shards: int, threads: int, folder: Path, stage: Path) -> 
 
 def _build_shard(settings: BuildSettings, fields: tuple[str, ...], shard: _Shard) -> tuple[int, int]:
     """Indexes one shard, in any process: an attempt whose process dies leaves nothing under the shard's name."""
-    limit = MemoryLimit.parse(settings.memory_limit)
-    jvm.set_heap(limit.java_heap if limit else None)
     with write_folder(shard.built, replace=True) as attempt:
         try:
             return _index(settings, fields, attempt, shard.documents, shard.count, shard.threads)
@@ -298,14 +296,14 @@ def export_fields(
     engine = engine or LocalEngine()
     if engine.name != "local" and len(find_shards(index).paths) == 1:
         raise OptionError(f"--engine: {index} is one index, and exported in one piece; others can take shards only")
-    jvm.set_heap(limit.java_heap if limit else None)
-    lucene = LuceneIndex(index)
+    heap = limit.java_heap if limit else None
+    lucene = LuceneIndex(index, java_heap=heap)
     block = EXPORT_BLOCK if limit is None else limit.export_block
     try:
         for field in fields:
             path = place / field if place else None
             if len(lucene.shards.paths) > 1:
-                each, heap = partial(engine.map, label="export"), limit.java_heap if limit else None
+                each = partial(engine.map, label="export")
                 export_by_shards(lucene, field, each=each, path=path, block_bytes=block, heap=heap, progress=progress)
             else:
                 export(lucene, field, path=path, block_bytes=block, progress=progress)

@@ -31,7 +31,7 @@ from kernelsearch.core.errors import ArtefactError, IndexProblem
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.forward import ForwardIndex, Statistics, StringTable, merge_terms
 from kernelsearch.lucene import jvm
-from kernelsearch.lucene.index import CONTENTS, LuceneIndex
+from kernelsearch.lucene.index import CONTENTS, LuceneIndex, similarity
 from kernelsearch.lucene.models import BM25Model, Model
 from kernelsearch.lucene.shards import Source, collection_fingerprint, index_fingerprint
 
@@ -127,6 +127,7 @@ class ShardSearcher:
         #: What is added to a shard's rows to make them the collection's.
         self._shifts = np.array(starts, dtype=np.int64) - self.lucene.starts[:-1]
 
+    @jvm.calls_java
     def search(
         self,
         queries: Sequence[Query],
@@ -138,7 +139,7 @@ class ShardSearcher:
         """The best `hits` documents of each query among these shards: rows, scores and ties are the whole collection's."""
         if not queries:
             return []
-        found = self.lucene.ranked(self._searcher(queries, model), queries, hits, threads)
+        found = self.lucene.search_with(self._searcher(queries, model), queries, hits, threads)
         return [Candidates(self._in_whole(one.docs), one.scores) for one in found]
 
     def _in_whole(self, docs: NDArray[np.int32]) -> NDArray[np.int32]:
@@ -154,7 +155,7 @@ class ShardSearcher:
         known = "\n".join(f"{term}\t{int(whole.df[place])}\t{int(whole.cf[place])}" for term, place in places)
         counts = [whole.rows, *astuple(whole.statistics)]
         packed = known.encode("utf-8", errors="replace")
-        return jvm.bridge().partSearcher(self.lucene.reader, model.similarity(), CONTENTS, counts, packed)
+        return jvm.bridge().partSearcher(self.lucene.reader, similarity(model), CONTENTS, counts, packed)
 
 
 def merge_lists(lists: Sequence[Candidates], docid_rank: NDArray[np.integer], hits: int) -> Candidates:

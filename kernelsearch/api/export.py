@@ -64,8 +64,7 @@ def export_by_shards(
 def _copy_shard(field: str, language: str, block_bytes: int, heap: str | None, work: tuple[Path, Path]) -> None:
     """Writes the forward index of a shard into a folder of its own; the shard may lack the field."""
     shard, copy = work
-    jvm.set_heap(heap)
-    lucene = LuceneIndex(shard, language=language)
+    lucene = LuceneIndex(shard, language=language, java_heap=heap)
     try:
         source = LucenePostings(lucene.reader, field)
         _write(lucene, field, lucene.field_statistics(field), source, copy, block_bytes, silent)

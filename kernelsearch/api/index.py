@@ -78,7 +78,7 @@ class Index:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Another process may work in another folder.
-        given = tuple(path.absolute() for path in self.shards.given)
+        given = tuple(path.absolute() for path in self.shards.folders)
         return _reopen, (given, self.language, self.java_heap, self.artefacts.absolute())
 
     def search(self, text: str, rerank: keywords.Rerank = None, k: int = 10, **options: Any) -> Results:
@@ -206,8 +206,9 @@ class Index:
         """The Lucene side: analysis, search, feedback, stored texts."""
         if self._lucene is None:
             with self._lock:
-                jvm.set_heap(self.java_heap)
-                self._lucene = self._lucene or LuceneIndex(self.shards.given, language=self.language)
+                self._lucene = self._lucene or LuceneIndex(
+                    self.shards.folders, language=self.language, java_heap=self.java_heap
+                )
         return self._lucene
 
     @property

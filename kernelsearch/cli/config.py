@@ -33,7 +33,7 @@ from kernelsearch.core.files import open_bytes, write_file
 from kernelsearch.core.options import Option
 from kernelsearch.core.version import __version__
 from kernelsearch.lucene.first_stage import FirstStageSettings
-from kernelsearch.lucene.versions import find_jar
+from kernelsearch.lucene.jvm import find_jar
 from kernelsearch.rerankers import registry
 
 FIRST, RERANK, MADE = "first-stage", "rerank", "made-with"

@@ -176,12 +176,12 @@ class KernelSearcher:
 
     def set_analyzer(self, analyzer: Any) -> None:
         """Analyses queries with this Java analyser."""
-        self._replace_index(Index(self.index.shards.given))
+        self._replace_index(Index(self.index.shards.folders))
         self.index.lucene.analyzer = analyzer
 
     def set_language(self, language: str) -> None:
         """Analyses queries in this language."""
-        self._replace_index(Index(self.index.shards.given, language=language))
+        self._replace_index(Index(self.index.shards.folders, language=language))
         _ = self.index.lucene  # an unknown language is refused now
 
     def set_rm3(
@@ -249,9 +249,9 @@ class KernelSearcher:
 
     def get_similarity(self) -> Any:
         """Lucene's Similarity (Java) that ranks."""
-        from kernelsearch.lucene.simple import similarity_of
+        from kernelsearch.lucene.index import similarity
 
-        return similarity_of(self._first.model)
+        return similarity(self._first.model)
 
     def doc(self, docid: str | int) -> Document | None:
         """A document by docid, or by its number in Lucene; None where there is none."""

@@ -1,4 +1,4 @@
-"""Whether shards can be one collection: those that were indexed differently would give scores that mean nothing."""
+"""Whether shards can be one collection: scores of shards that were indexed differently are not comparable."""
 
 from __future__ import annotations
 
@@ -13,49 +13,43 @@ from kernelsearch.lucene import jvm
 from kernelsearch.lucene.shards import IndexRecord, index_record
 from kernelsearch.lucene.versions import has_term_vectors
 
-#: The analyser's language where nothing says another one: Anserini's default.
-ENGLISH = "en"
-
-
-def common_language(paths: Sequence[Path]) -> str:
-    """The language that shards were built with, where we built them; Anserini's default otherwise."""
-    languages = [record.language if (record := index_record(path)) else ENGLISH for path in paths]
-    for (path, language), (other, another) in pairwise(zip(paths, languages, strict=True)):
-        if language != another:
-            raise IndexProblem(f"{path} and {other}: can't be one collection (analysers: {language} and {another})")
-    return languages[0]
-
 
 def refuse_differences(paths: Sequence[Path], readers: Sequence[Any]) -> None:
-    """Names the first two neighbours that differ in the Lucene that created them or in how a field is indexed."""
-    described = [
+    """Raises IndexProblem if two consecutive shards differ in the Lucene that created them or in how a field is indexed.
+
+    `readers` are the IndexReaders (Java) of the indexes at `paths`.
+    """
+    shards = [
         _Indexed(jvm.bridge().creator(jvm.path_of(path)), index_record(path), _fields(reader))
         for path, reader in zip(paths, readers, strict=True)
     ]
-    for (path, one), (other, another) in pairwise(zip(paths, described, strict=True)):
-        if said := _difference(one, another):
-            raise IndexProblem(f"{path} and {other}: can't be one collection ({said})")
+    for (path, shard), (next_path, next_shard) in pairwise(zip(paths, shards, strict=True)):
+        if difference := _difference(shard, next_shard):
+            raise IndexProblem(f"{path} and {next_path}: can't be one collection ({difference})")
 
 
 @dataclass(frozen=True)
 class _Indexed:
-    creator: int  #: Lucene's major release
+    """How a shard was indexed."""
+
+    creator: int  #: major release of the Lucene that created it
     record: IndexRecord | None
-    fields: dict[str, str]
+    fields: dict[str, str]  #: what is indexed of each field
 
 
-def _difference(one: _Indexed, other: _Indexed) -> str | None:
-    if one.creator != other.creator:
-        return f"created by Lucene {one.creator} and Lucene {other.creator}"
-    if one.record and other.record:
-        # A shard that we built may lack a field that none of its documents has, so the records count.
-        if one.record.fields != other.record.fields:
-            return f"fields: {', '.join(one.record.fields) or 'none'} and {', '.join(other.record.fields) or 'none'}"
-    elif one.fields.keys() != other.fields.keys():
-        return f"fields: {', '.join(sorted(one.fields))} and {', '.join(sorted(other.fields))}"
-    for name in sorted(one.fields.keys() & other.fields.keys()):
-        if one.fields[name] != other.fields[name]:
-            return f"field {name}: {one.fields[name]} and {other.fields[name]}"
+def _difference(first: _Indexed, second: _Indexed) -> str | None:
+    """The first difference between two shards, in words; None where there is nfirst."""
+    if first.creator != second.creator:
+        return f"created by Lucene {first.creator} and Lucene {second.creator}"
+    if first.record and second.record:
+        # A shard may lack a field because none of its documents has it: compare what was configured.
+        if first.record.fields != second.record.fields:
+            return f"fields: {', '.join(first.record.fields) or 'none'} and {', '.join(second.record.fields) or 'none'}"
+    elif first.fields.keys() != second.fields.keys():
+        return f"fields: {', '.join(sorted(first.fields))} and {', '.join(sorted(second.fields))}"
+    for name in sorted(first.fields.keys() & second.fields.keys()):
+        if first.fields[name] != second.fields[name]:
+            return f"field {name}: {first.fields[name]} and {second.fields[name]}"
     return None
 
 

@@ -1,4 +1,4 @@
-"""Building a Lucene index through Anserini, from a folder of JSONL that we wrote ourselves."""
+"""Building a Lucene index with Anserini, from a folder of JSONL files in Anserini's format."""
 
 from __future__ import annotations
 
@@ -27,13 +27,19 @@ def build_index(
     contents: bool = True,
     raw: bool = True,
     optimize: bool = True,
+    java_heap: str | None = None,
     progress: Progress = silent,
 ) -> tuple[int, int]:
-    """Indexes every JSONL file in `documents` into the folder `index`, which must be empty.
+    """Indexes every JSONL file in the folder `documents` into the folder `index`, which must be empty.
 
-    `optimize` merges into one segment, which makes search and export faster. The index remembers its language.
-    Returns how many documents were indexed and how many were left out because they have no text.
+    `total` is the number of documents, for progress and messages; `fields` are indexed beside the contents; `positions`,
+    `vectors`, `contents` and `raw` say what is stored. `optimize` merges into one segment, which makes search and export
+    faster. `java_heap` is the JVM's maximal heap if this is the first use of Java in the process. The language and the fields
+    are recorded beside the index.
+
+    Returns the number of documents that were indexed, and of those that were left out because they have no text.
     """
+    jvm.start(java_heap)
     flags = {
         "-storePositions": positions,
         "-storeDocvectors": vectors,
@@ -49,13 +55,13 @@ def build_index(
             *("-input", jvm.path_of(documents), "-index", jvm.path_of(index), "-threads", str(threads)),
             *(() if language == "whitespace" else ("-language", language)),
             *(("-fields", *fields) if fields else ()),
-            *(flag for flag, given in flags.items() if given),
+            *(flag for flag, wanted in flags.items() if wanted),
         ]
     )
     failure: list[BaseException] = []
     worker = threading.Thread(target=_run, args=(indexer, failure), daemon=True)
     counters = indexer.getCounters()
-    # The main thread only watches, so that Ctrl-C reaches it.
+    # Java runs in another thread, because Ctrl-C is delivered to the main thread, between Python instructions only.
     with jvm.java_errors() as printed, progress("indexing", total=total, unit="doc") as bar:
         reported = 0
         worker.start()
@@ -80,6 +86,7 @@ def build_index(
 
 @jvm.calls_java
 def _indexer(flags: list[str]) -> Any:
+    """Anserini's IndexCollection (Java) with these flags."""
     from jnius import autoclass
 
     arguments = autoclass("io.anserini.index.IndexCollection$Args")()
@@ -91,11 +98,8 @@ def _indexer(flags: list[str]) -> Any:
 
 
 def _run(indexer: Any, failure: list[BaseException]) -> None:
-    @jvm.calls_java
-    def go() -> None:
-        indexer.run()
-
+    """Runs the indexer; an exception is appended to `failure`, for the main thread to raise."""
     try:
-        go()
-    except Exception as problem:  # carried to the main thread, which raises it
+        jvm.calls_java(indexer.run)()
+    except Exception as problem:
         failure.append(problem)

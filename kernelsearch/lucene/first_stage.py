@@ -20,33 +20,34 @@ if TYPE_CHECKING:
 class FirstStageSettings(Settings):
     """Options of the first stage, with Pyserini's names."""
 
-    hits: int = option(1000, "documents a query", low=1)
-    bm25: bool = option(True, "rank with BM25")
-    k1: float = option(0.9, "BM25's k1", low=0)
-    b: float = option(0.4, "BM25's b", low=0, high=1)
-    qld: bool = option(False, "query likelihood with Dirichlet smoothing instead of BM25")
-    mu: float = option(1000.0, "its mu", low=0)
-    qljm: bool = option(False, "query likelihood with Jelinek-Mercer smoothing instead of BM25")
-    lambda_: float = option(0.1, "its lambda", low=1e-06, high=1)
-    rm3: bool = option(False, "expand with Anserini's RM3")
-    rm3_terms: int = option(10, "RM3: expansion terms", low=1)
-    rm3_docs: int = option(10, "RM3: feedback documents", low=1)
+    hits: int = option(1000, "documents to retrieve per query", low=1)
+    bm25: bool = option(True, "rank with BM25 (the default)")
+    k1: float = option(0.9, "BM25: saturation of term frequencies (k1)", low=0)
+    b: float = option(0.4, "BM25: document length normalisation (b)", low=0, high=1)
+    qld: bool = option(False, "rank by query likelihood with Dirichlet smoothing instead of BM25")
+    mu: float = option(1000.0, "--qld: Dirichlet prior (mu)", low=0)
+    qljm: bool = option(False, "rank by query likelihood with Jelinek-Mercer smoothing instead of BM25")
+    lambda_: float = option(0.1, "--qljm: weight of the collection model (lambda)", low=1e-06, high=1)
+    rm3: bool = option(False, "expand queries with Anserini's RM3")
+    rm3_terms: int = option(10, "RM3: number of expansion terms", low=1)
+    rm3_docs: int = option(10, "RM3: number of feedback documents", low=1)
     rm3_weight: float = option(0.5, "RM3: weight of the original query", low=0, high=1)
-    rocchio: bool = option(False, "expand with Anserini's Rocchio")
-    rocchio_terms: int = option(10, "Rocchio: expansion terms", low=1)
-    rocchio_docs: int = option(10, "Rocchio: feedback documents", low=1)
+    rocchio: bool = option(False, "expand queries with Anserini's Rocchio")
+    rocchio_terms: int = option(10, "Rocchio: number of expansion terms", low=1)
+    rocchio_docs: int = option(10, "Rocchio: number of feedback documents", low=1)
     rocchio_alpha: float = option(1.0, "Rocchio: weight of the original query", low=0)
     rocchio_beta: float = option(0.75, "Rocchio: weight of the feedback documents", low=0)
-    rocchio_gamma: float = option(0.15, "Rocchio: weight of the bottom documents, with --rocchio-use-negative", low=0)
-    rocchio_use_negative: bool = option(False, "Rocchio: learn from the bottom of the list too")
+    rocchio_gamma: float = option(0.15, "Rocchio: weight of the lowest-ranked documents, with --rocchio-use-negative", low=0)
+    rocchio_use_negative: bool = option(False, "Rocchio: use the lowest-ranked documents as negative feedback")
 
 
 @dataclass(frozen=True)
 class FirstStage:
-    """How candidates are found.
+    """How candidates are retrieved: ranking model, feedback method and number of `hits` per query.
 
-    `fields` (names and weights), `dismax` (its tie breaker) and `query_side` (BM25 of the query's words too) are left to
-    Anserini's own searcher, which rounds its scores; with `rounded`, ours are rounded as well.
+    `fields` (names and boosts), `dismax` (tie breaker of a disjunction-max query over the fields) and `query_side` (BM25
+    weights for query terms too) are passed to Anserini's own searcher, which rounds its scores; with `rounded`, the scores of all
+    other searches are rounded in the same way.
     """
 
     model: Model = field(default_factory=BM25Model)
@@ -58,37 +59,37 @@ class FirstStage:
     rounded: bool = False
 
     @classmethod
-    def from_settings(cls, given: FirstStageSettings) -> FirstStage:
-        """The first stage that the options describe."""
-        if given.qld and given.qljm:
+    def from_settings(cls, settings: FirstStageSettings) -> FirstStage:
+        """Returns the first stage that the options describe; InputError for options that exclude each other."""
+        if settings.qld and settings.qljm:
             raise InputError("--qld and --qljm exclude each other")
-        if given.rm3 and given.rocchio:
+        if settings.rm3 and settings.rocchio:
             raise InputError("--rm3 and --rocchio exclude each other")
-        model: Model = BM25Model(given.k1, given.b)
-        if given.qld:
-            model = DirichletModel(given.mu)
-        elif given.qljm:
-            model = JelinekMercerModel(given.lambda_)
+        model: Model = BM25Model(settings.k1, settings.b)
+        if settings.qld:
+            model = DirichletModel(settings.mu)
+        elif settings.qljm:
+            model = JelinekMercerModel(settings.lambda_)
         feedback: Feedback | None = None
-        if given.rm3:
-            feedback = RM3(given.rm3_terms, given.rm3_docs, given.rm3_weight)
-        elif given.rocchio:
+        if settings.rm3:
+            feedback = RM3(settings.rm3_terms, settings.rm3_docs, settings.rm3_weight)
+        elif settings.rocchio:
             feedback = Rocchio(
-                top_terms=given.rocchio_terms,
-                top_docs=given.rocchio_docs,
-                alpha=given.rocchio_alpha,
-                beta=given.rocchio_beta,
-                gamma=given.rocchio_gamma,
-                negative=given.rocchio_use_negative,
-                hits=given.hits,
+                top_terms=settings.rocchio_terms,
+                top_docs=settings.rocchio_docs,
+                alpha=settings.rocchio_alpha,
+                beta=settings.rocchio_beta,
+                gamma=settings.rocchio_gamma,
+                negative=settings.rocchio_use_negative,
+                hits=settings.hits,
             )
-        return cls(model, feedback, given.hits)
+        return cls(model, feedback, settings.hits)
 
     def search(self, lucene: LuceneIndex, queries: Sequence[Query], *, threads: int = 1) -> list[Candidates]:
-        """The list of each query."""
+        """Returns one ranked list per query. `threads` is the number of Java threads that share the queries."""
         if self.fields or self.query_side:
             from kernelsearch.lucene.simple import search_by_text
 
             return search_by_text(lucene, queries, self.hits, self.model, self.feedback, self.fields, self.dismax)
-        found = lucene.search(queries, self.hits, model=self.model, feedback=self.feedback, threads=threads)
-        return [Candidates(one.docs, anserini_scores(one.scores)) for one in found] if self.rounded else found
+        lists = lucene.search(queries, self.hits, model=self.model, feedback=self.feedback, threads=threads)
+        return [Candidates(ranked.docs, anserini_scores(ranked.scores)) for ranked in lists] if self.rounded else lists

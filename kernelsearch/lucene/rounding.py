@@ -1,4 +1,4 @@
-"""Scores as Anserini's searcher hands them out."""
+"""Scores rounded as Anserini's searcher rounds them."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from numpy.typing import NDArray
 
 
 def anserini_scores(scores: NDArray[np.floating]) -> NDArray[np.float32]:
-    """Scores as Anserini hands them out: rounded to four digits, equal ones each a millionth lower than the one before.
+    """Returns scores as Anserini's searcher does: rounded to four decimals, tied ones each 1e-6 lower than the one before.
 
-    trec_eval sorts by score and breaks ties its own way; these scores keep the order that the list has.
+    trec_eval sorts by score and breaks ties in an order of its own; with these scores it keeps the list's order.
+    `scores` (n,) are descending.
     """
     rounded = (np.floor(np.asarray(scores, dtype=np.float64) * 1e4 + 0.5) / 1e4).astype(np.float32)
     place = np.arange(len(rounded))
     tied = np.zeros(len(rounded), dtype=bool)
     adjusted = rounded
     while True:
-        # A score is tied if it is within 1e-4 of the adjusted one before it, so adjusting may tie further ones: until it rests.
+        # A score is tied if it is within 1e-4 of the adjusted one before it, so adjusting may tie more: repeat until stable.
         again = np.concatenate([tied[:1], adjusted[:-1] - rounded[1:] <= np.float32(1e-4)])
         if np.array_equal(again, tied):
             return adjusted

@@ -1,17 +1,17 @@
-"""A collection in shards: several Lucene indexes that count as one. What one index promises, shards promise too.
+"""A collection in shards: several Lucene indexes that are searched as one. The guarantees of one index hold for shards too.
 
 - A collection is named by one Lucene index, by a folder that holds shards, or by several of either, in order. A folder that
   `kernelsearch.index --shards` wrote lists its shards in `shards.json`; in any other folder all subfolders are shards, by name.
-- Documents' rows follow each other in the order of the shards: a shard's row r is the collection's row `starts[shard] + r`.
-- Statistics (documents, tokens, df, cf) are those of all shards together, so scores are the unsharded index's, bit for bit, and
-  ranked lists come in its tie order: score descending, then docid ascending by its UTF-8 bytes.
-- The collection's fingerprint is made of its shards' fingerprints in their order, and artefacts (forward index, bases, models)
-  belong to the collection. They stand in FOLDER/kernelsearch; where several indexes were named, in
+- Rows are numbered in the order of the shards: row r of a shard is the collection's row `starts[shard] + r`.
+- Statistics (documents, tokens, df, cf) are those of all shards together, so scores are equal to the unsharded index's, bit for
+  bit, and ranked lists have its tie order: score descending, then docid ascending by its UTF-8 bytes.
+- The collection's fingerprint is computed from its shards' fingerprints in their order, and artefacts (forward index, bases,
+  models) belong to the collection. They are stored in FOLDER/kernelsearch; where several indexes were named, in
   FIRST/kernelsearch/shards/FINGERPRINT; with KERNELSEARCH_ARTEFACTS in that folder, by fingerprint, as for any index.
-- Shards share their analyser, their fields, what these store, and the major release of the Lucene that created them; no docid
-  stands in two of them. Whatever breaks this is refused: docids when the forward index is made, the rest on opening.
+- Shards have the same analyser, the same fields indexed in the same way, and were created by the same major release of Lucene;
+  no docid occurs in two of them. Anything else is refused: docids when the forward index is written, the rest on opening.
 
-A process that holds only some shards scores like the whole collection through `kernelsearch.api.exchange`.
+A process that holds only some shards computes the whole collection's scores with `kernelsearch.api.exchange`.
 """
 
 from __future__ import annotations
@@ -23,16 +23,19 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 
 from kernelsearch.core.errors import IndexProblem, OptionError
 
-#: Everything of ours stands in this folder inside the index: Lucene ignores it, and a copied or removed index takes it along.
+#: The folder inside the index for everything that kernelsearch adds: Lucene ignores it, and it is copied with the index.
 OURS = "kernelsearch"
-#: In a folder of shards: their names, in order.
+#: The file in a folder of shards that lists their names, in order.
 RECORD = "shards.json"
+#: The language of the analyser where the index doesn't record one: Anserini's default.
+ENGLISH = "en"
 
-#: How a collection is named: a folder, or several.
+#: What names a collection: a folder, or several.
 Source = str | Path | Sequence[str | Path]
 
 
@@ -40,93 +43,105 @@ Source = str | Path | Sequence[str | Path]
 class Shards:
     """The Lucene indexes of a collection, in order; an index that isn't sharded is a collection of one."""
 
-    given: tuple[Path, ...]  #: the folders that were named; `find_shards` finds the same collection by them
+    folders: tuple[Path, ...]  #: the folders that were named; `find_shards(folders)` is the same collection
     paths: tuple[Path, ...]  #: the Lucene indexes
-    elsewhere: Path | None = None  #: the folder of what is derived from the collection, where it isn't beside it
+    chosen_artefacts: Path | None = None  #: the folder for artefacts, where it was set explicitly
 
     @property
     def sharded(self) -> bool:
-        """Whether this is anything else than one plain index."""
-        return self.paths != self.given or len(self.paths) > 1
+        """Whether this is anything but one plain index."""
+        return self.paths != self.folders or len(self.paths) > 1
 
     @property
     def home(self) -> Path:
         """The (first) folder that was named."""
-        return self.given[0]
+        return self.folders[0]
 
     @property
     def name(self) -> str:
-        """What messages call the collection."""
-        return " + ".join(map(str, self.given))
+        """The collection's name in messages."""
+        return " + ".join(map(str, self.folders))
 
     @property
     def flags(self) -> str:
-        """How the command line names the collection."""
-        return " ".join(f"--index {path}" for path in self.given)
+        """The command line's flags that name the collection."""
+        return " ".join(f"--index {path}" for path in self.folders)
 
     @cached_property
     def fingerprint(self) -> str:
-        """Identifies the state of the collection, without Java."""
+        """Identifies the state of the collection; computed without Java."""
         if not self.sharded:
             return index_fingerprint(self.home)
         return collection_fingerprint([index_fingerprint(path) for path in self.paths])
 
     @property
+    def language(self) -> str:
+        """The language code of the analyser that the shards were built with; IndexProblem if they differ."""
+        languages = [record.language if (record := index_record(path)) else ENGLISH for path in self.paths]
+        for (path, language), (next_path, next_language) in pairwise(zip(self.paths, languages, strict=True)):
+            if language != next_language:
+                raise IndexProblem(
+                    f"{path} and {next_path}: can't be one collection (analysers: {language} and {next_language})"
+                )
+        return languages[0]
+
+    @property
     def artefacts(self) -> Path:
-        """The folder for everything that is derived from the collection; KERNELSEARCH_ARTEFACTS moves it elsewhere."""
-        if self.elsewhere is not None:
-            return self.elsewhere
+        """The folder for artefacts: as set explicitly, or below KERNELSEARCH_ARTEFACTS, or inside the (first) folder."""
+        if self.chosen_artefacts is not None:
+            return self.chosen_artefacts
         if variable := os.environ.get("KERNELSEARCH_ARTEFACTS"):
             return Path(variable) / self.fingerprint
         ours = self.home / OURS
-        return ours / "shards" / self.fingerprint if len(self.given) > 1 else ours
+        return ours / "shards" / self.fingerprint if len(self.folders) > 1 else ours
 
 
 def find_shards(source: Source, artefacts: str | Path | None = None) -> Shards:
-    """The shards behind a name, or behind several; what isn't an index, or is missing, is refused by its name.
+    """Returns the shards of a collection that is named by one folder or several.
 
-    `artefacts` is the folder of what is derived from the collection; by default it is beside it.
+    `artefacts` is the folder for artefacts, by default inside the collection. Raises IndexProblem for a folder that is missing
+    or is not a Lucene index, OptionError for an index that is named twice.
     """
-    given = tuple(Path(one) for one in ([source] if isinstance(source, str | Path) else source))
-    if not given:
+    folders = tuple(Path(folder) for folder in ([source] if isinstance(source, str | Path) else source))
+    if not folders:
         raise OptionError("--index: no index is named")
-    paths = tuple(shard for one in given for shard in _shards_of(one))
+    paths = tuple(shard for folder in folders for shard in _shards_of(folder))
     seen: dict[Path, Path] = {}
     for path in paths:
         if (real := path.resolve()) in seen:
-            raise OptionError(f"--index: {path} counts twice ({seen[real]} is the same index)")
+            raise OptionError(f"--index: {path} is named twice ({seen[real]} is the same index)")
         seen[real] = path
-    return Shards(given, paths, Path(artefacts) if artefacts is not None else None)
+    return Shards(folders, paths, Path(artefacts) if artefacts is not None else None)
 
 
 def write_record(folder: Path, names: Sequence[str]) -> None:
-    """Lists the shards of a folder."""
+    """Writes the list of a folder's shards."""
     (folder / RECORD).write_text(json.dumps({"shards": list(names)}, indent=1) + "\n", encoding="utf-8")
 
 
 def is_index(path: Path) -> bool:
-    """Whether a folder is a Lucene index, or a folder of shards that we wrote."""
+    """Returns whether a folder is a Lucene index, or a folder of shards that `kernelsearch.index` wrote."""
     return (path / RECORD).is_file() or any(path.glob("segments_*"))
 
 
 def _shards_of(path: Path) -> list[Path]:
-    """The indexes that a folder stands for: itself, or those in it."""
+    """The Lucene indexes that a folder names: itself, or those in it."""
     if not path.is_dir() or any(path.glob("segments_*")):
         segments_file(path)
         return [path]
     if (path / RECORD).exists():
-        found = [path / name for name in _recorded(path / RECORD)]
-        for shard in found:
+        shards = [path / name for name in _recorded(path / RECORD)]
+        for shard in shards:
             if not shard.exists():
-                raise IndexProblem(f"{path}: shard {shard.name} is missing ({RECORD} lists {len(found)} shards)")
+                raise IndexProblem(f"{path}: shard {shard.name} is missing ({RECORD} lists {len(shards)} shards)")
     else:
         # Sorted, because the order of the shards is the order of the rows.
-        found = sorted(one for one in path.iterdir() if one.is_dir() and one.name != OURS and not one.name.startswith("."))
-        if not any(any(one.glob("segments_*")) for one in found):
+        shards = sorted(sub for sub in path.iterdir() if sub.is_dir() and sub.name != OURS and not sub.name.startswith("."))
+        if not any(any(shard.glob("segments_*")) for shard in shards):
             segments_file(path)
-    for shard in found:
+    for shard in shards:
         segments_file(shard)
-    return found
+    return shards
 
 
 def _recorded(record: Path) -> list[str]:
@@ -140,39 +155,42 @@ def _recorded(record: Path) -> list[str]:
 
 
 def segments_file(path: str | Path) -> Path:
-    """The newest `segments_N` of a Lucene index; refuses a folder that is none."""
+    """Returns the newest `segments_N` file of a Lucene index; IndexProblem for a folder that has none."""
     path = Path(path)
     if not path.exists():
         raise IndexProblem(f"{path}: no such index")
     if not path.is_dir():
         raise IndexProblem(f"{path}: not a Lucene index (a folder was expected)")
-    found = [file for file in path.iterdir() if re.fullmatch(r"segments_[0-9a-z]+", file.name)]
-    if not found:
+    files = [file for file in path.iterdir() if re.fullmatch(r"segments_[0-9a-z]+", file.name)]
+    if not files:
         raise IndexProblem(f"{path}: not a Lucene index (it has no segments file)")
-    return max(found, key=lambda file: int(file.name[len("segments_") :], 36))
+    return max(files, key=lambda file: int(file.name[len("segments_") :], 36))
 
 
 def index_fingerprint(path: str | Path) -> str:
-    """Identifies the state of an index without Java: Lucene writes a new segments file, with random ids, at every commit."""
+    """Returns a hash that identifies the state of a Lucene index, computed without Java.
+
+    It is made of the segments file, which Lucene writes anew, with random ids, at every commit.
+    """
     file = segments_file(path)
     return hashlib.sha256(file.name.encode() + file.read_bytes()).hexdigest()[:32]
 
 
 def collection_fingerprint(shards: Sequence[str]) -> str:
-    """The fingerprint of a collection from those of its shards, in their order."""
+    """Returns the fingerprint of a collection, from those of its shards in their order."""
     return hashlib.sha256(" ".join(["shards", *shards]).encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True)
 class IndexRecord:
-    """What `kernelsearch.index` noted of an index that it built."""
+    """What `kernelsearch.index` records beside an index that it builds."""
 
     language: str
     fields: tuple[str, ...]
 
 
 def index_record(path: Path) -> IndexRecord | None:
-    """The note beside an index; None where somebody else built it."""
+    """Returns the record beside an index; None for an index that another program built."""
     try:
         record = json.loads((path / OURS / "index.json").read_text(encoding="utf-8"))
         return IndexRecord(str(record["language"]), tuple(map(str, record.get("fields", ()))))

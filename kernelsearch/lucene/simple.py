@@ -1,4 +1,4 @@
-"""Anserini's own SimpleSearcher, for what our bridge leaves to it: boosted fields, query generators, Lucene queries."""
+"""Anserini's SimpleSearcher, for what the bridge doesn't do: boosted fields, query generators, Lucene queries."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from kernelsearch.lucene.models import RM3, BM25Model, DirichletModel, Feedback,
 
 
 @jvm.calls_java
-def simple_searcher(index: LuceneIndex, model: Model, feedback: Feedback | None) -> Any:
-    """A SimpleSearcher (Java) with our settings."""
+def simple_searcher(lucene: LuceneIndex, model: Model, feedback: Feedback | None) -> Any:
+    """Returns a SimpleSearcher (Java) over an index; InputError for shards and for models that it doesn't have."""
     from jnius import autoclass
 
-    if index.shards.sharded:
+    if lucene.shards.sharded:
         raise InputError(
-            f"{index.name}: Anserini's SimpleSearcher opens one index, not shards; boosted fields, query generators and Lucene "
-            "queries need one index"
+            f"{lucene.name}: Anserini's SimpleSearcher opens one index, not shards; boosted fields, query generators and "
+            "Lucene queries need one index"
         )
-    searcher = autoclass("io.anserini.search.SimpleSearcher")(jvm.path_of(index.path), index.analyzer)
+    searcher = autoclass("io.anserini.search.SimpleSearcher")(jvm.path_of(lucene.path), lucene.analyzer)
     if isinstance(model, BM25Model):
         searcher.set_bm25(model.k1, model.b)
     elif isinstance(model, DirichletModel):
@@ -54,9 +54,13 @@ def simple_searcher(index: LuceneIndex, model: Model, feedback: Feedback | None)
 def simple_search(
     searcher: Any, query: Any, hits: int, generator: Any = None, fields: Mapping[str, float] | None = None
 ) -> Candidates:
-    """A query's list. `query` is a text or a Lucene query, `generator` Anserini's, `fields` maps fields to boosts."""
+    """Returns the ranked list of a query.
+
+    `searcher` is a SimpleSearcher (Java), `query` a text or a Lucene Query (Java), `generator` Anserini's QueryGenerator
+    (Java), `fields` maps fields to boosts.
+    """
     if not fields:
-        found = searcher.search(generator, query, hits) if generator else searcher.search(query, hits)
+        results = searcher.search(generator, query, hits) if generator else searcher.search(query, hits)
     elif not isinstance(query, str):
         raise InputError("fields: can't be chosen for a Lucene query, which names its own")
     else:
@@ -66,14 +70,14 @@ def simple_search(
         number = autoclass("java.lang.Float")
         for field, boost in fields.items():
             boosts.put(field, number(float(boost)))
-        found = searcher.search_fields(*([generator] if generator else []), query, boosts, hits)
-    docs = np.fromiter((hit.lucene_docid for hit in found), dtype=np.int32)
-    return Candidates(docs, np.fromiter((hit.score for hit in found), dtype=np.float32))
+        results = searcher.search_fields(*([generator] if generator else []), query, boosts, hits)
+    docs = np.fromiter((hit.lucene_docid for hit in results), dtype=np.int32)
+    return Candidates(docs, np.fromiter((hit.score for hit in results), dtype=np.float32))
 
 
 @jvm.calls_java
 def search_by_text(
-    index: LuceneIndex,
+    lucene: LuceneIndex,
     queries: Sequence[Query],
     hits: int,
     model: Model,
@@ -81,17 +85,21 @@ def search_by_text(
     fields: Sequence[tuple[str, float]],
     dismax: float | None,
 ) -> list[Candidates]:
-    """Lists of boosted `fields` (with `dismax`, the best field counts), or without fields, of BM25 on the query's side too."""
+    """Returns one ranked list per query, from the queries' texts.
+
+    `fields` are (name, boost); with `dismax`, a tie breaker, a document's score is that of its best field. Without
+    `fields`, query terms have BM25 weights too.
+    """
     from jnius import autoclass
 
-    searcher = simple_searcher(index, model, feedback)
+    searcher = simple_searcher(lucene, model, feedback)
     generator = None
     if dismax is not None:
         generator = autoclass("io.anserini.search.query.DisjunctionMaxQueryGenerator")(dismax)
     elif not fields:
         if not isinstance(model, BM25Model):
             raise InputError("--bm25qs: ranks with BM25, not with query likelihood")
-        generator = autoclass("io.anserini.search.query.QuerySideBm25QueryGenerator")(model.k1, model.b, index.reader)
+        generator = autoclass("io.anserini.search.query.QuerySideBm25QueryGenerator")(model.k1, model.b, lucene.reader)
     try:
         return [simple_search(searcher, query.text, hits, generator, dict(fields)) for query in queries]
     finally:
@@ -100,23 +108,17 @@ def search_by_text(
 
 @jvm.calls_java
 def document_by_field(searcher: Any, field: str, value: str) -> str | None:
-    """The docid of the document whose field has this value."""
-    found = searcher.doc_by_field(field, value)
-    return None if found is None else found.get("id")
-
-
-@jvm.calls_java
-def similarity_of(model: Model) -> Any:
-    """One of our models as a Lucene similarity (Java)."""
-    return model.similarity()
+    """Returns the docid of the document whose field has this value; None where there is none. `searcher` is Java's."""
+    document = searcher.doc_by_field(field, value)
+    return None if document is None else str(document.get("id"))
 
 
 @jvm.calls_java
 def model_of(similarity: Any) -> Model:
-    """A Lucene similarity (Java) as one of our models."""
-    described = similarity.toString()
-    if found := re.fullmatch(r"BM25\(k1=([^,]+),b=([^,)]+)\)", described):
-        return BM25Model(float(found[1]), float(found[2]))
-    if found := re.fullmatch(r"LM Dirichlet\(([^)]+)\)", described):
-        return DirichletModel(float(found[1]))
-    raise InputError(f"the searcher ranks with {described}; methods know BM25 and query likelihood with Dirichlet smoothing")
+    """Returns the ranking model of a Lucene Similarity (Java); InputError for other similarities than BM25 and Dirichlet."""
+    description = similarity.toString()
+    if match := re.fullmatch(r"BM25\(k1=([^,]+),b=([^,)]+)\)", description):
+        return BM25Model(float(match[1]), float(match[2]))
+    if match := re.fullmatch(r"LM Dirichlet\(([^)]+)\)", description):
+        return DirichletModel(float(match[1]))
+    raise InputError(f"the searcher ranks with {description}; methods know BM25 and query likelihood with Dirichlet smoothing")

@@ -115,7 +115,7 @@ class Workers:
         self._hand_out()
 
     def _work(self) -> None:
-        with jvm.staying_attached():
+        with jvm.stay_attached():
             while (jobs := self._handed.get()) is not None:
                 outcomes = _outcomes(jobs)
                 loop = jobs[0].outcome.get_loop()

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelsearch.lucene.jvm import JAVA_FILES
-from kernelsearch.lucene.versions import find_jar
+from kernelsearch.lucene.jvm import JAVA_FILES, find_jar
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
@@ -75,7 +74,7 @@ from pathlib import Path
 from kernelsearch.lucene import jvm
 if len(sys.argv) > 2:
     jvm.JAVA_FILES = Path(sys.argv[2])
-    jvm.jvm_options = lambda: ["-Xrs"]
+    jvm.jvm_options = lambda heap: ["-Xrs"]
 from kernelsearch.lucene.postings import LucenePostings
 from kernelsearch.lucene.index import CONTENTS, LuceneIndex
 index = LuceneIndex(sys.argv[1])

@@ -89,11 +89,11 @@ def test_heap_must_be_a_size():
 def test_a_running_jvm_is_used():
     code = """
 import os
-from kernelsearch.lucene import jvm, versions
+from kernelsearch.lucene import jvm
 home = jvm.find_java()
 os.environ.update(JAVA_HOME=str(home), JVM_PATH=str(jvm._library(home)))
 import jnius_config
-jnius_config.set_classpath(str(versions.find_jar()))
+jnius_config.set_classpath(str(jvm.find_jar()))
 jnius_config.add_options("-Dsomebody.else=started")
 import jnius
 jvm.bridge()

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from kernelsearch.lucene import jvm
-from kernelsearch.lucene.versions import MINIMUM_JAVA
+from kernelsearch.lucene.jvm import MINIMUM_JAVA
 
 pytestmark = [
     pytest.mark.pyserini,

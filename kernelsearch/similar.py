@@ -118,9 +118,9 @@ def _show(finder: SimilarDocuments, settings: SimilarSettings) -> None:
     if settings.plot:
         if told is None:
             raise InputError("--plot: draws an explanation; --explain says of which document")
-        from kernelsearch.rerankers.fusion.plot import draw
+        from kernelsearch.rerankers.fusion.plot import plot
 
-        draw(told, f"{settings.docid} and {settings.explain}", Path(settings.plot))
+        plot(told, f"{settings.docid} and {settings.explain}", Path(settings.plot))
         console.notice(f"{settings.plot}: drawn")
     if settings.json:
         similar = [{"rank": rank, "docid": docid, "score": score} for rank, (docid, score) in enumerate(found, 1)]

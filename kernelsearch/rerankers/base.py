@@ -1,4 +1,4 @@
-"""What every reranker is: declared options, scores for candidates, an explanation of a score."""
+"""The base class of rerankers, what they are given (an opened index, a context, training data) and what explains a score."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ S = TypeVar("S", bound=Settings)
 
 
 class OpenedIndex(Protocol):
-    """What a method sees of an opened index: Lucene, forward indexes, and the folder of what is derived from it.
+    """What a method needs of an opened index: Lucene, forward indexes, and the folder for what is derived from it.
 
-    `name` is what messages call it, `fingerprint` what artefacts are bound to. It can be sent to other processes.
+    `name` is its name in messages, `fingerprint` identifies its contents and binds artefacts to them, `shards` are its Lucene
+    indexes, `progress` is what long steps report to. It can be pickled and opened again in another process.
     """
 
     name: str
@@ -40,11 +41,11 @@ class OpenedIndex(Protocol):
 
     @property
     def artefacts(self) -> Path:
-        """The folder for everything that is derived from this index."""
+        """The folder for what is derived from this index: fitted state, click logs."""
 
     @property
     def lucene(self) -> LuceneIndex:
-        """The Lucene side: analysis, search, feedback, stored texts."""
+        """The Lucene index: analysis, search, feedback, stored texts."""
 
     @property
     def forward(self) -> ForwardIndex:
@@ -54,15 +55,15 @@ class OpenedIndex(Protocol):
         """The forward index of a field."""
 
     def row(self, docid: str, option: str = "docid") -> int:
-        """A document's row; a docid that the index doesn't have is refused, with the option's name."""
+        """The row of a docid; raises an error that names `option` where the index doesn't have it."""
 
 
 @dataclass(frozen=True)
 class Context:
-    """What the pipeline knows of the candidates.
+    """What the pipeline passes to its rerankers.
 
-    `model` is the ranking model that they came from, `hits` how many documents per query the first stage was asked for (None:
-    unknown), `threads` how many threads a method may search with.
+    `model` is the ranking model of the first stage, `hits` the number of documents per query that it was asked for (None:
+    unknown), `threads` the number of threads that a method may search with.
     """
 
     model: Model = field(default_factory=BM25Model)
@@ -75,12 +76,12 @@ DEFAULT_CONTEXT = Context()
 
 
 class CannotAct(Exception):
-    """Raised by a method that can't act on a query; the first stage's list is kept, and the reason is counted."""
+    """Raised by a method that can't act on a query: the list stays as it is, and the reason is counted and reported."""
 
 
 @dataclass(frozen=True)
 class Contribution:
-    """One reason for a score. The values of a level sum to the value above them."""
+    """A part of a score: what it comes from, its value, a detail for readers, and the parts that it is the sum of."""
 
     label: str
     value: float
@@ -90,7 +91,7 @@ class Contribution:
 
 @dataclass(frozen=True, repr=False)
 class Explanation:
-    """Why a document got its score: contributions that sum to it, and what else is worth showing, as plain data."""
+    """Why a document got its score: contributions that sum to it, and `notes` with further details as plain data for JSON."""
 
     method: str
     docid: str
@@ -102,13 +103,13 @@ class Explanation:
         """The explanation as indented text."""
         out = [f"{self.method}: {self.docid} scores {self.score:.4f}"]
 
-        def walk(parts: Sequence[Contribution], depth: int) -> None:
+        def add(parts: Sequence[Contribution], depth: int) -> None:
             for part in parts:
-                tail = f"  ({part.detail})" if part.detail else ""
-                out.append(f"{'  ' * depth}{part.value:+.4f}  {part.label}{tail}")
-                walk(part.parts, depth + 1)
+                detail = f"  ({part.detail})" if part.detail else ""
+                out.append(f"{'  ' * depth}{part.value:+.4f}  {part.label}{detail}")
+                add(part.parts, depth + 1)
 
-        walk(self.contributions, 1)
+        add(self.contributions, 1)
         return out
 
     def __repr__(self) -> str:
@@ -146,7 +147,7 @@ class Explanation:
 
 @dataclass(frozen=True)
 class FittedFeatures:
-    """A model that was learned from a file of features: its folder, and its measures on the test file where there is one."""
+    """A model learned from a file of features: its folder, and its measures {name: value} on the test file, if there is one."""
 
     path: Path
     measures: dict[str, float] = field(default_factory=dict)
@@ -154,25 +155,25 @@ class FittedFeatures:
 
 @dataclass(frozen=True)
 class TrainingData:
-    """What `kernelsearch.train` was given, each part only where the user named it."""
+    """What a method is trained on and how; what the user doesn't name stays empty."""
 
-    topics: dict[str, str] = field(default_factory=dict)
-    qrels: dict[str, dict[str, int]] = field(default_factory=dict)
-    clicks: Path | None = None
-    output: Path | None = None
+    topics: dict[str, str] = field(default_factory=dict)  #: {qid: text}
+    qrels: dict[str, dict[str, int]] = field(default_factory=dict)  #: {qid: {docid: grade}}
+    clicks: Path | None = None  #: a click log
+    output: Path | None = None  #: the folder to save to; None: the method's own beside the index
     ltr: Path | None = None  #: a LETOR file of features, instead of an index
-    ltr_test: Path | None = None
-    memory_limit: MemoryLimit | None = None  #: a bound on the memory of building
-    engine: Engine = field(default_factory=LocalEngine)  #: where work in parts is done
+    ltr_test: Path | None = None  #: a LETOR file to measure the model on
+    memory_limit: MemoryLimit | None = None  #: a bound on the memory of training
+    engine: Engine = field(default_factory=LocalEngine)  #: runs the tasks of training
     progress: Progress = silent  #: what long steps report to
 
 
 class Reranker(ABC, Generic[S]):
-    """Base of all methods.
+    """Base class of all methods.
 
-    A method implements `score`; the base sorts, breaks ties by docid, keeps the list's documents exactly, and keeps the list
-    as it was where the method raises CannotAct. A method that adds documents declares `retrieves` and overrides
-    `apply_batch`.
+    A method implements `score`. The base class sorts and breaks ties by docid, so that the list keeps its documents;
+    where the method raises CannotAct, the list stays as it is. A method that adds documents declares `retrieves` and overrides
+    `apply_batch`. `options` are the options of the method's declaration, by name.
     """
 
     method: ClassVar[Method]
@@ -189,26 +190,32 @@ class Reranker(ABC, Generic[S]):
 
     @classmethod
     def fit(cls, index: OpenedIndex, data: TrainingData, settings: Any) -> Path:
-        """Learns or decomposes what the method needs, saves it as an artefact and returns its folder."""
+        """Fits what the method needs, saves it as an artefact and returns its folder.
+
+        `settings` is an instance of the method's `fit_settings`. Raises OptionError for methods that need no training.
+        """
         raise OptionError(f"--rerank {cls.method.name}: needs no training")
 
     @classmethod
     def fit_features(cls, data: TrainingData, settings: Any) -> FittedFeatures:
-        """Learns from a file of features, without an index."""
+        """Learns from a file of features, without an index. Raises OptionError for methods that can't."""
         raise OptionError(f"--ltr: --rerank {cls.method.name} doesn't learn from a file of features")
 
     @abstractmethod
     def score(self, query: Query, candidates: Candidates, context: Context = DEFAULT_CONTEXT) -> NDArray[np.floating]:
-        """One finite score per candidate, in their order."""
+        """One finite score per candidate, in their order, shape (candidates,). Raises CannotAct where the method can't act."""
 
     def explain(self, query: Query, candidates: Candidates, doc: int, context: Context = DEFAULT_CONTEXT) -> Explanation:
-        """Why the document in row `doc` (one of the candidates) got its score."""
+        """Why the document in row `doc` got its score. Raises OptionError for methods that explain nothing."""
         raise OptionError(f"--rerank {self.name}: has no explanation to give")
 
     def plot(
         self, query: Query, candidates: Candidates, doc: int | None, path: Path, context: Context = DEFAULT_CONTEXT
     ) -> None:
-        """Draws the method's picture of a query (and a document) into a PNG or SVG file."""
+        """Draws the method's picture of a query and the document in row `doc` into a PNG or SVG file.
+
+        Without `doc` the method chooses one or draws the query alone. Raises OptionError for methods without a picture.
+        """
         raise OptionError(f"--rerank {self.name}: has no picture to draw")
 
     def apply(self, query: Query, candidates: Candidates, context: Context = DEFAULT_CONTEXT) -> Candidates:
@@ -222,7 +229,10 @@ class Reranker(ABC, Generic[S]):
         return [self.rescore(query, candidates, context) for query, candidates in zip(queries, lists, strict=True)]
 
     def rescore(self, query: Query, candidates: Candidates, context: Context) -> Candidates:
-        """The candidates in the order of `score`, or as they are where the method can't act on the query."""
+        """The candidates in the order of `score`, or as they are where the method can't act on the query.
+
+        Raises InputError where `score` doesn't return one finite number per candidate.
+        """
         if not candidates.depth:
             return candidates
         try:
@@ -247,16 +257,30 @@ class Reranker(ABC, Generic[S]):
         lists: Sequence[Candidates],
         context: Context = DEFAULT_CONTEXT,
     ) -> list[list[Candidates]]:
-        """The lists of several rerankers of this method that differ in their settings, [reranker][query].
+        """The lists of several rerankers of this method that differ in their settings, as [reranker][query].
 
-        Tuning calls this. Methods that can share work between settings override it; the lists must be those of `apply_batch`.
+        Tuning calls this. Methods that can share work between settings override it; the lists equal those of `apply_batch`.
         """
         return [reranker.apply_batch(queries, lists, context) for reranker in rerankers]
 
     def ordered(self, docs: NDArray[np.int32], scores: NDArray[np.floating]) -> Candidates:
-        """Sorted by score descending, then docid ascending."""
+        """Rows and their scores as a list, by score descending, then docid ascending."""
         order = np.argsort(-scores)
         ranked = scores[order]
         if (ranked[1:] == ranked[:-1]).any():  # sorting by two keys takes several times as long, and ties are rare
             order = np.lexsort((self.index.forward.docid_rank[docs], -scores))
         return Candidates(docs[order], scores[order])
+
+    def place_of(self, candidates: Candidates, doc: int) -> int:
+        """As `position`; raises InputError where the list doesn't have the document."""
+        place = position(candidates, doc)
+        if place is None:
+            docid = self.index.forward.docids[doc]
+            raise InputError(f"--docid: {docid} is not among the {candidates.depth} candidates that {self.name} ranks")
+        return place
+
+
+def position(candidates: Candidates, doc: int) -> int | None:
+    """The place (from 0) of the document in row `doc` in a list; None where the list doesn't have it."""
+    places = np.flatnonzero(candidates.docs == doc)
+    return int(places[0]) if len(places) else None

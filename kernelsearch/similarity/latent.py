@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from kernelsearch.neighbours import Neighbours
 from kernelsearch.rerankers.base import OpenedIndex
-from kernelsearch.rerankers.klsa.reranker import FIT_ON_USE, KernelLSA, default_place
+from kernelsearch.rerankers.klsa.reranker import KernelLSA, has_basis
 
 
 class LatentSpace:
@@ -21,7 +21,7 @@ class LatentSpace:
     @staticmethod
     def available(index: OpenedIndex) -> bool:
         """Whether a basis is fitted, or quick to fit."""
-        return (default_place(index) / "meta.json").exists() or len(index.forward) <= FIT_ON_USE
+        return has_basis(index)
 
     def vectors(self, docs: NDArray[np.integer], dims: int | None = None) -> NDArray[np.float32]:
         """Unit vectors of documents, shape (documents, dims); zeros for an empty document."""

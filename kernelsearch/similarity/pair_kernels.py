@@ -14,7 +14,7 @@ from kernelsearch.core.options import Settings, option
 from kernelsearch.kernels.asymmetric import BM25, JelinekMercer
 from kernelsearch.kernels.documents import Cosine
 from kernelsearch.rerankers.base import OpenedIndex
-from kernelsearch.rerankers.fusion.pool import FieldOfPool
+from kernelsearch.rerankers.fusion.pool import CandidateField
 from kernelsearch.similarity import fields
 from kernelsearch.similarity.latent import LatentSpace
 
@@ -44,7 +44,7 @@ class PairKernels:
     def table(self, doc: int, others: NDArray[np.int32]) -> Floats:
         """Each kernel between a document and the others, shape (others, kernels)."""
         rows = np.concatenate([[doc], others]).astype(np.int32)
-        pools: dict[str, FieldOfPool] = {}
+        pools: dict[str, CandidateField] = {}
         stored = fields.records(self.index, rows) if any(kind in STORED for kind, _ in self._parts) else []
         columns = []
         for kind, settings in self._parts:
@@ -57,7 +57,7 @@ class PairKernels:
                     columns.append(np.zeros(len(others)))
                     continue
                 if name not in pools:
-                    pools[name] = FieldOfPool(self.index.field(name), rows)
+                    pools[name] = CandidateField(self.index.field(name), rows)
                 features = TEXT[kind].document_features(pools[name], pools[name].rows)
                 columns.append(np.asarray((features[1:] @ features[0].T).todense()).ravel())
             elif isinstance(settings, StoredKernelSettings):

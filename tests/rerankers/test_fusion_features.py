@@ -7,7 +7,7 @@ from kernelsearch.core.errors import OptionError
 from kernelsearch.kernels.documents import Cosine
 from kernelsearch.lucene.models import RM3, BM25Model, DirichletModel
 from kernelsearch.rerankers.fusion.features import Features, known_features, parse, parse_recipe
-from kernelsearch.rerankers.fusion.pool import FieldOfPool, Pool
+from kernelsearch.rerankers.fusion.pool import CandidateField, Pool
 from kernelsearch.rerankers.klsa.settings import KernelLSASettings
 
 
@@ -56,7 +56,7 @@ def test_feedback_features_equal_lucenes_second_search(demo_index, asked):
 
 def test_a_pool_answers_as_the_forward_index_does(demo_index):
     forward, docs = demo_index.forward, np.array([7, 3, 99, 3], dtype=np.int32)
-    pool = FieldOfPool(forward, docs)
+    pool = CandidateField(forward, docs)
     terms = np.array([5, -1, 2, 5, len(forward.terms) - 1, int(forward.indices[forward.indptr[3]])])
     assert (pool.term_frequencies(pool.rows, terms) == forward.term_frequencies(docs, terms)).all()
     assert (pool.term_frequencies(np.array([2, 0]), terms) == forward.term_frequencies(docs[[2, 0]], terms)).all()

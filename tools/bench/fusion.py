@@ -2,8 +2,8 @@
 
 OMP_NUM_THREADS=1 python -m tools.bench.fusion --index indexes/cran --topics topics.tsv --qrels qrels.txt [--queries 50]
 
-The recipe is the default one and mslm, so that all methods but those on a click log are in it. The memory of `votes` are the
-topics themselves.
+The recipe is the default one and mslm, so that all methods but those on a click log are in it. The training queries of `votes`
+are the topics themselves.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from kernelsearch.learning.ranking.fusers import CombSUM
 from kernelsearch.rerankers.auto.reranker import AutoReranker
 from kernelsearch.rerankers.fusion.features import Features, parse_recipe
 from kernelsearch.rerankers.fusion.pool import Pool
-from kernelsearch.rerankers.fusion.reranker import RECIPE, SOURCES
-from kernelsearch.rerankers.fusion.training_memory import Memory, Recollection
+from kernelsearch.rerankers.fusion.settings import RECIPE, SOURCES
+from kernelsearch.rerankers.fusion.training_queries import TrainingQueries, TrainingVotes
 
 
 def main() -> None:
@@ -38,11 +38,11 @@ def main() -> None:
     index = kernelsearch.open(given.index)
     topics = load_topics(given.topics)
     everyone = index.lucene.queries(list(topics.values()), list(topics))
-    recollection = Recollection(index, Memory.of(everyone, load_qrels(given.qrels)), leave_out=True)
+    training_votes = TrainingVotes(index, TrainingQueries.of(everyone, load_qrels(given.qrels)), leave_out=True)
     queries = everyone[: given.queries]
     lists = index.lucene.search(queries, given.hits)
     recipe = parse_recipe(f"{RECIPE} mslm")
-    features = Features(index, recipe, sources=parse_recipe(SOURCES), recollection=recollection)
+    features = Features(index, recipe, sources=parse_recipe(SOURCES), training_votes=training_votes)
     features.tables(queries[:4], lists[:4])  # warm: Java's compiler, memory maps
     rows, total = [], 0.0
 

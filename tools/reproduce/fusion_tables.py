@@ -25,8 +25,8 @@ from kernelsearch.learning.ranking.simlistmkl import SimListMKL
 from kernelsearch.learning.ranking.triplets import SimTripletBoost, SimTripletNet, SimTripletSVM
 from kernelsearch.lucene.models import RM3, Rocchio
 from kernelsearch.rerankers.fusion.features import Features, parse_recipe
-from kernelsearch.rerankers.fusion.reranker import RECIPE, SOURCES
-from kernelsearch.rerankers.fusion.training_memory import Memory, Recollection
+from kernelsearch.rerankers.fusion.settings import RECIPE, SOURCES
+from kernelsearch.rerankers.fusion.training_queries import TrainingQueries, TrainingVotes
 from kernelsearch.trec import read_run
 
 FOUR: dict[str, type[Learner]] = {
@@ -71,9 +71,9 @@ def kept(scratch: Path, name: str) -> dict[str, Any] | None:
 
 
 def feature_table(
-    index: Any, topics: dict[str, str], qrels: Any, cache: Path, sample: bool = False, memory: Memory | None = None
+    index: Any, topics: dict[str, str], qrels: Any, cache: Path, sample: bool = False, memory: TrainingQueries | None = None
 ) -> dict[str, NDArray]:
-    """Pools, features and grades of judged topics; the last column are the votes of a memory, or of all other topics.
+    """Pools, features and grades of judged topics; the last column are the votes of training queries, or of all other topics.
 
     Without `sample`: whole pools with raw features, whatever any fold may want (`first` marks the documents that the first
     stage, RM3 or Rocchio found). With it, a table to learn from, z-scored: all positives and NEGATIVES drawn others a topic.
@@ -82,8 +82,8 @@ def feature_table(
         return dict(np.load(cache))
     names = [qid for qid in topics if any(grade > 0 for grade in qrels.get(qid, {}).values())]
     queries = index.lucene.queries([topics[qid] for qid in names], names)
-    recollection = Recollection(index, memory or Memory.of(queries, qrels), leave_out=True)
-    features = Features(index, (*FIXED, "votes"), sources=parse_recipe(SOURCES), recollection=recollection)
+    training_votes = TrainingVotes(index, memory or TrainingQueries.of(queries, qrels), leave_out=True)
+    features = Features(index, (*FIXED, "votes"), sources=parse_recipe(SOURCES), training_votes=training_votes)
     plain = Features(index, ("first",), sources=FEEDBACK)
     chance, parts, seconds = np.random.default_rng(SEED), [], 0.0
     for start in range(0, len(queries), 64):
@@ -155,20 +155,20 @@ class Fold:
         return run_of(index, self.ranked, learner.predict(self.ranked["X"][:, columns], self.ranked["place"]))
 
 
-def with_memory(index: Any, table: dict[str, NDArray], topics: dict[str, str], memory: Memory) -> dict[str, NDArray]:
-    """A table of whole pools as it looks to one memory: documents that it votes for come in, features are z-scored."""
-    names, recollection = [str(qid) for qid in table["qids"]], Recollection(index, memory, leave_out=True)
+def with_memory(index: Any, table: dict[str, NDArray], topics: dict[str, str], memory: TrainingQueries) -> dict[str, NDArray]:
+    """A table of whole pools with the votes of some training queries: their documents come in, features are z-scored."""
+    names, training_votes = [str(qid) for qid in table["qids"]], TrainingVotes(index, memory, leave_out=True)
     queries, column = index.lucene.queries([topics[qid] for qid in names], names), np.zeros(len(table["y"]))
     for rows in Lists.of(table["place"]):
-        column[rows] = recollection.votes(queries[int(table["place"][rows[0]])], POWER)[table["docs"][rows]]
+        column[rows] = training_votes.votes(queries[int(table["place"][rows[0]])], POWER)[table["docs"][rows]]
     wanted = table["first"] | (column > 0)
     out = {key: table[key][wanted] for key in ("docs", "y", "place")}
     X = np.column_stack([table["X"][wanted][:, :-1], column[wanted]])
     return {**table, **out, "X": normalise_features(X, Lists.of(out["place"]), "z")}
 
 
-def remembered(index: Any, names: list[str], topics: dict[str, str], qrels: Any) -> Memory:
-    return Memory.of(index.lucene.queries([topics[qid] for qid in names], names), qrels)
+def remembered(index: Any, names: list[str], topics: dict[str, str], qrels: Any) -> TrainingQueries:
+    return TrainingQueries.of(index.lucene.queries([topics[qid] for qid in names], names), qrels)
 
 
 def folds_of(index: Any, table: dict[str, NDArray], topics: dict[str, str], qrels: Any) -> Iterator[Fold]:

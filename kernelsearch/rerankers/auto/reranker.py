@@ -1,7 +1,7 @@
-"""`auto`: the fusion for those who have nothing to train on. Fixed recipe, fixed weights.
+"""`auto`: a fusion with a fixed recipe and fixed weights, for collections without training data.
 
-The weights were chosen on training collections (docs/reproductions/fusion.md says how), with a price on hurting queries that
-look for one known document, which feedback and latent methods displace.
+The weights were chosen on training collections (docs/reproductions/fusion.md says how), with a penalty on hurting queries for
+one known document, which feedback and latent methods displace.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from kernelsearch.learning.ranking.fusers import CombSUM
 from kernelsearch.rerankers.auto import AUTO
 from kernelsearch.rerankers.auto.settings import AutoSettings
 from kernelsearch.rerankers.base import OpenedIndex
-from kernelsearch.rerankers.fusion.fused import FusedReranker
-from kernelsearch.rerankers.klsa.reranker import FIT_ON_USE, default_place
+from kernelsearch.rerankers.fusion.base import FusedReranker
+from kernelsearch.rerankers.klsa.reranker import has_basis
 
 logger = logging.getLogger(__name__)
 
-#: Feature -> its weight in the sum of z-scores.
+#: {feature: weight} of the sum of z-scores.
 WEIGHTS = {
     "first": 3.0,
     "bm25:k1=2,b=0.75": 3.0,
@@ -36,7 +36,7 @@ WEIGHTS = {
 
 
 class AutoReranker(FusedReranker[AutoSettings]):
-    """A weighted sum of z-scores over a fixed recipe; what an index can't offer is left out, with a word about it."""
+    """A weighted sum of z-scores over a fixed recipe; features that the index can't offer are left out, which is logged."""
 
     method = AUTO
     normalise = "z"
@@ -47,14 +47,15 @@ class AutoReranker(FusedReranker[AutoSettings]):
         if not index.lucene.field_statistics().vectors:
             weights = {name: weight for name, weight in weights.items() if not name.startswith("rm3")}
             logger.info("auto: the index stores no document vectors, so RM3 is left out")
-        if len(index.forward) > FIT_ON_USE and not (default_place(index) / "meta.json").exists():
+        if not has_basis(index):
             weights = {name: weight for name, weight in weights.items() if not name.startswith("klsa")}
             command = f"python -m kernelsearch.train {index.shards.flags} --rerank klsa"
             logger.info("auto: no latent basis has been fitted, so klsa is left out (%s fits one)", command)
         self.recipe = tuple(weights)
         self.sources = ("rm3",) if "rm3" in weights else ()
+        self.weights = np.array(list(weights.values()))
         self.learner = CombSUM(weights=list(weights.values()), normalise="none")
 
     def importance(self) -> NDArray[np.float64]:
-        weights = np.array(self.learner.parameters()["weights"])
-        return weights / weights.sum()
+        """Share of each feature in the sum of weights, shape (features,), summing to 1."""
+        return np.asarray(self.weights / self.weights.sum(), dtype=np.float64)

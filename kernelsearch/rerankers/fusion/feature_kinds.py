@@ -1,4 +1,4 @@
-"""The kinds of features: first-stage scores, kernels, feedback, likeness to the top documents, other rerankers."""
+"""The kinds of features: first-stage scores, kernels, feedback, similarity to the top documents, other rerankers."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from kernelsearch.kernels import bm25, likelihood, registry
 from kernelsearch.kernels.documents import Cosine
 from kernelsearch.lucene.models import RM3, BM25Model, Feedback, Model, Rocchio
 from kernelsearch.rerankers.base import CannotAct, Context, OpenedIndex, Reranker
-from kernelsearch.rerankers.fusion.pool import FieldOfPool, Pool
-from kernelsearch.rerankers.fusion.training_memory import Recollection
+from kernelsearch.rerankers.fusion.pool import CandidateField, Pool
+from kernelsearch.rerankers.fusion.training_queries import TrainingVotes
 from kernelsearch.rerankers.registry import Method
 
 Floats = NDArray[np.float64]
@@ -33,82 +33,123 @@ F = TypeVar("F", bound="FieldSettings")
 class FieldSettings(Settings):
     """Parameters of a feature of one field."""
 
-    field: str = option("contents", "field that the kernel looks at")
+    field: str = option("contents", "indexed field whose text the feature is computed on")
+
+
+@dataclass(frozen=True)
+class FeatureContext:
+    """What features are computed with: the index, the first stage's ranking model, the number of threads for searches, and
+    the votes of training queries where there are any."""
+
+    index: OpenedIndex
+    model: Model
+    threads: int = 1
+    training_votes: TrainingVotes | None = None
 
 
 class Feature(ABC, Generic[P]):
-    """One column of the table. `sources` says whether it can bring candidates of its own."""
+    """One column of the table of features. `retrieves` says whether it can bring candidates of its own."""
 
     settings_type: ClassVar[type[Settings]] = Settings
-    sources: ClassVar[bool] = False
+    retrieves: ClassVar[bool] = False
 
-    def __init__(self, index: OpenedIndex, settings: P, model: Model, threads: int) -> None:
-        self.index, self.settings, self.model, self.threads = index, settings, model, threads
+    def __init__(self, settings: P, context: FeatureContext) -> None:
+        self.settings, self.context, self.index = settings, context, context.index
 
     @abstractmethod
     def values(self, pools: Sequence[Pool]) -> list[Floats]:
-        """A value for each candidate of each pool."""
+        """The feature's values per pool, each of shape (candidates,)."""
 
-    def found(self, queries: Sequence[Query], lists: Sequence[Candidates], depth: int) -> list[NDArray[np.int32]]:
-        """The best documents of each query by this feature, from the whole index."""
+    def retrieve(self, queries: Sequence[Query], lists: Sequence[Candidates], depth: int) -> list[NDArray[np.int32]]:
+        """The rows of the best `depth` documents per query by this feature, from the whole index."""
         raise OptionError(f"feature {type(self).__name__}: brings no candidates of its own")
 
 
 class PoolFeature(Feature[P]):
-    """A feature that looks at one query's candidates at a time."""
+    """A feature that is computed for one query at a time."""
 
     def values(self, pools: Sequence[Pool]) -> list[Floats]:
-        return [self.one(pool) for pool in pools]
+        return [self.pool_values(pool) for pool in pools]
 
     @abstractmethod
-    def one(self, pool: Pool) -> Floats:
-        """A value for each candidate."""
+    def pool_values(self, pool: Pool) -> Floats:
+        """The feature's values for one pool, shape (candidates,)."""
 
 
 class First(PoolFeature[Settings]):
     """The first stage's score."""
 
-    def one(self, pool: Pool) -> Floats:
+    def pool_values(self, pool: Pool) -> Floats:
         return np.asarray(pool.candidates.scores, dtype=np.float64)
 
 
 class FieldFeature(PoolFeature[F]):
     """A feature of one field; on an index that doesn't have the field it is 0 for all documents."""
 
-    def __init__(self, index: OpenedIndex, settings: F, model: Model, threads: int) -> None:
-        super().__init__(index, settings, model, threads)
+    def __init__(self, settings: F, context: FeatureContext) -> None:
+        super().__init__(settings, context)
         name = settings.field
-        self.absent = name != "contents" and index.lucene.field_statistics(name).documents == 0
+        self.absent = name != "contents" and self.index.lucene.field_statistics(name).documents == 0
 
-    def one(self, pool: Pool) -> Floats:
-        return np.zeros(pool.depth) if self.absent else self.on(pool, pool.field(self.settings.field))
+    def pool_values(self, pool: Pool) -> Floats:
+        return np.zeros(pool.depth) if self.absent else self.field_values(pool, pool.field(self.settings.field))
 
     @abstractmethod
-    def on(self, pool: Pool, field: FieldOfPool) -> Floats:
-        """A value for each candidate from a field that the index has."""
+    def field_values(self, pool: Pool, field: CandidateField) -> Floats:
+        """The feature's values for one pool from a field that the index has, shape (candidates,)."""
 
 
-class KernelFeature(FieldFeature[Any]):
+@dataclass(frozen=True, kw_only=True)
+class BM25FeatureSettings(FieldSettings):
+    """Parameters of the feature `bm25`."""
+
+    owner: ClassVar[str] = "bm25"
+
+    k1: float = option(0.9, "BM25's k1: saturation of term frequencies", low=0)
+    b: float = option(0.4, "BM25's b: normalisation by document length", low=0, high=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DirichletFeatureSettings(FieldSettings):
+    """Parameters of the feature `dirichlet`."""
+
+    owner: ClassVar[str] = "dirichlet"
+
+    mu: float = option(1000.0, "mu of Dirichlet smoothing", low=1e-9)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JelinekMercerFeatureSettings(FieldSettings):
+    """Parameters of the feature `jm`."""
+
+    owner: ClassVar[str] = "jm"
+
+    lam: float = option(0.1, "lambda of Jelinek-Mercer smoothing", low=1e-9, high=1)
+
+
+class KernelFeature(FieldFeature[F]):
     """A kernel between query and documents, on a field."""
 
-    def __init__(self, kernel_name: str, index: OpenedIndex, settings: FieldSettings, model: Model, threads: int) -> None:
-        super().__init__(index, settings, model, threads)
+    def __init__(self, kernel_name: str, settings: F, context: FeatureContext) -> None:
+        super().__init__(settings, context)
         self.kernel_name = kernel_name
 
-    def on(self, pool: Pool, field: FieldOfPool) -> Floats:
+    def field_values(self, pool: Pool, field: CandidateField) -> Floats:
         settings, query = self.settings, pool.query
-        # Kernels that look at the query's terms alone have a path that doesn't read whole documents.
+        # Kernels that need the query's terms alone have a path that doesn't read whole documents.
         terms = field.term_ids(query.terms)
-        if self.kernel_name == "bm25":
-            return bm25.scores(field, terms, query.weights, field.rows, k1=settings.k1, b=settings.b).astype(float)
-        if self.kernel_name == "dirichlet":
+        if isinstance(settings, BM25FeatureSettings):
+            scores = bm25.scores(field, terms, query.weights, field.rows, k1=settings.k1, b=settings.b)
+            return np.asarray(scores, dtype=np.float64)
+        if isinstance(settings, DirichletFeatureSettings):
             parts = likelihood.dirichlet_term_scores(field, terms, query.weights, field.rows, mu=settings.mu)
             return np.asarray(parts.sum(axis=1))
-        if self.kernel_name == "jm":
+        if isinstance(settings, JelinekMercerFeatureSettings):
             parts = likelihood.jelinek_mercer_term_scores(field, terms, query.weights, field.rows, lam=settings.lam)
             return np.asarray(parts.sum(axis=1))
         if self.kernel_name == "cosine":
-            return (field.cosine_features @ Cosine().query_features(field, query).T).toarray().ravel()
+            products = field.cosine_features @ Cosine().query_features(field, query).T
+            return np.asarray(products.toarray().ravel(), dtype=np.float64)
         return registry.kernel(self.kernel_name).scores(field, query, field.rows).astype(np.float64)
 
 
@@ -116,10 +157,10 @@ class KernelFeature(FieldFeature[Any]):
 class FeedbackSettings(Settings):
     """Parameters of a feature that expands the query."""
 
-    terms: int = option(10, "expansion terms", low=1)
-    docs: int = option(10, "feedback documents", low=1)
-    k1: float = option(0.9, "BM25's k1", low=0)
-    b: float = option(0.4, "BM25's b", low=0, high=1)
+    terms: int = option(10, "number of expansion terms", low=1)
+    docs: int = option(10, "number of feedback documents", low=1)
+    k1: float = option(0.9, "BM25's k1: saturation of term frequencies", low=0)
+    b: float = option(0.4, "BM25's b: normalisation by document length", low=0, high=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,7 +169,7 @@ class RM3Settings(FeedbackSettings):
 
     owner: ClassVar[str] = "rm3"
 
-    weight: float = option(0.5, "weight of the original query", low=0, high=1)
+    weight: float = option(0.5, "weight of the original query in the expanded one", low=0, high=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +178,7 @@ class RocchioSettings(FeedbackSettings):
 
     owner: ClassVar[str] = "rocchio"
 
-    beta: float = option(0.75, "weight of the feedback documents", low=0)
+    beta: float = option(0.75, "weight of the feedback documents in the expanded query", low=0)
 
 
 #: The parameters of a feature that expands the query.
@@ -145,25 +186,25 @@ E = TypeVar("E", bound=FeedbackSettings)
 
 
 class FeedbackFeature(Feature[E]):
-    """BM25 of the query that a feedback method of Anserini's makes of the first stage's best documents."""
+    """BM25 of the query as a feedback method of Anserini's expands it from the first stage's best documents."""
 
-    sources = True
+    retrieves = True
 
-    def __init__(self, index: OpenedIndex, settings: E, model: Model, threads: int) -> None:
-        super().__init__(index, settings, model, threads)
+    def __init__(self, settings: E, context: FeatureContext) -> None:
+        super().__init__(settings, context)
         self.bm25 = BM25Model(settings.k1, settings.b)
-        self._expanded: tuple[list[Query], list[Query]] = [], []
+        self._last_expanded: tuple[list[Query], list[Query]] = [], []
 
     @abstractmethod
     def feedback(self) -> Feedback:
         """The feedback method with this feature's settings."""
 
     def expanded(self, queries: list[Query]) -> list[Query]:
-        """The feedback's queries. The last batch is kept: finding candidates and scoring them ask for the same ones."""
-        if self._expanded[0] != queries:
-            made = self.index.lucene.expand(queries, self.feedback(), model=self.bm25, threads=self.threads)
-            self._expanded = queries, made
-        return self._expanded[1]
+        """The expanded queries. The last batch is cached: retrieving candidates and scoring them need the same ones."""
+        if self._last_expanded[0] != queries:
+            expanded = self.index.lucene.expand(queries, self.feedback(), model=self.bm25, threads=self.context.threads)
+            self._last_expanded = queries, expanded
+        return self._last_expanded[1]
 
     def values(self, pools: Sequence[Pool]) -> list[Floats]:
         out = []
@@ -174,9 +215,9 @@ class FeedbackFeature(Feature[E]):
             out.append(scores.astype(np.float64))
         return out
 
-    def found(self, queries: Sequence[Query], lists: Sequence[Candidates], depth: int) -> list[NDArray[np.int32]]:
-        again = self.index.lucene.search(self.expanded(list(queries)), depth, model=self.bm25, threads=self.threads)
-        return [one.docs for one in again]
+    def retrieve(self, queries: Sequence[Query], lists: Sequence[Candidates], depth: int) -> list[NDArray[np.int32]]:
+        expanded, threads = self.expanded(list(queries)), self.context.threads
+        return [found.docs for found in self.index.lucene.search(expanded, depth, model=self.bm25, threads=threads)]
 
 
 class RM3Feature(FeedbackFeature[RM3Settings]):
@@ -203,18 +244,18 @@ class TopSettings(FieldSettings):
 
     owner: ClassVar[str] = "top"
 
-    docs: int = option(5, "best documents to compare with", low=1)
+    docs: int = option(5, "number of the first stage's best documents to compare with", low=1)
 
 
 class Top(FieldFeature[TopSettings]):
-    """The mean cosine to the first stage's best documents, weighted by their scores: how well a document fits in with them.
+    """The mean cosine to the first stage's best documents, weighted by their scores.
 
-    A document is no evidence for itself, so its own share is left out and the others count in full.
+    A document is no evidence for itself: its own share is left out and the weights of the others are scaled to sum to 1.
     """
 
     settings_type = TopSettings
 
-    def on(self, pool: Pool, field: FieldOfPool) -> Floats:
+    def field_values(self, pool: Pool, field: CandidateField) -> Floats:
         features = field.cosine_features
         best = min(self.settings.docs, pool.depth)
         scores = np.maximum(np.asarray(pool.candidates.scores[:best], dtype=np.float64), 1e-9)
@@ -222,7 +263,7 @@ class Top(FieldFeature[TopSettings]):
         top = features[:best]
         values = np.asarray(features @ np.asarray(top.T @ weights).ravel())
         if best == 1:
-            values[0] = values.max(initial=0.0)  # the very document that all others are compared with
+            values[0] = values.max(initial=0.0)  # the document that all others are compared with has no others to compare with
             return values
         own = np.asarray(top.multiply(top).sum(axis=1)).ravel() * weights
         values[:best] = (values[:best] - own) / (1 - weights)
@@ -235,52 +276,55 @@ class VotesSettings(Settings):
 
     owner: ClassVar[str] = "votes"
 
-    power: float = option(2.0, "exponent of the queries' similarity: a high one counts only the nearest", low=0.1)
+    power: float = option(2.0, "exponent of the queries' similarity; a high one lets only the nearest queries count", low=0.1)
 
 
 class Votes(PoolFeature[VotesSettings]):
-    """What training queries say that resemble this one: their relevant documents, each with the queries' likeness.
+    """Votes of similar training queries for their relevant documents, weighted by the similarity of the queries.
 
-    The words of neither query need stand in such a document. Without a memory it is 0 everywhere.
+    A document can get votes without a term of either query. Without training queries the feature is 0 for all documents.
     """
 
-    sources = True
+    retrieves = True
     settings_type = VotesSettings
-    recollection: Recollection | None = None
 
-    def one(self, pool: Pool) -> Floats:
-        if self.recollection is None:
-            return np.zeros(pool.depth)
-        return self.recollection.votes(pool.query, self.settings.power)[pool.candidates.docs]
+    def pool_values(self, pool: Pool) -> Floats:
+        votes = self._votes(pool.query)
+        return np.zeros(pool.depth) if votes is None else votes[pool.candidates.docs]
 
-    def found(self, queries: Sequence[Query], lists: Sequence[Candidates], depth: int) -> list[NDArray[np.int32]]:
-        out = []
-        for query in queries:
-            if self.recollection is None:
-                out.append(np.zeros(0, dtype=np.int32))
-                continue
-            votes = self.recollection.votes(query, self.settings.power)
-            named = np.flatnonzero(votes > 0)
-            out.append(named[np.argsort(-votes[named], kind="stable")][:depth].astype(np.int32))
-        return out
+    def retrieve(self, queries: Sequence[Query], lists: Sequence[Candidates], depth: int) -> list[NDArray[np.int32]]:
+        return [self._best(query, depth) for query in queries]
+
+    def _votes(self, query: Query) -> Floats | None:
+        """Votes for all documents of the index, shape (documents,); None without training queries."""
+        training = self.context.training_votes
+        return None if training is None else training.votes(query, self.settings.power)
+
+    def _best(self, query: Query, depth: int) -> NDArray[np.int32]:
+        votes = self._votes(query)
+        if votes is None:
+            return np.zeros(0, dtype=np.int32)
+        voted = np.flatnonzero(votes > 0)
+        return voted[np.argsort(-votes[voted], kind="stable")][:depth].astype(np.int32)
 
 
 class MethodFeature(PoolFeature[Settings]):
-    """The scores of another reranker, zeros where it can't act on a query."""
+    """The scores of another reranker; 0 for all documents where it can't act on a query."""
 
-    sources = True
+    retrieves = True
 
-    def __init__(self, method: Method, index: OpenedIndex, settings: Settings, model: Model, threads: int) -> None:
-        super().__init__(index, settings, model, threads)
-        self.reranker: Reranker[Any] = method.make(index, **settings.to_dict())
-        self.context = Context(model, threads=threads)
+    def __init__(self, method: Method, settings: Settings, context: FeatureContext) -> None:
+        super().__init__(settings, context)
+        self.reranker: Reranker[Any] = method.make(context.index, **settings.to_dict())
+        self.reranker_context = Context(context.model, threads=context.threads)
 
-    def one(self, pool: Pool) -> Floats:
+    def pool_values(self, pool: Pool) -> Floats:
         try:
-            return np.asarray(self.reranker.score(pool.query, pool.candidates, self.context), dtype=np.float64)
+            scores = self.reranker.score(pool.query, pool.candidates, self.reranker_context)
         except CannotAct:
             return np.zeros(pool.depth)
+        return np.asarray(scores, dtype=np.float64)
 
-    def found(self, queries: Sequence[Query], lists: Sequence[Candidates], depth: int) -> list[NDArray[np.int32]]:
-        context = replace(self.context, hits=depth)
-        return [one.docs[:depth] for one in self.reranker.apply_batch(queries, lists, context)]
+    def retrieve(self, queries: Sequence[Query], lists: Sequence[Candidates], depth: int) -> list[NDArray[np.int32]]:
+        context = replace(self.reranker_context, hits=depth)
+        return [reranked.docs[:depth] for reranked in self.reranker.apply_batch(queries, lists, context)]

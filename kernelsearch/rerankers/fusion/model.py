@@ -1,4 +1,4 @@
-"""A fitted fuser on disk: its weights or trees, the recipe of its features, and how it was made."""
+"""A fitted fusion on disk: its weights or trees, the recipe of its features, and how it was trained."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kernelsearch.core import artefacts
 from kernelsearch.core.errors import ArtefactError
@@ -22,42 +23,46 @@ TREES = "trees.ubj"
 
 
 @dataclass(frozen=True)
-class Model:
-    """A fitted learner with the names of its features in their order, and notes on its making as plain data."""
+class FusionModel:
+    """A fitted learner, the names of its features in the order of its columns, and notes on its training as plain data."""
 
     learner: Learner
     recipe: tuple[str, ...]
     notes: dict[str, Any] = field(default_factory=dict)
 
-    def importance(self) -> np.ndarray:
-        """How much each feature counts overall, shape (features,), summing to 1: weights, or the trees' total gain."""
+    def importance(self) -> NDArray[np.float64]:
+        """Share of each feature in the model, shape (features,), summing to 1: by weight, or by the trees' total gain."""
         learner = self.learner
         if isinstance(learner, SimListMKL):
             gains = learner.booster_.get_score(importance_type="total_gain")
-            found = np.array([gains.get(f"f{number}", 0.0) for number in range(len(self.recipe))])
+            shares = np.array([gains.get(f"f{number}", 0.0) for number in range(len(self.recipe))], dtype=np.float64)
         elif isinstance(learner, TripletLearner):
-            found = learner.weights_
+            shares = learner.weights_
         else:
-            given = getattr(learner, "weights", None)
-            found = np.ones(len(self.recipe)) if given is None else np.abs(given)
-        total = found.sum()
-        return found / total if total > 0 else found
+            weights = getattr(learner, "weights", None)
+            shares = np.ones(len(self.recipe)) if weights is None else np.abs(np.asarray(weights, dtype=np.float64))
+        total = float(shares.sum())
+        return np.asarray(shares / total if total > 0 else shares, dtype=np.float64)
 
 
 def save(
     path: str | Path,
     learner: Learner,
     recipe: Sequence[str],
-    notes: dict[str, Any] | None = None,
+    notes: Mapping[str, Any] | None = None,
     files: Mapping[str, str] | None = None,
 ) -> Path:
-    """Saves a fitted learner; of `best` the one that it chose. `files` are texts that go with it, {name: text}."""
+    """Saves a fitted learner as an artefact and returns its folder; of `best` the learner that it chose.
+
+    `recipe` names the features in the order of the columns, `notes` is kept as plain data, `files` are further text files,
+    {name: text}. Raises ArtefactError for a learner that has no saved form.
+    """
     about = dict(notes or {})
     if isinstance(learner, Best):
         about["cross_validated"] = learner.scores_
         learner = learner.chosen_
     if learner.name not in LEARNERS or learner.name == "exact":
-        raise ArtefactError(f"{path}: a learner {learner.name!r} can't be saved; it is there to compare with")
+        raise ArtefactError(f"{path}: learner {learner.name!r} can't be saved; it exists for comparison only")
     arrays = {"weights": learner.weights_} if isinstance(learner, TripletLearner) else {}
     trees = learner.booster_.save_raw("ubj") if isinstance(learner, SimListMKL) else None
 
@@ -79,8 +84,8 @@ def save(
     return Path(path)
 
 
-def load(path: str | Path) -> Model:
-    """Reads a saved model."""
+def load(path: str | Path) -> FusionModel:
+    """Reads a saved model; raises ArtefactError where it is missing or damaged."""
     meta, arrays = artefacts.load(path, KIND, VERSION, mmap=False)
     try:
         parameters = meta["parameters"]
@@ -100,4 +105,4 @@ def load(path: str | Path) -> Model:
             learner.booster_.load_model(bytearray((Path(path) / TREES).read_bytes()))
         except (xgboost.core.XGBoostError, OSError, ValueError):
             raise ArtefactError(f"{Path(path) / TREES}: damaged; train the model again") from None
-    return Model(learner, recipe, meta["extra"])
+    return FusionModel(learner, recipe, meta["extra"])

@@ -1,4 +1,4 @@
-"""The bar plot of a fusion: what each feature gave to a document, and how much it counts overall."""
+"""The bar plot of a fusion: each feature's part of a document's score, and its importance in the model."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from kernelsearch.plots.figures import new_figure, save_figure
 from kernelsearch.rerankers.base import Explanation
 
 
-def draw(explanation: Explanation, title: str, path: Path) -> None:
-    """Writes a PNG or SVG: contributions on the left, importance on the right, one row a feature."""
+def plot(explanation: Explanation, title: str, path: Path) -> None:
+    """Writes a PNG or SVG file: contributions on the left, importance on the right, one row per feature."""
     parts = list(reversed(explanation.contributions))
     labels = [part.label for part in parts]
     importance = explanation.notes["importance"]
@@ -19,7 +19,7 @@ def draw(explanation: Explanation, title: str, path: Path) -> None:
     left.axvline(0, color="0.3", linewidth=0.8)
     left.set_xlabel(f"part of {explanation.docid}'s score {explanation.score:.2f}")
     right.barh(labels, [importance[label] for label in labels], color="0.65")
-    right.set_xlabel("importance overall")
+    right.set_xlabel("importance in the model")
     for axes in (left, right):
         axes.spines[["top", "right"]].set_visible(False)
         axes.tick_params(axis="y", length=0, labelsize=8)

@@ -1,11 +1,10 @@
-"""`fusion`: learns how much each kernel and method should count, from judgements, clicks or a file of features.
+"""`fusion`: learns the weights of kernels and methods from judgements, clicks or a file of features.
 
 Bu, Niu, Ma & Long, "Listwise Multi-Kernel Similarity Learning Algorithm for Similar Mobile App Recommendation".
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,26 +12,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelsearch.clicks.store import ClickLog
 from kernelsearch.core.errors import InputError, OptionError
-from kernelsearch.core.execution import Engine
-from kernelsearch.learning.ranking.choose import LEARNERS, Best
 from kernelsearch.learning.ranking.fusers import Learner
 from kernelsearch.learning.ranking.letor import read_letor
 from kernelsearch.learning.ranking.lists import Lists, mean_average_precision, precisions
-from kernelsearch.learning.ranking.simlistmkl import SimListMKL
 from kernelsearch.lucene.models import BM25Model
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, FittedFeatures, OpenedIndex, TrainingData
 from kernelsearch.rerankers.fusion import FUSION
 from kernelsearch.rerankers.fusion import model as models
+from kernelsearch.rerankers.fusion.base import FusedReranker
 from kernelsearch.rerankers.fusion.features import parse_recipe
-from kernelsearch.rerankers.fusion.fused import FusedReranker
+from kernelsearch.rerankers.fusion.learners import fit_learner, log_choice, make_learner
 from kernelsearch.rerankers.fusion.settings import FusionFitSettings, FusionSettings
-from kernelsearch.rerankers.fusion.training_memory import FILE, Memory, Recollection
+from kernelsearch.rerankers.fusion.training_queries import FILE, TrainingQueries, TrainingVotes
 from kernelsearch.rerankers.fusion.training_table import FeaturePlan, training_table
 
 Floats = NDArray[np.float64]
-
-logger = logging.getLogger(__name__)
 
 
 class FusionReranker(FusedReranker[FusionSettings]):
@@ -49,90 +45,80 @@ class FusionReranker(FusedReranker[FusionSettings]):
         self.learner, self.recipe = self.model.learner, self.model.recipe
         self.sources, self.normalise = tuple(self.model.notes["sources"]), self.model.notes["normalise"]
         if "votes" in kinds(self.recipe, self.sources):
-            self.recollection = Recollection(index, Memory.read(path), leave_out=False)
+            self.training_votes = TrainingVotes(index, TrainingQueries.read(path), leave_out=False)
         self.features(DEFAULT_CONTEXT)  # a recipe that names an unknown feature is refused now, not at the first query
 
     def importance(self) -> Floats:
+        """Share of each feature in the model, shape (features,), summing to 1."""
         return self.model.importance()
 
     @classmethod
     def fit(cls, index: OpenedIndex, data: TrainingData, settings: FusionFitSettings) -> Path:
-        """Learns from judged topics or from a click log and saves the model with its recipe."""
+        """Learns from judged topics or from a click log, saves the model with its recipe and returns its folder."""
         recipe = parse_recipe(settings.features)
         sources = () if settings.sources == "none" else parse_recipe(settings.sources, "--fusion.sources")
         topics, judged = training_topics(data)
         queries = index.lucene.queries(list(topics.values()), list(topics))
-        memory = Memory.of(queries, judged) if "votes" in kinds(recipe, sources) else Memory()
-        plan = FeaturePlan(
-            index,
-            recipe,
-            sources,
-            BM25Model(settings.k1, settings.b),
-            memory,
-            settings.depth,
-            settings.normalise,
+        training = TrainingQueries.of(queries, judged) if "votes" in kinds(recipe, sources) else TrainingQueries()
+        model = BM25Model(settings.k1, settings.b)
+        plan = FeaturePlan(index, recipe, sources, model, training, settings.depth, settings.normalise)
+        X, y, qid = training_table(
+            data.engine,
+            plan,
+            queries,
+            judged,
+            negatives=settings.negatives,
+            random_state=settings.random_state,
+            progress=data.progress,
         )
-        chance = {"negatives": settings.negatives, "random_state": settings.random_state}
-        X, y, qid = training_table(data.engine, plan, queries, judged, progress=data.progress, **chance)
-        learner = learn(make_learner(settings, normalise="none"), X, y, qid, data.engine)
-        report(learner, len(np.unique(qid)))
-        notes = {"normalise": settings.normalise, "sources": list(sources), "queries": len(np.unique(qid)), "rows": len(y)}
-        files = {FILE: "".join(memory.lines())} if memory.queries else {}
+        learner = cls._learner(settings, normalise="none")  # the table is normalised already
+        fit_learner(learner, X, y, qid, data.engine)
+        count = len(np.unique(qid))
+        log_choice(learner, cls.method.name, f"{count} queries")
+        notes = {"normalise": settings.normalise, "sources": list(sources), "queries": count, "rows": len(y)}
+        files = {FILE: "".join(training.lines())} if training.queries else {}
         return models.save(data.output or index.artefacts / "fusion", learner, recipe, notes, files)
 
     @classmethod
     def fit_features(cls, data: TrainingData, settings: FusionFitSettings) -> FittedFeatures:
-        """Learns from a LETOR file; with a second one, says how well the model ranks it."""
+        """Learns from a LETOR file (`data.ltr`) and saves the model; measures it on a second one (`data.ltr_test`)."""
         assert data.ltr is not None
         if data.output is None:
             raise OptionError("--output is not given: a model learned from a feature file belongs to no index")
         table = read_letor(data.ltr)
-        learner = learn(make_learner(settings, normalise=settings.normalise), table.X, table.y, table.qid, data.engine)
-        report(learner, len(np.unique(table.qid)))
+        learner = cls._learner(settings, normalise=settings.normalise)
+        fit_learner(learner, table.X, table.y, table.qid, data.engine)
+        count = len(np.unique(table.qid))
+        log_choice(learner, cls.method.name, f"{count} queries")
         recipe = [f"column:{number}" for number in range(1, table.X.shape[1] + 1)]
-        saved = models.save(data.output, learner, recipe, {"rows": len(table.y), "queries": len(np.unique(table.qid))})
+        folder = models.save(data.output, learner, recipe, {"rows": len(table.y), "queries": count})
         measures = {}
         if data.ltr_test is not None:
             test = read_letor(data.ltr_test, table.X.shape[1])
-            lists, scores = Lists.of(test.qid), models.load(saved).learner.predict(test.X, test.qid)
-            at = precisions(scores, test.y, lists).mean(axis=0)
-            found = (mean_average_precision(scores, test.y, lists), float(at[0]), float(at[9]))
-            measures = dict(zip(("AP", "P@1", "P@10"), found, strict=True))
-        return FittedFeatures(saved, measures)
+            lists, scores = Lists.of(test.qid), models.load(folder).learner.predict(test.X, test.qid)
+            precision = precisions(scores, test.y, lists).mean(axis=0)
+            measures = {
+                "AP": mean_average_precision(scores, test.y, lists),
+                "P@1": float(precision[0]),
+                "P@10": float(precision[9]),
+            }
+        return FittedFeatures(folder, measures)
+
+    @staticmethod
+    def _learner(settings: FusionFitSettings, normalise: str) -> Learner:
+        return make_learner(settings.learner, normalise=normalise, folds=settings.folds, random_state=settings.random_state)
 
 
 def kinds(*recipes: Sequence[str]) -> set[str]:
-    """The kinds of features that recipes name."""
+    """The kinds of features that recipes name: `bm25` for `bm25:k1=2`."""
     return {name.partition(":")[0] for recipe in recipes for name in recipe}
 
 
-def make_learner(settings: FusionFitSettings, normalise: str) -> Learner:
-    """The learner that the options ask for."""
-    if settings.learner == "best":
-        return Best(folds=settings.folds, normalise=normalise, random_state=settings.random_state)
-    kind = LEARNERS[settings.learner]
-    known = kind().parameters()
-    return kind(
-        **{key: value for key, value in (("normalise", normalise), ("random_state", settings.random_state)) if key in known}
-    )
-
-
-def learn(learner: Learner, X: Floats, y: Floats, qid: NDArray[Any], engine: Engine) -> Learner:
-    """Fits a learner; on an engine's Dask workers where it can make use of them (simlistmkl's trees)."""
-    if engine.client is None or not isinstance(learner, SimListMKL):
-        return learner.fit(X, y, qid)
-    return learner.fit(X, y, qid, client=engine.client)
-
-
-def report(learner: Learner, queries: int) -> None:
-    """Says which learner was chosen and why."""
-    if isinstance(learner, Best):
-        tried = ", ".join(f"{name} {score:.4f}" for name, score in learner.scores_.items())
-        logger.info("fusion: chose %s on %d queries (cross-validated MAP: %s)", learner.chosen_.name, queries, tried)
-
-
 def training_topics(data: TrainingData) -> tuple[dict[str, str], dict[str, dict[str, int]]]:
-    """Topics and judgements, {qid: {docid: grade}}; in a click log, clicked documents are the relevant ones."""
+    """Topics {qid: text} and judgements {qid: {docid: grade}}; in a click log, clicked documents have grade 1.
+
+    Raises InputError where no topic has a relevant document, OptionError where there is nothing to learn from.
+    """
     if data.topics and data.qrels:
         topics = {
             qid: text for qid, text in data.topics.items() if any(grade > 0 for grade in data.qrels.get(qid, {}).values())
@@ -142,12 +128,10 @@ def training_topics(data: TrainingData) -> tuple[dict[str, str], dict[str, dict[
         return topics, data.qrels
     if data.clicks is None:
         raise OptionError("--rerank fusion: learns from --topics and --qrels, from --clicks, or from --ltr; none was given")
-    from kernelsearch.clicks.store import ClickLog
-
     log = ClickLog(data.clicks)
-    asked = list(log.all_queries())
-    shown = log.shown(np.array([number for number, _ in asked], dtype=np.int64), clicked_only=True)
-    judged: dict[str, dict[str, int]] = {str(number): {} for number, _ in asked}
+    logged = list(log.all_queries())
+    shown = log.shown(np.array([number for number, _ in logged], dtype=np.int64), clicked_only=True)
+    judged: dict[str, dict[str, int]] = {str(number): {} for number, _ in logged}
     for number, docid in zip(shown.queries.tolist(), log.docids(shown.docs), strict=True):
         judged[str(number)][docid] = 1
-    return {str(number): text for number, text in asked}, judged
+    return {str(number): text for number, text in logged}, judged

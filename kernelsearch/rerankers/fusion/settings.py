@@ -7,20 +7,21 @@ from typing import ClassVar
 
 from kernelsearch.core.options import Settings, option
 
-#: The features of the default recipe.
+#: The features of the default recipe (docs/fusion.md says which belong in it and why).
 RECIPE = (
     "first bm25:k1=1.2,b=0.75 bm25:k1=2,b=0.75 dirichlet:mu=1000 dirichlet:mu=100 jm:lam=0.1 cosine "
     "bm25:field=title cosine:field=title rm3 rm3:terms=40 rocchio pert top:docs=1 top:docs=5 top:docs=20 "
     "klsa:z=1,lambda=1 klsa:z=5,lambda=1 klsa:z=10,lambda=1 klsa:z=20,lambda=1 klsa:z=50,lambda=1 votes"
 )
+#: The features that bring candidates by default.
 SOURCES = "rm3 rocchio votes"
 
 
 @dataclass(frozen=True, kw_only=True)
 class DepthSettings(Settings):
-    """What every fusion has."""
+    """The option that every fusion has."""
 
-    depth: int = option(1000, "candidates of each first stage that are fused", low=1)
+    depth: int = option(1000, "number of candidates per source that are fused", low=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +30,7 @@ class FusionSettings(DepthSettings):
 
     owner: ClassVar[str] = "fusion"
 
-    model: str | None = option(None, "folder of the model; default: beside the index")
+    model: str | None = option(None, "folder of the trained model; default: the one beside the index")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,17 +39,19 @@ class FusionFitSettings(Settings):
 
     owner: ClassVar[str] = "fusion"
 
-    features: str = option(RECIPE, "the recipe: features separated by spaces")
-    sources: str = option(SOURCES, "features that bring candidates too, separated by spaces; none: the first stage alone")
+    features: str = option(RECIPE, "recipe: the features to fuse, separated by spaces")
+    sources: str = option(
+        SOURCES, "features that bring candidates besides the first stage, separated by spaces; none: the first stage alone"
+    )
     learner: str = option(
         "best",
-        "best chooses by cross-validation",
+        "learner of the feature weights; best chooses one by cross-validation",
         choices=("best", "simlistmkl", "net", "boost", "svm", "combsum", "combmnz", "rrf"),
     )
-    normalise: str = option("z", "features within a query", choices=("z", "minmax", "none"))
-    depth: int = option(1000, "candidates of each first stage that are learned from", low=1)
-    negatives: int = option(200, "documents not judged relevant that are drawn for each query", low=1)
-    folds: int = option(5, "of learner best", low=2)
-    random_state: int = option(0, "seed", low=0)
-    k1: float = option(0.9, "k1 of the first stage in training", low=0)
-    b: float = option(0.4, "b of the first stage in training", low=0, high=1)
+    normalise: str = option("z", "normalisation of features within a query", choices=("z", "minmax", "none"))
+    depth: int = option(1000, "number of candidates per source that are learned from", low=1)
+    negatives: int = option(200, "number of documents not judged relevant that are drawn per query", low=1)
+    folds: int = option(5, "number of cross-validation folds with --fusion.learner best", low=2)
+    random_state: int = option(0, "seed for the draw of negatives, the folds and the learner", low=0)
+    k1: float = option(0.9, "BM25's k1 of the first stage in training", low=0)
+    b: float = option(0.4, "BM25's b of the first stage in training", low=0, high=1)

@@ -1,10 +1,9 @@
-"""The table that a fusion learns from: features of the training queries' candidates, made in parts by any engine."""
+"""The table that a fusion learns from: features of the training queries' candidates, computed in batches by any engine."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,40 +17,44 @@ from kernelsearch.learning.ranking.lists import Lists, normalise_features
 from kernelsearch.lucene.models import Model
 from kernelsearch.rerankers.base import OpenedIndex
 from kernelsearch.rerankers.fusion.features import Features
-from kernelsearch.rerankers.fusion.training_memory import Memory, Recollection
+from kernelsearch.rerankers.fusion.training_queries import TrainingQueries, TrainingVotes
 
 Floats = NDArray[np.float64]
 
-#: Queries of a part.
+#: Queries per task of the engine.
 BATCH = 64
 
 
 @dataclass(frozen=True)
 class FeaturePlan:
-    """What a worker needs to know to make the features of training queries as the driver would; it opens the index itself."""
+    """All that the features of training queries depend on. A worker process opens the index itself.
+
+    `recipe` and `sources` are features by name, `model` the first stage's ranking model, `training` the queries that vote,
+    `depth` the number of candidates per source, `normalise` the normalisation within a query ("z", "minmax" or "none").
+    """
 
     index: OpenedIndex
     recipe: tuple[str, ...]
     sources: tuple[str, ...]
     model: Model
-    memory: Memory
+    training: TrainingQueries
     depth: int
     normalise: str
 
 
 class FeatureTables:
-    """A plan at work in one process. It can be sent to other processes, which open it again."""
+    """Computes feature tables by a plan. Sent to another process, it is made again there from the plan."""
 
     def __init__(self, plan: FeaturePlan) -> None:
         self.plan = plan
-        recollection = Recollection(plan.index, plan.memory, leave_out=True)
-        self.features = Features(plan.index, plan.recipe, sources=plan.sources, model=plan.model, recollection=recollection)
+        votes = TrainingVotes(plan.index, plan.training, leave_out=True)
+        self.features = Features(plan.index, plan.recipe, sources=plan.sources, model=plan.model, training_votes=votes)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[type[FeatureTables], tuple[FeaturePlan]]:
         return FeatureTables, (self.plan,)
 
     def make(self, queries: Sequence[Query]) -> list[tuple[NDArray[np.int32], Floats]]:
-        """The rows of each query's candidates and their normalised features."""
+        """Per query the candidates' rows and their normalised features, shape (candidates, features)."""
         plan, features = self.plan, self.features
         lists = plan.index.lucene.search(queries, plan.depth, model=plan.model)
         pools = features.pool(queries, lists, plan.depth)
@@ -71,17 +74,20 @@ def training_table(
     random_state: int = 0,
     progress: Progress = silent,
 ) -> tuple[Floats, Floats, NDArray[np.int64]]:
-    """(X, y, qid): every relevant candidate and uniformly drawn others, normalised before the draw over the whole pool.
+    """(X, y, qid): per query all relevant candidates and at most `negatives` others, drawn uniformly.
 
-    Queries without a relevant candidate teach nothing and are left out. The draw is made here, query after query, so that it
-    doesn't depend on who made the features.
+    `judged` is {qid: {docid: grade}}. X is (rows, features), normalised over the whole pool before the draw; y (rows,) are
+    grades, 0 for what isn't judged relevant; qid (rows,) numbers the queries. Queries without a relevant candidate are left
+    out; InputError is raised where no query is left. The draw is made here, in the order of the queries, so that it is the same
+    for every engine.
     """
-    # Opened here first: a recipe that names nothing is refused, and a missing basis is fitted once instead of by every worker.
+    # Made in this process first: an unknown feature is refused, and a missing basis is fitted once instead of by every worker.
     shared = FeatureTables(plan)
-    chance, forward, parts = np.random.default_rng(random_state), plan.index.forward, []
+    generator, forward, parts = np.random.default_rng(random_state), plan.index.forward, []
     batches = list(chunks(queries, BATCH))
     with progress("features", total=len(queries), unit="query") as bar:
-        tables = (one for part in engine.map_shared(_make_tables, batches, shared, label="table") for one in part)
+        made = engine.map_shared(_make_tables, batches, shared, label="table")
+        tables = (query_table for batch in made for query_table in batch)
         for number, (query, (docs, table)) in enumerate(zip(queries, tables, strict=True)):
             grades = judged.get(query.qid, {})
             rows = forward.rows_of(list(grades))
@@ -90,9 +96,9 @@ def training_table(
             relevant, others = np.flatnonzero(y > 0), np.flatnonzero(y <= 0)
             if len(relevant) and len(others):
                 if len(others) > negatives:
-                    others = chance.choice(others, negatives, replace=False)
-                kept = np.sort(np.concatenate([relevant, others]))
-                parts.append((table[kept], y[kept], np.full(len(kept), number)))
+                    others = generator.choice(others, negatives, replace=False)
+                selected = np.sort(np.concatenate([relevant, others]))
+                parts.append((table[selected], y[selected], np.full(len(selected), number)))
             bar.update()
     if not parts:
         raise InputError("training: no query finds a relevant document, so there is nothing to learn")

@@ -1,4 +1,4 @@
-"""A latent basis of a collection: the rows of U, fitted once and kept beside the index.
+"""The latent basis of a collection: the rows of U, fitted once and saved beside the index.
 
 K = k_d(F, F) = ΦΦᵀ is never formed: U holds the left singular vectors of the feature matrix Φ (Park & Ramamohanarao, CIKM 2009,
 section 3, with the decomposition taken on the other side).
@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
+from scipy import sparse
 
 from kernelsearch.core import artefacts
 from kernelsearch.core.errors import InputError, OptionError
@@ -31,11 +32,13 @@ VERSION = 1
 
 
 class LatentBasis:
-    """A fitted basis, memory-mapped.
+    """A fitted basis, memory-mapped from its folder; refused with ArtefactError where it belongs to another `fingerprint`.
 
-    - `rows` (documents, dims) float32: U, a document's place in the latent space; norms are at most 1
+    - `rows` (documents, dims) float32: U, the documents' latent vectors; norms are at most 1
     - `values` (dims,): singular values, largest first
     - `loadings` (features, dims) float32: each feature's part in each dimension; V where the kernel has a feature map
+    - `feature_terms` (features,): the term number of each feature, -1 for the feature of document length
+    - `terms`: the terms of the collection by number
     - `meta`: kernel, parameters, captured energy, residual
     """
 
@@ -50,31 +53,33 @@ class LatentBasis:
 
     @property
     def dims(self) -> int:
-        return self.rows.shape[1]
+        """The number of latent dimensions."""
+        return int(self.rows.shape[1])
 
     @property
     def parameters(self) -> dict[str, Any]:
-        return self.meta["parameters"]
+        """The kernel, its parameters and the field that the basis was fitted with."""
+        return dict(self.meta["parameters"])
 
     @cached_property
     def norms(self) -> NDArray[np.float32]:
-        """Length of each document's row: how much of it the basis holds."""
-        return np.linalg.norm(self.rows, axis=1)
+        """Norms of the rows, shape (documents,): the share of each document that the basis captures."""
+        return np.asarray(np.linalg.norm(self.rows, axis=1))
 
     def strongest_terms(self, dimension: int, count: int = 5) -> list[str]:
-        """The terms that pull most in a dimension; those that pull against the others have a minus sign."""
+        """The `count` terms with the largest loadings in a dimension; with a minus where the sign is opposite to the first."""
         column = np.asarray(self.loadings[:, dimension])
         count = min(count, len(column))
         places = np.argpartition(-np.abs(column), count - 1)[:count]
         places = places[np.argsort(-np.abs(column[places]))]
         numbers = self.feature_terms[places]
         words = [self.terms[int(number)] if number >= 0 else "(length)" for number in numbers]
-        # The sign of a dimension as a whole means nothing: it is taken from the strongest term.
-        along = column[places] * column[places[:1]] >= 0
-        return [word if same else f"-{word}" for word, same in zip(words, along, strict=True)]
+        # The sign of a singular vector is arbitrary, so signs are relative to the strongest term.
+        same_sign = column[places] * column[places[:1]] >= 0
+        return [word if same else f"-{word}" for word, same in zip(words, same_sign, strict=True)]
 
-    def fold(self, features: Any) -> NDArray[np.floating]:
-        """Latent rows of documents from their features, shape (documents, features): Φ V Σ⁻¹, without a new decomposition."""
+    def fold(self, features: sparse.csr_matrix) -> NDArray[np.floating]:
+        """Latent vectors of documents from their features (documents, features): Φ V Σ⁻¹, shape (documents, dims)."""
         if self.parameters["landmarks"]:
             raise OptionError(f"{self.path}: a basis from landmarks has no feature map to fold documents in by; fit it again")
         return np.asarray(features @ (np.asarray(self.loadings, dtype=np.float64) / self.values))
@@ -98,32 +103,45 @@ def fit_basis(
     finish: Callable[[Path], None] = lambda folder: None,
     progress: Callable[[int, float], None] = lambda products, residual: None,
 ) -> LatentBasis:
-    """Decomposes a collection under a kernel and saves the basis.
+    """Decomposes a collection under a kernel, saves the basis in the folder `path` and returns it.
 
-    A kernel without a feature map goes through `landmarks` documents (Nyström). `memory` bounds what is kept of Φ
-    between passes over it. Under a memory limit the solver's vectors stand in a mapped file where they would take more than
-    half of it. An `engine` holds Φ in so many `parts`, which are the same whatever the engine. `finish` may write further files
-    into the artefact's folder, where `rows.npy` then stands already.
+    Parameters
+    ----------
+    collection, kernel : the documents of a field and the document kernel
+    dims : number of latent dimensions
+    solver, tolerance, random_state : of the decomposition, see `kernelsearch.kernels.spectral.decompose`
+    landmarks : number of documents that approximate a kernel without a feature map (Nyström)
+    memory : bytes of Φ that are cached between passes over it
+    limit : under a memory limit the solver's vectors are memory-mapped from a file where they would take more than half of it
+    engine, parts : the engine that holds Φ in so many parts; results depend on `parts`, not on the engine
+    parameters : saved with the basis, so that the kernel can be made again
+    finish : may write further files into the artefact's folder, which has `rows.npy` by then
+    progress : called with the number of products with Φ so far and the largest relative residual (nan: not known yet)
     """
     mapped = kernel.has_map
     source = FeatureSource(collection, kernel, landmarks=landmarks, memory=memory, random_state=random_state)
     rows: Rows = source.rows() if engine is None or parts == 1 else PartedRows(source, engine, parts)
 
-    def allocate(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
+    def allocate(shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
         return scratch_array(Path(path).parent, shape, dtype, limit)
 
-    found = decompose(
+    decomposition = decompose(
         rows, dims, solver=solver, tolerance=tolerance, random_state=random_state, allocate=allocate, progress=progress
     )
-    described = {
+    all_parameters = {
         **(parameters or {}),
         "kernel": str(kernel),
         "landmarks": 0 if mapped else landmarks,
         "field": collection.field,
     }
-    extra = {"solver": found.solver, "energy": found.energy, "residual": found.residual, "folded": 0}
+    extra = {
+        "solver": decomposition.solver,
+        "energy": decomposition.energy,
+        "residual": decomposition.residual,
+        "folded": 0,
+    }
     terms = kernel.feature_terms(collection) if mapped else np.arange(len(collection.terms))
-    _save(path, collection, found, rows, terms, described, extra, finish, mapped=mapped)
+    _save(path, collection, decomposition, rows, terms, all_parameters, extra, finish, mapped=mapped)
     return LatentBasis(path, fingerprint=collection.fingerprint)
 
 
@@ -136,12 +154,11 @@ def fold_in(
     memory: float = 2e9,
     finish: Callable[[Path], None] = lambda folder: None,
 ) -> LatentBasis:
-    """A basis for a changed index from the term directions of an older one, without a new decomposition.
+    """A basis for a changed index from the term directions of an older one, without a new decomposition (folding-in).
 
-    Every document's row is Φ V Σ⁻¹ with the index's new statistics and the old V. Lost is what new documents have in common
-    with each other alone: terms that the old index didn't have are outside the basis, and U's columns are no longer exactly
-    orthonormal.
-    `meta` tells the captured energy on the new collection and how many rows were folded since the last decomposition.
+    Every document's row is Φ V Σ⁻¹ with the index's new statistics and the old V. Terms that the old index didn't have are
+    outside the basis, and U's columns are no longer exactly orthonormal. `meta` holds the captured energy on the new collection
+    and the number of rows that were added since the last decomposition. Parameters are those of `fit_basis`.
     """
     if old.parameters["landmarks"]:
         raise OptionError(f"{old.path}: a basis from landmarks has no feature map to fold documents in by; fit it again")
@@ -150,18 +167,18 @@ def fold_in(
     right = np.zeros((rows.shape[1], old.dims), dtype=rows.dtype)
     known = places >= 0
     right[known] = old.loadings[places[known]]
-    held = sum(float(np.square(block @ right).sum()) for _, _, block in rows)
+    captured = sum(float(np.square(block @ right).sum()) for _, _, block in rows)
     new = len(collection) - (len(old.rows) - old.meta["extra"]["folded"])
-    extra = {**old.meta["extra"], "energy": held / rows.squared_norm(), "folded": max(new, 0)}
-    found = Decomposition(np.asarray(old.values), right, extra["energy"], extra["residual"], extra["solver"], 0)
-    _save(path, collection, found, rows, kernel.feature_terms(collection), old.parameters, extra, finish, mapped=True)
+    extra = {**old.meta["extra"], "energy": captured / rows.squared_norm(), "folded": max(new, 0)}
+    decomposition = Decomposition(np.asarray(old.values), right, extra["energy"], extra["residual"], extra["solver"], 0)
+    _save(path, collection, decomposition, rows, kernel.feature_terms(collection), old.parameters, extra, finish, mapped=True)
     return LatentBasis(path, fingerprint=collection.fingerprint)
 
 
 def _save(
     path: str | Path,
     collection: ForwardIndex,
-    found: Decomposition,
+    decomposition: Decomposition,
     rows: Rows,
     feature_terms: NDArray[np.int64],
     parameters: Mapping[str, Any],
@@ -169,23 +186,23 @@ def _save(
     finish: Callable[[Path], None],
     mapped: bool,
 ) -> None:
-    """Writes a basis, U block by block. Without a feature map, dimensions are described by the documents' terms, Xᵀ U."""
+    """Writes a basis, U block by block. Without a feature map, the loadings are those of the documents' terms, Xᵀ U."""
 
     def fill(folder: Path) -> None:
         file = folder / "loadings.npy"
-        described = np.zeros((0 if mapped else len(collection.terms), len(found.values)), dtype=np.float32)
+        term_loadings = np.zeros((0 if mapped else len(collection.terms), len(decomposition.values)), dtype=np.float32)
         if mapped:
-            _write_rows(file, found.right)
-            if found.right.dtype == np.float32:
-                # The same numbers from the file: what follows needs the memory.
-                found.right = np.load(file, mmap_mode="r")
-        with artefacts.BlockWriter(folder / "rows.npy", np.float32, (len(collection), len(found.values))) as writer:
-            for start, end, block in found.left(rows):
+            _write_rows(file, decomposition.right)
+            if decomposition.right.dtype == np.float32:
+                # From here on the same numbers are read from the file: the next step needs the memory.
+                decomposition.right = np.load(file, mmap_mode="r")
+        with artefacts.BlockWriter(folder / "rows.npy", np.float32, (len(collection), len(decomposition.values))) as writer:
+            for start, end, block in decomposition.left(rows):
                 writer.write(block)
                 if not mapped:
-                    described += Cosine().document_features(collection, np.arange(start, end), np.float32).T @ block
+                    term_loadings += Cosine().document_features(collection, np.arange(start, end), np.float32).T @ block
         if not mapped:
-            artefacts.write_array(file, described)
+            artefacts.write_array(file, term_loadings)
         rows.forget()
         finish(folder)
 
@@ -199,7 +216,7 @@ def _save(
         fingerprint=collection.fingerprint,
         extra=extra,
         arrays={
-            "values": found.values,
+            "values": decomposition.values,
             "feature_terms": feature_terms,
             "term_bytes": np.frombuffer(b"".join(encoded), dtype=np.uint8),
             "term_ends": np.cumsum([len(term) for term in encoded], dtype=np.int64),
@@ -209,35 +226,35 @@ def _save(
 
 
 def _write_rows(file: Path, array: NDArray[np.floating], block: int = 100_000) -> None:
-    """Writes an array whose columns are contiguous row by row, without a second one of its size."""
+    """Writes a column-major array in row-major order, without a second array of its size."""
     with artefacts.BlockWriter(file, np.float32, array.shape) as writer:
         for start in range(0, len(array), block):
             writer.write(array[start : start + block])
 
 
-def scratch_array(folder: Path, shape: tuple[int, ...], dtype: Any, limit: MemoryLimit | None) -> NDArray[Any]:
-    """An array of zeros: in memory where the limit allows, else in a mapped file that vanishes with it."""
+def scratch_array(folder: Path, shape: tuple[int, ...], dtype: DTypeLike, limit: MemoryLimit | None) -> NDArray[Any]:
+    """An array of zeros: in memory where the limit allows, else in a memory-mapped file in `folder` that is deleted with it."""
     size = int(np.prod(shape)) * np.dtype(dtype).itemsize
     if limit is None or limit.holds(size):
         return np.zeros(shape, dtype)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as stream:
-            os.posix_fallocate(stream.fileno(), 0, size)  # a full disk says so here, not by killing the process later
+            os.posix_fallocate(stream.fileno(), 0, size)  # a full disk is an error here, not a SIGBUS later
             return np.memmap(stream, dtype, "r+", shape=shape)
     except OSError as problem:
         raise InputError(f"{folder}: cannot be written ({problem.strerror or problem})") from None
 
 
 def _matching_features(old: LatentBasis, collection: ForwardIndex, kernel: Kernel) -> NDArray[np.int64]:
-    """For each feature of the new collection the old one of the same term (and of the same part of a sum), or -1."""
+    """For each feature of the new collection the old one of the same term (and the same summand of the kernel), or -1."""
     places = {key: place for place, key in enumerate(_feature_names(old.terms, old.feature_terms))}
     names = _feature_names(collection.terms, kernel.feature_terms(collection))
     return np.array([places.get(name, -1) for name in names], dtype=np.int64)
 
 
 def _feature_names(table: StringTable, numbers: NDArray[np.int64]) -> list[tuple[str, int]]:
-    """(term, how often it came before) of each feature: a sum of kernels has each term once a part."""
+    """(term, number of earlier features of that term) of each feature: a sum of kernels has a feature per term and summand."""
     seen: dict[str, int] = {}
     names = []
     for word, number in zip(table.take(np.maximum(numbers, 0)), numbers.tolist(), strict=True):

@@ -1,4 +1,4 @@
-"""`klsa`: documents rise with the documents they resemble in a latent space of the collection.
+"""`klsa`: a document's score is smoothed with the scores of the documents that it resembles in a latent space.
 
 Park & Ramamohanarao, "Kernel Latent Semantic Analysis using an Information Retrieval based Kernel" (CIKM 2009). With k_q the
 query's scores and U the latent rows of the documents, section 3.3 and the top-z thresholding of section 3.2 give
@@ -9,7 +9,7 @@ query's scores and U the latent rows of the documents, section 3.3 and the top-z
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -32,10 +32,10 @@ from kernelsearch.rerankers.klsa.settings import KernelLSAFitSettings, KernelLSA
 
 logger = logging.getLogger(__name__)
 
-#: A basis that is missing is fitted on first use for collections of at most this many documents: it takes seconds.
+#: A missing basis is fitted on first use for collections of at most this many documents, which takes seconds.
 FIT_ON_USE = 20_000
 
-#: Options that are parameters of kernels: option's Python name -> kernel's field.
+#: Options of train that are parameters of kernels: {option: field of the kernel}.
 KERNEL_PARAMETERS = {
     "k1": "k1", "b": "b", "k3": "k3", "mu": "mu", "jm_lambda": "lam", "gamma": "gamma", "degree": "degree", "offset": "offset",
 }  # fmt: skip
@@ -48,7 +48,7 @@ class KernelLSA(Reranker[KernelLSASettings]):
 
     def __init__(self, index: OpenedIndex, **options: Any) -> None:
         super().__init__(index, **options)
-        self.basis = self._load(Path(self.settings.basis or default_place(index)))
+        self.basis = self._load(Path(self.settings.basis or basis_folder(index)))
         self.dims = self.settings.dims or self.basis.dims
         if self.dims > self.basis.dims:
             raise OptionError(f"--klsa.dims: {self.dims}, but {self.basis.path} was fitted with {self.basis.dims}")
@@ -72,22 +72,25 @@ class KernelLSA(Reranker[KernelLSASettings]):
 
     @classmethod
     def fit(cls, index: OpenedIndex, data: TrainingData, settings: KernelLSAFitSettings) -> Path:
-        """Fits a basis (or folds the changed index into the old one) and saves it with its neighbours' index."""
-        path = data.output or default_place(index)
+        """Fits a basis (or folds the changed index into the old one), saves it and returns its folder.
+
+        A FAISS index over the rows is saved with it where the options ask for one.
+        """
+        path = data.output or basis_folder(index)
         limit = data.memory_limit
-        kept = settings.memory * 1e9 if settings.memory is not None else 2e9 if limit is None else float(limit.features)
+        memory = settings.memory * 1e9 if settings.memory is not None else 2e9 if limit is None else float(limit.features)
 
         def finish(folder: Path) -> None:
             if settings.neighbours != "flat":
                 rows = np.load(folder / "rows.npy", mmap_mode="r")
                 built = Neighbours.build(rows, settings.neighbours, random_state=settings.random_state, limit=limit)
-                if built.kind != "flat":  # flat ones are made from the rows when needed
+                if built.kind != "flat":  # a flat index is built from the rows when needed
                     built.save(folder / f"neighbours.{built.kind}")
 
         if settings.fold_in:
             old = LatentBasis(path)
             collection = index.field(old.parameters["field"])
-            basis = fold_in(path, old, collection, _kernel(old.parameters), memory=kept, finish=finish)
+            basis = fold_in(path, old, collection, _kernel(old.parameters), memory=memory, finish=finish)
             share = basis.meta["extra"]["folded"] / max(len(basis.rows), 1)
             logger.info("klsa: folded in, %.1f%% of the documents came after the decomposition", 100 * share)
         else:
@@ -110,7 +113,7 @@ class KernelLSA(Reranker[KernelLSASettings]):
                     solver=settings.solver,
                     tolerance=settings.tolerance,
                     landmarks=settings.landmarks,
-                    memory=kept,
+                    memory=memory,
                     limit=limit,
                     engine=data.engine,
                     parts=settings.parts or default_parts(len(index.forward), data.engine),
@@ -141,39 +144,39 @@ class KernelLSA(Reranker[KernelLSASettings]):
         return self.kernel.scores(self.index.field(self.basis.parameters["field"]), query, candidates.docs)
 
     def spread(self, query_scores: NDArray[np.floating], docs: NDArray[np.int32]) -> NDArray[np.float32]:
-        """top_z(k_q(q, F)) Uᵀ I_x: the query's place in the latent space, shape (dims,)."""
+        """top_z(k_q(q, F)) Uᵀ I_x: the query's latent vector, shape (dims,)."""
         best = self.top(query_scores)
         return query_scores[best].astype(np.float32) @ self.basis.rows[docs[best], : self.dims]
 
     def top(self, query_scores: NDArray[np.floating]) -> NDArray[np.int64]:
-        """The places of the z largest scores, best first; among equals the one that comes first in the list."""
+        """Positions of the z largest scores, best first; of equal scores the one that is earlier in the list."""
         return np.argsort(-query_scores, kind="stable")[: self.settings.z]
 
-    def latent(self, place: NDArray[np.float32], docs: NDArray[np.integer]) -> NDArray[np.float32]:
-        """Inner products of a query's place with documents' rows of U, shape (documents,)."""
-        return self.basis.rows[docs, : self.dims] @ place
+    def latent(self, vector: NDArray[np.float32], docs: NDArray[np.integer]) -> NDArray[np.float32]:
+        """Inner products of a query's latent vector with documents' rows of U, shape (documents,)."""
+        return np.asarray(self.basis.rows[docs, : self.dims] @ vector)
 
     def apply_batch(
         self, queries: Sequence[Query], lists: Sequence[Candidates], context: Context = DEFAULT_CONTEXT
     ) -> list[Candidates]:
-        """Reranked lists; with `retrieve`, all queries' neighbours are looked up in one call."""
+        """The reranked lists; with `retrieve`, the neighbours of all queries are searched for in one call."""
         ranked = super().apply_batch(queries, lists, context)
-        wanted = [place for place, found in enumerate(lists) if found.depth] if self.settings.retrieve else []
-        if not wanted:
+        numbers = [number for number, listed in enumerate(lists) if listed.depth] if self.settings.retrieve else []
+        if not numbers:
             return ranked
-        scores = [self.query_scores(queries[place], lists[place]) for place in wanted]
-        vectors = np.zeros((len(wanted), self.basis.dims), dtype=np.float32)
-        for row, (place, known) in enumerate(zip(wanted, scores, strict=True)):
-            vectors[row, : self.dims] = self.spread(known, lists[place].docs)
-        found, products = self.neighbours.search(vectors, self.settings.retrieve, effort=self.settings.effort)
-        for row, place in enumerate(wanted):
-            new = self._new(found[row], products[row], lists[place])
+        vectors = np.zeros((len(numbers), self.basis.dims), dtype=np.float32)
+        for row, number in enumerate(numbers):
+            query_scores = self.query_scores(queries[number], lists[number])
+            vectors[row, : self.dims] = self.spread(query_scores, lists[number].docs)
+        neighbours, products = self.neighbours.search(vectors, self.settings.retrieve, effort=self.settings.effort)
+        for row, number in enumerate(numbers):
+            new = self._new(neighbours[row], products[row], lists[number])
             if len(new):
-                outside = self.outside(queries[place], lists[place], new, context)
+                outside = self.outside(queries[number], lists[number], new, context)
                 extra = self._mix(self.latent(vectors[row, : self.dims], new), outside)
-                old = ranked[place]
+                old = ranked[number]
                 merged = self.ordered(np.concatenate([old.docs, new]), np.concatenate([old.scores, extra]))
-                ranked[place] = merged.top(context.hits)
+                ranked[number] = merged.top(context.hits)
         return ranked
 
     @classmethod
@@ -184,39 +187,40 @@ class KernelLSA(Reranker[KernelLSASettings]):
         lists: Sequence[Candidates],
         context: Context = DEFAULT_CONTEXT,
     ) -> list[list[Candidates]]:
-        """As the base class's; latent scores depend on z and dims alone, so settings of λ share them."""
-        members = [one for one in rerankers if isinstance(one, KernelLSA)]
-        if any(one.settings.retrieve or one.settings.scores != "first" for one in members):
+        """As the base class's, but latent scores are computed once per basis, z and dims: λ doesn't change them."""
+        members = [reranker for reranker in rerankers if isinstance(reranker, KernelLSA)]
+        if any(member.settings.retrieve or member.settings.scores != "first" for member in members):
             return super().variants(rerankers, queries, lists, context)
-        found: list[list[Candidates]] = [[] for _ in members]
+        out: list[list[Candidates]] = [[] for _ in members]
         for candidates in lists:
-            shared: dict[tuple[Path, int, int], NDArray[np.float32]] = {}
-            for one, ranked in zip(members, found, strict=True):
-                recipe = (one.basis.path, one.dims, one.settings.z)
-                if candidates.depth and one.settings.lambda_ and recipe not in shared:
-                    shared[recipe] = one.latent(one.spread(candidates.scores, candidates.docs), candidates.docs)
-                mixed = one._mix(shared[recipe], candidates.scores) if recipe in shared else candidates.scores
-                ranked.append(one.ordered(candidates.docs, mixed))
-        return found
+            latent_scores: dict[tuple[Path, int, int], NDArray[np.float32]] = {}
+            for member, ranked in zip(members, out, strict=True):
+                key = (member.basis.path, member.dims, member.settings.z)
+                if candidates.depth and member.settings.lambda_ and key not in latent_scores:
+                    vector = member.spread(candidates.scores, candidates.docs)
+                    latent_scores[key] = member.latent(vector, candidates.docs)
+                mixed = member._mix(latent_scores[key], candidates.scores) if key in latent_scores else candidates.scores
+                ranked.append(member.ordered(candidates.docs, mixed))
+        return out
 
     def _new(self, rows: NDArray[np.int64], products: NDArray[np.float32], candidates: Candidates) -> NDArray[np.int32]:
-        """Found documents that the list doesn't have, with something in common with the query's place."""
-        kept = rows[(rows >= 0) & (products > 0)].astype(np.int32)
-        kept = kept[self.index.forward.live[kept]]
-        return np.setdiff1d(kept, candidates.docs, assume_unique=True)
+        """Neighbours that are not in the list, not deleted, and have a positive inner product with the query's vector."""
+        near = rows[(rows >= 0) & (products > 0)].astype(np.int32)
+        near = near[self.index.forward.live[near]]
+        return np.setdiff1d(near, candidates.docs, assume_unique=True)
 
     def outside(self, query: Query, candidates: Candidates, docs: NDArray[np.int32], context: Context) -> NDArray[np.floating]:
-        """k_q of documents that the first stage didn't list.
+        """k_q of documents that the first stage didn't list, shape (docs,).
 
-        Computed exactly under the first stage's model. They can't score above the list's last one; the bound only matters where
-        the list came from elsewhere (an expanded query, a run file), whose scores the model doesn't explain.
+        Computed exactly under the first stage's model, but at most the score of the list's last document: the bound matters
+        only for lists from an expanded query or a run file, whose scores the model doesn't explain.
         """
         if self.settings.scores == "kernel":
             return self.kernel.scores(self.index.field(self.basis.parameters["field"]), query, docs)
         forward = self.index.forward
         parts = term_scores(forward, context.model, forward.term_ids(query.terms), query.weights, docs)
         exact = parts.sum(axis=1, dtype=np.float64).astype(np.float32)
-        return np.minimum(exact, candidates.scores.min())
+        return np.asarray(np.minimum(exact, candidates.scores.min()))
 
     def _mix(self, latent: NDArray[np.floating], query_scores: NDArray[np.floating]) -> NDArray[np.float64]:
         weight = self.settings.lambda_
@@ -239,6 +243,7 @@ class KernelLSA(Reranker[KernelLSASettings]):
         return Neighbours.build(self.basis.rows, "flat")
 
     def explain(self, query: Query, candidates: Candidates, doc: int, context: Context = DEFAULT_CONTEXT) -> Explanation:
+        """The document's score by top-z document and latent dimension."""
         from kernelsearch.rerankers.klsa.explanation import explain
 
         return explain(self, query, candidates, doc, context)
@@ -246,27 +251,33 @@ class KernelLSA(Reranker[KernelLSASettings]):
     def plot(
         self, query: Query, candidates: Candidates, doc: int | None, path: Path, context: Context = DEFAULT_CONTEXT
     ) -> None:
-        from kernelsearch.rerankers.klsa.explanation import plot
+        """Documents in the first two latent dimensions, and the query's position among them as z grows."""
+        from kernelsearch.rerankers.klsa.plot import plot
 
         plot(self, query, candidates, doc, path, context)
 
 
-def default_place(index: OpenedIndex) -> Path:
-    """Where an index's basis stands unless told otherwise."""
+def basis_folder(index: OpenedIndex) -> Path:
+    """The folder of an index's basis where no other is named."""
     return index.artefacts / "klsa"
 
 
+def has_basis(index: OpenedIndex) -> bool:
+    """Whether klsa can be used without training: a basis is fitted, or the index is small enough to fit one on first use."""
+    return (basis_folder(index) / "meta.json").exists() or len(index.forward) <= FIT_ON_USE
+
+
 def default_dims(documents: int) -> int:
-    """The paper's 300, but a quarter of a small collection: with as many dimensions as documents U Uᵀ is the identity."""
+    """The paper's 300, but at most a quarter of the documents: with as many dimensions as documents U Uᵀ is the identity."""
     return max(1, min(300, documents // 4))
 
 
 def default_parts(documents: int, engine: Engine) -> int:
-    """One part in this process; for workers at least eight, so that all have some and a lost one is soon made again."""
+    """Parts of the collection: 1 in this process, for workers at least LEAST_PARTS: a lost part is quickly made again."""
     return 1 if engine.name == "local" else max(LEAST_PARTS, -(-documents // PART))
 
 
-def _kernel(recipe: dict[str, Any]) -> Kernel:
-    """The kernel that a basis's parameters describe."""
+def _kernel(recipe: Mapping[str, Any]) -> Kernel:
+    """The kernel that the parameters of a basis describe."""
     parameters = {field: recipe.get(option) for option, field in KERNEL_PARAMETERS.items()}
     return registry.kernel(recipe["kernel"], parameters)

@@ -14,13 +14,17 @@ class KernelLSASettings(Settings):
 
     owner: ClassVar[str] = "klsa"
 
-    z: int = option(1, "documents whose scores spread through the latent space", low=1)
-    lambda_: float = option(0.9, "share of the latent score; 0 gives the first stage back", low=0, high=1)
-    dims: int | None = option(None, "latent dimensions to use; default: all that were fitted", low=1)
-    retrieve: int = option(0, "look up this many nearest documents in the latent space and add the new ones", low=0)
-    effort: int | None = option(None, "search effort of an ivf or hnsw index: clusters to look into, width of the walk", low=1)
-    scores: str = option("first", "k_q: the first stage's scores, or the fitted kernel's own", choices=("first", "kernel"))
-    basis: str | None = option(None, "folder of the fitted basis; default: beside the index")
+    z: int = option(1, "number of best documents whose scores spread through the latent space", low=1)
+    lambda_: float = option(0.9, "weight of the latent score; 0 gives the first stage's order", low=0, high=1)
+    dims: int | None = option(None, "number of latent dimensions to use; default: all that were fitted", low=1)
+    retrieve: int = option(0, "number of nearest documents in the latent space to add to the candidates per query", low=0)
+    effort: int | None = option(
+        None, "search effort of the FAISS index: clusters to search (ivf), size of the candidate list (hnsw)", low=1
+    )
+    scores: str = option(
+        "first", "query scores k_q to smooth: the first stage's, or those of the fitted kernel", choices=("first", "kernel")
+    )
+    basis: str | None = option(None, "folder of the fitted basis; default: the one beside the index")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,31 +35,34 @@ class KernelLSAFitSettings(Settings):
 
     kernel: str = option(
         "bm25",
-        "document kernel, such as bm25, linear, 2*bm25+vsm; of linear, vsm, bm25, dirichlet, jm, cosine, rbf, polynomial",
+        "document kernel, or a sum of products of kernels and numbers such as 2*bm25+vsm; "
+        "of linear, vsm, bm25, dirichlet, jm, cosine, rbf, polynomial",
     )
     k1: float = option(2.0, "k1 of kernel bm25", low=0)
     b: float = option(0.75, "b of kernel bm25", low=0, high=1)
-    k3: float | None = option(None, "k3 of kernel bm25; default: query counts as they are", low=0)
+    k3: float | None = option(None, "k3 of kernel bm25; default: query term frequencies count linearly", low=0)
     mu: float = option(1000.0, "mu of kernel dirichlet", low=1e-09)
     jm_lambda: float = option(0.1, "lambda of kernel jm", low=1e-09, high=1)
     gamma: float = option(1.0, "gamma of kernel rbf", low=1e-12)
     degree: int = option(2, "degree of kernel polynomial", low=1)
     offset: float = option(1.0, "offset of kernel polynomial", low=0)
-    field: str = option("contents", "field whose words the kernel compares")
-    dims: int | None = option(None, "latent dimensions; default: 300, but at most a quarter of the documents", low=1)
-    solver: str = option("auto", "of the decomposition; auto goes by size", choices=("auto", "arpack", "randomised"))
+    field: str = option("contents", "indexed field whose terms the kernel compares")
+    dims: int | None = option(None, "number of latent dimensions; default: 300, at most a quarter of the documents", low=1)
+    solver: str = option("auto", "solver of the decomposition; auto chooses by size", choices=("auto", "arpack", "randomised"))
     tolerance: float = option(0.01, "largest relative residual of the randomised solver", low=1e-12)
-    landmarks: int = option(1000, "documents that stand for all, for kernels without a feature map", low=1)
+    landmarks: int = option(1000, "number of landmark documents (Nyström) for kernels without a feature map", low=1)
     neighbours: str = option(
         "auto",
-        "FAISS index for --klsa.retrieve; auto goes by size",
+        "kind of FAISS index for --klsa.retrieve; auto chooses by size",
         choices=("auto", "flat", "ivf", "ivf-fp16", "ivf-sq8", "hnsw"),
     )
     memory: float | None = option(
         None,
-        "gigabytes of features to keep between passes, the rest is made again; default: 2, or what --memory-limit allows",
+        "gigabytes of features to cache between passes, the rest is computed again; default: 2, or what --memory-limit allows",
         low=0,
     )
-    parts: int | None = option(None, "parts of the collection that workers hold; default: with --engine dask 8 or more", low=1)
-    random_state: int = option(0, "seed", low=0)
-    fold_in: bool = option(False, "bring an older basis up to the changed index without decomposing again")
+    parts: int | None = option(
+        None, "number of parts of the collection that workers hold; default: 1, with --engine dask 8 or more", low=1
+    )
+    random_state: int = option(0, "seed for the randomised solver, the landmarks and the FAISS index", low=0)
+    fold_in: bool = option(False, "fold the changed index into the existing basis instead of decomposing again")

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.rerankers.base import CannotAct
 from kernelsearch.rerankers.rbm25 import CLICK_PRIOR, PAIRWISE_KERNEL, QUERY_SUBSTITUTION
-from kernelsearch.rerankers.rbm25.click_base import ClickReranker
+from kernelsearch.rerankers.rbm25.base import ClickReranker
 from kernelsearch.rerankers.rbm25.reranker import RobustBM25
 from kernelsearch.rerankers.rbm25.settings import ClickPriorSettings, QuerySubstitutionSettings
 from kernelsearch.rerankers.rbm25.similar_queries import Similar

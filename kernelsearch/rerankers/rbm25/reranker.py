@@ -28,7 +28,7 @@ from kernelsearch.kernels.documents import Cosine
 from kernelsearch.learning.ranking.dual import maximise_dual
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, CannotAct, Context, Contribution, Explanation, OpenedIndex
 from kernelsearch.rerankers.rbm25 import ROBUST_BM25
-from kernelsearch.rerankers.rbm25.click_base import ClickReranker
+from kernelsearch.rerankers.rbm25.base import ClickReranker
 from kernelsearch.rerankers.rbm25.settings import RobustBM25Settings
 from kernelsearch.rerankers.rbm25.similar_queries import Similar
 

@@ -8,7 +8,7 @@ from kernelsearch.kernels.documents import Cosine
 from kernelsearch.rerankers.base import TrainingData
 from kernelsearch.rerankers.fusion.features import Features
 from kernelsearch.rerankers.fusion.reranker import FusionReranker
-from kernelsearch.rerankers.fusion.training_memory import FILE, Memory, Recollection
+from kernelsearch.rerankers.fusion.training_queries import FILE, TrainingQueries, TrainingVotes
 
 TEXTS = {"a": "dripping tap", "b": "tap washer", "c": "radiator stays cold"}
 
@@ -31,7 +31,7 @@ def memory(queries, docids):
         "c": {docids[2]: 1},
         "z": {},
     }
-    return Memory.of(queries, judged)
+    return TrainingQueries.of(queries, judged)
 
 
 def cosine(index, one, other):
@@ -42,33 +42,33 @@ def test_votes_by_hand(demo_index, queries, docids, memory):
     asked = demo_index.query("the tap is dripping again")
     a, b, c = (cosine(demo_index, asked, query) for query in queries)
     assert a > b > c == 0
-    votes = Recollection(demo_index, memory, leave_out=False).votes(asked, 2.0)
+    votes = TrainingVotes(demo_index, memory, leave_out=False).votes(asked, 2.0)
     assert votes[:6] == pytest.approx([a**2, a**2 + b**2, 0, 0, 0, 0])
     assert votes.shape == (len(demo_index.forward),) and np.count_nonzero(votes) == 2
 
 
 def test_a_training_query_does_not_hear_itself(demo_index, queries, memory):
-    heard = Recollection(demo_index, memory, leave_out=False).votes(queries[0], 1.0)
-    left_out = Recollection(demo_index, memory, leave_out=True).votes(queries[0], 1.0)
+    heard = TrainingVotes(demo_index, memory, leave_out=False).votes(queries[0], 1.0)
+    left_out = TrainingVotes(demo_index, memory, leave_out=True).votes(queries[0], 1.0)
     other = cosine(demo_index, queries[0], queries[1])
     assert heard[:2] == pytest.approx([1, 1 + other]) and left_out[:2] == pytest.approx([0, other])
 
 
 def test_the_file(queries, memory, tmp_path):
     (tmp_path / FILE).write_text("".join(memory.lines()), encoding="utf-8")
-    again = Memory.read(tmp_path)
+    again = TrainingQueries.read(tmp_path)
     assert again.relevant == memory.relevant
     assert [query.terms for query in again.queries] == [query.terms for query in queries]
     (tmp_path / FILE).write_text("{}\n")
     with pytest.raises(ArtefactError, match=r"memory\.jsonl: damaged; train the model again"):
-        Memory.read(tmp_path)
-    assert Memory.read(tmp_path / "none") == Memory()
+        TrainingQueries.read(tmp_path)
+    assert TrainingQueries.read(tmp_path / "none") == TrainingQueries()
 
 
 def test_voted_documents_become_candidates(demo_index, queries, docids, memory):
     query, found = queries[2], demo_index.lucene.search([queries[2]], 5)[0]
     features = Features(
-        demo_index, ["first", "votes"], sources=["votes"], recollection=Recollection(demo_index, memory, leave_out=False)
+        demo_index, ["first", "votes"], sources=["votes"], training_votes=TrainingVotes(demo_index, memory, leave_out=False)
     )
     pool = features.pool([query], [found], 5)[0]
     row = demo_index.forward.rows_of([docids[2]])[0]

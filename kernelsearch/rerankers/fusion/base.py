@@ -1,0 +1,140 @@
+"""What `fusion` and `auto` share: a pool of candidates from several sources, a table of features, and a fuser."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import OrderedDict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelsearch.core.types import Candidates, Query
+from kernelsearch.learning.ranking.fusers import Learner
+from kernelsearch.learning.ranking.lists import Lists, normalise_features
+from kernelsearch.lucene.models import Model
+from kernelsearch.rerankers.base import DEFAULT_CONTEXT, Context, Explanation, OpenedIndex, Reranker
+from kernelsearch.rerankers.fusion.features import Features
+from kernelsearch.rerankers.fusion.settings import DepthSettings
+from kernelsearch.rerankers.fusion.training_queries import TrainingVotes
+
+Floats = NDArray[np.float64]
+#: What a table depends on: the query's terms and weights, and the bytes of the first stage's rows.
+TableKey = tuple[tuple[str, ...], tuple[float, ...], bytes]
+
+#: Queries per batch, and queries whose tables are cached, so that explaining what was just ranked computes nothing again.
+CACHED_TABLES = 32
+
+#: The settings of a fusion.
+D = TypeVar("D", bound=DepthSettings)
+
+
+class FusedReranker(Reranker[D]):
+    """Ranks the union of several sources by a fuser over features that are normalised within the query.
+
+    Subclasses set the fuser (`learner`), the features by name (`recipe`), those that bring candidates (`sources`), the
+    normalisation ("z", "minmax" or "none") and, for the feature `votes`, the votes of training queries.
+    """
+
+    learner: Learner
+    recipe: tuple[str, ...]
+    sources: tuple[str, ...]
+    normalise: str
+    training_votes: TrainingVotes | None = None
+
+    def __init__(self, index: OpenedIndex, **options: Any) -> None:
+        super().__init__(index, **options)
+        self._tables: OrderedDict[TableKey, tuple[Candidates, Floats]] = OrderedDict()
+        self._features: tuple[tuple[Model, int], Features] | None = None
+
+    def features(self, context: Context) -> Features:
+        """The recipe's features for a first stage; those of the last first stage are cached."""
+        key = (context.model, context.threads)
+        if self._features is None or self._features[0] != key:
+            features = Features(
+                self.index,
+                self.recipe,
+                sources=self.sources,
+                model=context.model,
+                threads=context.threads,
+                option=f"--{self.name}.model" if self.name == "fusion" else f"--rerank {self.name}",
+                training_votes=self.training_votes,
+            )
+            self._features = key, features
+        return self._features[1]
+
+    def tables(
+        self, queries: Sequence[Query], lists: Sequence[Candidates], context: Context
+    ) -> list[tuple[Candidates, Floats]]:
+        """Each query's pool and its normalised features, shape (pool, features)."""
+        keys = [(query.terms, query.weights, listed.docs.tobytes()) for query, listed in zip(queries, lists, strict=True)]
+        missing = [number for number, key in enumerate(keys) if key not in self._tables]
+        fresh: dict[int, tuple[Candidates, Floats]] = {}
+        if missing:
+            new_queries, new_lists = [queries[number] for number in missing], [lists[number] for number in missing]
+            depth = min(self.settings.depth, context.hits or max(listed.depth for listed in new_lists))
+            features = self.features(context)
+            pools = features.pool(new_queries, new_lists, depth)
+            for number, pool, table in zip(missing, pools, features.tables(new_queries, pools), strict=True):
+                single_list = Lists.of(np.zeros(pool.depth, dtype=np.int64))
+                fresh[number] = pool, normalise_features(table, single_list, self.normalise)
+        out = [fresh[number] if number in fresh else self._tables[key] for number, key in enumerate(keys)]
+        for key, entry in zip(keys[-CACHED_TABLES:], out[-CACHED_TABLES:], strict=True):
+            self._tables[key] = entry
+            self._tables.move_to_end(key)
+        while len(self._tables) > CACHED_TABLES:
+            self._tables.popitem(last=False)
+        return out
+
+    def score(self, query: Query, candidates: Candidates, context: Context = DEFAULT_CONTEXT) -> NDArray[np.floating]:
+        """The fused scores of the candidates, in their order; candidates outside the pool follow in the first stage's order."""
+        ranked = self.apply(query, candidates, context)
+        by_row = np.argsort(ranked.docs)
+        places = np.searchsorted(ranked.docs[by_row], candidates.docs)
+        places[places == len(by_row)] = 0
+        ranks = by_row[places]
+        missing = ranked.docs[ranks] != candidates.docs
+        scores = ranked.scores[ranks].astype(np.float64)
+        scores[missing] = ranked.scores.min() - 1 - np.arange(int(missing.sum()))
+        return scores
+
+    def apply_batch(
+        self, queries: Sequence[Query], lists: Sequence[Candidates], context: Context = DEFAULT_CONTEXT
+    ) -> list[Candidates]:
+        """The reranked lists, of at most as many documents as the first stage was asked for."""
+        out = list(lists)
+        numbers = [number for number, listed in enumerate(lists) if listed.depth]
+        for start in range(0, len(numbers), CACHED_TABLES):
+            batch = numbers[start : start + CACHED_TABLES]
+            tables = self.tables([queries[number] for number in batch], [lists[number] for number in batch], context)
+            for number, (pool, table) in zip(batch, tables, strict=True):
+                out[number] = self._ranked(pool, table, lists[number], context)
+        return out
+
+    def _ranked(self, pool: Candidates, table: Floats, candidates: Candidates, context: Context) -> Candidates:
+        best = self.ordered(pool.docs, self.learner.predict(table))
+        rest = candidates.docs[~np.isin(candidates.docs, pool.docs)]
+        below = float(best.scores[-1]) - 1 - np.arange(len(rest))
+        limit = max(context.hits or 0, candidates.depth)
+        return Candidates(np.concatenate([best.docs, rest])[:limit], np.concatenate([best.scores, below])[:limit])
+
+    @abstractmethod
+    def importance(self) -> Floats:
+        """Share of each feature in the model, shape (features,), summing to 1."""
+
+    def explain(self, query: Query, candidates: Candidates, doc: int, context: Context = DEFAULT_CONTEXT) -> Explanation:
+        """Each feature's part of a document's score; the parts sum to it."""
+        from kernelsearch.rerankers.fusion.explanation import explain
+
+        return explain(self, query, candidates, doc, context)
+
+    def plot(
+        self, query: Query, candidates: Candidates, doc: int | None, path: Path, context: Context = DEFAULT_CONTEXT
+    ) -> None:
+        """Bars: each feature's part of a document's score, and its importance in the model; without `doc`, of the best one."""
+        from kernelsearch.rerankers.fusion.plot import plot
+
+        shown = int(self.apply(query, candidates, context).docs[0]) if doc is None else doc
+        plot(self.explain(query, candidates, shown, context), query.text, path)

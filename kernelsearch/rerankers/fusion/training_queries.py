@@ -1,0 +1,88 @@
+"""The judged training queries that a fusion model is saved with, and the votes of those that resemble a new query."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from kernelsearch.core.errors import ArtefactError
+from kernelsearch.core.types import Query
+from kernelsearch.kernels.documents import Cosine
+from kernelsearch.rerankers.base import OpenedIndex
+
+#: The file in a model's folder. The name belongs to the saved format.
+FILE = "memory.jsonl"
+
+
+@dataclass(frozen=True)
+class TrainingQueries:
+    """Training queries, and for each the docids that were judged relevant or clicked. They belong to no index."""
+
+    queries: tuple[Query, ...] = ()
+    relevant: tuple[tuple[str, ...], ...] = ()
+
+    @classmethod
+    def of(cls, queries: Sequence[Query], judged: Mapping[str, Mapping[str, int]]) -> TrainingQueries:
+        """The queries that have relevant documents; `judged` is {qid: {docid: grade}}, a grade above 0 is relevant."""
+        docids = [tuple(docid for docid, grade in judged.get(query.qid, {}).items() if grade > 0) for query in queries]
+        with_relevant = [number for number, relevant in enumerate(docids) if relevant]
+        return cls(tuple(queries[number] for number in with_relevant), tuple(docids[number] for number in with_relevant))
+
+    def lines(self) -> Iterator[str]:
+        """The lines of the file, one per query."""
+        for query, docids in zip(self.queries, self.relevant, strict=True):
+            record = {"terms": query.terms, "weights": query.weights, "docids": docids}
+            yield json.dumps(record, ensure_ascii=False) + "\n"
+
+    @classmethod
+    def read(cls, folder: Path) -> TrainingQueries:
+        """Reads the file of a model's folder; no queries where the model was saved without them.
+
+        Raises ArtefactError where the file is damaged.
+        """
+        if not (folder / FILE).exists():
+            return cls()
+        try:
+            records = [json.loads(line) for line in (folder / FILE).read_text(encoding="utf-8").splitlines()]
+            queries = tuple(Query("", tuple(record["terms"]), tuple(record["weights"])) for record in records)
+            return cls(queries, tuple(tuple(record["docids"]) for record in records))
+        except (ValueError, KeyError, TypeError, OSError):
+            raise ArtefactError(f"{folder / FILE}: damaged; train the model again") from None
+
+
+class TrainingVotes:
+    """The training queries on one index: how much those that resemble a query vote for each document.
+
+    Parameters
+    ----------
+    index : the index whose documents are voted for; docids that it doesn't have are ignored
+    training : the training queries with their relevant documents
+    leave_out : whether a training query gets no vote from itself, so that the features of training queries are distributed
+        like those of new queries
+    """
+
+    def __init__(self, index: OpenedIndex, training: TrainingQueries, leave_out: bool) -> None:
+        forward, cosine = index.forward, Cosine()
+        self.forward, self.leave_out = forward, leave_out
+        self.qids = np.array([query.qid for query in training.queries])
+        vectors = [cosine.query_features(forward, query) for query in training.queries]
+        self.vectors = sparse.vstack(vectors, format="csr") if vectors else sparse.csr_matrix((0, len(forward.terms)))
+        sizes = np.array([len(docids) for docids in training.relevant], dtype=np.int64)
+        columns = np.repeat(np.arange(len(sizes)), sizes)
+        rows = forward.rows_of([docid for docids in training.relevant for docid in docids])
+        known = rows >= 0
+        entries = (np.ones(int(known.sum())), (rows[known], columns[known]))
+        self.relevant = sparse.csr_matrix(entries, shape=(len(forward), len(sizes)))
+
+    def votes(self, query: Query, power: float) -> NDArray[np.float64]:
+        """Σ cos(q, q')^power over the training queries q' that a document was relevant to, shape (documents,)."""
+        similarity = (self.vectors @ Cosine().query_features(self.forward, query).T).toarray().ravel() ** power
+        if self.leave_out:
+            similarity[self.qids == query.qid] = 0.0
+        return np.asarray(self.relevant @ similarity)

@@ -68,7 +68,7 @@ indexes/demo: | .venv/.ready
 	.venv/bin/python -m kernelsearch.index --input kernelsearch/demo/data/corpus.jsonl --index $@
 
 bridge: .venv/.ready  ## Compiles the Java helper (needs a JDK)
-	.venv/bin/python tools/build_bridge.py
+	.venv/bin/python -m tools.build_bridge
 
 freeze:  ## Pins in constraints/ what the environments hold now
 	@for name in default:.venv pyserini-full:.venv-pyserini pyterrier:.venv-pyterrier lucene10:.venv-lucene10; do \

@@ -190,4 +190,4 @@ SHOWN: dict[str, tuple[str, ...]] = {
 
 
 def test_the_api_page_is_what_the_docstrings_say():
-    assert make_api_docs.OUTPUT.read_text(encoding="utf-8") == make_api_docs.page(), "run python tools/make_api_docs.py"
+    assert make_api_docs.OUTPUT.read_text(encoding="utf-8") == make_api_docs.page(), "run python -m tools.make_api_docs"

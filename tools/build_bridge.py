@@ -2,24 +2,25 @@
 
 Needs a JDK (any from 11 on) and Lucene 9, that is pyserini 1.x: Lucene 10's classes need a newer Java than the helper targets.
 
-.venv/bin/python tools/build_bridge.py [OUTPUT_FOLDER]
+    python -m tools.build_bridge [OUTPUT_FOLDER]
 """
 
+import argparse
 import shutil
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 from kernelsearch.lucene.jvm import find_jar
+from tools import ROOT
 
-SOURCE = Path(__file__).resolve().parent.parent / "kernelsearch" / "lucene" / "java" / "Bridge.java"
+SOURCE = ROOT / "kernelsearch" / "lucene" / "java" / "Bridge.java"
 #: Lucene 9 runs on this Java, and older JDKs can then rebuild the helper.
 JAVA_TARGET = 11
 
 
 def build(output: Path, javac: str = "javac") -> list[Path]:
-    """Compiles into `output` and returns what stands there: the class files, and a note of the compiler that made them.
+    """Compiles into `output` and returns the files there: the class files, and a note of the compiler that made them.
 
     The same source gives the same bytes with the same major version of javac.
     """
@@ -37,6 +38,12 @@ def build(output: Path, javac: str = "javac") -> list[Path]:
         return [*(Path(shutil.copy(file, output / file.name)) for file in made), note]
 
 
-if __name__ == "__main__":
-    for file in build(Path(sys.argv[1]) if len(sys.argv) > 1 else SOURCE.parent):
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("output", nargs="?", type=Path, default=SOURCE.parent, help="folder for the class files")
+    for file in build(parser.parse_args().output):
         print(f"{file} {file.stat().st_size} bytes")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,12 +1,14 @@
-"""Writes docs/api.md from docstrings: `python tools/make_api_docs.py`. Sources are read, not imported: no extra is needed."""
+"""Writes docs/api.md from docstrings: `python -m tools.make_api_docs`. Sources are read, not imported: no extra is needed."""
 
 from __future__ import annotations
 
+import argparse
 import ast
 import inspect
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from tools import ROOT
+
 OUTPUT = ROOT / "docs" / "api.md"
 
 #: Heading, module, and what of it is public; methods without a docstring of their own are listed by their signature.
@@ -48,8 +50,8 @@ PAGES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 
 INTRODUCTION = """# Python API
 
-Made from the docstrings by `tools/make_api_docs.py`; change those, not this page. [The tour](tour.md) shows how the parts
-work together. Every method's own options are on its page and in `python -m kernelsearch.search --help`.
+Generated from the docstrings by `python -m tools.make_api_docs`; change those, not this page. [The tour](tour.md) shows how
+the parts work together. Every method's own options are on its page and in `python -m kernelsearch.search --help`.
 """
 
 
@@ -132,7 +134,11 @@ def _is(node: ast.FunctionDef, *decorators: str) -> bool:
     return any(ast.unparse(one).split(".")[-1] in decorators for one in node.decorator_list)
 
 
-if __name__ == "__main__":
-    OUTPUT.parent.mkdir(exist_ok=True)
+def main() -> None:
+    argparse.ArgumentParser(description=__doc__).parse_args()
     OUTPUT.write_text(page(), encoding="utf-8")
     print(f"{OUTPUT}: written")
+
+
+if __name__ == "__main__":
+    main()

@@ -13,10 +13,8 @@ from pathlib import Path
 import pytest
 
 from kernelsearch.lucene.jvm import JAVA_FILES, find_jar
-
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
-from build_bridge import JAVA_TARGET, build  # noqa: E402
+from tests.conftest import ROOT
+from tools.build_bridge import JAVA_TARGET, build
 
 CLASSES = sorted(file.name for file in JAVA_FILES.glob("*.class"))
 

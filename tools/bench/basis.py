@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from kernelsearch.api.index import Index
-from kernelsearch.cli import console
 from kernelsearch.core.execution import LocalEngine
+from kernelsearch.core.tables import text_table
 from kernelsearch.kernels.asymmetric import BM25
 from kernelsearch.rerankers.klsa.basis import LatentBasis, fit_basis
 
@@ -29,19 +29,19 @@ def main() -> None:
     parser.add_argument("--parts", type=int, default=8)
     parser.add_argument("--tolerance", type=float, default=0.01)
     parser.add_argument("--leading", type=int, nargs="+", default=[50, 100, 150, 200, 250])
-    given = parser.parse_args()
-    forward = Index(given.index).forward
+    arguments = parser.parse_args()
+    forward = Index(arguments.index).forward
     with tempfile.TemporaryDirectory() as scratch:
         bases = []
-        for parts in (1, given.parts):
+        for parts in (1, arguments.parts):
             start = time.process_time()
             basis = fit_basis(
                 Path(scratch) / str(parts),
                 forward,
                 BM25(k1=2.0, b=0.75),  # klsa's own
-                dims=given.dims,
+                dims=arguments.dims,
                 solver="randomised",
-                tolerance=given.tolerance,
+                tolerance=arguments.tolerance,
                 engine=LocalEngine(),
                 parts=parts,
             )
@@ -51,9 +51,9 @@ def main() -> None:
                 f"{parts} parts: {time.process_time() - start:.0f} CPU s, largest relative residual {residual:.1e}", flush=True
             )
         one, other = bases
-        rows = [(n, f"{angle(one, other, n):.1e}", f"{gap(one, n):.1e}") for n in given.leading if n <= given.dims]
+        rows = [(n, f"{angle(one, other, n):.1e}", f"{gap(one, n):.1e}") for n in arguments.leading if n <= arguments.dims]
     print(f"{len(forward):,} documents, {len(forward.terms):,} terms, {forward.statistics.postings:,} postings")
-    print(console.table(("leading", "largest angle", "gap behind"), rows))
+    print(text_table(("leading", "largest angle", "gap behind"), rows))
 
 
 def angle(one: LatentBasis, other: LatentBasis, leading: int) -> float:
@@ -62,7 +62,7 @@ def angle(one: LatentBasis, other: LatentBasis, leading: int) -> float:
     From the sine: an angle of 1e-4 has a cosine that single precision can't tell from 1.
     """
     first, second = (np.linalg.qr(np.asarray(basis.rows[:, :leading], dtype=np.float64))[0] for basis in (one, other))
-    return float(np.arcsin(min(1.0, np.linalg.norm(second - first @ (first.T @ second), 2))))
+    return float(np.arcsin(min(1.0, float(np.linalg.norm(second - first @ (first.T @ second), 2)))))
 
 
 def gap(basis: LatentBasis, leading: int) -> float:

@@ -22,7 +22,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from kernelsearch.cli import console
+from kernelsearch.core.tables import text_table
 from tools import environment
 from tools.data import machine_text, synthetic
 
@@ -45,14 +45,18 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="one collection of 5,000 documents, one round")
     parser.add_argument("--rounds", type=int, default=3, help="processes a measure and library; the median counts")
     parser.add_argument("--scratch", help="where collection and index go (default: a temporary folder)")
-    given = parser.parse_args()
-    if not Path(given.pyserini).exists():
-        raise SystemExit(f"{given.pyserini}: not found; make .venv-pyserini/.ready builds it")
-    sizes = [given.documents] if given.documents else [5000] if given.quick else [REAL, SYNTHETIC]
+    arguments = parser.parse_args()
+    if not Path(arguments.pyserini).exists():
+        raise SystemExit(f"{arguments.pyserini}: not found; make .venv-pyserini/.ready builds it")
+    sizes = [arguments.documents] if arguments.documents else [5000] if arguments.quick else [REAL, SYNTHETIC]
     for size in sizes:
-        with tempfile.TemporaryDirectory(dir=given.scratch) as folder:
+        with tempfile.TemporaryDirectory(dir=arguments.scratch) as folder:
             compare(
-                Path(folder), size, given.synthetic or size >= SYNTHETIC, given.pyserini, 1 if given.quick else given.rounds
+                Path(folder),
+                size,
+                arguments.synthetic or size >= SYNTHETIC,
+                arguments.pyserini,
+                1 if arguments.quick else arguments.rounds,
             )
 
 
@@ -64,7 +68,8 @@ def compare(folder: Path, size: int, made_up: bool, pyserini: str, rounds: int) 
     subprocess.run([sys.executable, "-m", "kernelsearch.index", *map(str, flags)], check=True, stdout=subprocess.DEVNULL)
     print(f"{size:,} documents ({kind}), indexed in {time.perf_counter() - start:.0f} s")
     (folder / "queries.json").write_text(json.dumps(queries), encoding="utf-8")
-    rows, found = [], {}
+    rows: list[tuple[str, ...]] = []
+    found: dict[str, dict[str, list[dict]]] = {}
     for measure, (label, unit, decimals, less, aim) in MEASURES.items():
         runs: dict[str, list[dict]] = {"pyserini": [], "kernelsearch": []}
         pythons = {"pyserini": pyserini, "kernelsearch": sys.executable}
@@ -87,7 +92,7 @@ def compare(folder: Path, size: int, made_up: bool, pyserini: str, rounds: int) 
         theirs, ours = (statistics.median(run["megabytes"] for run in found[measure][name]) for name in found[measure])
         label = MEASURES[measure][0].removesuffix(", postings a CPU second")
         rows.append((f"peak memory: {label} (MB)", f"{theirs:,.0f}", f"{ours:,.0f}", f"{theirs / ours:.1f}", ""))
-    print(console.table(("measure", "pyserini", "kernelsearch", "times better", "aim"), rows), end="\n\n", flush=True)
+    print(text_table(("measure", "pyserini", "kernelsearch", "times better", "aim"), rows), end="\n\n", flush=True)
 
 
 def write_collection(folder: Path, size: int, made_up: bool) -> tuple[str, list[str]]:

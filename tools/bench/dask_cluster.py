@@ -28,14 +28,14 @@ def main() -> None:
     parser.add_argument("--rerank", default="klsa")
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--contender", help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.contender is not None:
-        print(json.dumps(measure(given)))
+    arguments = parser.parse_args()
+    if arguments.contender is not None:
+        print(json.dumps(measure(arguments)))
         return
-    from kernelsearch.cli import console
+    from kernelsearch.core.tables import text_table
 
     found = {}
-    for contender in ("local", *map(str, given.workers)):
+    for contender in ("local", *map(str, arguments.workers)):
         command = [sys.executable, "-m", "tools.bench.dask_cluster", *sys.argv[1:], "--contender", contender]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=environment(OMP_NUM_THREADS="1"))
         found[contender] = json.loads(done.stdout.splitlines()[-1])
@@ -52,31 +52,30 @@ def main() -> None:
         )
         for name, one in found.items()
     ]
-    print(console.table(("engine", "queries/s", "times one", "CPU ms a query", "start-up s"), rows))
+    print(text_table(("engine", "queries/s", "times one", "CPU ms a query", "start-up s"), rows))
 
 
-def measure(given: argparse.Namespace) -> dict[str, Any]:
+def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     """Reranks all topics with one engine."""
     from kernelsearch.api.index import Index
-    from kernelsearch.api.topics import SearchPlan, Topic, search_topics
-    from kernelsearch.cli.inputs import load_topics
+    from kernelsearch.api.topics import Topic, run_topics
     from kernelsearch.core.execution import LocalEngine
+    from kernelsearch.trec import read_topics
 
     begin = time.perf_counter()
-    index = Index(given.index)
-    pipeline = index.pipeline(given.rerank)
-    plan = SearchPlan(index, pipeline.first, tuple((one.name, one.settings) for one in pipeline.rerankers))
-    topics = [Topic(qid, text) for qid, text in load_topics(given.topics).items()]
-    if given.contender == "local":
+    index = Index(arguments.index)
+    pipeline = index.pipeline(arguments.rerank)
+    topics = [Topic(qid, text) for qid, text in read_topics(arguments.topics).items()]
+    if arguments.contender == "local":
         engine: Any = LocalEngine()
     else:
         from kernelsearch.engines.dask import DaskEngine
 
-        engine = DaskEngine(workers=int(given.contender))
+        engine = DaskEngine(workers=int(arguments.contender))
     with engine:
-        list(search_topics(engine, plan, pipeline, topics[:WARM], 8))
+        list(run_topics(pipeline, topics[:WARM], engine=engine, batch_size=8))
         start, cpu = time.perf_counter(), processor(engine)
-        lists = list(search_topics(engine, plan, pipeline, topics, 32))
+        lists = [(one.qid, one.docids, one.scores) for one in run_topics(pipeline, topics, engine=engine, batch_size=32)]
         seconds, used = time.perf_counter() - start, processor(engine) - cpu
     digest = hashlib.sha256(json.dumps(lists).encode()).hexdigest()
     return {"rate": len(topics) / seconds, "cpu": used, "topics": len(topics), "start": start - begin, "digest": digest}

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -22,10 +21,11 @@ import numpy as np
 
 import kernelsearch
 from kernelsearch.api.pipeline import Pipeline
-from kernelsearch.cli import console
+from kernelsearch.core.tables import text_table
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.integrations.pyserini import KernelReranker, KernelSearcher
 from kernelsearch.trec import read_topics
+from tools.bench.process_memory import process_memory
 
 
 @dataclass
@@ -45,16 +45,16 @@ def main() -> None:
     parser.add_argument("--topics-count", type=int, default=30)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--queries", type=int, default=10_000, help="of the test for leaks; 0 leaves it out")
-    given = parser.parse_args()
-    index = kernelsearch.open(given.index)
-    topics = dict(list(read_topics(given.topics).items())[: given.topics_count])
+    arguments = parser.parse_args()
+    index = kernelsearch.open(arguments.index)
+    topics = dict(list(read_topics(arguments.topics).items())[: arguments.topics_count])
     rows = []
-    for name in (None, *given.methods.split(",")):
-        rows += compare(index, topics, name, given.hits, given.rounds)
+    for name in (None, *arguments.methods.split(",")):
+        rows += compare(index, topics, name, arguments.hits, arguments.rounds)
     header = ("adapter", "method", "core ms", "call ms", "added", "all read ms", "added")
-    print(console.table(header, rows, align="<<>>>>>"))
-    if given.queries:
-        leaks(index, list(topics.values()), given.queries)
+    print(text_table(header, rows, align="<<>>>>>"))
+    if arguments.queries:
+        leaks(index, list(topics.values()), arguments.queries)
 
 
 def compare(index: kernelsearch.Index, topics: dict[str, str], name: str | None, hits: int, rounds: int) -> list[tuple]:
@@ -95,8 +95,8 @@ def rerank_rows(index: kernelsearch.Index, name: str, texts: Sequence[str], hits
 
     def core(text: str) -> tuple[list[str], list[float]]:
         docids, scores = lists[text]
-        given = Candidates(index.forward.rows_of(docids), np.array(scores))
-        return named(index, reranker._apply([index.query(text)], [given])[0])
+        arguments = Candidates(index.forward.rows_of(docids), np.array(scores))
+        return named(index, reranker._apply([index.query(text)], [arguments])[0])
 
     return [
         row(
@@ -201,12 +201,8 @@ def leaks(index: kernelsearch.Index, texts: Sequence[str], queries: int, threads
     for done in range(6):
         if done:
             round_of(queries // 5)
-        print(f"{400 + done * queries // 5:>8} {java.activeCount():>13} {resident() / 1e6:>11.0f}", flush=True)
-
-
-def resident() -> float:
-    with open("/proc/self/statm") as stream:
-        return float(stream.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        megabytes = process_memory("VmRSS") / 1e6
+        print(f"{400 + done * queries // 5:>8} {java.activeCount():>13} {megabytes:>11.0f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -11,16 +11,17 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 import kernelsearch
-from kernelsearch.api.pipeline import chunks
-from kernelsearch.cli import console
 from kernelsearch.cli.inputs import load_qrels, load_topics
+from kernelsearch.core.tables import text_table
 from kernelsearch.learning.ranking.fusers import CombSUM
 from kernelsearch.rerankers.auto.reranker import AutoReranker
+from kernelsearch.rerankers.base import Context
 from kernelsearch.rerankers.fusion.features import Features, parse_recipe
 from kernelsearch.rerankers.fusion.pool import Pool
 from kernelsearch.rerankers.fusion.settings import RECIPE, SOURCES
@@ -34,13 +35,13 @@ def main() -> None:
     parser.add_argument("--qrels", required=True)
     parser.add_argument("--queries", type=int, default=50)
     parser.add_argument("--hits", type=int, default=1000)
-    given = parser.parse_args()
-    index = kernelsearch.open(given.index)
-    topics = load_topics(given.topics)
+    arguments = parser.parse_args()
+    index = kernelsearch.open(arguments.index)
+    topics = load_topics(arguments.topics)
     everyone = index.lucene.queries(list(topics.values()), list(topics))
-    training_votes = TrainingVotes(index, TrainingQueries.of(everyone, load_qrels(given.qrels)), leave_out=True)
-    queries = everyone[: given.queries]
-    lists = index.lucene.search(queries, given.hits)
+    training_votes = TrainingVotes(index, TrainingQueries.of(everyone, load_qrels(arguments.qrels)), leave_out=True)
+    queries = everyone[: arguments.queries]
+    lists = index.lucene.search(queries, arguments.hits)
     recipe = parse_recipe(f"{RECIPE} mslm")
     features = Features(index, recipe, sources=parse_recipe(SOURCES), training_votes=training_votes)
     features.tables(queries[:4], lists[:4])  # warm: Java's compiler, memory maps
@@ -55,26 +56,24 @@ def main() -> None:
         rows.append((label, f"{spent:.2f}"))
         return out
 
-    candidates = timed("candidates (union of sources)", lambda: features.pool(queries, lists, given.hits))
+    candidates = timed("candidates (union of sources)", lambda: features.pool(queries, lists, arguments.hits))
     pools = [Pool(index, query, found) for query, found in zip(queries, candidates, strict=True)]
     timed("reading the postings", lambda: [pool.field("contents") for pool in pools])
     columns = [
-        timed(name, lambda feature=feature: feature.values(pools))
-        for name, feature in zip(features.recipe, features.features, strict=True)
+        timed(name, partial(feature.values, pools)) for name, feature in zip(features.recipe, features.features, strict=True)
     ]
     tables = [np.column_stack([column[place] for column in columns]) for place in range(len(queries))]
     fuser = CombSUM(normalise="z")
     timed("normalising and scoring", lambda: [fuser.predict(table) for table in tables])
     rows.append(("fusion, all features and scores", f"{total:.2f}"))
-    reranker = AutoReranker(index)
-    reranker.hits = given.hits
-    reranker.apply_batch(queries[:4], lists[:4])
+    reranker, context = AutoReranker(index), Context(hits=arguments.hits)
+    reranker.apply_batch(queries[:4], lists[:4], context)
     began = time.process_time()
-    for part in chunks(list(zip(queries, lists, strict=True)), 1):
-        reranker.apply_batch([query for query, _ in part], [found for _, found in part])
+    for query, found in zip(queries, lists, strict=True):
+        reranker.apply(query, found, context)
     rows.append(("auto, one query at a time", f"{1000 * (time.process_time() - began) / len(queries):.2f}"))
     depth = sum(pool.depth for pool in pools) / len(pools)
-    print(console.table((f"{len(queries)} queries, {depth:.0f} candidates each", "CPU ms a query"), rows))
+    print(text_table((f"{len(queries)} queries, {depth:.0f} candidates each", "CPU ms a query"), rows))
 
 
 if __name__ == "__main__":

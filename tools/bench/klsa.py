@@ -29,6 +29,7 @@ import numpy as np  # noqa: E402  the thread count must be set before numpy load
 from scipy import sparse  # noqa: E402
 
 from tools import ROOT, environment  # noqa: E402
+from tools.bench.process_memory import process_memory  # noqa: E402
 
 PARTS = ("real", "synthetic", "scaling", "reranking", "retrieval")
 # "N iterations" raises a peer's accuracy above its default (5 for scikit-learn, 2 for gensim), for equal energy.
@@ -107,8 +108,7 @@ class Peak(threading.Thread):
 
     @staticmethod
     def now() -> int:
-        status = Path("/proc/self/status").read_text()
-        return 1024 * int(re.search(r"RssAnon:\s+(\d+)", status)[1])  # type: ignore[index]
+        return process_memory("RssAnon")
 
     def run(self) -> None:
         while not self._over.wait(0.02):
@@ -220,16 +220,11 @@ def scaling(scratch: Path, sizes: tuple[int, ...], dims: int) -> None:
 
 def reranking(collections: Path, scratch: Path) -> None:
     """Prints what reranking 1,000 candidates takes, with everything that the method does a query."""
-    import kernelsearch
-    from kernelsearch import index as index_verb
-    from kernelsearch.cli.inputs import load_topics
     from kernelsearch.rerankers.klsa.reranker import KernelLSA
+    from tools.data.datasets import DATASETS
 
-    place = scratch / "npl"
-    if not place.exists():
-        index_verb.main(["--input", str(collections / "npl" / "corpus.jsonl"), "--index", str(place)])
-    index = kernelsearch.open(place)
-    queries = index.lucene.queries(list(load_topics(str(collections / "npl" / "topics.tsv")).values()))
+    index = DATASETS["npl"].open_index(collections, scratch / "npl")
+    queries = index.lucene.queries(list(DATASETS["npl"].read(collections)[0].values()))
     pairs = [(q, found) for q, found in zip(queries, index.lucene.search(queries, 1000), strict=True) if found.depth == 1000]
     print("\n| reranking 1,000 candidates, 300 dimensions (npl) | CPU ms a query |\n| --- | --- |")
     for text, options in (("z 1", {}), ("z 50", {"z": 50}), ("z 1, retrieve 1,000 from a flat index", {"retrieve": 1000})):
@@ -278,8 +273,8 @@ def made(scratch: Path, name: str, documents: int, make: Any) -> Path:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--gensim", default="", help="a Python that has gensim; left out if not named")
-    given = os.environ.get("KERNELSEARCH_COLLECTIONS") or ROOT.parent / "shared" / "collections"
-    parser.add_argument("--collections", type=Path, default=Path(given))
+    default = os.environ.get("KERNELSEARCH_COLLECTIONS") or ROOT.parent / "shared" / "collections"
+    parser.add_argument("--collections", type=Path, default=Path(default), help="folder of the test collections")
     parser.add_argument("--scratch", type=Path, default=ROOT / "indexes" / "bench-klsa")
     parser.add_argument("--parts", default=",".join(PARTS), help="what to run")
     parser.add_argument("--dims", type=int, default=0, help="dimensions; default: 100 and 300")

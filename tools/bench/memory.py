@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 from kernelsearch.api.index import Index
-from kernelsearch.cli import console
+from kernelsearch.core.tables import text_table
 from tools.bench import scale
 
 FAISS = """
@@ -34,25 +34,25 @@ def main() -> None:
     parser.add_argument("--index", required=True, type=Path)
     parser.add_argument("--scratch", required=True, type=Path)
     parser.add_argument("--limits", nargs="+", default=["1G", "2G", "4G"])
-    given = parser.parse_args()
-    rows_file = Index(given.index).artefacts / "klsa" / "rows.npy"
+    arguments = parser.parse_args()
+    rows_file = Index(arguments.index).artefacts / "klsa" / "rows.npy"
     rows = []
-    for limit in given.limits:
-        made = given.scratch / f"memory-{limit}"
+    for limit in arguments.limits:
+        made = arguments.scratch / f"memory-{limit}"
         made.mkdir(parents=True)
         os.environ["KERNELSEARCH_ARTEFACTS"] = str(made)
         commands = {
-            "export": ("-m", "kernelsearch.index", "--index", given.index, "--memory-limit", limit),
+            "export": ("-m", "kernelsearch.index", "--index", arguments.index, "--memory-limit", limit),
             "FAISS": ("-c", FAISS, rows_file, limit, made / "faiss"),
         }
         for stage, command in commands.items():
-            found = scale.watched([sys.executable, *map(str, command)], given.scratch / "memory.log")
+            found = scale.watched([sys.executable, *map(str, command)], arguments.scratch / "memory.log")
             kind = found["said"][-1] if stage == "FAISS" else ""
             sizes = (f"{found[key] / 2**30:.2f}" for key in ("own", "peak"))
             rows.append((limit, stage, kind, *sizes, f"{found['cpu']:.0f}"))
             print(rows[-1], flush=True)
         shutil.rmtree(made)
-    print(console.table(("limit", "stage", "kind", "own GiB", "with mapped files", "CPU s"), rows, align="<<<>>>"))
+    print(text_table(("limit", "stage", "kind", "own GiB", "with mapped files", "CPU s"), rows, align="<<<>>>"))
 
 
 if __name__ == "__main__":

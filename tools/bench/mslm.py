@@ -27,7 +27,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 
 import kernelsearch
-from kernelsearch.cli.console import table
+from kernelsearch.core.tables import text_table
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.rerankers.mslm.reranker import MultiScaleLM
 from kernelsearch.trec import read_topics
@@ -132,10 +132,10 @@ def report(systems: dict[str, System], depth: int, rounds: int) -> None:
             if number:  # the first round warms up
                 found[name].append(figures)
     rows = []
-    for name, figures in found.items():
-        clock, used = zip(*figures, strict=True)
+    for name, taken in found.items():
+        clock, used = zip(*taken, strict=True)
         rows.append((name, f"{statistics.median(clock):.1f}", f"{statistics.median(used):.1f}", f"{min(used):.1f}"))
-    print(table(("one query at a time, one thread", "median ms", "CPU ms", "best round, CPU ms"), rows))
+    print(text_table(("one query at a time, one thread", "median ms", "CPU ms", "best round, CPU ms"), rows))
 
 
 if __name__ == "__main__":

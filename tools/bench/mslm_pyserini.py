@@ -6,6 +6,7 @@ further line, `SYSTEM DEPTH`, with the milliseconds a query that the system took
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import sys
@@ -19,6 +20,7 @@ POSITIVE, NEGATIVE = 10, 100
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     # Java and the vectorizer print where they like: the answers get a channel of their own.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
@@ -26,19 +28,19 @@ def main() -> None:
     from pyserini.search.lucene import LuceneSearcher
     from pyserini.search.lucene.reranker import ClassifierType, PseudoRelevanceClassifierReranker
 
-    given = json.loads(sys.stdin.readline())
-    queries = given["queries"]
-    bm25, rm3 = LuceneSearcher(given["index"]), LuceneSearcher(given["index"])
+    request = json.loads(sys.stdin.readline())
+    queries = request["queries"]
+    bm25, rm3 = LuceneSearcher(request["index"]), LuceneSearcher(request["index"])
     bm25.set_bm25(0.9, 0.4)
     rm3.set_bm25(0.9, 0.4)
     rm3.set_rm3()
-    prcl = PseudoRelevanceClassifierReranker(given["index"], "TfidfVectorizer", [ClassifierType.LR])
+    prcl = PseudoRelevanceClassifierReranker(request["index"], "TfidfVectorizer", [ClassifierType.LR])
     plain, kept = prcl.vectorizer, Kept(prcl.vectorizer)
-    lists = {depth: [bm25.search(query, k=depth) for query in queries] for depth in given["depths"]}
+    lists = {depth: [bm25.search(query, k=depth) for query in queries] for depth in request["depths"]}
 
     def classify(depth: int, vectorizer) -> int:
         prcl.vectorizer = vectorizer
-        few = lists[depth][: given["few"]]
+        few = lists[depth][: request["few"]]
         for hits in few:
             prcl.r, prcl.n = POSITIVE, min(NEGATIVE, len(hits) - POSITIVE)
             prcl.rerank([hit.docid for hit in hits], [hit.score for hit in hits])

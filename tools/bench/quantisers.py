@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from kernelsearch.cli import console
+from kernelsearch.core.tables import text_table
 from kernelsearch.neighbours import CLUSTERED, Neighbours
 
 
@@ -23,11 +23,11 @@ def main() -> None:
     parser.add_argument("basis", type=Path, help="the folder of a basis, or a folder with its rows.npy")
     parser.add_argument("--queries", type=int, default=200)
     parser.add_argument("--k", type=int, default=100)
-    given = parser.parse_args()
-    rows = np.load(given.basis / "rows.npy", mmap_mode="r")
-    chosen = np.sort(np.random.default_rng(0).choice(len(rows), given.queries, replace=False))
+    arguments = parser.parse_args()
+    rows = np.load(arguments.basis / "rows.npy", mmap_mode="r")
+    chosen = np.sort(np.random.default_rng(0).choice(len(rows), arguments.queries, replace=False))
     queries = np.ascontiguousarray(rows[chosen])
-    exact = Neighbours.build(rows, "flat").search(queries, given.k)[0]
+    exact = Neighbours.build(rows, "flat").search(queries, arguments.k)[0]
     table = []
     with tempfile.TemporaryDirectory() as folder:
         for kind in CLUSTERED:
@@ -36,16 +36,16 @@ def main() -> None:
             building = time.process_time() - start
             built.save(Path(folder) / kind)
             start = time.process_time()
-            found = built.search(queries, given.k)[0]
-            each = (time.process_time() - start) / given.queries
+            found = built.search(queries, arguments.k)[0]
+            each = (time.process_time() - start) / arguments.queries
             hits = [len(set(one) & set(other)) for one, other in zip(found.tolist(), exact.tolist(), strict=True)]
             size = (Path(folder) / kind).stat().st_size
             table.append(
-                (kind, f"{np.mean(hits) / given.k:.3f}", f"{size / len(rows):.0f}", f"{building:.0f}", f"{1000 * each:.1f}")
+                (kind, f"{np.mean(hits) / arguments.k:.3f}", f"{size / len(rows):.0f}", f"{building:.0f}", f"{1000 * each:.1f}")
             )
-    header = ("kind", f"recall@{given.k}", "bytes a document", "building, CPU s", "search, CPU ms a query")
+    header = ("kind", f"recall@{arguments.k}", "bytes a document", "building, CPU s", "search, CPU ms a query")
     print(f"{len(rows):,} documents, {rows.shape[1]} dimensions")
-    print(console.table(header, table))
+    print(text_table(header, table))
 
 
 if __name__ == "__main__":

@@ -22,12 +22,13 @@ from pathlib import Path
 import numpy as np
 
 import kernelsearch
-from kernelsearch import index as index_verb
-from kernelsearch.cli import console
 from kernelsearch.clicks.importing import import_log
 from kernelsearch.clicks.records import Impression
 from kernelsearch.clicks.simulate import write_sessions
+from kernelsearch.core.tables import text_table
+from kernelsearch.rerankers.base import DEFAULT_CONTEXT
 from kernelsearch.rerankers.rbm25.reranker import RobustBM25
+from tools.data.datasets import open_index
 
 
 def words(rng: np.random.Generator, count: int) -> list[str]:
@@ -49,8 +50,7 @@ def make_index(folder: Path, documents: int, vocabulary: list[str]) -> kernelsea
         for number in range(documents):
             text = " ".join(vocabulary[n] for n in zipf(rng, len(vocabulary), 60))
             stream.write(json.dumps({"id": f"d{number}", "contents": text}) + "\n")
-    index_verb.main(["--input", str(source), "--index", str(folder / "index"), "--force"])
-    return kernelsearch.open(folder / "index")
+    return open_index(folder / "index", source)
 
 
 def make_log(vocabulary: list[str], documents: int, impressions: int) -> Iterator[Impression]:
@@ -82,7 +82,7 @@ def timed_queries(index: kernelsearch.Index, database: Path, texts: list[str]) -
         start = now()
         similar = reranker.similar.find([query], 20, [candidates])[0]
         found = now()
-        fetching = reranker.retrieve([similar])
+        fetching = reranker.retrieve([similar], DEFAULT_CONTEXT)
         retrieved = [fetching[number] for number in similar.ids.tolist()]
         fetched = now()
         reranker.ordered(*reranker.rank(query, candidates, similar, retrieved))
@@ -92,6 +92,13 @@ def timed_queries(index: kernelsearch.Index, database: Path, texts: list[str]) -
     return np.array(finding[5:]), np.array(beyond[5:]), float(np.mean(pairs))
 
 
+def emptied(folder: Path) -> Path:
+    """The folder, without what an earlier run has left there."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", required=True, type=Path, help="scratch folder, emptied")
@@ -99,9 +106,7 @@ def main() -> None:
     parser.add_argument("--documents", type=int, default=20_000)
     parser.add_argument("--queries", type=int, default=50)
     arguments = parser.parse_args()
-    folder: Path = arguments.folder
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    folder = emptied(arguments.folder)
     vocabulary = words(np.random.default_rng(0), 20_000)
     index = make_index(folder, arguments.documents, vocabulary)
     rows = []
@@ -138,7 +143,7 @@ def main() -> None:
         "pairs",
     )
     print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
-    print(console.table(header, rows, align=">" * len(header)))
+    print(text_table(header, rows, align=">" * len(header)))
 
 
 if __name__ == "__main__":

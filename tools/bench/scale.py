@@ -23,8 +23,9 @@ from typing import Any
 
 import numpy as np
 
-from kernelsearch.cli import console
+from kernelsearch.core.tables import text_table
 from tools import ROOT
+from tools.bench.process_memory import process_memory
 from tools.data import synthetic
 
 SIZES = (250_000, 500_000, 1_000_000, 2_000_000)
@@ -55,32 +56,32 @@ def main() -> None:
     parser.add_argument("--neighbours", default="ivf-sq8", help="kind of the FAISS index")
     parser.add_argument("--keep", action="store_true", help="don't delete a size's files when it is measured")
     parser.add_argument("--report", action="store_true", help="only print the tables")
-    given = parser.parse_args()
-    given.scratch.mkdir(parents=True, exist_ok=True)
-    results = given.scratch / "scale.json"
-    for size in [] if given.report else given.sizes:
-        measure(given, size, results)
+    arguments = parser.parse_args()
+    arguments.scratch.mkdir(parents=True, exist_ok=True)
+    results = arguments.scratch / "scale.json"
+    for size in [] if arguments.report else arguments.sizes:
+        measure(arguments, size, results)
     report(read(results))
 
 
-def measure(given: argparse.Namespace, size: int, results: Path) -> None:
+def measure(arguments: argparse.Namespace, size: int, results: Path) -> None:
     """Runs a size's stages that have no result yet."""
-    folder = given.scratch / str(size)
+    folder = arguments.scratch / str(size)
     folder.mkdir(exist_ok=True)
     index, corpus, topics = folder / "index", folder / "corpus.jsonl", folder / "topics.tsv"
     basis = index / "kernelsearch" / "klsa"
-    limit = ("--memory-limit", given.memory_limit)
+    limit = ("--memory-limit", arguments.memory_limit)
     search = ("kernelsearch.search", "--index", index, "--topics", topics, "--rerank", "klsa", "--batch-size", 64)
     commands: dict[str, tuple[Any, ...]] = {
         "index": ("-m", "kernelsearch.index", "--input", corpus, "--index", index, *LEAN, "--force", *limit),
         "export": ("-m", "kernelsearch.index", "--index", index, *limit),
         "basis": ("-m", "kernelsearch.train", "--index", index, "--rerank", "klsa", *FITTED, *limit),
-        "faiss": ("-c", FAISS_PROGRAM, basis, given.neighbours),
+        "faiss": ("-c", FAISS_PROGRAM, basis, arguments.neighbours),
         "rerank": ("-m", *search, "--output", folder / "rerank.txt"),
         "retrieve": ("-m", *search, "--klsa.retrieve", 100, "--output", folder / "retrieve.txt"),
     }
     for stage in STAGES:
-        if stage not in given.stages or (size, stage) in read(results):
+        if stage not in arguments.stages or (size, stage) in read(results):
             continue
         if stage == "index" and not corpus.exists():
             write_collection(size, corpus, topics)
@@ -95,7 +96,7 @@ def measure(given: argparse.Namespace, size: int, results: Path) -> None:
         if stage == "index":
             found["corpus"] = corpus.stat().st_size
             corpus.unlink()
-    if not given.keep and all((size, stage) in read(results) for stage in STAGES):
+    if not arguments.keep and all((size, stage) in read(results) for stage in STAGES):
         shutil.rmtree(folder)
 
 
@@ -114,7 +115,7 @@ def watched(command: list[str], log: Path) -> dict[str, Any]:
     with open(log, "w", encoding="utf-8") as stream:
         process = subprocess.Popen(command, cwd=ROOT, stdout=stream, stderr=stream)
         while (ended := os.wait4(process.pid, os.WNOHANG))[0] == 0:
-            own = max(own, anonymous(process.pid))
+            own = max(own, process_memory("RssAnon", process.pid))
             time.sleep(INTERVAL)
     process.returncode = os.waitstatus_to_exitcode(ended[1])
     if process.returncode:
@@ -127,18 +128,6 @@ def watched(command: list[str], log: Path) -> dict[str, Any]:
         "own": own,
         "said": log.read_text(encoding="utf-8").splitlines()[-2:],
     }
-
-
-def anonymous(pid: int) -> int:
-    """A process's own memory now, without the files that it has mapped (RssAnon)."""
-    try:
-        with open(f"/proc/{pid}/status", encoding="utf-8") as stream:
-            for line in stream:
-                if line.startswith("RssAnon:"):
-                    return int(line.split()[1]) * 1024
-    except OSError:
-        pass  # it has ended in between
-    return 0
 
 
 def disk(folder: Path) -> int:
@@ -174,7 +163,7 @@ def report(found: dict[tuple[int, str], dict[str, Any]]) -> None:
         for stage in STAGES
         if (one := found.get((size, stage)))
     ]
-    print(console.table(("documents", "stage", "seconds", "CPU s", "peak GB", "own GB", "disk GB"), rows, align="><>>>>>"))
+    print(text_table(("documents", "stage", "seconds", "CPU s", "peak GB", "own GB", "disk GB"), rows, align="><>>>>>"))
     for size in sizes:
         if one := found.get((size, "export")):
             print(f"{size:,} documents: {one['postings']:,} postings, {one['tokens']:,} tokens, {one['terms']:,} terms")
@@ -188,7 +177,7 @@ def report(found: dict[tuple[int, str], dict[str, Any]]) -> None:
                 cells.append(f"{np.polyfit(np.log(have), np.log(values), 1)[0]:.2f}" if min(values) > 1e-3 else "-")
             slopes.append((stage, len(have), *cells))
     if slopes:
-        print(console.table(("stage", "sizes", "CPU time", "own memory", "disk"), slopes, align="<>>>>"))
+        print(text_table(("stage", "sizes", "CPU time", "own memory", "disk"), slopes, align="<>>>>"))
 
 
 def _gigabytes(one: dict[str, Any]) -> list[str]:

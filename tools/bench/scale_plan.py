@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelsearch.cli import console
+from kernelsearch.core.tables import text_table
 from tools.bench import scale
 
 
@@ -47,7 +47,7 @@ def main() -> None:
     found = scale.read(parser.parse_args().results)
     rows = [row(found, one) for one in COLLECTIONS]
     header = ("collection", "postings", "terms", *(f"{stage} CPU h" for stage in (*BY_POSTINGS, *BY_DOCUMENTS)))
-    print(console.table((*header, "disk TB", "features GB", "solver GB", "GB a product", "machines"), rows))
+    print(text_table((*header, "disk TB", "features GB", "solver GB", "GB a product", "machines"), rows))
 
 
 def row(found: dict[tuple[int, str], dict[str, Any]], one: Collection) -> tuple[object, ...]:

@@ -32,9 +32,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernelsearch.cli import console
+from kernelsearch.core.tables import text_table
 from kernelsearch.trec import read_topics
 from tools import environment
+from tools.bench.process_memory import process_memory
 
 PYSERINI = """
 import sys, uvicorn
@@ -97,8 +98,7 @@ class Server:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def megabytes(self) -> float:
-        pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
-        return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+        return process_memory("VmRSS", self.process.pid) / 1e6
 
 
 @dataclass
@@ -124,21 +124,21 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--warm-up", type=int, default=2000, help="requests before a list is measured")
     parser.add_argument("--memory", type=int, default=20_000, help="requests of the test of memory; 0 leaves it out")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     if shutil.which("wrk") is None:
         raise SystemExit("wrk: not found; apt-get install wrk")
-    texts = list(read_topics(given.topics).values())
+    texts = list(read_topics(arguments.topics).values())
     with ExitStack() as stack:
-        ours = stack.enter_context(our_server(given.index, given.clicks))
+        ours = stack.enter_context(our_server(arguments.index, arguments.clicks))
         servers = [ours]
-        if given.pyserini:
-            servers.append(stack.enter_context(pyserini_server(given.pyserini, given.index)))
-            same_lists(*servers, texts)
-        methods = [None, *(name for name in given.methods.split(",") if name)]
-        clients = [int(n) for n in given.clients.split(",")]
-        print(load_table(servers, methods, texts, clients, given.seconds, given.rounds, given.warm_up))
-        if given.memory:
-            print("\n" + memory_table(ours, methods, texts, given.memory))
+        if arguments.pyserini:
+            servers.append(stack.enter_context(pyserini_server(arguments.pyserini, arguments.index)))
+            same_lists(ours, servers[1], texts)
+        methods = [None, *(name for name in arguments.methods.split(",") if name)]
+        clients = [int(n) for n in arguments.clients.split(",")]
+        print(load_table(servers, methods, texts, clients, arguments.seconds, arguments.rounds, arguments.warm_up))
+        if arguments.memory:
+            print("\n" + memory_table(ours, methods, texts, arguments.memory))
 
 
 def load_table(
@@ -166,7 +166,7 @@ def load_table(
             for name, figures in found.items():
                 rows.append((name, method or "BM25", count, *medians(figures)))
     header = ("server", "list", "clients", "requests/s", "p50 ms", "p99 ms", "CPU ms a request", "errors")
-    return console.table(header, rows, align="<<>>>>>>")
+    return text_table(header, rows, align="<<>>>>>>")
 
 
 def medians(figures: list[Figures]) -> tuple[str, ...]:
@@ -212,7 +212,7 @@ def memory_table(server: Server, methods: list[str | None], texts: list[str], to
         answer.read()
         if answer.status != 200:
             raise SystemExit(f"{method or 'BM25'}: {text!r} was answered with {answer.status}")
-    return console.table(("requests", "resident MB"), rows, align=">>")
+    return text_table(("requests", "resident MB"), rows, align=">>")
 
 
 def same_lists(ours: Server, theirs: Server, texts: list[str]) -> None:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import resource
-import shutil
 import time
 from itertools import islice
 from pathlib import Path
@@ -21,13 +20,13 @@ from pathlib import Path
 import numpy as np
 
 import kernelsearch
-from kernelsearch.cli import console
 from kernelsearch.clicks.importing import import_records
 from kernelsearch.clicks.records import Tally
 from kernelsearch.clicks.store import ClickLog
+from kernelsearch.core.tables import text_table
 from kernelsearch.kernels.queries import compact
 from kernelsearch.rerankers.rbm25.similar_queries import BLOCK, SimilarQueries, Weights
-from tools.bench.rbm25 import make_index, words, zipf
+from tools.bench.rbm25 import emptied, make_index, words, zipf
 from tools.reproduce.rbm25 import variant
 
 NEAREST = 10
@@ -86,9 +85,7 @@ def main() -> None:
     parser.add_argument("--queries", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
     parser.add_argument("--asked", type=int, default=50)
     arguments = parser.parse_args()
-    folder: Path = arguments.folder
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    folder = emptied(arguments.folder)
     vocabulary = words(np.random.default_rng(0), 20_000)
     index = make_index(folder, 5_000, vocabulary)
     rows = []
@@ -99,7 +96,7 @@ def main() -> None:
         rows.append((f"{count:,}", *measure(index, database, asked)))
         print("\t".join(rows[-1]), flush=True)
     header = ("queries", "prepare", "file", "memory", "search (CPU)", "(wall)", f"recall@{NEAREST}", "nearest found")
-    print(console.table(header, rows, align=">" * len(header)))
+    print(text_table(header, rows, align=">" * len(header)))
 
 
 if __name__ == "__main__":

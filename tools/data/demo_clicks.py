@@ -1,4 +1,4 @@
-"""Makes the bundled click log from the bundled collection: the same seed gives the same bytes.
+"""Simulates the bundled click log on the bundled collection: the same seed gives the same bytes.
 
 python -m tools.data.demo_clicks            writes kernelsearch/demo/data/clicks.jsonl
 python -m tools.data.demo_clicks --check    only compares it with what would be written
@@ -6,48 +6,48 @@ python -m tools.data.demo_clicks --check    only compares it with what would be 
 
 from __future__ import annotations
 
+import argparse
 import filecmp
-import sys
 import tempfile
 from pathlib import Path
 
-from kernelsearch import index as index_verb
-from kernelsearch.clicks import __main__ as clicks
+from kernelsearch.clicks.models import PositionBased
+from kernelsearch.clicks.simulate import needs_from_search, simulate, write_sessions
 from tools import ROOT
+from tools.data.datasets import open_index
 
 DATA = ROOT / "kernelsearch" / "demo" / "data"
+IMPRESSIONS, DEPTH = 3000, 10
 
 
 def make(output: Path) -> None:
     """Indexes the bundled collection in a temporary folder and simulates users on BM25's lists for its topics and variants."""
     with tempfile.TemporaryDirectory() as folder:
-        index = str(Path(folder) / "index")
-        index_verb.main(["--input", str(DATA / "corpus.jsonl"), "--index", index])
-        files = [
-            "--topics",
-            str(DATA / "topics.tsv"),
-            "--qrels",
-            str(DATA / "qrels.txt"),
-            "--variants",
-            str(DATA / "variants.tsv"),
-        ]
-        clicks.main(["simulate", "--index", index, *files, "--impressions", "3000", "--seed", "1", "--output", str(output)])
+        index = open_index(Path(folder) / "index", DATA / "corpus.jsonl")
+        docids = index.forward.docids
+
+        def search(texts: list[str]) -> list[list[str]]:
+            return [docids.take(found.docs) for found in index.lucene.search(index.lucene.queries(texts), DEPTH)]
+
+        needs = needs_from_search(search, DATA / "topics.tsv", DATA / "qrels.txt", DATA / "variants.tsv")
+        others = sorted(docids.take(index.forward.live_docs))
+        sessions = simulate(needs, IMPRESSIONS, model=PositionBased(), seed=1, depth=DEPTH, others=others)
+        write_sessions(sessions, output)
 
 
-def main(arguments: list[str]) -> int:
-    if arguments == ["--check"]:
-        with tempfile.TemporaryDirectory() as folder:
-            made = Path(folder) / "clicks.jsonl"
-            make(made)
-            same = filecmp.cmp(made, DATA / "clicks.jsonl", shallow=False)
-        print("the bundled log is what the seed makes" if same else "the bundled log differs: run tools/data/demo_clicks.py")
-        return 0 if same else 1
-    if arguments:
-        print(__doc__)
-        return 2
-    make(DATA / "clicks.jsonl")
-    return 0
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="compare the bundled log with what would be written")
+    if not parser.parse_args().check:
+        make(DATA / "clicks.jsonl")
+        return 0
+    with tempfile.TemporaryDirectory() as folder:
+        made = Path(folder) / "clicks.jsonl"
+        make(made)
+        same = filecmp.cmp(made, DATA / "clicks.jsonl", shallow=False)
+    print("the bundled log is what the seed gives" if same else "the bundled log differs: run python -m tools.data.demo_clicks")
+    return 0 if same else 1
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))
+    raise SystemExit(main())

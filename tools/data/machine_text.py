@@ -72,9 +72,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--documents", type=int, help="at most so many")
     parser.add_argument("--out", required=True, help="the JSONL file to write")
-    given = parser.parse_args()
-    with open(given.out, "w", encoding="utf-8") as stream:
-        for record in records(given.documents):
+    arguments = parser.parse_args()
+    with open(arguments.out, "w", encoding="utf-8") as stream:
+        for record in records(arguments.documents):
             stream.write(json.dumps(record) + "\n")
 
 

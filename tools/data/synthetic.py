@@ -67,7 +67,7 @@ class Generator:
         parts = []
         for lengths, words in self.blocks():
             indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-            ones = np.ones(len(words), dtype=dtype)
+            ones: np.ndarray = np.ones(len(words), dtype=dtype)
             block = sparse.csr_matrix((ones, words.astype(np.int32), indptr), shape=(len(lengths), self.vocabulary))
             block.sum_duplicates()
             parts.append(block)
@@ -148,14 +148,16 @@ def main() -> None:
     parser.add_argument("--out", required=True, help="the JSONL file to write")
     parser.add_argument("--queries", type=int, default=0, help="also write so many topics")
     parser.add_argument("--topics-out", help="the TSV file for them")
-    given = parser.parse_args()
-    kind = GrowingGenerator if given.growing else Generator
-    options = {} if given.vocabulary is None else {"vocabulary": given.vocabulary}
-    generator = kind(given.documents, topics=given.topics, mean_length=given.mean_length, seed=given.seed, **options)
-    if given.queries:
-        with open(given.topics_out, "w", encoding="utf-8") as stream:
-            stream.writelines(f"{qid}\t{text}\n" for qid, text in generator.queries(given.queries))
-    write_jsonl(generator, Path(given.out))
+    arguments = parser.parse_args()
+    kind = GrowingGenerator if arguments.growing else Generator
+    options = {} if arguments.vocabulary is None else {"vocabulary": arguments.vocabulary}
+    generator = kind(
+        arguments.documents, topics=arguments.topics, mean_length=arguments.mean_length, seed=arguments.seed, **options
+    )
+    if arguments.queries:
+        with open(arguments.topics_out, "w", encoding="utf-8") as stream:
+            stream.writelines(f"{qid}\t{text}\n" for qid, text in generator.queries(arguments.queries))
+    write_jsonl(generator, Path(arguments.out))
 
 
 if __name__ == "__main__":

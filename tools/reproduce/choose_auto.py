@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
 from pathlib import Path
 from typing import Any
@@ -20,19 +19,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.cli.inputs import load_qrels, load_topics
 from kernelsearch.learning.ranking.lists import Lists, average_precision
 from kernelsearch.rerankers.auto.reranker import WEIGHTS
 from tools import ROOT
-from tools.reproduce.fusion_tables import FIXED, feature_table, keep, open_index, without_votes
+from tools.data.datasets import DATASETS, add_collections_option
+from tools.reproduce.fusion_tables import FIXED, feature_table, keep, open_dataset, without_votes
 
-TRAINING = {
-    "cran": ("cran", "corpus.jsonl", "topics.tsv", "qrels.txt"),
-    "cacm": ("cacm", "corpus.anserini.jsonl", "topics.tsv", "qrels.anserini.txt"),
-    "cisi": ("cisi", "corpus.jsonl", "topics.tsv", "qrels.txt"),
-    "npl": ("npl", "corpus.jsonl", "topics.tsv", "qrels.txt"),
-    "nfcorpus dev": ("nfcorpus", "corpus.jsonl", "dev.topics.tsv", "dev.qrels.txt"),
-}
+TRAINING = ("cran", "cacm", "cisi", "npl", "nfcorpus dev")
 KNOWN_ITEMS = ("cran", "cisi", "npl", "nfcorpus dev")
 START = {
     "first": 1.0, "bm25:k1=2,b=0.75": 2.0, "dirichlet:mu=1000": 1.0, "cosine": 1.0, "bm25:field=title": 2.0, "rm3": 2.0,
@@ -109,41 +102,39 @@ def search(measured: list[Measured], safety: list[Measured], start: tuple[float,
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    default = os.environ.get("KERNELSEARCH_COLLECTIONS") or str(ROOT.parent / "shared" / "collections")
-    parser.add_argument("--collections", type=Path, default=Path(default))
+    add_collections_option(parser)
     parser.add_argument("--scratch", type=Path, default=ROOT / "runs" / "reproduce-fusion")
     parser.add_argument("--price", type=float, default=1.2)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     measured: dict[str, Measured] = {}
     safety: dict[str, Measured] = {}
-    for name, (folder, corpus, topics, qrels) in TRAINING.items():
-        index = open_index(given.collections, given.scratch, folder, corpus)
+    for name in TRAINING:
+        index, dataset = open_dataset(arguments.collections, arguments.scratch, name), DATASETS[name]
 
         def read(label: str, texts: Any, judged: Any, index: Any = index) -> Measured:
-            cache = given.scratch / "tables" / f"choose-{label.replace(' ', '-')}.npz"
+            cache = arguments.scratch / "tables" / f"choose-{label.replace(' ', '-')}.npz"
             table = without_votes(feature_table(index, texts, judged, cache))
             names = table["qids"][[table["place"][rows[0]] for rows in Lists.of(table["place"])]]
             return Measured(table, np.array([sum(grade > 0 for grade in judged[str(qid)].values()) for qid in names]))
 
-        place = given.collections / folder
-        measured[name] = read(name, load_topics(str(place / topics)), load_qrels(str(place / qrels)))
+        measured[name] = read(name, *dataset.read(arguments.collections))
         if name in KNOWN_ITEMS:
-            safety[name] = read(f"items-{name}", *known_items(place / corpus))
+            safety[name] = read(f"items-{name}", *known_items(arguments.collections / dataset.folder / dataset.corpus))
     start, shipped = tuple(START.values()), tuple(WEIGHTS.get(name, 0.0) for name in START)
-    found = search(list(measured.values()), list(safety.values()), start, given.price)
+    found = search(list(measured.values()), list(safety.values()), start, arguments.price)
     print("found from here:", {name: weight for name, weight in zip(START, found, strict=True) if weight})
     for label, weights in (("found", found), ("auto's", shipped)):
-        print(f"{label}: {worth(list(measured.values()), list(safety.values()), weights, given.price):.4f}")
+        print(f"{label}: {worth(list(measured.values()), list(safety.values()), weights, arguments.price):.4f}")
     result: dict[str, Any] = {"collections": {}, "known items": {}}
     for name, one in measured.items():
         others = [other for label, other in measured.items() if label != name]
-        held_out = one.gain(search(others, list(safety.values()), start, given.price))
+        held_out = one.gain(search(others, list(safety.values()), start, arguments.price))
         result["collections"][name] = one.gain(shipped), held_out
         print(f"{name}: {one.gain(shipped):+.1%}; chosen without it: {held_out:+.1%}")
     for name, one in safety.items():
         result["known items"][name] = one.gain(shipped)
         print(f"known items of {name}: {one.gain(shipped):+.1%}")
-    keep(given.scratch, "choose-auto", result)
+    keep(arguments.scratch, "choose-auto", result)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ tools/reproduce/prcl_runs.py; the tables hold them where they stand in the scrat
 from __future__ import annotations
 
 import argparse
-import os
 import time
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.cli.inputs import load_qrels
 from kernelsearch.evaluation.significance import corrected, paired_t
 from kernelsearch.learning.ranking.choose import query_folds
 from kernelsearch.learning.ranking.fusers import CombSUM
@@ -26,7 +24,8 @@ from kernelsearch.learning.ranking.letor import read_letor
 from kernelsearch.learning.ranking.lists import Lists, average_precision, mean_average_precision, precisions
 from kernelsearch.similarity.engine import SimilarDocuments, truth_from_groups
 from tools import ROOT
-from tools.reproduce.fusion_tables import COLLECTIONS, FOLDS, FOUR, SEED, keep, kept, measure_auto, measure_fusion, open_index
+from tools.data.datasets import DATASETS, add_collections_option
+from tools.reproduce.fusion_tables import COLLECTIONS, FOLDS, FOUR, SEED, keep, kept, measure_auto, measure_fusion, open_dataset
 
 PAGE = ROOT / "docs" / "reproductions" / "fusion.md"
 
@@ -36,7 +35,8 @@ def cross_validate(X: NDArray, y: NDArray, qid: NDArray, normalise: str) -> dict
     out: dict[str, Any] = {}
     lists = Lists.of(qid)
     judged = [rows for rows in lists if (y[rows] > 0).any()]
-    for name, kind in {**FOUR, "CombSUM": CombSUM}.items():
+    kinds: dict[str, Any] = {**FOUR, "CombSUM": CombSUM}
+    for name, kind in kinds.items():
         scores, seconds = np.zeros(len(y)), []
         for held_out in query_folds(qid, FOLDS, SEED):
             began = time.perf_counter()
@@ -55,10 +55,12 @@ def by_share_of_positives(X: NDArray, y: NDArray, qid: NDArray, normalise: str) 
     """MAP on untouched test queries when only a share of the training positives is kept (Figure 3 of the paper)."""
     held_out = query_folds(qid, FOLDS, SEED)[0]
     chance = np.random.default_rng(SEED)
-    lists, out = Lists.of(qid[held_out]), {name: [] for name in FOUR}
+    lists = Lists.of(qid[held_out])
+    out: dict[str, list[float]] = {name: [] for name in FOUR}
+    kinds: dict[str, Any] = dict(FOUR)
     for share in (0.1, 0.25, 0.5, 1.0):
         keep = ~held_out & ((y <= 0) | (chance.random(len(y)) < share))
-        for name, kind in FOUR.items():
+        for name, kind in kinds.items():
             learner = kind(normalise=normalise).fit(X[keep], y[keep], qid[keep])
             out[name].append(mean_average_precision(learner.predict(X[held_out], qid[held_out]), y[held_out], lists))
     return out
@@ -72,9 +74,8 @@ def measure_lists(collections: Path, scratch: Path, parts: set[str]) -> None:
         keep(scratch, "ltr", {"table": cross_validate(X, y, qid, "z"), "shares": by_share_of_positives(X, y, qid, "z")})
     if "similar" in parts:
         for name in ("cran", "nfcorpus"):
-            folder, corpus, (_, qrels), _ = COLLECTIONS[name]
-            index = open_index(collections, scratch, folder, corpus)
-            judged = load_qrels(str(collections / folder / qrels))
+            index = open_dataset(collections, scratch, name)
+            _, judged = DATASETS[name].read(collections)
             truth = truth_from_groups([docid for docid, grade in one.items() if grade > 0] for one in judged.values())
             finder = SimilarDocuments(index)
             X, y, qid = finder.training_table(truth, limit=400)
@@ -91,22 +92,21 @@ def measure_lists(collections: Path, scratch: Path, parts: set[str]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    default = os.environ.get("KERNELSEARCH_COLLECTIONS") or str(ROOT.parent / "shared" / "collections")
-    parser.add_argument("--collections", type=Path, default=Path(default))
+    add_collections_option(parser)
     parser.add_argument("--scratch", type=Path, default=ROOT / "runs" / "reproduce-fusion")
     parser.add_argument("--parts", default="ltr,similar,fusion,page")
     parser.add_argument("--only", default="", help="of part fusion: these collections, separated by semicolons")
-    given = parser.parse_args()
-    parts = set(given.parts.split(","))
-    measure_lists(given.collections, given.scratch, parts)
+    arguments = parser.parse_args()
+    parts = set(arguments.parts.split(","))
+    measure_lists(arguments.collections, arguments.scratch, parts)
     if "fusion" in parts:
-        measure_fusion(given.collections, given.scratch, set(filter(None, given.only.split(";"))))
+        measure_fusion(arguments.collections, arguments.scratch, set(filter(None, arguments.only.split(";"))))
     if "auto" in parts:
-        measure_auto(given.collections, given.scratch, set(filter(None, given.only.split(";"))))
+        measure_auto(arguments.collections, arguments.scratch, set(filter(None, arguments.only.split(";"))))
     if "page" in parts:
         from tools.reproduce.fusion_page import write_page
 
-        write_page(PAGE, lambda name: kept(given.scratch, name), list(COLLECTIONS), paired_t, corrected)
+        write_page(PAGE, lambda name: kept(arguments.scratch, name), list(COLLECTIONS), paired_t, corrected)
 
 
 if __name__ == "__main__":

@@ -13,9 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import kernelsearch
-from kernelsearch import index as index_verb
 from kernelsearch.api.pipeline import FirstStage, Pipeline
-from kernelsearch.cli.inputs import load_qrels, load_topics
 from kernelsearch.core.types import Candidates
 from kernelsearch.evaluation.measures import evaluate, parse_measures
 from kernelsearch.learning.ranking.choose import Best, query_folds
@@ -28,6 +26,7 @@ from kernelsearch.rerankers.fusion.features import Features, parse_recipe
 from kernelsearch.rerankers.fusion.settings import RECIPE, SOURCES
 from kernelsearch.rerankers.fusion.training_queries import TrainingQueries, TrainingVotes
 from kernelsearch.trec import read_run
+from tools.data.datasets import DATASETS, judged_topics
 
 FOUR: dict[str, type[Learner]] = {
     "SimListMKL": SimListMKL,
@@ -35,15 +34,8 @@ FOUR: dict[str, type[Learner]] = {
     "SimTripletSVM": SimTripletSVM,
     "SimTripletNet": SimTripletNet,
 }
-#: name -> folder, corpus, (topics, judgements) measured, (topics, judgements) trained on where they differ
-COLLECTIONS: dict[str, tuple[str, str, tuple[str, str], tuple[str, str] | None]] = {
-    "cran": ("cran", "corpus.jsonl", ("topics.tsv", "qrels.txt"), None),
-    "cran, all 1837": ("cran", "corpus.jsonl", ("topics.tsv", "qrels.all1837.txt"), None),
-    "cacm": ("cacm", "corpus.anserini.jsonl", ("topics.tsv", "qrels.anserini.txt"), None),
-    "cisi": ("cisi", "corpus.jsonl", ("topics.tsv", "qrels.txt"), None),
-    "npl": ("npl", "corpus.jsonl", ("topics.tsv", "qrels.txt"), None),
-    "nfcorpus": ("nfcorpus", "corpus.jsonl", ("topics.tsv", "qrels.txt"), ("train.topics.tsv", "train.qrels.txt")),
-}
+#: The measured collections; where one has training topics of its own, they are learned from.
+COLLECTIONS = ("cran", "cran, all 1837", "cacm", "cisi", "npl", "nfcorpus")
 MEASURES = ("AP", "nDCG@10", "P@10")
 FOLDS, SEED, DEPTH, NEGATIVES = 5, 0, 1000, 200
 #: The features that don't depend on what was learned from; votes do, and are made fold by fold.
@@ -52,11 +44,10 @@ FEEDBACK = tuple(name for name in parse_recipe(SOURCES) if name != "votes")
 POWER = 2.0
 
 
-def open_index(collections: Path, scratch: Path, folder: str, corpus: str) -> Any:
-    path = scratch / "indexes" / folder
-    if not path.exists():
-        index_verb.main(["--input", str(collections / folder / corpus), "--index", str(path)])
-    return kernelsearch.open(path)
+def open_dataset(collections: Path, scratch: Path, name: str) -> kernelsearch.Index:
+    """The index of a collection in the scratch folder, built where it is missing."""
+    dataset = DATASETS[name]
+    return dataset.open_index(collections, scratch / "indexes" / dataset.folder)
 
 
 def keep(scratch: Path, name: str, result: dict[str, Any]) -> None:
@@ -80,7 +71,7 @@ def feature_table(
     """
     if cache.exists():
         return dict(np.load(cache))
-    names = [qid for qid in topics if any(grade > 0 for grade in qrels.get(qid, {}).values())]
+    names = judged_topics(topics, qrels)
     queries = index.lucene.queries([topics[qid] for qid in names], names)
     training_votes = TrainingVotes(index, memory or TrainingQueries.of(queries, qrels), leave_out=True)
     features = Features(index, (*FIXED, "votes"), sources=parse_recipe(SOURCES), training_votes=training_votes)
@@ -100,14 +91,15 @@ def feature_table(
             rows = index.forward.rows_of(list(qrels[query.qid]))
             grade_of = {int(row): grade for row, grade in zip(rows, qrels[query.qid].values(), strict=True) if row >= 0}
             y = np.array([max(grade_of.get(int(row), 0), 0) for row in pool.docs], dtype=np.float32)
-            chosen = np.arange(pool.depth)
+            chosen: NDArray[np.int64] = np.arange(pool.depth)
             if sample:
                 table = normalise_features(table, Lists.of(np.zeros(pool.depth, dtype=np.int64)), "z")
                 chosen = drawn(y, chance)
             first = np.isin(pool.docs, found.docs)
             parts.append((pool.docs[chosen], table[chosen], y[chosen], np.full(len(chosen), place), first[chosen]))
-    docs, X, y, place, first = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-    made = {"docs": docs, "X": X, "y": y, "place": place, "first": first, "qids": np.array(names)}
+    columns = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    made: dict[str, Any] = dict(zip(("docs", "X", "y", "place", "first"), columns, strict=True))
+    made["qids"] = np.array(names)
     made["seconds"] = np.array(seconds / len(queries))
     cache.parent.mkdir(parents=True, exist_ok=True)
     np.savez(cache, **made)
@@ -183,20 +175,22 @@ def folds_of(index: Any, table: dict[str, NDArray], topics: dict[str, str], qrel
 
 
 def measure_fusion(collections: Path, scratch: Path, only: set[str]) -> None:
-    for name, (folder, corpus, measured, trained) in COLLECTIONS.items():
+    """Measures baselines, fusers and learners on the collections, and keeps the results in the scratch folder."""
+    for name in COLLECTIONS:
         if only and name not in only:
             continue
-        index = open_index(collections, scratch, folder, corpus)
-        topics, qrels = read(collections / folder, *measured)
+        index, dataset = open_dataset(collections, scratch, name), DATASETS[name]
+        topics, qrels = dataset.read(collections)
         label = name.replace(", ", "-").replace(" ", "")
         memory = None
-        if trained is not None:
-            texts, grades = read(collections / folder, *trained)
+        if (to_learn := dataset.read_training(collections)) is not None:
+            texts, grades = to_learn
             training = feature_table(index, texts, grades, scratch / "tables" / f"{name}-train.npz", sample=True)
             memory = remembered(index, [str(qid) for qid in training["qids"]], texts, grades)
         table = feature_table(index, topics, qrels, scratch / "tables" / f"{label}.npz", memory=memory)
         qrels = {str(qid): qrels[str(qid)] for qid in table["qids"]}
-        runs, notes = baselines(index, topics, qrels, scratch, folder), {"ms": 1000 * float(table["seconds"])}
+        runs = baselines(index, topics, qrels, scratch, dataset.folder)
+        notes: dict[str, Any] = {"ms": 1000 * float(table["seconds"])}
         plain = without_votes(table)
         singles = {feature: run_of(index, plain, plain["X"][:, number]) for number, feature in enumerate(FIXED)}
         worth = {feature: evaluate(qrels, run, parse_measures(["AP"])).mean("AP") for feature, run in singles.items()}
@@ -225,10 +219,6 @@ def measure_fusion(collections: Path, scratch: Path, only: set[str]) -> None:
         print(name, {label: round(float(np.mean(list(one["AP"].values()))), 4) for label, one in values.items()}, flush=True)
 
 
-def read(folder: Path, topics: str, qrels: str) -> tuple[dict[str, str], Any]:
-    return load_topics(str(folder / topics)), load_qrels(str(folder / qrels))
-
-
 def auto_run(index: Any, topics: dict[str, str], qrels: Any) -> dict[str, list[tuple[str, float]]]:
     queries = index.lucene.queries([topics[qid] for qid in qrels], list(qrels))
     return as_run(index, queries, Pipeline(index, FirstStage(hits=DEPTH), [("auto", {})]).search(queries))
@@ -236,12 +226,12 @@ def auto_run(index: Any, topics: dict[str, str], qrels: Any) -> dict[str, list[t
 
 def measure_auto(collections: Path, scratch: Path, only: set[str]) -> None:
     """Measures `auto` again in results that exist, after its weights have changed."""
-    for name, (folder, corpus, measured, _) in COLLECTIONS.items():
+    for name in COLLECTIONS:
         result = kept(scratch, f"fusion-{name}")
         if result is None or (only and name not in only):
             continue
-        index = open_index(collections, scratch, folder, corpus)
-        topics, qrels = read(collections / folder, *measured)
+        index = open_dataset(collections, scratch, name)
+        topics, qrels = DATASETS[name].read(collections)
         qrels = {qid: qrels[qid] for qid in result["values"]["BM25"]["AP"]}
         result["values"]["auto"] = evaluate(qrels, auto_run(index, topics, qrels), parse_measures(MEASURES)).values
         keep(scratch, f"fusion-{name}", result)

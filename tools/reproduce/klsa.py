@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import ast
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,33 +17,20 @@ from typing import Any
 
 import numpy as np
 
-import kernelsearch
-from kernelsearch import index as index_verb
-from kernelsearch.cli.inputs import load_qrels, load_topics
 from kernelsearch.core.types import Candidates
 from kernelsearch.evaluation.rows import JudgedRows
 from kernelsearch.lucene.models import BM25Model
 from kernelsearch.plots.figures import new_figure, save_figure
-from kernelsearch.rerankers.base import TrainingData
+from kernelsearch.rerankers.base import Context, TrainingData
 from kernelsearch.rerankers.klsa.reranker import KernelLSA
 from tools import ROOT
+from tools.data.datasets import DATASETS, add_collections_option
+from tools.reproduce.pages import rounded
 
 PAGE = ROOT / "docs" / "reproductions" / "klsa.md"
 FIGURE = PAGE.with_name("klsa-figure1.svg")
-#: name -> folder, corpus, topics, judgements
-COLLECTIONS = {
-    "cran": ("cran", "corpus.jsonl", "topics.tsv", "qrels.txt"),
-    "cran, all 1837": ("cran", "corpus.jsonl", "topics.tsv", "qrels.all1837.txt"),
-    "cisi": ("cisi", "corpus.jsonl", "topics.tsv", "qrels.txt"),
-    "cacm": ("cacm", "corpus.anserini.jsonl", "topics.tsv", "qrels.anserini.txt"),
-    "nfcorpus": ("nfcorpus", "corpus.jsonl", "topics.tsv", "qrels.txt"),
-    "npl": ("npl", "corpus.jsonl", "topics.tsv", "qrels.txt"),
-    "nfcorpus dev": ("nfcorpus", "corpus.jsonl", "dev.topics.tsv", "dev.qrels.txt"),
-    "zerozero": ("clicks_zerozero", "corpus.jsonl", "topics.tsv", "qrels.txt"),
-}
 MEASURED = ("cran", "cran, all 1837", "cisi", "cacm", "nfcorpus", "npl")
 CHOSEN_ON = ("cran", "cisi", "cacm", "npl", "nfcorpus dev", "zerozero")  #: where the defaults were chosen, leaving one out
-LANGUAGES = {"clicks_zerozero": "pt"}
 PAPER = ("cran", "cisi", "cacm")  #: the paper's, of those at hand
 PARAMETERS = ((0.9, 0.4), (2.0, 0.75))
 DEPTHS = (1, 5, 10, 20, 50)
@@ -62,10 +48,12 @@ class Setting:
     k1: float
     b: float
     scratch: Path
+    context: Context = field(init=False)
     lists: list = field(init=False)
 
     def __post_init__(self) -> None:
-        self.lists = self.index.lucene.search(self.queries, 1000, model=BM25Model(self.k1, self.b))
+        self.context = Context(BM25Model(self.k1, self.b), hits=1000)
+        self.lists = self.index.lucene.search(self.queries, 1000, model=self.context.model)
 
     def precision(self, lists: list) -> np.ndarray:
         return self.judged.average_precision(lists)
@@ -76,9 +64,7 @@ class Setting:
         place = self.scratch / "bases" / f"{self.index.path.name}-{kernel}-{k1:g}-{b:g}"
         if not place.exists():
             KernelLSA.method.fit(self.index, TrainingData(output=place), kernel=kernel, k1=k1, b=b, dims=300)
-        ranker = KernelLSA(self.index, basis=str(place), **options)
-        ranker.first_stage, ranker.hits = BM25Model(self.k1, self.b), 1000
-        return ranker
+        return KernelLSA(self.index, basis=str(place), **options)
 
     def sweep(self, z: int, dims: int, weights: tuple[float, ...] = WEIGHTS, **options: Any) -> dict[float, np.ndarray]:
         """Average precision a query for every λ; the latent scores don't depend on it."""
@@ -96,27 +82,24 @@ class Setting:
 
     def applied(self, **options: Any) -> np.ndarray:
         """Average precision a query of the method as a user runs it."""
-        return self.precision(self.ranker(**options).apply_batch(self.queries, self.lists))
+        return self.precision(self.ranker(**options).apply_batch(self.queries, self.lists, self.context))
 
     def lsi(self, kernel: str) -> float:
         """MAP of latent semantic indexing: all documents, no threshold, no smoothing, 300 dimensions."""
-        ranker = self.ranker(kernel, scores="kernel", z=10**9, **{"lambda": 1.0})
+        options: dict[str, Any] = {"scores": "kernel", "z": 10**9, "lambda": 1.0}
+        ranker = self.ranker(kernel, **options)
         docs = self.index.forward.live_docs
         everything = Candidates(docs, np.zeros(len(docs)))
-        ranked = [ranker.apply(query, everything) for query in self.queries]
+        ranked = [ranker.apply(query, everything, self.context) for query in self.queries]
         return float(self.precision([Candidates(one.docs[:1000], one.scores[:1000]) for one in ranked]).mean())
 
 
 def prepare(name: str, collections: Path, scratch: Path) -> tuple[Any, list, JudgedRows]:
     """Index, judged queries and judgements of a collection; the index is built if the scratch folder doesn't have it."""
-    folder, corpus, topics, qrels = COLLECTIONS[name]
-    place = scratch / "indexes" / folder
-    if not place.exists():
-        language = LANGUAGES.get(folder, "en")
-        index_verb.main(["--input", str(collections / folder / corpus), "--index", str(place), "--language", language])
-    index = kernelsearch.open(place)
-    judgements = load_qrels(str(collections / folder / qrels))
-    texts = {qid: text for qid, text in load_topics(str(collections / folder / topics)).items() if qid in judgements}
+    dataset = DATASETS[name]
+    index = dataset.open_index(collections, scratch / "indexes" / dataset.folder)
+    topics, judgements = dataset.read(collections)
+    texts = {qid: text for qid, text in topics.items() if qid in judgements}
     queries = index.lucene.queries(list(texts.values()), list(texts))
     return index, queries, JudgedRows(index.forward, judgements, list(texts))
 
@@ -220,11 +203,11 @@ def tables(results: dict[str, Any]) -> str:
             cells = [
                 f"{name} ({found['queries']})",
                 f"{k1:g}, {b:g}",
-                _map(one["bm25"]),
-                f"{_map(one['grid'][300, 1, 0.9])} ({_map(one['retrieved'][300, 1])})",
+                rounded(one["bm25"]),
+                f"{rounded(one['grid'][300, 1, 0.9])} ({rounded(one['retrieved'][300, 1])})",
                 f"{one['p']:.3f}" if one["p"] >= 0.001 else "< .001",
-                f"{_map(one['grid'][100, 10, 0.9])} ({_map(one['retrieved'][100, 10])})",
-                f"{_map(one['grid'][best])} ({best[0]} dims, z {best[1]}, λ {best[2]:g})",
+                f"{rounded(one['grid'][100, 10, 0.9])} ({rounded(one['retrieved'][100, 10])})",
+                f"{rounded(one['grid'][best])} ({best[0]} dims, z {best[1]}, λ {best[2]:g})",
             ]
             lines.append(f"| {' | '.join(cells)} |")
     lines += ["", "## Latent semantic indexing", "", "300 dimensions, k1 2, b .75 where BM25 is concerned.", ""]
@@ -234,15 +217,20 @@ def tables(results: dict[str, Any]) -> str:
     lines += ["| --- | --- | --- | --- | --- | --- |"]
     for name, found in results.items():
         one = found[2.0, 0.75]
-        cells = [name, _map(one["bm25"]), *(_map(found["lsi"][k]) for k in ("linear", "vsm")), _map(found["z all"])]
-        lines.append(f"| {' | '.join([*cells, _map(one['grid'][300, 1, 0.9])])} |")
+        cells = [
+            name,
+            rounded(one["bm25"]),
+            *(rounded(found["lsi"][k]) for k in ("linear", "vsm")),
+            rounded(found["z all"]),
+        ]
+        lines.append(f"| {' | '.join([*cells, rounded(one['grid'][300, 1, 0.9])])} |")
     for name in (name for name in PAPER if name in results):
         one = results[name][2.0, 0.75]
         lines += ["", f"## {name}: z against λ", "", "300 dimensions, k1 2, b .75. λ = 0 is BM25.", ""]
         lines += ["| z | " + " | ".join(f"{weight:g}" for weight in WEIGHTS) + " |", "| --- " * (len(WEIGHTS) + 1) + "|"]
         for z in DEPTHS:
             row = [one["grid"][300, z, weight] for weight in WEIGHTS]
-            cells = [f"**{_map(value)}**" if value == max(row) else _map(value) for value in row]
+            cells = [f"**{rounded(value)}**" if value == max(row) else rounded(value) for value in row]
             lines.append(f"| {z} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
@@ -267,7 +255,8 @@ def default_tables(found: dict[str, dict[Any, float]]) -> str:
     for key in shown:
         (k1, b), dims, z, weight = key
         values = [found[name][key] for name in names]
-        cells = [f"{k1:g}, {b:g}", dims, z, f"{weight:g}", *(f"{100 * one:+.1f}" for one in (mean[key], min(values), *values))]
+        percent = [f"{100 * gain:+.1f}" for gain in (float(mean[key]), min(values), *values)]
+        cells = [f"{k1:g}, {b:g}", dims, z, f"{weight:g}", *percent]
         lines.append(f"| {' | '.join(map(str, cells))} |")
     lines += ["", "Leaving one out: the best setting by mean on the others, and its gain on the one left out.", ""]
     lines += ["| left out | k1, b of the space | dims | z | λ | gain there |", "| --- | --- | --- | --- | --- | --- |"]
@@ -279,18 +268,13 @@ def default_tables(found: dict[str, dict[Any, float]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _map(value: float) -> str:
-    return f"{value:.4f}"[1:]
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    given = os.environ.get("KERNELSEARCH_COLLECTIONS") or ROOT.parent / "shared" / "collections"
-    parser.add_argument("--collections", type=Path, default=Path(given))
+    add_collections_option(parser)
     parser.add_argument("--scratch", type=Path, default=ROOT / "indexes" / "reproductions")
     parser.add_argument("--only", default="", help="collections, with ; between; prints the tables instead of writing the page")
     arguments = parser.parse_args()
-    names = [name.strip() for name in arguments.only.split(";") if name.strip()] or list(COLLECTIONS)
+    names = [name.strip() for name in arguments.only.split(";") if name.strip()] or list(dict.fromkeys((*MEASURED, *CHOSEN_ON)))
     places = (arguments.collections, arguments.scratch)
     results = {name: kept(measure, name, *places) for name in names if name in MEASURED}
     chosen = {name: kept(gains, name, *places) for name in names if name in CHOSEN_ON}

@@ -11,21 +11,17 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
-import sys
 from pathlib import Path
 
 import numpy as np
 from scipy.stats import wilcoxon
 
-import kernelsearch
-from kernelsearch import index as index_verb
-from kernelsearch.cli.inputs import load_qrels, load_topics
 from kernelsearch.kernels.pyramid.matching import local_score
 from kernelsearch.kernels.pyramid.query_rows import Scale
 from kernelsearch.learning.mkl.bem import bem_weights, preference_margins, uniform_weights, zscores
 from kernelsearch.rerankers.mslm.reranker import MultiScaleLM
 from tools import ROOT
+from tools.data.datasets import DATASETS, add_collections_option, judged_topics
 
 PAGE = ROOT / "docs" / "reproductions" / "mslm.md"
 COLLECTIONS = ("cran", "cisi", "cacm", "npl", "nfcorpus")
@@ -49,24 +45,14 @@ def names(levels: tuple[Scale, ...]) -> list[str]:
     return ["unigram" if s == Scale(INF, 0) else f"{s.spatial:g}".replace("inf", "∞") for s in levels]
 
 
-def open_index(name: str, collections: Path, scratch: Path) -> kernelsearch.Index:
-    """The collection's index in the scratch folder, built where it is missing."""
-    path = scratch / "indexes" / name
-    if not path.exists():
-        corpus = "corpus.anserini.jsonl" if name == "cacm" else "corpus.jsonl"
-        index_verb.main(["--input", str(collections / name / corpus), "--index", str(path)])
-    return kernelsearch.open(path)
-
-
 def score(name: str, setting: str, collections: Path, scratch: Path) -> None:
     """Keeps every query's first stage, judgements and per-level similarities in SCRATCH/mslm-NAME-SETTING.npz."""
-    index = open_index(name, collections, scratch)
-    folder = collections / name
-    topics = load_topics(str(folder / "topics.tsv"))
-    judgements = {"": load_qrels(str(folder / ("qrels.anserini.txt" if name == "cacm" else "qrels.txt")))}
+    index = DATASETS[name].open_index(collections, scratch / "indexes" / name)
+    topics, qrels = DATASETS[name].read(collections)
+    judgements = {"": qrels}
     if name == "cran":
-        judgements[ALL] = load_qrels(str(folder / "qrels.all1837.txt"))
-    judged = [qid for qid in topics if any(grade > 0 for grade in judgements[""].get(qid, {}).values())]
+        judgements[ALL] = DATASETS["cran, all 1837"].read(collections)[1]
+    judged = judged_topics(topics, qrels)
     queries = index.lucene.queries([topics[qid] for qid in judged], judged)
     levels, options = SETTINGS[setting]
     spatial, semantic = [s.spatial for s in levels], [s.semantic for s in levels]
@@ -86,7 +72,8 @@ def score(name: str, setting: str, collections: Path, scratch: Path) -> None:
         if found.depth and len(reranker.query_words(query)[0]):
             for mode, values in similarities(reranker, across, query, found.docs[:DEPTH]).items():
                 kept[f"{number}-{mode}"] = values.astype(np.float32)
-    np.savez(scratch / f"mslm-{name}-{setting}.npz", queries=len(queries), **kept)
+    kept["queries"] = np.array(len(queries))
+    np.savez(scratch / f"mslm-{name}-{setting}.npz", **kept)  # type: ignore[arg-type]  # no key is allow_pickle
 
 
 def similarities(reranker, across, query, docs) -> dict[str, np.ndarray]:
@@ -108,6 +95,11 @@ def similarities(reranker, across, query, docs) -> dict[str, np.ndarray]:
     return {mode: np.column_stack(columns) for mode, columns in out.items()}
 
 
+def average_precision(hits: np.ndarray, relevant: int) -> float:
+    """Average precision of a ranked list: whether each document is relevant, and how many relevant documents there are."""
+    return float((np.cumsum(hits) / np.arange(1, len(hits) + 1))[hits].sum() / relevant)
+
+
 class Kept:
     """A collection's kept similarities and what can be made of them; `judgements` is "" or ALL (cran's second file)."""
 
@@ -126,9 +118,8 @@ class Kept:
             order = np.argsort(-blend, kind="stable")
             grades = np.concatenate([grades[:DEPTH][order], grades[DEPTH:]])
         hits = grades > 0
-        precision = np.cumsum(hits) / np.arange(1, len(hits) + 1)
         relevant = int(self.data[f"{query}-relevant{self.judgements}"])
-        return float(precision[hits].sum() / relevant), float(hits[:5].sum() / 5), float(hits[:10].sum() / 10)
+        return average_precision(hits, relevant), float(hits[:5].sum() / 5), float(hits[:10].sum() / 10)
 
     def all(self, mode: str | None, weights: np.ndarray | None = None, mix: float = 1.0) -> np.ndarray:
         """Measures of all queries, shape (queries, 3). None is the first stage."""
@@ -180,24 +171,20 @@ def star(one: np.ndarray, other: np.ndarray) -> str:
     return "▲" if one.mean() > other.mean() else "▼"
 
 
-def shown(value: float) -> str:
-    return f"{value:.4f}".removeprefix("0")
-
-
-def main(argv: list[str]) -> None:
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("score", "report"))
     parser.add_argument("names", nargs="*", default=COLLECTIONS, help="collections to score")
-    parser.add_argument("--scratch", type=Path, required=True)
+    add_collections_option(parser)
+    parser.add_argument("--scratch", type=Path, required=True, help="folder for indexes and similarities")
     parser.add_argument("--setting", choices=SETTINGS, help="score this setting only")
     parser.add_argument("--text-only", action="store_true", help="report classification only")
-    arguments = parser.parse_args(argv)
-    collections = Path(os.environ.get("KERNELSEARCH_COLLECTIONS") or ROOT.parent / "shared" / "collections")
+    arguments = parser.parse_args()
     arguments.scratch.mkdir(parents=True, exist_ok=True)
     if arguments.what == "score":
         for name in arguments.names:
             for setting in [arguments.setting] if arguments.setting else SETTINGS:
-                score(name, setting, collections, arguments.scratch)
+                score(name, setting, arguments.collections, arguments.scratch)
                 print(f"{name} {setting}: scored")
         return
     from tools.reproduce.mslm_report import report
@@ -206,4 +193,4 @@ def main(argv: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

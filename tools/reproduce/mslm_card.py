@@ -10,25 +10,25 @@ neighbours. What the prototype's notes leave open is varied.
 from __future__ import annotations
 
 import argparse
-import os
-import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import kernelsearch
-from kernelsearch.cli.inputs import load_qrels, load_topics
 from kernelsearch.kernels.pyramid.matching import Matcher, local_score
 from kernelsearch.kernels.pyramid.query_rows import Scale
 from kernelsearch.kernels.semantic.graph import SemanticGraph, cooccurrence_graph
 from kernelsearch.learning.mkl.bem import zscores
 from kernelsearch.rerankers.mslm.reranker import MultiScaleLM
-from tools.reproduce.mslm import ROOT, open_index, shown
+from tools.data.datasets import DATASETS, add_collections_option, judged_topics
+from tools.reproduce.mslm import average_precision
+from tools.reproduce.pages import rounded
 
 MU, DEPTH, WIDE = 1000.0, 200, Scale(8, 8)
 #: What the notes leave open: label, options of the graph, documents put in order, window width (0: two scales to each side).
-SETTINGS = (
+SETTINGS: tuple[tuple[str, dict[str, Any], int, int], ...] = (
     ("20 neighbours, window 10, pairs seen 3 times", {}, DEPTH, 0),
     ("12 neighbours", {"neighbours": 12}, DEPTH, 0),
     ("8 neighbours", {"neighbours": 8}, DEPTH, 0),
@@ -67,8 +67,8 @@ def likelihood(index: kernelsearch.Index, query: kernelsearch.Query, docs: np.nd
 
 
 def judged_queries(name: str, collections: Path, index: kernelsearch.Index) -> list[Judged]:
-    topics, qrels = load_topics(str(collections / name / "topics.tsv")), load_qrels(str(collections / name / "qrels.txt"))
-    known = [qid for qid in topics if any(grade > 0 for grade in qrels.get(qid, {}).values())]
+    topics, qrels = replace(DATASETS[name], qrels="qrels.txt").read(collections)
+    known = judged_topics(topics, qrels)
     queries = index.lucene.queries([topics[qid] for qid in known], known)
     live, out = np.asarray(index.forward.live_docs), []
     for query, found in zip(queries, index.lucene.search(queries, len(live)), strict=True):
@@ -80,10 +80,6 @@ def judged_queries(name: str, collections: Path, index: kernelsearch.Index) -> l
         hits = np.array([grades.get(docid, 0) > 0 for docid in index.forward.docids.take(live[order])], dtype=bool)
         out.append(Judged(query, live[order], scores[live[order]], hits, sum(grade > 0 for grade in grades.values())))
     return out
-
-
-def average_precision(hits: np.ndarray, relevant: int) -> float:
-    return float((np.cumsum(hits) / np.arange(1, len(hits) + 1))[hits].sum() / relevant)
 
 
 def cells(index: kernelsearch.Index, queries: list[Judged], graph: SemanticGraph, depth: int, width: int) -> np.ndarray:
@@ -112,24 +108,28 @@ def cells(index: kernelsearch.Index, queries: list[Judged], graph: SemanticGraph
     return np.mean(found, axis=0)
 
 
-def main(argv: list[str]) -> None:
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="+", choices=("cran", "cisi", "cacm"))
-    parser.add_argument("--scratch", type=Path, required=True)
+    add_collections_option(parser)
+    parser.add_argument("--scratch", type=Path, required=True, help="folder for indexes")
     parser.add_argument("--only", help="the setting with this label")
-    arguments = parser.parse_args(argv)
-    collections = Path(os.environ.get("KERNELSEARCH_COLLECTIONS") or ROOT.parent / "shared" / "collections")
+    arguments = parser.parse_args()
+    collections = arguments.collections
     for name in arguments.names:
-        index = open_index(name, collections, arguments.scratch)
+        index = DATASETS[name].open_index(collections, arguments.scratch / "indexes" / name)
         queries = judged_queries(name, collections, index)
-        first = np.mean([average_precision(one.hits, one.relevant) for one in queries])
-        print(f"{name}: query likelihood {shown(first)}", flush=True)
+        first = float(np.mean([average_precision(one.hits, one.relevant) for one in queries]))
+        print(f"{name}: query likelihood {rounded(first)}", flush=True)
         print("| MAP | " + " | ".join(CELLS) + " |\n| --- |" + " ---: |" * len(CELLS))
         for label, options, depth, width in SETTINGS:
             if arguments.only in (None, label):
                 graph = cooccurrence_graph(index.forward, common=0.1, **options)
-                print(f"| {label} | " + " | ".join(map(shown, cells(index, queries, graph, depth, width))) + " |", flush=True)
+                print(
+                    f"| {label} | " + " | ".join(map(rounded, cells(index, queries, graph, depth, width))) + " |",
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -6,7 +6,6 @@ Tables replace what stands between `<!-- NAME -->` and `<!-- /NAME -->` on the p
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +15,9 @@ from kernelsearch.kernels.pyramid.text_pyramid import gaussian_pyramid
 from kernelsearch.kernels.semantic.graph import SemanticGraph
 from kernelsearch.plots.figures import new_figure, save_figure
 from kernelsearch.plots.pyramid import COLOURS, plot_pyramid
-from tools.reproduce.mslm import ALL, COLLECTIONS, DRAWS, MODES, OURS, PAGE, PAPER, Kept, names, shown, star
+from tools.reproduce.mslm import ALL, COLLECTIONS, DRAWS, MODES, OURS, PAGE, PAPER, Kept, names, star
 from tools.reproduce.mslm_text import LEVELS
+from tools.reproduce.pages import markdown_table, replace_between, rounded
 
 LABELS = {"global": "global", "mean": "local, mean", "sum": "local, sum", "max": "local, max", "points": "interest points"}
 
@@ -37,7 +37,7 @@ def report(scratch: Path, retrieval: bool = True) -> None:
         if setting == "paper-kl":
             tables["paper"] = paper_table(kept)
             tables["paper-precision"] = precision_table(kept)
-            weights = {}
+            weights: dict[str, dict[str, np.ndarray]] = {}
             tables["paper-draws"] = draws_table(kept, weights)
             draw_weights(weights, names(PAPER), PAGE.parent / "mslm-weights.svg")
         elif setting == "ours-js":
@@ -55,10 +55,7 @@ def report(scratch: Path, retrieval: bool = True) -> None:
     draw_example(PAGE.parent / "mslm-figure2.svg")
     text = PAGE.read_text(encoding="utf-8")
     for name, table in tables.items():
-        block = f"<!-- {name} -->\n{table}\n<!-- /{name} -->"
-        text, count = re.subn(f"<!-- {name} -->.*?<!-- /{name} -->", lambda _, block=block: block, text, flags=re.S)
-        if count != 1:
-            raise SystemExit(f"{PAGE}: no place for the table {name}")
+        text = replace_between(text, f"<!-- {name} -->", f"<!-- /{name} -->", table)
     PAGE.write_text(text, encoding="utf-8")
 
 
@@ -77,11 +74,6 @@ def draw_example(path: Path) -> None:
     plot_pyramid([level.code.toarray() for level in levels], [level.scale for level in levels], WORDS, path, TEXT)
 
 
-def markdown(header: list[str], rows: list[list[str]]) -> str:
-    lines = ["| " + " | ".join(header) + " |", "| --- |" + " ---: |" * (len(header) - 1)]
-    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
-
-
 def only(level: int, count: int) -> np.ndarray:
     """Weights that take one level alone."""
     return np.eye(count)[level]
@@ -90,14 +82,14 @@ def only(level: int, count: int) -> np.ndarray:
 def paper_table(kept: dict[str, Kept]) -> str:
     """MAP alone, with KL and uniform weights over the paper's levels; marks against the unigram model."""
     base = {name: one.all("max", only(0, len(PAPER)))[:, 0] for name, one in kept.items()}
-    rows = [["BM25 (first stage)", *(shown(one.all(None)[:, 0].mean()) for one in kept.values())]]
-    rows.append(["unigram LM", *(shown(values.mean()) for values in base.values())])
+    rows = [["BM25 (first stage)", *(rounded(one.all(None)[:, 0].mean()) for one in kept.values())]]
+    rows.append(["unigram LM", *(rounded(values.mean()) for values in base.values())])
     control = {name: one.all("max", only(len(PAPER) - 1, len(PAPER)))[:, 0] for name, one in kept.items()}
-    rows.append(["word graph, no positions (scale ∞)", *(shown(v.mean()) + star(v, base[n]) for n, v in control.items())])
+    rows.append(["word graph, no positions (scale ∞)", *(rounded(v.mean()) + star(v, base[n]) for n, v in control.items())])
     for mode in MODES:
         values = {name: one.all(mode)[:, 0] for name, one in kept.items()}
-        rows.append([f"LaP, {LABELS[mode]}", *(shown(v.mean()) + star(v, base[n]) for n, v in values.items())])
-    return markdown(["MAP", *kept], rows)
+        rows.append([f"LaP, {LABELS[mode]}", *(rounded(v.mean()) + star(v, base[n]) for n, v in values.items())])
+    return markdown_table(["MAP", *kept], rows)
 
 
 def precision_table(kept: dict[str, Kept]) -> str:
@@ -105,12 +97,12 @@ def precision_table(kept: dict[str, Kept]) -> str:
     base = {name: one.all("max", only(0, len(PAPER))) for name, one in kept.items()}
 
     def cell(values: np.ndarray, other: np.ndarray) -> str:
-        return " / ".join(shown(values[:, k].mean()) + star(values[:, k], other[:, k]) for k in (1, 2))
+        return " / ".join(rounded(values[:, k].mean()) + star(values[:, k], other[:, k]) for k in (1, 2))
 
     rows = [["unigram LM", *(cell(values, values) for values in base.values())]]
     for mode in MODES:
         rows.append([f"LaP, {LABELS[mode]}", *(cell(one.all(mode), base[name]) for name, one in kept.items())])
-    return markdown(["P@5 / P@10", *kept], rows)
+    return markdown_table(["P@5 / P@10", *kept], rows)
 
 
 def ours_table(kept: dict[str, Kept], mix: float) -> str:
@@ -123,17 +115,17 @@ def ours_table(kept: dict[str, Kept], mix: float) -> str:
         *[(f"scale 8, {LABELS[mode]}", mode, only(5, count)) for mode in MODES],
         *[(f"all levels, {LABELS[mode]}", mode, None) for mode in MODES],
     ]
-    rows = [["BM25", *(shown(values.mean()) for values in base.values())]]
+    rows = [["BM25", *(rounded(values.mean()) for values in base.values())]]
     for label, mode, weights in lines:
         values = {name: one.all(mode, weights, mix)[:, 0] for name, one in kept.items()}
-        rows.append([label, *(shown(v.mean()) + star(v, base[n]) for n, v in values.items())])
-    return markdown(["MAP", *kept], rows)
+        rows.append([label, *(rounded(v.mean()) + star(v, base[n]) for n, v in values.items())])
+    return markdown_table(["MAP", *kept], rows)
 
 
 def card_table(kept: dict[str, Kept]) -> str:
     """MAP of one wide level without idf, mixed with BM25."""
     base = {name: one.all(None)[:, 0] for name, one in kept.items()}
-    rows = [["BM25", *(shown(values.mean()) for values in base.values())]]
+    rows = [["BM25", *(rounded(values.mean()) for values in base.values())]]
     for label, mode, level in (
         ("word graph, no positions", "max", 0),
         ("local, mean", "mean", 2),
@@ -141,8 +133,8 @@ def card_table(kept: dict[str, Kept]) -> str:
         ("global", "global", 2),
     ):
         values = {name: one.all(mode, only(level, 3), 0.5)[:, 0] for name, one in kept.items()}
-        rows.append([label, *(shown(v.mean()) + star(v, base[n]) for n, v in values.items())])
-    return markdown(["MAP", *kept], rows)
+        rows.append([label, *(rounded(v.mean()) + star(v, base[n]) for n, v in values.items())])
+    return markdown_table(["MAP", *kept], rows)
 
 
 def held_out_table(kept: dict[str, Kept]) -> str:
@@ -152,13 +144,13 @@ def held_out_table(kept: dict[str, Kept]) -> str:
         first, ours = one.all(None)[:, 0], one.all("max", only(5, len(OURS)), 0.5)[:, 0]
         chosen = np.arange(one.count) % 2 == 1 if name != "nfcorpus" else np.zeros(one.count, dtype=bool)
         cells = [
-            f"{shown(first[part].mean())} → {shown(ours[part].mean())}{star(ours[part], first[part])} ({int(part.sum())})"
+            f"{rounded(first[part].mean())} → {rounded(ours[part].mean())}{star(ours[part], first[part])} ({int(part.sum())})"
             if part.any()
             else "none"
             for part in (chosen, ~chosen)
         ]
         rows.append([name, *cells])
-    return markdown(["BM25 → default (queries)", "chosen on", "held out"], rows)
+    return markdown_table(["BM25 → default (queries)", "chosen on", "held out"], rows)
 
 
 def draws_table(kept: dict[str, Kept], weights: dict[str, dict[str, np.ndarray]], mix: float = 1.0) -> str:
@@ -169,9 +161,9 @@ def draws_table(kept: dict[str, Kept], weights: dict[str, dict[str, np.ndarray]]
         for name, one in kept.items():
             learned, uniform, found, tests = one.draws(mode, mix)
             weights.setdefault(name, {})[mode] = found
-            cells.append(f"{shown(learned)} / {shown(uniform)} ({int((tests < 0.05).sum())})")
+            cells.append(f"{rounded(learned)} / {rounded(uniform)} ({int((tests < 0.05).sum())})")
         rows.append([LABELS[mode], *cells])
-    return markdown([f"learned / uniform (of {DRAWS} draws, significant)", *kept], rows)
+    return markdown_table([f"learned / uniform (of {DRAWS} draws, significant)", *kept], rows)
 
 
 def draw_weights(weights: dict[str, dict[str, np.ndarray]], levels: list[str], path: Path) -> None:
@@ -208,7 +200,7 @@ def class_table(splits: list[dict]) -> str:
                 mark = "▲" if values[row].mean() > best.mean() else "▼"
             cells.append(f"{values[row].mean():.3f}".removeprefix("0") + mark)
         rows.append([row, *cells])
-    return markdown([f"accuracy, {len(splits)} splits", *({"js": "J-S"}.get(kernel, kernel) for kernel in kernels)], rows)
+    return markdown_table([f"accuracy, {len(splits)} splits", *({"js": "J-S"}.get(kernel, kernel) for kernel in kernels)], rows)
 
 
 def draw_scales(splits: list[dict], path: Path) -> None:

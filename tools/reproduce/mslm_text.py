@@ -11,10 +11,9 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
-import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from sklearn.model_selection import cross_val_score
@@ -23,7 +22,7 @@ from sklearn.svm import SVC
 from kernelsearch.learning.mkl.bem_mkl import BemMKL
 from kernelsearch.learning.mkl.multiscale_kernel import KERNELS, MultiScaleKernel
 from kernelsearch.learning.mkl.simple_mkl import SimpleMKL
-from tools import ROOT
+from tools.data.datasets import add_collections_option
 
 INF = math.inf
 #: The kernel pool: bag of words first, then the paper's levels; the last is the control, the word graph without positions.
@@ -47,7 +46,7 @@ def split_results(texts: list[str], labels: np.ndarray, sizes: tuple[int, int], 
     others = [texts[i] for i in order[sum(sizes) : sum(sizes) + UNLABELLED]]
     y, truth = labels[train], labels[test]
     out: dict = {"seed": seed, "accuracy": {}, "weights": {}, "levels": {}}
-    shared = {"columns": columns, "max_words": words, "neighbours": 12, "graph_texts": others}
+    shared: dict[str, Any] = {"columns": columns, "max_words": words, "neighbours": 12, "graph_texts": others}
     # Vocabulary, word graph and codes don't depend on the kernel: they are learned once a split.
     model = MultiScaleKernel(scales=SPATIAL, semantic_scales=SEMANTIC, combine="stack", **shared).fit(known)
     bag = MultiScaleKernel(scales=(INF,), semantic_scales=(0.0,), weighting="idf", **shared).fit(known)
@@ -70,7 +69,7 @@ def split_results(texts: list[str], labels: np.ndarray, sizes: tuple[int, int], 
     return out
 
 
-def main(argv: list[str]) -> None:
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("name", choices=("class_trecq", "class_r8"))
     parser.add_argument("--splits", type=int, default=20)
@@ -78,10 +77,10 @@ def main(argv: list[str]) -> None:
     parser.add_argument("--test", type=int, default=400)
     parser.add_argument("--columns", type=int, default=8)
     parser.add_argument("--words", type=int, default=2000)
-    parser.add_argument("--scratch", type=Path, required=True)
-    arguments = parser.parse_args(argv)
-    collections = Path(os.environ.get("KERNELSEARCH_COLLECTIONS") or ROOT.parent / "shared" / "collections")
-    with open(collections / arguments.name / "data.jsonl", encoding="utf-8") as stream:
+    add_collections_option(parser)
+    parser.add_argument("--scratch", type=Path, required=True, help="folder for the results")
+    arguments = parser.parse_args()
+    with open(arguments.collections / arguments.name / "data.jsonl", encoding="utf-8") as stream:
         records = [json.loads(line) for line in stream]
     texts, labels = [record["text"] for record in records], np.array([record["label"] for record in records])
     path = arguments.scratch / f"mslm-{arguments.name}.jsonl"
@@ -96,4 +95,4 @@ def main(argv: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

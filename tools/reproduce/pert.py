@@ -10,9 +10,8 @@ goes on where it stopped; `page` only reads them and rewrites the marked parts o
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -20,13 +19,12 @@ from typing import Any
 import numpy as np
 
 import kernelsearch
-from kernelsearch import index as index_verb
 from kernelsearch.core.types import Candidates
 from kernelsearch.evaluation.rows import JudgedRows
 from kernelsearch.lucene.models import RM3, Feedback, Rocchio
+from kernelsearch.rerankers.base import Context
 from kernelsearch.rerankers.pert.reranker import PerturbationReranker
-from kernelsearch.trec import read_qrels, read_topics
-from tools import ROOT
+from tools.data.datasets import DATASETS, Dataset, Judgements, Topics, add_collections_option, judged_topics
 
 NAMES = ("cacm", "cran", "cisi", "npl", "nfcorpus")
 ALPHAS = tuple(round(0.1 * step, 1) for step in range(11))
@@ -70,30 +68,30 @@ class Collection:
     """A collection's index, judged queries and first-stage lists; nothing is loaded before it is needed."""
 
     name: str
+    dataset: Dataset
     folder: Path
     index_path: Path
-    judgements: str = "qrels.txt"
-    topics: str = "topics.tsv"
-    language: str = "en"
+
+    @property
+    def judgements(self) -> str:
+        """The name of the file of judgements."""
+        return self.dataset.qrels
 
     @cached_property
     def index(self) -> kernelsearch.Index:
-        if not self.index_path.exists():
-            corpus = "corpus.anserini.jsonl" if self.name == "cacm" else "corpus.jsonl"
-            where = ["--input", str(self.folder / corpus), "--index", str(self.index_path)]
-            index_verb.main([*where, "--language", self.language])
-        return kernelsearch.open(self.index_path)
+        return self.dataset.open_index(self.folder, self.index_path)
+
+    @cached_property
+    def topics_and_qrels(self) -> tuple[Topics, Judgements]:
+        return self.dataset.read(self.folder)
 
     @cached_property
     def qids(self) -> list[str]:
-        qrels = read_qrels(self.folder / self.judgements)
-        return [
-            qid for qid in read_topics(self.folder / self.topics) if any(grade > 0 for grade in qrels.get(qid, {}).values())
-        ]
+        return judged_topics(*self.topics_and_qrels)
 
     @cached_property
     def queries(self) -> list[Any]:
-        topics = read_topics(self.folder / self.topics)
+        topics = self.topics_and_qrels[0]
         return self.index.lucene.queries([topics[qid] for qid in self.qids], self.qids)
 
     @cached_property
@@ -102,7 +100,7 @@ class Collection:
 
     @cached_property
     def judged(self) -> JudgedRows:
-        return JudgedRows(self.index.forward, read_qrels(self.folder / self.judgements), self.qids)
+        return JudgedRows(self.index.forward, self.topics_and_qrels[1], self.qids)
 
     def figures(self, lists: list[list[Candidates]]) -> dict[str, Any]:
         """AP and relevant documents at each depth, (settings, queries)."""
@@ -112,8 +110,7 @@ class Collection:
 
     def sweep(self, options: dict[str, Any], alphas: tuple[float, ...]) -> list[list[Candidates]]:
         reranker = PerturbationReranker(self.index, **options)
-        reranker.hits, reranker.threads = 1000, 2
-        return reranker.sweep(self.queries, self.first, alphas)
+        return reranker.sweep(self.queries, self.first, alphas, Context(hits=1000, threads=2))
 
     def feedback(self, method: Feedback) -> list[Candidates]:
         return self.index.lucene.search(self.queries, 1000, feedback=method, threads=2)
@@ -126,19 +123,18 @@ def anserini(name: str, alpha: float) -> Feedback:
 
 def collections(arguments: argparse.Namespace) -> list[Collection]:
     """The five collections, cacm twice: with the repaired judgements, and with Anserini's own."""
-    folder = Path(os.environ.get("KERNELSEARCH_COLLECTIONS") or ROOT.parent / "shared" / "collections")
-    indexes = Path(arguments.indexes or arguments.scratch / "indexes")
-    found = [Collection(name, folder / name, indexes / name) for name in NAMES]
-    return [*found, Collection("cacm", folder / "cacm", indexes / "cacm", "qrels.anserini.txt")]
+    folder, indexes = arguments.collections, Path(arguments.indexes or arguments.scratch / "indexes")
+    repaired = {name: replace(DATASETS[name], qrels="qrels.txt") for name in NAMES}
+    found = [Collection(name, dataset, folder, indexes / name) for name, dataset in repaired.items()]
+    return [*found, Collection("cacm", DATASETS["cacm"], folder, indexes / "cacm")]
 
 
 def unseen(arguments: argparse.Namespace) -> list[Collection]:
     """Queries that had no part in choosing the default: nfcorpus' development queries, and a click log of football names."""
-    folder = Path(os.environ.get("KERNELSEARCH_COLLECTIONS") or ROOT.parent / "shared" / "collections")
-    indexes = Path(arguments.indexes or arguments.scratch / "indexes")
+    folder, indexes = arguments.collections, Path(arguments.indexes or arguments.scratch / "indexes")
     return [
-        Collection("nfcorpus", folder / "nfcorpus", indexes / "nfcorpus", "dev.qrels.txt", "dev.topics.tsv"),
-        Collection("zerozero", folder / "clicks_zerozero", indexes / "zerozero", language="pt"),
+        Collection("nfcorpus", DATASETS["nfcorpus dev"], folder, indexes / "nfcorpus"),
+        Collection("zerozero", DATASETS["zerozero"], folder, indexes / "zerozero"),
     ]
 
 
@@ -209,7 +205,8 @@ def read(scratch: Path, collection: Collection, system: str) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--scratch", type=Path, required=True)
+    add_collections_option(parser)
+    parser.add_argument("--scratch", type=Path, required=True, help="folder for indexes and figures")
     parser.add_argument("--indexes", help="folder of ready indexes by collection name")
     parser.add_argument("--step", choices=("curves", "grid", "unseen", "page", "all"), default="all")
     parser.add_argument("--only", help="collections of this step, separated by commas")

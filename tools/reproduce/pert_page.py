@@ -10,6 +10,8 @@ from scipy.stats import ttest_rel
 
 from kernelsearch.evaluation import risk
 from kernelsearch.plots.risk import plot_risk_reward
+from tools import ROOT
+from tools.reproduce.pages import markdown_table, replace_between
 from tools.reproduce.pert import (
     ALPHAS,
     ANSERINI,
@@ -19,7 +21,6 @@ from tools.reproduce.pert import (
     GRID_ALPHAS,
     HALF,
     NAMES,
-    ROOT,
     Collection,
     grid,
     key,
@@ -33,11 +34,6 @@ PROTOTYPE = {
     "Jaccard": (0.3773, 0.3275, 0.2342, 0.3096, 0.1839),
     "G as covariance": (0.3637, 0.3250, 0.2340, 0.3117, 0.1850),
 }
-
-
-def markdown(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-    lines = ["| " + " | ".join(header) + " |", "| --- |" + " ---: |" * (len(header) - 1)]
-    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
 
 
 def points(scratch: Path, one: Collection, system: str, depth: int = 1000) -> list[risk.RiskPoint]:
@@ -74,7 +70,7 @@ def half_table(scratch: Path, one: Collection) -> str:
             )
         )
     header = ("", "MAP", "gain", "R-Loss@1000", "R-Loss@20", "helped / hurt", "AP lost", "p, BM25", "p, RM3")
-    return markdown(header, rows)
+    return markdown_table(header, rows)
 
 
 def probability(one: Any, other: Any) -> str:
@@ -89,7 +85,7 @@ def kernel_table(scratch: Path, found: list[Collection]) -> str:
     }
     geo = risk.georisk([base, *systems.values()])
     loo = systems["LOO, √p"]
-    rows = [("BM25", f"{base.mean():.4f}", "", "", "", "", f"{geo[0]:.4f}", "", "")]
+    rows: list[tuple[str, ...]] = [("BM25", f"{base.mean():.4f}", "", "", "", "", f"{geo[0]:.4f}", "", "")]
     for (system, values), together in zip(systems.items(), geo[1:], strict=True):
         against = ("", "") if system == "LOO, √p" else (f"{(loo - values).mean():+.4f}", probability(loo, values))
         figures = (f"{risk.urisk(base, values):+.4f}", f"{risk.trisk(base, values):+.2f}", f"{together:.4f}")
@@ -106,7 +102,7 @@ def kernel_table(scratch: Path, found: list[Collection]) -> str:
         )
     ]
     rows.append(("random kernel, five more seeds", *ranges, *[""] * 5))
-    return markdown(("", "mean AP", "hurt", "AP lost", "URisk", "TRisk", "GeoRisk", "LOO minus it", "p"), rows)
+    return markdown_table(("", "mean AP", "hurt", "AP lost", "URisk", "TRisk", "GeoRisk", "LOO minus it", "p"), rows)
 
 
 def prototype_table(scratch: Path, found: list[Collection]) -> str:
@@ -114,7 +110,7 @@ def prototype_table(scratch: Path, found: list[Collection]) -> str:
     for system, expected in PROTOTYPE.items():
         ours = [read(scratch, one, system)["ap"][HALF].mean() for one in found]
         rows.append((system, *(f"{o:.4f} ({o - e:+.4f})" for o, e in zip(ours, expected, strict=True))))
-    return markdown(("", *NAMES), rows)
+    return markdown_table(("", *NAMES), rows)
 
 
 def choose(scratch: Path, found: list[Collection]) -> tuple[dict[str, Any], float]:
@@ -156,7 +152,9 @@ def default_table(scratch: Path, found: list[Collection]) -> str:
         "default",
         "what the other four chose",
     )
-    return markdown(header, rows) + f"\n\nChosen on all five: {described(*everywhere)}. Default: {described(default, 0.5)}."
+    return (
+        markdown_table(header, rows) + f"\n\nChosen on all five: {described(*everywhere)}. Default: {described(default, 0.5)}."
+    )
 
 
 def unseen_table(scratch: Path, others: list[Collection]) -> str:
@@ -171,7 +169,7 @@ def unseen_table(scratch: Path, others: list[Collection]) -> str:
             counts = f"{risk.helped(base, values)} / {risk.hurt(base, values)}"
             against = ("", "") if system == "RM3 as shipped" else (f"{(values - rm3).mean():+.4f}", probability(values, rm3))
             rows.append((label, system, f"{values.mean():.4f}", counts, f"{risk.lost(base, values):.2f}", *against))
-    return markdown(("", "system", "MAP", "helped / hurt", "AP lost", "minus RM3", "p"), rows)
+    return markdown_table(("", "system", "MAP", "helped / hurt", "AP lost", "minus RM3", "p"), rows)
 
 
 def described(setting: dict[str, Any], alpha: float) -> str:
@@ -198,11 +196,6 @@ def write_page(scratch: Path, found: list[Collection], others: list[Collection])
         "unseen": unseen_table(scratch, others),
     }
     for name, body in parts.items():
-        begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
-        head, _, rest = text.partition(begin)
-        _, found_end, tail = rest.partition(end)
-        if not found_end:
-            raise SystemExit(f"{PAGE}: has no place for {name}")
-        text = f"{head}{begin}\n{body}\n{end}{tail}"
+        text = replace_between(text, f"<!-- begin {name} -->", f"<!-- end {name} -->", body)
     PAGE.write_text(text, encoding="utf-8")
     print(f"{PAGE}: written")

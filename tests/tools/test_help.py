@@ -1,0 +1,37 @@
+"""Every tool imports what the library has, and answers --help."""
+
+import importlib
+import os
+import pkgutil
+import sys
+
+import pytest
+
+import tools
+
+MODULES = [module.name for module in pkgutil.walk_packages(tools.__path__, "tools.") if not module.ispkg]
+#: Modules that other tools import.
+HELPERS = {
+    "tools.bench.process_memory",
+    "tools.data.datasets",
+    "tools.reproduce.fusion_page",
+    "tools.reproduce.fusion_tables",
+    "tools.reproduce.mslm_report",
+    "tools.reproduce.pages",
+    "tools.reproduce.pert_page",
+}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_help(name, monkeypatch, capsys):
+    # Some benchmarks set the number of threads when they are imported.
+    monkeypatch.setattr(os, "environ", os.environ.copy())
+    tool = importlib.import_module(name)
+    if name in HELPERS:
+        assert not hasattr(tool, "main")
+        return
+    monkeypatch.setattr(sys, "argv", [name, "--help"])
+    with pytest.raises(SystemExit) as ended:
+        tool.main()
+    assert not ended.value.code
+    assert "usage:" in capsys.readouterr().out

@@ -1,0 +1,25 @@
+"""What the generators of docs/reproductions share: numbers, Markdown tables, marked parts of a page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def rounded(value: float) -> str:
+    """A measure with four decimals and without the leading zero."""
+    return f"{value:.4f}".removeprefix("0")
+
+
+def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table whose first column is text and whose other columns are numbers."""
+    lines = ["| " + " | ".join(header) + " |", "| --- |" + " ---: |" * (len(header) - 1)]
+    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
+
+
+def replace_between(text: str, begin: str, end: str, body: str) -> str:
+    """The text with `body`, on lines of its own, between two markers; a text without the markers is refused."""
+    head, found, rest = text.partition(begin)
+    _, closed, tail = rest.partition(end)
+    if not found or not closed:
+        raise SystemExit(f"the page has no part between {begin} and {end}")
+    return f"{head}{begin}\n{body}\n{end}{tail}"

@@ -46,8 +46,8 @@ class FirstStage:
     """How candidates are retrieved: ranking model, feedback method and number of `hits` per query.
 
     `fields` (names and boosts), `dismax` (tie breaker of a disjunction-max query over the fields) and `query_side` (BM25
-    weights for query terms too) are passed to Anserini's own searcher, which rounds its scores; with `rounded`, the scores of all
-    other searches are rounded in the same way.
+    weights for query terms too) are passed to Anserini's own searcher, which rounds its scores; with `rounded`, the scores of
+    all other searches are rounded in the same way.
     """
 
     model: Model = field(default_factory=BM25Model)

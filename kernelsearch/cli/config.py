@@ -1,4 +1,4 @@
-"""Pipelines as TOML files: read for `--config`, written beside every run file so that it can be made again.
+"""Pipelines as TOML files: read for `--config`, and written beside every run file so that the run can be repeated.
 
     index = "indexes/cran"        # options of search, by their flags' names
     topics = "topics.tsv"
@@ -6,12 +6,13 @@
     [first-stage]                 # hits, BM25, feedback, ...
     k1 = 1.2
 
-    [[rerank]]                    # one table a method, in order
+    [[rerank]]                    # one table per method, in order
     name = "klsa"
     z = 10
 
-Flags override the file: an option's flag its value, and `--rerank` its whole list of methods. Paths are taken from where the
-command runs, as they are in flags. A table `[made-with]` says what a run was made with; it is compared, not obeyed.
+Flags override the file: the flag of an option replaces its value, and `--rerank` replaces the whole list of methods. Paths are
+relative to the working directory, as they are in flags. A table `[made-with]` records the versions and files that a run was
+made with; differences are reported, and nothing is set from it.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import tomli_w
+
 from kernelsearch.api.pipeline import Pipeline
 from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.files import open_bytes, write_file
@@ -38,13 +41,17 @@ from kernelsearch.rerankers import registry
 
 FIRST, RERANK, MADE = "first-stage", "rerank", "made-with"
 
-#: Libraries whose version can change a score's last digit.
+#: Libraries whose version can change the last digit of a score.
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "faiss-cpu")
 
 
 @dataclass(frozen=True)
 class Config:
-    """What a file says: values are as written, names are Python names."""
+    """The content of a config file, by Python names of options.
+
+    Attributes: `verb`, the options at the top level; `first`, those of the first stage; `methods`, (name, options) of each
+    method in order; `made`, the table `[made-with]` as written.
+    """
 
     verb: dict[str, Any] = field(default_factory=dict)
     first: dict[str, Any] = field(default_factory=dict)
@@ -53,7 +60,10 @@ class Config:
 
 
 def read(path: str | Path, options: Iterable[Option]) -> Config:
-    """Reads and checks a config file; `options` are those that its top level may hold."""
+    """Reads and checks a config file; `options` are those that its top level may hold.
+
+    Raises InputError for a file that is not TOML, an unknown option or method, and a value that its option refuses.
+    """
     try:
         with open_bytes(path) as stream:
             table = tomllib.loads(stream.read().decode("utf-8"))
@@ -62,18 +72,20 @@ def read(path: str | Path, options: Iterable[Option]) -> Config:
     first, made, methods = table.pop(FIRST, {}), table.pop(MADE, {}), table.pop(RERANK, [])
     if not isinstance(first, dict) or not isinstance(made, dict):
         raise InputError(f"{path}: {FIRST} and {MADE} must be tables, such as [{FIRST}]")
-    if not isinstance(methods, list) or not all(isinstance(one, dict) and isinstance(one.get("name"), str) for one in methods):
+    if not isinstance(methods, list) or not all(
+        isinstance(entry, dict) and isinstance(entry.get("name"), str) for entry in methods
+    ):
         raise InputError(
             f'{path}: {RERANK} must be a list of tables, each with a name: [[{RERANK}]] and below it name = "klsa"'
         )
     chosen: list[tuple[str, dict[str, Any]]] = []
-    for one in methods:
-        name = one.pop("name")
+    for entry in methods:
+        name = entry.pop("name")
         if name not in registry.names():
             raise InputError(f"{path}: {RERANK}: {name!r} is not one of {', '.join(registry.names())}")
         if name in dict(chosen):
             raise InputError(f"{path}: {RERANK}: {name} is listed twice")
-        chosen.append((name, _checked(path, f"[[{RERANK}]] {name}", one, registry.method(name).options)))
+        chosen.append((name, _checked(path, f"[[{RERANK}]] {name}", entry, registry.method(name).options)))
     return Config(
         _checked(path, "top level", table, options),
         _checked(path, f"[{FIRST}]", first, FirstStageSettings.options),
@@ -82,24 +94,24 @@ def read(path: str | Path, options: Iterable[Option]) -> Config:
     )
 
 
-def _checked(path: str | Path, where: str, given: Mapping[str, Any], options: Iterable[Option]) -> dict[str, Any]:
+def _checked(path: str | Path, where: str, values: Mapping[str, Any], options: Iterable[Option]) -> dict[str, Any]:
     known = {option.key: option for option in options}
-    found = {}
-    for name, value in given.items():
+    checked = {}
+    for name, value in values.items():
         option = known.get(name.replace("-", "_"))
         if option is None:
             raise InputError(f"{path}: {where}: unknown option {name!r}; known: {', '.join(sorted(known)) or 'none'}")
         if isinstance(value, bool) and option.kind in (int, float):
             raise InputError(f"{path}: {where}: {name} = {str(value).lower()} is not a number")
         try:
-            found[option.key] = option.parse(value)
+            checked[option.key] = option.parse(value)
         except OptionError as problem:
             raise InputError(f"{path}: {where}: {str(problem).removeprefix('--')}") from None
-    return found
+    return checked
 
 
 def fill(arguments: argparse.Namespace, config: Config) -> None:
-    """Gives parsed arguments the file's values wherever the command line has none."""
+    """Sets the values of a config file in parsed arguments, in place, where the command line has none."""
     if not arguments.rerank:
         arguments.rerank = [name for name, _ in config.methods]
     values = {**config.verb, **config.first}
@@ -119,40 +131,33 @@ def write(
     made: Mapping[str, Any] | None = None,
     comment: str = "",
 ) -> None:
-    """Writes a config that `read` understands, atomically. Options that have no value are left out."""
-    lines = [f"# {line}" for line in comment.splitlines()]
-    lines += _lines(verb)
+    """Writes a config file that `read` understands, atomically.
+
+    Arguments: options of the verb, of the first stage, and of each method in order; `made`, the table `[made-with]`; `comment`,
+    lines for the head of the file. Options whose value is None are left out.
+    """
+    parts = ["".join(f"# {line}\n" for line in comment.splitlines()) + tomli_w.dumps(_table(verb))]
     if first:
-        lines += ["", f"[{FIRST}]", *_lines(first)]
-    for name, options in methods:
-        lines += ["", f"[[{RERANK}]]", *_lines({"name": name, **options})]
+        parts.append(tomli_w.dumps({FIRST: _table(first)}))
+    # Methods are written one by one, since tomli-w would put short tables into one inline array.
+    parts += [f"[[{RERANK}]]\n{tomli_w.dumps(_table({'name': name, **options}))}" for name, options in methods]
     if made:
-        lines += ["", f"[{MADE}]", *_lines({key: value for key, value in made.items() if not isinstance(value, dict)})]
-        for key, value in made.items():
-            if isinstance(value, dict):
-                lines += ["", f"[{MADE}.{key}]", *_lines(value)]
+        parts.append(tomli_w.dumps({MADE: _table(made)}))
     with write_file(path) as stream:
-        stream.write("\n".join(lines) + "\n")
+        stream.write("\n".join(parts))
 
 
-def _lines(table: Mapping[str, Any]) -> list[str]:
-    return [f"{key.replace('_', '-')} = {_value(value)}" for key, value in table.items() if value is not None]
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str | Path):
-        return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")  # TOML's basic strings are JSON's
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(_value(item) for item in value)}]"
-    if isinstance(value, int | float):
-        return repr(value)
-    raise TypeError(f"{value!r} can't be written as TOML")
+def _table(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Options as TOML has them: names with hyphens, only those that have a value."""
+    return {name.replace("_", "-"): value for name, value in values.items() if value is not None}
 
 
 def made_with(pipeline: Pipeline, files: Mapping[str, str | None]) -> dict[str, Any]:
-    """What a run depends on besides its options: versions, the index, the fitted state of methods, the input files."""
+    """The table `[made-with]`: what a run depends on besides its options.
+
+    It holds versions, the fingerprint of the index, the parameters of fitted state, and the SHA-256 of each of `files`
+    ({name: path}) that exists.
+    """
     made: dict[str, Any] = {
         "kernelsearch": __version__,
         "python": platform.python_version(),
@@ -173,7 +178,7 @@ def made_with(pipeline: Pipeline, files: Mapping[str, str | None]) -> dict[str, 
 
 
 def _version(library: str) -> str | None:
-    """A library's version; None where it was installed under another name (conda's faiss)."""
+    """The version of a library; None where it was installed under another name (faiss from conda)."""
     try:
         return metadata.version(library)
     except metadata.PackageNotFoundError:
@@ -181,21 +186,21 @@ def _version(library: str) -> str | None:
 
 
 def _fitted(settings: Mapping[str, Any], usual: Path) -> dict[str, Any] | None:
-    """The parameters that a method's state was fitted with: of a folder that an option names, or of the usual one."""
-    named = [Path(value) for value in settings.values() if isinstance(value, str) and (Path(value) / "meta.json").is_file()]
+    """The parameters of a method's fitted state: of the folder that an option names, or else of the usual one."""
+    folders = [Path(value) for value in settings.values() if isinstance(value, str) and (Path(value) / "meta.json").is_file()]
     try:
-        return dict(json.loads(((named or [usual])[0] / "meta.json").read_text(encoding="utf-8"))["parameters"])
+        return dict(json.loads(((folders or [usual])[0] / "meta.json").read_text(encoding="utf-8"))["parameters"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
 def differences(config: Config, pipeline: Pipeline) -> list[str]:
-    """What has changed since the file's run was made, in words."""
-    then, said = config.made, []
+    """Messages about what has changed since the run of a config file was made: the index, and versions of libraries."""
+    then, messages = config.made, []
     if then.get("index-fingerprint") not in (None, pipeline.index.fingerprint):
-        said.append(f"{pipeline.index.name}: not the index (or not its state) that this config was written for")
+        messages.append(f"{pipeline.index.name}: not the index (or not its state) that this config was written for")
     now = made_with(pipeline, {})
     for name in ("kernelsearch", "jar", *LIBRARIES):
         if name in then and name in now and then[name] != now[name]:
-            said.append(f"{name}: {now[name]}, where the config was written with {then[name]}")
-    return said
+            messages.append(f"{name}: {now[name]}, where the config was written with {then[name]}")
+    return messages

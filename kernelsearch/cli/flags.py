@@ -1,52 +1,127 @@
-"""Options as command-line flags."""
+"""Declared options as command-line flags: adding them to a parser, reading their values, and options that verbs share."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
-from typing import Any, TypeVar
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
 
-from kernelsearch.core.options import Option, Settings
+from kernelsearch.api.index import Index
+from kernelsearch.core.options import Option, Settings, option
+from kernelsearch.core.progress import Progress
 
 S = TypeVar("S", bound=Settings)
 
+#: Formats of topic files, for `--topics-format`.
+TOPIC_FORMATS = ("tsv", "trec", "jsonl", "cacm")
+
+
+@dataclass(frozen=True, kw_only=True)
+class JavaSettings(Settings):
+    """The option of every verb that starts Java."""
+
+    java_heap: str | None = option(None, "largest size of Java's heap, such as 4g")
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexSettings(JavaSettings):
+    """Options of every verb that reads an index."""
+
+    index: str | tuple[str, ...] | None = option(
+        None, "the index, or a folder of shards; repeat it to read several indexes as one collection", repeat=True
+    )
+
+    #: The options in the order in which help lists them: the index first, Java's heap last.
+    flags: ClassVar[tuple[Option, ...]] = ()
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        ends = IndexSettings.options
+        rest = tuple(declared for declared in cls.options if declared not in ends)
+        cls.flags = (*ends[:1], *rest, *ends[1:])
+
+    def open_index(self, progress: Progress, *, java_heap: str | None = None, language: str | None = None) -> Index:
+        """Opens the index; `java_heap` is used where `--java-heap` is not given, `language` is that of queries."""
+        assert self.index is not None  # verbs refuse a command line without --index
+        return Index(self.index, language=language, java_heap=self.java_heap or java_heap, progress=progress)
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuerySettings(IndexSettings):
+    """Options of every verb that analyses queries."""
+
+    language: str | None = option(None, "language in which queries are analysed; default: the language of the index")
+
 
 def add_flags(parser: argparse.ArgumentParser, options: Iterable[Option], owner: str = "", title: str | None = None) -> None:
-    """Adds `--OWNER.name` flags; values not given stay absent, so that config files and defaults can fill them."""
+    """Adds the flags `--name`, or `--OWNER.name`, to a parser, below a heading of the help text where `title` is given.
+
+    A flag that is not on the command line leaves no attribute, so that config files and defaults can fill its place.
+    """
     group = parser.add_argument_group(title or owner) if (title or owner) else parser
-    for option in options:
-        stem = f"{owner}.{option.name}" if owner else option.name
-        dest = f"{owner}.{option.key}" if owner else option.key
-        text = option.help.replace("%", "%%")
-        if option.kind is bool and not option.many:
-            # Only the switch that changes something is shown; the other one is understood all the same.
-            off = f"{owner}.no-{option.name}" if owner else f"no-{option.name}"
-            help_on, help_off = (argparse.SUPPRESS, f"don't {text}") if option.default is True else (text, argparse.SUPPRESS)
+    for declared in options:
+        stem = f"{owner}.{declared.name}" if owner else declared.name
+        dest = f"{owner}.{declared.key}" if owner else declared.key
+        text = declared.help.replace("%", "%%")
+        if declared.kind is bool and not declared.many:
+            # Help shows only the switch that changes the default; the other one is accepted as well.
+            off = f"{owner}.no-{declared.name}" if owner else f"no-{declared.name}"
+            help_on, help_off = (argparse.SUPPRESS, f"don't {text}") if declared.default is True else (text, argparse.SUPPRESS)
             group.add_argument(f"--{stem}", dest=dest, action="store_true", default=argparse.SUPPRESS, help=help_on)
             group.add_argument(f"--{off}", dest=dest, action="store_false", default=argparse.SUPPRESS, help=help_off)
             continue
-        if option.choices:
-            text += f" ({', '.join(map(str, option.choices))})"
-        if option.default is not None:
-            shown = ",".join(map(str, option.default)) if option.many else option.default
+        if declared.choices:
+            text += f" ({', '.join(map(str, declared.choices))})"
+        if declared.default is not None:
+            shown = ",".join(map(str, declared.default)) if declared.many else declared.default
             text += f" [{shown}]"
-        metavar = {int: "N", float: "X"}.get(option.kind, "TEXT")
-        action, count = "append" if option.repeat else "store", "+" if option.words else None
+        metavar = {int: "N", float: "X"}.get(declared.kind, "TEXT")
+        action, count = "append" if declared.repeat else "store", "+" if declared.words else None
         group.add_argument(
             f"--{stem}", dest=dest, action=action, nargs=count, default=argparse.SUPPRESS, metavar=metavar, help=text
         )
 
 
-def collect(arguments: argparse.Namespace, options: Iterable[Option], owner: str = "") -> dict[str, Any]:
-    """The checked values that were given on the command line for one owner, by Python name."""
-    found = {}
-    for option in options:
-        dest = f"{owner}.{option.key}" if owner else option.key
-        if hasattr(arguments, dest):
-            found[option.key] = option.parse(getattr(arguments, dest), owner)
-    return found
+def add_method_flags(parser: argparse.ArgumentParser, options: Mapping[str, tuple[str, tuple[Option, ...]]]) -> None:
+    """Adds the flags `--METHOD.name` of reranking methods; `options` is {method: (its summary, its options)}."""
+    for name, (summary, declared) in options.items():
+        add_flags(parser, declared, owner=name, title=f"--rerank {name}: {summary}")
 
 
 def read_flags(settings: type[S], arguments: argparse.Namespace) -> S:
-    """The settings that were given on the command line, with defaults for the rest."""
-    return settings.of(collect(arguments, settings.options, settings.owner))
+    """The settings from the command line, with defaults for what is not given.
+
+    Raises OptionError for a value that its option refuses.
+    """
+    values, prefix = vars(arguments), f"{settings.owner}." if settings.owner else ""
+    keys = [declared.key for declared in settings.options]
+    return settings.of({key: values[prefix + key] for key in keys if prefix + key in values})
+
+
+def collect(arguments: argparse.Namespace, options: Iterable[Option], owner: str = "") -> dict[str, Any]:
+    """The checked values from the command line of some options of one owner, by Python name; those not given are absent."""
+    prefix = f"{owner}." if owner else ""
+    values = vars(arguments)
+    return {
+        declared.key: declared.parse(values[prefix + declared.key], owner)
+        for declared in options
+        if prefix + declared.key in values
+    }
+
+
+def method_values(arguments: argparse.Namespace) -> dict[str, dict[str, Any]]:
+    """{method: {option: value}} of all flags `--METHOD.name` on the command line, unchecked."""
+    found: dict[str, dict[str, Any]] = {}
+    for dest, value in vars(arguments).items():
+        owner, dot, name = dest.partition(".")
+        if dot:
+            found.setdefault(owner, {})[name] = value
+    return found
+
+
+def require(parser: argparse.ArgumentParser, settings: Settings, *names: str) -> None:
+    """Ends the command with one line and status 2 where one of these options is not given."""
+    for name in names:
+        if getattr(settings, name) is None:
+            parser.error(f"--{name} is not given")

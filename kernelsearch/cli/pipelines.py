@@ -10,42 +10,57 @@ from kernelsearch.api.index import Index
 from kernelsearch.api.pipeline import Methods, Pipeline
 from kernelsearch.cli import config, pyserini_flags
 from kernelsearch.cli.console import Parser
-from kernelsearch.cli.flags import add_flags, collect, read_flags
-from kernelsearch.cli.search_settings import IN_CONFIG
-from kernelsearch.core.errors import OptionError
-from kernelsearch.core.options import Settings
+from kernelsearch.cli.flags import add_flags, add_method_flags, method_values, read_flags
+from kernelsearch.cli.search_settings import IN_CONFIG, SearchSettings
+from kernelsearch.cli.flags import IndexSettings
+from kernelsearch.core.errors import IndexProblem, OptionError
+from kernelsearch.core.options import Option
+from kernelsearch.core.progress import Progress
 from kernelsearch.lucene.first_stage import FirstStage, FirstStageSettings
 from kernelsearch.rerankers import registry
 
-#: Options of a config file that an answer on the terminal takes: what the file says of a run doesn't apply.
-FOR_ONE_QUERY = ("index", "language", "java_heap")
+#: Options of a config file that apply to a single query on the terminal; what the file says about a run does not.
+SINGLE_QUERY = ("index", "language", "java_heap")
 
 
-def make_parser(verb: str, description: str, examples: str, settings: type[Settings]) -> argparse.ArgumentParser:
-    """A parser with the verb's options, the first stage's, and those of every method."""
+def make_parser(verb: str, description: str, examples: str, settings: type[IndexSettings]) -> argparse.ArgumentParser:
+    """A parser with the options of the verb, of the first stage and of every method."""
+    return _make_parser(verb, description, examples, settings.flags)
+
+
+def _make_parser(verb: str, description: str, examples: str, options: tuple[Option, ...]) -> argparse.ArgumentParser:
     parser = Parser(prog=f"python -m kernelsearch.{verb}", description=description, epilog=examples)
-    add_flags(parser, settings.options)
+    add_flags(parser, options)
     add_flags(parser, FirstStageSettings.options, title="first stage")
-    known = ", ".join(registry.names())
+    methods = registry.methods()
     parser.add_argument(
-        "--rerank", action="append", default=[], metavar="NAME", help=f"rerank with this method; repeatable ({known})"
+        "--rerank",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help=f"rerank with this method; repeatable ({', '.join(methods)})",
     )
-    for name, method in registry.methods().items():
-        add_flags(parser, method.options, owner=name, title=f"--rerank {name}: {method.summary}")
+    add_method_flags(parser, {name: (method.summary, method.options) for name, method in methods.items()})
     return parser
 
 
 def parse(
-    parser: argparse.ArgumentParser, argv: list[str], taken: Sequence[str] | None = None
-) -> tuple[argparse.Namespace, config.Config]:
-    """Flags, with the values of `--config` below them; `taken` are the file's options that count (None: all of them)."""
+    parser: argparse.ArgumentParser, argv: list[str], allowed: Sequence[str] | None = None
+) -> tuple[argparse.Namespace, config.Config | None]:
+    """Parses flags and fills what they leave open from the file of `--config`.
+
+    `allowed` are the options that are taken from the top level of the file (None: all). Returns the arguments and the
+    content of the file, or None without one.
+    """
     arguments = parser.parse_args(argv)
-    if hasattr(arguments, "prcl"):
-        pyserini_flags.take_prcl(arguments)
-    recipe = config.read(arguments.config, IN_CONFIG) if hasattr(arguments, "config") else config.Config()
+    if not pyserini_flags.REWRITTEN.isdisjoint(vars(arguments)):
+        pyserini_flags.rewrite(arguments)
+    if not hasattr(arguments, "config"):
+        return arguments, None
+    recipe = config.read(arguments.config, IN_CONFIG)
     if hasattr(arguments, "query"):
-        taken = FOR_ONE_QUERY
-    for name in set(recipe.verb) - set(recipe.verb if taken is None else taken):
+        allowed = SINGLE_QUERY
+    for name in set(recipe.verb) - set(recipe.verb if allowed is None else allowed):
         del recipe.verb[name]
     config.fill(arguments, recipe)
     return arguments, recipe
@@ -53,7 +68,7 @@ def parse(
 
 @dataclass(frozen=True)
 class PipelineSettings:
-    """What flags say of a pipeline: the first stage's options, and the methods with theirs."""
+    """The settings of a pipeline: those of the first stage, and the methods with their options."""
 
     first: FirstStageSettings
     methods: Methods
@@ -64,25 +79,51 @@ class PipelineSettings:
 
 
 def read_pipeline(arguments: argparse.Namespace) -> PipelineSettings:
-    """The checked pipeline options, before any index is opened."""
+    """The checked settings of the pipeline, read before any index is opened.
+
+    Raises OptionError for values that an option refuses, for a method that is named twice, and for options of a method
+    that is not used, which would otherwise be lost in silence.
+    """
     first = read_flags(FirstStageSettings, arguments)
     FirstStage.from_settings(first)
-    return PipelineSettings(first, _chosen_methods(arguments))
-
-
-def _chosen_methods(arguments: argparse.Namespace) -> Methods:
-    """The methods with their given options. Options of a method that isn't used are refused: they would be silently lost."""
     names: list[str] = arguments.rerank
+    values = method_values(arguments)
     for name in names:
         if names.count(name) > 1:
             raise OptionError(f"--rerank {name}: given {names.count(name)} times; a method reranks once")
-    chosen = [(name, collect(arguments, registry.method(name).options, name)) for name in names]
-    for name, method in registry.methods().items():
-        if name not in names and (given := collect(arguments, method.options, name)):
-            raise OptionError(f"--{name}.{next(iter(given)).replace('_', '-')}: has no effect without --rerank {name}")
-    return chosen
+    methods = [(name, registry.method(name).settings.check(values.pop(name, {}))) for name in names]
+    for name, unused in values.items():
+        raise OptionError(f"--{name}.{next(iter(unused)).replace('_', '-')}: has no effect without --rerank {name}")
+    return PipelineSettings(first, methods)
+
+
+def open_pipeline(
+    arguments: argparse.Namespace, settings: SearchSettings, progress: Progress
+) -> tuple[Pipeline, FirstStageSettings]:
+    """The pipeline of search with the settings of its first stage.
+
+    The index is a folder or, with the full pyserini installed, the name of one of Pyserini's prebuilt indexes.
+    """
+    chosen = read_pipeline(arguments)
+    extended = not pyserini_flags.EXTENDING.isdisjoint(vars(arguments))
+    language = pyserini_flags.query_language(settings) if extended else settings.language
+    try:
+        index = settings.open_index(progress, language=language)
+    except IndexProblem:
+        prebuilt = pyserini_flags.open_prebuilt(settings, language, progress)
+        if prebuilt is None:
+            raise
+        index = prebuilt
+        pyserini_flags.set_bm25(arguments, str(settings.index))
+        chosen = read_pipeline(arguments)
+    first = FirstStage.from_settings(chosen.first)
+    if extended:
+        first = pyserini_flags.extend(first, settings)
+    if settings.stopwords is not None:
+        pyserini_flags.set_stopwords(index, settings.stopwords)
+    return Pipeline(index, first, chosen.methods), chosen.first
 
 
 def pipeline_from_flags(flags: list[str], index: Index) -> Pipeline:
     """The pipeline that flags of search describe, such as `--rm3 --rerank klsa --klsa.z 5`; other options are refused."""
-    return read_pipeline(make_parser("search", "", "", Settings).parse_args(flags)).open(index)
+    return read_pipeline(_make_parser("search", "", "", ()).parse_args(flags)).open(index)

@@ -1,6 +1,6 @@
 """The flags of `python -m pyserini.search.lucene` that `kernelsearch.search` takes besides its own, with the same meaning.
 
-What searches something else than words (dense vectors, learned impacts) is refused with what to do instead.
+Flags for other kinds of search than by terms (dense vectors, learned impacts) are refused with what to do instead.
 """
 
 from __future__ import annotations
@@ -11,34 +11,44 @@ import logging
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from kernelsearch.api.index import Index
 from kernelsearch.cli.search_settings import PyseriniSettings, SearchSettings
 from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.core.progress import Progress
 from kernelsearch.lucene.first_stage import FirstStage
 
 logger = logging.getLogger(__name__)
 
-_ELSEWHERE = (
+_INSTEAD = (
     "make the run with python -m pyserini.search.lucene, then rerank it: "
     "python -m kernelsearch.search --index INDEX --topics TOPICS --run THAT --rerank METHOD --output NEW"
 )
-#: flag: (whether it takes a value, what it is about)
+_DENSE, _IMPACTS, _ENCODED = (
+    "dense vectors are not searched here",
+    "learned impacts are not searched here",
+    "queries are not encoded here",
+)
+#: Flags that are recognised only to say what to do instead, with the reason.
 REFUSED = {
-    "dense": (False, "dense vectors are not searched here"),
-    "hnsw": (False, "dense vectors are not searched here"),
-    "flat": (False, "dense vectors are not searched here"),
-    "ef-search": (True, "dense vectors are not searched here"),
-    "impact": (False, "learned impacts are not searched here"),
-    "encoder": (True, "queries are not encoded here"),
-    "onnx-encoder": (True, "queries are not encoded here"),
-    "encoded-corpus": (True, "learned impacts are not searched here"),
-    "min-idf": (True, "learned impacts are not searched here"),
+    "--dense": _DENSE,
+    "--hnsw": _DENSE,
+    "--flat": _DENSE,
+    "--ef-search": _DENSE,
+    "--impact": _IMPACTS,
+    "--encoder": _ENCODED,
+    "--onnx-encoder": _ENCODED,
+    "--encoded-corpus": _IMPACTS,
+    "--min-idf": _IMPACTS,
 }
+#: Options that `rewrite` may change.
+REWRITTEN = frozenset({"prcl", "topics_format", "output_format"})
+#: Options that change the first stage or the analysis of queries.
+EXTENDING = frozenset(
+    {"fields", "dismax", "dismax_tiebreaker", "bm25qs", "anserini_scores", "stopwords", "pretokenized", "tokenizer"}
+)
 
-
-#: k1 and b that Pyserini sets by itself, by the names of its prebuilt indexes.
+#: k1 and b that Pyserini sets for its prebuilt indexes, by the names of the indexes.
 MSMARCO = {
     "msmarco-passage msmarco-v1-passage msmarco-v1-passage-slim msmarco-v1-passage-full": (0.82, 0.68),
     "msmarco-v1-passage-d2q-t5 msmarco-v1-passage.d2q-t5 msmarco-v1-passage.d2q-t5-docvectors": (2.18, 0.86),
@@ -49,23 +59,19 @@ MSMARCO = {
 }
 
 
-class _Refuse(argparse.Action):
-    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
-        assert option_string is not None
-        raise OptionError(f"{option_string}: {REFUSED[option_string.removeprefix('--')][1]}; {_ELSEWHERE}")
+def refuse(argv: Sequence[str]) -> None:
+    """Raises OptionError for the first flag of REFUSED on a command line, with what to do instead."""
+    for word in argv:
+        flag = word.partition("=")[0]
+        if flag in REFUSED:
+            raise OptionError(f"{flag}: {REFUSED[flag]}; {_INSTEAD}")
 
 
-def add_refused(parser: argparse.ArgumentParser) -> None:
-    """Flags that are understood, but only to say what to do instead; and --prcl, which is --rerank prcl."""
-    for name, (takes_value, _) in REFUSED.items():
-        parser.add_argument(f"--{name}", action=_Refuse, nargs=None if takes_value else 0, help=argparse.SUPPRESS)
-    parser.add_argument(
-        "--prcl", nargs="+", default=[], metavar="NAME", help="the same as --rerank prcl --prcl.classifiers NAME"
-    )
+def rewrite(arguments: argparse.Namespace) -> None:
+    """Turns Pyserini's spellings into ours, in place: `--prcl lr svm`, and its names of formats.
 
-
-def check_formats(arguments: argparse.Namespace) -> None:
-    """Pyserini's names of formats: `default` is guessing, the others are refused with what to do."""
+    Raises OptionError for a format that is not read or written here.
+    """
     topics, output = getattr(arguments, "topics_format", None), getattr(arguments, "output_format", None)
     if topics == "default":
         del arguments.topics_format
@@ -73,76 +79,72 @@ def check_formats(arguments: argparse.Namespace) -> None:
         raise OptionError(f"--topics-format: {topics}: not read here; write the topics as TSV (id, tab, text)")
     if output == "kilt":
         raise OptionError("--output-format: kilt: not written here; write trec, and add the provenance from it")
+    if hasattr(arguments, "prcl"):
+        if "prcl" not in arguments.rerank:
+            arguments.rerank.insert(0, "prcl")
+        setattr(arguments, "prcl.classifiers", ",".join(arguments.prcl))
 
 
-def take_prcl(arguments: argparse.Namespace) -> None:
-    """`--prcl lr svm` as the method and its option."""
-    if not arguments.prcl:
-        return
-    if "prcl" not in arguments.rerank:
-        arguments.rerank.insert(0, "prcl")
-    setattr(arguments, "prcl.classifiers", ",".join(arguments.prcl))
-
-
-def first_stage(first: FirstStage, settings: PyseriniSettings) -> FirstStage:
-    """The first stage with boosted fields and query generators."""
+def extend(first: FirstStage, settings: PyseriniSettings) -> FirstStage:
+    """The first stage with weighted fields, disjunction max, query-side BM25 and rounded scores, as the flags ask for."""
     if settings.dismax and settings.bm25qs:
         raise OptionError("--dismax and --bm25qs exclude each other")
     if settings.dismax and not settings.fields:
         raise OptionError("--dismax: has no effect without --fields")
     return dataclasses.replace(
         first,
-        fields=tuple(_boost(text) for text in settings.fields or ()),
+        fields=tuple(_field_weight(text) for text in settings.fields or ()),
         dismax=settings.dismax_tiebreaker if settings.dismax else None,
         query_side=settings.bm25qs,
         rounded=settings.anserini_scores,
     )
 
 
-def _boost(text: str) -> tuple[str, float]:
-    name, equals, boost = text.partition("=")
+def _field_weight(text: str) -> tuple[str, float]:
+    name, equals, weight = text.partition("=")
     try:
         if not (name and equals):
             raise ValueError
-        return name, float(boost)
+        return name, float(weight)
     except ValueError:
         raise OptionError(f"--fields: {text!r} should read FIELD=WEIGHT, such as title=2") from None
 
 
 def query_language(settings: SearchSettings) -> str | None:
-    """The language to analyse queries in: tokens are taken as they are where a flag says that topics hold tokens."""
+    """The language in which queries are analysed: none (`whitespace`) where the topics are tokens already."""
     if settings.pretokenized and settings.tokenizer:
         raise OptionError("--pretokenized and --tokenizer exclude each other")
     if settings.stopwords and settings.engine != "local":
-        raise OptionError("--stopwords: the file stays here; it works with --engine local only")
+        raise OptionError("--stopwords: the file is not sent to workers; it works with --engine local only")
     if settings.stopwords and not Path(settings.stopwords).is_file():
         raise InputError(f"--stopwords: {settings.stopwords}: no such file")
     return "whitespace" if settings.pretokenized or settings.tokenizer else settings.language
 
 
-def set_stopwords(index: Index, path: str | None) -> None:
-    """Analyses queries with other stop words."""
-    if path is not None:
-        from kernelsearch.lucene.index import english_with_stopwords
+def set_stopwords(index: Index, path: str) -> None:
+    """Analyses the queries of an index with the stop words of a file."""
+    from kernelsearch.lucene.index import english_with_stopwords
 
-        lucene = index.lucene  # starts Java, which the analyser needs
-        lucene.analyzer = english_with_stopwords(path)
+    lucene = index.lucene  # starts Java, which the analyser needs
+    lucene.analyzer = english_with_stopwords(path)
 
 
-def prebuilt(index: str | tuple[str, ...]) -> str | None:
-    """The folder of the prebuilt index of that name, where the full pyserini is installed and knows one."""
-    if not isinstance(index, str) or Path(index).exists() or Path(index).name != index or find_spec("torch") is None:
+def open_prebuilt(settings: SearchSettings, language: str | None, progress: Progress) -> Index | None:
+    """Pyserini's prebuilt index of the name `--index`; None without the full pyserini, or where it has none of that name."""
+    name = settings.index
+    if not isinstance(name, str) or Path(name).exists() or Path(name).name != name or find_spec("torch") is None:
         return None
     from kernelsearch.integrations.pyserini import download_prebuilt
 
     try:
-        return download_prebuilt(index)
+        folder = download_prebuilt(name)
     except InputError:
         return None
+    return dataclasses.replace(settings, index=folder).open_index(progress, language=language)
 
 
-def take_bm25(arguments: argparse.Namespace, name: str) -> None:
-    """BM25 as Pyserini sets it by itself for a prebuilt index of MS MARCO, unless flags say how to rank."""
+def set_bm25(arguments: argparse.Namespace, name: str) -> None:
+    """Sets k1 and b as Pyserini does for its prebuilt indexes of MS MARCO, unless flags choose the ranking model."""
     known = [values for names, values in MSMARCO.items() if name in names.split()]
     if known and not {"k1", "b", "qld", "qljm"} & vars(arguments).keys():
         arguments.k1, arguments.b = known[0]
@@ -150,7 +152,10 @@ def take_bm25(arguments: argparse.Namespace, name: str) -> None:
 
 
 def named_topics(name: str, field: str) -> dict[str, str] | None:
-    """The topics that Pyserini has under a name, {qid: text}; None for names that it doesn't know, and for paths."""
+    """The topics that Pyserini has under a name, {qid: text}; None for a name that it doesn't know, and for a path.
+
+    `field` names the parts of a topic to search with, joined with +.
+    """
     if ":" in name or Path(name).exists() or Path(name).name != name:
         return None
     if find_spec("torch") is None:
@@ -168,10 +173,8 @@ def named_topics(name: str, field: str) -> dict[str, str] | None:
         raise InputError(f"--topics-field: {name} has no {part.args[0]!r}") from None
 
 
-def tokenised(topics: dict[str, str], name: str | None) -> dict[str, str]:
-    """Topics cut by a tokenizer of Hugging Face, tokens separated by blanks."""
-    if name is None:
-        return topics
+def tokenise(topics: dict[str, str], name: str) -> dict[str, str]:
+    """Topics as tokens of a Hugging Face tokenizer, separated by blanks."""
     try:
         from transformers import AutoTokenizer
     except ImportError:
@@ -183,22 +186,24 @@ def tokenised(topics: dict[str, str], name: str | None) -> dict[str, str]:
     return {qid: " ".join(tokenizer.tokenize(text)) for qid, text in topics.items()}
 
 
-def tidied(docids: Sequence[str], scores: Sequence[float], qid: str, settings: SearchSettings) -> tuple[list[str], list[float]]:
-    """A list after --remove-duplicates, --remove-query and --max-passage, in the order in which Pyserini applies them."""
-    named = list(zip(docids, scores, strict=True))
+def filter_list(
+    docids: Sequence[str], scores: Sequence[float], qid: str, settings: SearchSettings
+) -> tuple[list[str], list[float]]:
+    """A ranked list after --remove-duplicates, --remove-query and --max-passage, applied in the order of Pyserini."""
+    entries = list(zip(docids, scores, strict=True))
     if settings.remove_duplicates:
-        named = _firsts(named)
+        entries = _without_duplicates(entries)
     if settings.remove_query:
-        named = [one for one in named if one[0] != qid]
+        entries = [entry for entry in entries if entry[0] != qid]
     if settings.max_passage:
-        documents = [(docid.split(settings.max_passage_delimiter)[0], score) for docid, score in named]
-        named = _firsts(documents)[: settings.max_passage_hits]
-    return [docid for docid, _ in named], [score for _, score in named]
+        documents = [(docid.split(settings.max_passage_delimiter)[0], score) for docid, score in entries]
+        entries = _without_duplicates(documents)[: settings.max_passage_hits]
+    return [docid for docid, _ in entries], [score for _, score in entries]
 
 
-def _firsts(named: list[tuple[str, float]]) -> list[tuple[str, float]]:
+def _without_duplicates(entries: list[tuple[str, float]]) -> list[tuple[str, float]]:
     """The first entry of each docid."""
     seen: dict[str, float] = {}
-    for docid, score in named:
+    for docid, score in entries:
         seen.setdefault(docid, score)
     return list(seen.items())

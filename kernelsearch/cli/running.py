@@ -1,4 +1,4 @@
-"""From a pipeline and the options of search to a run file with its recipe."""
+"""From a pipeline and the options of search to a run file and the config file beside it."""
 
 from __future__ import annotations
 
@@ -21,39 +21,43 @@ from kernelsearch.trec.topics import parse_part, topics_part
 #: A run as it is read: {qid: [(docid, score), ...]}
 Run = dict[str, list[tuple[str, float]]]
 
-#: How many queries kept the list of the stage before, by method and reason.
+#: Number of queries that kept the list of the previous stage, by method and reason.
 Fallbacks = Counter[tuple[str, str]]
 
 
 def search_topics(pipeline: Pipeline, settings: SearchSettings, *, progress: Progress = silent) -> tuple[int, Fallbacks]:
-    """Writes the run file of the topics; returns how many queries it has, and which methods could not act on queries."""
+    """Searches for the topics of `--topics` and writes the run file.
+
+    Returns the number of queries in the file, and how many queries each method could not act on, by reason.
+    """
     assert settings.topics is not None and settings.output is not None
     topics = pyserini_flags.named_topics(settings.topics, settings.topics_field)
     if topics is None:
         topics = load_topics(settings.topics, settings.topics_format, settings.topics_field)
-    topics = pyserini_flags.tokenised(topics, settings.tokenizer)
+    if settings.tokenizer is not None:
+        topics = pyserini_flags.tokenise(topics, settings.tokenizer)
     run = _read_run(settings.run, topics, settings.topics) if settings.run else None
     if settings.shard is not None:
         topics = topics_part(topics, parse_part(settings.shard))
     tag = settings.tag or "-".join(["kernelsearch", *(reranker.name for reranker in pipeline.rerankers)])
     if any(letter.isspace() for letter in tag):
-        raise OptionError(f"--tag: {tag!r} has white space in it")
-    work = [Topic(qid, text, None if run is None else run[qid]) for qid, text in topics.items() if run is None or qid in run]
+        raise OptionError(f"--tag: {tag!r} contains white space")
+    chosen = [Topic(qid, text, None if run is None else run[qid]) for qid, text in topics.items() if run is None or qid in run]
     fallbacks: Fallbacks = Counter()
 
     def lists() -> Iterator[RankedList]:
-        found = run_topics(
+        ranked_lists = run_topics(
             pipeline,
-            work,
+            chosen,
             engine=engine,
             batch_size=settings.batch_size,
             threads=settings.threads,
             source=settings.run or "",
             progress=progress,
         )
-        for ranked in found:
+        for ranked in ranked_lists:
             fallbacks.update(ranked.candidates.fallbacks)
-            yield ranked.qid, *pyserini_flags.tidied(ranked.docids, ranked.scores, ranked.qid, settings)
+            yield ranked.qid, *pyserini_flags.filter_list(ranked.docids, ranked.scores, ranked.qid, settings)
 
     with make_engine(settings) as engine:
         count = write_run(settings.output, lists(), settings.output_format, tag)
@@ -69,9 +73,9 @@ def _read_run(path: str, topics: dict[str, str], source: str) -> Run:
 
 
 def write_recipe(pipeline: Pipeline, settings: SearchSettings, first: FirstStageSettings) -> None:
-    """Writes all options, defaults included, and what the run was made with, to OUTPUT.toml."""
-    recorded = {option.key for option in IN_CONFIG} - {"query"}
-    verb = {name: value for name, value in settings.to_dict().items() if name in recorded}
+    """Writes OUTPUT.toml: all options, defaults included, and the versions and files that the run was made with."""
+    values = settings.to_dict()
+    verb = {option.key: values[option.key] for option in IN_CONFIG if option.key != "query"}
     files = {"topics": settings.topics, "run": settings.run, "output": settings.output}
     path = f"{settings.output}.toml"
     again = f"python -m kernelsearch.search --config {path} makes {settings.output} again"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kernelsearch.cli.flags import TOPIC_FORMATS, QuerySettings
 from kernelsearch.core.options import Settings, option
 from kernelsearch.engines import EngineSettings
 
@@ -12,51 +13,51 @@ from kernelsearch.engines import EngineSettings
 class PyseriniSettings(Settings):
     """Flags of `pyserini.search.lucene`, with the same meaning."""
 
-    fields: tuple[str, ...] | None = option(None, "search these fields, each with a weight: title=2 contents=1", words=True)
-    dismax: bool = option(False, "with --fields: a document's best field counts, not the sum")
-    dismax_tiebreaker: float = option(0.0, "with --dismax: weight of the other fields", low=0, high=1, name="dismax.tiebreaker")
-    bm25qs: bool = option(False, "BM25 on the query's side too")
-    anserini_scores: bool = option(
-        False, "round the first stage's scores as Anserini does: four digits, ties a millionth apart"
+    fields: tuple[str, ...] | None = option(
+        None, "fields to search, each with a weight, such as title=2 contents=1", words=True
     )
-    stopwords: str | None = option(None, "a file of stop words for English queries, one a line")
-    pretokenized: bool = option(False, "topics are tokens of the index already, separated by blanks")
-    tokenizer: str | None = option(None, "cut topics with this tokenizer of Hugging Face first (needs transformers)")
-    max_passage: bool = option(False, "docids are DOCUMENT#PASSAGE: keep each document's best passage")
-    max_passage_hits: int = option(100, "with --max-passage: documents a query", low=1)
-    max_passage_delimiter: str = option("#", "with --max-passage: what stands between document and passage")
-    remove_duplicates: bool = option(False, "of entries with the same docid, keep the first")
+    dismax: bool = option(False, "with --fields: score a document by its best field instead of the sum over fields")
+    dismax_tiebreaker: float = option(
+        0.0, "with --dismax: weight of the fields that are not the best", low=0, high=1, name="dismax.tiebreaker"
+    )
+    bm25qs: bool = option(False, "weight query terms by BM25 as well (query-side BM25)")
+    anserini_scores: bool = option(False, "round first-stage scores as Anserini does: to four digits, ties a millionth apart")
+    stopwords: str | None = option(None, "file of stop words for English queries, one per line")
+    pretokenized: bool = option(False, "take topics as tokens of the index, separated by blanks, without analysis")
+    tokenizer: str | None = option(None, "Hugging Face tokenizer to split topics with (needs transformers)")
+    max_passage: bool = option(False, "keep the best passage of each document, where docids are DOCUMENT#PASSAGE")
+    max_passage_hits: int = option(100, "with --max-passage: documents to keep per query", low=1)
+    max_passage_delimiter: str = option("#", "with --max-passage: delimiter between document and passage in a docid")
+    remove_duplicates: bool = option(False, "keep only the first of several entries with the same docid")
+    prcl: tuple[str, ...] | None = option(None, "the same as --rerank prcl --prcl.classifiers NAME", words=True)
 
 
 @dataclass(frozen=True, kw_only=True)
-class SearchSettings(PyseriniSettings, EngineSettings):
+class SearchSettings(PyseriniSettings, EngineSettings, QuerySettings):
     """Options of search."""
 
-    config: str | None = option(None, "a TOML file with options, as written beside run files; flags override it")
-    index: str | tuple[str, ...] | None = option(
-        None, "the index, or a folder of shards; repeatable: several are one collection", repeat=True
-    )
+    config: str | None = option(None, "TOML file with options, as written beside run files; flags override it")
     topics: str | None = option(
-        None, "a file of topics (TSV, TREC, JSONL, CACM; gzipped or not), irds:NAME, or Pyserini's name"
+        None, "topics: a file (TSV, TREC, JSONL, CACM; gzipped or not), irds:NAME, or a name that Pyserini knows"
     )
-    topics_format: str | None = option(None, "how to read it; guessed if not given", choices=("tsv", "trec", "jsonl", "cacm"))
-    topics_field: str = option("title", "parts of a TREC topic: title, description, narrative, joined with +")
+    topics_format: str | None = option(None, "format of the topics; guessed if not given", choices=TOPIC_FORMATS)
+    topics_field: str = option("title", "parts of a TREC topic to search with: title, description, narrative, joined with +")
     shard: str | None = option(
-        None, "only the I-th of N parts of the topics, as I/N from 1 on; kernelsearch.merge joins the runs"
+        None, "search only the I-th of N parts of the topics, as I/N from 1 on; kernelsearch.merge joins the runs"
     )
-    query: str | None = option(None, "one query, printed as a table")
+    query: str | None = option(None, "search this query and print a table")
     run: str | None = option(None, "rerank this run file instead of searching")
-    output: str | None = option(None, "the run file to write")
-    output_format: str = option("trec", "its form", choices=("trec", "msmarco"))
-    tag: str | None = option(None, "the run's tag; default: the methods' names")
+    output: str | None = option(None, "run file to write")
+    output_format: str = option("trec", "format of the run file", choices=("trec", "msmarco"))
+    tag: str | None = option(None, "tag of the run; default: the names of the methods")
     threads: int = option(1, "search threads", low=1)
-    batch_size: int = option(64, "queries a batch", low=1)
-    remove_query: bool = option(False, "leave out the document whose id is the query's")
-    language: str | None = option(None, "analyse queries in this language; default: the index's own")
-    java_heap: str | None = option(None, "Java's heap, such as 4g")
+    batch_size: int = option(64, "queries per batch", low=1)
+    remove_query: bool = option(False, "leave out the document whose docid is the id of the query")
 
 
-#: What a config file may say at its top level: what makes a difference to the run, not where it was computed.
+#: Options that a config file may hold at its top level: those that make a difference to the run, not where it is computed.
 IN_CONFIG = tuple(
-    declared for declared in SearchSettings.options if declared.name != "config" and declared not in EngineSettings.options
+    declared
+    for declared in SearchSettings.flags
+    if declared.name not in ("config", "prcl") and declared not in EngineSettings.options
 )

@@ -6,10 +6,10 @@ import argparse
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernelsearch.api.index import Index
 from kernelsearch.cli.console import Parser
-from kernelsearch.cli.flags import add_flags, collect, read_flags
+from kernelsearch.cli.flags import add_flags, add_method_flags, collect, read_flags
 from kernelsearch.cli.inputs import load_qrels, load_topics
+from kernelsearch.cli.flags import IndexSettings
 from kernelsearch.core.memory_limit import MemoryLimit
 from kernelsearch.core.options import option
 from kernelsearch.core.progress import Progress, silent
@@ -19,42 +19,39 @@ from kernelsearch.rerankers.base import FittedFeatures, TrainingData
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainSettings(EngineSettings):
+class TrainSettings(EngineSettings, IndexSettings):
     """Options of train."""
 
-    index: str | tuple[str, ...] | None = option(
-        None, "the index, or a folder of shards; repeatable: several are one collection", repeat=True
-    )
-    topics: str | None = option(None, "training topics, where a method learns from judgements: a file or irds:NAME")
-    qrels: str | None = option(None, "their judgements: a file or irds:NAME")
-    clicks: str | None = option(None, "a click log, where a method learns from clicks")
-    ltr: str | None = option(None, "a LETOR (svmlight) file of features to learn from, instead of an index")
-    ltr_test: str | None = option(None, "with --ltr: a file to rank with what was learned, and its measures")
-    output: str | None = option(None, "where to save; default: beside the index")
+    topics: str | None = option(None, "training topics, for methods that learn from judgements: a file or irds:NAME")
+    qrels: str | None = option(None, "relevance judgements of the training topics: a file or irds:NAME")
+    clicks: str | None = option(None, "click log, for methods that learn from clicks")
+    ltr: str | None = option(None, "LETOR (svmlight) file of features to learn from, instead of an index")
+    ltr_test: str | None = option(None, "with --ltr: LETOR file to rank with the learned model, and to measure")
+    output: str | None = option(None, "folder to save the fitted state in; default: beside the index")
     memory_limit: str | None = option(
-        None, "bound the memory of building, such as 4G; what doesn't fit is done in smaller parts"
+        None, "limit of the memory for building, such as 4G; what exceeds it is done in smaller parts"
     )
-    java_heap: str | None = option(None, "Java's heap, such as 4g")
 
 
 def make_parser(description: str, examples: str) -> argparse.ArgumentParser:
-    """A parser with the options of train and those of every method that can be fitted."""
+    """A parser with the options of train, and the training options of every method that has some."""
     parser = Parser(prog="python -m kernelsearch.train", description=description, epilog=examples)
-    add_flags(parser, TrainSettings.options)
-    known = ", ".join(registry.names())
-    parser.add_argument("--rerank", required=True, metavar="NAME", help=f"the method to fit ({known})")
-    for name, method in registry.methods().items():
-        if method.fit_options:
-            add_flags(parser, method.fit_options, owner=name, title=f"--rerank {name}: {method.summary}")
+    add_flags(parser, TrainSettings.flags)
+    methods = registry.methods()
+    parser.add_argument("--rerank", required=True, metavar="NAME", help=f"method to fit ({', '.join(methods)})")
+    trained = {name: (method.summary, method.fit_options) for name, method in methods.items() if method.fit_options}
+    add_method_flags(parser, trained)
     return parser
 
 
 def train(arguments: argparse.Namespace, *, progress: Progress = silent) -> FittedFeatures:
-    """Fits the method that the flags name; returns the folder where it was saved, and measures on `--ltr-test`."""
+    """Fits the method that the flags name.
+
+    Returns the folder where the fitted state was saved and, with `--ltr-test`, the measures on that file.
+    """
     settings = read_flags(TrainSettings, arguments)
     method = registry.method(arguments.rerank)
     limit = MemoryLimit.parse(settings.memory_limit)
-    heap = settings.java_heap or (limit.java_heap if limit else None)
     options = collect(arguments, method.fit_options, method.name)
     with make_engine(settings) as engine:
         data = TrainingData(
@@ -70,11 +67,10 @@ def train(arguments: argparse.Namespace, *, progress: Progress = silent) -> Fitt
         )
         if data.ltr is not None:
             return method.fit_features(data, **options)
-        assert settings.index is not None
-        index = Index(settings.index, java_heap=heap, progress=progress)
+        index = settings.open_index(progress, java_heap=limit.java_heap if limit else None)
         return FittedFeatures(method.fit(index, data, **options))
 
 
 def train_from_flags(flags: list[str], *, progress: Progress = silent) -> Path:
-    """Fits what flags of train describe."""
+    """Fits what flags of train describe, such as `--index I --rerank klsa`; returns the folder of the fitted state."""
     return train(make_parser("", "").parse_args(flags), progress=progress).path

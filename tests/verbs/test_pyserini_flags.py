@@ -106,13 +106,13 @@ def test_topics_by_pyserinis_name(flags, tmp_path, monkeypatch):
 
 def test_entries_are_removed_in_pyserinis_order():
     docids, scores = ["a#1", "b#1", "a#2", "a#1", "c"], [5.0, 4.0, 3.0, 2.0, 1.0]
-    assert pyserini_flags.tidied(docids, scores, "q", settings()) == (docids, scores)
-    once = pyserini_flags.tidied(docids, scores, "c", settings(remove_duplicates=True, remove_query=True))
+    assert pyserini_flags.filter_list(docids, scores, "q", settings()) == (docids, scores)
+    once = pyserini_flags.filter_list(docids, scores, "c", settings(remove_duplicates=True, remove_query=True))
     assert once == (["a#1", "b#1", "a#2"], [5.0, 4.0, 3.0])
     best = settings(max_passage=True, max_passage_hits=2)
-    assert pyserini_flags.tidied(docids, scores, "q", best) == (["a", "b"], [5.0, 4.0])
+    assert pyserini_flags.filter_list(docids, scores, "q", best) == (["a", "b"], [5.0, 4.0])
     other = settings(max_passage=True, max_passage_delimiter="b")
-    assert pyserini_flags.tidied(docids, scores, "q", other)[0] == ["a#1", "", "a#2", "c"]
+    assert pyserini_flags.filter_list(docids, scores, "q", other)[0] == ["a#1", "", "a#2", "c"]
 
 
 def test_fields_are_words_or_parts_between_commas(flags, tmp_path):

@@ -9,9 +9,8 @@ from kernelsearch.api.explaining import ExplainedQuery, explain_query
 from kernelsearch.api.pipeline import count_fallbacks, fallback_messages
 from kernelsearch.api.results import rank_change
 from kernelsearch.cli import console
-from kernelsearch.cli.flags import read_flags, require
+from kernelsearch.cli.flags import QuerySettings, read_flags, require
 from kernelsearch.cli.pipelines import SINGLE_QUERY, make_parser, parse, read_pipeline
-from kernelsearch.cli.flags import QuerySettings
 from kernelsearch.core.options import option
 from kernelsearch.core.tables import text_table
 from kernelsearch.plots.figures import picture_format

@@ -10,9 +10,8 @@ from kernelsearch.api.index import Index
 from kernelsearch.api.pipeline import Methods, Pipeline
 from kernelsearch.cli import config, pyserini_flags
 from kernelsearch.cli.console import Parser
-from kernelsearch.cli.flags import add_flags, add_method_flags, method_values, read_flags
+from kernelsearch.cli.flags import IndexSettings, add_flags, add_method_flags, method_values, read_flags
 from kernelsearch.cli.search_settings import IN_CONFIG, SearchSettings
-from kernelsearch.cli.flags import IndexSettings
 from kernelsearch.core.errors import IndexProblem, OptionError
 from kernelsearch.core.options import Option
 from kernelsearch.core.progress import Progress

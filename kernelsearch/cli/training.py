@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernelsearch.cli.console import Parser
-from kernelsearch.cli.flags import add_flags, add_method_flags, collect, read_flags
+from kernelsearch.cli.flags import IndexSettings, add_flags, add_method_flags, collect, read_flags
 from kernelsearch.cli.inputs import load_qrels, load_topics
-from kernelsearch.cli.flags import IndexSettings
 from kernelsearch.core.memory_limit import MemoryLimit
 from kernelsearch.core.options import option
 from kernelsearch.core.progress import Progress, silent

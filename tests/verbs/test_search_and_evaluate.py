@@ -123,7 +123,7 @@ def test_empty_query_and_missing_topics(tiny_path, tmp_path):
         search.main(["--index", str(tiny_path), "--query", " "])
     with pytest.raises(InputError, match="gone: no such file"):
         search.main(["--index", str(tiny_path), "--topics", str(tmp_path / "gone"), "--output", str(tmp_path / "o")])
-    with pytest.raises(OptionError, match="--tag: 'a b' has white space"):
+    with pytest.raises(OptionError, match="--tag: 'a b' contains white space"):
         (tmp_path / "t").write_text("1\tx\n")
         search.main(
             ["--index", str(tiny_path), "--topics", str(tmp_path / "t"), "--output", str(tmp_path / "o"), "--tag", "a b"]

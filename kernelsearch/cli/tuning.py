@@ -1,0 +1,149 @@
+"""Tuning as the verb does it: the plan from options and files, the outcome as text, and the best settings as a config file."""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernelsearch.api.pipeline import Pipeline
+from kernelsearch.api.tune import Tuned, identity, settings_to_try, tune
+from kernelsearch.cli import config
+from kernelsearch.cli.flags import TOPIC_FORMATS, QuerySettings
+from kernelsearch.cli.inputs import load_qrels, load_topics
+from kernelsearch.cli.pipelines import PipelineSettings
+from kernelsearch.core.errors import InputError
+from kernelsearch.core.options import option
+from kernelsearch.core.progress import Progress, silent
+from kernelsearch.core.tables import text_table
+from kernelsearch.evaluation.measures import parse_measures
+from kernelsearch.evaluation.significance import bootstrap_interval, paired_t
+from kernelsearch.rerankers import registry
+from kernelsearch.tuning import space
+from kernelsearch.tuning.journal import Journal
+from kernelsearch.tuning.trials import Plan
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuneSettings(QuerySettings):
+    """Options of tune."""
+
+    config: str | None = option(None, "TOML file with the pipeline to start from, as search takes; flags override it")
+    topics: str | None = option(None, "topics to tune on: a file or irds:NAME")
+    topics_format: str | None = option(None, "format of the topics; guessed if not given", choices=TOPIC_FORMATS)
+    topics_field: str = option("title", "parts of a TREC topic to search with: title, description, narrative, joined with +")
+    qrels: str | None = option(None, "relevance judgements of the topics: a file or irds:NAME")
+    measure: str = option("AP", "measure to maximise, by its name in ir_measures or trec_eval")
+    samples: int | None = option(None, "number of random settings to try instead of the whole grid", low=1)
+    folds: int = option(5, "folds of topics for cross-validation", low=2)
+    seed: int = option(0, "seed for the folds and the random settings", low=0)
+    processes: int = option(os.cpu_count() or 1, "number of processes", low=1)
+    output: str | None = option(None, "config file to write the best settings to")
+    results: str | None = option(None, "file of results, from which a killed command continues; default: OUTPUT.results.jsonl")
+
+
+def tune_pipeline(
+    settings: TuneSettings, chosen: PipelineSettings, dimensions: list[str], *, progress: Progress = silent
+) -> tuple[Tuned, Pipeline]:
+    """Tries settings of a pipeline on judged topics and chooses among them by cross-validation.
+
+    `chosen` is the pipeline to start from, `dimensions` are the values of `--try` (NAME=VALUES). Results are kept in a file,
+    from which a killed command continues. Returns the outcome and the pipeline before tuning.
+    """
+    pipeline = chosen.open(settings.open_index(progress, language=settings.language))
+    plan, texts = _make_plan(settings, chosen, pipeline)
+    tried = settings_to_try(dimensions, plan.names, settings.samples, settings.seed)
+    queries = pipeline.index.lucene.queries([texts[qid] for qid in plan.qids], plan.qids)
+    results = settings.results or f"{settings.output}.results.jsonl"
+    with Journal(results, identity(plan, queries, config.made_with(pipeline, {})), plan.qids) as journal:
+        if journal.values:
+            logger.info("%s: %d settings are known already", journal.path, len(journal.values))
+        tuned = tune(
+            pipeline,
+            plan,
+            texts,
+            tried,
+            journal=journal,
+            fitted=Path(f"{settings.output}.fitted"),
+            folds=settings.folds,
+            seed=settings.seed,
+            processes=settings.processes,
+            progress=progress,
+        )
+    return tuned, pipeline
+
+
+def _make_plan(settings: TuneSettings, chosen: PipelineSettings, pipeline: Pipeline) -> tuple[Plan, dict[str, str]]:
+    """What all settings share, and the texts of the topics."""
+    measures = parse_measures([settings.measure])
+    if len(measures) != 1:
+        raise InputError(f"--measure: {settings.measure!r} names {len(measures)} measures; give one")
+    assert settings.topics is not None and settings.qrels is not None
+    topics = load_topics(settings.topics, settings.topics_format, settings.topics_field)
+    qrels = load_qrels(settings.qrels)
+    # Sorted, so that folds don't depend on the order of the file.
+    qids = sorted(qid for qid in topics if qid in qrels)
+    if not qids:
+        raise InputError(f"{settings.topics}: none of its topics is judged in {settings.qrels}")
+    unjudged, missing = sum(qid not in qrels for qid in topics), sum(qid not in topics for qid in qrels)
+    if unjudged or missing:
+        logger.info(
+            "left out: %d topics without judgements, %d judged topics that are not in %s", unjudged, missing, settings.topics
+        )
+    plan = Plan(
+        measure=str(measures[0]),
+        first=chosen.first.to_dict(),
+        methods=pipeline.methods,
+        qrels={qid: dict(qrels[qid]) for qid in qids},
+        qids=qids,
+    )
+    return plan, topics
+
+
+def outcome_text(tuned: Tuned) -> str:
+    """The setting that each fold chose, and the gain of tuning on held-out topics."""
+    choice, measure = tuned.choice, tuned.plan.measure
+    rows = [
+        (
+            number,
+            len(fold.topics),
+            f"{fold.training_mean:.4f}",
+            f"{fold.held_out_mean:.4f}",
+            space.label(tuned.tried[fold.chosen]),
+        )
+        for number, fold in enumerate(choice.folds, 1)
+    ]
+    means = [("first stage, as given", f"{tuned.first_stage.mean():.4f}")] if tuned.plan.methods else []
+    means += [("pipeline, as given", f"{tuned.given.mean():.4f}"), ("tuned, held out", f"{choice.held_out.mean():.4f}")]
+    gains = choice.held_out - tuned.given
+    low, high = bootstrap_interval(gains)
+    return "\n".join(
+        [
+            text_table(("fold", "topics", "training", "held out", "chosen"), rows, align=">>>><"),
+            "",
+            text_table((measure, "mean"), means),
+            f"tuned against given: {gains.mean():+.4f}, 95% interval [{low:+.4f}, {high:+.4f}], "
+            f"paired t test p = {paired_t(gains):.4f}",
+            f"best of {len(tuned.tried)} settings: {space.label(tuned.best)}",
+        ]
+    )
+
+
+def write_best(settings: TuneSettings, tuned: Tuned, pipeline: Pipeline) -> None:
+    """Writes the best setting to `--output`, as a config file for search."""
+    assert settings.output is not None
+    plan, choice = tuned.plan, tuned.choice
+    methods = [
+        (name, registry.method(name).settings.of(options).to_dict()) for name, options in plan.method_settings(tuned.best)
+    ]
+    comment = (
+        f"Best of {len(tuned.tried)} settings by {plan.measure} over {len(plan.qids)} topics: {space.label(tuned.best)}\n"
+        f"Held-out {plan.measure} by {len(choice.folds)}-fold cross-validation, seed {settings.seed}: "
+        f"{choice.held_out.mean():.4f}"
+    )
+    verb = {"index": settings.index, "language": settings.language}
+    first = plan.first_settings(tuned.best).to_dict()
+    config.write(settings.output, verb, first, methods, config.made_with(pipeline, {}), comment)

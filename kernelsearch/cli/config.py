@@ -149,7 +149,11 @@ def write(
 
 def _table(values: Mapping[str, Any]) -> dict[str, Any]:
     """Options as TOML has them: names with hyphens, only those that have a value."""
-    return {name.replace("_", "-"): value for name, value in values.items() if value is not None}
+    return {
+        name.replace("_", "-"): _table(value) if isinstance(value, Mapping) else value
+        for name, value in values.items()
+        if value is not None
+    }
 
 
 def made_with(pipeline: Pipeline, files: Mapping[str, str | None]) -> dict[str, Any]:

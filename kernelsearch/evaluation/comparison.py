@@ -8,22 +8,27 @@ from typing import Any
 
 import numpy as np
 
+from kernelsearch.core.options import Settings, option
 from kernelsearch.evaluation import risk
 from kernelsearch.evaluation.measures import Evaluation
-from kernelsearch.evaluation.significance import bootstrap_interval, corrected, p_value
+from kernelsearch.evaluation.significance import CORRECTIONS, TESTS, bootstrap_interval, corrected, p_value
 
 
-@dataclass(frozen=True)
-class Procedure:
-    """How runs are compared."""
+@dataclass(frozen=True, kw_only=True)
+class Procedure(Settings):
+    """How runs are compared with a baseline."""
 
-    test: str = "t"
-    correction: str = "holm"
-    level: float = 0.05
-    confidence: float = 0.95
-    rounds: int = 10_000  #: of the randomisation test and the bootstrap
-    seed: int = 0
-    aversion: float = 1.0  #: alpha of the risk measures
+    test: str = option("t", "paired significance test over topics", choices=TESTS)
+    correction: str = option(
+        "holm", "correction for multiple tests, over all runs compared by the same measure", choices=CORRECTIONS
+    )
+    level: float = option(0.05, "significance level: differences with a corrected p-value below it are marked", low=0, high=1)
+    confidence: float = option(0.95, "confidence level of the bootstrap intervals", low=0.5, high=0.9999)
+    rounds: int = option(10_000, "rounds of the bootstrap and of the randomisation test", low=100)
+    seed: int = option(0, "seed for the bootstrap and the randomisation test", low=0)
+    aversion: float = option(
+        1.0, "risk aversion alpha of URisk, TRisk and GeoRisk: losses count 1 + alpha times", low=0, name="risk-alpha"
+    )
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Measures of runs, through ir_measures, with trec_eval's habits: topics without judgements don't count."""
+"""Measures of runs, computed by ir_measures with the conventions of trec_eval: topics without judgements don't count."""
 
 from __future__ import annotations
 
@@ -8,19 +8,29 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kernelsearch.core.errors import OptionError
 
+#: Measures of `evaluate`, unless others are asked for.
 DEFAULT = ("AP", "nDCG@10", "P@10", "R@1000", "RR")
+#: {qid: {docid: grade}}
 Qrels = Mapping[str, Mapping[str, int]]
+#: {qid: [(docid, score), ...]}
 Run = Mapping[str, Sequence[tuple[str, float]]]
+#: A measure of ir_measures, whose classes have no type annotations.
+Measure = Any
 
 
-def parse_measures(names: Iterable[str]) -> list[Any]:
-    """ir_measures' objects by their names, such as AP, nDCG@10 or P(rel=2)@5; trec_eval's names (map, P_30) work too."""
+def parse_measures(names: Iterable[str]) -> list[Measure]:
+    """Measures by their names in ir_measures, such as AP, nDCG@10 or P(rel=2)@5, or in trec_eval (map, P_30).
+
+    Raises OptionError for a name that neither knows, and for a measure that can't be computed here.
+    """
     import ir_measures
 
-    measures: list[Any] = []
+    pipeline: Any = ir_measures.DefaultPipeline
+    measures: list[Measure] = []
     for name in names:
         try:
             found = [ir_measures.parse_measure(name)]
@@ -30,45 +40,50 @@ def parse_measures(names: Iterable[str]) -> list[Any]:
             except (NameError, ValueError, KeyError, TypeError):
                 raise OptionError(f"--measures: {name!r} is not a measure that ir_measures knows") from None
         for measure in found:
-            if not ir_measures.DefaultPipeline.supports(measure):
-                raise OptionError(f"--measures: {name!r} can't be computed as given, or needs a library that isn't installed")
+            if not pipeline.supports(measure):
+                raise OptionError(
+                    f"--measures: {name!r} can't be computed with these parameters, or needs a library that isn't installed"
+                )
         measures += [measure for measure in found if measure not in measures]
     if not measures:
-        raise OptionError("--measures: none given")
+        raise OptionError("--measures: no measure is given")
     return measures
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """One run's values: `values[measure][qid]`, and which topics counted."""
+    """The values of a run, `values[measure][qid]`, and the topics that count."""
 
     values: dict[str, dict[str, float]]
     topics: list[str]
     missing: list[str]  #: judged topics that the run doesn't have
     unjudged: list[str]  #: topics of the run without judgements
-    measures: dict[str, Any] = field(default_factory=dict, repr=False)  #: ir_measures' objects by name
+    measures: dict[str, Measure] = field(default_factory=dict, repr=False)  #: measures by name
 
     def mean(self, measure: str) -> float:
-        """The measure over all topics: a mean, or a sum where the measure counts (NumRet)."""
+        """The value over all topics: a mean, or a sum for measures that count (NumRet)."""
         total = self.measures[measure].aggregator()
         for value in self.values[measure].values():
             total.add(value)
         return float(total.result()) if self.values[measure] else 0.0
 
-    def array(self, measure: str, topics: Sequence[str]) -> np.ndarray:
-        """Values of some topics in their order, shape (topics,)."""
+    def array(self, measure: str, topics: Sequence[str]) -> NDArray[np.float64]:
+        """The values of some topics in their order, shape (topics,)."""
         return np.array([self.values[measure][qid] for qid in topics], dtype=np.float64)
 
 
 def trec_order(ranked: Sequence[tuple[str, float]]) -> list[str]:
-    """Docids as trec_eval ranks them: by score in single precision, ties by docid, both descending; ranks aren't read."""
+    """Docids in the order of trec_eval: by score in single precision, ties by docid, both descending."""
     scores = np.array([score for _, score in ranked], dtype=np.float32).tolist()
     order = sorted(zip(scores, (docid.encode() for docid, _ in ranked), range(len(ranked)), strict=True), reverse=True)
     return [ranked[place][0] for _, _, place in order]
 
 
-def evaluate(qrels: Qrels, run: Run, measures: Sequence[Any], *, complete: bool = True) -> Evaluation:
-    """Values per topic. Judged topics that the run lacks count as zero (trec_eval -c), or are left out if not `complete`."""
+def evaluate(qrels: Qrels, run: Run, measures: Sequence[Measure], *, complete: bool = True) -> Evaluation:
+    """The values of a run per topic.
+
+    Judged topics that the run lacks count as zero (trec_eval -c), or are left out if not `complete`.
+    """
     import ir_measures
 
     topics = [qid for qid in qrels if complete or qid in run]
@@ -78,17 +93,17 @@ def evaluate(qrels: Qrels, run: Run, measures: Sequence[Any], *, complete: bool 
         if qid in run:
             docids = trec_order(run[qid])
             scored[qid] = dict(zip(docids, range(len(docids), 0, -1), strict=True))
-    found: dict[str, dict[str, float]] = {str(measure): {} for measure in measures}
+    computed: dict[str, dict[str, float]] = {str(measure): {} for measure in measures}
     judged = {qid: dict(qrels[qid]) for qid in topics}
     if judged:
         for metric in ir_measures.iter_calc(list(measures), judged, scored):
-            found[str(metric.measure)][metric.query_id] = float(metric.value)
+            computed[str(metric.measure)][metric.query_id] = float(metric.value)
     for measure in measures:
-        if measure.NAME == "NumRel":  # the one measure that isn't zero for a topic which the run lacks
+        if measure.NAME == "NumRel":  # the only measure that is not zero for a topic that the run lacks
             for qid in set(topics) - set(run):
-                found[str(measure)][qid] = float(sum(grade >= 1 for grade in qrels[qid].values()))
+                computed[str(measure)][qid] = float(sum(grade >= 1 for grade in qrels[qid].values()))
     # ir_measures yields topics in no fixed order; means must not depend on it in the last bit.
-    values = {name: {qid: one[qid] for qid in topics if qid in one} for name, one in found.items()}
+    values = {name: {qid: by_topic[qid] for qid in topics if qid in by_topic} for name, by_topic in computed.items()}
     return Evaluation(
         values,
         topics,
@@ -99,10 +114,10 @@ def evaluate(qrels: Qrels, run: Run, measures: Sequence[Any], *, complete: bool 
 
 
 def run_labels(paths: list[str]) -> list[str]:
-    """Short names for runs: file names where they differ, whole paths where they don't."""
+    """Short labels of run files: file names where they differ, else whole paths. Raises OptionError for a path given twice."""
     names = [Path(path).name.removesuffix(".gz").removesuffix(".txt") for path in paths]
-    found = names if len(set(names)) == len(names) else list(paths)
-    if len(set(found)) < len(found):
-        twice = next(name for name in found if found.count(name) > 1)
+    labels = names if len(set(names)) == len(names) else list(paths)
+    if len(set(labels)) < len(labels):
+        twice = next(label for label in labels if labels.count(label) > 1)
         raise OptionError(f"{twice}: this run is given twice")
-    return found
+    return labels

@@ -1,7 +1,7 @@
 """How often and how badly a method hurts queries, against a baseline.
 
-All functions take one value of a measure a query (average precision, usually) in the same order of queries. A mean says what
-a method gains; these say what it costs on the way there.
+All functions take one value of a measure per query (usually average precision), `baseline` and `treatment` in the same order of
+queries. A mean shows what a method gains on average; these figures show what it loses on single queries.
 """
 
 from __future__ import annotations
@@ -21,43 +21,46 @@ Floats = NDArray[np.float64]
 
 
 def changes(baseline: ArrayLike, treatment: ArrayLike) -> Floats:
-    """treatment - baseline a query, with rounding errors set to zero, shape (queries,)."""
+    """treatment - baseline per query, with rounding errors set to zero, shape (queries,).
+
+    Raises InputError where the two don't have one value per query each.
+    """
     before, after = np.asarray(baseline, dtype=np.float64), np.asarray(treatment, dtype=np.float64)
     if before.shape != after.shape or before.ndim != 1:
         raise InputError(
-            f"risk: {before.shape} values of the baseline and {after.shape} of the treatment are not one a query each"
+            f"risk: {before.shape} values of the baseline and {after.shape} of the treatment are not one per query each"
         )
     difference = after - before
     return np.where(np.abs(difference) <= TOLERANCE, 0.0, difference)
 
 
 def helped(baseline: ArrayLike, treatment: ArrayLike) -> int:
-    """Queries that got better."""
+    """The number of queries that improve."""
     return int((changes(baseline, treatment) > 0).sum())
 
 
 def hurt(baseline: ArrayLike, treatment: ArrayLike) -> int:
-    """Queries that got worse."""
+    """The number of queries that get worse."""
     return int((changes(baseline, treatment) < 0).sum())
 
 
 def lost(baseline: ArrayLike, treatment: ArrayLike) -> float:
-    """What the queries that got worse lost in sum (total AP lost, where the measure is AP)."""
+    """The sum of the losses over the queries that get worse (total AP lost, where the measure is AP)."""
     return float(np.maximum(-changes(baseline, treatment), 0.0).sum())
 
 
 def relative_gain(baseline: ArrayLike, treatment: ArrayLike) -> float:
-    """The mean's gain over the baseline's mean, as a fraction."""
+    """The gain of the mean as a fraction of the mean of the baseline."""
     before = float(np.mean(np.asarray(baseline, dtype=np.float64)))
     return float(changes(baseline, treatment).mean() / before) if before > 0 else 0.0
 
 
 def r_loss(baseline: ArrayLike, treatment: ArrayLike, relevant_before: ArrayLike, relevant_after: ArrayLike) -> int:
-    """R-Loss: relevant documents lost, net, by the queries that got worse.
+    """R-Loss: the net number of relevant documents lost by the queries that get worse.
 
     Collins-Thompson, "Robust Word Similarity Estimation Using Perturbation Kernels" (ICTIR 2009), section 3. `relevant_before`
-    and `relevant_after` count the relevant documents in a list's first k, for the depth k of interest. Within a query that got
-    worse a gain in recall counts against its losses, so at depths near the collection's size the sum may be negative.
+    and `relevant_after` count the relevant documents among the first k of each list, for the depth k of interest. A query whose
+    measure gets worse can still gain recall, so at depths near the size of the collection the sum may be negative.
     """
     worse = changes(baseline, treatment) < 0
     return int((np.asarray(relevant_before) - np.asarray(relevant_after))[worse].sum())
@@ -70,7 +73,7 @@ def weighted_changes(baseline: ArrayLike, treatment: ArrayLike, alpha: float) ->
 
 
 def urisk(baseline: ArrayLike, treatment: ArrayLike, alpha: float = 1.0) -> float:
-    """URisk: mean change with losses counted (1 + alpha) times; alpha = 0 is the plain difference of means.
+    """URisk: the mean change with losses counted (1 + alpha) times; alpha = 0 gives the difference of means.
 
     Wang, Bennett & Collins-Thompson, "Robust ranking models via risk-sensitive optimization" (SIGIR 2012).
     """
@@ -82,7 +85,7 @@ def trisk(baseline: ArrayLike, treatment: ArrayLike, alpha: float = 1.0) -> floa
     """TRisk: URisk in units of its standard error, so that below -2 or above 2 is unlikely to be chance.
 
     Dinçer, Macdonald & Ounis, "Hypothesis testing for the risk-sensitive evaluation of retrieval systems" (SIGIR 2014).
-    Zero where no query changes; infinite where all change by the same amount.
+    Zero where no query changes, infinite where all change by the same amount.
     """
     values = weighted_changes(baseline, treatment, alpha)
     if len(values) < 2 or not values.any():
@@ -93,11 +96,11 @@ def trisk(baseline: ArrayLike, treatment: ArrayLike, alpha: float = 1.0) -> floa
 
 
 def georisk(systems: ArrayLike, alpha: float = 1.0) -> Floats:
-    """GeoRisk of each of several systems, shape (systems,); `systems` (systems, queries). Higher is better.
+    """GeoRisk of several systems, shape (systems,), from their values, shape (systems, queries). Higher is better.
 
     Dinçer, Macdonald & Ounis, "Risk-sensitive evaluation and learning to rank using multiple baselines" (SIGIR 2016):
-    every system is compared with what its mean and the query's difficulty lead one to expect of it, and the shortfall
-    (counted 1 + alpha times) is joined with its mean by a geometric mean.
+    the value of a system for a query is compared with the value expected from the system's mean and the query's difficulty;
+    shortfalls count 1 + alpha times, and the result is combined with the mean of the system by a geometric mean.
     """
     from scipy.stats import norm
 
@@ -109,20 +112,21 @@ def georisk(systems: ArrayLike, alpha: float = 1.0) -> Floats:
     z = np.divide(values - expected, np.sqrt(expected), out=np.zeros_like(values), where=expected > 0)
     zrisk = np.where(z < 0, (1.0 + alpha) * z, z).sum(axis=1)
     queries = values.shape[1]
-    return np.sqrt(values.mean(axis=1) * norm.cdf(zrisk / queries))
+    scores: Floats = np.sqrt(values.mean(axis=1) * norm.cdf(zrisk / queries))
+    return scores
 
 
 @dataclass(frozen=True)
 class RiskPoint:
-    """One treatment against the baseline: reward and the several counts of risk."""
+    """A treatment compared with the baseline: its reward, and several figures of risk."""
 
     alpha: float
     mean: float
-    gain: float  #: relative gain of the mean
+    gain: float  #: gain of the mean as a fraction of the mean of the baseline
     helped: int
     hurt: int
     lost: float
-    r_loss: int | None  #: None where no counts of relevant documents were given
+    r_loss: int | None  #: None without counts of relevant documents
     urisk: float
     trisk: float
 
@@ -136,7 +140,10 @@ def risk_point(
     relevant_after: ArrayLike | None = None,
     aversion: float = 1.0,
 ) -> RiskPoint:
-    """All figures of one treatment. `alpha` only labels the point; `aversion` is URisk's and TRisk's own alpha."""
+    """All figures of one treatment. `alpha` labels the point, `aversion` is the alpha of URisk and TRisk.
+
+    `relevant_before` and `relevant_after` are those of `r_loss`.
+    """
     counted = relevant_before is not None and relevant_after is not None
     return RiskPoint(
         alpha=alpha,
@@ -160,33 +167,14 @@ def risk_reward_curve(
     relevant_after: Sequence[ArrayLike] | None = None,
     aversion: float = 1.0,
 ) -> list[RiskPoint]:
-    """The figures at each weight of an expansion: the paper's Figure 3, one curve. `treatments` has one array an alpha."""
+    """The figures for each weight `alpha` of a query expansion, as in Figure 3 of the paper cited at `r_loss`.
+
+    `treatments` has one array of values per alpha, `relevant_after` one array of counts.
+    """
     after = list(relevant_after) if relevant_after is not None else [None] * len(treatments)
     return [
         risk_point(
             baseline, treatment, alpha=alpha, relevant_before=relevant_before, relevant_after=relevant, aversion=aversion
         )
         for alpha, treatment, relevant in zip(alphas, treatments, after, strict=True)
-    ]
-
-
-#: header of `risk_rows`
-RISK_HEADER = ("", "mean", "gain", "helped", "hurt", "lost", "R-Loss", "URisk", "TRisk")
-
-
-def risk_rows(points: Sequence[tuple[str, RiskPoint]]) -> list[tuple[str, ...]]:
-    """Labelled points as rows of a table, for console.table or Markdown."""
-    return [
-        (
-            label,
-            f"{point.mean:.4f}",
-            f"{100 * point.gain:+.1f}%",
-            str(point.helped),
-            str(point.hurt),
-            f"{point.lost:.2f}",
-            "-" if point.r_loss is None else str(point.r_loss),
-            f"{point.urisk:+.4f}",
-            f"{point.trisk:+.2f}",
-        )
-        for label, point in points
     ]

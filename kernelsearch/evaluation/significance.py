@@ -1,6 +1,6 @@
-"""Is a difference more than chance? Paired tests over topics, corrections for many tests, bootstrap intervals.
+"""Significance of differences: paired tests over topics, corrections for multiple tests, bootstrap intervals.
 
-All functions take differences, one a topic (run minus baseline). Tests are two-sided. What involves chance takes a seed.
+All functions take differences, one per topic (run minus baseline). Tests are two-sided. Functions that draw at random take a seed.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ Floats = NDArray[np.float64]
 TESTS = ("t", "wilcoxon", "randomisation", "none")
 CORRECTIONS = ("holm", "bonferroni", "none")
 
-#: Random signs or draws held in memory at a time.
+#: Random signs or draws in memory at a time.
 _BLOCK = 2_000_000
 
 
 def paired_t(differences: ArrayLike) -> float:
-    """p-value of Student's paired t test. No topic that differs: 1; the same difference everywhere: 0."""
+    """The p-value of Student's paired t test: 1 where no topic differs, 0 where all differ by the same amount."""
     values = np.asarray(differences, dtype=np.float64)
     if len(values) < 2 or not values.any():
         return 1.0
@@ -34,7 +34,7 @@ def paired_t(differences: ArrayLike) -> float:
 
 
 def wilcoxon(differences: ArrayLike) -> float:
-    """p-value of Wilcoxon's signed-rank test; topics that don't differ are dropped, as Wilcoxon did."""
+    """The p-value of Wilcoxon's signed-rank test; topics that don't differ are dropped, as Wilcoxon did."""
     values = np.asarray(differences, dtype=np.float64)
     if not values.any():
         return 1.0
@@ -44,9 +44,11 @@ def wilcoxon(differences: ArrayLike) -> float:
 
 
 def randomisation(differences: ArrayLike, *, rounds: int = 10_000, seed: int = 0) -> float:
-    """p-value of Fisher's randomisation test: how often random signs give a mean at least as far from zero.
+    """The p-value of Fisher's randomisation test: how often random signs give a mean at least as far from zero.
 
     Exact, over all signs, where there are no more than `rounds` of them; else (count + 1) / (rounds + 1), which can't be 0.
+    `scipy.stats.permutation_test` gives the same p-values, four to five times slower, and counts topics that don't differ when it
+    decides whether all signs can be enumerated.
     Smucker, Allan & Carterette, "A comparison of statistical significance tests for IR evaluation" (CIKM 2007).
     """
     values = np.asarray(differences, dtype=np.float64)
@@ -67,7 +69,7 @@ def randomisation(differences: ArrayLike, *, rounds: int = 10_000, seed: int = 0
 
 
 def p_value(test: str, differences: ArrayLike, *, rounds: int = 10_000, seed: int = 0) -> float:
-    """The p-value of a test by its name."""
+    """The p-value of the test with this name; `rounds` and `seed` are those of the randomisation test."""
     if test == "t":
         return paired_t(differences)
     if test == "wilcoxon":
@@ -78,40 +80,47 @@ def p_value(test: str, differences: ArrayLike, *, rounds: int = 10_000, seed: in
 
 
 def corrected(p_values: Sequence[float], correction: str = "holm") -> list[float]:
-    """p-values of one family of tests, corrected so that they may be held against the level directly.
+    """The p-values of one family of tests, corrected so that they can be compared with the significance level directly.
 
     Holm: in ascending order the i-th (from 0) of m is multiplied by m - i, never below its predecessor. Bonferroni: all by m.
     """
     p = np.asarray(p_values, dtype=np.float64)
     if correction == "none":
-        return p.tolist()
+        return list(map(float, p))
     if correction == "bonferroni":
-        return np.minimum(p * len(p), 1.0).tolist()
+        return list(map(float, np.minimum(p * len(p), 1.0)))
     if correction == "holm":
         order = np.argsort(p, kind="stable")
         raised = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
         out = np.empty_like(p)
         out[order] = np.minimum(raised, 1.0)
-        return out.tolist()
+        return list(map(float, out))
     raise OptionError(f"--correction: {correction!r} is not one of {', '.join(CORRECTIONS)}")
 
 
 def bootstrap_interval(
     values: ArrayLike, *, confidence: float = 0.95, rounds: int = 10_000, seed: int = 0
 ) -> tuple[float, float]:
-    """The mean's percentile interval over topics drawn again with replacement."""
+    """The percentile bootstrap interval of the mean over topics; a single value is its own interval.
+
+    Parameters: `values`, one per topic; the `confidence` level; the number of `rounds`; the `seed` of the random draws.
+    """
     sample = np.asarray(values, dtype=np.float64)
-    if not len(sample):
-        return 0.0, 0.0
-    generator = np.random.default_rng(seed)
-    means = np.concatenate(
-        [
-            sample[generator.integers(0, len(sample), size=(size, len(sample)))].mean(axis=1)
-            for size in _blocks(rounds, len(sample))
-        ]
-    )
-    low, high = np.quantile(means, [(1 - confidence) / 2, (1 + confidence) / 2])
-    return float(low), float(high)
+    if len(sample) < 2:
+        return (float(sample[0]), float(sample[0])) if len(sample) else (0.0, 0.0)
+    from scipy import stats
+
+    interval = stats.bootstrap(
+        (sample,),
+        np.mean,
+        n_resamples=rounds,
+        batch=max(1, _BLOCK // len(sample)),
+        vectorized=True,
+        confidence_level=confidence,
+        method="percentile",
+        rng=np.random.default_rng(seed),
+    ).confidence_interval
+    return float(interval.low), float(interval.high)
 
 
 def _blocks(rounds: int, width: int) -> list[int]:

@@ -11,6 +11,7 @@ from kernelsearch.core.errors import OptionError
 from kernelsearch.evaluation import risk
 from kernelsearch.evaluation.comparison import Procedure, compare
 from kernelsearch.evaluation.measures import evaluate, parse_measures
+from kernelsearch.evaluation.run_files import topic_messages
 from kernelsearch.evaluation.tables import render
 
 QRELS = {str(topic): {"a": 1} for topic in range(6)}
@@ -64,7 +65,7 @@ def test_only_shared_topics_are_compared(capsys):
     found = {label: evaluate(QRELS, run, parse_measures(["RR"]), complete=False) for label, run in runs.items()}
     comparison = compare(found, "base", ["RR"])
     assert comparison.topics == {"short": ["1", "3", "4", "5"]} and comparison.of("short", "RR").topics == 4
-    assert "short: compared on the 4 topics that it shares with the baseline" in verb.notices(found, comparison, False)
+    assert "short: compared on the 4 topics that it shares with the baseline" in topic_messages(found, comparison, False)
 
 
 def test_text_and_markdown_and_latex(found):

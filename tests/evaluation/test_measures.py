@@ -61,5 +61,5 @@ def test_names_of_measures():
     assert [str(one) for one in parse_measures(["AP", "map", "ndcg_cut_10", "P(rel=2)@5"])] == ["AP", "nDCG@10", "P(rel=2)@5"]
     with pytest.raises(OptionError, match="--measures: 'Magic@3' is not a measure"):
         parse_measures(["Magic@3"])
-    with pytest.raises(OptionError, match="--measures: none given"):
+    with pytest.raises(OptionError, match="--measures: no measure is given"):
         parse_measures([])

@@ -1,4 +1,4 @@
-"""Risk figures by hand, their limits, and the pictures."""
+"""Risk figures against values computed by hand, their limits, and the plots."""
 
 import numpy as np
 import pytest
@@ -69,7 +69,7 @@ def test_georisk_prefers_the_system_that_fails_less():
 def test_bad_tables_are_refused():
     with pytest.raises(InputError, match="systems by queries"):
         risk.georisk([[-0.1, 0.2]])
-    with pytest.raises(InputError, match="one a query each"):
+    with pytest.raises(InputError, match="one per query each"):
         risk.hurt([0.1, 0.2], [0.1])
 
 
@@ -79,9 +79,7 @@ def test_curve_starts_at_the_origin():
     )
     assert (curve[0].gain, curve[0].hurt, curve[0].lost, curve[0].r_loss, curve[0].trisk) == (0.0, 0, 0.0, 0, 0.0)
     assert (curve[1].alpha, curve[1].hurt, curve[1].r_loss) == (0.5, 1, 2)
-    rows = risk.risk_rows([(f"{point.alpha}", point) for point in curve])
-    assert rows[1][:5] == ("0.5", "0.3750", "+25.0%", "2", "1") and len(rows[1]) == len(risk.RISK_HEADER)
-    assert risk.risk_rows([("x", risk.risk_point(BEFORE, AFTER))])[0][6] == "-"
+    assert risk.risk_point(BEFORE, AFTER).r_loss is None
 
 
 def test_rows_measures_by_hand(tiny):

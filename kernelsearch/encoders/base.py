@@ -1,0 +1,70 @@
+"""What an encoder is, and how one is opened by name."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelsearch.core.errors import OptionError
+
+
+class Encoder(ABC):
+    """Makes vectors of texts. `source` is the name by which `open_encoder` opens it again."""
+
+    source: str
+    #: Texts that are encoded together.
+    batch: int = 32
+
+    @abstractmethod
+    def declaration(self) -> dict[str, Any]:
+        """What vectors of this encoder depend on, as plain data. Encoders with the same declaration give the same vectors."""
+
+    @abstractmethod
+    def encode(self, texts: Sequence[str], *, queries: bool) -> NDArray[np.float32]:
+        """Vectors of a batch of texts, shape (texts, dims), as queries or as documents."""
+
+    def documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Vectors of documents, shape (texts, dims)."""
+        return self._sorted(texts, queries=False)
+
+    def queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Vectors of queries, shape (texts, dims)."""
+        return self._sorted(texts, queries=True)
+
+    def _sorted(self, texts: Sequence[str], *, queries: bool) -> NDArray[np.float32]:
+        """Batches of texts of similar length: a batch costs as much as its longest text."""
+        order = sorted(range(len(texts)), key=lambda place: len(texts[place]))
+        out: NDArray[np.float32] | None = None
+        for start in range(0, len(order), self.batch):
+            places = order[start : start + self.batch]
+            vectors = np.asarray(self.encode([texts[place] for place in places], queries=queries), dtype=np.float32)
+            if out is None:
+                out = np.empty((len(texts), vectors.shape[1]), dtype=np.float32)
+            out[places] = vectors
+        return np.empty((0, 0), dtype=np.float32) if out is None else out
+
+
+def open_encoder(source: str) -> Encoder:
+    """An encoder by name.
+
+    Args:
+        source: a folder with an ONNX model and its tokenizer, `sentence-transformers:NAME` or `pyserini:NAME`.
+    """
+    kind, colon, name = source.partition(":")
+    if colon and kind == "sentence-transformers":
+        from kernelsearch.encoders.installed import SentenceTransformersEncoder
+
+        return SentenceTransformersEncoder(name)
+    if colon and kind == "pyserini":
+        from kernelsearch.encoders.installed import PyseriniEncoder
+
+        return PyseriniEncoder(name)
+    if not source:
+        raise OptionError("--encoder: no name; a folder with an ONNX model, sentence-transformers:NAME or pyserini:NAME")
+    from kernelsearch.encoders.onnx import OnnxEncoder
+
+    return OnnxEncoder(source)

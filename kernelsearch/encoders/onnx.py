@@ -1,0 +1,157 @@
+"""An encoder from an ONNX model and its tokenizer, with onnxruntime and tokenizers: no torch.
+
+The folder holds `model.onnx` (or `onnx/model.onnx`), `tokenizer.json` and, where the defaults don't fit, `encoder.toml`:
+
+    pooling = "mean"              # mean over the tokens, cls: the first token, none: the model pools itself
+    normalise = true              # vectors of unit length
+    query-prefix = "query: "      # put before every query
+    document-prefix = "passage: " # put before every document
+    max-length = 256              # tokens; longer texts are cut
+    batch = 32                    # texts per batch
+    output = "last_hidden_state"  # the model's output; default: its first
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.core.files import open_bytes
+from kernelsearch.core.options import Settings, option
+from kernelsearch.encoders.base import Encoder
+
+MODELS = ("model.onnx", "onnx/model.onnx")
+DECLARATION = "encoder.toml"
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnnxSettings(Settings):
+    """What `encoder.toml` may say."""
+
+    owner: ClassVar[str] = "encoder"
+
+    pooling: str = option("mean", "how tokens' vectors become the text's", choices=("mean", "cls", "none"))
+    normalise: bool = option(True, "bring vectors to unit length")
+    query_prefix: str = option("", "text put before every query")
+    document_prefix: str = option("", "text put before every document")
+    max_length: int = option(256, "tokens of a text that are encoded", low=2)
+    batch: int = option(32, "texts per batch", low=1)
+    output: str | None = option(None, "name of the model's output; default: the first")
+
+
+class OnnxEncoder(Encoder):
+    """Runs an ONNX model on this machine's CPU."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self.source = str(self.folder.absolute())
+        if not self.folder.is_dir():
+            raise InputError(f"--encoder: {self.folder}: no such folder")
+        found = [self.folder / name for name in MODELS if (self.folder / name).is_file()]
+        if not found:
+            raise InputError(f"--encoder: {self.folder}: no {' or '.join(MODELS)} in it")
+        if not (self.folder / "tokenizer.json").is_file():
+            raise InputError(f"--encoder: {self.folder}: no tokenizer.json in it")
+        self.model = found[0]
+        self.settings = read_declaration(self.folder / DECLARATION)
+        self.batch = self.settings.batch
+        try:
+            import onnxruntime
+            import tokenizers
+        except ImportError as problem:
+            raise OptionError(f"--encoder: {problem.name} is not installed; pip install 'kernelsearch[encode]'") from None
+        # Both libraries raise exceptions of their own making, most of them plain Exception.
+        try:
+            options = onnxruntime.SessionOptions()
+            options.log_severity_level = 3
+            self._session = onnxruntime.InferenceSession(str(self.model), options, providers=["CPUExecutionProvider"])
+        except Exception as problem:
+            raise InputError(f"{self.model}: not an ONNX model that onnxruntime runs ({_line(problem)})") from None
+        try:
+            self._tokenizer = tokenizers.Tokenizer.from_file(str(self.folder / "tokenizer.json"))
+        except Exception as problem:
+            raise InputError(f"{self.folder / 'tokenizer.json'}: not a tokenizer ({_line(problem)})") from None
+        pad = self._tokenizer.padding or {}
+        token = pad.get("pad_token", "[PAD]")
+        number = self._tokenizer.token_to_id(token)
+        self._tokenizer.enable_padding(pad_id=pad.get("pad_id", number or 0), pad_token=token)
+        self._tokenizer.enable_truncation(self.settings.max_length)
+        self._inputs = [entry.name for entry in self._session.get_inputs()]
+        unknown = [name for name in self._inputs if name not in ("input_ids", "attention_mask", "token_type_ids")]
+        if unknown:
+            raise InputError(f"{self.model}: has an input {unknown[0]!r}; a text encoder takes input_ids and attention_mask")
+        outputs = [entry.name for entry in self._session.get_outputs()]
+        self._output = self.settings.output or outputs[0]
+        if self._output not in outputs:
+            raise InputError(f"{self.folder / DECLARATION}: output {self._output!r} is not one of {', '.join(outputs)}")
+
+    def declaration(self) -> dict[str, Any]:
+        """The settings, and the checksums of model and tokenizer."""
+        values = self.settings.to_dict()
+        del values["batch"]  # changes nothing but the speed
+        return {
+            "source": self.source,
+            **{key: value for key, value in values.items() if value is not None},
+            "model_sha256": _sha256(self.model),
+            "tokenizer_sha256": _sha256(self.folder / "tokenizer.json"),
+        }
+
+    def encode(self, texts: Sequence[str], *, queries: bool) -> NDArray[np.float32]:
+        prefix = self.settings.query_prefix if queries else self.settings.document_prefix
+        encoded = self._tokenizer.encode_batch([prefix + text for text in texts])
+        mask = np.array([one.attention_mask for one in encoded], dtype=np.int64)
+        tensors = {"input_ids": np.array([one.ids for one in encoded], dtype=np.int64), "attention_mask": mask}
+        if "token_type_ids" in self._inputs:
+            tensors["token_type_ids"] = np.array([one.type_ids for one in encoded], dtype=np.int64)
+        hidden = self._session.run([self._output], {name: tensors[name] for name in self._inputs})[0]
+        return self._pooled(np.asarray(hidden, dtype=np.float32), mask)
+
+    def _pooled(self, hidden: NDArray[np.float32], mask: NDArray[np.int64]) -> NDArray[np.float32]:
+        pooling = self.settings.pooling
+        expected = 2 if pooling == "none" else 3
+        if hidden.ndim != expected:
+            raise InputError(
+                f"{self.model}: output {self._output!r} has shape {hidden.shape}, which pooling {pooling!r} can't take; "
+                f"{self.folder / DECLARATION} names another output or pooling"
+            )
+        if pooling == "mean":
+            counts = np.maximum(mask.sum(axis=1), 1).astype(np.float32)
+            vectors = np.einsum("btd,bt->bd", hidden, mask.astype(np.float32)) / counts[:, None]
+        else:
+            vectors = hidden[:, 0] if pooling == "cls" else hidden
+        if self.settings.normalise:
+            norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+            vectors = np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > 0)
+        return vectors
+
+
+def read_declaration(path: Path) -> OnnxSettings:
+    """The settings of `encoder.toml`; the defaults where there is no such file."""
+    if not path.is_file():
+        return OnnxSettings()
+    try:
+        with open_bytes(path) as stream:
+            table = tomllib.loads(stream.read().decode("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+        raise InputError(f"{path}: not a TOML file ({problem})") from None
+    try:
+        return OnnxSettings.of(table)
+    except OptionError as problem:
+        raise InputError(f"{path}: {str(problem).removeprefix('--encoder.')}") from None
+
+
+def _sha256(path: Path) -> str:
+    with open(path, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _line(problem: Exception) -> str:
+    return " ".join(str(problem).split())[:160]

@@ -1,0 +1,114 @@
+"""Vectors of queries: from a file by topic id, or from the encoder that made the documents' vectors."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelsearch.core.errors import ArtefactError, InputError, OptionError
+from kernelsearch.core.types import Query
+from kernelsearch.encoders import Encoder, open_encoder
+from kernelsearch.vectors.readers import open_vectors
+from kernelsearch.vectors.store import DocumentVectors, unit_rows
+
+#: Query vectors of the encoder that are kept, least recently used first to go.
+CACHED = 10_000
+
+
+class QueryVectors:
+    """Finds the vector of a query: in `file` by its topic id or its text, otherwise by encoding its text.
+
+    Safe to use from several threads.
+    """
+
+    def __init__(self, documents: DocumentVectors, *, file: str | None = None, encoder: str | None = None) -> None:
+        self._documents, self._file = documents, file
+        self._source = encoder or (documents.encoder or {}).get("source")
+        self._declared = documents.encoder
+        self._stored = _read(file, documents) if file is not None else {}
+        self._encoder: Encoder | None = None
+        self._cache: OrderedDict[str, NDArray[np.float32]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def require(self) -> None:
+        """Refuses vectors for which no query can have a vector: neither a file nor an encoder is known.
+
+        Raises:
+            OptionError: with the options that help.
+        """
+        if self._file is None and self._source is None:
+            raise OptionError(
+                f"vectors {self._documents.name!r}: where do the queries' vectors come from? --vectors.queries FILE gives "
+                "them by topic id, --vectors.encoder FOLDER encodes them"
+            )
+
+    def find(self, queries: Sequence[Query]) -> list[NDArray[np.float32] | None]:
+        """The vector of each query, shape (dims,); None for a query that the file lacks where there is no encoder."""
+        self.require()
+        found = [self._known(query) for query in queries]
+        missing = list(dict.fromkeys(query.text for query, vector in zip(queries, found, strict=True) if vector is None))
+        if not missing or self._source is None:
+            return found
+        with self._lock:
+            vectors = dict(zip(missing, self._encode(missing), strict=True))
+            self._cache.update(vectors)
+            while len(self._cache) > CACHED:
+                self._cache.popitem(last=False)
+        return [vectors[query.text] if one is None else one for query, one in zip(queries, found, strict=True)]
+
+    def texts(self, texts: Sequence[str]) -> list[NDArray[np.float32] | None]:
+        """As `find`, for queries of which only the text is known."""
+        return self.find([Query(text) for text in texts])
+
+    def _known(self, query: Query) -> NDArray[np.float32] | None:
+        for key in (query.qid, query.text):
+            if key and (vector := self._stored.get(key)) is not None:
+                return vector
+        with self._lock:
+            if query.text in self._cache:
+                self._cache.move_to_end(query.text)
+            return self._cache.get(query.text)
+
+    def _encode(self, texts: list[str]) -> NDArray[np.float32]:
+        if self._encoder is None:
+            self._encoder = self._open()
+        vectors = self._encoder.queries(texts)
+        if vectors.shape[1] != self._documents.dims:
+            raise InputError(
+                f"--vectors.encoder: {self._encoder.source}: makes vectors of {vectors.shape[1]} dimensions, "
+                f"those of {self._documents.name!r} have {self._documents.dims}"
+            )
+        if not np.isfinite(vectors).all():
+            raise InputError(f"--vectors.encoder: {self._encoder.source}: made a value that is not a finite number")
+        return unit_rows(vectors) if self._documents.normalised else vectors
+
+    def _open(self) -> Encoder:
+        """The encoder, if it is the one that made the documents' vectors (another folder may hold it)."""
+        assert self._source is not None
+        encoder = open_encoder(self._source)
+        if self._declared is not None:
+            now = encoder.declaration()
+            changed = [key for key in {**self._declared, **now} if key != "source" and self._declared.get(key) != now.get(key)]
+            if changed:
+                raise ArtefactError(
+                    f"--vectors.encoder: {self._source}: not the encoder that made the vectors {self._documents.name!r} "
+                    f"(its {changed[0]} differs)"
+                )
+        return encoder
+
+
+def _read(file: str, documents: DocumentVectors) -> Mapping[str, NDArray[np.float32]]:
+    """{topic id: vector} of a file."""
+    stored: dict[str, NDArray[np.float32]] = {}
+    try:
+        for block in open_vectors(file).blocks(dims=documents.dims):
+            vectors: Any = unit_rows(block.vectors) if documents.normalised else block.vectors
+            stored.update(zip(block.ids, vectors, strict=True))
+    except InputError as problem:
+        raise InputError(f"--vectors.queries: {problem}") from None
+    return stored

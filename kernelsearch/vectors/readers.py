@@ -1,0 +1,343 @@
+"""Files of vectors, read in blocks: numpy's .npy and .npz, JSON lines, FAISS folders, Parquet.
+
+A file gives ids and vectors, row by row. What can't be used (a vector of another length, a value that is not finite) is refused
+with the file and the row.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.core.files import json_lines, lines, open_bytes
+from kernelsearch.neighbours.index import load_faiss
+
+#: Names that files give to the ids and to the vectors; the first that a file has is read.
+ID_NAMES = ("ids", "id", "docids", "docid", "docnos", "docno", "qids", "qid", "_id")
+VECTOR_NAMES = ("vectors", "vector", "embeddings", "embedding", "emb")
+#: Bytes of a block of float32 vectors.
+BLOCK = 16 << 20
+
+
+@dataclass(frozen=True)
+class VectorBlock:
+    """Some rows of a file: `ids` (n), `vectors` (n, dims) float32, and the number of the first row, counted from 1."""
+
+    ids: list[str]
+    vectors: NDArray[np.float32]
+    first: int
+
+
+class VectorReader(ABC):
+    """A file of vectors. `total` is its number of rows where the file says so."""
+
+    #: What a row is called in messages.
+    row = "row"
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.total: int | None = None
+
+    @abstractmethod
+    def read(self, block: int) -> Iterator[tuple[list[str], Any]]:
+        """(ids, vectors) of about `block` bytes at a time; unchecked."""
+
+    def blocks(self, block: int = BLOCK, dims: int | None = None) -> Iterator[VectorBlock]:
+        """The rows in blocks, checked: all vectors have `dims` dimensions (None: those of the first) and finite values.
+
+        Raises:
+            InputError: with the file and the row that can't be used.
+        """
+        first = 1
+        for ids, raw in self.read(block):
+            vectors = self._rectangular(ids, raw, first, dims)
+            dims = vectors.shape[1]
+            bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
+            if len(bad):
+                raise InputError(f"{self._place(ids, first, int(bad[0]))}: a value that is not a finite number")
+            yield VectorBlock(ids, vectors, first)
+            first += len(ids)
+        if first == 1:
+            raise InputError(f"{self.path}: no vectors in it")
+
+    def _rectangular(self, ids: list[str], raw: Any, first: int, dims: int | None) -> NDArray[np.float32]:
+        """The vectors as one array, all of the same length."""
+        if not isinstance(raw, np.ndarray):
+            try:
+                sizes = [len(vector) for vector in raw]
+            except TypeError:
+                raise InputError(f"{self.path}: after {self.row} {first - 1}: a vector that is no list of numbers") from None
+            wanted = dims if dims is not None else sizes[0]
+            for place, size in enumerate(sizes):
+                if size != wanted or not size:
+                    expected = f" where {wanted} were expected" if wanted else ", at least 1 was expected"
+                    raise InputError(f"{self._place(ids, first, place)}: {size} dimensions{expected}")
+            try:
+                with np.errstate(over="ignore"):
+                    return np.asarray(raw, dtype=np.float32)
+            except (TypeError, ValueError):
+                for place, vector in enumerate(raw):
+                    if not all(isinstance(value, int | float) for value in vector):
+                        raise InputError(f"{self._place(ids, first, place)}: a value that is not a number") from None
+                raise
+        if raw.ndim != 2 or raw.dtype.kind not in "fiu":
+            raise InputError(f"{self.path}: vectors of shape {raw.shape} and type {raw.dtype}; a table of numbers was expected")
+        if dims is not None and raw.shape[1] != dims:
+            raise InputError(f"{self._place(ids, first, 0)}: {raw.shape[1]} dimensions where {dims} were expected")
+        with np.errstate(over="ignore"):
+            return np.ascontiguousarray(raw, dtype=np.float32)
+
+    def _place(self, ids: Sequence[str], first: int, place: int) -> str:
+        return f"{self.path}: {self.row} {first + place} (id {ids[place]!r})"
+
+
+class NpyReader(VectorReader):
+    """A `.npy` file of vectors, with the ids in a second file: text with one id per line, or a `.npy` of strings."""
+
+    def __init__(self, path: Path, ids: Path | None) -> None:
+        super().__init__(path)
+        if ids is None:
+            raise OptionError(f"{path}: a .npy file has no ids; --ids names the file of them, one per line")
+        self.ids = ids
+        with open_bytes(path) as stream:
+            self.total = _npy_header(stream, path)[0][0]
+
+    def read(self, block: int) -> Iterator[tuple[list[str], Any]]:
+        if self.ids.suffix == ".npy":
+            with open_bytes(self.ids) as stream:
+                names = [str(name) for part in _npy_rows(stream, self.ids, block) for name in part]
+        else:
+            names = [line for _, line in lines(self.ids) if line]
+        if len(names) != self.total:
+            raise InputError(f"{self.ids}: {len(names)} ids for the {self.total} vectors of {self.path}")
+        start = 0
+        with open_bytes(self.path) as stream:
+            for part in _npy_rows(stream, self.path, block):
+                yield names[start : start + len(part)], part
+                start += len(part)
+
+
+class NpzReader(VectorReader):
+    """A `.npz` file with `ids` and `vectors`, compressed or not. It is never held in memory as a whole."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        try:
+            with zipfile.ZipFile(path) as archive:
+                members = [name.removesuffix(".npy") for name in archive.namelist()]
+                self.ids, self.vectors = _choose(members, ID_NAMES, path), _choose(members, VECTOR_NAMES, path)
+                with archive.open(f"{self.vectors}.npy") as stream:
+                    self.total = _npy_header(stream, path)[0][0]
+                with archive.open(f"{self.ids}.npy") as stream:
+                    names = _npy_header(stream, path)[0][0]
+        except zipfile.BadZipFile:
+            raise InputError(f"{path}: damaged, not a .npz file") from None
+        except OSError as problem:
+            raise InputError(f"{path}: cannot be read ({problem.strerror or problem})") from None
+        if names != self.total:
+            raise InputError(f"{path}: {names} ids for {self.total} vectors")
+
+    def read(self, block: int) -> Iterator[tuple[list[str], Any]]:
+        with (
+            zipfile.ZipFile(self.path) as archive,
+            archive.open(f"{self.ids}.npy") as names,
+            archive.open(f"{self.vectors}.npy") as values,
+        ):
+            try:
+                waiting: list[str] = []
+                name_blocks = _npy_rows(names, self.path, block)
+                for part in _npy_rows(values, self.path, block):
+                    while len(waiting) < len(part):
+                        waiting += [str(name) for name in next(name_blocks)]
+                    yield waiting[: len(part)], part
+                    waiting = waiting[len(part) :]
+            except zipfile.BadZipFile as problem:
+                raise InputError(f"{self.path}: damaged ({problem})") from None
+
+
+class JsonReader(VectorReader):
+    """JSON lines with `id` and `vector`, as Pyserini's encoder writes them; gzipped or not."""
+
+    row = "line"
+
+    def read(self, block: int) -> Iterator[tuple[list[str], Any]]:
+        ids: list[str] = []
+        vectors: list[list[float]] = []
+        size = 0
+        for number, record in json_lines(self.path):
+            try:
+                name, vector = record[_choose(record, ID_NAMES)], record[_choose(record, VECTOR_NAMES)]
+            except KeyError:
+                found = ", ".join(record) or "nothing"
+                raise InputError(f"{self.path}: line {number}: id and vector were expected, found {found}") from None
+            if not isinstance(vector, list):
+                raise InputError(f"{self.path}: line {number}: the vector is no list of numbers")
+            ids.append(str(name))
+            vectors.append(vector)
+            size += 4 * len(vector)
+            if size >= block:
+                yield ids, vectors
+                ids, vectors, size = [], [], 0
+        if ids:
+            yield ids, vectors
+
+
+class FaissReader(VectorReader):
+    """A folder of Pyserini's: `index`, a FAISS index, and `docid`, one id per line. Quantised vectors are read as stored."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        faiss = load_faiss()
+        try:
+            # Mapped, where FAISS is new enough: the vectors of a flat index then need no memory.
+            self.index = faiss.read_index(str(path / "index"), getattr(faiss, "IO_FLAG_MMAP_IFC", 0))
+        except RuntimeError as problem:
+            raise InputError(f"{path / 'index'}: not a FAISS index ({str(problem).splitlines()[-1][:120]})") from None
+        self.ids = [line for _, line in lines(path / "docid") if line]
+        self.total = int(self.index.ntotal)
+        if len(self.ids) != self.total:
+            raise InputError(f"{path / 'docid'}: {len(self.ids)} ids for the {self.total} vectors of {path / 'index'}")
+
+    def read(self, block: int) -> Iterator[tuple[list[str], Any]]:
+        faiss = load_faiss()
+        inverted = faiss.try_extract_index_ivf(self.index)
+        if inverted is not None:
+            inverted.make_direct_map()
+        try:
+            self.index.reconstruct(0)  # the call for many rows ends the process where this one raises
+        except RuntimeError as problem:
+            kind = type(faiss.downcast_index(self.index)).__name__
+            reason = str(problem).splitlines()[-1][-80:]
+            raise InputError(f"{self.path / 'index'}: {kind} doesn't give its vectors back ({reason})") from None
+        size = max(1, block // (4 * self.index.d))
+        for start in range(0, len(self.ids), size):
+            ids = self.ids[start : start + size]
+            yield ids, self.index.reconstruct_n(start, len(ids))
+
+
+class ParquetReader(VectorReader):
+    """A Parquet file with a column of ids and a column of lists. Needs pyarrow."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        try:
+            from pyarrow import ArrowException, parquet
+        except ImportError:
+            raise OptionError(f"{path}: reading Parquet needs pyarrow; pip install pyarrow") from None
+        if not path.is_file():
+            raise InputError(f"{path}: no such file")
+        try:
+            self.file = parquet.ParquetFile(path)
+        except (ArrowException, OSError) as problem:
+            raise InputError(f"{path}: not a Parquet file ({str(problem).splitlines()[0][:120]})") from None
+        self.total = self.file.metadata.num_rows
+        names = self.file.schema_arrow.names
+        self.ids, self.vectors = _choose(names, ID_NAMES, path), _choose(names, VECTOR_NAMES, path)
+
+    def read(self, block: int) -> Iterator[tuple[list[str], Any]]:
+        # A row's size is known after the first few.
+        for batch in self.file.iter_batches(batch_size=max(64, block // 4096), columns=[self.ids, self.vectors]):
+            names = [str(name) for name in batch.column(self.ids).to_pylist()]
+            column = batch.column(self.vectors)
+            sizes = column.value_lengths().to_numpy(zero_copy_only=False) if hasattr(column, "value_lengths") else None
+            if sizes is not None and not column.null_count and len(sizes) and (sizes == sizes[0]).all() and sizes[0]:
+                values = column.flatten().to_numpy(zero_copy_only=False)
+                yield names, values.reshape(len(names), -1)
+            else:
+                yield names, [vector or [] for vector in column.to_pylist()]
+
+
+def open_vectors(path: str | Path, ids: str | Path | None = None) -> VectorReader:
+    """The reader of a file (or of a FAISS folder of Pyserini's), chosen by its name.
+
+    Args:
+        path: `.npy`, `.npz`, `.jsonl`, `.jsonl.gz` or `.parquet`; or a folder with `index` and `docid`, or with one such file.
+        ids: the ids of a `.npy` file.
+    """
+    path = Path(path)
+    if path.is_dir():
+        if (path / "index").is_file() and (path / "docid").is_file():
+            return FaissReader(path)
+        inside = [file for file in sorted(path.iterdir()) if _kind(file)]
+        if len(inside) != 1:
+            named = ", ".join(file.name for file in inside[:4]) or "nothing of the kind"
+            raise InputError(f"{path}: neither index and docid (FAISS) nor one file of vectors in this folder, but {named}")
+        path = inside[0]
+    if not path.is_file():
+        raise InputError(f"{path}: no such file")
+    kind = _kind(path)
+    if kind == "npy":
+        return NpyReader(path, Path(ids) if ids is not None else None)
+    if ids is not None:
+        raise OptionError(f"--ids: {path} has ids of its own; only a .npy file needs them")
+    if kind == "npz":
+        return NpzReader(path)
+    if kind == "parquet":
+        return ParquetReader(path)
+    if kind == "json":
+        return JsonReader(path)
+    raise InputError(f"{path}: not a file of vectors by its name; known: .npy, .npz, .jsonl, .jsonl.gz, .parquet")
+
+
+def _kind(path: Path) -> str | None:
+    name = path.name.lower()
+    for suffix, kind in (
+        (".npy", "npy"), (".npz", "npz"), (".parquet", "parquet"), (".jsonl", "json"), (".jsonl.gz", "json"), (".json", "json"),
+    ):  # fmt: skip
+        if name.endswith(suffix):
+            return kind
+    return None
+
+
+def _choose(names: Any, wanted: Sequence[str], path: Path | None = None) -> str:
+    """The first of the wanted names that is there."""
+    for name in wanted:
+        if name in names:
+            return name
+    if path is None:
+        raise KeyError(wanted[0])
+    raise InputError(f"{path}: none of {', '.join(wanted)} in it, but {', '.join(map(str, names)) or 'nothing'}")
+
+
+def _npy_header(stream: IO[bytes], path: Path) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Shape and type of an array in numpy's format; the stream is then at its data."""
+    try:
+        version = np.lib.format.read_magic(stream)
+        if version == (1, 0):
+            shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
+        elif version == (2, 0):
+            shape, fortran, dtype = np.lib.format.read_array_header_2_0(stream)
+        else:
+            raise ValueError(f"version {version}")
+    except (ValueError, EOFError) as problem:
+        raise InputError(f"{path}: damaged, not an array of numpy's ({problem})") from None
+    if dtype.hasobject:
+        raise InputError(f"{path}: holds Python objects, which are not read; save ids as an array of strings")
+    if fortran and len(shape) > 1:
+        raise InputError(f"{path}: columns are contiguous (Fortran order); save np.ascontiguousarray of it")
+    if not shape:
+        raise InputError(f"{path}: a single value; an array was expected")
+    return shape, dtype
+
+
+def _npy_rows(stream: IO[bytes], path: Path, block: int) -> Iterator[NDArray[Any]]:
+    """The rows of an array in numpy's format, about `block` bytes at a time."""
+    shape, dtype = _npy_header(stream, path)
+    width = int(np.prod(shape[1:], dtype=np.int64)) * dtype.itemsize
+    size = max(1, block // max(width, 1))
+    for start in range(0, shape[0], size):
+        count = min(size, shape[0] - start)
+        data = bytearray()
+        while len(data) < count * width and (more := stream.read(count * width - len(data))):
+            data += more
+        if len(data) < count * width:
+            raise InputError(f"{path}: cut short: {start + len(data) // max(width, 1)} of {shape[0]} rows are there")
+        yield np.frombuffer(data, dtype=dtype).reshape(count, *shape[1:])

@@ -1,0 +1,39 @@
+"""Options of vectors in search: which ones, and where the queries' vectors come from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from kernelsearch.core.options import Settings, option
+
+
+@dataclass(frozen=True, kw_only=True)
+class VectorSettings(Settings):
+    """Which vectors of an index are meant where no name is given, and where query vectors come from."""
+
+    owner: ClassVar[str] = "vectors"
+
+    name: str | None = option(None, "the vectors that a method uses if it names none; default: the only ones of the index")
+    queries: str | tuple[str, ...] | None = option(
+        None,
+        "file of query vectors with topic ids (.npz, JSONL, Parquet, FAISS folder); as NAME=FILE for the vectors of that name; "
+        "repeatable",
+        repeat=True,
+    )
+    encoder: str | None = option(
+        None, "encoder of queries: a folder with an ONNX model, sentence-transformers:NAME or pyserini:NAME; "
+        "default: the one that the vectors were made with",
+    )  # fmt: skip
+
+    def queries_of(self, name: str) -> str | None:
+        """The file of query vectors for the vectors of that name; None where no file is given."""
+        files = (self.queries,) if isinstance(self.queries, str) else self.queries or ()
+        general = None
+        for text in files:
+            prefix, equals, file = text.partition("=")
+            if equals and prefix == name:
+                return file
+            if not equals:
+                general = text
+        return general

@@ -1,0 +1,318 @@
+"""Vectors of an index's documents: one row per row of the forward index, memory-mapped, under a name beside the index."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelsearch.core import artefacts
+from kernelsearch.core.errors import ArtefactError, InputError, OptionError
+from kernelsearch.core.memory_limit import MemoryLimit
+from kernelsearch.core.progress import Progress, silent
+from kernelsearch.forward import ForwardIndex
+from kernelsearch.neighbours import CLUSTERED, Neighbours
+from kernelsearch.vectors.readers import BLOCK, VectorReader
+
+KIND = "set of vectors"
+VERSION = 1
+FOLDER = "vectors"
+#: Unknown ids that a message names.
+NAMED_IDS = 3
+#: Rows that are written at a time.
+ROWS = 20_000
+
+
+class DocumentVectors:
+    """The vectors of an index's documents under one name, memory-mapped.
+
+    - `matrix` (rows, dims) float16 or float32: a document's vector; zeros where it has none
+    - `present` (rows,): whether a document has a vector
+    - `meta`: the artefact's description
+    """
+
+    def __init__(self, path: str | Path, *, fingerprint: str | None = None) -> None:
+        self.path = Path(path)
+        self.name = self.path.name
+        self.meta, arrays = artefacts.load(self.path, KIND, VERSION, fingerprint=fingerprint)
+        self.matrix: NDArray[np.floating] = np.asarray(arrays["matrix"])
+        self.present: NDArray[np.bool_] = np.asarray(arrays["present"])
+        self.normalised: bool = self.meta["parameters"]["normalise"]
+        self.encoder: dict[str, Any] | None = self.meta["extra"].get("encoder")
+
+    def __repr__(self) -> str:
+        count = int(self.present.sum())
+        return f"DocumentVectors({str(self.path)!r}: {count} of {len(self)} documents, {self.dims} dimensions)"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return DocumentVectors, (self.path.absolute(),)
+
+    def __len__(self) -> int:
+        return len(self.matrix)
+
+    @property
+    def dims(self) -> int:
+        """The dimensions of a vector."""
+        return self.matrix.shape[1]
+
+    def take(self, docs: NDArray[np.integer]) -> NDArray[np.float32]:
+        """The vectors of documents, shape (documents, dims); zeros for those without one."""
+        return self.matrix[docs].astype(np.float32, copy=False)
+
+    def unit(self, docs: NDArray[np.integer]) -> NDArray[np.float32]:
+        """The vectors of documents at unit length, shape (documents, dims); zeros for those without one."""
+        return unit_rows(self.take(docs))
+
+    def scores(self, vector: NDArray[np.floating], docs: NDArray[np.integer]) -> NDArray[np.float32]:
+        """Inner products of a query's vector with documents' vectors, shape (documents,); NaN for documents without one."""
+        found = self.take(docs) @ np.asarray(vector, dtype=np.float32)
+        found[~self.present[docs]] = np.nan
+        return found
+
+    def nearest(
+        self, vectors: NDArray[np.floating], count: int, *, effort: int | None = None
+    ) -> list[tuple[NDArray[np.int32], NDArray[np.float32]]]:
+        """For each row of `vectors` (queries, dims), the documents with the largest inner products: rows and products.
+
+        Best first. Documents without a vector are never among them. `effort` is that of `Neighbours.search`.
+        """
+        rows, products = self.neighbours.search(np.atleast_2d(vectors), count, effort=effort)
+        out = []
+        for found, values in zip(rows, products, strict=True):
+            kept = (found >= 0) & self.present[np.maximum(found, 0)]
+            out.append((found[kept].astype(np.int32), values[kept]))
+        return out
+
+    @cached_property
+    def neighbours(self) -> Neighbours:
+        """The FAISS index over the vectors: the saved one, or an exact one made from the vectors."""
+        for kind in (*CLUSTERED, "hnsw"):
+            if (file := self.path / f"neighbours.{kind}").exists():
+                return Neighbours.load(file, kind)
+        return Neighbours.build(self.matrix, "flat")
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What an import did: `vectors` stored of `dims` dimensions, live documents `without` one, ids that the index lacks."""
+
+    vectors: int
+    dims: int
+    without: int
+    unknown: int = 0
+    examples: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        text = f"{self.vectors} vectors of {self.dims} dimensions"
+        if self.without:
+            text += f"; {self.without} documents have none"
+        if self.unknown:
+            more = ", ..." if self.unknown > len(self.examples) else ""
+            text += f"; {self.unknown} ids are not in the index ({', '.join(self.examples)}{more})"
+        return text
+
+
+class VectorWriter:
+    """A file of vectors by row, written in any order. It is mapped, so that memory doesn't grow with it."""
+
+    def __init__(self, file: Path, rows: int, dims: int, dtype: str, normalise: bool, source: str, *, new: bool = True) -> None:
+        """Makes the file, or goes on with the one that is there where it isn't `new`; `source` is named in messages."""
+        self.normalise, self.source, self.dtype = normalise, source, np.dtype(dtype)
+        if new:
+            self._make(file, rows, dims)
+        self.matrix: NDArray[Any] = np.load(file, mmap_mode="r+") if rows * dims else np.load(file)
+
+    def _make(self, file: Path, rows: int, dims: int) -> None:
+        try:
+            with open(file, "wb") as stream:
+                header = {"descr": self.dtype.str, "fortran_order": False, "shape": (rows, dims)}
+                np.lib.format.write_array_header_1_0(stream, header)
+                stream.flush()
+                size = stream.tell() + rows * dims * self.dtype.itemsize
+                os.posix_fallocate(stream.fileno(), 0, size)  # a full disk is reported here, not by a signal later
+        except OSError as problem:
+            raise InputError(f"{file}: cannot be written ({problem.strerror or problem})") from None
+
+    def put(self, rows: NDArray[np.integer], vectors: NDArray[np.float32], ids: Sequence[str]) -> None:
+        """Stores the vectors of rows; `ids` name the rows in messages."""
+        if self.normalise:
+            vectors = unit_rows(vectors)
+        with np.errstate(over="ignore"):
+            stored = vectors.astype(self.dtype)
+        if self.dtype == np.float16 and not np.isfinite(stored).all():
+            place = int(np.flatnonzero(~np.isfinite(stored).all(axis=1))[0])
+            raise InputError(f"{self.source}: id {ids[place]!r}: a value too large for float16; --dtype float32 holds it")
+        self.matrix[rows] = stored
+
+    def close(self) -> None:
+        """Writes everything to disk."""
+        if isinstance(self.matrix, np.memmap):
+            self.matrix.flush()
+
+
+def import_vectors(
+    folder: Path,
+    forward: ForwardIndex,
+    source: VectorReader,
+    *,
+    dtype: str = "float16",
+    normalise: bool = False,
+    encoder: Mapping[str, Any] | None = None,
+    neighbours: str = "auto",
+    limit: MemoryLimit | None = None,
+    progress: Progress = silent,
+) -> Stored:
+    """Stores the vectors of a file as the artefact `folder`, replacing an older one when all went well.
+
+    Args:
+        folder: where the artefact is kept; see `place`.
+        forward: the forward index whose rows the vectors follow.
+        source: the file.
+        dtype: float16 or float32, the type of the stored values.
+        normalise: bring every vector to unit length, so that inner products are cosines.
+        encoder: the declaration of the encoder that makes query vectors, if there is one.
+        neighbours: kind of the FAISS index for retrieval; `auto` goes by size.
+        limit: bounds the memory of the import and of the FAISS index.
+    """
+    block = BLOCK if limit is None else min(BLOCK, limit.free // 16)
+    present = np.zeros(len(forward), dtype=bool)
+    unknown: list[str] = []
+    counts = {"unknown": 0, "dims": 0}
+
+    def fill(partial: Path) -> None:
+        writer: VectorWriter | None = None
+        with progress("vectors", total=source.total, unit="vector") as bar:
+            for part in source.blocks(block):
+                if writer is None:
+                    counts["dims"] = part.vectors.shape[1]
+                    writer = VectorWriter(
+                        partial / "matrix.npy", len(forward), counts["dims"], dtype, normalise, str(source.path)
+                    )
+                rows = forward.rows_of(part.ids)
+                known = np.flatnonzero(rows >= 0)
+                missing = np.flatnonzero(rows < 0)
+                counts["unknown"] += len(missing)
+                unknown.extend(part.ids[place] for place in missing[: NAMED_IDS - len(unknown)].tolist())
+                _refuse_repeated(part.ids, rows, known, present, source, part.first)
+                present[rows[known]] = True
+                writer.put(rows[known], part.vectors[known], [part.ids[place] for place in known.tolist()])
+                bar.update(len(part.ids))
+        assert writer is not None  # a file without rows is refused
+        writer.close()
+        if not present.any():
+            raise InputError(
+                f"{source.path}: none of its {counts['unknown']} ids is in the index, such as {', '.join(unknown)}"
+            )
+        finish(partial, present, neighbours, limit)
+
+    save_vectors(folder, forward, fill, dtype=dtype, normalise=normalise, encoder=encoder)
+    without = int((forward.live & ~present).sum())
+    return Stored(int(present.sum()), counts["dims"], without, counts["unknown"], tuple(unknown))
+
+
+def finish(partial: Path, present: NDArray[np.bool_], neighbours: str, limit: MemoryLimit | None) -> None:
+    """Writes what belongs to a finished matrix: which rows have a vector, and a FAISS index where an exact scan is too slow."""
+    artefacts.write_array(partial / "present.npy", present)
+    if neighbours == "flat":
+        return
+    matrix = np.load(partial / "matrix.npy", mmap_mode="r")
+    built = Neighbours.build(matrix, neighbours, block=ROWS, limit=limit)
+    if built.kind != "flat":  # an exact index is made from the vectors when it is needed
+        built.save(partial / f"neighbours.{built.kind}")
+
+
+def save_vectors(
+    folder: Path,
+    forward: ForwardIndex,
+    fill: Callable[[Path], None],
+    *,
+    dtype: str,
+    normalise: bool,
+    encoder: Mapping[str, Any] | None,
+) -> None:
+    """Writes the artefact; `fill` makes its files."""
+    artefacts.save(
+        folder,
+        KIND,
+        VERSION,
+        parameters={"dtype": dtype, "normalise": normalise},
+        extra={"encoder": dict(encoder)} if encoder else {},
+        fingerprint=forward.fingerprint,
+        fill=fill,
+    )
+
+
+def place(index_artefacts: Path, name: str) -> Path:
+    """The folder of an index's vectors of that name."""
+    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]*", name):
+        raise OptionError(f"--name: {name!r}: letters, digits, hyphens and underscores only")
+    return index_artefacts / FOLDER / name
+
+
+def names(index_artefacts: Path) -> list[str]:
+    """The names of an index's sets of vectors."""
+    folder = index_artefacts / FOLDER
+    if not folder.is_dir():
+        return []
+    return sorted(path.name for path in folder.iterdir() if not path.name.startswith(".") and (path / "meta.json").is_file())
+
+
+def open_documents(index_artefacts: Path, name: str | None, *, fingerprint: str, index: str, flags: str) -> DocumentVectors:
+    """The vectors of an index under a name; None means the only ones that it has.
+
+    Args:
+        index_artefacts: the folder for what is derived from the index.
+        fingerprint: the index's present state.
+        index: its name in messages.
+        flags: the command-line flags that name it, for the command that makes vectors.
+
+    Raises:
+        OptionError: no name where there are several.
+        ArtefactError: no vectors of that name, or vectors of an earlier state of the index.
+    """
+    known = names(index_artefacts)
+    command = f"python -m kernelsearch.vectors {flags} --name {name or 'NAME'} --input FILE"
+    if name is None:
+        if len(known) > 1:
+            raise OptionError(f"{index}: has vectors {', '.join(known)}; choose one, as in --vectors.name {known[0]}")
+        if not known:
+            raise ArtefactError(f"{index}: has no vectors yet; import some with: {command}")
+        name = known[0]
+    folder = place(index_artefacts, name)
+    if name not in known:
+        others = f"; it has {', '.join(known)}" if known else ""
+        raise ArtefactError(f"{index}: has no vectors named {name!r}{others}; import them with: {command}")
+    found = DocumentVectors(folder)
+    if found.meta["fingerprint"] != fingerprint:
+        raise ArtefactError(f"{folder}: these vectors were made before the index changed; import them again with: {command}")
+    return found
+
+
+def unit_rows(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Rows at unit length; rows of zeros stay."""
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > 0)
+
+
+def _refuse_repeated(
+    ids: list[str],
+    rows: NDArray[np.int32],
+    known: NDArray[np.int64],
+    present: NDArray[np.bool_],
+    source: VectorReader,
+    first: int,
+) -> None:
+    """Refuses an id that was met before, in this block or in an earlier one."""
+    values, places = np.unique(rows[known], return_index=True)
+    repeated = np.setdiff1d(np.arange(len(known)), places)
+    again = known[repeated] if len(repeated) else known[places[present[values]]]
+    if len(again):
+        row = int(again.min())
+        raise InputError(f"{source.path}: {source.row} {first + row}: id {ids[row]!r} appears twice")

@@ -64,7 +64,7 @@ def main(argv: list[str]) -> None:
     parser = console.Parser(
         prog="python -m kernelsearch.vectors", description="Adds vectors of documents to an index.", epilog=EXAMPLES
     )
-    add_flags(parser, VectorsSettings.options())
+    add_flags(parser, VectorsSettings.options)
     settings = read_flags(VectorsSettings, parser.parse_args(argv))
     if settings.index is None:
         parser.error("--index is not given")

@@ -104,7 +104,9 @@ def _write(
             block_bytes=block_bytes,
             statistics=Statistics(found.documents, found.tokens, found.postings),
             progress=bar.update,
-            twice=(lambda docid, one, other: _refuse_twice(lucene, docid, one, other)) if lucene.shards.sharded else None,
+            on_duplicate=(lambda docid, one, other: _refuse_twice(lucene, docid, one, other))
+            if lucene.shards.sharded
+            else None,
         )
     return path
 

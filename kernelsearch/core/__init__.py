@@ -1,1 +1,1 @@
-"""What every other package builds on: types, errors, options, files, artefacts. It imports nothing of ours."""
+"""What every other package builds on: types, errors, options, files, artefacts. It imports no other package of kernelsearch."""

@@ -1,7 +1,7 @@
-"""Fitted state on disk: a folder of `.npy` files, memory-mapped on load, and a `meta.json` that says what they are.
+"""Fitted state on disk: a folder of `.npy` files, memory-mapped on load, and a `meta.json` that describes them.
 
-No pickle: a model file from a stranger must not run code. The sizes of all files stand in `meta.json`, so that a copy
-that was cut short is noticed at once instead of giving wrong scores.
+No pickle: loading an untrusted file must not run code. `meta.json` records the size of every file, so that a truncated copy
+is refused instead of giving wrong scores.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 from kernelsearch.core.errors import ArtefactError
 from kernelsearch.core.files import write_folder
@@ -22,7 +23,7 @@ def save(
     kind: str,
     version: int,
     *,
-    arrays: Mapping[str, np.ndarray] | None = None,
+    arrays: Mapping[str, NDArray[Any]] | None = None,
     parameters: Mapping[str, Any] | None = None,
     fingerprint: str = "",
     extra: Mapping[str, Any] | None = None,
@@ -30,8 +31,9 @@ def save(
 ) -> None:
     """Writes an artefact atomically, replacing an older one.
 
-    `arrays` become `NAME.npy`; `fill` may write further files into the folder itself (large arrays block by block, a FAISS
-    index). `fingerprint` is that of the index the artefact belongs to.
+    `kind` and `version` name the format. `arrays` are written to `NAME.npy`; `fill(folder)` may write further files (large
+    arrays in blocks, a FAISS index). `fingerprint` is that of the index which the artefact belongs to. `parameters` and `extra`
+    are stored in `meta.json`: what the artefact was made with, and what else a reader needs.
     """
     with write_folder(path, replace=True) as folder:
         for name, array in (arrays or {}).items():
@@ -51,17 +53,20 @@ def save(
 
 def load(
     path: str | Path, kind: str, version: int, *, fingerprint: str | None = None, mmap: bool = True
-) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Reads an artefact: its meta record and its arrays (memory-mapped). Refuses what is damaged or of another index."""
+) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Returns the content of `meta.json` and the arrays by name, memory-mapped unless `mmap` is False.
+
+    Raises ArtefactError for an artefact that is damaged, of another format, or of an index with another `fingerprint`.
+    """
     path = Path(path)
     meta = read_meta(path, kind, version, fingerprint=fingerprint)
-    arrays: dict[str, np.ndarray] = {}
+    arrays: dict[str, NDArray[Any]] = {}
     for name in meta["files"]:
         if name.endswith(".npy"):
             try:
                 arrays[name[:-4]] = np.load(path / name, mmap_mode="r" if mmap else None, allow_pickle=False)
             except (ValueError, OSError):
-                # numpy can't map an array of no elements; reading it is free.
+                # numpy can't map an empty array; it is read instead.
                 try:
                     arrays[name[:-4]] = np.load(path / name, allow_pickle=False)
                 except (ValueError, OSError) as problem:
@@ -70,47 +75,47 @@ def load(
 
 
 def read_meta(path: str | Path, kind: str, version: int, *, fingerprint: str | None = None) -> dict[str, Any]:
-    """Reads and checks `meta.json` alone, without touching the arrays."""
+    """Returns the content of `meta.json`, checked as `load` does, without opening the arrays."""
     path = Path(path)
     try:
-        meta = json.loads((path / "meta.json").read_text(encoding="utf-8"))
-        found_kind, found_version, files = meta["kind"], meta["version"], meta["files"]
+        meta: dict[str, Any] = json.loads((path / "meta.json").read_text(encoding="utf-8"))
+        stored_kind, stored_version, files = meta["kind"], meta["version"], meta["files"]
     except FileNotFoundError:
         raise ArtefactError(f"{path}: no {kind} here (meta.json is missing)") from None
     except OSError as problem:
         raise ArtefactError(f"{path}: cannot be read ({problem.strerror or problem})") from None
     except (ValueError, KeyError, TypeError):
         raise ArtefactError(f"{path / 'meta.json'}: damaged, not a {kind}'s description") from None
-    if found_kind != kind:
-        raise ArtefactError(f"{path}: holds a {found_kind}, a {kind} was expected")
-    if found_version != version:
-        raise ArtefactError(f"{path}: format {found_version} of a {kind}, this version reads format {version}; build it again")
+    if stored_kind != kind:
+        raise ArtefactError(f"{path}: holds a {stored_kind}, a {kind} was expected")
+    if stored_version != version:
+        raise ArtefactError(f"{path}: format {stored_version} of a {kind}, this version reads format {version}; build it again")
     for name, size in files.items():
         try:
-            found = (path / name).stat().st_size
+            actual = (path / name).stat().st_size
         except OSError:
             raise ArtefactError(f"{path / name}: missing; build the {kind} again") from None
-        if found != size:
-            raise ArtefactError(f"{path / name}: {found} bytes where {size} were written; build the {kind} again")
+        if actual != size:
+            raise ArtefactError(f"{path / name}: {actual} bytes where {size} were written; build the {kind} again")
     if fingerprint is not None and meta.get("fingerprint") != fingerprint:
         raise ArtefactError(f"{path}: this {kind} was made for another index (or the index has changed); build it again")
     return meta
 
 
-def write_array(path: Path, array: np.ndarray) -> None:
+def write_array(path: Path, array: NDArray[Any]) -> None:
     """Writes a `.npy` file."""
     with BlockWriter(path, array.dtype, array.shape) as writer:
         writer.write(array)
 
 
 class BlockWriter:
-    """Writes a `.npy` file of known shape block by block, for arrays larger than memory.
+    """Writes a `.npy` file of known shape in blocks, for arrays larger than memory. A context manager.
 
-    Plain writes instead of a memory map: a disk that fills raises an error that says so, where a map would kill the process
-    and numpy's own writer would speak of bytes requested and written.
+    Plain writes instead of a memory map: a full disk raises an OSError that says so, where a memory map would kill the process
+    and numpy's own writer would report only how many bytes were written.
     """
 
-    def __init__(self, path: Path, dtype: Any, shape: tuple[int, ...]) -> None:
+    def __init__(self, path: Path, dtype: DTypeLike, shape: tuple[int, ...]) -> None:
         self.path, self.dtype, self.shape = path, np.dtype(dtype), shape
         self._written = 0
 
@@ -120,12 +125,13 @@ class BlockWriter:
         np.lib.format.write_array_header_1_0(self._stream, header)
         return self
 
-    def write(self, block: np.ndarray) -> None:
+    def write(self, block: NDArray[Any]) -> None:
+        """Appends the elements of a block, in C order."""
         self._written += block.size
         self._stream.write(np.ascontiguousarray(block, dtype=self.dtype).data)
 
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         self._stream.close()
-        announced = int(np.prod(self.shape, dtype=np.int64))
-        if kind is None and self._written != announced:
-            raise ArtefactError(f"{self.path}: {self._written} elements written where {announced} were announced")
+        expected = int(np.prod(self.shape, dtype=np.int64))
+        if kind is None and self._written != expected:
+            raise ArtefactError(f"{self.path}: {self._written} elements written where {expected} were expected")

@@ -1,8 +1,8 @@
-"""The one exception family. A message names the file or option, what was found and what to do about it."""
+"""The exceptions of kernelsearch. A message names the file or option, what was found and what to do about it."""
 
 
 class KernelSearchError(Exception):
-    """Something the user can mend. The command line prints the message on one line and exits with status 2."""
+    """A problem that the user can fix. The command line prints the message on one line and exits with status 2."""
 
 
 class InputError(KernelSearchError):
@@ -14,7 +14,7 @@ class OptionError(KernelSearchError):
 
 
 class JavaError(KernelSearchError):
-    """No usable Java, a JVM that doesn't start, or a Java exception nobody foresaw."""
+    """No usable Java, a JVM that doesn't start, or an unexpected Java exception."""
 
 
 class IndexProblem(KernelSearchError):

@@ -1,7 +1,7 @@
-"""Engines: where work in parts is done. The interface, and the engine that works in this process.
+"""Engines: where tasks are executed. The interface, and the engine that executes them in this process.
 
-Work comes in parts, cut the same way for every engine, and results are put together in the parts' order. What is computed does
-therefore not depend on the engine, on how many workers there are, or on which of them did what.
+Work is split into the same tasks for every engine, and results are combined in the order of the tasks. Results therefore don't
+depend on the engine, the number of workers, or the worker that executed a task.
 """
 
 from __future__ import annotations
@@ -16,43 +16,46 @@ Shared = TypeVar("Shared")
 
 
 class Held(ABC):
-    """Values that stay where they were made."""
+    """Values that stay in the process that computed them."""
 
     @abstractmethod
     def map(self, function: Callable[[Any, Any], Result], shared: Any, *, label: str) -> Iterator[Result]:
-        """function(value, shared) of each value, in their order; only `shared` and the results travel."""
+        """Returns function(value, shared) for every value, in order; only `shared` and the results are transferred."""
 
     @abstractmethod
     def sum(self, function: Callable[[Any, Any], Any], shared: Any, *, label: str) -> Any:
-        """The sum over all values of function(value, shared), added up by the tree of `halves` and so always rounded alike."""
+        """Returns the sum of function(value, shared) over all values.
+
+        Terms are added in a fixed tree (see `halves`), so that rounding doesn't depend on the engine.
+        """
 
 
 class Engine(ABC):
-    """Does work in parts. Functions are module-level (or partials of such), so that they can be sent elsewhere by name."""
+    """Executes tasks. Functions are module-level (or partials of such), so that they can be pickled by name."""
 
     name: str
-    client: Any = None  #: Dask's own client, where there is one, for libraries that speak to Dask themselves
+    client: Any = None  #: Dask's client, where there is one, for libraries with Dask support of their own
 
     @abstractmethod
     def map(self, function: Callable[[Item], Result], items: Sequence[Item], *, label: str) -> Iterator[Result]:
-        """function(item) of each item, in their order, as they become ready."""
+        """Yields function(item) for every item, in order, as results become ready; `label` names the work for progress."""
 
     @abstractmethod
     def map_shared(
         self, function: Callable[[Item, Shared], Result], items: Sequence[Item], shared: Shared, *, label: str
     ) -> Iterator[Result]:
-        """function(item, shared) of each item, in their order, as they become ready.
+        """Yields function(item, shared) for every item, in order, as results become ready.
 
-        `shared` is sent to a worker once, however many items it gets; it must be picklable where workers are processes.
+        `shared` is sent to each worker once; it must be picklable where workers are processes.
         """
 
     @abstractmethod
     def hold(self, function: Callable[[Item], Any], items: Sequence[Item], *, label: str) -> Held:
-        """function(item) of each item, made where it will be used and kept there."""
+        """Computes function(item) for every item and leaves the values in the processes that computed them."""
 
     @abstractmethod
     def close(self) -> None:
-        """Ends what the engine has started."""
+        """Stops what the engine has started."""
 
     def __enter__(self) -> Engine:
         return self
@@ -62,7 +65,7 @@ class Engine(ABC):
 
 
 class LocalEngine(Engine):
-    """One part after the other, in this process."""
+    """Executes tasks one after the other, in this process."""
 
     name = "local"
 
@@ -75,13 +78,15 @@ class LocalEngine(Engine):
         return (function(item, shared) for item in items)
 
     def hold(self, function: Callable[[Item], Any], items: Sequence[Item], *, label: str) -> Held:
-        return _HeldHere([function(item) for item in items])
+        return _LocalHeld([function(item) for item in items])
 
     def close(self) -> None:
-        """There is nothing to end."""
+        """Does nothing: there is nothing to stop."""
 
 
-class _HeldHere(Held):
+class _LocalHeld(Held):
+    """Values in a list."""
+
     def __init__(self, values: list[Any]) -> None:
         self._values = values
 
@@ -99,6 +104,6 @@ class _HeldHere(Held):
 
 
 def halves(values: list[Any]) -> tuple[list[Any], list[Any]]:
-    """Both halves of a list, the first one the larger where they differ."""
+    """Returns both halves of a list; the first is one longer where the length is odd."""
     middle = (len(values) + 1) // 2
     return values[:middle], values[middle:]

@@ -1,4 +1,4 @@
-"""Reading and writing files so that nothing is ever half-written and every complaint names the file."""
+"""Reading and writing files: writes are atomic, and every error message names the file."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from kernelsearch.core.errors import InputError
 
 
 def open_bytes(path: str | Path) -> IO[bytes]:
-    """Opens a file for reading, unzipped if it is gzipped, with errors that name it."""
+    """Opens a file for reading bytes, decompressed if it is gzipped. Raises InputError if it can't be read."""
     path = Path(path)
     try:
         if path.is_dir():
             raise InputError(f"{path}: is a directory, a file was expected")
-        with open(path, "rb") as probe:
-            zipped = probe.read(2) == b"\x1f\x8b"
-        return cast(IO[bytes], gzip.open(path, "rb")) if zipped else open(path, "rb")
+        with open(path, "rb") as stream:
+            gzipped = stream.read(2) == b"\x1f\x8b"
+        return cast(IO[bytes], gzip.open(path, "rb")) if gzipped else open(path, "rb")
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
     except OSError as problem:
@@ -33,13 +33,16 @@ def open_bytes(path: str | Path) -> IO[bytes]:
 
 
 def lines(path: str | Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
-    """Yields (line number from 1, line without its end) of a text file, gzipped or not. A byte-order mark is dropped."""
+    """Yields (line number from 1, line without its line break) of a text file, gzipped or not; drops a byte-order mark.
+
+    Raises InputError, with the line number, for bytes that are not valid in the encoding and for a damaged gzip file.
+    """
     try:
         codecs.lookup(encoding)
     except LookupError:
         raise InputError(f"--encoding: {encoding!r} is not an encoding that Python knows") from None
     number = 0
-    # Line by line from bytes, so that a bad byte is reported with the very line it is on.
+    # Decoded line by line, so that an invalid byte is reported with its line number.
     with open_bytes(path) as stream:
         try:
             for number, raw in enumerate(stream, 1):
@@ -54,7 +57,7 @@ def lines(path: str | Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]
 
 
 def json_lines(path: str | Path, encoding: str = "utf-8") -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yields (line number from 1, object) of a JSONL file, gzipped or not; blank lines are passed over."""
+    """Yields (line number from 1, object) of a JSONL file, gzipped or not; blank lines are skipped."""
     for number, line in lines(path, encoding):
         if not line.strip():
             continue
@@ -69,7 +72,10 @@ def json_lines(path: str | Path, encoding: str = "utf-8") -> Iterator[tuple[int,
 
 @contextmanager
 def write_file(path: str | Path) -> Iterator[IO[str]]:
-    """Opens a text file that appears under its name only when complete; an older file survives a failure."""
+    """Opens a text file for writing that gets its name only when it is complete; an older file survives a failure.
+
+    Folders of the path are created. Raises InputError if the file can't be written.
+    """
     with _complete_file(path) as descriptor, os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as stream:
         yield stream
         stream.flush()
@@ -107,7 +113,10 @@ def _complete_file(path: str | Path) -> Iterator[int]:
 
 @contextmanager
 def write_folder(path: str | Path, *, replace: bool = False) -> Iterator[Path]:
-    """Gives a temporary folder that takes the name `path` when the block ends well, and vanishes when it doesn't."""
+    """Yields a temporary folder that is renamed to `path` when the block succeeds, and removed when it fails.
+
+    An existing folder is replaced if `replace`; otherwise InputError is raised.
+    """
     path = Path(path)
     temporary: Path | None = None
     try:
@@ -119,7 +128,7 @@ def write_folder(path: str | Path, *, replace: bool = False) -> Iterator[Path]:
         yield temporary
         _sync(temporary)
         if path.exists():
-            # A folder can't be renamed over another one: the old one steps aside first and comes back on failure.
+            # A folder can't be renamed over another one: the old one is moved away first, and back on failure.
             old = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".old", dir=path.parent))
             os.replace(path, old / "old")
             try:

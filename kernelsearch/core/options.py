@@ -1,4 +1,4 @@
-"""Parameters declared once: flags, `--help`, checks, HTTP parameters, docs and saved recipes follow from the declaration.
+"""Options declared once: flags, `--help`, checks, HTTP parameters, docs and config files are derived from the declaration.
 
 A group of parameters is a `Settings` class whose fields are declared with `option`:
 
@@ -29,12 +29,12 @@ from kernelsearch.core.errors import OptionError
 
 @dataclass(frozen=True)
 class Option:
-    """One parameter of a reranker or a verb.
+    """One option of a reranker or a verb.
 
     `kind` is int, float, str or bool. `low` and `high` are inclusive bounds. A bool becomes a switch (`--x.flag`,
-    `--x.no-flag`). A default of None means "not given" and is not checked. `many` takes comma-separated values as a tuple.
-    `repeat` takes the flag several times: one value stays as it is, several are a tuple. `words` takes several words after the
-    flag, for `many`.
+    `--x.no-flag`). A default of None means "not set" and is not checked. With `many` the value is a tuple, comma-separated on
+    the command line, and with `words` also several words after the flag. With `repeat` the flag may be repeated: a single value
+    stays as it is, several are a tuple.
     """
 
     name: str
@@ -55,7 +55,10 @@ class Option:
         object.__setattr__(self, "key", self.name.replace("-", "_").replace(".", "_"))
 
     def parse(self, value: Any, owner: str = "") -> Any:
-        """The checked value, from a command line's string or from Python."""
+        """Returns the checked value of the option, from a string of the command line or from Python.
+
+        `owner` is the method that the option belongs to, for messages. Raises OptionError.
+        """
         label = f"--{owner}.{self.name}" if owner else f"--{self.name}"
         if value is None:
             return None
@@ -112,10 +115,9 @@ def option(
     words: bool = False,
     name: str | None = None,
 ) -> Any:
-    """A field of a `Settings` class; the field's name and type complete the declaration.
+    """Returns a field of a `Settings` class, whose name and type complete the declaration; for the parameters see `Option`.
 
-    A field of type `tuple[T, ...]` takes comma-separated values. `name` is the option's name where it isn't the field's own
-    with hyphens.
+    A field of type `tuple[T, ...]` has `many` values. `name` is the option's name where it isn't the field's with hyphens.
     """
     declaration = {"help": help, "choices": choices, "low": low, "high": high, "repeat": repeat, "words": words, "name": name}
     return dataclasses.field(default=default, metadata=declaration)

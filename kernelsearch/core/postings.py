@@ -1,4 +1,4 @@
-"""The postings of a field, as they go from Lucene to the forward index."""
+"""The interface between postings and the forward index that is written from them."""
 
 from __future__ import annotations
 
@@ -11,27 +11,31 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class Scan:
-    """What one walk over a field's postings tells: the vocabulary with its statistics, and the size of every row."""
+    """The result of one pass over a field's postings: the vocabulary with its statistics, and the size of every row."""
 
-    term_bytes: NDArray[np.uint8]
-    term_sizes: NDArray[np.int32]
-    df: NDArray[np.int32]
-    cf: NDArray[np.int64]
-    distinct: NDArray[np.int32]
-    lengths: NDArray[np.int32]
-    norms: NDArray[np.uint8]
-    live: NDArray[np.bool_]
+    term_bytes: NDArray[np.uint8]  #: all terms in order, UTF-8
+    term_sizes: NDArray[np.int32]  #: (terms,) bytes per term
+    df: NDArray[np.int32]  #: (terms,) document frequencies
+    cf: NDArray[np.int64]  #: (terms,) collection frequencies
+    distinct: NDArray[np.int32]  #: (documents,) distinct terms per document
+    lengths: NDArray[np.int32]  #: (documents,) tokens per document
+    norms: NDArray[np.uint8]  #: (documents,) Lucene's one-byte lengths
+    live: NDArray[np.bool_]  #: (documents,) False for deleted documents
 
 
 class PostingsSource(Protocol):
-    """Something that walks a field's postings: a Lucene index, or the forward indexes of shards."""
+    """A source of a field's postings: a Lucene index, or the forward indexes of shards."""
 
-    def scan(self) -> Scan: ...
+    def scan(self) -> Scan:
+        """Returns the vocabulary, its statistics and the size of every row."""
 
     def rows(
         self, start: int, end: int, scan: Scan, positions: bool
     ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
-        """Term numbers, frequencies and positions of documents start..end-1, rows sorted by term."""
+        """Returns term numbers, frequencies and positions (empty unless `positions`) of documents start..end-1.
+
+        Rows are sorted by term.
+        """
 
     def docids(self, start: int, end: int) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
-        """Docids of documents start..end-1: bytes and sizes."""
+        """Returns the docids of documents start..end-1: UTF-8 bytes and sizes."""

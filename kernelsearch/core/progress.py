@@ -1,4 +1,4 @@
-"""How far long work is, reported through a callback: library code draws nothing itself."""
+"""Progress of long work, reported through a callback: library code prints nothing itself."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from typing import Protocol
 
 
 class Bar(Protocol):
-    """Where one piece of work reports its steps."""
+    """Receives the progress of one task."""
 
     def update(self, steps: int = 1, /) -> object:
-        """Counts steps that are done."""
+        """Adds completed steps."""
 
     def note(self, text: str, /) -> object:
         """Shows a short text beside the count."""
 
 
 class Progress(Protocol):
-    """Makes a bar for one piece of work; `total` is the number of steps where it is known."""
+    """Makes a progress bar for one task; `total` is the number of steps where it is known, `unit` what a step is."""
 
     def __call__(self, label: str, *, total: int | None = None, unit: str = "it") -> AbstractContextManager[Bar]: ...
 
 
 class _SilentBar:
     def update(self, steps: int = 1, /) -> None:
-        """Counts nothing."""
+        """Does nothing."""
 
     def note(self, text: str, /) -> None:
-        """Shows nothing."""
+        """Does nothing."""
 
 
 def silent(label: str, *, total: int | None = None, unit: str = "it") -> AbstractContextManager[Bar]:
-    """The progress of those who don't want to see any, and the default everywhere."""
+    """A `Progress` that shows nothing: the default everywhere."""
     return nullcontext(_SilentBar())

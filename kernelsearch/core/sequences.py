@@ -9,5 +9,9 @@ T = TypeVar("T")
 
 
 def chunks(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    """Consecutive parts of at most `size` items."""
+    """Yields consecutive slices of at most `size` items.
+
+    >>> list(chunks([1, 2, 3, 4, 5], 2))
+    [[1, 2], [3, 4], [5]]
+    """
     return (items[start : start + size] for start in range(0, len(items), size))

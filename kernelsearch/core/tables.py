@@ -6,7 +6,16 @@ from collections.abc import Iterable, Sequence
 
 
 def text_table(header: Sequence[str], rows: Iterable[Sequence[object]], *, align: str = "") -> str:
-    """A plain text table; `align` has one of < and > per column (numbers are usually >)."""
+    """Returns a plain text table, one line per row, with a line of dashes below the header.
+
+    `align` has one character per column: `<` for left, `>` for right (numbers). By default the first column is left-aligned,
+    the others are right-aligned.
+
+    >>> print(text_table(("measure", "value"), [("MAP", 0.25)]))
+    measure  value
+    -------  -----
+    MAP       0.25
+    """
     cells = [[str(cell) for cell in row] for row in rows]
     columns = list(zip(*([list(header), *cells]), strict=True)) if header else []
     widths = [max(len(cell) for cell in column) for column in columns]

@@ -1,4 +1,4 @@
-"""What the packages exchange: a query with its analysed terms, and a ranked list as two arrays."""
+"""The types that packages exchange: a query with its analysed terms, and a ranked list as two arrays."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class Query:
-    """A query as typed and as the index sees it.
+    """A query's text and its analysed terms.
 
     `terms` are the distinct analysed terms in order of first occurrence, `weights` their counts (or real weights after
-    expansion). Terms unknown to the index are kept; they score nothing.
+    expansion). Terms that the index doesn't have are included; they contribute nothing to scores.
     """
 
     text: str
@@ -27,7 +27,11 @@ class Query:
 
     @classmethod
     def from_tokens(cls, text: str, tokens: list[str], qid: str = "") -> Query:
-        """Counts repeated tokens, as a bag-of-words query does."""
+        """Returns the bag-of-words query of analysed tokens: the weight of a term is its count.
+
+        >>> Query.from_tokens("a tap, a pipe", ["a", "tap", "a", "pipe"]).weights
+        (2.0, 1.0, 1.0)
+        """
         counts: dict[str, float] = {}
         for token in tokens:
             counts[token] = counts.get(token, 0.0) + 1.0
@@ -38,7 +42,7 @@ class Query:
 class Candidates:
     """A ranked list inside the library: document rows (int32) and scores, best first.
 
-    `fallbacks` holds (method, reason) for every method that could not act on the query and kept the list it was given.
+    `fallbacks` has (method, reason) for every method that could not be applied to the query and left its list unchanged.
     """
 
     docs: NDArray[np.int32]
@@ -47,9 +51,9 @@ class Candidates:
 
     @property
     def depth(self) -> int:
-        """How many documents the list has."""
+        """The number of documents in the list."""
         return len(self.docs)
 
     def top(self, k: int | None) -> Candidates:
-        """The best k documents; all of them for None."""
+        """Returns the best k documents; all for None."""
         return Candidates(self.docs[:k], self.scores[:k], self.fallbacks)

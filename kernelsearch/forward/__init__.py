@@ -1,4 +1,4 @@
-"""The forward index on disk."""
+"""The forward index: a field's postings by document, as memory-mapped arrays."""
 
 from kernelsearch.forward.index import NORM_LENGTHS, ForwardIndex, Statistics
 from kernelsearch.forward.merge import MergedSource, merge_terms

@@ -1,8 +1,8 @@
 """The forward index: a memory-mapped numpy copy of one field's postings, by document.
 
-Rows are Lucene's own document numbers, so a ranked list from Lucene needs no translation; a deleted document is an empty
-row that is not live. Collection statistics (df, cf, document count, token count) are Lucene's, not sums over the rows:
-Lucene keeps deleted documents in them until it merges, and scores must agree with Lucene's to the bit.
+Rows are Lucene's document numbers, so a ranked list from Lucene needs no translation; a deleted document is an empty row
+that is not live. Collection statistics (df, cf, document count, token count) are Lucene's, not sums over the rows: Lucene
+includes deleted documents in them until it merges, and scores must be equal to Lucene's bit for bit.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from kernelsearch.core import artefacts
 from kernelsearch.core.errors import ArtefactError, IndexProblem
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 KIND = "forward index"
 VERSION = 1
-#: Rows that are remembered by docid, since hashing a docid takes ten times as long as finding it here.
-SEEN = 200_000
+#: Size of the cache from docids to rows: a lookup takes a tenth of the time of hashing a docid.
+CACHED_ROWS = 200_000
 
 
 @dataclass(frozen=True)
 class Statistics:
-    """A field's statistics as Lucene gives them."""
+    """A field's statistics as Lucene reports them."""
 
     documents: int  #: documents that have the field (Lucene's docCount)
     tokens: int  #: sum of all term frequencies (sumTotalTermFreq)
@@ -40,26 +40,29 @@ class Statistics:
 
     @property
     def average_length(self) -> np.float32:
-        """avgdl, in Lucene's precision."""
+        """The average document length (avgdl) in single precision, as Lucene computes it."""
         return np.float32(self.tokens / self.documents) if self.documents else np.float32(1.0)
 
 
 class ForwardIndex:
-    """One field's term frequencies and positions by document.
+    """One field's term frequencies and positions by document, opened from the folder `path`.
 
-    Attributes (all memory-mapped):
+    Raises ArtefactError for a folder that is damaged or belongs to an index with another `fingerprint`.
 
-    - `indptr` (n+1,), `indices` (nnz,), `frequencies` (nnz,): term numbers, ascending in a row, and their counts
-    - `lengths` (n,): exact token counts; `norms` (n,): Lucene's one-byte lengths; `live` (n,): not deleted
+    Attributes (arrays are memory-mapped):
+
+    - `indptr` (n+1,), `indices` (nnz,), `frequencies` (nnz,): term numbers, ascending within a row, and their counts
+    - `lengths` (n,): exact token counts; `norms` (n,): Lucene's one-byte lengths; `live` (n,): False for deleted documents
     - `df`, `cf` (terms,): document and collection frequencies
     - `terms`, `docids`: string tables; terms are sorted by their UTF-8 bytes
-    - `docid_rank` (n,): each document's place when docids are sorted, for breaking ties
+    - `docid_rank` (n,): each document's rank when docids are sorted, for breaking ties
+    - `statistics`, `field`, `fingerprint`, `has_positions`
     """
 
     def __init__(self, path: str | Path, *, fingerprint: str | None = None) -> None:
         self.path = Path(path)
         meta, mapped = artefacts.load(self.path, KIND, VERSION, fingerprint=fingerprint)
-        # The same mapped memory as plain arrays: numpy's memmap class makes every small slice several times slower.
+        # Plain arrays over the same mapped memory: every small slice of a numpy.memmap is several times slower.
         arrays = {name: np.asarray(array) for name, array in mapped.items()}
         try:
             self.fingerprint: str = meta["fingerprint"]
@@ -80,7 +83,7 @@ class ForwardIndex:
             self._hashes: NDArray[np.uint64] = arrays["docid_hashes"]
             self._hash_rows: NDArray[np.int32] = arrays["docid_hash_rows"]
             self._positions = arrays.get("positions")
-            self._seen: dict[str, int] = {}
+            self._row_cache: dict[str, int] = {}
         except (KeyError, TypeError) as problem:
             raise ArtefactError(f"{self.path}: damaged, no {problem}; build the forward index again") from None
         if len(self.indptr) != len(self.lengths) + 1 or len(self.indices) != int(self.indptr[-1]):
@@ -93,11 +96,11 @@ class ForwardIndex:
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Travels as its place; another process maps the same files."""
+        """Pickled as its path: another process maps the same files."""
         return _reopen, (self.path.absolute(), self.fingerprint)
 
     def __len__(self) -> int:
-        """Rows, deleted documents included (Lucene's maxDoc)."""
+        """The number of rows, deleted documents included (Lucene's maxDoc)."""
         return len(self.lengths)
 
     @cached_property
@@ -106,24 +109,24 @@ class ForwardIndex:
         return np.flatnonzero(self.live).astype(np.int32)
 
     def term_ids(self, terms: Iterable[str]) -> NDArray[np.int32]:
-        """Term numbers, -1 for terms that the index doesn't have."""
+        """Returns the term numbers, shape (terms,); -1 for terms that the index doesn't have."""
         return np.fromiter((self.terms.find_sorted(term) for term in terms), dtype=np.int32)
 
     def rows_of(self, docids: Sequence[str]) -> NDArray[np.int32]:
-        """Rows of live documents by docid, -1 for unknown ones."""
-        rows = np.fromiter(map(self._seen.get, docids, repeat(-1)), dtype=np.int32, count=len(docids))
+        """Returns the rows of live documents by docid, shape (docids,); -1 for docids that the index doesn't have."""
+        rows = np.fromiter(map(self._row_cache.get, docids, repeat(-1)), dtype=np.int32, count=len(docids))
         if (rows >= 0).all():
             return rows
         places = np.flatnonzero(rows < 0)
         unseen = [docids[place] for place in places.tolist()]
-        rows[places] = found = self._find(unseen)
-        if len(self._seen) + len(unseen) > SEEN:
-            self._seen = {}
-        self._seen.update((docid, row) for docid, row in zip(unseen, found.tolist(), strict=True) if row >= 0)
+        rows[places] = unseen_rows = self._find(unseen)
+        if len(self._row_cache) + len(unseen) > CACHED_ROWS:
+            self._row_cache = {}
+        self._row_cache.update((docid, row) for docid, row in zip(unseen, unseen_rows.tolist(), strict=True) if row >= 0)
         return rows
 
     def _find(self, docids: Sequence[str]) -> NDArray[np.int32]:
-        """As `rows_of`, from the stored hashes."""
+        """As `rows_of`, by binary search in the stored hashes."""
         if not len(self._hashes):
             return np.full(len(docids), -1, dtype=np.int32)
         keys = [docid.encode("utf-8", errors="replace") for docid in docids]
@@ -131,11 +134,11 @@ class ForwardIndex:
         places = np.searchsorted(self._hashes, wanted)
         likely = np.minimum(places, len(self._hashes) - 1)
         rows = np.where(self._hashes[likely] == wanted, self._hash_rows[likely], -1).astype(np.int32)
-        found = self.docids.take(np.maximum(rows, 0))
-        named = zip(rows.tolist(), found, docids, strict=True)
-        for number in [number for number, (row, docid, given) in enumerate(named) if row >= 0 and docid != given]:
+        stored = self.docids.take(np.maximum(rows, 0))
+        pairs = zip(rows.tolist(), stored, docids, strict=True)
+        for number in [number for number, (row, docid, sought) in enumerate(pairs) if row >= 0 and docid != sought]:
             place, rows[number] = int(places[number]), -1
-            # Different docids may share a hash: walk on while they do.
+            # Different docids may have the same hash: compare all that do.
             while place < len(self._hashes) and self._hashes[place] == wanted[number]:
                 row = int(self._hash_rows[place])
                 if self.docids.raw(row) == keys[number]:
@@ -145,14 +148,14 @@ class ForwardIndex:
         return rows
 
     def gather(self, docs: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Where the rows of `docs` stand in `indices` and `frequencies`: (indptr of the selection, places)."""
+        """Returns the postings of the rows `docs`: (indptr of the selection, places in `indices` and `frequencies`)."""
         docs = np.asarray(docs)
         starts = np.asarray(self.indptr[docs], dtype=np.int64)
         return _ranges(starts, np.asarray(self.indptr[docs + 1], dtype=np.int64) - starts)
 
-    def matrix(self, docs: NDArray[np.integer] | None = None, dtype: Any = np.float64) -> sparse.csr_matrix:
-        """Term frequencies of `docs` (all rows if None) as CSR, shape (documents, terms)."""
-        from scipy import sparse  # half of the time to a first result, if it were imported above
+    def matrix(self, docs: NDArray[np.integer] | None = None, dtype: DTypeLike = np.float64) -> sparse.csr_matrix:
+        """Returns the term frequencies of the rows `docs` (all rows if None) as CSR, shape (documents, terms)."""
+        from scipy import sparse  # imported here: it would double the time to a first result
 
         if docs is None:
             parts = (np.asarray(self.frequencies, dtype=dtype), np.asarray(self.indices), np.asarray(self.indptr))
@@ -162,7 +165,7 @@ class ForwardIndex:
         return sparse.csr_matrix(parts, shape=(len(docs), len(self.terms)))
 
     def term_frequencies(self, docs: NDArray[np.integer], terms: NDArray[np.integer]) -> NDArray[np.int32]:
-        """Frequencies of a few terms in some documents, dense, shape (documents, terms). Term -1 occurs nowhere."""
+        """Returns the frequencies of a few terms in some documents, dense, shape (documents, terms); zeros for term -1."""
         terms = np.asarray(terms)
         out = np.zeros((len(docs), len(terms)), dtype=np.int32)
         order = np.argsort(terms, kind="stable")
@@ -178,13 +181,13 @@ class ForwardIndex:
         values = self.frequencies[places[hit]]
         columns = slots[hit]
         out[rows, order[columns]] = values
-        for place in range(1, len(known)):  # a term asked for twice gets the same column twice
+        for place in range(1, len(known)):  # a term that is requested twice has two equal columns
             if known[place] == known[place - 1]:
                 out[:, order[place]] = out[:, order[place - 1]]
         return out
 
     def positions(self, docs: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
-        """Every token of `docs`: (token indptr, term number of each token, its position), in order of term, then position."""
+        """Returns the tokens of `docs`: (token indptr, term numbers, positions), by document, term and position."""
         self.require_positions()
         assert self._positions is not None
         docs = np.asarray(docs)
@@ -195,14 +198,14 @@ class ForwardIndex:
         return indptr, terms, self._positions[tokens]
 
     def stored(self, start: int, end: int) -> tuple[NDArray[np.int32], NDArray[Any], NDArray[np.int32]]:
-        """Rows start..end-1 as they are stored: term numbers, frequencies, and positions (none where there are none)."""
+        """Returns rows start..end-1 as they are stored: term numbers, frequencies, positions (empty if not indexed)."""
         postings = slice(int(self.indptr[start]), int(self.indptr[end]))
         tokens = slice(int(self.token_indptr[start]), int(self.token_indptr[end]))
         places = self._positions if self._positions is not None else np.zeros(0, dtype=np.int32)
         return self.indices[postings], self.frequencies[postings], places[tokens]
 
     def tokens(self, doc: int) -> NDArray[np.int32]:
-        """A document's term numbers by position; -1 where the analyser removed a word."""
+        """Returns a document's term numbers by position; -1 where the analyser removed a token."""
         _, terms, places = self.positions(np.array([doc]))
         sequence = np.full(int(places.max()) + 1 if len(places) else 0, -1, dtype=np.int32)
         sequence[places] = terms
@@ -210,11 +213,11 @@ class ForwardIndex:
 
     @cached_property
     def token_indptr(self) -> NDArray[np.int64]:
-        """Where each row's tokens begin in the stored positions, shape (n+1,)."""
+        """The offset of each row's tokens in the stored positions, shape (n+1,)."""
         return np.concatenate([[0], np.cumsum(self.lengths, dtype=np.int64)])
 
     def require_positions(self) -> None:
-        """Refuses an index without token positions, by name."""
+        """Raises IndexProblem if the field was indexed without token positions."""
         if not self.has_positions:
             raise IndexProblem(
                 f"{self.path}: field {self.field!r} was indexed without positions; index again with positions "
@@ -223,7 +226,7 @@ class ForwardIndex:
 
     @cached_property
     def norm_lengths(self) -> NDArray[np.float32]:
-        """The length that Lucene scores with, decoded from the norm byte, shape (n,)."""
+        """The document lengths that Lucene scores with, decoded from the norm bytes, shape (n,)."""
         return NORM_LENGTHS[self.norms]
 
 
@@ -232,7 +235,7 @@ def _reopen(path: Path, fingerprint: str) -> ForwardIndex:
 
 
 def _ranges(starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The concatenation of ranges start..start+size, and where each begins in it."""
+    """The offset of each range start..start+size in their concatenation, and the concatenation."""
     indptr = np.zeros(len(starts) + 1, dtype=np.int64)
     np.cumsum(sizes, out=indptr[1:])
     places = np.arange(indptr[-1], dtype=np.int64)
@@ -259,4 +262,5 @@ def _int4_to_long(code: int) -> int:
     return mantissa if shift == -1 else (mantissa | 0x08) << shift
 
 
+#: The document length that each of Lucene's norm bytes encodes, shape (256,).
 NORM_LENGTHS = _norm_table()

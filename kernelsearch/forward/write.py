@@ -1,4 +1,4 @@
-"""Writing a forward index block by block, from whatever can walk postings."""
+"""Writing a forward index in blocks, from a source of postings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.core import artefacts
-from kernelsearch.core.postings import PostingsSource
+from kernelsearch.core.postings import PostingsSource, Scan
 from kernelsearch.forward.index import KIND, VERSION, Statistics
 from kernelsearch.forward.strings import StringTable, hashes
 
@@ -24,21 +24,22 @@ def write_forward(
     fingerprint: str,
     block_bytes: int = 1 << 28,
     progress: Callable[[int], object] = lambda documents: None,
-    twice: Callable[[str, int, int], None] | None = None,
+    on_duplicate: Callable[[str, int, int], None] | None = None,
 ) -> None:
-    """Copies a field's postings into a forward index. Each block of rows takes about `block_bytes` of memory.
+    """Copies a field's postings into a forward index in the folder `path`, replacing an older one.
 
-    `twice` is called with a docid and two live rows that share it, where there is such a docid.
+    `statistics` and `fingerprint` are those of the Lucene index. A block of rows takes about `block_bytes` of memory.
+    `progress(documents)` is called after every block, `on_duplicate(docid, row, other)` for live rows with equal docids.
     """
     scan = source.scan()
     documents = len(scan.lengths)
     indptr = np.concatenate([[0], np.cumsum(scan.distinct, dtype=np.int64)])
     weights = 8 * scan.distinct.astype(np.int64) + (4 * scan.lengths.astype(np.int64) if positions else 0)
-    starts = _blocks(weights, block_bytes)
+    blocks = _row_blocks(weights, block_bytes)
 
     def fill(folder: Path) -> None:
-        _write_docids(folder, source, scan.live, starts, twice)
-        _write_rows(folder, source, scan, indptr, starts, positions, progress)
+        _write_docids(folder, source, scan.live, blocks, on_duplicate)
+        _write_rows(folder, source, scan, indptr, blocks, positions, progress)
 
     artefacts.save(
         path,
@@ -64,8 +65,8 @@ def write_forward(
     )
 
 
-def _blocks(weights: NDArray[np.int64], limit: int) -> list[tuple[int, int]]:
-    """Cuts the rows into runs of at most `limit` (a single larger row stands alone)."""
+def _row_blocks(weights: NDArray[np.int64], limit: int) -> list[tuple[int, int]]:
+    """(first row, last row + 1) of consecutive blocks whose weights sum to at most `limit`; a heavier row is a block."""
     ends = np.cumsum(weights)
     blocks, start = [], 0
     while start < len(weights):
@@ -76,12 +77,21 @@ def _blocks(weights: NDArray[np.int64], limit: int) -> list[tuple[int, int]]:
     return blocks
 
 
-def _write_rows(folder, source, scan, indptr, blocks, positions, progress) -> None:
+def _write_rows(
+    folder: Path,
+    source: PostingsSource,
+    scan: Scan,
+    indptr: NDArray[np.int64],
+    blocks: list[tuple[int, int]],
+    positions: bool,
+    progress: Callable[[int], object],
+) -> None:
+    """Writes term numbers, frequencies and positions."""
     total = int(indptr[-1])
     tokens = int(scan.lengths.sum(dtype=np.int64))
     with (
         artefacts.BlockWriter(folder / "indices.npy", np.int32, (total,)) as indices,
-        # Frequencies above 65,535 are possible but never seen in practice: two bytes unless a row's length allows more.
+        # Frequencies above 65,535 are rare: two bytes unless a document is long enough to have one.
         artefacts.BlockWriter(
             folder / "frequencies.npy",
             np.uint16 if not len(scan.lengths) or scan.lengths.max() < 1 << 16 else np.int32,
@@ -102,11 +112,12 @@ def _write_docids(
     source: PostingsSource,
     live: NDArray[np.bool_],
     blocks: list[tuple[int, int]],
-    twice: Callable[[str, int, int], None] | None,
+    on_duplicate: Callable[[str, int, int], None] | None,
 ) -> None:
-    parts = [source.docids(start, end) for start, end in blocks]
-    data = np.concatenate([part[0] for part in parts]) if parts else np.empty(0, np.uint8)
-    ends = np.cumsum(np.concatenate([part[1] for part in parts]) if parts else np.empty(0, np.int32), dtype=np.int64)
+    """Writes docids, their ranks in sorted order, and the hashes to look them up by."""
+    docids = [source.docids(start, end) for start, end in blocks]
+    data = np.concatenate([text for text, _ in docids]) if docids else np.empty(0, np.uint8)
+    ends = np.cumsum(np.concatenate([sizes for _, sizes in docids]) if docids else np.empty(0, np.int32), dtype=np.int64)
     table = StringTable(data, ends)
     raw = table.all_raw()
     order = np.array(sorted(range(len(raw)), key=raw.__getitem__), dtype=np.int32)
@@ -115,11 +126,11 @@ def _write_docids(
     rows = np.flatnonzero(live).astype(np.int32)
     keys = hashes(raw[row] for row in rows)
     by_hash = np.argsort(keys, kind="stable")
-    if twice is not None:
+    if on_duplicate is not None:
         for place in np.flatnonzero(keys[by_hash[1:]] == keys[by_hash[:-1]]).tolist():
-            one, other = (int(rows[by_hash[near]]) for near in (place, place + 1))
-            if raw[one] == raw[other]:
-                twice(table[one], one, other)
+            row, other = int(rows[by_hash[place]]), int(rows[by_hash[place + 1]])
+            if raw[row] == raw[other]:
+                on_duplicate(table[row], row, other)
     for name, array in {
         "docid_bytes": data,
         "docid_ends": ends,

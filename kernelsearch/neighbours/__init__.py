@@ -1,4 +1,4 @@
-"""Nearest documents and queries in vector space, with FAISS."""
+"""Nearest-neighbour search over vectors of documents and queries, with FAISS."""
 
 from kernelsearch.neighbours.index import CLUSTERED, KINDS, Neighbours
 from kernelsearch.neighbours.sparse import SparseNeighbours

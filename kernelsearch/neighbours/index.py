@@ -1,10 +1,11 @@
-"""Documents whose vectors have the largest inner product with a query's vector, in a FAISS index.
+"""Maximum inner product search with FAISS.
 
-Kinds: `flat` looks at every vector and is exact; `ivf` looks into a few of many clusters; `ivf-fp16` and `ivf-sq8` do so with
-coordinates of sixteen and eight bits, in a half and a quarter of the memory; `hnsw` walks a graph. The approximate kinds do
-better by angle than by inner product, because long vectors attract every search. They therefore hold each vector with one more
-coordinate, √(M² - |x|²) with M the longest norm: all are then equally long, the inner product with (query, 0) is unchanged, and
-nearest by distance is largest by inner product (Bachrach et al., "Speeding Up the Xbox Recommender System", RecSys 2014).
+Kinds: `flat` compares every vector and is exact; `ivf` searches some of many clusters; `ivf-fp16` and `ivf-sq8` do so with
+coordinates of sixteen and eight bits, in a half and a quarter of the memory; `hnsw` searches a graph. The approximate kinds are
+more accurate for vectors of equal norm, because vectors with a large norm are near to every query. They therefore store each
+vector with one more coordinate, √(M² - |x|²) with M the largest norm: all norms are then M, the inner product with (query, 0)
+does not change, and the nearest vector is the one with the largest inner product (Bachrach et al., "Speeding Up the Xbox
+Recommender System", RecSys 2014).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,14 +30,20 @@ from kernelsearch.core.memory_limit import MemoryLimit
 CLUSTERED = {"ivf": "Flat", "ivf-fp16": "SQfp16", "ivf-sq8": "SQ8"}
 KINDS = ("auto", "flat", *CLUSTERED, "hnsw")
 
-#: The variable that chooses OpenBLAS's kernels.
+#: The environment variable that selects OpenBLAS's kernels.
 CORE = "OPENBLAS_CORETYPE"
-#: Up to this many vectors an exact scan takes a few milliseconds; beyond it `auto` clusters.
+#: Number of vectors up to which `auto` is exact: comparing them all takes a few milliseconds.
 FLAT_LIMIT = 50_000
+
+#: Rows that are vectors, dense or sparse.
+Vectors: TypeAlias = NDArray[np.floating] | sparse.spmatrix
 
 
 class Neighbours:
-    """A searchable set of vectors; vector number i is document row i unless the caller maps them."""
+    """A FAISS index over vectors. Vector number i is document row i unless the caller maps them.
+
+    `index` is the FAISS index, `kind` one of KINDS but `auto`, `dims` the number of dimensions of the vectors.
+    """
 
     def __init__(self, index: Any, kind: str, dims: int) -> None:
         self._index, self.kind, self.dims = index, kind, dims
@@ -47,7 +54,7 @@ class Neighbours:
     @classmethod
     def build(
         cls,
-        vectors: NDArray[np.floating] | sparse.spmatrix,
+        vectors: Vectors,
         kind: str = "auto",
         *,
         clusters: int | None = None,
@@ -56,10 +63,10 @@ class Neighbours:
         block: int = 50_000,
         limit: MemoryLimit | None = None,
     ) -> Neighbours:
-        """An index over the rows of `vectors`, shape (n, dims), dense (memory-mapped is fine) or sparse.
+        """Returns an index over the rows of `vectors`, shape (n, dims), dense (possibly memory-mapped) or sparse.
 
-        `clusters` (ivf; default 4·√n) and `links` (hnsw) trade building time for search time. Under a
-        memory limit `auto` takes eight-bit coordinates where the vectors would take more than half of it.
+        `clusters` (ivf; default 4·√n) and `links` (hnsw) trade building time for search time. Vectors are added in blocks of
+        `block` rows. With a memory `limit`, `auto` chooses eight-bit coordinates for vectors that need more than half of it.
         """
         faiss = load_faiss()
         if kind not in KINDS:
@@ -70,29 +77,27 @@ class Neighbours:
             kind = "flat" if total <= FLAT_LIMIT else "ivf" if fits else "ivf-sq8"
         if kind == "flat":
             index = faiss.IndexFlatIP(dims)
-            for part in _blocks(vectors, block):
-                index.add(part)
+            for rows in _dense_blocks(vectors, block):
+                index.add(rows)
             return cls(index, kind, dims)
-        longest = max((float(np.einsum("ij,ij->i", part, part).max()) for part in _blocks(vectors, block)), default=0.0)
+        longest = max((float(np.einsum("ij,ij->i", rows, rows).max()) for rows in _dense_blocks(vectors, block)), default=0.0)
         if kind in CLUSTERED:
             clusters = clusters or max(1, min(int(4 * math.sqrt(total)), total // 39))
             index = faiss.index_factory(dims + 1, f"IVF{clusters},{CLUSTERED[kind]}", faiss.METRIC_INNER_PRODUCT)
             index.cp.seed, index.cp.niter, index.cp.max_points_per_centroid = random_state, 10, 64
-            rows = np.random.default_rng(random_state).choice(total, min(total, 64 * clusters), replace=False)
-            index.train(_sample(vectors, np.sort(rows), longest, block))
+            sample = np.random.default_rng(random_state).choice(total, min(total, 64 * clusters), replace=False)
+            index.train(_sample(vectors, np.sort(sample), longest, block))
         else:
             index = faiss.IndexHNSWFlat(dims + 1, links, faiss.METRIC_INNER_PRODUCT)
             index.hnsw.efConstruction = 80
-        for part in _blocks(vectors, block):
-            index.add(_levelled(part, longest))
+        for rows in _dense_blocks(vectors, block):
+            index.add(_with_equal_norms(rows, longest))
         return cls(index, kind, dims)
 
-    def search(
-        self, queries: NDArray[np.floating] | sparse.spmatrix, k: int, *, effort: int | None = None
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """The k best rows of each query and their inner products, best first: two arrays of shape (queries, k).
+    def search(self, queries: Vectors, k: int, *, effort: int | None = None) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Returns the k best rows per query and their inner products, best first: two arrays of shape (queries, k).
 
-        Places that could not be filled hold row -1. `effort`: clusters to look into (ivf), width of the walk (hnsw).
+        Row -1 stands for no result. `effort` is the number of clusters to search (ivf) or efSearch (hnsw).
         """
         faiss = load_faiss()
         rows = _dense(queries)
@@ -114,19 +119,19 @@ class Neighbours:
         return found, scores
 
     def save(self, path: Path) -> None:
-        """Writes FAISS's own file format."""
+        """Writes the index to a file in FAISS's format."""
         faiss = load_faiss()
         faiss.write_index(self._index, str(path))
 
     @classmethod
     def load(cls, path: Path, kind: str) -> Neighbours:
-        """Reads a saved index; its vectors are memory-mapped where FAISS can (ivf)."""
+        """Reads a saved index; its vectors are memory-mapped where FAISS supports it (ivf)."""
         index = open_index(path, mapped=kind in CLUSTERED)
         return cls(index, kind, index.d - (kind != "flat"))
 
 
 def open_index(path: Path, *, mapped: bool) -> Any:
-    """A FAISS index from its file; `mapped` leaves an inverted file's vectors on disk."""
+    """Reads a FAISS index; with `mapped`, the vectors of an inverted file are memory-mapped. Raises ArtefactError."""
     faiss = load_faiss()
     try:
         return faiss.read_index(str(path), faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY if mapped else 0)
@@ -135,24 +140,25 @@ def open_index(path: Path, *, mapped: bool) -> Any:
 
 
 def default_probes(clusters: int) -> int:
-    """Clusters to look into: one in six; docs/klsa.md has the recall measured around it."""
+    """Returns the default number of clusters to search, one in six: docs/klsa.md shows the recall of several choices."""
     return max(8, clusters // 6)
 
 
 def load_faiss() -> Any:
-    """Imported when needed: FAISS takes a while. Its published types don't know half of it, hence Any."""
+    """Returns the module faiss, imported on first use because that takes long. Its type stubs are incomplete, hence Any."""
     if "faiss" in sys.modules:
         return sys.modules["faiss"]
-    with _known_core():
+    with _openblas_for_avx512():
         return import_module("faiss")
 
 
 @contextmanager
-def _known_core() -> Iterator[None]:
-    """Tells the OpenBLAS that comes with FAISS of AVX-512 while it is loaded.
+def _openblas_for_avx512() -> Iterator[None]:
+    """Makes the OpenBLAS that FAISS's wheel contains use AVX-512 while it is loaded, on Linux.
 
-    Version 0.3.15 doesn't know processors of 2023 and takes them for ones of 2004: four times slower. The variable is taken
-    back, because the newer OpenBLAS of numpy knows better, in child processes too.
+    Its version 0.3.15 doesn't recognise processors of 2023 and falls back to code for those of 2004, four times slower.
+    OpenBLAS reads the choice from the environment only, when it is loaded; the variable is removed afterwards, because numpy's
+    newer OpenBLAS detects the processor itself, in child processes too.
     """
     if CORE in os.environ or not _has_avx512():
         yield
@@ -165,7 +171,7 @@ def _known_core() -> Iterator[None]:
 
 
 def _has_avx512() -> bool:
-    """Whether Linux says that this processor can do what OpenBLAS's kernels for Skylake-X need."""
+    """Whether the processor has the instructions that OpenBLAS's kernels for Skylake-X need, according to Linux."""
     try:
         flags = set(Path("/proc/cpuinfo").read_text(encoding="utf-8").split())
     except OSError:
@@ -173,25 +179,26 @@ def _has_avx512() -> bool:
     return {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"} <= flags
 
 
-def _dense(rows: Any) -> NDArray[np.float32]:
-    dense = rows.toarray() if sparse.issparse(rows) else np.atleast_2d(rows)
+def _dense(rows: Vectors) -> NDArray[np.float32]:
+    """The rows as a dense contiguous array."""
+    dense = np.atleast_2d(rows) if isinstance(rows, np.ndarray) else rows.toarray()
     return np.ascontiguousarray(dense, dtype=np.float32)
 
 
-def _blocks(vectors: Any, size: int) -> Any:
-    """The rows as dense float32 blocks."""
+def _dense_blocks(vectors: Vectors, size: int) -> Iterator[NDArray[np.float32]]:
+    """Blocks of at most `size` rows, dense."""
     return (_dense(vectors[start : start + size]) for start in range(0, vectors.shape[0], size))
 
 
-def _sample(vectors: Any, rows: NDArray[np.int64], longest: float, block: int) -> NDArray[np.float32]:
-    """Some rows, levelled, without a second copy of them on the way."""
+def _sample(vectors: Vectors, rows: NDArray[np.int64], longest: float, block: int) -> NDArray[np.float32]:
+    """Some rows with equal norms, converted in blocks to avoid a second copy of them all."""
     out = np.empty((len(rows), vectors.shape[1] + 1), dtype=np.float32)
     for start in range(0, len(rows), block):
-        out[start : start + block] = _levelled(_dense(vectors[rows[start : start + block]]), longest)
+        out[start : start + block] = _with_equal_norms(_dense(vectors[rows[start : start + block]]), longest)
     return out
 
 
-def _levelled(rows: NDArray[np.float32], longest: float) -> NDArray[np.float32]:
-    """Rows with the coordinate that makes all of them equally long."""
+def _with_equal_norms(rows: NDArray[np.float32], longest: float) -> NDArray[np.float32]:
+    """Rows with one more coordinate, which makes the square of every norm `longest`."""
     missing = np.maximum(longest - np.einsum("ij,ij->i", rows, rows), 0)
     return np.hstack([rows, np.sqrt(missing)[:, None]])

@@ -1,9 +1,9 @@
-"""Rows of sparse features nearest to a query's, in a FAISS inverted file whose lists are the features themselves.
+"""Nearest neighbours of sparse rows, in a FAISS inverted file with one list per (hashed) feature.
 
-Short texts don't cluster: nearest by a few shared words or character n-grams, they are spread over all clusters of an ordinary
-inverted file, and random projections drown weak likeness in noise. Here each row stands, as a quantised sketch, in the lists
-of its rarest features; a search looks into the lists of all of the query's features, the rarest first, and compares
-sketches there. Nothing is trained but the range of the sketches' coordinates, and the work of a search is bounded.
+Short texts don't form clusters: neighbours share a few words or character n-grams, so they are spread over all clusters of an
+ordinary inverted file, and the noise of random projections hides small similarities. Here each row is stored, as a quantised
+sketch, in the lists of its rarest features; a search reads the lists of the query's features, the rarest first, and compares
+sketches. Only the range of the sketches' coordinates is trained, and the work per search is bounded.
 """
 
 from __future__ import annotations
@@ -18,19 +18,20 @@ from scipy import sparse
 
 from kernelsearch.neighbours.index import load_faiss, open_index
 
-#: Lists; features are hashed into them.
+#: Number of lists; features are hashed into them.
 LISTS = 1 << 18
-#: Lists that a row stands in (half as many where there are more than `MANY` rows, to save space) and that a search looks into.
+#: Lists that a row is stored in (half as many for more than `MANY` rows, to save space), and lists that a search reads.
 COPIES, MANY, PROBES = 16, 200_000, 64
-#: Sketches that a search compares at most.
+#: Largest number of sketches that a search compares.
 COMPARED = 100_000
+#: Dimensions of a sketch.
 DIMS = 128
 
 
 def sketch(features: sparse.csr_matrix, dims: int = 256) -> NDArray[np.float32]:
-    """Dense rows whose inner products estimate those of `features`, without bias and with error about 1/√dims (a count sketch).
+    """Returns dense rows whose inner products are unbiased estimates of those of `features`, with error about 1/√dims.
 
-    Charikar, Chen & Farach-Colton, "Finding Frequent Items in Data Streams" (2002). `dims` is a power of two.
+    A count sketch: Charikar, Chen & Farach-Colton, "Finding Frequent Items in Data Streams" (2002). `dims` is a power of two.
     """
     mixed = features.indices.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     column = (mixed >> np.uint64(40)) % np.uint64(dims)
@@ -41,18 +42,18 @@ def sketch(features: sparse.csr_matrix, dims: int = 256) -> NDArray[np.float32]:
 
 
 class SparseNeighbours:
-    """Rows of a sparse matrix, searchable by inner product; row i is number i."""
+    """An index over the rows of a sparse matrix, searched by inner product. Row i of the matrix is number i."""
 
     def __init__(self, index: Any, frequencies: NDArray[np.int32]) -> None:
         index.nprobe, index.max_codes = PROBES, COMPARED
         self._index = index
-        self.frequencies = frequencies  #: how many rows (of a sample) have each list's features, shape (LISTS,)
+        self.frequencies = frequencies  #: rows of the sample that have a feature of each list, shape (LISTS,)
 
     @classmethod
     def build(cls, sample: sparse.csr_matrix, blocks: Iterable[sparse.csr_matrix], rows: int) -> SparseNeighbours:
-        """From `rows` rows in blocks, streamed once; `sample`, some of them, tells rare features from frequent ones."""
+        """Returns an index over `rows` rows, read once in `blocks`; `sample`, some of them, gives the features' frequencies."""
         faiss = load_faiss()
-        # The quantizer that an inverted file finds its lists with is never asked: lists are given.
+        # The quantizer, which normally chooses the lists, is not used: lists are passed explicitly.
         index = faiss.IndexIVFScalarQuantizer(
             faiss.IndexFlatIP(DIMS), DIMS, LISTS, faiss.ScalarQuantizer.QT_8bit, faiss.METRIC_INNER_PRODUCT, False
         )
@@ -66,20 +67,20 @@ class SparseNeighbours:
         return cls(index, frequencies)
 
     def search(self, features: sparse.csr_matrix, k: int) -> list[NDArray[np.int64]]:
-        """At most k rows for each row of `features`, best first by their sketches' inner products."""
+        """Returns at most k rows per row of `features`, best first by the inner product of sketches."""
         if not features.shape[0]:
             return []
         lists, owners = _lists(features.indices), np.repeat(np.arange(features.shape[0]), np.diff(features.indptr))
         probes = np.full((features.shape[0], PROBES), -1, dtype=np.int64)
-        places = _ranked(owners, self.frequencies[lists], features.indptr)
+        places = _ranks(owners, self.frequencies[lists], features.indptr)
         used = places < PROBES
         probes[owners[used], places[used]] = lists[used]
-        # The same row may be met in each of its lists.
+        # The same row may be found in each of its lists.
         _, found = self._index.search_preassigned(sketch(features, DIMS), k * COPIES, probes, None)
         return [_distinct(row[row >= 0])[:k] for row in found]
 
     def save(self, path: Path) -> None:
-        """Writes FAISS's own file format; the frequencies are the caller's to keep."""
+        """Writes the FAISS index to a file in FAISS's format; the caller saves `frequencies`."""
         load_faiss().write_index(self._index, str(path))
 
     @classmethod
@@ -91,9 +92,9 @@ class SparseNeighbours:
 def _add(index: Any, block: sparse.csr_matrix, frequencies: NDArray[np.int32], copies: int, start: int) -> None:
     pointer = load_faiss().swig_ptr
     lists, owners = _lists(block.indices), np.repeat(np.arange(block.shape[0]), np.diff(block.indptr))
-    # A feature that nothing in the sample shares is the least likely to be asked for.
+    # A feature that doesn't occur in the sample is the least likely to occur in a query.
     common = frequencies[lists]
-    places = _ranked(owners, np.where(common > 0, common, np.iinfo(np.int32).max), block.indptr)
+    places = _ranks(owners, np.where(common > 0, common, np.iinfo(np.int32).max), block.indptr)
     sketches = sketch(block, DIMS)
     for copy in range(copies):
         chosen = np.flatnonzero(places == copy)
@@ -102,13 +103,13 @@ def _add(index: Any, block: sparse.csr_matrix, frequencies: NDArray[np.int32], c
 
 
 def _lists(columns: NDArray[np.integer]) -> NDArray[np.int64]:
-    """The list of each column."""
+    """The list of each column, a hash."""
     mixed = columns.astype(np.uint64) * np.uint64(0xBF58476D1CE4E5B9)
     return (mixed >> np.uint64(64 - 18)).astype(np.int64)
 
 
-def _ranked(owners: NDArray[np.int64], values: NDArray[np.integer], indptr: NDArray[np.integer]) -> NDArray[np.int64]:
-    """The place of each entry among its row's, smallest value first."""
+def _ranks(owners: NDArray[np.int64], values: NDArray[np.integer], indptr: NDArray[np.integer]) -> NDArray[np.int64]:
+    """The rank of each entry within its row, smallest value first."""
     order = np.lexsort((values, owners))
     places = np.empty(len(order), dtype=np.int64)
     places[order] = np.arange(len(order)) - np.repeat(indptr[:-1], np.diff(indptr))
@@ -116,5 +117,5 @@ def _ranked(owners: NDArray[np.int64], values: NDArray[np.integer], indptr: NDAr
 
 
 def _distinct(rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Each row once, where it stands first."""
+    """Rows without duplicates, in order of first occurrence."""
     return rows[np.sort(np.unique(rows, return_index=True)[1])]

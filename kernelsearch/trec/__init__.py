@@ -1,4 +1,4 @@
-"""Topics, judgements, runs and documents: reading and writing."""
+"""Reading and writing topics, relevance judgements, runs and documents."""
 
 from kernelsearch.trec.qrels import read_qrels
 from kernelsearch.trec.runs import read_run, write_run

@@ -18,12 +18,16 @@ from kernelsearch.core.files import json_lines, lines
 FORMATS = ("jsonl", "beir", "trec", "csv", "tsv")
 _SUFFIXES = {"jsonl": (".jsonl", ".json"), "csv": (".csv",), "tsv": (".tsv",), "trec": ()}
 
-#: (where it stood, the document)
+#: (file and line, document)
 Located = tuple[str, dict[str, Any]]
 
 
 def read_documents(path: str | Path, kind: str | None = None, encoding: str = "utf-8") -> Iterator[Located]:
-    """Yields (place, document) of a collection. `kind` is one of FORMATS, guessed if None. Contents may be empty."""
+    """Yields (file and line, document) for every document of a collection; contents may be empty.
+
+    `path` is a file or a folder, `kind` one of FORMATS (guessed if None). Raises InputError, with file and line, for a document
+    without id or text and for malformed files.
+    """
     path = Path(path)
     if not path.exists():
         raise InputError(f"{path}: no such file or folder")
@@ -60,33 +64,33 @@ def _guess(path: Path) -> str:
 
 def _files(path: Path, kind: str) -> list[Path]:
     if kind == "beir" and path.is_dir():
-        found = [file for file in (path / "corpus.jsonl", path / "corpus.jsonl.gz") if file.exists()]
-        if not found:
+        corpora = [file for file in (path / "corpus.jsonl", path / "corpus.jsonl.gz") if file.exists()]
+        if not corpora:
             raise InputError(f"{path}: no corpus.jsonl in it, a BEIR folder was expected")
-        return found[:1]
+        return corpora[:1]
     if not path.is_dir():
         return [path]
     suffixes = _SUFFIXES[kind]
-    found = sorted(
+    files = sorted(
         file
         for file in path.rglob("*")
         if file.is_file()
         and not file.name.startswith(".")
         and (not suffixes or file.name.removesuffix(".gz").endswith(suffixes))
     )
-    if not found:
+    if not files:
         raise InputError(f"{path}: no {kind} files in it")
-    return found
+    return files
 
 
 def _document(record: dict[str, Any], place: str) -> dict[str, Any]:
-    """The house's form of a record: `id`, `contents`, then the rest."""
+    """A record with the keys that kernelsearch uses: `id`, `contents`, then the other fields."""
     docid = next((record[key] for key in ("id", "_id", "docid", "docno") if record.get(key) not in (None, "")), None)
     if docid is None:
         raise InputError(f"{place}: a document without an id (looked for id, _id, docid, docno)")
     docid = str(docid).strip()
     if not docid or re.search(r"\s", docid):
-        raise InputError(f"{place}: document id {docid!r} is empty or has white space in it, which run files can't hold")
+        raise InputError(f"{place}: document id {docid!r} is empty or has white space in it, which run files don't allow")
     title = record.get("title") or ""
     if "contents" in record:
         contents = record["contents"]
@@ -102,7 +106,7 @@ def _document(record: dict[str, Any], place: str) -> dict[str, Any]:
 
 
 def _table(path: Path, encoding: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """CSV or TSV: with a header that names an id column, else two columns (id, text), as MS MARCO has it."""
+    """Rows of CSV or TSV: with a header that names an id column, else two columns (id, text), as in MS MARCO."""
     tabs = path.name.removesuffix(".gz").endswith(".tsv") or not path.name.removesuffix(".gz").endswith(".csv")
     numbered = lines(path, encoding)
     at = [0]
@@ -112,7 +116,7 @@ def _table(path: Path, encoding: str) -> Iterator[tuple[int, dict[str, Any]]]:
             at[0] = number
             yield line + "\n"
 
-    # Tabs separate plain text: quotes in it are quotes. CSV quotes by the usual rules, and may hold line breaks.
+    # In TSV quotes have no special meaning. Quoted CSV cells may contain line breaks.
     rows = csv.reader(texts(), delimiter="\t", quoting=csv.QUOTE_NONE) if tabs else csv.reader(texts(), strict=True)
     header: list[str] | None = None
     try:

@@ -1,4 +1,4 @@
-"""Reading judgements: TREC qrels and BEIR's three-column TSV."""
+"""Reading relevance judgements: TREC qrels and BEIR's three-column TSV."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kernelsearch.core.files import lines
 
 
 def read_qrels(path: str | Path) -> dict[str, dict[str, int]]:
-    """Judgements as {qid: {docid: grade}}."""
+    """Returns judgements as {qid: {docid: grade}}. Raises InputError, with the line, for malformed or contradictory ones."""
     qrels: dict[str, dict[str, int]] = {}
     for number, line in lines(path):
         parts = line.split()
@@ -27,7 +27,7 @@ def read_qrels(path: str | Path) -> dict[str, dict[str, int]]:
             raise InputError(f"{path}: line {number}: grade {grade!r} is not a whole number") from None
         known = qrels.setdefault(qid, {})
         if docid in known and known[docid] != value:
-            raise InputError(f"{path}: line {number}: topic {qid}, document {docid} is judged twice, differently")
+            raise InputError(f"{path}: line {number}: topic {qid}, document {docid} is judged twice, with different grades")
         known[docid] = value
     if not qrels:
         raise InputError(f"{path}: no judgements in it")

@@ -1,7 +1,7 @@
 """Reading and writing run files.
 
-A run that we write says the same to everybody: ranks agree with scores, and no two scores of a topic print alike, so that
-an evaluator which sorts by score (trec_eval does, breaking ties by docid downwards) sees the order that was meant.
+In a run that kernelsearch writes, ranks agree with scores, and no two scores of a topic are printed alike, so that an evaluator
+which sorts by score (as trec_eval does, breaking ties by docid, descending) sees the intended order.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.files import lines, write_file
 
 FORMATS = ("trec", "msmarco")
+#: Decimals of printed scores.
 DECIMALS = 6
 
 #: (qid, docids best first, their scores)
@@ -23,8 +24,12 @@ RankedList = tuple[str, Sequence[str], Sequence[float]]
 
 
 def read_run(path: str | Path) -> dict[str, list[tuple[str, float]]]:
-    """A run as {qid: [(docid, score), ...]}, best first, from TREC's six columns or MS MARCO's three (qid, docid, rank)."""
-    found: dict[str, dict[str, tuple[float, int]]] = {}
+    """Returns a run as {qid: [(docid, score), ...]}, best first.
+
+    Reads TREC's six columns and MS MARCO's three (qid, docid, rank), whose scores are 1/rank. Raises InputError, with the line,
+    for malformed lines and for a document that a topic lists twice.
+    """
+    run: dict[str, dict[str, tuple[float, int]]] = {}
     for number, line in lines(path):
         parts = line.split()
         if not parts:
@@ -41,24 +46,27 @@ def read_run(path: str | Path) -> dict[str, list[tuple[str, float]]]:
             raise InputError(f"{path}: line {number}: rank or score is not a number") from None
         if score != score or score in (float("inf"), float("-inf")):
             raise InputError(f"{path}: line {number}: score {parts[4]} is not finite")
-        ranked = found.setdefault(qid, {})
+        ranked = run.setdefault(qid, {})
         if docid in ranked:
             raise InputError(f"{path}: line {number}: topic {qid} lists document {docid} twice")
         ranked[docid] = (score, rank)
-    if not found:
+    if not run:
         raise InputError(f"{path}: no results in it")
     return {
         qid: [
             (docid, score) for docid, (score, _) in sorted(ranked.items(), key=lambda item: (-item[1][0], item[1][1], item[0]))
         ]
-        for qid, ranked in found.items()
+        for qid, ranked in run.items()
     }
 
 
 def printed_scores(scores: Iterable[float], decimals: int = DECIMALS) -> Iterator[str]:
-    """Scores as text, strictly descending: one that would not stand below its predecessor gets the next smaller value.
+    """Yields scores as text, strictly descending: one that isn't below its predecessor is replaced by the next smaller value.
 
-    Descending in single precision, which trec_eval reads scores into: 25.123457 and 25.123456 are one number there.
+    Strictly in single precision, in which trec_eval reads scores: there 25.123457 and 25.123456 are equal.
+
+    >>> list(printed_scores([2.0, 1.5, 1.5]))
+    ['2.000000', '1.500000', '1.499999']
     """
     unit = 10**decimals
     last: np.float32 | None = None
@@ -72,7 +80,7 @@ def printed_scores(scores: Iterable[float], decimals: int = DECIMALS) -> Iterato
 
 
 def run_lines(ranked: RankedList, kind: str = "trec", tag: str = "kernelsearch") -> Iterator[str]:
-    """The lines of one topic."""
+    """Yields the lines of one topic; `kind` is one of FORMATS, `tag` the run's name in TREC's last column."""
     qid, docids, scores = ranked
     if kind == "msmarco":
         for rank, docid in enumerate(docids, 1):
@@ -83,12 +91,12 @@ def run_lines(ranked: RankedList, kind: str = "trec", tag: str = "kernelsearch")
 
 
 def write_run(path: str | Path, ranked: Iterable[RankedList], kind: str = "trec", tag: str = "kernelsearch") -> int:
-    """Writes a run file, atomically, and returns the number of topics."""
+    """Writes a run file atomically and returns the number of topics; for the parameters see `run_lines`."""
     if kind not in FORMATS:
         raise OptionError(f"--output-format: {kind!r} is not one of {', '.join(FORMATS)}")
     count = 0
     with write_file(path) as stream:
-        for one in ranked:
-            stream.writelines(run_lines(one, kind, tag))
+        for topic in ranked:
+            stream.writelines(run_lines(topic, kind, tag))
             count += 1
     return count

@@ -1,9 +1,10 @@
-"""Reading topics: TSV, TREC, JSONL, BEIR's queries.jsonl, Anserini's CACM form; plain or gzipped. Query ids stay strings."""
+"""Reading topics: TSV, TREC, JSONL, BEIR's queries.jsonl, Anserini's CACM format; plain or gzipped. Query ids are strings."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from kernelsearch.core.errors import InputError, OptionError
@@ -12,19 +13,22 @@ from kernelsearch.core.files import json_lines, lines
 FORMATS = ("tsv", "trec", "jsonl", "cacm")
 FIELDS = ("title", "description", "narrative")
 
+#: Yields (line number, topic id, text) from a path.
+Reader = Callable[[str | Path], Iterator[tuple[int, str, str]]]
+
 
 def read_topics(path: str | Path, kind: str | None = None, field: str = "title") -> dict[str, str]:
-    """Topics in file order, {qid: text}.
+    """Returns topics in file order, {qid: text}.
 
-    `kind` is one of FORMATS, guessed from the content if None. `field` chooses the parts of a TREC topic, joined with `+`
-    (such as `title+description`).
+    `kind` is one of FORMATS, guessed from the content if None. `field` chooses the fields of a TREC topic, joined with `+`
+    (such as `title+description`). Raises InputError, with the line, for malformed topics and for ids that occur twice.
     """
     kind = kind or _guess(path)
     if kind not in FORMATS:
         raise OptionError(f"--topics-format: {kind!r} is not one of {', '.join(FORMATS)}")
-    read = {"tsv": _tsv, "jsonl": _jsonl, "cacm": _cacm, "trec": lambda p: _trec(p, field)}[kind]
+    readers: dict[str, Reader] = {"tsv": _tsv, "jsonl": _jsonl, "cacm": _cacm, "trec": partial(_trec, field=field)}
     topics: dict[str, str] = {}
-    for number, qid, text in read(path):
+    for number, qid, text in readers[kind](path):
         if not qid:
             raise InputError(f"{path}: line {number}: a topic without an id")
         if re.search(r"\s", qid):
@@ -40,15 +44,23 @@ def read_topics(path: str | Path, kind: str | None = None, field: str = "title")
 
 
 def parse_part(text: str) -> tuple[int, int]:
-    """(i, n) from `i/n`, the i-th of n parts, counted from 1."""
-    found = re.fullmatch(r"\s*(\d+)\s*/\s*(\d+)\s*", text)
-    if not found or not 1 <= int(found[1]) <= int(found[2]):
+    """Returns (i, n) for the text `i/n`, the i-th of n parts, counted from 1; OptionError for anything else.
+
+    >>> parse_part("2/8")
+    (2, 8)
+    """
+    match = re.fullmatch(r"\s*(\d+)\s*/\s*(\d+)\s*", text)
+    if not match or not 1 <= int(match[1]) <= int(match[2]):
         raise OptionError(f"--shard: {text!r} is not I/N with I from 1 to N, such as 2/8")
-    return int(found[1]), int(found[2])
+    return int(match[1]), int(match[2])
 
 
 def topics_part(topics: dict[str, str], part: tuple[int, int]) -> dict[str, str]:
-    """The i-th of n parts: consecutive topics, as many in each part up to one; with more parts than topics some are empty."""
+    """Returns the i-th of n parts of consecutive topics, whose sizes differ by at most one (some are empty if n is large).
+
+    >>> topics_part({"1": "a", "2": "b", "3": "c"}, (2, 2))
+    {'2': 'b', '3': 'c'}
+    """
     number, count = part
     start, end = ((len(topics) * place) // count for place in (number - 1, number))
     return dict(list(topics.items())[start:end])
@@ -121,7 +133,7 @@ def _trec(path: str | Path, field: str) -> Iterator[tuple[int, str, str]]:
         raise InputError(f"{path}: line {start}: <top> without </top>")
 
 
-#: TREC tag, the label that often follows it, our name
+#: TREC tag, the label that often follows it, the field's name in kernelsearch
 _TAGS = (
     ("num", "Number", "number"),
     ("title", "Topic", "title"),
@@ -131,7 +143,7 @@ _TAGS = (
 
 
 def _topic_parts(body: str) -> dict[str, str]:
-    """The parts of a TREC topic, whose tags are mostly not closed."""
+    """The fields of a TREC topic; their tags usually aren't closed."""
     parts = {}
     for tag, label, name in _TAGS:
         found = re.search(rf"<{tag}>(.*?)(?=<[a-z]+>|</[a-z]+>|\Z)", body, re.S | re.I)

@@ -1,4 +1,4 @@
-"""Weighted queries as JSON lines, one a query: {"qid": "1", "query": "the text", "terms": {"term": 0.25, ...}}."""
+"""Weighted queries in JSON, one line per query: {"qid": "1", "query": "the text", "terms": {"term": 0.25, ...}}."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from kernelsearch.core.types import Query
 
 
 def weighted_line(query: Query) -> str:
-    """One weighted query as a line of JSON; weights keep every digit."""
+    """Returns a weighted query as a line of JSON; weights are written in full precision."""
     terms = dict(zip(query.terms, query.weights, strict=True))
     return json.dumps({"qid": query.qid, "query": query.text, "terms": terms}, ensure_ascii=False)
 
 
 def write_weighted_queries(path: str | Path, queries: Iterable[Query]) -> None:
-    """Writes weighted queries, replacing an older file at once or not at all."""
+    """Writes weighted queries to a file atomically."""
     with write_file(path) as stream:
         stream.writelines(weighted_line(query) + "\n" for query in queries)
 
 
 def read_weighted_queries(path: str | Path) -> dict[str, Query]:
-    """Weighted queries by qid. Analysed terms are taken as they are."""
-    found: dict[str, Query] = {}
+    """Returns weighted queries by qid; their terms are analysed already. Raises InputError, with the line."""
+    queries: dict[str, Query] = {}
     for number, line in lines(path):
         if not line.strip():
             continue
@@ -40,9 +40,9 @@ def read_weighted_queries(path: str | Path) -> dict[str, Query]:
             ) from None
         if not all(math.isfinite(weight) and weight >= 0 for weight in weights):
             raise InputError(f"{path}:{number}: weights must be finite and not negative")
-        if qid in found:
-            raise InputError(f"{path}:{number}: query {qid} is there twice")
-        found[qid] = Query(text, tuple(map(str, terms)), weights, qid)
-    if not found:
-        raise InputError(f"{path}: holds no weighted query")
-    return found
+        if qid in queries:
+            raise InputError(f"{path}:{number}: query {qid} appears twice")
+        queries[qid] = Query(text, tuple(map(str, terms)), weights, qid)
+    if not queries:
+        raise InputError(f"{path}: no weighted queries in it")
+    return queries

@@ -189,6 +189,6 @@ def test_rows_are_the_same_when_docids_were_seen_before(tiny, monkeypatch):
     first = forward.rows_of(wanted)
     assert forward.rows_of(wanted).tolist() == first.tolist()
     assert forward.docids.take(first[[0, 2, 3]]) == ["d6", "d1", "d6"] and first[1] == -1
-    monkeypatch.setattr(module, "SEEN", 2)  # as after very many documents
+    monkeypatch.setattr(module, "CACHED_ROWS", 2)  # as after very many documents
     assert forward.rows_of(["d2", "d3", "d1", "d6"]).tolist() == tiny.forward.rows_of(["d2", "d3", "d1", "d6"]).tolist()
-    assert len(forward._seen) <= 4
+    assert len(forward._row_cache) <= 4

@@ -16,9 +16,9 @@ def test_round_trip(tmp_path):
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("", "holds no weighted query"),
+        ("", "no weighted queries in it"),
         ("{}\n", "q.jsonl:1: not a weighted query"),
-        ('{"qid": 1, "terms": {"a": 1}}\n{"qid": "1", "terms": {}}\n', "q.jsonl:2: query 1 is there twice"),
+        ('{"qid": 1, "terms": {"a": 1}}\n{"qid": "1", "terms": {}}\n', "q.jsonl:2: query 1 appears twice"),
         ('{"qid": 1, "terms": {"a": -1}}\n', "q.jsonl:1: weights must be finite and not negative"),
         ('{"qid": 1, "terms": ["a"]}\n', "q.jsonl:1: not a weighted query"),
         ('{"qid": 1, "terms": {"a": "much"}}\n', "q.jsonl:1: not a weighted query"),

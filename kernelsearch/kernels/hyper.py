@@ -4,9 +4,9 @@ Wu, Xu, Li & Oyama, "Asymmetric Kernel Learning" (2010), section 4.3. Queries an
 for is the business of the kernels that are put together:
 
 >>> import numpy as np
->>> from kernelsearch.kernels.hyper import Hyper, Pairs, given
+>>> from kernelsearch.kernels.hyper import Hyper, Pairs, precomputed
 >>> users, items = np.eye(2), np.array([[1.0, 0.5], [0.5, 1.0]])
->>> pairwise = Hyper(given(users), given(items))  # the pairwise kernel of collaborative filtering
+>>> pairwise = Hyper(precomputed(users), precomputed(items))  # the pairwise kernel of collaborative filtering
 >>> pairwise(Pairs([0], [0]), Pairs([0, 1], [1, 1])).tolist()
 [[0.5, 0.0]]
 """

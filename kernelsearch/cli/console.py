@@ -104,13 +104,26 @@ class _StderrHandler(logging.Handler):
         print(record.getMessage(), file=sys.stderr)
 
 
+class _StdoutHandler(logging.Handler):
+    """Prints lines that the user asked for, to whatever stdout is at the time."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        print(record.getMessage())
+
+
 def show_messages() -> None:
-    """Prints what the library logs from level INFO on; called again, it changes nothing."""
+    """Prints what the library logs from level INFO on; called again, it changes nothing.
+
+    Messages go to stderr, the lines of `kernelsearch.output` (`--pert.save-queries -`) to stdout.
+    """
     library = logging.getLogger("kernelsearch")
     if not any(isinstance(handler, _StderrHandler) for handler in library.handlers):
         library.addHandler(_StderrHandler())
         library.setLevel(logging.INFO)
         library.propagate = False
+        output = logging.getLogger("kernelsearch.output")
+        output.addHandler(_StdoutHandler())
+        output.propagate = False
 
 
 def notice(message: str) -> None:

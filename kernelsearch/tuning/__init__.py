@@ -1,1 +1,1 @@
-"""Search for settings: the space, the trials, the journal of results, the folds."""
+"""Tuning: the space of settings, the trials, the journal of results, the choice by cross-validation."""

@@ -1,4 +1,4 @@
-"""Parameters of training among those that are tried: each combination is fitted once, into a folder of its own."""
+"""Options of training among those that are tried: each combination is fitted once, into a folder of its own."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ logger = logging.getLogger(__name__)
 
 
 def fit_missing(plan: Plan, index: OpenedIndex, tried: Sequence[Setting], folder: Path) -> Plan:
-    """The plan with a fitted folder for each combination of training parameters; those that are there are taken."""
+    """The plan with a fitted folder for each combination of training options in `tried`; existing folders are used again."""
     wanted = {}
     for setting in tried:
         for name, part in split(setting, plan.names)[1].items():
             if fitted := fit_part(name, part):
                 wanted[key({name: fitted})] = (name, fitted)
-    places = {}
+    folders = {}
     for recipe, (name, fitted) in wanted.items():
         number = hashlib.sha256(f"{index.fingerprint} {recipe}".encode()).hexdigest()[:12]
-        place = folder / f"{name}-{number}"
-        if not (place / "meta.json").exists():
+        fitted_folder = folder / f"{name}-{number}"
+        if not (fitted_folder / "meta.json").exists():
             logger.info("fitting %s", recipe)
-            registry.method(name).fit(index, TrainingData(output=place, progress=index.progress), **fitted)
-        places[recipe] = str(place)
-    return replace(plan, fitted=places)
+            registry.method(name).fit(index, TrainingData(output=fitted_folder, progress=index.progress), **fitted)
+        folders[recipe] = str(fitted_folder)
+    return replace(plan, fitted=folders)

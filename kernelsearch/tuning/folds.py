@@ -1,4 +1,4 @@
-"""Choosing settings without fooling oneself: what is reported for a topic comes from settings chosen without it."""
+"""Choosing settings by cross-validation: what is reported for a topic comes from a setting that was chosen without it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Fold:
-    """One fold: its topics, the setting that was best on all others, and what it is worth on both."""
+    """One fold: its topics, the setting that is best on all other topics, and its mean on those (training) and on the fold."""
 
     topics: NDArray[np.int64]
     chosen: int
@@ -25,16 +25,16 @@ class Fold:
 
 @dataclass(frozen=True)
 class Choice:
-    """The outcome over all folds."""
+    """The result over all folds."""
 
     folds: list[Fold]
-    held_out: Floats  #: a topic's value under the setting that was chosen without its fold (topics,)
+    held_out: Floats  #: each topic's value under the setting chosen without its fold, shape (topics,)
     best: int  #: the setting with the best mean over all topics
-    best_mean: float  #: that mean: seen while choosing, hence too good
+    best_mean: float  #: its mean, which is optimistic: the setting was chosen on the same topics
 
 
 def assign_folds(topics: int, folds: int, seed: int) -> NDArray[np.int64]:
-    """A random fold for each topic, sizes equal up to one, shape (topics,)."""
+    """A random fold per topic, shape (topics,); sizes differ by at most one. Raises OptionError for more folds than topics."""
     if folds > topics:
         raise OptionError(f"--folds: {folds}, but there are only {topics} judged topics")
     assigned = np.empty(topics, dtype=np.int64)
@@ -43,7 +43,10 @@ def assign_folds(topics: int, folds: int, seed: int) -> NDArray[np.int64]:
 
 
 def choose(values: Floats, assigned: Sequence[int] | NDArray[np.int64]) -> Choice:
-    """k-fold choice among settings; `values` is (settings, topics). Among equals the first setting wins."""
+    """Chooses a setting per fold by the mean of the other folds; of equal settings the first.
+
+    `values` is (settings, topics), `assigned` (topics,) the fold of each topic.
+    """
     numbers = np.asarray(assigned)
     held_out = np.empty(values.shape[1])
     folds = []

@@ -1,4 +1,4 @@
-"""Results on disk while tuning runs: one line a setting, only ever added to, so that a killed run can go on."""
+"""The results of tuning on disk: an append-only file with one line per setting, so that a killed run can continue."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kernelsearch.core.errors import InputError
 from kernelsearch.tuning.space import Setting, key
@@ -17,15 +18,15 @@ KIND, VERSION = "kernelsearch tuning", 1
 
 
 class Journal:
-    """The results so far, `values[key(setting)]` (topics,), and a file that grows by `add`.
+    """The results so far, `values[key(setting)]` of shape (topics,), and the file that `add` appends to. A context manager.
 
-    The first line says what was tuned (`identity`, a hash of everything that the values depend on); a file of another tuning is
-    refused. A last line that was cut short by a kill is dropped.
+    The first line identifies the tuning (`identity`, a hash of everything that the values depend on) and its topics (`qids`); a
+    file of another tuning is refused with InputError. An incomplete last line, of a killed run, is dropped.
     """
 
     def __init__(self, path: str | Path, identity: str, qids: list[str]) -> None:
         self.path = Path(path)
-        self.values: dict[str, np.ndarray] = {}
+        self.values: dict[str, NDArray[np.float64]] = {}
         self._head: dict[str, Any] = {"kind": KIND, "version": VERSION, "identity": identity, "topics": qids}
         self._descriptor = -1
 
@@ -45,7 +46,7 @@ class Journal:
         os.close(self._descriptor)
 
     def _read(self) -> int:
-        """Takes in what is there and returns the length of its whole lines in bytes."""
+        """Reads the results of the file and returns the length of its complete lines in bytes."""
         try:
             data = self.path.read_bytes()
         except FileNotFoundError:
@@ -77,8 +78,8 @@ class Journal:
                 "remove the file or name another with --results"
             )
 
-    def add(self, setting: Setting, values: np.ndarray) -> None:
-        """Adds one setting's values; they are on disk when this returns."""
+    def add(self, setting: Setting, values: NDArray[np.float64]) -> None:
+        """Appends a setting's values, shape (topics,); they are on disk when this returns."""
         self.values[key(setting)] = np.asarray(values, dtype=np.float64)
         self._append({"setting": setting, "values": np.asarray(values).tolist()})
 

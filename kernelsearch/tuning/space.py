@@ -1,4 +1,4 @@
-"""What to try: declared parameters of the first stage and of rerankers, as a grid or as random draws."""
+"""The space of settings to try: options of the first stage and of rerankers, as a grid or as random draws."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Setting = dict[str, Any]
 
 @dataclass(frozen=True)
 class Dimension:
-    """One parameter and its values, or its range."""
+    """A parameter with the values to try, or with a range (`low` to `high`) to draw from."""
 
     name: str
     option: Option
@@ -33,6 +33,7 @@ class Dimension:
 
     @property
     def is_range(self) -> bool:
+        """Whether values are drawn from a range."""
         return not self.values
 
     def draw(self, generator: np.random.Generator) -> Any:
@@ -45,26 +46,29 @@ class Dimension:
             value = math.exp(generator.uniform(math.log(self.low), math.log(self.high)))
         else:
             value = generator.uniform(self.low, self.high)
-        # Four digits are enough to tell settings apart, and can be read and typed.
+        # Four digits distinguish settings well enough, and are short to read and type.
         return round(value) if self.option.kind is int else float(f"{value:.4g}")
 
 
 def parse_dimension(text: str, methods: Sequence[str]) -> Dimension:
-    """`NAME=V1,V2,...`, `NAME=LOW..HIGH` or `NAME=log:LOW..HIGH`; lists within values are told apart by `|`."""
-    name, sign, given = text.partition("=")
-    if not sign or not given:
+    """Parses `NAME=V1,V2,...`, `NAME=LOW..HIGH` or `NAME=log:LOW..HIGH`; values that are lists themselves are separated by `|`.
+
+    `methods` are the pipeline's. Raises OptionError for unknown names and values out of bounds.
+    """
+    name, sign, values_text = text.partition("=")
+    if not sign or not values_text:
         raise OptionError(f"--try: {text!r} is not NAME=VALUES, such as klsa.z=1,5,10 or b=0.1..0.9")
     option = find_option(name, methods)
-    start, dots, end = given.removeprefix("log:").partition("..")
+    start, dots, end = values_text.removeprefix("log:").partition("..")
     if dots:
-        return _range(name, option, start, end, given.startswith("log:"))
-    parts = given.split("|" if option.many else ",")
+        return _range(name, option, start, end, values_text.startswith("log:"))
+    parts = values_text.split("|" if option.many else ",")
     try:
         values = tuple(option.parse(part) for part in parts)
     except OptionError as problem:
         raise OptionError(f"--try {name}: {str(problem).partition(': ')[2]}") from None
     if len(set(values)) < len(values):
-        raise OptionError(f"--try {name}: a value stands twice in {given}")
+        raise OptionError(f"--try {name}: a value is given twice in {values_text}")
     return Dimension(name, option, values)
 
 
@@ -83,7 +87,7 @@ def _range(name: str, option: Option, start: str, end: str, logarithmic: bool) -
 
 
 def find_option(name: str, methods: Sequence[str]) -> Option:
-    """The declaration of `k1` or `klsa.z`; a method must be part of the pipeline."""
+    """The declaration of a parameter, such as `k1` or `klsa.z`; raises OptionError for methods outside the pipeline."""
     owner, dot, rest = name.partition(".")
     if dot and owner not in methods:
         raise OptionError(f"--try {name}: has no effect without --rerank {owner}")
@@ -103,16 +107,17 @@ def find_option(name: str, methods: Sequence[str]) -> Option:
 
 def grid(dimensions: Sequence[Dimension]) -> Iterator[Setting]:
     """All combinations; the last dimension changes fastest."""
-    for one in dimensions:
-        if one.is_range:
-            raise OptionError(f"--try {one.name}: a range has no grid; list its values, or draw from it with --samples N")
-    for values in itertools.product(*(one.values for one in dimensions)):
-        yield dict(zip((one.name for one in dimensions), values, strict=True))
+    for dimension in dimensions:
+        if dimension.is_range:
+            raise OptionError(f"--try {dimension.name}: a range has no grid; list its values, or draw from it with --samples N")
+    for values in itertools.product(*(dimension.values for dimension in dimensions)):
+        yield dict(zip((dimension.name for dimension in dimensions), values, strict=True))
 
 
 def draws(dimensions: Sequence[Dimension], count: int, seed: int) -> Iterator[Setting]:
-    """`count` different random settings, or all there are."""
-    size = math.inf if any(one.is_range for one in dimensions) else math.prod(len(one.values) for one in dimensions)
+    """`count` distinct random settings, or all there are."""
+    ranges = any(dimension.is_range for dimension in dimensions)
+    size = math.inf if ranges else math.prod(len(dimension.values) for dimension in dimensions)
     if size <= count:
         yield from grid(dimensions)
         return
@@ -120,7 +125,7 @@ def draws(dimensions: Sequence[Dimension], count: int, seed: int) -> Iterator[Se
     seen: set[str] = set()
     misses = 0
     while len(seen) < count and misses < 1000 * count:  # a narrow range of whole numbers may not hold so many
-        setting = {one.name: one.draw(generator) for one in dimensions}
+        setting = {dimension.name: dimension.draw(generator) for dimension in dimensions}
         if key(setting) in seen:
             misses += 1
             continue
@@ -129,12 +134,12 @@ def draws(dimensions: Sequence[Dimension], count: int, seed: int) -> Iterator[Se
 
 
 def key(setting: Setting) -> str:
-    """A setting as text that is the same whenever the setting is."""
+    """A setting as text; equal settings have equal keys."""
     return json.dumps(setting, sort_keys=True, ensure_ascii=False, default=list)
 
 
 def label(setting: Setting) -> str:
-    """A setting for people."""
+    """A setting as text for readers."""
     return " ".join(f"{name}={_shown(value)}" for name, value in setting.items()) or "as given"
 
 
@@ -151,13 +156,13 @@ def _shown(value: Any) -> str:
 
 
 def fit_part(method: str, part: dict[str, Any]) -> dict[str, Any]:
-    """What training takes of a method's part of a setting."""
+    """The options of training in a method's part of a setting: those that search doesn't have."""
     known = {option.key for option in registry.method(method).options}
     return {name: value for name, value in part.items() if name not in known}
 
 
 def split(setting: Setting, names: Iterable[str]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-    """The first stage's part, and each method's part, by Python names."""
+    """A setting's options of the first stage, and those of each method in `names`, by Python names."""
     first = {name.replace("-", "_"): value for name, value in setting.items() if "." not in name}
     parts: dict[str, dict[str, Any]] = {name: {} for name in names}
     for name, value in setting.items():

@@ -7,7 +7,6 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,12 +19,19 @@ from kernelsearch.tuning.trials import Trials, start_worker, stop_workers, try_s
 def try_tasks(
     trials: Trials, tasks: list[list[Setting]], processes: int
 ) -> Iterator[tuple[list[Setting], NDArray[np.float64]]]:
-    """(task, values) as they come, from this process or from several."""
+    """Yields (task, values of shape (settings of the task, topics)) in the order of completion.
+
+    A task is a list of settings with the same first stage. With one process, or one task, the work is done in this process.
+    Raises KernelSearchError where a worker dies.
+    """
     if processes == 1 or len(tasks) < 2:
         for task in tasks:
             yield task, trials.values(task)
         return
-    with _workers(trials, min(processes, len(tasks))) as pool:
+    # Spawned, because a JVM doesn't work in a forked process.
+    context = multiprocessing.get_context("spawn")
+    arguments = (str(trials.folder), os.getpid(), trials.index)
+    with ProcessPoolExecutor(min(processes, len(tasks)), context, start_worker, arguments) as pool:
         waiting = {pool.submit(try_settings, task): task for task in tasks}
         try:
             for done in as_completed(waiting):
@@ -38,21 +44,3 @@ def try_tasks(
             stop_workers(trials.folder)
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-
-
-@contextmanager
-def _workers(trials: Trials, count: int) -> Iterator[ProcessPoolExecutor]:
-    """Fresh processes (a forked JVM can't work), one BLAS thread each: they share the cores already."""
-    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-    before = {name: os.environ.get(name) for name in names}
-    os.environ.update(dict.fromkeys(names, "1"))
-    try:
-        context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(count, context, start_worker, (str(trials.folder), os.getpid(), trials.index)) as pool:
-            yield pool
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value

@@ -31,7 +31,7 @@ def test_values_are_checked_by_the_parameters_own_declaration():
         ("pert.alpha=1", "--try pert.alpha: has no effect without --rerank pert"),
         ("b=0.5,1.5", "--try b: 1.5 is above 1"),
         ("klsa.z=1,x", "--try klsa.z: 'x' is not a whole number"),
-        ("b=.5,0.5", "--try b: a value stands twice"),
+        ("b=.5,0.5", "--try b: a value is given twice"),
         ("b=0.9..0.1", "--try b: 0.9..0.1 is not a range"),
         ("mu=log:0..10", "--try mu: 0..10 is not a range from a lower to a higher positive number"),
         ("rm3=0..1", "--try rm3: only numbers have ranges"),

@@ -1,4 +1,4 @@
-"""From a query and its first-stage list to a weighted query: feedback words, their kernel, the program's choice."""
+"""From a query and its first-stage list to a weighted query: feedback terms, their kernel, the program's choice."""
 
 from __future__ import annotations
 
@@ -25,45 +25,49 @@ NOTHING: Floats = np.zeros((0, 0))
 
 @dataclass(frozen=True)
 class Expansion:
-    """What a query grows into, and why. Arrays over words start with the query's own terms where the method keeps them all."""
+    """The terms that a query is expanded with, and all that an explanation needs.
+
+    Where the method keeps all query terms, arrays over words begin with them.
+    """
 
     query: Query
     words: tuple[str, ...]
-    terms: NDArray[np.int64]  #: term numbers (words,)
-    query_terms: int  #: how many of the words are the query's own, first in order
-    p: Floats  #: relevance model (words,)
-    weights: Floats  #: the expansion's distribution (words,), sums to 1
-    choice: Floats  #: the program's x (words,); ones where no program chose
-    gain: Floats  #: the program's c (words,)
-    docs: NDArray[np.int32]  #: feedback documents (docs,)
-    document_weights: Floats  #: their p(d|q) (docs,)
-    coordinates: Floats = field(default_factory=lambda: NOTHING)  #: perturbation features (words, variants)
-    apart: Floats = field(default_factory=lambda: NOTHING)  #: the kernel's distances (words, words)
-    quadratic: Floats = field(default_factory=lambda: NOTHING)  #: kappa (S + gamma diag r) (words, words)
+    terms: NDArray[np.int64]  #: term numbers, shape (words,)
+    query_terms: int  #: number of the query's own terms, which come first
+    p: Floats  #: probabilities of the relevance model, shape (words,)
+    weights: Floats  #: weights of the expansion, shape (words,), summing to 1
+    choice: Floats  #: the program's x, shape (words,); ones without a program
+    gain: Floats  #: the program's c, shape (words,)
+    docs: NDArray[np.int32]  #: rows of the feedback documents, shape (docs,)
+    document_weights: Floats  #: p(d|q) of the feedback documents, shape (docs,)
+    coordinates: Floats = field(default_factory=lambda: NOTHING)  #: perturbation features, shape (words, variants)
+    apart: Floats = field(default_factory=lambda: NOTHING)  #: distances of the kernel, shape (words, words)
+    quadratic: Floats = field(default_factory=lambda: NOTHING)  #: kappa (S + gamma diag r), shape (words, words)
 
     def mixed(self, alpha: float) -> Query:
-        """(1 - alpha) query + alpha expansion, both of sum 1; words of no weight are left out."""
+        """The query (1 - alpha) query + alpha expansion, both scaled to sum 1; terms of weight 0 are left out."""
         total = sum(self.query.weights)
         mixture = {
             term: (1.0 - alpha) * weight / total for term, weight in zip(self.query.terms, self.query.weights, strict=True)
         }
         for word, weight in zip(self.words, self.weights.tolist(), strict=True):
             mixture[word] = mixture.get(word, 0.0) + alpha * weight
-        kept = {word: weight for word, weight in mixture.items() if weight > 0}
-        return Query(self.query.text, tuple(kept), tuple(kept.values()), self.query.qid)
+        positive = {word: weight for word, weight in mixture.items() if weight > 0}
+        return Query(self.query.text, tuple(positive), tuple(positive.values()), self.query.qid)
 
     @property
     def risk(self) -> Floats:
-        """Each word's share of the program's risk term, x_i (Hx)_i / 2, shape (words,); they sum to x'Hx / 2."""
+        """Each term's share of the program's risk, x_i (Hx)_i / 2, shape (words,); they sum to x'Hx / 2."""
         return self.choice * (self.quadratic @ self.choice) / 2.0 if len(self.quadratic) else np.zeros(len(self.words))
 
 
 def read_vectors(path: str) -> dict[str, Floats]:
-    """Perturbations of the user's own by qid, shape (variants, terms): a line a variant, qid TAB a multiplier for each term.
+    """Reads perturbations from a file: {qid: multipliers of shape (variants, terms)}.
 
-    Multipliers stand in the order of the query's distinct analysed terms: 0 leaves a term out, 1 keeps it, 2 doubles it.
+    A line is one variant: the qid, a tab, and a multiplier per distinct analysed term of the query, in their order, separated
+    by spaces: 0 leaves a term out, 1 keeps it, 2 doubles it. Raises InputError, which names the line, for anything else.
     """
-    found: dict[str, list[list[float]]] = {}
+    by_qid: dict[str, list[list[float]]] = {}
     for number, line in lines(path):
         if not line.strip():
             continue
@@ -74,16 +78,16 @@ def read_vectors(path: str) -> dict[str, Floats]:
             row = []
         if not row or not all(0 <= value < np.inf for value in row):
             raise InputError(f"{path}:{number}: not a qid, a tab and weights of zero or more")
-        if qid in found and len(found[qid][0]) != len(row):
-            raise InputError(f"{path}:{number}: {len(row)} weights where query {qid} had {len(found[qid][0])} before")
-        found.setdefault(qid, []).append(row)
-    if not found:
+        if qid in by_qid and len(by_qid[qid][0]) != len(row):
+            raise InputError(f"{path}:{number}: {len(row)} weights where query {qid} had {len(by_qid[qid][0])} before")
+        by_qid.setdefault(qid, []).append(row)
+    if not by_qid:
         raise InputError(f"{path}: holds no perturbation")
-    return {qid: np.array(rows) for qid, rows in found.items()}
+    return {qid: np.array(rows) for qid, rows in by_qid.items()}
 
 
 class Expander:
-    """Makes expansions for one index with one setting (the options of the `pert` method, by Python name)."""
+    """Computes expansions on one index; `vectors` are perturbations by qid, as `read_vectors` returns them, if any."""
 
     def __init__(self, index: ForwardIndex, settings: PerturbationSettings, vectors: dict[str, Floats] | None = None) -> None:
         self.index = index
@@ -100,7 +104,7 @@ class Expander:
         )
 
     def expand(self, query: Query, candidates: Candidates, model: Model) -> Expansion:
-        """The expansion of a query by its list. Raises CannotAct where there is nothing to learn from."""
+        """The expansion of a query from its list under `model`; raises CannotAct where no document or term can be used."""
         terms = self.index.term_ids(query.terms).astype(np.int64)
         known = terms >= 0
         if not known.any() or not candidates.depth or sum(query.weights) <= 0:
@@ -109,17 +113,17 @@ class Expander:
         scores = np.asarray(candidates.scores, dtype=np.float64)
         weights = self._document_weights(scores[None, : len(docs)])[0]
         if self.settings.method in ("rm1", "rm3"):
-            return self._plain(query, docs, weights)
-        return self._chosen(query, terms, known, candidates, scores, docs, weights, model)
+            return self._relevance_model(query, docs, weights)
+        return self._with_query_terms(query, terms, known, candidates, scores, docs, weights, model)
 
     def _document_weights(self, scores: Floats) -> Floats:
         return relevance.document_weights(scores, self.settings.docs, self.settings.weighting, self.settings.temperature)
 
-    def _plain(self, query: Query, docs: NDArray[np.int32], weights: Floats) -> Expansion:
-        """Anserini's relevance model: documents cut to their strongest words, no smoothing, no regard for the query."""
+    def _relevance_model(self, query: Query, docs: NDArray[np.int32], weights: Floats) -> Expansion:
+        """Anserini's relevance model: documents are cut to their strongest terms, without smoothing or the query's terms."""
         count = self.settings.terms
-        found = relevance.feedback_words(self.index, docs, weights, self.usable, keep=count)
-        best = relevance.strongest(found, count)
+        feedback = relevance.feedback_words(self.index, docs, weights, self.usable, keep=count)
+        best = relevance.strongest(feedback, count)
         if not len(best.terms):
             raise CannotAct("the feedback documents have no usable word")
         ones = np.ones(len(best.p))
@@ -136,15 +140,15 @@ class Expander:
             weights,
         )
 
-    def _chosen(
+    def _with_query_terms(
         self, query: Query, terms: NDArray[np.int64], known: NDArray[np.bool_], candidates: Candidates, scores: Floats,
         docs: NDArray[np.int32], weights: Floats, model: Model,
     ) -> Expansion:  # fmt: skip
-        """The query's terms and the strongest feedback words, weighted by the relevance model and the program's choice."""
+        """The query's terms and the strongest feedback terms, weighted by the relevance model and the program's choice."""
         settings = self.settings
         own = terms[known]
-        found = relevance.feedback_words(self.index, docs, weights, self.usable)
-        fresh = relevance.strongest(found, settings.terms, without=own)
+        feedback = relevance.feedback_words(self.index, docs, weights, self.usable)
+        fresh = relevance.strongest(feedback, settings.terms, without=own)
         words = np.concatenate([own, fresh.terms])
         strings = (
             *(term for term, there in zip(query.terms, known, strict=True) if there),
@@ -187,16 +191,16 @@ class Expander:
         )
 
     def _multipliers(self, query: Query, known: NDArray[np.bool_]) -> Floats:
-        """The query's perturbations, over the terms that the index knows."""
+        """The query's perturbations over the terms that the index has, shape (variants, terms)."""
         if self.vectors:
             if query.qid not in self.vectors:
                 raise CannotAct("--pert.vectors has no weights for the query")
-            given = self.vectors[query.qid]
-            if given.shape[1] != len(known):
+            multipliers = self.vectors[query.qid]
+            if multipliers.shape[1] != len(known):
                 raise InputError(
                     f"{self.settings.vectors}: query {query.qid} has {len(known)} terms ({' '.join(query.terms)}), "
-                    f"{given.shape[1]} weights were given"
+                    f"{multipliers.shape[1]} weights were given"
                 )
-            return given[:, known]
+            return multipliers[:, known]
         settings = self.settings
         return perturbation.perturbations(settings.strategy, int(known.sum()), draws=settings.draws, seed=settings.seed)

@@ -1,29 +1,80 @@
-"""Why an expansion took its words, and what each did to a document's score."""
+"""Why `pert` added its terms, and each term's part of a document's score."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.core.types import Query
+from kernelsearch.core.types import Candidates, Query
 from kernelsearch.forward.index import ForwardIndex
 from kernelsearch.kernels.perturbation import word_groups
-from kernelsearch.rerankers.base import Contribution
+from kernelsearch.kernels.term_scores import term_scores
+from kernelsearch.rerankers.base import Context, Contribution, Explanation
 from kernelsearch.rerankers.pert.expansion import Expansion
+from kernelsearch.rerankers.pert.plot import plane
 
-#: Feedback documents named for a word.
+if TYPE_CHECKING:
+    from kernelsearch.rerankers.pert.reranker import PerturbationReranker
+
+#: Feedback documents named per term.
 SOURCES = 3
 
 
+@dataclass(frozen=True)
+class WordRecord:
+    """What is known of one term of an expansion, as the notes of an explanation have it.
+
+    `probability` is its relevance model's, `relevance` the program's gain, `risk` its share of the program's risk, `choice` the
+    program's value, `weight` its weight in the expansion; `documents` are the feedback documents it comes from.
+    """
+
+    word: str
+    query_term: bool
+    group: int
+    probability: float
+    relevance: float
+    risk: float
+    choice: float
+    weight: float
+    documents: list[str] = field(default_factory=list)
+
+
+def explain(reranker: PerturbationReranker, query: Query, candidates: Candidates, doc: int, context: Context) -> Explanation:
+    """The score of the document in row `doc` by term of the expanded query.
+
+    The notes hold the expanded query, every term's record and, with a perturbation kernel, its coordinates in the plot.
+    """
+    index = reranker.index.forward
+    expanded = reranker.expanded(query, candidates, context)
+    records: list[WordRecord] = []
+    notes: dict[str, Any] = {"expanded_query": dict(zip(expanded.terms, expanded.weights, strict=True)), "words": []}
+    if reranker.read_queries is None:
+        expansion = reranker.expansion(query, candidates, context)
+        records = word_records(index, expansion, grouped(expansion, reranker.settings.groups))
+        words: list[dict[str, Any]] = [asdict(record) for record in records]
+        notes["words"] = words
+        if expansion.coordinates.size:
+            points, axes = plane(expansion, reranker.strategy)
+            notes["axes"] = list(axes)
+            for word, (x, y) in zip(words, points.tolist(), strict=True):
+                word.update(x=x, y=y)
+    rows = np.array([doc], dtype=np.int32)
+    parts = term_scores(index, context.model, index.term_ids(expanded.terms), expanded.weights, rows)[0].astype(np.float64)
+    reasons = contributions(query, expanded, parts, records)
+    total = float(sum(reason.value for reason in reasons))
+    return Explanation(reranker.name, index.docids[doc], total, reasons, notes)
+
+
 def grouped(expansion: Expansion, groups: int) -> NDArray[np.int64]:
-    """The words' groups in the kernel's distances, shape (words,); one group where the method has no kernel."""
+    """The groups of the terms by the kernel's distances, shape (words,); one group where the method has no kernel."""
     return word_groups(expansion.apart, groups) if len(expansion.apart) else np.zeros(len(expansion.words), dtype=np.int64)
 
 
-def word_records(index: ForwardIndex, expansion: Expansion, groups: NDArray[np.int64]) -> list[dict[str, Any]]:
-    """Each word's relevance, risk, group and source documents, as plain data, in the expansion's order."""
+def word_records(index: ForwardIndex, expansion: Expansion, groups: NDArray[np.int64]) -> list[WordRecord]:
+    """The records of an expansion's terms, in its order; `groups` (words,) are numbered from 0."""
     frequencies = index.term_frequencies(expansion.docs, expansion.terms)
     lengths = np.maximum(np.asarray(index.lengths[expansion.docs], dtype=np.float64), 1.0)
     shares = expansion.document_weights[:, None] * frequencies / lengths[:, None]
@@ -31,55 +82,50 @@ def word_records(index: ForwardIndex, expansion: Expansion, groups: NDArray[np.i
     docids = index.docids.take(expansion.docs)
     risk = expansion.risk
     return [
-        {
-            "word": word,
-            "query_term": place < expansion.query_terms,
-            "group": int(groups[place]) + 1,
-            "probability": float(expansion.p[place]),
-            "relevance": float(expansion.gain[place]),
-            "risk": float(risk[place]),
-            "choice": float(expansion.choice[place]),
-            "weight": float(expansion.weights[place]),
-            "documents": [docids[row] for row in order[:, place] if frequencies[row, place] > 0],
-        }
-        for place, word in enumerate(expansion.words)
+        WordRecord(
+            word=word,
+            query_term=number < expansion.query_terms,
+            group=int(groups[number]) + 1,
+            probability=float(expansion.p[number]),
+            relevance=float(expansion.gain[number]),
+            risk=float(risk[number]),
+            choice=float(expansion.choice[number]),
+            weight=float(expansion.weights[number]),
+            documents=[docids[row] for row in order[:, number] if frequencies[row, number] > 0],
+        )
+        for number, word in enumerate(expansion.words)
     ]
 
 
 def contributions(
-    query: Query, expanded: Query, parts: NDArray[np.floating], records: list[dict[str, Any]]
+    query: Query, expanded: Query, parts: NDArray[np.floating], records: list[WordRecord]
 ) -> tuple[Contribution, ...]:
-    """One document's score by word, `parts` (terms of `expanded`,): the query's own terms, then the added words by group."""
-    known = {record["word"]: record for record in records}
+    """A document's score by term, `parts` (terms of `expanded`,): the query's own terms, then the added terms by group."""
+    record_of = {record.word: record for record in records}
     own: list[Contribution] = []
     added: dict[int, list[Contribution]] = {}
     for word, weight, value in zip(expanded.terms, expanded.weights, parts.tolist(), strict=True):
-        record = known.get(word)
-        one = Contribution(word, value, _detail(weight, record))
+        record = record_of.get(word)
+        contribution = Contribution(word, value, _detail(weight, record))
         if word in query.terms:
-            own.append(one)
+            own.append(contribution)
         elif value:
-            added.setdefault(record["group"] if record else 0, []).append(one)
-    blocks = [_block("the query's terms", own)]
+            added.setdefault(record.group if record else 0, []).append(contribution)
+    sums = [_sum("the query's terms", own)]
+    by_weight = sorted(records, key=lambda record: -record.weight)
     for group in sorted(added):
-        strongest = next((record["word"] for record in _by_weight(records) if record["group"] == group), "")
-        blocks.append(_block(f"added words of group {group} ({strongest})" if group else "added words", added[group]))
-    return tuple(blocks)
+        strongest = next((record.word for record in by_weight if record.group == group), "")
+        sums.append(_sum(f"added words of group {group} ({strongest})" if group else "added words", added[group]))
+    return tuple(sums)
 
 
-def _by_weight(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return sorted(records, key=lambda record: -record["weight"])
-
-
-def _block(label: str, parts: list[Contribution]) -> Contribution:
+def _sum(label: str, parts: list[Contribution]) -> Contribution:
     ordered = tuple(sorted(parts, key=lambda part: -part.value))
     return Contribution(label, float(sum(part.value for part in ordered)), parts=ordered)
 
 
-def _detail(weight: float, record: dict[str, Any] | None) -> str:
+def _detail(weight: float, record: WordRecord | None) -> str:
     if record is None:
         return f"weight {weight:.4f}"
-    source = f", from {', '.join(record['documents'])}" if record["documents"] else ""
-    return (
-        f"weight {weight:.4f}, relevance {record['relevance']:.2f}, risk {record['risk']:.4f}, group {record['group']}{source}"
-    )
+    source = f", from {', '.join(record.documents)}" if record.documents else ""
+    return f"weight {weight:.4f}, relevance {record.relevance:.2f}, risk {record.risk:.4f}, group {record.group}{source}"

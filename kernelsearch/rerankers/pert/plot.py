@@ -1,4 +1,4 @@
-"""Words of an expansion in perturbation coordinates, as the paper's Figure 2b: groups in colours, the query's terms marked."""
+"""The picture of `pert`: terms of an expansion in perturbation coordinates, as in the paper's Figure 2b."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ Floats = NDArray[np.float64]
 
 
 def plane(expansion: Expansion, strategy: str) -> tuple[Floats, tuple[str, str]]:
-    """Two coordinates a word, shape (words, 2), and the names of the axes.
+    """Two coordinates per term, shape (words, 2), and the labels of the axes.
 
-    Figure 2 plots log phi, though phi is as often negative as not: sign(phi) log(1 + |phi| / median |phi|) is drawn instead.
-    Two variants are the two axes; of more, the two principal components; of one, its change against the word's probability.
+    Figure 2 plots log phi, but phi can be negative: sign(phi) log(1 + |phi| / median |phi|) is drawn instead. With two variants
+    the axes are the variants; with more they are the first two principal components; with one they are its change and the
+    term's probability.
     """
     phi = expansion.coordinates
     middle = float(np.median(np.abs(phi))) or 1.0
@@ -38,8 +39,8 @@ def plane(expansion: Expansion, strategy: str) -> tuple[Floats, tuple[str, str]]
     return left[:, :2] * strengths[:2], labels
 
 
-def draw(expansion: Expansion, groups: NDArray[np.integer], strategy: str, path: Path) -> None:
-    """Draws the words of an expansion into a PNG or SVG file; `groups` (words,) colours them."""
+def plot(expansion: Expansion, groups: NDArray[np.integer], strategy: str, path: Path) -> None:
+    """Draws the terms of an expansion into a PNG or SVG file; `groups` (words,) gives the colours, squares are query terms."""
     points, (across, up) = plane(expansion, strategy)
     figure = new_figure(7.2, 5.4, dpi=110)
     axis = figure.subplots()
@@ -75,20 +76,22 @@ def draw(expansion: Expansion, groups: NDArray[np.integer], strategy: str, path:
 def place_labels(
     axis: Any, points: Floats, radii: Floats, labels: list[str], *, bold: NDArray[np.bool_], order: NDArray[np.integer]
 ) -> list[Any]:
-    """Writes a label beside each point, moved outwards until it overlaps nothing, and returns the labels' boxes on the canvas.
+    """Writes a label beside each point so that labels don't overlap, and returns the labels' bounding boxes in pixels.
 
-    `radii` (points,) are the markers', in pixels. Labels are placed in `order`; one that had to move far is tied to its point
-    by a thin line. Where there is no room, a label may cover a marker before it may cover another label.
+    `points` is (points, 2) in data coordinates, `radii` (points,) are those of the markers in pixels. Labels are placed in
+    `order`, each as near to its point as is free; a thin line joins a distant label to its point. Where no place is free, a
+    label covers a marker rather than another label.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.transforms import Bbox
 
     figure = axis.figure
     literal_text(figure)
-    figure.draw_without_rendering()  # settles the axes' place, which label positions depend on
+    figure.draw_without_rendering()  # computes the layout, which label positions depend on
     axis.set_autoscale_on(False)
     figure.set_layout_engine("none")
-    renderer = FigureCanvasAgg(figure).get_renderer()  # measures text; the file may still be an SVG
+    canvas: Any = FigureCanvasAgg(figure)
+    renderer = canvas.get_renderer()  # measures text; the file may still be an SVG
     frame = axis.get_window_extent(renderer)
     spots = axis.transData.transform(points)
     markers = [Bbox.from_bounds(x - r, y - r, 2 * r, 2 * r) for (x, y), r in zip(spots, 0.8 * radii, strict=True)]
@@ -114,7 +117,7 @@ def place_labels(
 
 
 def _around(spot: Floats, reach: float, width: float, height: float, frame: Any) -> Iterator[Any]:
-    """Boxes of a size around a spot, nearest first, inside the frame; their near edge is `reach` pixels away, then more."""
+    """Boxes of a size around a point inside the frame, nearest first, beginning `reach` pixels from it."""
     from matplotlib.transforms import Bbox
 
     angles = np.deg2rad([0, 180, 90, 270, 30, 150, 210, 330, 60, 120, 240, 300])

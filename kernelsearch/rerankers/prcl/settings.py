@@ -7,6 +7,9 @@ from typing import ClassVar
 
 from kernelsearch.core.options import Settings, option
 
+#: Pyserini's names of the term weights.
+TFIDF, BM25 = "TfidfVectorizer", "BM25Vectorizer"
+
 
 @dataclass(frozen=True, kw_only=True)
 class RelevanceClassifierSettings(Settings):
@@ -14,8 +17,10 @@ class RelevanceClassifierSettings(Settings):
 
     owner: ClassVar[str] = "prcl"
 
-    classifiers: tuple[str, ...] = option(("lr",), "logistic regression, linear SVM or both", choices=("lr", "svm"))
-    vectorizer: str = option("TfidfVectorizer", "weights of words", choices=("TfidfVectorizer", "BM25Vectorizer"))
-    r: int = option(10, "best documents, taken for relevant", low=1)
-    n: int = option(100, "last documents, taken for not relevant", low=1)
-    alpha: float = option(0.5, "weight of the classifier", low=0, high=1)
+    classifiers: tuple[str, ...] = option(
+        ("lr",), "classifiers to average: logistic regression (lr), linear support vector machine (svm)", choices=("lr", "svm")
+    )
+    vectorizer: str = option(TFIDF, "term weights of the documents, by Pyserini's names", choices=(TFIDF, BM25))
+    r: int = option(10, "number of first documents that are taken as relevant", low=1)
+    n: int = option(100, "number of last documents that are taken as not relevant", low=1)
+    alpha: float = option(0.5, "weight of the classifiers against the first stage", low=0, high=1)

@@ -1,0 +1,119 @@
+"""A method of another package's is found without a line of ours: command line, service, fusion, PyTerrier; broken ones warn."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kernelsearch.core.errors import OptionError
+from kernelsearch.core.types import Candidates
+from kernelsearch.rerankers import registry
+from kernelsearch.rerankers.fusion.features import Features, known_features
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture
+def install(monkeypatch):
+    """Puts a folder of installed packages on the path, as pip would; the registry is read again before and after."""
+
+    def put(name: str) -> None:
+        monkeypatch.syspath_prepend(HERE / name)
+        registry.methods.cache_clear()
+
+    yield put
+    monkeypatch.undo()
+    registry.methods.cache_clear()
+
+
+def expected(index, text, reward):
+    """Docids and scores by the plugin's definition, from the stored term frequencies."""
+    query = index.query(text)
+    first = index.lucene.search([query], 10)[0]
+    scores = {}
+    for doc, score in zip(first.docs.tolist(), first.scores.tolist(), strict=True):
+        row = slice(index.forward.indptr[doc], index.forward.indptr[doc + 1])
+        terms = set(index.forward.terms.take(index.forward.indices[row]))
+        scores[index.forward.docids[doc]] = score + reward * len(terms & set(query.terms))
+    return sorted(scores.items(), key=lambda item: (-item[1], item[0]))
+
+
+def test_the_command_line(tiny, tiny_path, tmp_path):
+    """In a process of its own: --help lists the method and its option, --rerank applies it."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE / "site"), *filter(None, sys.path)])}
+    verb = [sys.executable, "-m", "kernelsearch.search"]
+    shown = subprocess.run([*verb, "--help"], env=environment, capture_output=True, text=True, check=True).stdout
+    assert "--coverage.reward" in shown and "first-stage score plus a reward per query term that occurs" in shown
+    topics, run = tmp_path / "topics.tsv", tmp_path / "run.txt"
+    topics.write_text("1\twater panel washer\n")
+    flags = ["--index", str(tiny_path), "--topics", str(topics), "--output", str(run), "--hits", "10"]
+    subprocess.run([*verb, *flags, "--rerank", "coverage", "--coverage.reward", "5"], env=environment, check=True)
+    lines = [line.split() for line in run.read_text().splitlines()]
+    wanted = expected(tiny, "water panel washer", 5.0)
+    assert [line[2] for line in lines] == [docid for docid, _ in wanted] and len(lines) == 3
+    assert [float(line[4]) for line in lines] == pytest.approx([score for _, score in wanted], abs=1e-4)
+
+
+def test_the_python_api_checks_its_options(install, tiny):
+    install("site")
+    found = tiny.search("water panel washer", rerank="coverage", coverage_reward=5.0)
+    assert [hit.docid for hit in found] == [docid for docid, _ in expected(tiny, "water panel washer", 5.0)]
+    with pytest.raises(OptionError, match=r"--coverage\.reward: -1\.0 is below 0"):
+        tiny.search("water panel washer", rerank="coverage", coverage_reward=-1)
+
+
+def test_recipes_of_fusion(install, tiny):
+    install("site")
+    assert "coverage" in known_features()
+    query = tiny.query("water panel washer")
+    first = tiny.lucene.search([query], 10)[0]
+    table = Features(tiny, ["first", "coverage:reward=5"]).tables([query], [first])[0]
+    by_docid = dict(expected(tiny, "water panel washer", 5.0))
+    assert table[:, 1] == pytest.approx([by_docid[docid] for docid in tiny.forward.docids.take(first.docs)])
+
+
+def test_the_service(install, tiny, tiny_path):
+    pytest.importorskip("fastapi")
+    from starlette.testclient import TestClient
+
+    from kernelsearch.serve.app import make_app
+    from kernelsearch.serve.settings import Limits, Settings, Source
+
+    install("site")
+    settings = Settings((Source("tiny", str(tiny_path), {}, {}, None),), Limits(threads=1, seconds=60))
+    with TestClient(make_app(settings), base_url="http://127.0.0.1") as client:
+        methods = {method["name"]: method for method in client.get("/v1/methods").json()["methods"]}
+        assert [option["name"] for option in methods["coverage"]["options"]] == ["reward"]
+        flags = {"query": "water panel washer", "rerank": "coverage", "coverage.reward": 5}
+        answer = client.get("/v1/tiny/search", params=flags)
+    assert answer.status_code == 200, answer.text
+    found = [(hit["docid"], hit["score"]) for hit in json.loads(answer.text)["candidates"]]
+    wanted = expected(tiny, "water panel washer", 5.0)
+    assert [docid for docid, _ in found] == [docid for docid, _ in wanted]
+    assert [score for _, score in found] == pytest.approx([score for _, score in wanted], rel=1e-5)
+
+
+def test_broken_plugins_warn_in_one_line_each_and_stop_nothing(install, capsys):
+    install("broken")
+    install("site")
+    names = registry.names()
+    assert "coverage" in names and "absent" not in names and registry.method("klsa").summary != "not ours"
+    assert sorted(capsys.readouterr().err.splitlines()) == [
+        "plugin absent (package_that_does_not_exist:METHOD): cannot be loaded "
+        "(ModuleNotFoundError: No module named 'package_that_does_not_exist')",
+        "plugin number (math:pi): a Method was expected, not float",
+        "plugin taken (broken_plugin:METHOD): the method 'klsa' exists already and is not replaced",
+    ]
+
+
+def test_the_list_stays_where_the_method_cannot_act(install, tiny):
+    install("site")
+    query = tiny.query("fuse")
+    first = tiny.lucene.search([query], 10)[0]
+    after: Candidates = registry.method("coverage").make(tiny).apply(query, first)
+    assert after.docs.tolist() == first.docs.tolist() and after.fallbacks == (("coverage", "a query of one term"),)

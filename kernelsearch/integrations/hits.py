@@ -1,4 +1,4 @@
-"""Reranking lists of hits, whoever found them: Pyserini's Lucene, impact, FAISS and hybrid searchers, or your own objects."""
+"""Reranking of hit lists from any searcher: Pyserini's Lucene, impact, FAISS and hybrid searchers, or objects of your own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar, overload
+from typing import Any, NamedTuple, Protocol, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,20 +21,40 @@ from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.lucene.first_stage import FirstStage
 from kernelsearch.lucene.models import Model
+from kernelsearch.lucene.shards import Source
 
 H = TypeVar("H")
 
 
-class KernelReranker:
-    """Reranks lists of hits with one method or several, each list keeping its documents.
+class LuceneSearcher(Protocol):
+    """A searcher of Pyserini's, or one with its attributes."""
 
-    `index` is the Lucene index that knows the documents: a folder, an opened index, or a Pyserini searcher over it, whose
-    ranking model is taken over. `rerank` and the options are those of `kernelsearch.Index.search`. A method that would search
-    again (such as `pert`) rescores the list instead. `missing` says what becomes of hits that the index doesn't have:
-    "refuse" names them in an error, "last" leaves them behind all others, in their order.
+    index_dir: str
+
+
+#: What an index can be opened from: one or several folders, an opened index, or a searcher over one.
+IndexSource = Source | Index | LuceneSearcher
+
+#: Options of the first stage that choose its ranking model.
+MODEL_OPTIONS = {"k1", "b", "qld", "mu", "qljm", "lambda"}
+
+
+class KernelReranker:
+    """Reranks lists of hits; a list keeps its documents.
+
+    A method that searches again (such as `pert`) rescores the list instead.
+
+    Parameters
+    ----------
+    index : the Lucene index that has the documents: a folder, an opened index, or a Pyserini searcher over it, whose ranking
+        model is used unless options choose another
+    rerank : one method or several, as in `kernelsearch.Index.search`
+    missing : what to do with hits that are not in the index: "refuse" raises InputError with their docids, "last" puts them
+        behind all others, in their order
+    options : options of the first stage and of the methods, as in `kernelsearch.Index.search`
     """
 
-    def __init__(self, index: Any, rerank: Rerank = "pert", *, missing: str = "refuse", **options: Any) -> None:
+    def __init__(self, index: IndexSource, rerank: Rerank = "pert", *, missing: str = "refuse", **options: Any) -> None:
         if missing not in ("refuse", "last"):
             raise OptionError(f"missing: {missing!r} is not one of refuse, last")
         if not rerank:
@@ -43,23 +63,23 @@ class KernelReranker:
         self.missing = missing
         methods, settings = split(rerank, options)
         first = FirstStage.from_settings(settings)
-        if (model := _model_of(index)) is not None and not {"k1", "b", "qld", "mu", "qljm", "lambda"} & options.keys():
+        if (model := _searcher_model(index)) is not None and not MODEL_OPTIONS & options.keys():
             first = dataclasses.replace(first, model=model)
         self.pipeline = Pipeline(self.index, first, methods)
 
     def __repr__(self) -> str:
-        return f"KernelReranker({self.index.name!r}, {[method.name for method in self.pipeline.rerankers]})"
+        return f"KernelReranker({self.index.name!r}, {[reranker.name for reranker in self.pipeline.rerankers]})"
 
     @overload
     def rerank(self, query: str, hits: Sequence[H], /) -> Hits[H]: ...
     @overload
     def rerank(self, doc_ids: Sequence[str], search_scores: Sequence[float], query: str) -> tuple[list[float], list[str]]: ...
     def rerank(self, doc_ids: Any, search_scores: Any, query: str | None = None) -> Any:
-        """The list in its new order.
+        """One list, reranked.
 
-        - `rerank(query, hits)`: hits are anything with `.docid` and `.score`; new ones of the same type come back, best first.
-        - `rerank(doc_ids, search_scores, query=...)`: as Pyserini's PseudoRelevanceClassifierReranker, two lists that come
-          back as (scores, doc_ids), best first.
+        - `rerank(query, hits)`: hits are objects with `.docid` and `.score`; returns new ones of the same type, best first.
+        - `rerank(doc_ids, search_scores, query=...)`: the signature of Pyserini's PseudoRelevanceClassifierReranker; returns
+          (scores, doc_ids), best first.
         """
         if isinstance(doc_ids, str):
             return self.batch_rerank({"": doc_ids}, {"": search_scores})[""]
@@ -67,55 +87,57 @@ class KernelReranker:
             raise InputError("rerank(doc_ids, search_scores): the query's text is needed too (query=...)")
         if len(doc_ids) != len(search_scores):
             raise InputError(f"rerank: {len(doc_ids)} documents but {len(search_scores)} scores")
-        order = self._ordered({"": query}, {"": self._prepare("", doc_ids, search_scores)})[""]
+        order = self._rerank_lists({"": query}, {"": self._read_list("", doc_ids, search_scores)})[""]
         return order.scores.tolist(), [doc_ids[place] for place in order.places.tolist()]
 
     def batch_rerank(self, queries: Mapping[str, str], lists: Mapping[str, Sequence[H]]) -> dict[str, Hits[H]]:
-        """Many lists at once: {qid: text}, {qid: hits} -> {qid: hits}."""
+        """Many lists at once: {qid: text} and {qid: hits} to {qid: reranked hits}."""
         if unknown := [qid for qid in lists if qid not in queries]:
             raise InputError(f"batch_rerank: topic {unknown[0]!r} has hits but no query")
-        given = {
-            qid: self._prepare(qid, list(map(attrgetter("docid"), hits)), list(map(attrgetter("score"), hits)))
+        inputs = {
+            qid: self._read_list(qid, list(map(attrgetter("docid"), hits)), list(map(attrgetter("score"), hits)))
             for qid, hits in lists.items()
         }
-        return {qid: _arranged(lists[qid], order) for qid, order in self._ordered(queries, given).items()}
+        return {qid: _arrange_hits(lists[qid], order) for qid, order in self._rerank_lists(queries, inputs).items()}
 
-    def _prepare(self, qid: str, docids: Sequence[str], scores: Sequence[float]) -> _Given:
-        """A list as candidates, best first, with the places that they and documents unknown to the index have in it."""
+    def _read_list(self, qid: str, docids: Sequence[str], scores: Sequence[float]) -> _InputList:
+        """A caller's list as candidates; `qid` is for messages."""
+        label = f"hits{f' of topic {qid}' if qid else ''}"
         values = np.array(scores, dtype=np.float64)
         if not np.isfinite(values).all():
-            raise InputError(f"hits{f' of topic {qid}' if qid else ''}: a score is not a finite number")
+            raise InputError(f"{label}: a score is not a finite number")
         rows = self.index.forward.rows_of(docids)
-        if (rows < 0).any():  # some of Pyserini's indexes have docids with blanks around them, which its own writers cut off
+        if (rows < 0).any():  # some of Pyserini's indexes have docids with blanks around them, which its own writers strip
             rows = self.index.forward.rows_of([docid.strip() for docid in docids])
         if self.missing == "refuse" and (rows < 0).any():
             some = [docids[place] for place in np.flatnonzero(rows < 0)[:3]]
             raise InputError(
-                f"hits{f' of topic {qid}' if qid else ''}: {int((rows < 0).sum())} of {len(rows)} documents are not in "
+                f"{label}: {int((rows < 0).sum())} of {len(rows)} documents are not in "
                 f"{self.index.name}, such as {', '.join(some)} (missing='last' leaves them behind the others)"
             )
         order = np.argsort(-values, kind="stable")
         known = order[rows[order] >= 0]
-        return _Given(Candidates(rows[known], values[known]), known, order[rows[order] < 0])
+        return _InputList(Candidates(rows[known], values[known]), known, order[rows[order] < 0])
 
-    def _ordered(self, queries: Mapping[str, str], given: Mapping[str, _Given]) -> dict[str, _Order]:
-        """The new order of each list; documents without a score follow, each a little lower."""
-        analysed = self.index.lucene.queries([queries[qid] for qid in given], list(given))
-        reranked = self._apply(analysed, [one.candidates for one in given.values()])
-        return {qid: _order(one, found) for (qid, one), found in zip(given.items(), reranked, strict=True)}
+    def _rerank_lists(self, queries: Mapping[str, str], inputs: Mapping[str, _InputList]) -> dict[str, _Order]:
+        """The new order of each list."""
+        analysed = self.index.lucene.queries([queries[qid] for qid in inputs], list(inputs))
+        reranked = self._apply(analysed, [hits.candidates for hits in inputs.values()])
+        return {qid: _make_order(hits, ranked) for (qid, hits), ranked in zip(inputs.items(), reranked, strict=True)}
 
     def _apply(self, queries: Sequence[Query], lists: Sequence[Candidates]) -> list[Candidates]:
         current, context = list(lists), self.pipeline.context()
         for reranker in self.pipeline.rerankers:
-            if reranker.method.retrieves:  # reranking would add documents for which there is no hit
-                current = [reranker.rescore(query, one, context) for query, one in zip(queries, current, strict=True)]
+            if reranker.method.retrieves:  # `apply_batch` would add documents for which there is no hit
+                pairs = zip(queries, current, strict=True)
+                current = [reranker.rescore(query, candidates, context) for query, candidates in pairs]
             else:
                 current = reranker.apply_batch(queries, current, context)
         return current
 
 
-class _Given(NamedTuple):
-    """A list as it was given: candidates, best first, their places in it, and the places of documents that aren't known."""
+class _InputList(NamedTuple):
+    """A caller's list: its candidates, best first, their places in it, and the places of documents not in the index."""
 
     candidates: Candidates
     known: NDArray[np.int64]
@@ -123,86 +145,90 @@ class _Given(NamedTuple):
 
 
 class _Order(NamedTuple):
-    """A list in its new order: places in the list that was given, and new scores."""
+    """A reranked list: places in the caller's list, and new scores."""
 
     places: NDArray[np.int64]
     scores: NDArray[np.float64]
 
 
-def _order(given: _Given, found: Candidates) -> _Order:
-    # Both lists hold the same rows, so sorting both pairs them; of a document listed twice, each entry finds one of the two.
-    places = np.empty(len(given.known), dtype=np.int64)
-    places[np.argsort(found.docs, kind="stable")] = given.known[np.argsort(given.candidates.docs, kind="stable")]
-    scores = found.scores.astype(np.float64)
+def _make_order(hits: _InputList, ranked: Candidates) -> _Order:
+    """The order of a reranked list; documents that are not in the index follow, each with a score lower by 1."""
+    # Both lists hold the same rows, so sorting both pairs them; of a document listed twice, each entry gets one of the two.
+    places = np.empty(len(hits.known), dtype=np.int64)
+    places[np.argsort(ranked.docs, kind="stable")] = hits.known[np.argsort(hits.candidates.docs, kind="stable")]
+    scores = ranked.scores.astype(np.float64)
     lowest = scores[-1] if len(scores) else 0.0
-    left = lowest - 1.0 - np.arange(len(given.unknown))
-    return _Order(np.concatenate([places, given.unknown]), np.concatenate([scores, left]))
+    below = lowest - 1.0 - np.arange(len(hits.unknown))
+    return _Order(np.concatenate([places, hits.unknown]), np.concatenate([scores, below]))
 
 
-def open_index(index: Any) -> Index:
-    """An index from a folder, an opened index, or a searcher that stands on one."""
-    if isinstance(index, Index):
-        return index
-    if isinstance(getattr(index, "index", None), Index):
-        return index.index
-    if hasattr(index, "index_dir"):
-        return Index(index.index_dir)
-    if isinstance(index, (str, Path, list, tuple)):
-        return Index(index)
-    raise InputError(f"index: a folder, an opened index or a Lucene searcher was expected, not {type(index).__name__}")
+def open_index(source: IndexSource) -> Index:
+    """An index from one or several folders, an opened index, or a searcher over one; raises InputError for anything else."""
+    if isinstance(source, Index):
+        return source
+    if isinstance(opened := getattr(source, "index", None), Index):
+        return opened
+    if isinstance(source, str | Path | list | tuple):
+        return Index(source)
+    if hasattr(source, "index_dir"):
+        return Index(source.index_dir)
+    raise InputError(f"index: a folder, an opened index or a Lucene searcher was expected, not {type(source).__name__}")
 
 
-def _model_of(searcher: Any) -> Model | None:
-    """The ranking model of a Pyserini searcher."""
-    if isinstance(searcher, Index) or not hasattr(searcher, "get_similarity"):
+def _searcher_model(source: object) -> Model | None:
+    """The ranking model of a Pyserini searcher; None for an index."""
+    if isinstance(source, Index) or not hasattr(source, "get_similarity"):
         return None
     from kernelsearch.lucene.simple import model_of
 
-    return model_of(searcher.get_similarity())
+    return model_of(source.get_similarity())
 
 
-def _arranged(hits: Sequence[H], order: _Order) -> Hits[H]:
-    """Copies of the hits with their new scores, in the new order."""
-    kept = list(hits)  # what the caller does to the list meanwhile doesn't matter
+def _arrange_hits(hits: Sequence[H], order: _Order) -> Hits[H]:
+    """Copies of the hits with their new scores, in the new order, made on first access."""
+    original = list(hits)  # a copy: the caller may change the list before the new hits are made
 
     def make() -> list[H]:
-        copiers = {kind: _copier(kind) for kind in set(map(type, kept))}  # one, or few
-        ordered = [kept[place] for place in order.places.tolist()]
+        copiers = {kind: _copier(kind) for kind in set(map(type, original))}
+        ordered = [original[place] for place in order.places.tolist()]
         return [copiers[type(hit)](hit, score) for hit, score in zip(ordered, order.scores.tolist(), strict=True)]
 
-    return Hits(later=make, size=len(kept))
+    return Hits(later=make, size=len(original))
 
 
 @functools.lru_cache(maxsize=64)
 def _copier(kind: type) -> Callable[[Any, float], Any]:
-    """How hits of a type are copied, with another score; decided once a type, because lists are long.
-
-    The caller's own hits are left as they were.
-    """
+    """A function that copies a hit of a type with another score; chosen once per type, because lists are long."""
     if hasattr(kind, "__javaclass__"):  # Anserini's ScoredDoc
         return lambda hit, score: kind(hit.docid, hit.lucene_docid, score, hit.lucene_document)
     if kind is Hit:
         return lambda hit, score: Hit(hit.docid, score, hit.lucene_docid, hit._index)
     if hasattr(kind, "_replace"):  # a named tuple
         return lambda hit, score: hit._replace(score=score)
-    ordinary = kind.__reduce_ex__ is object.__reduce_ex__ and kind.__reduce__ is object.__reduce__
-    if ordinary and not hasattr(kind, "__copy__") and not any("__slots__" in vars(base) for base in kind.__mro__):
-        return _copied_plainly if not isinstance(getattr(kind, "score", None), property) else _copied
+    if _has_plain_dict(kind):
+        return _copy if isinstance(getattr(kind, "score", None), property) else _copy_dict
     if dataclasses.is_dataclass(kind):
         return lambda hit, score: dataclasses.replace(hit, score=score)
-    return _copied
+    return _copy
 
 
-def _copied_plainly(hit: Any, score: float) -> Any:
-    """As `copy.copy` does for objects that keep all they have in `__dict__`, at a fifth of its time."""
+def _has_plain_dict(kind: type) -> bool:
+    """Whether copying `__dict__` copies an object of this type."""
+    methods = (("__reduce_ex__", object.__reduce_ex__), ("__reduce__", object.__reduce__))
+    inherited = all(getattr(kind, name) is method for name, method in methods)
+    return inherited and not hasattr(kind, "__copy__") and not any("__slots__" in vars(base) for base in kind.__mro__)
+
+
+def _copy_dict(hit: Any, score: float) -> Any:
+    """As `copy.copy` for objects whose state is all in `__dict__`, in a fifth of its time."""
     new = object.__new__(type(hit))
-    held = new.__dict__
-    held.update(hit.__dict__)
-    held["score"] = score
+    state = new.__dict__
+    state.update(hit.__dict__)
+    state["score"] = score
     return new
 
 
-def _copied(hit: Any, score: float) -> Any:
+def _copy(hit: Any, score: float) -> Any:
     new = copy.copy(hit)
     new.score = score
     return new

@@ -1,63 +1,60 @@
-"""PyTerrier transformers over our indexes: a retriever, every method as a reranker, expansion, learned fusion.
+"""PyTerrier transformers over an index: a retriever, each method as a reranker, query expansion, learned fusion.
 
     import kernelsearch.integrations.pyterrier as ks      # or, after `import pyterrier as pt`: pt.kernelsearch
     bm25 = ks.Retriever("indexes/cacm")
     pipeline = bm25 >> ks.KernelLSA("indexes/cacm")
 
-Frames have PyTerrier's columns: qid, query (or query_toks, a weighted query), docno, docid, score, rank. Nothing here needs
-Terrier's own jars.
+Frames have PyTerrier's columns: qid, query (or query_toks, a weighted query), docno, docid, score, rank. None of the
+transformers needs Terrier's jars.
+
+Every method of the registry is a subclass of `KernelTransformer` in this module, made on first use: the class of `klsa` is
+`KernelLSA`, after its reranker's class without the suffix "Reranker". A method of an installed plugin has its class here too;
+`transformer_class("klsa")` finds one by the method's name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import lru_cache
-from typing import Any, ClassVar
+from functools import cache
+from inspect import Parameter, Signature
+from keyword import iskeyword
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
 import pyterrier as pt
-from numpy.typing import NDArray
 
-from kernelsearch.api.index import Index
 from kernelsearch.api.keywords import split
 from kernelsearch.api.pipeline import Pipeline
 from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.core.options import Option
 from kernelsearch.core.types import Candidates, Query
-from kernelsearch.forward.strings import StringTable
-from kernelsearch.integrations.hits import open_index
+from kernelsearch.integrations import frames
+from kernelsearch.integrations.hits import IndexSource, open_index
 from kernelsearch.lucene.first_stage import FirstStage
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import CannotAct
 from kernelsearch.rerankers.pert.reranker import PerturbationReranker
 
-__all__ = [
-    "Auto",
-    "ClickPrior",
-    "Expansion",
-    "Fusion",
-    "KernelLSA",
-    "MultiScaleLM",
-    "PairwiseKernel",
-    "Perturbation",
-    "QuerySubstitution",
-    "RelevanceClassifier",
-    "Retriever",
-    "RobustBM25",
-]
-
-#: What a transformer writes anew; other columns of its input are kept.
-RANKED = ("docid", "docno", "score", "rank")
+if TYPE_CHECKING:
+    from kernelsearch.api.index import Index
 
 
 class Retriever(pt.Transformer):
-    """Searches the index: BM25, or what the options of `kernelsearch.Index.search`'s first stage ask for (`rm3=True`, ...).
+    """Searches an index.
 
-    Queries with `query_toks` are searched with those terms and weights, as they are.
+    Queries with a column `query_toks` are searched with those terms and weights, unchanged.
+
+    Parameters
+    ----------
+    index : a folder, an opened index or a Lucene searcher
+    num_results : documents to retrieve per query
+    threads : threads to search with
+    options : the options of the first stage in `kernelsearch.Index.search` (`k1=1.2`, `rm3=True`)
     """
 
-    def __init__(self, index: Any, num_results: int = 1000, *, threads: int = 1, **options: Any) -> None:
+    def __init__(self, index: IndexSource, num_results: int = 1000, *, threads: int = 1, **options: Any) -> None:
         self.index = open_index(index)
         self.num_results = num_results
         self.threads = threads
@@ -65,48 +62,56 @@ class Retriever(pt.Transformer):
         self.first = FirstStage.from_settings(split(None, {**options, "hits": num_results})[1])
 
     def __repr__(self) -> str:
-        return f"Retriever({self.index.name!r}, num_results={self.num_results}{_shown(self.options)})"
+        return f"Retriever({self.index.name!r}, num_results={self.num_results}{_format_options(self.options)})"
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Queries in, results out."""
+        """Takes a frame of queries and returns a frame of results."""
         with pt.validate.any(inp, context=self) as either:
             either.columns(includes=["qid", "query"], mode="text")
             either.columns(includes=["qid", "query_toks"], mode="weighted terms")
-        inp = inp.drop(columns=[name for name in RANKED if name in inp.columns]).drop_duplicates("qid")
-        queries = queries_of(self.index, inp)
-        return to_frame(self.index, inp, self.first.search(self.index.lucene, queries, threads=self.threads))
+        inp = inp.drop(columns=[name for name in frames.RANKING_COLUMNS if name in inp.columns]).drop_duplicates("qid")
+        queries = frames.read_queries(self.index, inp)
+        return frames.make_results(self.index, inp, self.first.search(self.index.lucene, queries, threads=self.threads))
 
     def fuse_rank_cutoff(self, k: int) -> pt.Transformer:
-        """`retriever % k` searches for k documents only."""
+        """The retriever of `retriever % k`, which searches for k documents only."""
         return self if self.num_results <= k else Retriever(self.index, k, threads=self.threads, **self.options)
 
 
 class KernelTransformer(pt.Transformer):
-    """A method as a reranker of results. Options are the method's own (`dims=300` for --klsa.dims)."""
+    """A method as a reranker of results: `bm25 >> ks.KernelLSA(index)`. Its subclasses are made from the registry.
+
+    Parameters
+    ----------
+    index : a folder, an opened index or a Lucene searcher
+    options : the options of the method (`dims=300` for --klsa.dims)
+
+    The class attribute `method` is the method's name.
+    """
 
     method: ClassVar[str]
 
-    def __init__(self, index: Any, **options: Any) -> None:
+    def __init__(self, index: IndexSource, **options: Any) -> None:
         self.index = open_index(index)
         self.options = options
         self._pipeline: Pipeline | None = None
-        registry.method(self.method)  # an unknown name is refused here; fitted state is needed at the first transform
-        split({self.method: options}, {})
+        split({self.method: options}, {})  # refuses unknown options here; fitted state is needed at the first transform only
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.index.name!r}{_shown(self.options)})"
+        return f"{type(self).__name__}({self.index.name!r}{_format_options(self.options)})"
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Results in, results in their new order out."""
+        """Takes a frame of results and returns them reranked; their other columns are kept."""
         pt.validate.result_frame(inp, extra_columns=["query", "score"], context=self)
         if inp.empty:
-            return to_frame(self.index, inp, [])
-        firsts, lists = lists_of(self.index, inp)
-        return to_frame(self.index, firsts, self.pipeline.rerank(queries_of(self.index, firsts), lists), documents=inp)
+            return frames.make_results(self.index, inp, [])
+        queries, lists = frames.read_results(self.index, inp)
+        reranked = self.pipeline.rerank(frames.read_queries(self.index, queries), lists)
+        return frames.make_results(self.index, queries, reranked, documents=inp)
 
     @property
     def pipeline(self) -> Pipeline:
-        """The method at work, with what was fitted."""
+        """The reranker with its fitted state, loaded on first use."""
         if self._pipeline is None:
             self._pipeline = Pipeline(self.index, FirstStage(), [(self.method, self.options)])
         return self._pipeline
@@ -121,110 +126,71 @@ class KernelTransformer(pt.Transformer):
         clicks: str | None = None,
         **options: Any,
     ) -> None:
-        """Fits what the method needs and keeps it beside the index; see `kernelsearch.Index.train` for the options."""
-        self.index.train(self.method, topics=topics_of(topics_or_res_tr), qrels=qrels_of(qrels_tr), clicks=clicks, **options)
+        """Fits the method and saves its state beside the index; `clicks` and options are those of `kernelsearch.Index.train`.
+
+        Validation topics and judgements are accepted because PyTerrier passes them, and not used.
+        """
+        topics, qrels = frames.read_topics(topics_or_res_tr), frames.read_qrels(qrels_tr)
+        self.index.train(self.method, topics=topics, qrels=qrels, clicks=clicks, **options)
         self._pipeline = None
 
 
-class KernelLSA(KernelTransformer):
-    """Documents rise with the documents that they resemble in a latent space (`klsa`)."""
-
-    method = "klsa"
-
-
-class MultiScaleLM(KernelTransformer):
-    """Matches text smoothed over meaning and position at several scales (`mslm`)."""
-
-    method = "mslm"
-
-
-class Perturbation(KernelTransformer):
-    """Expands the query with an eye on the risk and searches again (`pert`); with `rescore=True` the documents stay."""
-
-    method = "pert"
-
-
-class Auto(KernelTransformer):
-    """A fusion of kernels, feedback and methods that needs no training (`auto`)."""
-
-    method = "auto"
-
-
-class RobustBM25(KernelTransformer):
-    """Learns from a click log, through similar queries and similar documents (`rbm25`)."""
-
-    method = "rbm25"
-
-
-class PairwiseKernel(KernelTransformer):
-    """A baseline of RobustBM25: the same learner without BM25 in its kernel (`pairwise`)."""
-
-    method = "pairwise"
-
-
-class QuerySubstitution(KernelTransformer):
-    """A baseline of RobustBM25: the list of the most similar query in the log (`substitution`)."""
-
-    method = "substitution"
-
-
-class ClickPrior(KernelTransformer):
-    """A baseline of RobustBM25: BM25 plus the clicks of similar queries (`clickprior`)."""
-
-    method = "clickprior"
-
-
-class RelevanceClassifier(KernelTransformer):
-    """A baseline: classifiers of the list's best and last documents, as Pyserini has them (`prcl`)."""
-
-    method = "prcl"
-
-
 class Expansion(pt.Transformer):
-    """Expands queries by their results, as `pert` does: results in, queries with `query_toks` out, for the next retriever.
+    """Expands queries from their results as `pert` does: `bm25 >> ks.Expansion(index) >> bm25`.
 
-    `bm25 >> ks.Expansion(index) >> bm25`. The old query stands in `query_0`.
+    It returns queries with a column `query_toks` for the next retriever; the original query is in `query_0`.
+
+    Parameters
+    ----------
+    index : a folder, an opened index or a Lucene searcher
+    options : the options of `pert`
     """
 
-    def __init__(self, index: Any, **options: Any) -> None:
+    def __init__(self, index: IndexSource, **options: Any) -> None:
         self.index = open_index(index)
         self.options = options
         self.reranker = PerturbationReranker(self.index, **options)
 
     def __repr__(self) -> str:
-        return f"Expansion({self.index.name!r}{_shown(self.options)})"
+        return f"Expansion({self.index.name!r}{_format_options(self.options)})"
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Results in, expanded queries out."""
+        """Takes a frame of results and returns a frame of expanded queries."""
         pt.validate.result_frame(inp, extra_columns=["query", "score"], context=self)
         columns = [name for name in pt.model.query_columns(inp) if name != "query_toks"]
         if inp.empty:
             return pt.model.push_queries(inp[columns], keep_original=True).assign(query_toks=pd.Series(dtype=object))
-        firsts, lists = lists_of(self.index, inp)
-        toks = [self._expand(*one) for one in zip(queries_of(self.index, firsts), lists, strict=True)]
+        firsts, lists = frames.read_results(self.index, inp)
+        queries = frames.read_queries(self.index, firsts)
+        toks = [self._expand(query, ranked) for query, ranked in zip(queries, lists, strict=True)]
         return pt.model.push_queries(firsts[columns], keep_original=True).assign(query_toks=toks).reset_index(drop=True)
 
-    def _expand(self, query: Query, found: Candidates) -> dict[str, float]:
-        with suppress(CannotAct):  # then the query stays as it is
-            query = self.reranker.expanded(query, found)
+    def _expand(self, query: Query, ranked: Candidates) -> dict[str, float]:
+        with suppress(CannotAct):  # then the query is left unexpanded
+            query = self.reranker.expanded(query, ranked)
         return dict(zip(query.terms, query.weights, strict=True))
 
 
 class Fusion(pt.Estimator):
-    """Learns how much to trust each method, from judgements (`fusion`).
+    """Learns from judgements how to combine methods (`fusion`).
 
     After a feature union, `bm25 >> (klsa ** mslm) >> fusion`, it learns from the `features` column. Without that column it
-    learns from features of its own, computed from the index, and needs one. Options are those of `train --rerank fusion`.
+    computes its own features from the index, which must then be given.
+
+    Parameters
+    ----------
+    index : a folder, an opened index or a Lucene searcher; None where results have features
+    options : the options of `train --rerank fusion`
     """
 
-    def __init__(self, index: Any = None, **options: Any) -> None:
+    def __init__(self, index: IndexSource | None = None, **options: Any) -> None:
         self.index = None if index is None else open_index(index)
         self.options = options
         self._learner: Any = None
         self._reranker: KernelTransformer | None = None
 
     def __repr__(self) -> str:
-        return f"Fusion({'' if self.index is None else repr(self.index.name)}{_shown(self.options)})"
+        return f"Fusion({'' if self.index is None else repr(self.index.name)}{_format_options(self.options)})"
 
     def fit(
         self,
@@ -234,27 +200,26 @@ class Fusion(pt.Estimator):
         qrels_va: pd.DataFrame | None = None,
     ) -> None:
         """Learns from results with features, or from topics alone where an index was given."""
-        from kernelsearch.rerankers.fusion.learners import make_learner
+        from kernelsearch.rerankers.fusion.reranker import make_learner
         from kernelsearch.rerankers.fusion.settings import FusionFitSettings
 
         if "features" not in topics_or_res_tr.columns:
-            self._required().train("fusion", topics=topics_of(topics_or_res_tr), qrels=qrels_of(qrels_tr), **self.options)
+            topics, qrels = frames.read_topics(topics_or_res_tr), frames.read_qrels(qrels_tr)
+            self._required_index().train("fusion", topics=topics, qrels=qrels, **self.options)
             self._reranker = None
             return
-        given = FusionFitSettings.of(self.options)
+        settings = FusionFitSettings.of(self.options)
         frame = topics_or_res_tr.merge(qrels_tr[["qid", "docno", "label"]], on=["qid", "docno"], how="left")
         frame = frame.sort_values("qid", kind="stable")
         labels = frame["label"].fillna(0).to_numpy(dtype=np.float64)
-        self._learner = make_learner(
-            given.learner, normalise=given.normalise, folds=given.folds, random_state=given.random_state
-        )
+        self._learner = make_learner(settings, normalise=settings.normalise)
         self._learner.fit(np.stack(frame["features"].to_list()), labels, frame["qid"].to_numpy())
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Results in, results in the learned order out."""
+        """Takes a frame of results and returns them in the learned order."""
         if "features" not in inp.columns:
             if self._reranker is None:
-                self._reranker = _FusionReranker(self._required())
+                self._reranker = _FusionReranker(self._required_index())
             return self._reranker.transform(inp)
         pt.validate.result_frame(inp, extra_columns=["features"], context=self)
         if inp.empty:
@@ -265,116 +230,96 @@ class Fusion(pt.Estimator):
         scores = self._learner.predict(np.stack(frame["features"].to_list()), frame["qid"].to_numpy())
         return pt.model.add_ranks(frame.assign(score=scores)).sort_values(["qid", "rank"]).reset_index(drop=True)
 
-    def _required(self) -> Index:
+    def _required_index(self) -> Index:
         if self.index is None:
             raise OptionError("Fusion: results have no features column, and no index was given to compute features from")
         return self.index
 
 
 class _FusionReranker(KernelTransformer):
+    """`fusion` with the features that it computes itself; the public transformer of the method is `Fusion`."""
+
     method = "fusion"
 
 
-def queries_of(index: Index, frame: pd.DataFrame) -> list[Query]:
-    """The queries of a frame with one row a query; `query_toks` are taken as they are, texts are analysed."""
-    qids = [str(qid) for qid in frame["qid"]]
-    texts = [str(text) for text in frame["query"]] if "query" in frame.columns else [""] * len(qids)
-    if "query_toks" not in frame.columns:
-        return index.lucene.queries(texts, qids)
-    return [
-        Query(text, tuple(toks), tuple(float(weight) for weight in toks.values()), qid)
-        for text, toks, qid in zip(texts, frame["query_toks"], qids, strict=True)
-    ]
-
-
-def lists_of(index: Index, results: pd.DataFrame) -> tuple[pd.DataFrame, list[Candidates]]:
-    """(the first row of each query, its list) of a frame of results, best documents first."""
-    codes, qids = pd.factorize(results["qid"])
-    scores = results["score"].to_numpy(dtype=np.float64)
-    names = results["docno"].to_numpy(dtype=object).tolist()  # pandas' own iteration takes ten times as long
-    if not isinstance(results["docno"].dtype, pd.StringDtype):
-        names = list(map(str, names))
-    rows = index.forward.rows_of(names)
-    if (rows < 0).any():
-        bad = np.flatnonzero(rows < 0)
-        raise InputError(
-            f"results: {len(bad)} documents are not in {index.name}, such as {names[bad[0]]} of topic {qids[codes[bad[0]]]}"
-        )
-    order = np.lexsort((-scores, codes))
-    ends = np.cumsum(np.bincount(codes))[:-1]
-    lists = [Candidates(rows[part], scores[part]) for part in np.split(order, ends)]
-    return results.iloc[np.unique(codes, return_index=True)[1]], lists
-
-
-def to_frame(
-    index: Index, queries: pd.DataFrame, lists: Sequence[Candidates], documents: pd.DataFrame | None = None
-) -> pd.DataFrame:
-    """Results, one row a document; the queries' columns are repeated, the documents' own columns joined where they have any."""
-    columns = pt.model.query_columns(queries)
-    depth = np.array([found.depth for found in lists], dtype=np.int64)
-    docs = np.concatenate([found.docs for found in lists]) if lists else np.empty(0, dtype=np.int32)
-    scores = np.concatenate([found.scores for found in lists]) if lists else np.empty(0)
-    repeated = np.repeat(np.arange(len(lists)), depth)
-    made = {
-        "docid": docs,
-        "docno": docnos(index, docs),
-        "score": scores.astype(np.float64),
-        "rank": np.arange(len(docs)) - np.repeat(np.cumsum(depth) - depth, depth),
-    }
-    frame = pd.DataFrame({**{name: queries[name].array.take(repeated) for name in columns}, **made})
-    extra = [name for name in (queries if documents is None else documents).columns if name not in {*columns, *RANKED}]
-    if documents is None or not extra:
-        return frame
-    return frame.merge(documents[["qid", "docno", *extra]].drop_duplicates(["qid", "docno"]), on=["qid", "docno"], how="left")
-
-
-def docnos(index: Index, docs: NDArray[np.int32]) -> Any:
-    """A column of docnos, of the type that pandas has for text. Where that is Arrow's, no string is made on the way."""
-    table = index.forward.docids
-    if getattr(pd.Series([""]).dtype, "storage", None) != "pyarrow":
-        return np.array(table.take(docs), dtype=object)
-    return pd.array(_as_arrow(table).take(docs), dtype="str")
-
-
-@lru_cache(maxsize=8)
-def _as_arrow(table: StringTable) -> Any:
-    """A table of strings as Arrow's, over the same bytes."""
-    import pyarrow as pa
-
-    data, ends = table.arrays
-    offsets = np.concatenate([[0], ends]).astype(np.int64)
-    return pa.LargeStringArray.from_buffers(len(ends), pa.py_buffer(offsets), pa.py_buffer(np.asarray(data)))
-
-
-def topics_of(frame: pd.DataFrame | None) -> dict[str, str] | None:
-    """Topics of a frame of queries or results, {qid: text}."""
-    return None if frame is None else {str(qid): str(text) for qid, text in zip(frame["qid"], frame["query"], strict=True)}
-
-
-def qrels_of(frame: pd.DataFrame | None) -> dict[str, dict[str, int]] | None:
-    """Judgements of a frame with qid, docno and label, {qid: {docid: grade}}."""
-    if frame is None:
-        return None
-    qrels: dict[str, dict[str, int]] = {}
-    for qid, docno, label in zip(frame["qid"], frame["docno"], frame["label"], strict=True):
-        qrels.setdefault(str(qid), {})[str(docno)] = int(label)
-    return qrels
-
-
-def _shown(options: dict[str, Any]) -> str:
-    return "".join(f", {name}={value!r}" for name, value in options.items())
-
-
 class JavaInit(pt.java.JavaInitializer):
-    """Puts Anserini's jar into the Java that PyTerrier starts, so that Terrier and our indexes share one."""
+    """Adds Anserini's jar to the classpath of the JVM that PyTerrier starts, so that Terrier and our indexes share one JVM."""
 
     def priority(self) -> int:
-        return -200  # before PyTerrier's own, which fails obscurely where Java runs already
+        """Before PyTerrier's own initialisers, whose error message is unclear where a JVM is running already."""
+        return -200
 
     def pre_init(self, jnius_config: Any) -> None:
+        """Adds the jar, or raises InputError where we have started the JVM already."""
         from kernelsearch.lucene import jvm
 
         jvm.prepare_for_other(jnius_config)
 
     def message(self) -> str:
+        """What PyTerrier prints when it starts the JVM."""
         return "Anserini's jar for kernelsearch"
+
+
+@cache
+def transformer_class(method: str) -> type[KernelTransformer]:
+    """The transformer class of a method by the method's name; raises OptionError for an unknown name.
+
+    A method has one class per process, and the class is an attribute of this module, so that pickle finds it by its name.
+    """
+    declared = registry.method(method)
+    if method == _FusionReranker.method:
+        return _FusionReranker
+    class_name = next(name for name, owner in _method_names().items() if owner == method)
+
+    class MethodTransformer(KernelTransformer):
+        pass
+
+    MethodTransformer.method = method
+    MethodTransformer.__name__ = MethodTransformer.__qualname__ = class_name
+    MethodTransformer.__doc__ = (
+        f"Reranks results with `{method}`, {declared.summary}.\n\n"
+        f"Parameters\n----------\nindex : a folder, an opened index or a Lucene searcher\n"
+        + "".join(f"{option.key} : {option.help}\n" for option in declared.options)
+    )
+    MethodTransformer.__signature__ = _signature(declared.options)
+    return MethodTransformer
+
+
+def _signature(options: Sequence[Option]) -> Signature:
+    """The parameters of a method's transformer. An option whose name is a Python keyword, such as lambda, is in `**options`."""
+    parameters = [Parameter("index", Parameter.POSITIONAL_OR_KEYWORD)]
+    for option in options:
+        if not iskeyword(option.key):
+            parameters.append(Parameter(option.key, Parameter.KEYWORD_ONLY, default=option.default))
+    return Signature([*parameters, Parameter("options", Parameter.VAR_KEYWORD)])
+
+
+@cache
+def _method_names() -> dict[str, str]:
+    """{class name: method} of all methods without a class of their own above.
+
+    Where two methods have rerankers of the same class name, the later one's transformer is named as the method.
+    """
+    known: dict[str, str] = {}
+    for name, method in registry.methods().items():
+        if name != _FusionReranker.method:
+            class_name = method.reranker.rpartition(":")[2].removesuffix("Reranker")
+            known[name if class_name in known or class_name in globals() else class_name] = name
+    return known
+
+
+def __getattr__(name: str) -> type[KernelTransformer]:
+    if name in _method_names():
+        return transformer_class(_method_names()[name])
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_method_names()})
+
+
+def _format_options(options: dict[str, Any]) -> str:
+    return "".join(f", {name}={value!r}" for name, value in options.items())
+
+
+__all__ = ["Expansion", "Fusion", "JavaInit", "KernelTransformer", "Retriever", "transformer_class", *_method_names()]

@@ -250,7 +250,8 @@ def _record(service: Service, served: Served, click: models.Click) -> dict[str, 
         if row < 0:
             raise Refused(400, f"docids: {docid[:100]!r} is not in {served.name}")
     recorded = served.clicks.record(click.impression, click.query, click.docids, click.clicked)
-    service.metrics.clicks += int(recorded and click.clicked is not None)
+    if recorded and click.clicked is not None:
+        service.metrics.clicks.inc()
     return {"recorded": recorded, "clicks": served.clicks.totals()}
 
 

@@ -61,7 +61,7 @@ class Gate:
                 message["headers"] = [*message["headers"], *(pair for pair in HEADERS if pair[0] not in named)]
             await send(message)
 
-        self.metrics.in_flight += 1
+        self.metrics.in_flight.inc()
         try:
             headers = dict(scope["headers"])
             self._check(scope, headers)
@@ -69,7 +69,7 @@ class Gate:
         except Refused as refused:
             await refuse(sending, refused.status, str(refused))
         finally:
-            self.metrics.in_flight -= 1
+            self.metrics.in_flight.dec()
             self.metrics.done(_endpoint(scope), status, time.perf_counter() - began)
 
     def _check(self, scope: MutableMapping[str, Any], headers: dict[bytes, bytes]) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
+import os
 import pickle
 import subprocess
 import sys
@@ -192,20 +194,72 @@ def test_weighted_terms_reach_the_methods(demo_index, bm25):
     assert next(iter(other["query_toks"])) == {"tap": 1.0, "washer": 3.0}
 
 
-def test_every_method_is_a_transformer_and_entry_points_name_them():
+def test_every_method_has_a_class_and_entry_points_declare_the_module():
     from importlib.metadata import entry_points
 
     from kernelsearch.rerankers import registry
 
-    known = {getattr(ks, name).method for name in ks.__all__ if hasattr(getattr(ks, name), "method")}
-    assert known | {"fusion"} == set(registry.names())
-    named = {
+    classes = {
+        "Auto", "ClickPrior", "KernelLSA", "MultiScaleLM", "PairwiseKernel", "Perturbation", "QuerySubstitution",
+        "RelevanceClassifier", "RobustBM25",
+    }  # fmt: skip
+    assert classes | {"Expansion", "Fusion", "Retriever"} <= set(ks.__all__) <= set(dir(ks))
+    assert {getattr(ks, name).method for name in classes} | {"fusion"} == set(registry.names())
+    assert all(ks.transformer_class(name).method == name for name in registry.names())
+    with pytest.raises(AttributeError, match="has no attribute 'Nonsense'"):
+        _ = ks.Nonsense
+    declared = {
         (point.group, point.value)
         for group in ("pyterrier.modules", "pyterrier.java.init")
         for point in entry_points(group=group)
     }
-    assert ("pyterrier.modules", "kernelsearch.integrations.pyterrier") in named
-    assert ("pyterrier.java.init", "kernelsearch.integrations.pyterrier:JavaInit") in named
+    assert ("pyterrier.modules", "kernelsearch.integrations.pyterrier") in declared
+    assert ("pyterrier.java.init", "kernelsearch.integrations.pyterrier:JavaInit") in declared
+
+
+def test_a_methods_class_has_its_name_options_and_description():
+    assert (ks.KernelLSA.__name__, ks.KernelLSA.__module__) == ("KernelLSA", "kernelsearch.integrations.pyterrier")
+    assert "`klsa`" in ks.KernelLSA.__doc__ and "kernel latent semantic analysis" in ks.KernelLSA.__doc__
+    parameters = inspect.signature(ks.KernelLSA).parameters
+    assert next(iter(parameters)) == "index" and parameters["z"].kind is inspect.Parameter.KEYWORD_ONLY
+    assert "lambda" not in parameters and "lambda : " in ks.KernelLSA.__doc__, "a keyword of Python can't be a parameter"
+
+
+PLUGIN = """
+from kernelsearch.core.options import Settings
+from kernelsearch.rerankers.base import Reranker
+from kernelsearch.rerankers.registry import Method
+
+METHOD = Method("reversed", "the list from its end", Settings, "reversed_list:ReversedListReranker")
+
+
+class ReversedListReranker(Reranker):
+    method = METHOD
+
+    def score(self, query, candidates, context):
+        return -candidates.scores
+"""
+
+
+def test_a_plugins_method_is_a_transformer_that_can_be_pickled(demo_index, tmp_path):
+    info = tmp_path / "reversed_list-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: reversed-list\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[kernelsearch.rerankers]\nreversed = reversed_list:METHOD\n")
+    (tmp_path / "reversed_list.py").write_text(PLUGIN)
+    code = (
+        "import pickle, pandas as pd, kernelsearch.integrations.pyterrier as ks\n"
+        f"transformer = pickle.loads(pickle.dumps(ks.ReversedList({str(demo_index.path)!r})))\n"
+        "assert type(transformer) is ks.ReversedList is ks.transformer_class('reversed')\n"
+        "rows = [('1', 'tap', 'hr001', 2.0), ('1', 'tap', 'hr002', 1.0)]\n"
+        "print(*transformer(pd.DataFrame(rows, columns=['qid', 'query', 'docno', 'score']))['docno'])\n"
+    )
+    paths = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, env={**os.environ, "PYTHONPATH": paths}
+    )
+    assert done.returncode == 0, done.stderr[-1500:]
+    assert done.stdout.split() == ["hr002", "hr001"]
 
 
 def test_an_experiment_with_auto(demo_index, topics, qrels, bm25):

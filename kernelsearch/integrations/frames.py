@@ -1,0 +1,121 @@
+"""PyTerrier's data frames: queries, results, topics and judgements, read from frames and written to them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import pyterrier as pt
+from numpy.typing import NDArray
+
+from kernelsearch.core.errors import InputError
+from kernelsearch.core.types import Candidates, Query
+from kernelsearch.forward.strings import StringTable
+
+if TYPE_CHECKING:
+    from kernelsearch.api.index import Index
+
+#: The columns that a transformer writes; it copies the other columns of its input.
+RANKING_COLUMNS = ("docid", "docno", "score", "rank")
+
+
+def read_queries(index: Index, frame: pd.DataFrame) -> list[Query]:
+    """The queries of a frame with one row per query.
+
+    Weighted terms in a column `query_toks` are used unchanged; otherwise the text in `query` is analysed as the index is.
+    """
+    qids = [str(qid) for qid in frame["qid"]]
+    texts = [str(text) for text in frame["query"]] if "query" in frame.columns else [""] * len(qids)
+    if "query_toks" not in frame.columns:
+        return index.lucene.queries(texts, qids)
+    return [
+        Query(text, tuple(toks), tuple(float(weight) for weight in toks.values()), qid)
+        for text, toks, qid in zip(texts, frame["query_toks"], qids, strict=True)
+    ]
+
+
+def read_results(index: Index, results: pd.DataFrame) -> tuple[pd.DataFrame, list[Candidates]]:
+    """The first row and the ranked list, best document first, of each query in a frame of results.
+
+    Raises InputError for a docno that the index does not have.
+    """
+    codes, qids = pd.factorize(results["qid"])
+    scores = results["score"].to_numpy(dtype=np.float64)
+    docnos = results["docno"].to_numpy(dtype=object).tolist()  # iterating over the pandas column takes ten times as long
+    if not isinstance(results["docno"].dtype, pd.StringDtype):
+        docnos = list(map(str, docnos))
+    rows = index.forward.rows_of(docnos)
+    if (rows < 0).any():
+        unknown = np.flatnonzero(rows < 0)
+        first = unknown[0]
+        raise InputError(
+            f"results: {len(unknown)} documents are not in {index.name}, such as {docnos[first]} of topic {qids[codes[first]]}"
+        )
+    order = np.lexsort((-scores, codes))
+    ends = np.cumsum(np.bincount(codes))[:-1]
+    lists = [Candidates(rows[places], scores[places]) for places in np.split(order, ends)]
+    return results.iloc[np.unique(codes, return_index=True)[1]], lists
+
+
+def make_results(
+    index: Index, queries: pd.DataFrame, lists: Sequence[Candidates], documents: pd.DataFrame | None = None
+) -> pd.DataFrame:
+    """A frame of results, one row per document, from one ranked list per row of `queries`.
+
+    The columns of `queries` are repeated for each document. `documents` are the results that were reranked, whose further
+    columns are joined by qid and docno.
+    """
+    columns = pt.model.query_columns(queries)
+    depths = np.array([ranked.depth for ranked in lists], dtype=np.int64)
+    docs = np.concatenate([ranked.docs for ranked in lists]) if lists else np.empty(0, dtype=np.int32)
+    scores = np.concatenate([ranked.scores for ranked in lists]) if lists else np.empty(0)
+    repeated = np.repeat(np.arange(len(lists)), depths)
+    ranking = {
+        "docid": docs,
+        "docno": make_docnos(index, docs),
+        "score": scores.astype(np.float64),
+        "rank": np.arange(len(docs)) - np.repeat(np.cumsum(depths) - depths, depths),
+    }
+    frame = pd.DataFrame({**{name: queries[name].array.take(repeated) for name in columns}, **ranking})
+    if documents is None:
+        return frame
+    extra = [name for name in documents.columns if name not in {*columns, *RANKING_COLUMNS}]
+    if not extra:
+        return frame
+    return frame.merge(documents[["qid", "docno", *extra]].drop_duplicates(["qid", "docno"]), on=["qid", "docno"], how="left")
+
+
+def make_docnos(index: Index, docs: NDArray[np.int32]) -> Any:
+    """The column of docnos of rows `docs`, in the type that pandas uses for text; for Arrow no Python string is made."""
+    docids = index.forward.docids
+    if getattr(pd.Series([""]).dtype, "storage", None) != "pyarrow":
+        return np.array(docids.take(docs), dtype=object)
+    return pd.array(_as_arrow(docids).take(docs), dtype="str")
+
+
+@lru_cache(maxsize=8)
+def _as_arrow(strings: StringTable) -> Any:
+    """A string table as an Arrow array over the same bytes."""
+    import pyarrow as pa
+
+    data, ends = strings.arrays
+    offsets = np.concatenate([[0], ends]).astype(np.int64)
+    return pa.LargeStringArray.from_buffers(len(ends), pa.py_buffer(offsets), pa.py_buffer(np.asarray(data)))
+
+
+def read_topics(frame: pd.DataFrame | None) -> dict[str, str] | None:
+    """{qid: text} of a frame of queries or results; None for None."""
+    return None if frame is None else {str(qid): str(text) for qid, text in zip(frame["qid"], frame["query"], strict=True)}
+
+
+def read_qrels(frame: pd.DataFrame | None) -> dict[str, dict[str, int]] | None:
+    """{qid: {docid: grade}} of a frame of judgements (columns qid, docno, label); None for None."""
+    if frame is None:
+        return None
+    qrels: dict[str, dict[str, int]] = {}
+    for qid, docno, label in zip(frame["qid"], frame["docno"], frame["label"], strict=True):
+        qrels.setdefault(str(qid), {})[str(docno)] = int(label)
+    return qrels

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kernelsearch.api.explaining import ExplainedQuery, explain_query
 from kernelsearch.api.pipeline import count_fallbacks, fallback_messages
-from kernelsearch.api.results import rank_change
+from kernelsearch.api.results import format_rank_change
 from kernelsearch.cli import console
 from kernelsearch.cli.flags import QuerySettings, read_flags, require
 from kernelsearch.cli.pipelines import SINGLE_QUERY, make_parser, parse, read_pipeline
@@ -66,7 +66,7 @@ def _table(explained: ExplainedQuery, top: int) -> str:
     left = [(entry.docid, f"{entry.score:.4f}") for entry in before]
     left += [("", "")] * (len(after) - len(left))
     rows = [
-        (entry.rank, *old, entry.docid, f"{entry.score:.4f}", rank_change(entry.moved))
+        (entry.rank, *old, entry.docid, f"{entry.score:.4f}", format_rank_change(entry.moved))
         for old, entry in zip(left, after, strict=False)
     ]
     return text_table(("rank", "first stage", "score", explained.method, "score", "moved"), rows, align="><><>>")

@@ -22,17 +22,7 @@ PAGES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (
         "PyTerrier",
         "kernelsearch.integrations.pyterrier",
-        (
-            "Retriever",
-            "KernelLSA",
-            "MultiScaleLM",
-            "Perturbation",
-            "Auto",
-            "RobustBM25",
-            "Expansion",
-            "Fusion",
-            "KernelTransformer",
-        ),
+        ("Retriever", "KernelTransformer", "transformer_class", "Expansion", "Fusion"),
     ),
     ("The rerankers library", "kernelsearch.integrations.rerankers_lib", ("KernelRanker",)),
     ("Writing a method", "kernelsearch.rerankers.base", ("Reranker", "TrainingData")),

@@ -144,7 +144,8 @@ class ShardSearcher:
 
     def _in_whole(self, docs: NDArray[np.int32]) -> NDArray[np.int32]:
         shard = np.searchsorted(self.lucene.starts, docs, side="right") - 1
-        return (docs + self._shifts[shard]).astype(np.int32 if self.whole.rows < 1 << 31 else np.int64)
+        rows: NDArray[np.int32] = (docs + self._shifts[shard]).astype(np.int32 if self.whole.rows < 1 << 31 else np.int64)
+        return rows
 
     @jvm.calls_java
     def _searcher(self, queries: Sequence[Query], model: Model) -> Any:

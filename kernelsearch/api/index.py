@@ -245,6 +245,6 @@ def _reopen(given: tuple[Path, ...], language: str | None, java_heap: str | None
 def _stale(path: Path, fingerprint: str) -> bool:
     """Whether a forward index is whole but was made for an earlier state of the index."""
     try:
-        return saved_artefacts.read_meta(path, KIND, VERSION)["fingerprint"] != fingerprint
+        return str(saved_artefacts.read_meta(path, KIND, VERSION)["fingerprint"]) != fingerprint
     except ArtefactError:
         return False

@@ -1,4 +1,4 @@
-"""What a search gives back in Python: hits that know their document, in a list that prints well."""
+"""The results of a search in Python: hits with access to their document, in a list that prints as a table."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 H = TypeVar("H")
 
-#: Characters of a document's text in a printed list.
-SHOWN = 80
+#: Maximum length of a document's text in a printed list, in characters.
+MAX_TEXT = 80
 
 
 class Hit:
-    """A document in a ranked list. Texts are read from the index when they are asked for.
+    """A document in a ranked list. Its text is read from the index on access.
 
     Attributes: `docid`; `score`; `lucene_docid`, the document's number in Lucene and row in the forward index.
     """
@@ -42,28 +42,32 @@ class Hit:
 
     @property
     def contents(self) -> str | None:
-        """The document's text, where the index stores it."""
+        """The document's text; None where the index does not store it."""
         return self.get("contents")
 
     @property
     def raw(self) -> str | None:
-        """The whole record as it was indexed, where the index stores it."""
+        """The whole record as it was indexed; None where the index does not store it."""
         return self.get("raw")
 
     def get(self, field: str) -> str | None:
-        """A stored field."""
+        """The value of a stored field; None where the document has none of that name."""
         return self._index.lucene.stored([self.lucene_docid], field)[0]
 
     @property
     def lucene_document(self) -> Any:
-        """Lucene's own document, a Java object, as a Pyserini hit has it."""
+        """Lucene's document, a Java object, as in Pyserini's hits."""
         return self._index.lucene.document(self.lucene_docid)
 
 
 class Hits(UserList[H]):
-    """A list whose items are made when something first looks at one: most scripts look at a few of a thousand, or at none.
+    """A list whose items are made on first access, because most callers read few of them or none. `list(hits)` is a plain list.
 
-    It does all that a list does; `list(hits)` is a plain one.
+    Parameters
+    ----------
+    hits : the items
+    later : a function that makes the items on first access, instead of `hits`
+    size : how many items `later` makes
     """
 
     def __init__(self, hits: Iterable[H] = (), *, later: Callable[[], list[H]] | None = None, size: int = 0) -> None:
@@ -85,32 +89,37 @@ class Hits(UserList[H]):
         return type(self), (self.data,)
 
 
-def make_hits(index: Index, found: Candidates) -> list[Hit]:
-    """A ranked list as hits."""
-    docids = index.forward.docids.take(found.docs)
-    return list(map(Hit, docids, found.scores.tolist(), found.docs.tolist(), repeat(index)))
+def make_hits(index: Index, ranked: Candidates) -> list[Hit]:
+    """The hits of a ranked list."""
+    docids = index.forward.docids.take(ranked.docs)
+    return list(map(Hit, docids, ranked.scores.tolist(), ranked.docs.tolist(), repeat(index)))
 
 
 def earlier_ranks(before: Candidates, after: Candidates) -> list[int | None]:
-    """The rank, from 1, that each document of `after` had in `before`; None for one that was not in it."""
+    """The rank, from 1, that each document of `after` had in `before`; None for a document that was not in it."""
     ranks = {row: rank for rank, row in enumerate(before.docs.tolist(), 1)}
     return [ranks.get(row) for row in after.docs.tolist()]
 
 
-class Results(Sequence[Hit]):
-    """A query's ranked list, best first.
+def rank_changes(earlier: Sequence[int | None]) -> list[int | None]:
+    """How many ranks each document of a list has gained; `earlier` is the result of `earlier_ranks`, whose None stays None."""
+    return [None if rank is None else rank - new for new, rank in enumerate(earlier, 1)]
 
-    Attributes: `query`, as typed and as the index sees it; `methods`, the names of the rerankers; `hits`.
-    Prints as a table, in a notebook as HTML, with how far each document has moved from its place in the first stage.
+
+class Results(Sequence[Hit]):
+    """The ranked list of a query, best document first.
+
+    Attributes: `query`, its text and analysed terms; `methods`, the names of the rerankers; `hits`.
+    Prints as a table, in a notebook as HTML, with each document's rank change from the first stage's list.
     """
 
-    def __init__(self, index: Index, query: Query, methods: Sequence[str], before: Candidates, found: Candidates) -> None:
+    def __init__(self, index: Index, query: Query, methods: Sequence[str], before: Candidates, ranked: Candidates) -> None:
         self.query = query
         self.methods = tuple(methods)
-        self.hits = make_hits(index, found)
+        self.hits = make_hits(index, ranked)
         self._index = index
         self._before = before
-        self._found = found
+        self._ranked = ranked
 
     @overload
     def __getitem__(self, place: int) -> Hit: ...
@@ -127,37 +136,37 @@ class Results(Sequence[Hit]):
 
     @property
     def docids(self) -> list[str]:
-        """The documents' ids, best first."""
+        """The docids, best first."""
         return [hit.docid for hit in self.hits]
 
     @property
     def scores(self) -> list[float]:
-        """Their scores."""
+        """The scores, best first."""
         return [hit.score for hit in self.hits]
 
     def moved(self) -> list[int | None]:
-        """How many places each hit has risen from the first stage's list; None for a document that was not in it."""
-        return [None if old is None else old - new for new, old in enumerate(earlier_ranks(self._before, self._found), 1)]
+        """How many ranks each hit has gained since the first stage's list; None for a document that was not in it."""
+        return rank_changes(earlier_ranks(self._before, self._ranked))
 
     def rows(self) -> list[tuple[int, str, str, str, str]]:
-        """(rank, moved, docid, score, beginning of the text) of each hit."""
-        texts = self._index.lucene.stored(self._found.docs, "contents")
+        """(rank, rank change, docid, score, beginning of the text) of each hit, as printed."""
+        texts = self._index.lucene.stored(self._ranked.docs, "contents")
         return [
-            (rank, rank_change(moved), hit.docid, f"{hit.score:.4f}", _short(text))
+            (rank, format_rank_change(moved), hit.docid, f"{hit.score:.4f}", _shorten(text))
             for rank, (hit, moved, text) in enumerate(zip(self.hits, self.moved(), texts, strict=True), 1)
         ]
 
     def __repr__(self) -> str:
         if not self.hits:
             return f"{self._title()}: no document matches"
-        header, rows = _without_moves(("rank", "moved", "docid", "score", "text"), self.rows(), bool(self.methods))
+        header, rows = _without_changes(("rank", "moved", "docid", "score", "text"), self.rows(), bool(self.methods))
         return f"{self._title()}\n" + text_table(header, rows, align=">><><" if self.methods else "><><")
 
     def _repr_html_(self) -> str:
         title = f"<p><b>{html.escape(self._title())}</b></p>"
         if not self.hits:
             return title + "<p>no document matches</p>"
-        header, rows = _without_moves(("rank", "moved", "docid", "score", "text"), self.rows(), bool(self.methods))
+        header, rows = _without_changes(("rank", "moved", "docid", "score", "text"), self.rows(), bool(self.methods))
         return title + html_table(header, rows, align=">><><" if self.methods else "><><")
 
     def _title(self) -> str:
@@ -165,7 +174,7 @@ class Results(Sequence[Hit]):
 
 
 def html_table(header: Sequence[str], rows: Iterable[Sequence[object]], align: str) -> str:
-    """A plain table for notebooks; everything is escaped. `align` has < or > for each column, as `text_table` has."""
+    """An HTML table with all cells escaped; `align` has < (left) or > (right) for each column."""
     styles = [f' style="text-align: {"left" if side == "<" else "right"}"' for side in align]
 
     def line(kind: str, cells: Sequence[object]) -> str:
@@ -175,20 +184,20 @@ def html_table(header: Sequence[str], rows: Iterable[Sequence[object]], align: s
     return f"<table><thead><tr>{line('th', header)}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _without_moves(
+def _without_changes(
     header: tuple[str, ...], rows: list[tuple[int, str, str, str, str]], keep: bool
 ) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
-    """Without rerankers nothing has moved, and the column is left out."""
+    """The table without its column of rank changes, unless `keep` is set."""
     if keep:
         return header, list(rows)
     return (header[0], *header[2:]), [(row[0], *row[2:]) for row in rows]
 
 
-def rank_change(moved: int | None) -> str:
-    """How far a document rose, for tables."""
+def format_rank_change(moved: int | None) -> str:
+    """A rank change for tables: "+3", "-1", "=" or, for a document that was not in the earlier list, "new"."""
     return "new" if moved is None else "=" if moved == 0 else f"{moved:+d}"
 
 
-def _short(text: str | None) -> str:
+def _shorten(text: str | None) -> str:
     line = " ".join((text or "").split())
-    return line if len(line) <= SHOWN else line[: SHOWN - 1] + "…"
+    return line if len(line) <= MAX_TEXT else line[: MAX_TEXT - 1] + "…"

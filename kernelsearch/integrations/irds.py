@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from kernelsearch.core.errors import InputError, OptionError
@@ -11,7 +11,7 @@ PREFIX = "irds:"
 
 
 def dataset(name: str) -> Any:
-    """An ir_datasets dataset by name, with or without the prefix."""
+    """A dataset of ir_datasets by its name, with or without the prefix; raises InputError for an unknown name."""
     try:
         import ir_datasets
     except ImportError:
@@ -20,54 +20,55 @@ def dataset(name: str) -> Any:
     try:
         return ir_datasets.load(name)
     except KeyError:
-        raise InputError(f"{PREFIX}{name}: ir_datasets knows no dataset of that name") from None
+        raise InputError(f"{PREFIX}{name}: ir_datasets has no dataset of that name") from None
 
 
-def _guarded(name: str, what: str, records: Any) -> Iterator[Any]:
+def _read(name: str, what: str, records: Callable[[], Iterable[Any]]) -> Iterator[Any]:
+    """The records, with an InputError where the dataset has none of them or they could not be downloaded."""
     try:
         yield from records()
     except AttributeError:
         raise InputError(f"{PREFIX}{name}: this dataset has no {what}") from None
     except (OSError, RuntimeError) as problem:
         raise InputError(
-            f"{PREFIX}{name}: {what} could not be fetched ({_reason(problem)}); without a network, "
-            "put the files into ir_datasets' home (IR_DATASETS_HOME)"
+            f"{PREFIX}{name}: {what} could not be downloaded ({_reason(problem)}); without a network, "
+            "put the files into the folder of ir_datasets (IR_DATASETS_HOME)"
         ) from None
 
 
 def _reason(problem: Exception) -> str:
-    """The first sentence of ir_datasets' complaint; what follows is a nest of requests' exceptions."""
+    """The first line of an error of ir_datasets, without the nested exceptions of requests after it."""
     first = problem.args[0] if problem.args and isinstance(problem.args[0], str) else str(problem)
     return " ".join(first.split())[:150]
 
 
 def documents(name: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(place, document) of a dataset in the form of trec.documents."""
+    """(place for messages, record) of each document, in the form of `trec.documents`."""
     source = dataset(name)
     name = name.removeprefix(PREFIX)
-    for number, record in enumerate(_guarded(name, "documents", lambda: source.docs_iter()), 1):
+    for number, record in enumerate(_read(name, "documents", lambda: source.docs_iter()), 1):
         fields = record._asdict()
         title = fields.get("title") or ""
         plain = {key: value for key, value in fields.items() if isinstance(value, str | int | float)}
-        kept = {key: value for key, value in plain.items() if key not in ("doc_id", "title")}
+        extra = {key: value for key, value in plain.items() if key not in ("doc_id", "title")}
         yield (
             f"{PREFIX}{name}: document {number}",
-            {"id": record.doc_id, "contents": record.default_text(), "title": title, **kept},
+            {"id": record.doc_id, "contents": record.default_text(), "title": title, **extra},
         )
 
 
 def topics(name: str) -> dict[str, str]:
-    """Topics, {qid: text}, by ir_datasets' default text."""
+    """The topics of a dataset, {qid: text}, with the default text of ir_datasets."""
     source = dataset(name)
     name = name.removeprefix(PREFIX)
-    return {str(record.query_id): record.default_text() for record in _guarded(name, "queries", lambda: source.queries_iter())}
+    return {str(record.query_id): record.default_text() for record in _read(name, "queries", lambda: source.queries_iter())}
 
 
 def qrels(name: str) -> dict[str, dict[str, int]]:
-    """Judgements, {qid: {docid: grade}}."""
+    """The judgements of a dataset, {qid: {docid: grade}}."""
     source = dataset(name)
     name = name.removeprefix(PREFIX)
-    found: dict[str, dict[str, int]] = {}
-    for record in _guarded(name, "judgements", lambda: source.qrels_iter()):
-        found.setdefault(str(record.query_id), {})[str(record.doc_id)] = int(record.relevance)
-    return found
+    judged: dict[str, dict[str, int]] = {}
+    for record in _read(name, "judgements", lambda: source.qrels_iter()):
+        judged.setdefault(str(record.query_id), {})[str(record.doc_id)] = int(record.relevance)
+    return judged

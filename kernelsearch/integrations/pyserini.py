@@ -1,4 +1,4 @@
-"""Drop-in classes for Pyserini. Pyserini itself is imported only where something is passed on to it.
+"""Drop-in replacements for classes of Pyserini, which is imported only by the methods that call it.
 
 from kernelsearch.integrations.pyserini import KernelSearcher as LuceneSearcher
 searcher = LuceneSearcher("indexes/cacm", rerank="klsa")
@@ -29,46 +29,53 @@ from kernelsearch.lucene.rounding import anserini_scores
 
 __all__ = ["Document", "KernelReranker", "KernelSearcher"]
 
-#: Pipelines kept ready: one for each setting and depth that is in use.
-KEPT = 4
+#: Size of a searcher's cache of pipelines, one per combination of settings and depth.
+MAX_PIPELINES = 4
 
 
 class Document:
-    """A stored document, with the methods of Pyserini's."""
+    """A stored document with the methods of `pyserini.index.lucene.Document`."""
 
     def __init__(self, index: Index, row: int) -> None:
         self._index = index
         self._row = row
 
     def docid(self) -> str:
-        """The document's id, as `id()` gives it too."""
+        """The docid; `id()` is the same."""
         return self._index.forward.docids[self._row]
 
     id = docid
 
     def lucene_document(self) -> Any:
-        """Lucene's own document, a Java object."""
+        """Lucene's document, a Java object."""
         return self._index.lucene.document(self._row)
 
     def contents(self) -> str | None:
-        """The document's text, where the index stores it."""
+        """The document's text; None where the index does not store it."""
         return self.get("contents")
 
     def raw(self) -> str | None:
-        """The whole record as it was indexed, where the index stores it."""
+        """The whole record as it was indexed; None where the index does not store it."""
         return self.get("raw")
 
     def get(self, field: str) -> str | None:
-        """A stored field, None where there is none of that name."""
+        """The value of a stored field; None where the document has none of that name."""
         return self._index.lucene.stored([self._row], field)[0]
 
 
 class KernelSearcher:
-    """Pyserini's LuceneSearcher with rerankers behind it.
+    """Pyserini's LuceneSearcher followed by rerankers.
 
-    All of LuceneSearcher's methods are here with its parameters; without `rerank` its lists come out the same to the last bit.
-    `rerank` and further options are those of `kernelsearch.Index.search`; `hits` is how many documents are reranked (1000),
-    of which a search returns the best k. Searching is safe from several threads; changing settings meanwhile is not.
+    It has all methods of LuceneSearcher with the same parameters; without `rerank` it returns the same lists, bit for bit.
+    Searching is thread-safe; changing settings at the same time is not.
+
+    Parameters
+    ----------
+    index_dir : a folder, or an opened index
+    prebuilt_index_name, index_reader : as in LuceneSearcher
+    rerank : one method or several, as in `kernelsearch.Index.search`
+    options : options of the first stage and of the methods, as in `kernelsearch.Index.search`; `hits` (1000) is how many
+        documents are reranked, of which a search returns the best k
     """
 
     def __init__(
@@ -84,26 +91,26 @@ class KernelSearcher:
         self.index_dir = str(self.index.path)
         self.prebuilt_index_name = prebuilt_index_name
         self._reader = index_reader
-        self._given = (rerank, options)
+        self._arguments = (rerank, options)
         self._methods, settings = split(rerank, options)
         self._first = FirstStage.from_settings(settings)
         self._pipelines: dict[FirstStage, Pipeline] = {}
         self._fallbacks: Counter[tuple[str, str]] = Counter()
         self._simple: dict[tuple[Model, Feedback | None], Any] = {}
         self._lock = threading.RLock()
-        self._pipeline(1)  # options and fitted state are checked here, not at the first search
+        self._pipeline(1)  # so that wrong options and missing fitted state are errors here and not in the first search
 
     def __repr__(self) -> str:
         return f"KernelSearcher({self.index_dir!r}, rerank={[name for name, _ in self._methods]})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopen, (self.index, self.prebuilt_index_name, self._given, self._first)
+        return _reopen, (self.index, self.prebuilt_index_name, self._arguments, self._first)
 
     @classmethod
     def from_prebuilt_index(
         cls, prebuilt_index_name: str, verbose: bool = False, *, rerank: Rerank = None, **options: Any
     ) -> KernelSearcher:
-        """A searcher over one of Pyserini's prebuilt indexes, which Pyserini downloads where necessary."""
+        """A searcher over one of Pyserini's prebuilt indexes, which Pyserini downloads if necessary."""
         folder = download_prebuilt(prebuilt_index_name, verbose)
         return cls(folder, prebuilt_index_name=prebuilt_index_name, rerank=rerank, **options)
 
@@ -114,12 +121,12 @@ class KernelSearcher:
 
     @cached_property
     def num_docs(self) -> int:
-        """How many documents the index holds."""
+        """The number of documents in the index."""
         return self.index.lucene.rows()
 
     @property
     def object(self) -> Any:
-        """Anserini's SimpleSearcher (Java) with the present settings; it knows nothing of the rerankers."""
+        """Anserini's SimpleSearcher (Java) with the current settings, without the rerankers."""
         return self._simple_searcher()
 
     @property
@@ -140,15 +147,19 @@ class KernelSearcher:
         strip_segment_id: bool = False,
         remove_dups: bool = False,
     ) -> Hits[Hit]:
-        """The best k documents for a text. A Lucene query (Java) is searched as it is, but can't be reranked."""
+        """The best k documents for a query.
+
+        `q` is a text, or a Lucene query (Java), which cannot be reranked. `query_generator` and `fields` ({field: boost}) are
+        passed to Anserini. `strip_segment_id` cuts docids at the first dot, `remove_dups` keeps the first hit of each docid.
+        """
         if not isinstance(q, str) and self._methods:
             raise InputError("search: rerankers need the query's text; a Lucene query can only be searched without rerank")
         pipeline = self._pipeline(k)
         if isinstance(q, str) and not query_generator and not fields:
-            hits = self._hits(self._counted(pipeline.search(self._queries([q], [""])))[0], k)
+            hits = self._hits(self._count_fallbacks(pipeline.search(self._queries([q], [""])))[0], k)
         else:
-            hits = _later(self.index, _top(self._search_otherwise(pipeline, q, query_generator, fields), k))
-        return _tidied(hits, strip_segment_id, remove_dups)
+            hits = _make_later(self.index, _top(self._search_with_anserini(pipeline, q, query_generator, fields), k))
+        return _clean_docids(hits, strip_segment_id, remove_dups)
 
     def batch_search(
         self,
@@ -159,30 +170,30 @@ class KernelSearcher:
         query_generator: Any = None,
         fields: Mapping[str, float] | None = None,
     ) -> dict[str, Hits[Hit]]:
-        """{qid: the best k documents} of many queries."""
+        """{qid: the best k documents} of many queries, searched with `threads` threads."""
         pipeline = self._pipeline(k)
         if query_generator or fields:
-            found = [_top(self._search_otherwise(pipeline, query, query_generator, fields), k) for query in queries]
-            return {qid: _later(self.index, one) for qid, one in zip(qids, found, strict=True)}
-        found = self._counted(pipeline.search(self._queries(queries, qids), threads=int(threads)))
-        return {qid: self._hits(one, k) for qid, one in zip(qids, found, strict=True)}
+            lists = [_top(self._search_with_anserini(pipeline, query, query_generator, fields), k) for query in queries]
+            return {qid: _make_later(self.index, ranked) for qid, ranked in zip(qids, lists, strict=True)}
+        lists = self._count_fallbacks(pipeline.search(self._queries(queries, qids), threads=int(threads)))
+        return {qid: self._hits(ranked, k) for qid, ranked in zip(qids, lists, strict=True)}
 
     def get_feedback_terms(self, q: str) -> dict[str, float] | None:
-        """The terms and weights that RM3 or Rocchio make of a query; None where neither is set."""
+        """The terms of a query expanded by RM3 or Rocchio, with their weights; None where neither is set."""
         if self._first.feedback is None:
             return None
         expanded = self.index.lucene.expand(self._queries([q], [""]), self._first.feedback, model=self._first.model)[0]
         return dict(zip(expanded.terms, np.array(expanded.weights, dtype=np.float32).tolist(), strict=True))
 
     def set_analyzer(self, analyzer: Any) -> None:
-        """Analyses queries with this Java analyser."""
+        """Analyses queries with a Lucene analyser (Java)."""
         self._replace_index(Index(self.index.shards.folders))
         self.index.lucene.analyzer = analyzer
 
     def set_language(self, language: str) -> None:
-        """Analyses queries in this language."""
+        """Analyses queries with the analyser of a language; raises an error for an unknown one."""
         self._replace_index(Index(self.index.shards.folders, language=language))
-        _ = self.index.lucene  # an unknown language is refused now
+        _ = self.index.lucene  # opening it checks the language
 
     def set_rm3(
         self,
@@ -192,11 +203,11 @@ class KernelSearcher:
         debug: bool = False,
         filter_terms: bool = True,
     ) -> None:
-        """Expands queries with RM3. With `debug`, see `get_feedback_terms` for what it does."""
+        """Expands queries with RM3. `debug` has no effect: `get_feedback_terms` returns the expanded query."""
         self._set(feedback=RM3(int(fb_terms), int(fb_docs), float(original_query_weight), bool(filter_terms)))
 
     def unset_rm3(self) -> None:
-        """Expands no more."""
+        """Turns RM3 off."""
         if self.is_using_rm3():
             self._set(feedback=None)
 
@@ -216,7 +227,7 @@ class KernelSearcher:
         debug: bool = False,
         use_negative: bool = False,
     ) -> None:
-        """Expands queries with Rocchio. With `debug`, see `get_feedback_terms` for what it does."""
+        """Expands queries with Rocchio. `debug` has no effect: `get_feedback_terms` returns the expanded query."""
         self._set(
             feedback=Rocchio(
                 int(top_fb_terms),
@@ -231,7 +242,7 @@ class KernelSearcher:
         )
 
     def unset_rocchio(self) -> None:
-        """Expands no more."""
+        """Turns Rocchio off."""
         if self.is_using_rocchio():
             self._set(feedback=None)
 
@@ -240,7 +251,7 @@ class KernelSearcher:
         return isinstance(self._first.feedback, Rocchio)
 
     def set_qld(self, mu: float = 1000.0) -> None:
-        """Ranks with query likelihood, Dirichlet smoothing."""
+        """Ranks with query likelihood with Dirichlet smoothing."""
         self._set(model=DirichletModel(float(mu)))
 
     def set_bm25(self, k1: float = 0.9, b: float = 0.4) -> None:
@@ -248,74 +259,73 @@ class KernelSearcher:
         self._set(model=BM25Model(float(k1), float(b)))
 
     def get_similarity(self) -> Any:
-        """Lucene's Similarity (Java) that ranks."""
+        """The Lucene Similarity (Java) of the current ranking model."""
         from kernelsearch.lucene.index import similarity
 
         return similarity(self._first.model)
 
     def doc(self, docid: str | int) -> Document | None:
-        """A document by docid, or by its number in Lucene; None where there is none."""
+        """A document by its docid, or by its number in Lucene; None where there is none."""
         forward = self.index.forward
         row = int(forward.rows_of([docid])[0]) if isinstance(docid, str) else int(docid)
         known = 0 <= row < len(forward) and bool(forward.live[row])
         return Document(self.index, row) if known else None
 
     def batch_doc(self, docids: Sequence[str], threads: int = 1) -> dict[str, Document]:
-        """{docid: document} of those that exist."""
+        """{docid: document} of the docids that exist; `threads` has no effect."""
         rows = self.index.forward.rows_of(list(docids)).tolist()
         return {docid: Document(self.index, row) for docid, row in zip(docids, rows, strict=True) if row >= 0}
 
     def doc_by_field(self, field: str, q: str) -> Document | None:
-        """The document whose field has exactly this value, such as a DOI."""
+        """The document whose field has exactly the value `q`, such as a DOI; None where there is none."""
         from kernelsearch.lucene.simple import document_by_field
 
         docid = document_by_field(self._simple_searcher(), field, q)
         return None if docid is None else self.doc(docid)
 
     def kept(self) -> list[str]:
-        """What the rerankers have to say about queries whose list they left alone."""
+        """One line per reranker and reason for queries whose list the reranker left unchanged."""
         return fallback_messages(self._fallbacks)
 
     def close(self) -> None:
-        """Frees Lucene's files."""
+        """Closes Lucene's index reader."""
         self.index.lucene.close()
 
     def _queries(self, texts: Sequence[str], qids: Sequence[str]) -> list[Query]:
         return self.index.lucene.queries(texts, [str(qid) for qid in qids])
 
-    def _counted(self, found: list[Candidates]) -> list[Candidates]:
-        """The same lists; those that a method kept are counted."""
-        if any(one.fallbacks for one in found):
+    def _count_fallbacks(self, lists: list[Candidates]) -> list[Candidates]:
+        """Returns the lists, after counting those that a reranker left unchanged."""
+        if any(ranked.fallbacks for ranked in lists):
             with self._lock:
-                self._fallbacks.update(count_fallbacks(found))
-        return found
+                self._fallbacks.update(count_fallbacks(lists))
+        return lists
 
-    def _hits(self, found: Candidates, k: int) -> Hits[Hit]:
-        return _later(self.index, _top(found, k), as_anserini=not self._methods)
+    def _hits(self, ranked: Candidates, k: int) -> Hits[Hit]:
+        return _make_later(self.index, _top(ranked, k), as_anserini=not self._methods)
 
     def _pipeline(self, k: int) -> Pipeline:
-        """First stage and rerankers for the present settings; without rerankers, no more than k documents are searched for."""
+        """The pipeline for the current settings; without rerankers its first stage retrieves k documents only."""
         if k < 1:
             raise InputError(f"search: k={k} is below 1")
         depth = max(int(k), self._first.hits) if self._methods else int(k)
         feedback = self._first.feedback
-        if isinstance(feedback, Rocchio):  # Anserini's learns from no more documents than are asked for
+        if isinstance(feedback, Rocchio):  # Anserini's Rocchio uses no more feedback documents than hits
             feedback = dataclasses.replace(feedback, hits=depth, top_docs=min(feedback.top_docs, depth))
         first = dataclasses.replace(self._first, hits=depth, feedback=feedback)
         if not self._methods:
             return Pipeline(self.index, first)
         with self._lock:
             if first not in self._pipelines:
-                if len(self._pipelines) >= KEPT:
+                if len(self._pipelines) >= MAX_PIPELINES:
                     self._pipelines.pop(next(iter(self._pipelines)))
                 self._pipelines[first] = Pipeline(self.index, first, self._methods)
             return self._pipelines[first]
 
     def _set(self, **changes: Any) -> None:
         if changes.get("feedback") is not None and not self.index.lucene.field_statistics().vectors:
-            raise IndexProblem(
-                f"{self.index_dir}: {type(changes['feedback']).__name__} needs document vectors, which this index doesn't store"
-            )
+            feedback = type(changes["feedback"]).__name__
+            raise IndexProblem(f"{self.index_dir}: {feedback} needs document vectors, which this index does not store")
         self._first = dataclasses.replace(self._first, **changes)
 
     def _replace_index(self, index: Index) -> None:
@@ -333,16 +343,20 @@ class KernelSearcher:
                 self._simple[key] = simple_searcher(self.index.lucene, *key)
             return self._simple[key]
 
-    def _search_otherwise(self, pipeline: Pipeline, q: Any, generator: Any, fields: Mapping[str, float] | None) -> Candidates:
-        """Boosted fields, query generators and Lucene queries are Anserini's own; then the rerankers."""
+    def _search_with_anserini(
+        self, pipeline: Pipeline, q: Any, generator: Any, fields: Mapping[str, float] | None
+    ) -> Candidates:
+        """The list of a search that only Anserini supports (field boosts, query generators, Lucene queries), then reranked."""
         from kernelsearch.lucene.simple import simple_search
 
-        found = simple_search(self._simple_searcher(), q, pipeline.first.hits, generator, fields)
-        return self._counted(pipeline.rerank(self._queries([q], [""]), [found]))[0] if self._methods else found
+        ranked = simple_search(self._simple_searcher(), q, pipeline.first.hits, generator, fields)
+        if not self._methods:
+            return ranked
+        return self._count_fallbacks(pipeline.rerank(self._queries([q], [""]), [ranked]))[0]
 
 
 def download_prebuilt(name: str, verbose: bool = False) -> str:
-    """The folder of one of Pyserini's prebuilt indexes, which it downloads where necessary."""
+    """The folder of one of Pyserini's prebuilt indexes, which Pyserini downloads if necessary."""
     util = _pyserini("pyserini.util")
     try:
         return str(util.download_prebuilt_index(name, verbose=verbose))
@@ -351,7 +365,7 @@ def download_prebuilt(name: str, verbose: bool = False) -> str:
 
 
 def pyserini_topics(name: str) -> dict[str | int, dict[str, str]] | None:
-    """The topics that Pyserini has under a name, {qid: {part: text}}, downloaded where necessary; None for an unknown name."""
+    """Pyserini's topics of a name, {qid: {field: text}}, downloaded if necessary; None for an unknown name."""
     search = _pyserini("pyserini.search")
     import jnius
 
@@ -363,27 +377,27 @@ def pyserini_topics(name: str) -> dict[str | int, dict[str, str]] | None:
         raise InputError(f"topics {name!r}: {' '.join(str(problem.innermessage or problem).split())[:200]}") from None
 
 
-def _reopen(index: Index, name: str | None, given: tuple[Rerank, dict[str, Any]], first: FirstStage) -> KernelSearcher:
-    searcher = KernelSearcher(index, name, rerank=given[0], **given[1])
+def _reopen(index: Index, name: str | None, arguments: tuple[Rerank, dict[str, Any]], first: FirstStage) -> KernelSearcher:
+    searcher = KernelSearcher(index, name, rerank=arguments[0], **arguments[1])
     searcher._first = first
     return searcher
 
 
-def _later(index: Index, found: Candidates, as_anserini: bool = False) -> Hits[Hit]:
-    """Hits that are made when they are looked at; then all at once, since docids are read together much faster."""
+def _make_later(index: Index, ranked: Candidates, as_anserini: bool = False) -> Hits[Hit]:
+    """Hits that are made on first access, all at once, because reading docids together is much faster."""
 
     def make() -> list[Hit]:
-        return make_hits(index, Candidates(found.docs, anserini_scores(found.scores)) if as_anserini else found)
+        return make_hits(index, Candidates(ranked.docs, anserini_scores(ranked.scores)) if as_anserini else ranked)
 
-    return Hits(later=make, size=found.depth)
-
-
-def _top(found: Candidates, k: int) -> Candidates:
-    return Candidates(found.docs[:k], found.scores[:k])
+    return Hits(later=make, size=ranked.depth)
 
 
-def _tidied(hits: Hits[Hit], strip_segment_id: bool, remove_dups: bool) -> Hits[Hit]:
-    """As LuceneSearcher does: the segment's number cut off the docid, then only the first hit of a docid kept."""
+def _top(ranked: Candidates, k: int) -> Candidates:
+    return Candidates(ranked.docs[:k], ranked.scores[:k])
+
+
+def _clean_docids(hits: Hits[Hit], strip_segment_id: bool, remove_dups: bool) -> Hits[Hit]:
+    """As in LuceneSearcher: docids without their segment number, then only the first hit of each docid."""
     if strip_segment_id:
         for hit in hits:
             hit.docid = hit.docid.split(".")[0]
@@ -391,12 +405,12 @@ def _tidied(hits: Hits[Hit], strip_segment_id: bool, remove_dups: bool) -> Hits[
 
 
 def _pyserini(module: str) -> Any:
-    """One of Pyserini's modules, which need its own dependencies."""
+    """Imports a module of Pyserini; raises InputError where its dependencies are missing."""
     from importlib import import_module
 
     from kernelsearch.lucene import jvm
 
-    jvm.start()  # before pyserini does, which asks for a module that a small Java runtime lacks
+    jvm.start()  # before Pyserini starts Java with an option that a small runtime does not support
     try:
         return import_module(module)
     except ImportError as problem:

@@ -200,7 +200,7 @@ class Fusion(pt.Estimator):
         qrels_va: pd.DataFrame | None = None,
     ) -> None:
         """Learns from results with features, or from topics alone where an index was given."""
-        from kernelsearch.rerankers.fusion.reranker import make_learner
+        from kernelsearch.rerankers.fusion.learners import make_learner
         from kernelsearch.rerankers.fusion.settings import FusionFitSettings
 
         if "features" not in topics_or_res_tr.columns:
@@ -212,7 +212,9 @@ class Fusion(pt.Estimator):
         frame = topics_or_res_tr.merge(qrels_tr[["qid", "docno", "label"]], on=["qid", "docno"], how="left")
         frame = frame.sort_values("qid", kind="stable")
         labels = frame["label"].fillna(0).to_numpy(dtype=np.float64)
-        self._learner = make_learner(settings, normalise=settings.normalise)
+        self._learner = make_learner(
+            settings.learner, normalise=settings.normalise, folds=settings.folds, random_state=settings.random_state
+        )
         self._learner.fit(np.stack(frame["features"].to_list()), labels, frame["qid"].to_numpy())
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:

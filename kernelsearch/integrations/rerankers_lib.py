@@ -1,17 +1,19 @@
-"""A ranker for the `rerankers` library (AnswerDotAI), so that kernel methods stand beside its cross-encoders.
+"""A ranker for the `rerankers` library (AnswerDotAI), so that kernel methods can be used like its cross-encoders.
 
     from kernelsearch.integrations.rerankers_lib import KernelRanker
     ranker = KernelRanker("indexes/cacm", rerank="klsa")
     ranker.rank("time sharing", docs=["..."], doc_ids=["CACM-1938"])
 
-The methods rank documents of an index, by its statistics: documents are known by their ids, not by the text that is passed.
+The methods rank documents of an index by its statistics: documents are identified by their ids, and texts that are passed are
+not read.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 from rerankers.documents import Document
@@ -20,75 +22,98 @@ from rerankers.results import RankedResults, Result
 
 from kernelsearch.api.keywords import Rerank
 from kernelsearch.core.errors import InputError
-from kernelsearch.integrations.hits import KernelReranker
-from kernelsearch.rerankers.pert.expansion import term_scores
+from kernelsearch.integrations.hits import IndexSource, KernelReranker
+from kernelsearch.kernels.term_scores import term_scores
+
+Documents: TypeAlias = "str | Document | Sequence[str | Document]"
 
 
 class KernelRanker(BaseRanker):
-    """Ranks documents of an index. `rerank` and options are those of `kernelsearch.Index.search`."""
+    """Ranks documents of an index.
+
+    Parameters
+    ----------
+    index : a folder, an opened index or a Lucene searcher
+    rerank : one method or several, as in `kernelsearch.Index.search`
+    verbose : accepted as by the library's other rankers, and not used
+    options : options of the first stage and of the methods, as in `kernelsearch.Index.search`
+    """
 
     ranking_type = "pointwise"
 
-    def __init__(self, index: Any, rerank: Rerank = "klsa", verbose: int = 0, **options: Any) -> None:
+    def __init__(self, index: IndexSource, rerank: Rerank = "klsa", verbose: int = 0, **options: Any) -> None:
         self._reranker = KernelReranker(index, rerank, **options)
         self.verbose = verbose
 
     def rank(
         self,
         query: str,
-        docs: str | Document | Sequence[str] | Sequence[Document],
+        docs: Documents,
         doc_ids: Sequence[str] | None = None,
         metadata: Sequence[dict[str, Any]] | None = None,
     ) -> RankedResults:
-        """The documents, best first. `doc_ids` (or the ids of Document objects) are docids of the index."""
-        documents = _documents(docs, doc_ids, metadata)
-        given = [_Scored(document, score) for document, score in zip(documents, self._first(query, documents), strict=True)]
-        ranked = self._reranker.rerank(query, given)
-        results = [Result(document=one.document, score=one.score, rank=rank) for rank, one in enumerate(ranked, 1)]
+        """The documents, best first. `doc_ids`, or the ids of Document objects, are docids of the index."""
+        documents = _read_documents(docs, doc_ids, metadata)
+        scores = self._first_stage_scores(query, documents)
+        hits = [_Hit(document, str(document.doc_id), score) for document, score in zip(documents, scores, strict=True)]
+        ranked = self._reranker.rerank(query, hits)
+        results = [Result(document=hit.document, score=hit.score, rank=rank) for rank, hit in enumerate(ranked, 1)]
         return RankedResults(results=results, query=query, has_scores=True)
 
-    async def rank_async(self, query: str, docs: Any, doc_ids: Any = None, metadata: Any = None) -> RankedResults:
+    async def rank_async(
+        self,
+        query: str,
+        docs: Documents,
+        doc_ids: Sequence[str] | None = None,
+        metadata: Sequence[dict[str, Any]] | None = None,
+    ) -> RankedResults:
+        """As `rank`, in a thread."""
         return await asyncio.to_thread(self.rank, query, docs, doc_ids, metadata)
 
     def score(self, query: str, doc: str) -> float:
-        """The score of one document, named by its docid."""
+        """The score of one document, which is named by its docid."""
         return float(self.rank(query, [Document(text="", doc_id=doc)])[0].score)
 
-    def _first(self, query: str, documents: list[Document]) -> list[float]:
-        """The first stage's scores of the documents, which the methods start from."""
+    def _first_stage_scores(self, query: str, documents: list[Document]) -> list[float]:
+        """The scores of the documents under the first stage's model; 0 for documents that are not in the index."""
         index = self._reranker.index
         rows = index.forward.rows_of([str(document.doc_id) for document in documents])
         analysed = index.query(query)
         terms = index.forward.term_ids(analysed.terms)
         model = self._reranker.pipeline.first.model
-        scores = term_scores(index.forward, model, terms, analysed.weights, np.maximum(rows, 0)).sum(axis=1)
-        return np.where(rows >= 0, scores, 0.0).tolist()
+        by_term = term_scores(index.forward, model, terms, analysed.weights, np.maximum(rows, 0))
+        scores: list[float] = np.where(rows >= 0, by_term.sum(axis=1), 0.0).tolist()
+        return scores
 
 
-class _Scored:
+@dataclass
+class _Hit:
     """A document of the library as a hit."""
 
-    def __init__(self, document: Document, score: float) -> None:
-        self.document, self.docid, self.score = document, str(document.doc_id), score
+    document: Document
+    docid: str
+    score: float
 
 
-def _documents(docs: Any, doc_ids: Sequence[str] | None, metadata: Sequence[dict[str, Any]] | None) -> list[Document]:
-    """The library's documents with their ids, from any of the forms that its rankers take."""
-    several = [docs] if isinstance(docs, (str, Document)) else list(docs)
-    if doc_ids is not None and len(doc_ids) != len(several):
-        raise InputError(f"rank: {len(several)} documents but {len(doc_ids)} doc_ids")
-    if metadata is not None and len(metadata) != len(several):
-        raise InputError(f"rank: {len(several)} documents but {len(metadata)} metadata")
-    made = []
-    for place, one in enumerate(several):
-        if isinstance(one, Document):
-            docid = one.doc_id if doc_ids is None else doc_ids[place]
-            one = Document(text=one.text, doc_id=docid, metadata=one.metadata)
+def _read_documents(
+    docs: Documents, doc_ids: Sequence[str] | None, metadata: Sequence[dict[str, Any]] | None
+) -> list[Document]:
+    """The library's documents with their ids, from any of the forms that its rankers accept."""
+    items = [docs] if isinstance(docs, str | Document) else list(docs)
+    if doc_ids is not None and len(doc_ids) != len(items):
+        raise InputError(f"rank: {len(items)} documents but {len(doc_ids)} doc_ids")
+    if metadata is not None and len(metadata) != len(items):
+        raise InputError(f"rank: {len(items)} documents but {len(metadata)} metadata")
+    documents = []
+    for place, item in enumerate(items):
+        if isinstance(item, Document):
+            docid = item.doc_id if doc_ids is None else doc_ids[place]
+            document = Document(text=item.text, doc_id=docid, metadata=item.metadata)
         elif doc_ids is not None:
-            one = Document(text=one, doc_id=doc_ids[place], metadata=metadata[place] if metadata is not None else None)
+            document = Document(text=item, doc_id=doc_ids[place], metadata=metadata[place] if metadata is not None else None)
         else:
-            raise InputError("rank: doc_ids are needed: documents are known to the index by their ids")
-        if one.doc_id is None:
-            raise InputError(f"rank: document {place} has no doc_id; documents are known to the index by their ids")
-        made.append(one)
-    return made
+            raise InputError("rank: doc_ids are needed: the index identifies documents by their ids")
+        if document.doc_id is None:
+            raise InputError(f"rank: document {place} has no doc_id: the index identifies documents by their ids")
+        documents.append(document)
+    return documents

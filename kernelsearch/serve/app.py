@@ -1,11 +1,10 @@
-"""The application: addresses, and how problems are answered."""
+"""The ASGI application: routes, and how errors are answered."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import re
-from collections.abc import AsyncIterator, Callable, MutableMapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
@@ -14,73 +13,89 @@ from typing import Any
 import orjson
 from fastapi import FastAPI, Request
 from fastapi.responses import FileResponse, JSONResponse, Response
+from fastapi.routing import APIRoute
 from fastapi.staticfiles import StaticFiles
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from kernelsearch.core.errors import ArtefactError, IndexProblem, JavaError, KernelSearchError
 from kernelsearch.core.version import __version__
 from kernelsearch.rerankers.base import CannotAct
 from kernelsearch.serve import answers, models, parameters
 from kernelsearch.serve.answers import NotFound
-from kernelsearch.serve.catalogue import Served, about_methods
-from kernelsearch.serve.gate import Gate, Receive, Refused, Send
+from kernelsearch.serve.catalogue import ServedIndex, describe_methods
+from kernelsearch.serve.gate import Application, Gate, Receive, Refused, Scope, Send
 from kernelsearch.serve.metrics import Metrics
-from kernelsearch.serve.parameters import Asked, Reader, described, first_stage_options, openapi_parameters
-from kernelsearch.serve.settings import Settings
-from kernelsearch.serve.workers import Overloaded, TooSlow, Workers
+from kernelsearch.serve.parameters import Parameters, Reader, describe_option, first_stage_options, openapi_parameters
+from kernelsearch.serve.settings import ServiceSettings
+from kernelsearch.serve.workers import Overloaded, TimedOut, Workers
 
 PAGE = Path(__file__).parent / "page"
-JSON = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
+JSON_OPTIONS = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
+JSON_TYPE = "application/json"
 COLUMNS = 3  #: lists beside the first stage's that can be compared at once
-SEARCH = "/v1/{index}/search"
-SEARCHED = re.compile("/v1/([^/]+)/search")
 RETRY_AFTER = "1"
-log = logging.getLogger("kernelsearch.serve")
+logger = logging.getLogger("kernelsearch.serve")
 
-DESCRIPTION = """Search with Lucene, rerank with kernel methods, compare, and see why.
+DESCRIPTION = """Search with Lucene, rerank with kernel methods, compare the lists, and explain the scores.
 
 `/v1/{index}/search` and `/v1/{index}/doc/{docid}` have the shapes of Pyserini's REST API. Errors are `{"error": "..."}` with
-one line that says what to change. Parameters of methods carry the method's name: `rerank=klsa&klsa.z=5&klsa.lambda=0.3`."""
+one line that says what to change. Parameters of a method have its name as a prefix: `rerank=klsa&klsa.z=5&klsa.lambda=0.3`."""
+
+#: Error statuses that every endpoint declares in OpenAPI.
+STATUSES = {
+    400: "invalid parameters",
+    401: "missing or wrong API key",
+    403: "not allowed on this server",
+    404: "no such index, document or topic",
+    409: "the index lacks something that the method needs",
+    413: "body too large",
+    415: "unsupported type of body",
+    421: "Host header of another host",
+    500: "internal error",
+    503: "too many requests at once",
+    504: "timed out",
+}
 
 
 class Service:
-    """The state behind the addresses: opened indexes, threads, counts."""
+    """The state behind the routes: opened indexes, worker threads, metrics."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ServiceSettings) -> None:
         self.settings = settings
-        self.served = {source.name: Served(source, settings) for source in settings.sources}
+        self.served = {spec.name: ServedIndex(spec, settings) for spec in settings.indexes}
         limits = settings.limits
         self.workers = Workers(limits.threads, limits.waiting, limits.seconds)
         self.metrics = Metrics(lambda: self.workers.busy)
-        self.search_reader = Reader(parameters.SEARCH, limits, ranks=True)
         self.methods = {
             "api": "v1",
-            "first_stage": [described(option) for option in first_stage_options()],
-            "methods": about_methods(),
+            "first_stage": [describe_option(option) for option in first_stage_options()],
+            "methods": describe_methods(),
             "limits": asdict(limits),
         }
 
-    def index(self, name: str) -> Served:
+    def index(self, name: str) -> ServedIndex:
+        """A served index by its name; raises NotFound."""
         if name not in self.served:
             raise NotFound(f"index: {name[:100]!r} is not one of {', '.join(self.served)}")
         return self.served[name]
 
-    async def answer(self, function: Callable[..., Any], *args: Any) -> Response:
-        """A function's answer as JSON; both are made in a worker's thread."""
-        return Response(await self.workers.run(_encoded, function, args), media_type="application/json")
+    async def answer(self, function: Callable[..., Any], *args: Any) -> bytes:
+        """A function's result as JSON; it is computed and encoded in a worker thread."""
+        return await self.workers.run(_encode_result, function, args)
 
-    async def search(self, name: str, query_string: bytes) -> bytes:
-        """The answer to a search as JSON. Those for the first stage's own list share calls to Lucene where they meet."""
-        served, asked = self.index(name), self.search_reader.read(query_string)
-        shared = answers.first_stage_only(served, asked)
-        if shared is None:
-            return await self.workers.run(_encoded, answers.search, (served, asked))
-        return await self.workers.run_together(_searches, shared, asked)
+    async def search(self, name: str, request: Parameters) -> bytes:
+        """The answer to a search as JSON. Concurrent requests that need the first stage alone share calls to Lucene."""
+        served = self.index(name)
+        group = answers.first_stage_only(served, request)
+        if group is None:
+            return await self.answer(answers.search, served, request)
+        return await self.workers.run_together(_encode_batch, group, request)
 
 
-def make_app(settings: Settings) -> Any:
-    """The ASGI application of a server."""
+def make_app(settings: ServiceSettings) -> Application:
+    """The ASGI application of a server. Indexes are opened here; Java starts with the application."""
     service = Service(settings)
 
     @asynccontextmanager
@@ -88,146 +103,157 @@ def make_app(settings: Settings) -> Any:
         loop = asyncio.get_running_loop()
         for served in service.served.values():
             await loop.run_in_executor(None, served.warm_up)
-        drawing = loop.run_in_executor(None, answers.prepare_drawing)
-        async with models_endpoint:
+        matplotlib = loop.run_in_executor(None, answers.load_matplotlib)
+        async with mcp_session:
             yield
-        await drawing
+        await matplotlib
         service.workers.close()
 
     app = FastAPI(
         title="kernelsearch",
         version=__version__,
         description=DESCRIPTION,
-        docs_url=None,  # it would load its scripts from elsewhere
+        docs_url=None,  # these pages load their scripts from another host
         redoc_url=None,
         lifespan=lifespan,
     )
     app.state.service = service
-    _add_problems(app)
-    _add_search(app, service)
-    _add_about(app, service)
-    _add_clicks(app, service)
+    _add_error_handlers(app)
+    search_route = _add_search_route(app, service)
+    _add_ranking_routes(app, service)
+    _add_description_routes(app, service)
+    _add_click_route(app, service)
     app.mount("/page", StaticFiles(directory=PAGE, check_dir=False))
-    models_endpoint: AbstractAsyncContextManager[None] = nullcontext()
+    mcp_session: AbstractAsyncContextManager[None] = nullcontext()
     if settings.mcp:
         from kernelsearch.serve.mcp import add_mcp
 
-        models_endpoint = add_mcp(app, service)
+        mcp_session = add_mcp(app, service)
 
     @app.get("/", include_in_schema=False)
     async def page() -> Response:
         if (PAGE / "index.html").is_file():
             return FileResponse(PAGE / "index.html")
-        return _json({"name": "kernelsearch", "version": __version__, "documentation": "/openapi.json"})
+        return _json_response({"name": "kernelsearch", "version": __version__, "documentation": "/openapi.json"})
 
-    return Gate(Shortcut(app, service), settings, service.metrics)
+    return Gate(DirectRoute(app, search_route), settings, service.metrics)
 
 
-def _add_search(app: FastAPI, service: Service) -> None:
+def _add_search_route(app: FastAPI, service: Service) -> APIRoute:
+    """The route of searches, which `DirectRoute` calls."""
+    path, reader = "/v1/{index}/search", Reader(parameters.SEARCH, service.settings.limits, ranks=True)
+
+    @app.get(path, **_openapi(reader, models.SearchAnswer))
+    async def search_index(request: Request) -> Response:
+        """A ranked list: that of the first stage, or of methods that rerank it."""
+        found = await service.search(request.path_params["index"], reader.read(request.scope["query_string"]))
+        return Response(found, media_type=JSON_TYPE)
+
+    return next(route for route in app.routes if isinstance(route, APIRoute) and route.path == path)
+
+
+def _add_ranking_routes(app: FastAPI, service: Service) -> None:
     limits = service.settings.limits
     compare = Reader(parameters.SEARCH, limits, ranks=True, columns=COLUMNS)
     explain = Reader(parameters.EXPLAIN, limits, ranks=True)
     similar = Reader(parameters.SIMILAR, limits)
     doc = Reader(parameters.DOC, limits)
 
-    @app.get(SEARCH, **_told(service.search_reader, models.SearchAnswer))
-    async def search_index(request: Request) -> Response:
-        """A ranked list: the first stage's, or that of methods which rerank it."""
-        found = await service.search(request.path_params["index"], request.scope["query_string"])
-        return Response(found, media_type="application/json")
+    async def answer(request: Request, function: Callable[..., Any], reader: Reader, *args: Any) -> Response:
+        read = reader.read(request.scope["query_string"])
+        return Response(await service.answer(function, _index(service, request), *args, read), media_type=JSON_TYPE)
 
-    @app.get("/v1/{index}/compare", **_told(compare, models.CompareAnswer))
+    @app.get("/v1/{index}/compare", **_openapi(compare, models.CompareAnswer))
     async def compare_lists(request: Request) -> Response:
-        """The first stage's list and up to three others beside it, one for each `rerank`, with who moved where."""
-        return await service.answer(answers.compare, _index(service, request), compare.read(request.scope["query_string"]))
+        """The first stage's list and up to three others, one per `rerank` parameter, with rank changes."""
+        return await answer(request, answers.compare, compare)
 
-    @app.get("/v1/{index}/explain", **_told(explain, models.ExplainAnswer))
+    @app.get("/v1/{index}/explain", **_openapi(explain, models.ExplainAnswer))
     async def explain_score(request: Request) -> Response:
-        """Why a document stands where one method puts it: contributions that sum to its score."""
-        return await service.answer(answers.explain, _index(service, request), explain.read(request.scope["query_string"]))
+        """The explanation of a document's score under one method: contributions that sum to the score."""
+        return await answer(request, answers.explain, explain)
 
-    @app.get("/v1/{index}/explain/plot.svg", **_told(explain, None, media="image/svg+xml"))
+    @app.get("/v1/{index}/explain/plot.svg", **_openapi(explain, None, media="image/svg+xml"))
     async def draw_explanation(request: Request) -> Response:
-        """The method's picture of a query, and of a document where one is named."""
-        asked = explain.read(request.scope["query_string"])
-        picture = await service.workers.run(_named, answers.plot, (_index(service, request), asked))
-        # Opened by itself, a picture is a document: its style is its own, and it runs nothing.
+        """The method's plot of a query, and of a document where one is named."""
+        read = explain.read(request.scope["query_string"])
+        picture = await service.workers.run(_hide_paths, answers.plot, (_index(service, request), read))
+        # Opened by itself, an SVG file is a document that could run scripts: it may only use its own styles.
         return Response(
             picture,
             media_type="image/svg+xml",
             headers={"content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:"},
         )
 
-    @app.get("/v1/{index}/similar/{docid:path}", **_told(similar, models.SimilarAnswer, path=("index", "docid")))
+    @app.get("/v1/{index}/similar/{docid:path}", **_openapi(similar, models.SimilarAnswer, path=("index", "docid")))
     async def similar_documents(request: Request) -> Response:
-        """The documents most similar to one, and why one of them is."""
-        asked = similar.read(request.scope["query_string"])
-        return await service.answer(answers.similar, _index(service, request), request.path_params["docid"], asked)
+        """The documents most similar to a document, with an explanation of one similarity where `other` is given."""
+        return await answer(request, answers.similar, similar, request.path_params["docid"])
 
-    @app.get("/v1/{index}/doc/{docid:path}", **_told(doc, models.DocAnswer, path=("index", "docid")))
+    @app.get("/v1/{index}/doc/{docid:path}", **_openapi(doc, models.DocAnswer, path=("index", "docid")))
     async def get_document(request: Request) -> Response:
         """A document as it was indexed."""
-        asked = doc.read(request.scope["query_string"])
-        return await service.answer(answers.document, _index(service, request), request.path_params["docid"], asked)
+        return await answer(request, answers.document, doc, request.path_params["docid"])
 
 
-def _add_about(app: FastAPI, service: Service) -> None:
-    plain = Reader((), service.settings.limits)
+def _add_description_routes(app: FastAPI, service: Service) -> None:
+    no_parameters = Reader((), service.settings.limits)
     suggest = Reader(parameters.SUGGEST, service.settings.limits)
 
-    @app.get("/v1/indexes", **_told(plain, models.IndexesAnswer, path=()))
+    @app.get("/v1/indexes", **_openapi(no_parameters, models.IndexesAnswer, path=()))
     async def list_indexes(request: Request) -> Response:
-        """The indexes, which methods are ready on each, and how large its click log is."""
-        plain.read(request.scope["query_string"])
-        return await service.answer(lambda: {"api": "v1", "indexes": [one.about() for one in service.served.values()]})
+        """The indexes, the methods that are ready on each, and the size of each click log."""
+        no_parameters.read(request.scope["query_string"])
+        return Response(await service.answer(_describe_indexes, service), media_type=JSON_TYPE)
 
-    @app.get("/v1/methods", **_told(plain, models.MethodsAnswer, path=()))
+    @app.get("/v1/methods", **_openapi(no_parameters, models.MethodsAnswer, path=()))
     async def list_methods(request: Request) -> Response:
-        """The methods and their options, those of the first stage, and the server's limits."""
-        plain.read(request.scope["query_string"])
-        return _json(service.methods)
+        """The options of the first stage and of all methods, and the limits of the server."""
+        no_parameters.read(request.scope["query_string"])
+        return _json_response(service.methods)
 
-    @app.get("/v1/{index}/topics", **_told(plain, models.TopicsAnswer))
+    @app.get("/v1/{index}/topics", **_openapi(no_parameters, models.TopicsAnswer))
     async def list_topics(request: Request) -> Response:
-        """The judged topics of the collection; `topic` takes them in search, compare and explain."""
-        plain.read(request.scope["query_string"])
-        return await service.answer(answers.topics, _index(service, request))
+        """The judged topics of the collection, for the parameter `topic` of search, compare and explain."""
+        no_parameters.read(request.scope["query_string"])
+        return Response(await service.answer(answers.topics, _index(service, request)), media_type=JSON_TYPE)
 
-    @app.get("/v1/{index}/suggest", **_told(suggest, models.SuggestAnswer))
+    @app.get("/v1/{index}/suggest", **_openapi(suggest, models.SuggestAnswer))
     async def suggest_queries(request: Request) -> Response:
-        """Queries of the click log that begin with what was typed, most clicked first."""
-        served, asked = _index(service, request), suggest.read(request.scope["query_string"])
-        return await service.answer(
-            lambda: {"api": "v1", "index": served.name, "suggestions": served.clicks.suggestions(**asked.own)}
-        )
+        """Queries of the click log that begin with a text, most clicked first."""
+        served, read = _index(service, request), suggest.read(request.scope["query_string"])
+        return Response(await service.answer(answers.suggest, served, read), media_type=JSON_TYPE)
 
-    @app.get("/health", **_told(plain, models.Health, path=()))
+    @app.get("/health", **_openapi(no_parameters, models.Health, path=()))
     async def health() -> Response:
-        """Whether the server is up; needs no key and no thread."""
-        return _json({"status": "ok", "version": __version__, "indexes": list(service.served)})
+        """Whether the server is running; needs no key and no worker thread."""
+        return _json_response({"status": "ok", "version": __version__, "indexes": list(service.served)})
 
-    @app.get("/metrics", **_told(plain, None, path=(), media="text/plain"))
+    @app.get("/metrics", **_openapi(no_parameters, None, path=(), media="text/plain"))
     async def metrics() -> Response:
-        """Counts and times for Prometheus."""
+        """Counts and times in Prometheus's text format."""
         return Response(service.metrics.text(), media_type="text/plain; version=0.0.4")
 
 
-def _add_clicks(app: FastAPI, service: Service) -> None:
-    reader = Reader((), service.settings.limits)
-    told = _told(reader, models.ClickAnswer)
-    told["openapi_extra"]["requestBody"] = {
+def _describe_indexes(service: Service) -> dict[str, Any]:
+    return {"api": "v1", "indexes": [served.describe() for served in service.served.values()]}
+
+
+def _add_click_route(app: FastAPI, service: Service) -> None:
+    declaration = _openapi(Reader((), service.settings.limits), models.ClickAnswer)
+    declaration["openapi_extra"]["requestBody"] = {
         "required": True,
-        "content": {"application/json": {"schema": models.Click.model_json_schema()}},
+        "content": {JSON_TYPE: {"schema": models.Click.model_json_schema()}},
     }
 
-    @app.post("/v1/{index}/click", **told)
+    @app.post("/v1/{index}/click", **declaration)
     async def record_click(request: Request) -> Response:
-        """Adds a shown list and a click to the click log, where the server was started with --record-clicks."""
+        """Adds a shown list and a click to the click log; needs a server that was started with --record-clicks."""
         served = _index(service, request)
         if not served.clicks.recording:
             raise Refused(403, "clicks are not recorded: the server was started without --record-clicks")
-        # Another site's page can't send this type without asking first, and it is never allowed.
-        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        # A page of another origin can send this type only after a CORS preflight, which is always refused.
+        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON_TYPE:
             raise Refused(415, "Content-Type: application/json is expected")
         try:
             click = models.Click.model_validate_json(await request.body())
@@ -235,10 +261,10 @@ def _add_clicks(app: FastAPI, service: Service) -> None:
             first = problem.errors()[0]
             where = ".".join(map(str, first["loc"])) or "body"
             raise Refused(400, f"{where}: {first['msg']}") from None
-        return await service.answer(_record, service, served, click)
+        return Response(await service.answer(_record_click, service, served, click), media_type=JSON_TYPE)
 
 
-def _record(service: Service, served: Served, click: models.Click) -> dict[str, Any]:
+def _record_click(service: Service, served: ServedIndex, click: models.Click) -> dict[str, Any]:
     limits = service.settings.limits
     if not click.query.strip() or len(click.query) > limits.query:
         raise Refused(400, f"query: between 1 and {limits.query} characters are expected")
@@ -255,24 +281,29 @@ def _record(service: Service, served: Served, click: models.Click) -> dict[str, 
     return {"recorded": recorded, "clicks": served.clicks.totals()}
 
 
-def _add_problems(app: FastAPI) -> None:
-    async def answer(_: Request, error: Exception) -> Response:
-        status, why, headers = problem(error)
-        return Response(orjson.dumps({"error": why}), status, headers, "application/json")
+def _add_error_handlers(app: FastAPI) -> None:
+    async def handle(_: Request, error: Exception) -> Response:
+        return error_response(error)
 
-    for kind in (KernelSearchError, NotFound, CannotAct, Refused, Overloaded, TooSlow, HTTPException, Exception):
-        app.add_exception_handler(kind, answer)
+    for kind in (KernelSearchError, NotFound, CannotAct, Refused, Overloaded, TimedOut, HTTPException, Exception):
+        app.add_exception_handler(kind, handle)
 
 
-def problem(error: Exception) -> tuple[int, str, dict[str, str]]:
-    """How what was raised is answered: status, one line, further headers."""
+def error_response(error: Exception) -> Response:
+    """The answer to a request that raised an error: `{"error": line}` with a status."""
+    status, line, headers = _describe_error(error)
+    return Response(orjson.dumps({"error": line}), status, headers, JSON_TYPE)
+
+
+def _describe_error(error: Exception) -> tuple[int, str, dict[str, str]]:
+    """Status, message and further headers of the answer to an error."""
     match error:
         case JavaError():
-            log.error("%s", error)
-            return 500, "the search engine failed; the server's log says why", {}
+            logger.error("%s", error)
+            return 500, "the search engine failed; see the server's log", {}
         case KernelSearchError():
-            text = " ".join(str(error).split()).removeprefix("--")
-            return 409 if isinstance(error, IndexProblem | ArtefactError) else 400, text, {}
+            line = " ".join(str(error).split()).removeprefix("--")
+            return 409 if isinstance(error, IndexProblem | ArtefactError) else 400, line, {}
         case NotFound():
             return 404, str(error), {}
         case CannotAct():
@@ -280,54 +311,53 @@ def problem(error: Exception) -> tuple[int, str, dict[str, str]]:
         case Refused():
             return error.status, str(error), {}
         case Overloaded():
-            return 503, "too many requests at once; try again in a moment", {"retry-after": RETRY_AFTER}
-        case TooSlow():
-            return 504, "this took too long; ask for fewer candidates or a simpler method", {}
+            return 503, "too many requests at once; try again later", {"retry-after": RETRY_AFTER}
+        case TimedOut():
+            return 504, "the request took too long; ask for fewer candidates or a simpler method", {}
         case HTTPException():
             return error.status_code, str(error.detail).lower(), dict(error.headers or {})
-    log.error("unforeseen", exc_info=error)
-    return 500, "something went wrong; the server's log says what", {}
+    logger.error("unexpected error", exc_info=error)
+    return 500, "internal error; see the server's log", {}
 
 
-class Shortcut:
-    """An ASGI application around another one: searches are answered here. All that FastAPI does around a call takes longer."""
+class DirectRoute:
+    """An ASGI application that calls one route of a FastAPI application directly, and the application for all other requests.
 
-    def __init__(self, app: Any, service: Service) -> None:
-        self.app, self.service = app, service
-        self.route = next(route for route in app.routes if getattr(route, "path", None) == SEARCH)
+    FastAPI's middleware, dependency resolution and routing take longer than a short search; this route needs none of them.
+    """
 
-    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        address = SEARCHED.fullmatch(scope["path"]) if scope["type"] == "http" and scope["method"] == "GET" else None
-        if address is None:
+    def __init__(self, app: FastAPI, route: APIRoute) -> None:
+        self.app, self.route = app, route
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers one request."""
+        match, child_scope = self.route.matches(scope) if scope["type"] == "http" else (Match.NONE, {})
+        if match is not Match.FULL:
             await self.app(scope, receive, send)
             return
-        scope["route"] = self.route  # what is counted
-        status = 200
-        more: dict[str, str] = {}
+        scope.update(child_scope)
+        scope["route"] = self.route  # the metrics read it
         try:
-            body = await self.service.search(address[1], scope["query_string"])
+            response = await self.route.endpoint(Request(scope, receive))
         except Exception as error:
-            status, why, more = problem(error)
-            body = orjson.dumps({"error": why})
-        headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
-        headers += [(name.encode(), value.encode()) for name, value in more.items()]
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
+            response = error_response(error)
+        await response(scope, receive, send)
 
 
-def _told(reader: Reader, model: Any, path: tuple[str, ...] = ("index",), media: str | None = None) -> dict[str, Any]:
-    """What OpenAPI says of an address: its parameters and its answers."""
-    fine: dict[str, Any] = {"description": "the answer"}
+def _openapi(
+    reader: Reader, model: type[BaseModel] | None, path: tuple[str, ...] = ("index",), media: str | None = None
+) -> dict[str, Any]:
+    """The arguments of a route that declare its parameters and answers in OpenAPI.
+
+    `model` is the shape of a JSON answer, `path` names the parameters in the path, `media` is the type of another answer.
+    """
+    success: dict[str, Any] = {"description": "the answer"}
     if model is not None:
-        fine["model"] = model
+        success["model"] = model
     if media is not None:
-        fine["content"] = {media: {"schema": {"type": "string"}}}
-    statuses = {400: "bad parameters", 401: "no API key, or a wrong one", 404: "no such index, document or topic"}
-    statuses |= {403: "not allowed here", 409: "the index lacks what the method needs", 413: "too large a body"}
-    statuses |= {415: "another type of body is expected", 421: "another host's name", 500: "a fault of the server"}
-    statuses |= {503: "too many requests at once", 504: "took too long"}
-    responses: dict[int | str, dict[str, Any]] = {200: fine}
-    responses.update({status: {"description": told, "model": models.Problem} for status, told in statuses.items()})
+        success["content"] = {media: {"schema": {"type": "string"}}}
+    responses: dict[int | str, dict[str, Any]] = {200: success}
+    responses.update({status: {"description": text, "model": models.Problem} for status, text in STATUSES.items()})
     return {
         "responses": responses,
         "response_model": None,
@@ -336,26 +366,27 @@ def _told(reader: Reader, model: Any, path: tuple[str, ...] = ("index",), media:
     }
 
 
-def _index(service: Service, request: Request) -> Served:
+def _index(service: Service, request: Request) -> ServedIndex:
     return service.index(request.path_params["index"])
 
 
-def _json(data: Any) -> Response:
-    return Response(orjson.dumps(data, option=JSON), media_type="application/json")
+def _json_response(data: object) -> Response:
+    return Response(orjson.dumps(data, option=JSON_OPTIONS), media_type=JSON_TYPE)
 
 
-def _searches(shared: answers.FirstStageOnly, several: list[Asked]) -> list[bytes]:
-    return [orjson.dumps(one, option=JSON) for one in _named(answers.searches, (*shared, several))]
+def _encode_batch(group: answers.FirstStageOnly, requests: list[Parameters]) -> list[bytes]:
+    found = _hide_paths(answers.search_batch, (group, requests), group.served)
+    return [orjson.dumps(answer, option=JSON_OPTIONS) for answer in found]
 
 
-def _encoded(function: Callable[..., Any], args: tuple[Any, ...]) -> bytes:
-    return orjson.dumps(_named(function, args), option=JSON)
+def _encode_result(function: Callable[..., Any], args: tuple[Any, ...]) -> bytes:
+    return orjson.dumps(_hide_paths(function, args), option=JSON_OPTIONS)
 
 
-def _named(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    """Calls a function; what it complains of names an index as clients know it, not where it stands on this machine."""
+def _hide_paths(function: Callable[..., Any], args: tuple[Any, ...], served: ServedIndex | None = None) -> Any:
+    """Calls a function; its errors name the index as clients know it instead of by its folder on this machine."""
     try:
         return function(*args)
     except KernelSearchError as problem:
-        served = next((one for one in args if isinstance(one, Served)), None)
-        raise type(problem)(served.public(problem) if served is not None else str(problem)) from None
+        served = served or next((value for value in args if isinstance(value, ServedIndex)), None)
+        raise type(problem)(served.public_message(problem) if served is not None else str(problem)) from None

@@ -1,4 +1,4 @@
-"""What every request passes first: who may call, how much they may send, headers of all answers, counts and times."""
+"""The outermost ASGI layer: host and key checks, limits on bodies, security headers, metrics."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from typing import Any
 import orjson
 
 from kernelsearch.serve.metrics import Metrics
-from kernelsearch.serve.settings import Settings
+from kernelsearch.serve.settings import ServiceSettings
 
 Message = MutableMapping[str, Any]
+Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-#: The page loads nothing from elsewhere and runs no script that stands in a document's or a query's text.
+#: The page loads nothing from other hosts and runs no script in the text of a document or a query.
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; "
     "manifest-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
@@ -27,86 +29,88 @@ HEADERS = (
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-resource-policy", b"same-origin"),
 )
-#: Open without a key: the page, which asks for one, and the sign of life.
-OPEN = ("/", "/health")
+#: Paths that need no key: the page, which asks for one, and the health check.
+OPEN_PATHS = ("/", "/health")
 
 
 class Refused(Exception):
-    """A request that goes no further: status and one line why."""
+    """A request that is answered with an error: an HTTP status and a message of one line."""
 
-    def __init__(self, status: int, why: str) -> None:
-        super().__init__(why)
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
         self.status = status
 
 
 class Gate:
-    """An ASGI application around another one."""
+    """An ASGI application around another one, which gets the requests that pass the checks."""
 
-    def __init__(self, app: Any, settings: Settings, metrics: Metrics) -> None:
+    def __init__(self, app: Application, settings: ServiceSettings, metrics: Metrics) -> None:
         self.app, self.settings, self.metrics = app, settings, metrics
         self._key = settings.api_key.encode() if settings.api_key is not None else None
 
-    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers one request."""
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
                 await self.app(scope, receive, send)
             return
-        began, status = time.perf_counter(), 500
+        start, status = time.perf_counter(), 500
 
-        async def sending(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                named = {name for name, _ in message["headers"]}
-                message["headers"] = [*message["headers"], *(pair for pair in HEADERS if pair[0] not in named)]
+                present = {name for name, _ in message["headers"]}
+                message["headers"] = [*message["headers"], *(pair for pair in HEADERS if pair[0] not in present)]
             await send(message)
 
         self.metrics.in_flight.inc()
         try:
             headers = dict(scope["headers"])
             self._check(scope, headers)
-            await self.app(scope, self._counted(receive) if scope["method"] == "POST" else receive, sending)
+            await self.app(scope, self._limit_body(receive) if scope["method"] == "POST" else receive, send_with_headers)
         except Refused as refused:
-            await refuse(sending, refused.status, str(refused))
+            await refuse(send_with_headers, refused.status, str(refused))
         finally:
             self.metrics.in_flight.dec()
-            self.metrics.done(_endpoint(scope), status, time.perf_counter() - began)
+            self.metrics.done(_endpoint(scope), status, time.perf_counter() - start)
 
-    def _check(self, scope: MutableMapping[str, Any], headers: dict[bytes, bytes]) -> None:
+    def _check(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
+        """Raises Refused for a request from another host name, without the key, or with too large a body."""
         hosts = self.settings.hosts
         if hosts is not None:
-            # A page elsewhere whose name was made to lead to this machine calls with that name.
+            # DNS rebinding: a page of another site whose name resolves to this machine sends that name.
             name = headers.get(b"host", b"").decode("latin-1").lower()
             name = name[: name.index("]") + 1] if name.startswith("[") and "]" in name else name.partition(":")[0]
             if name not in hosts:
-                raise Refused(421, "Host: this server answers on this machine only, under its own names")
+                raise Refused(421, "Host: this server accepts requests only under its own host names")
         path = scope["path"]
-        if self._key is not None and path not in OPEN and not path.startswith("/page/"):
-            given = headers.get(b"x-api-key") or headers.get(b"authorization", b"").removeprefix(b"Bearer ")
-            if not hmac.compare_digest(given, self._key):
+        if self._key is not None and path not in OPEN_PATHS and not path.startswith("/page/"):
+            key = headers.get(b"x-api-key") or headers.get(b"authorization", b"").removeprefix(b"Bearer ")
+            if not hmac.compare_digest(key, self._key):
                 raise Refused(401, "an API key is needed: send it as X-API-Key, or as Authorization: Bearer KEY")
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or int(length) > self.settings.limits.body:
             raise Refused(413, f"the body is larger than {self.settings.limits.body} bytes")
 
-    def _counted(self, receive: Receive) -> Receive:
-        """Bodies without a declared length are counted as they come in."""
-        size, most = 0, self.settings.limits.body
+    def _limit_body(self, receive: Receive) -> Receive:
+        """Counts the bytes of a body while it arrives: its length may not be declared."""
+        size, limit = 0, self.settings.limits.body
 
-        async def receiving() -> Message:
+        async def receive_limited() -> Message:
             nonlocal size
             message = await receive()
             size += len(message.get("body", b""))
-            if size > most:
-                raise Refused(413, f"the body is larger than {most} bytes")
+            if size > limit:
+                raise Refused(413, f"the body is larger than {limit} bytes")
             return message
 
-        return receiving
+        return receive_limited
 
 
-async def refuse(send: Send, status: int, why: str) -> None:
+async def refuse(send: Send, status: int, message: str) -> None:
     """Answers with an error."""
-    body = orjson.dumps({"error": why})
+    body = orjson.dumps({"error": message})
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     if status == 401:
         headers.append((b"www-authenticate", b"Bearer"))
@@ -114,7 +118,7 @@ async def refuse(send: Send, status: int, why: str) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-def _endpoint(scope: MutableMapping[str, Any]) -> str:
-    """The route's template: addresses themselves would make a new count for every document."""
+def _endpoint(scope: Scope) -> str:
+    """The path template of the request's route: paths themselves would make one time series per document."""
     route = scope.get("route")
     return str(getattr(route, "path_format", None) or getattr(route, "path", None) or "other")

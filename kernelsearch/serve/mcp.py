@@ -1,25 +1,31 @@
-"""The same service for language models: an endpoint of the Model Context Protocol with four tools, at /mcp.
+"""The service for language models: an endpoint of the Model Context Protocol at /mcp with four tools.
 
 A tool builds the query string that a client of the REST API would send, so that checks, limits and answers are the same.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from kernelsearch.core.errors import KernelSearchError, OptionError
 from kernelsearch.core.version import __version__
 from kernelsearch.serve import answers, parameters
 from kernelsearch.serve.parameters import Reader
-from kernelsearch.serve.workers import Overloaded, TooSlow
+from kernelsearch.serve.workers import Overloaded, TimedOut
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from kernelsearch.serve.app import Service
 
 PATH = "/mcp"
 
 
-def add_mcp(app: Any, service: Any) -> AbstractAsyncContextManager[None]:
-    """Adds the endpoint to the application; what is returned must be open while it serves."""
+def add_mcp(app: FastAPI, service: Service) -> AbstractAsyncContextManager[None]:
+    """Adds the endpoint to the application; returns a context that must be open while the application serves."""
     try:
         from mcp.server import MCPServer
         from mcp.server.mcpserver.exceptions import ToolError
@@ -37,33 +43,33 @@ def add_mcp(app: Any, service: Any) -> AbstractAsyncContextManager[None]:
         log_level="WARNING",
     )
 
-    async def answer(function: Any, index: str, reader: Reader, given: dict[str, Any], *before: Any) -> str:
-        chosen = {name: value for name, value in given.items() if value is not None}
+    async def answer(function: Callable[..., Any], index: str, reader: Reader, values: Mapping[str, object], *args: str) -> str:
+        chosen = {name: value for name, value in values.items() if value is not None}
         try:
-            asked = reader.read(urlencode(chosen, errors="replace").encode())
-            return (await service.answer(function, service.index(index), *before, asked)).body.decode()
+            read = reader.read(urlencode(chosen, errors="replace").encode())
+            return (await service.answer(function, service.index(index), *args, read)).decode()
         except (KernelSearchError, answers.NotFound) as problem:
             raise ToolError(str(problem)) from None
-        except (Overloaded, TooSlow):
-            raise ToolError("the server is busy; try again in a moment") from None
+        except (Overloaded, TimedOut):
+            raise ToolError("the server is busy; try again later") from None
 
     async def search(index: str, query: str, hits: int = 10, rerank: str | None = None, options: dict[str, str] = {}) -> str:  # noqa: B006  never changed
         """Searches an index. `rerank` names a method (klsa, mslm, pert, rbm25, auto, ...), or several separated by commas;
-        `options` are parameters such as {"klsa.z": "5", "k1": "1.2"}. Gives JSON: candidates with docid, score, rank, doc."""
+        `options` are parameters such as {"klsa.z": "5", "k1": "1.2"}. Returns JSON: candidates with docid, score, rank, doc."""
         return await answer(answers.search, index, search_reader, {**options, "query": query, "hits": hits, "rerank": rerank})
 
     async def doc(index: str, docid: str) -> str:
-        """Gives a document of an index by its docid, as JSON."""
+        """Returns a document of an index by its docid, as JSON."""
         return await answer(answers.document, index, doc_reader, {}, docid)
 
     async def explain(index: str, query: str, rerank: str, docid: str | None = None, options: dict[str, str] = {}) -> str:  # noqa: B006  never changed
-        """Says why a document (by default the best one) stands where a method puts it: contributions that sum to its score."""
+        """Explains the score of a document (default: the first of the list) under a method by contributions that sum to it."""
         return await answer(
             answers.explain, index, explain_reader, {**options, "query": query, "rerank": rerank, "docid": docid}
         )
 
     async def similar(index: str, docid: str, hits: int = 10) -> str:
-        """Gives the documents of an index that are most similar to one of them, as JSON."""
+        """Returns the documents of an index that are most similar to one of them, as JSON."""
         return await answer(answers.similar, index, similar_reader, {"hits": hits}, docid)
 
     for tool in (search, doc, explain, similar):
@@ -73,7 +79,7 @@ def add_mcp(app: Any, service: Any) -> AbstractAsyncContextManager[None]:
         json_response=True,
         stateless_http=True,
         max_request_body_size=limits.body,
-        # The gate has looked at the host's name already.
+        # The gate has checked the Host header already.
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
     app.router.routes.extend(inner.routes)

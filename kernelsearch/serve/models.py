@@ -1,4 +1,4 @@
-"""The shapes of answers, for OpenAPI. Answers are built as plain data, not through these, which would take most of the time."""
+"""The shapes of answers for OpenAPI. Answers are built as plain data: building them from these models would be slower."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class Problem(BaseModel):
-    """What went wrong, in one line."""
+    """An error, described in one line."""
 
     error: str = Field(examples=["klsa.z: 0 is below 1"])
 
 
 class QueryText(BaseModel):
+    """The query of an answer."""
+
     text: str
-    terms: list[str] | None = Field(None, description="the index's own terms (explain only)")
+    terms: list[str] | None = Field(None, description="the analysed terms (explain only)")
 
 
 class Entry(BaseModel):
@@ -25,33 +27,39 @@ class Entry(BaseModel):
     score: float
     rank: int = Field(description="from 1")
     before: int | None = Field(None, description="rank in the first stage's list; null for a document that was not in it")
-    moved: int | None = Field(None, description="places risen from there; absent where nothing was reranked")
-    grade: int | None = Field(None, description="the topic's judgement; null where the document was not judged")
+    moved: int | None = Field(None, description="ranks gained since then; absent without rerank")
+    grade: int | None = Field(None, description="the document's grade for the topic; null where it was not judged")
 
 
 class Candidate(Entry):
-    doc: Any = Field(None, description="the document as it was indexed: JSON, text, or null where the index doesn't store it")
+    """A document in a ranked list, with its text."""
+
+    doc: Any = Field(None, description="the document as it was indexed: JSON, text, or null where the index does not store it")
 
 
 class Measures(BaseModel):
-    """Measures of the whole list, not only of what the answer shows."""
+    """Measures of the whole list, not only of the documents in the answer."""
 
     AP: float
     nDCG_at_10: float = Field(alias="nDCG@10")
 
 
 class SearchAnswer(BaseModel):
+    """A ranked list."""
+
     api: str = "v1"
     index: str
     query: QueryText
     candidates: list[Candidate]
     methods: list[str] = Field(description="the rerankers, in order")
-    kept: str | None = Field(description="why a method kept the list that it was given, where it did")
-    measures: Measures | None = Field(description="of the topic, where one was given")
+    kept: str | None = Field(description="the reason why a method left the list unchanged, where it did")
+    measures: Measures | None = Field(description="measures for the topic, where one is given")
     highlight: list[str] | None = Field(None, description="words of the documents that match the query, in lower case")
 
 
 class Column(BaseModel):
+    """One of the compared lists."""
+
     methods: list[str] = Field(description="empty for the first stage")
     candidates: list[Entry]
     kept: str | None
@@ -59,6 +67,8 @@ class Column(BaseModel):
 
 
 class CompareAnswer(BaseModel):
+    """Several ranked lists of one query."""
+
     api: str = "v1"
     index: str
     query: QueryText
@@ -67,24 +77,28 @@ class CompareAnswer(BaseModel):
     highlight: list[str] | None = None
 
 
-class Part(BaseModel):
-    """One reason for a score. The values of a level sum to the value above them."""
+class Contribution(BaseModel):
+    """A contribution to a score. The values of `parts` sum to `value`."""
 
     label: str
     value: float
     detail: str
-    parts: list[Part]
+    parts: list[Contribution]
 
 
-class Reasons(BaseModel):
+class Explanation(BaseModel):
+    """The explanation of a score: contributions that sum to it."""
+
     method: str
     docid: str
     score: float
-    contributions: list[Part]
-    notes: dict[str, Any] = Field(description="what else the method has to show")
+    contributions: list[Contribution]
+    notes: dict[str, Any] = Field(description="further values that depend on the method")
 
 
 class ExplainAnswer(BaseModel):
+    """A document's place in a list, and the explanation of its score."""
+
     api: str = "v1"
     index: str
     query: QueryText
@@ -94,10 +108,12 @@ class ExplainAnswer(BaseModel):
     rank: int
     before: int | None
     kept: str | None
-    explanation: Reasons | None = Field(description="null where the method kept the first stage's list")
+    explanation: Explanation | None = Field(description="null where the method left the list unchanged")
 
 
 class DocAnswer(BaseModel):
+    """A stored document."""
+
     api: str = "v1"
     index: str
     docid: str
@@ -105,6 +121,8 @@ class DocAnswer(BaseModel):
 
 
 class SimilarEntry(BaseModel):
+    """A similar document."""
+
     docid: str
     score: float
     rank: int
@@ -112,68 +130,86 @@ class SimilarEntry(BaseModel):
 
 
 class SimilarAnswer(BaseModel):
+    """The documents most similar to a document."""
+
     api: str = "v1"
     index: str
     docid: str
     candidates: list[SimilarEntry]
-    explanation: Reasons | None
+    explanation: Explanation | None
 
 
-class Topic(BaseModel):
+class JudgedTopic(BaseModel):
+    """A judged topic."""
+
     topic: str
     text: str
     relevant: int = Field(description="documents judged relevant")
 
 
 class TopicsAnswer(BaseModel):
+    """The judged topics of a collection."""
+
     api: str = "v1"
     index: str
-    topics: list[Topic]
+    topics: list[JudgedTopic]
 
 
 class Suggestion(BaseModel):
+    """A logged query."""
+
     query: str
     clicks: int
     impressions: int
 
 
 class SuggestAnswer(BaseModel):
+    """Logged queries, most clicked first."""
+
     api: str = "v1"
     index: str
     suggestions: list[Suggestion]
 
 
 class Click(BaseModel):
-    """A list that was shown, and a click on one of its documents. Nothing about the person or the machine."""
+    """A shown list and a click on one of its documents; no data about the person or the machine."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
     impression: str = Field(
-        pattern=r"^[0-9A-Za-z-]{8,64}$", description="a random number of this showing of the list, made by the page"
+        pattern=r"^[0-9A-Za-z-]{8,64}$", description="a random number that the page makes for each list it shows"
     )
     query: str = Field(min_length=1, max_length=1000)
     docids: list[str] = Field(min_length=1, max_length=100, description="the list as shown, best first")
-    clicked: str | None = Field(None, description="the document that was clicked; null: the list was shown, nothing clicked")
+    clicked: str | None = Field(None, description="the docid that was clicked; null for a list without a click")
 
 
 class LogSize(BaseModel):
+    """The size of a click log."""
+
     queries: int
     impressions: int
     clicks: int
 
 
 class ClickAnswer(BaseModel):
+    """The outcome of recording a click."""
+
     recorded: bool = Field(description="false for a click that is in the log already")
     clicks: LogSize
 
 
 class MethodState(BaseModel):
+    """Whether a method can be used with an index."""
+
     name: str
     ready: bool
-    why: str | None = Field(description="what keeps the method from working on this index")
+    why: str | None = Field(description="what the method lacks on this index; null where it is ready")
 
 
-class AboutIndex(BaseModel):
+class IndexDescription(BaseModel):
+    """A served index."""
+
     name: str
     documents: int
     topics: int
@@ -184,12 +220,14 @@ class AboutIndex(BaseModel):
 
 
 class IndexesAnswer(BaseModel):
+    """All served indexes."""
+
     api: str = "v1"
-    indexes: list[AboutIndex]
+    indexes: list[IndexDescription]
 
 
-class AboutOption(BaseModel):
-    """What a form or a slider needs."""
+class OptionDescription(BaseModel):
+    """An option: its parameter's name, type, bounds, choices, default and help text."""
 
     name: str
     parameter: str = Field(description="its name in requests", examples=["klsa.lambda"])
@@ -202,23 +240,29 @@ class AboutOption(BaseModel):
     help: str
 
 
-class AboutMethod(BaseModel):
+class MethodDescription(BaseModel):
+    """A method and its options."""
+
     name: str
     summary: str
-    retrieves: bool = Field(description="whether it brings documents that the first stage didn't find")
+    retrieves: bool = Field(description="whether it may add documents that the first stage did not retrieve")
     explains: bool
     draws: bool
-    options: list[AboutOption]
+    options: list[OptionDescription]
 
 
 class MethodsAnswer(BaseModel):
+    """The options of requests and the limits of the server."""
+
     api: str = "v1"
-    first_stage: list[AboutOption]
-    methods: list[AboutMethod]
+    first_stage: list[OptionDescription]
+    methods: list[MethodDescription]
     limits: dict[str, float]
 
 
 class Health(BaseModel):
+    """The state of the server."""
+
     status: str
     version: str
     indexes: list[str]

@@ -1,7 +1,7 @@
-"""The click log of a served index: suggestions from it, and clicks added to it while it is read.
+"""The click log of a served index: suggestions from it, and clicks that are added while it is read.
 
-A list that is shown and clicked is one impression. Further clicks on the same list are counted as clicks alone, so that the log
-doesn't show it twice; the page's random number of a list tells them. Nothing else about a person or a machine is kept.
+The first click on a shown list adds an impression. Further clicks on the same list, which the page marks with the same random
+number, add clicks only. Nothing else about a person or a machine is stored.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kernelsearch.clicks.importing import import_records
 from kernelsearch.clicks.records import Impression, Record, Tally, normalise_query
@@ -19,79 +19,94 @@ from kernelsearch.clicks.store import ClickLog
 from kernelsearch.core.errors import InputError
 from kernelsearch.rerankers.rbm25.similar_queries import open_log
 
-#: Lists whose clicks are remembered, so that a click on one of them is counted once.
-REMEMBERED = 10_000
+if TYPE_CHECKING:
+    from kernelsearch.api.index import Index
+
+#: Shown lists whose clicks are remembered, so that a repeated click is counted once.
+MAX_IMPRESSIONS = 10_000
 
 
 class ClickRecorder:
-    """One index's click log. Readers share it; a click waits for them, is written, and they see the new log."""
+    """The click log of one index under a read-write lock: readers share it, a click is written when no reader is active.
 
-    def __init__(self, index: Any, given: str | None, recording: bool) -> None:
-        self.index, self.given, self.recording = index, given, recording
-        self.path = Path(given) if given is not None else index.artefacts / "clicks.db"
-        self._seen: OrderedDict[str, set[str]] = OrderedDict()
-        self._turn = threading.Condition()
+    Parameters
+    ----------
+    index : the index whose pipelines are dropped when the log changes
+    log_file : the log; None for the one beside the index, which need not exist
+    recording : whether clicks are added
+    """
+
+    def __init__(self, index: Index, log_file: str | None, recording: bool) -> None:
+        self.index, self.log_file, self.recording = index, log_file, recording
+        self.path = Path(log_file) if log_file is not None else index.artefacts / "clicks.db"
+        self._clicked: OrderedDict[str, set[str]] = OrderedDict()
+        self._condition = threading.Condition()
         self._readers = 0
         self._writing = False
         self._log: ClickLog | None = None
         if recording and self.path.exists():
-            ClickLog(self.path)  # a table of text can't be added to: say so now
-        elif given is not None:
-            self._log = open_log(index, given)
+            ClickLog(self.path)  # raises an error for a text file, which clicks cannot be added to
+        elif log_file is not None:
+            self._log = open_log(index, log_file)
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Holds off writers: what a method derived from the log must fit what it reads from it."""
-        with self._turn:
-            self._turn.wait_for(lambda: not self._writing)
+        """Holds the read lock: a method's state was derived from the log and must match what the method reads from it."""
+        with self._condition:
+            self._condition.wait_for(lambda: not self._writing)
             self._readers += 1
         try:
             yield
         finally:
-            with self._turn:
+            with self._condition:
                 self._readers -= 1
-                self._turn.notify_all()
+                self._condition.notify_all()
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
-        with self._turn:
-            self._turn.wait_for(lambda: not self._writing)
+    def _writing_alone(self) -> Iterator[None]:
+        """Holds the write lock."""
+        with self._condition:
+            self._condition.wait_for(lambda: not self._writing)
             self._writing = True
-            self._turn.wait_for(lambda: not self._readers)
+            self._condition.wait_for(lambda: not self._readers)
         try:
             yield
         finally:
-            with self._turn:
+            with self._condition:
                 self._writing = False
-                self._turn.notify_all()
+                self._condition.notify_all()
 
     def log(self) -> ClickLog | None:
-        """The log for reading, None where there is none yet."""
+        """The log for reading; None where there is none yet."""
         if self._log is None and self.path.is_file():
             self._log = ClickLog(self.path)
         return self._log
 
     def suggestions(self, prefix: str, limit: int) -> list[dict[str, Any]]:
-        """Logged queries that begin with a text, most clicked first."""
+        """At most `limit` logged queries that begin with `prefix`, most clicked first, with their clicks and impressions."""
         with self.reading():
             log = self.log()
-            found = log.beginning_with(prefix, limit) if log is not None else []
-        return [{"query": text, "clicks": clicks, "impressions": shown} for text, shown, clicks in found]
+            rows = log.beginning_with(prefix, limit) if log is not None else []
+        return [{"query": text, "clicks": clicks, "impressions": impressions} for text, impressions, clicks in rows]
 
     def totals(self) -> dict[str, int] | None:
-        """How large the log is."""
+        """The numbers of queries, impressions and clicks in the log; None where there is none."""
         with self.reading():
             log = self.log()
             return None if log is None else log.counts()
 
     def record(self, impression: str, query: str, docids: Sequence[str], clicked: str | None) -> bool:
-        """Adds a shown list and the click on it; False for a click that is known already."""
-        with self._alone():
-            seen = self._seen.get(impression)
-            if seen is not None and (clicked is None or clicked in seen):
+        """Adds a click on a shown list; returns False for a click that is in the log already.
+
+        `impression` is the page's random number for the list, `docids` the list, best first, `clicked` one of them, or None
+        for a list without a click.
+        """
+        with self._writing_alone():
+            earlier = self._clicked.get(impression)
+            if earlier is not None and (clicked is None or clicked in earlier):
                 return False
             new: Record
-            if seen is None:
+            if earlier is None:
                 places = tuple(range(1, len(docids) + 1))
                 new = Impression(normalise_query(query), tuple(docids), places, tuple(docid == clicked for docid in docids))
             elif clicked not in docids:
@@ -99,10 +114,10 @@ class ClickRecorder:
             else:
                 new = Tally(normalise_query(query), str(clicked), 1, 0, docids.index(str(clicked)) + 1)
             import_records([new], self.path, append=True, name="the click")
-            self._log = None  # opened again by the next reader, at its new state
+            self._log = None  # the next reader opens the changed log
             self.index.forget_pipelines()
-            self._seen.setdefault(impression, set()).update([clicked] if clicked is not None else [])
-            self._seen.move_to_end(impression)
-            if len(self._seen) > REMEMBERED:
-                self._seen.popitem(last=False)
+            self._clicked.setdefault(impression, set()).update([clicked] if clicked is not None else [])
+            self._clicked.move_to_end(impression)
+            if len(self._clicked) > MAX_IMPRESSIONS:
+                self._clicked.popitem(last=False)
             return True

@@ -1,31 +1,40 @@
-"""What a server is started with: indexes and what belongs to them, limits, the API key."""
+"""What a server is started with: its indexes, limits, the API key, and the flags that set them."""
 
 from __future__ import annotations
 
+import ipaddress
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-#: The API key may stand in this environment variable, where other users of the machine can't see it as they see flags.
+from kernelsearch.core.errors import OptionError
+from kernelsearch.core.options import Settings, option
+
+#: An environment variable for the API key: other users of the machine can read flags, but not this.
 KEY_VARIABLE = "KERNELSEARCH_API_KEY"
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a request may ask for, and how much is done at once."""
+    """What a request may ask for, and how many requests are processed at once."""
 
     query: int = 1000  #: characters of a query
     hits: int = 1000  #: documents in an answer
-    candidates: int = 1000  #: documents that the first stage finds for the rerankers
+    candidates: int = 1000  #: documents that the first stage retrieves for the rerankers
     body: int = 64 * 1024  #: bytes of a request's body
-    seconds: float = 10.0  #: until a request is given up with 504
-    threads: int = field(default_factory=lambda: os.cpu_count() or 1)  #: requests that are worked on at once
+    seconds: float = 10.0  #: until a request times out with 504
+    threads: int = field(default_factory=lambda: os.cpu_count() or 1)  #: requests that are processed at once
     waiting: int = 64  #: requests that may wait for a thread; more are refused with 503
 
 
 @dataclass(frozen=True)
-class Source:
-    """One index to serve: its name in addresses, its folder, its topics and judgements, and its click log."""
+class IndexSpec:
+    """One index to serve.
+
+    `name` is its name in URLs, `path` its folder, `topics` are {qid: text}, `qrels` {qid: {docid: grade}}, `clicks` is the file
+    of its click log (None: the one beside the index, where there is one).
+    """
 
     name: str
     path: str
@@ -35,15 +44,81 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Settings:
+class ServiceSettings:
     """Everything that a server is started with."""
 
-    sources: tuple[Source, ...]
+    indexes: tuple[IndexSpec, ...]
     limits: Limits = field(default_factory=Limits)
-    methods: dict[str, dict[str, Any]] = field(default_factory=dict)  #: options of methods that requests start from
+    methods: Mapping[str, dict[str, Any]] = field(default_factory=dict)  #: options of methods, which requests may override
     api_key: str | None = None
-    hosts: frozenset[str] | None = None  #: names by which clients may call; None: any
+    hosts: frozenset[str] | None = None  #: accepted values of the Host header; None: any
     record_clicks: bool = False
     language: str | None = None
     mcp: bool = False
     java_heap: str | None = None
+
+
+DEFAULTS = Limits()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServeSettings(Settings):
+    """The flags of `kernelsearch.serve`."""
+
+    host: str = option("127.0.0.1", "address to listen on; one that other machines can reach requires an API key")
+    port: int = option(8080, "port to listen on; 0 takes a free one", low=0, high=65535)
+    api_key: str | None = option(None, f"key that clients must send; safer in the environment variable {KEY_VARIABLE}")
+    no_api_key: bool = option(False, "allow an address that other machines can reach without an API key")
+    record_clicks: bool = option(False, "add clicks on the page to the click log")
+    mcp: bool = option(False, "serve the Model Context Protocol at /mcp, for language models")
+    threads: int = option(DEFAULTS.threads, "requests that are processed at once", low=1, high=256)
+    waiting: int = option(DEFAULTS.waiting, "requests that may wait for a thread; more are refused with 503", low=0)
+    timeout: float = option(DEFAULTS.seconds, "seconds until a request times out with 504", low=0.001)
+    max_hits: int = option(DEFAULTS.hits, "maximum number of documents in an answer", low=1)
+    max_candidates: int = option(DEFAULTS.candidates, "maximum number of documents to rerank per query", low=1)
+    max_query: int = option(DEFAULTS.query, "maximum length of a query, in characters", low=1)
+    grace: int = option(30, "seconds to wait for running requests when the server is stopped", low=0)
+    access_log: bool = option(False, "print one line per request")
+    language: str | None = option(None, "language of the analyser for queries; default: the index's own")
+    java_heap: str | None = option(None, "maximum size of the Java heap, such as 4g")
+
+    def for_service(self, indexes: Sequence[IndexSpec], methods: Mapping[str, dict[str, Any]]) -> ServiceSettings:
+        """The settings of the service for some indexes, with options of methods by their name.
+
+        Raises OptionError where other machines could reach the server without a key.
+        """
+        if not indexes:
+            raise OptionError("--index is not given")
+        key = self.api_key or os.environ.get(KEY_VARIABLE) or None
+        local = is_loopback(self.host)
+        if not local and key is None and not self.no_api_key:
+            raise OptionError(
+                f"--host {self.host}: other machines can reach it, so clients need a key: set {KEY_VARIABLE} (or --api-key), "
+                "or pass --no-api-key"
+            )
+        return ServiceSettings(
+            tuple(indexes),
+            Limits(
+                query=self.max_query,
+                hits=self.max_hits,
+                candidates=self.max_candidates,
+                seconds=self.timeout,
+                threads=self.threads,
+                waiting=self.waiting,
+            ),
+            methods,
+            key,
+            frozenset({"localhost", "127.0.0.1", "[::1]", self.host.lower()}) if local else None,
+            self.record_clicks,
+            self.language,
+            self.mcp,
+            self.java_heap,
+        )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach a server that listens on `host`."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,4 +1,4 @@
-"""Stored documents, ready to be sent. The latest ones are kept: good documents answer many queries."""
+"""Stored documents, ready to be sent, behind an LRU cache: few documents are in the lists of most queries."""
 
 from __future__ import annotations
 
@@ -8,77 +8,79 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
+from numpy.typing import NDArray
 
 from kernelsearch.api.index import Index
 
-#: Characters of documents that are kept, about as many bytes.
-KEPT = 32 << 20
+#: Size of the cache in characters, about as many bytes.
+CACHE_SIZE = 32 << 20
 
 
-class Text(NamedTuple):
-    """A document as it was indexed; `json` is the same where it is JSON, to be put into an answer as it stands."""
+class StoredDocument(NamedTuple):
+    """A document as it was indexed; `json` is its text ready to be put into a JSON answer, None where it is not JSON."""
 
     docid: str
     text: str | None
     json: orjson.Fragment | None
 
     def answer(self, parse: bool) -> Any:
-        """What an answer holds: JSON where the document is JSON and `parse` is set, text otherwise, None if not stored."""
+        """The document in an answer: JSON where it is JSON and `parse` is set, otherwise text; None where it is not stored."""
         return self.json if parse and self.json is not None else self.text
 
     def strings(self) -> list[str]:
-        """The texts in it: a record's values, or all of it where it is no record."""
+        """The string values of a JSON object, or the whole text of another document."""
         record = orjson.loads(self.text) if self.text is not None and self.json is not None else self.text
         values = record.values() if isinstance(record, dict) else [record]
         return [value for value in values if isinstance(value, str)]
 
 
-class Texts:
-    """The stored records of an index by row."""
+class StoredDocuments:
+    """The stored documents of an index by row, with an LRU cache of `cache_size` characters. Thread-safe."""
 
-    def __init__(self, index: Index, kept: int = KEPT) -> None:
-        self.index, self.kept = index, kept
-        self._texts: OrderedDict[int, Text] = OrderedDict()
+    def __init__(self, index: Index, cache_size: int = CACHE_SIZE) -> None:
+        self.index, self.cache_size = index, cache_size
+        self._cache: OrderedDict[int, StoredDocument] = OrderedDict()
         self._size = 0
         self._lock = threading.Lock()
 
-    def get(self, rows: np.ndarray) -> list[Text]:
-        """Documents in the order of `rows`; those that aren't kept are read in one call."""
+    def get(self, rows: NDArray[np.int32]) -> list[StoredDocument]:
+        """The documents in the order of `rows`; those that are not in the cache are read in one call."""
         wanted = rows.tolist()
         with self._lock:
-            found = {row: self._texts[row] for row in wanted if row in self._texts}
-            for row in found:
-                self._texts.move_to_end(row)
-        missing = [row for row in wanted if row not in found]
+            documents = {row: self._cache[row] for row in wanted if row in self._cache}
+            for row in documents:
+                self._cache.move_to_end(row)
+        missing = [row for row in wanted if row not in documents]
         if missing:
             new = dict(zip(missing, self._read(missing), strict=True))
-            found.update(new)
-            self._keep(new)
-        return [found[row] for row in wanted]
+            documents.update(new)
+            self._add_to_cache(new)
+        return [documents[row] for row in wanted]
 
-    def answers(self, rows: np.ndarray, parse: bool) -> list[Any]:
-        """What an answer holds of each document."""
-        return [one.answer(parse) for one in self.get(rows)]
+    def answers(self, rows: NDArray[np.int32], parse: bool) -> list[Any]:
+        """The documents as they are in an answer."""
+        return [document.answer(parse) for document in self.get(rows)]
 
-    def _read(self, rows: list[int]) -> list[Text]:
+    def _read(self, rows: list[int]) -> list[StoredDocument]:
         raw = self.index.lucene.stored(rows, "raw")
         if any(text is None for text in raw):
             contents = self.index.lucene.stored(rows, "contents")
-            raw = [more if text is None else text for text, more in zip(raw, contents, strict=True)]
-        return [Text(docid, text, _json(text)) for docid, text in zip(self.index.forward.docids.take(rows), raw, strict=True)]
+            raw = [content if text is None else text for text, content in zip(raw, contents, strict=True)]
+        docids = self.index.forward.docids.take(rows)
+        return [StoredDocument(docid, text, _as_json(text)) for docid, text in zip(docids, raw, strict=True)]
 
-    def _keep(self, new: dict[int, Text]) -> None:
+    def _add_to_cache(self, new: dict[int, StoredDocument]) -> None:
         with self._lock:
-            for row, one in new.items():
-                if row not in self._texts:
-                    self._texts[row] = one
-                    self._size += len(one.text or "")
-            while self._size > self.kept:
-                _, old = self._texts.popitem(last=False)
-                self._size -= len(old.text or "")
+            for row, document in new.items():
+                if row not in self._cache:
+                    self._cache[row] = document
+                    self._size += len(document.text or "")
+            while self._size > self.cache_size:
+                _, oldest = self._cache.popitem(last=False)
+                self._size -= len(oldest.text or "")
 
 
-def _json(text: str | None) -> orjson.Fragment | None:
+def _as_json(text: str | None) -> orjson.Fragment | None:
     if text is None or text[:1] not in ("{", "["):
         return None
     try:

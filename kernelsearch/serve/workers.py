@@ -1,4 +1,4 @@
-"""Threads for what Java and numpy do: few of them, a bounded queue before them, and a clock on every request."""
+"""A pool of threads for blocking work in Java and numpy, with a bounded queue and a time limit per request."""
 
 from __future__ import annotations
 
@@ -8,145 +8,155 @@ from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from kernelsearch.lucene import jvm
 
 S = TypeVar("S", bound=Hashable)
 T = TypeVar("T")
 
-#: Requests that one call answers at most: the first of them waits for the last.
-TOGETHER = 8
+#: Maximum number of requests per call: each of them waits for all.
+MAX_BATCH = 8
 
 
 class Overloaded(Exception):
-    """More requests than the queue holds; answered with 503."""
+    """The queue is full; answered with 503."""
 
 
-class TooSlow(Exception):
-    """A request took longer than it may; answered with 504."""
+class TimedOut(Exception):
+    """A request took longer than its time limit; answered with 504."""
 
 
 class Outcome(NamedTuple):
-    """What a call gave, or what it raised."""
+    """What a call returned, or the exception that it raised."""
 
     result: Any = None
     problem: Exception | None = None
 
 
 @dataclass(slots=True)
-class Job:
-    """A call for a thread, and where its outcome is awaited; with `shared`, it may be answered in one call with others."""
+class Job(Generic[T]):
+    """A call to make in a thread, and the future of its result.
+
+    `shared` is None for `function(*item)`; otherwise the call is `function(shared, items)`, with the items of several jobs.
+    `dropped` is set when nobody waits for the result any more.
+    """
 
     function: Callable[..., Any]
     item: Any
     shared: Hashable | None
-    outcome: asyncio.Future[Any]
+    future: asyncio.Future[T]
     dropped: bool = False
 
-    def joins(self, other: Job) -> bool:
+    def can_join(self, other: Job[Any]) -> bool:
+        """Whether one call can answer both jobs."""
         return self.shared is not None and self.function is other.function and self.shared == other.shared
 
 
 class Workers:
-    """Runs blocking functions in threads of its own, which stay attached to Java: attaching takes as long as a short search.
+    """Runs blocking functions in threads, which stay attached to Java: attaching takes as long as a short search.
 
-    A request that is given up keeps its place until a thread is done with it: what can't be stopped still counts as load.
+    A request that timed out counts as load until its thread has finished, because a running call cannot be stopped.
     Everything but `_work` runs in the server's event loop.
+
+    Parameters
+    ----------
+    threads : number of threads
+    waiting : maximum number of requests that wait for a thread
+    seconds : time limit of a request
     """
 
     def __init__(self, threads: int, waiting: int, seconds: float) -> None:
         self.threads, self.waiting, self.seconds = threads, waiting, seconds
-        self.busy = 0  #: requests that are worked on or wait
+        self.busy = 0  #: requests that run or wait
         self._free = threads
-        self._waiting: deque[Job] = deque()
-        self._handed: SimpleQueue[list[Job] | None] = SimpleQueue()
+        self._waiting: deque[Job[Any]] = deque()
+        self._batches: SimpleQueue[list[Job[Any]] | None] = SimpleQueue()
         self._running = [threading.Thread(target=self._work, name=f"worker {n}", daemon=True) for n in range(threads)]
         for thread in self._running:
             thread.start()
 
     async def run(self, function: Callable[..., T], *args: Any) -> T:
-        """What the function gives; Overloaded or TooSlow otherwise, or whatever the function raises."""
-        return await self._await(function, args, None)
+        """Returns `function(*args)`; raises Overloaded, TimedOut, or what the function raises."""
+        return await self._await(Job(function, args, None, asyncio.get_running_loop().create_future()))
 
     async def run_together(self, function: Callable[[S, list[Any]], Sequence[T]], shared: S, item: Any) -> T:
-        """As `run`, for `function(shared, items)`, which gives a result for each item.
+        """As `run`, for `function(shared, items)`, which returns one result per item.
 
-        Requests with the same function and `shared` that wait for a thread at the same time are handed to it in one call, so
-        that what a call costs by itself (two changes of thread, the way into Java and back) is spent once for all of them.
-        Where the call fails, each is tried alone.
+        Requests with the same function and `shared` that wait at the same time are answered by one call, so that the cost per
+        call (two context switches, a call into Java) is paid once. Where the call fails, each item is tried alone.
         """
-        return await self._await(function, item, shared)
+        return await self._await(Job(function, item, shared, asyncio.get_running_loop().create_future()))
 
-    async def _await(self, function: Callable[..., Any], item: Any, shared: Hashable | None) -> Any:
+    async def _await(self, job: Job[T]) -> T:
         if self.busy >= self.threads + self.waiting:
             raise Overloaded
         loop = asyncio.get_running_loop()
-        job = Job(function, item, shared, loop.create_future())
         self.busy += 1
         self._waiting.append(job)
-        loop.call_soon(self._hand_out)  # after all requests that came in together with this one
-        clock = loop.call_later(self.seconds, _give_up, job.outcome)
+        loop.call_soon(self._dispatch)  # after all requests that arrived together with this one
+        timer = loop.call_later(self.seconds, _time_out, job.future)
         try:
-            return await job.outcome
+            return await job.future
         finally:
-            clock.cancel()
-            job.dropped = True  # what no thread has begun by now, nobody waits for any more
+            timer.cancel()
+            job.dropped = True  # a thread that has not started it need not
 
-    def _hand_out(self) -> None:
+    def _dispatch(self) -> None:
+        """Gives waiting jobs to free threads, in batches."""
         while self._free and self._waiting:
-            most = min(TOGETHER, -(-len(self._waiting) // self._free))  # all free threads get their share
+            most = min(MAX_BATCH, -(-len(self._waiting) // self._free))  # an equal share for each free thread
             jobs = [self._waiting.popleft()]
-            while self._waiting and len(jobs) < most and self._waiting[0].joins(jobs[0]):
+            while self._waiting and len(jobs) < most and self._waiting[0].can_join(jobs[0]):
                 jobs.append(self._waiting.popleft())
             self._free -= 1
-            self._handed.put(jobs)
+            self._batches.put(jobs)
 
-    def _take_back(self, jobs: list[Job], outcomes: list[Outcome]) -> None:
+    def _finish(self, jobs: list[Job[Any]], outcomes: list[Outcome]) -> None:
         self.busy -= len(jobs)
         self._free += 1
         for job, (result, problem) in zip(jobs, outcomes, strict=True):
-            if job.outcome.done():  # given up meanwhile
+            if job.future.done():  # timed out
                 continue
             if problem is not None:
-                job.outcome.set_exception(problem)
+                job.future.set_exception(problem)
             else:
-                job.outcome.set_result(result)
-        self._hand_out()
+                job.future.set_result(result)
+        self._dispatch()
 
     def _work(self) -> None:
         with jvm.stay_attached():
-            while (jobs := self._handed.get()) is not None:
+            while (jobs := self._batches.get()) is not None:
                 outcomes = _outcomes(jobs)
-                loop = jobs[0].outcome.get_loop()
+                loop = jobs[0].future.get_loop()
                 if not loop.is_closed():
-                    loop.call_soon_threadsafe(self._take_back, jobs, outcomes)
+                    loop.call_soon_threadsafe(self._finish, jobs, outcomes)
 
     def close(self) -> None:
-        """Lets the threads finish what they have, and ends them."""
+        """Waits for running calls and ends the threads."""
         for _ in self._running:
-            self._handed.put(None)
+            self._batches.put(None)
         for thread in self._running:
             thread.join()
 
 
-def _outcomes(jobs: list[Job]) -> list[Outcome]:
-    """The outcome of each job, an empty one for those that were dropped."""
+def _outcomes(jobs: list[Job[Any]]) -> list[Outcome]:
+    """The outcome of each job; an empty one for a dropped job."""
     wanted = [job for job in jobs if not job.dropped]
-    found = dict(zip(map(id, wanted), _together(wanted), strict=True))
-    return [found.get(id(job), Outcome()) for job in jobs]
+    by_job = dict(zip(map(id, wanted), _run_together(wanted), strict=True))
+    return [by_job.get(id(job), Outcome()) for job in jobs]
 
 
-def _together(jobs: list[Job]) -> list[Outcome]:
+def _run_together(jobs: list[Job[Any]]) -> list[Outcome]:
     if len(jobs) > 1:
         try:
             return [Outcome(result) for result in jobs[0].function(jobs[0].shared, [job.item for job in jobs])]
-        except Exception:  # one of them may be to blame: the others are answered all the same
+        except Exception:  # it may come from one item: the calls below raise it again for that item only
             pass
-    return [_alone(job) for job in jobs]
+    return [_run_alone(job) for job in jobs]
 
 
-def _alone(job: Job) -> Outcome:
+def _run_alone(job: Job[Any]) -> Outcome:
     try:
         if job.shared is None:
             return Outcome(job.function(*job.item))
@@ -155,6 +165,6 @@ def _alone(job: Job) -> Outcome:
         return Outcome(problem=problem)
 
 
-def _give_up(outcome: asyncio.Future[Any]) -> None:
-    if not outcome.done():
-        outcome.set_exception(TooSlow())
+def _time_out(future: asyncio.Future[Any]) -> None:
+    if not future.done():
+        future.set_exception(TimedOut())

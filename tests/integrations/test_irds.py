@@ -53,7 +53,7 @@ def test_what_a_dataset_lacks_is_named(dataset, monkeypatch):
     monkeypatch.delattr(Dataset, "qrels_iter")
     with pytest.raises(InputError, match="irds:some/set: this dataset has no judgements"):
         load_qrels("irds:some/set")
-    with pytest.raises(InputError, match="irds:other: ir_datasets knows no dataset of that name"):
+    with pytest.raises(InputError, match="irds:other: ir_datasets has no dataset of that name"):
         load_topics("irds:other")
 
 
@@ -71,5 +71,5 @@ def test_without_a_network_one_line_says_what_to_do(tmp_path):
     )  # fmt: skip
     assert done.returncode == 2 and "Traceback" not in done.stderr
     last = done.stderr.splitlines()[-1]
-    assert last.startswith("kernelsearch: irds:vaswani: judgements could not be fetched (All download sources failed)")
+    assert last.startswith("kernelsearch: irds:vaswani: judgements could not be downloaded (All download sources failed)")
     assert "IR_DATASETS_HOME" in last

@@ -11,7 +11,7 @@ import pytest
 
 import kernelsearch
 from kernelsearch.clicks.importing import import_log
-from kernelsearch.serve.settings import Limits, Settings, Source
+from kernelsearch.serve.settings import IndexSpec, Limits, ServiceSettings
 from kernelsearch.trec import read_qrels, read_topics
 from tests.conftest import DEMO
 
@@ -31,10 +31,10 @@ def fitted(demo_index, tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def settings(fitted) -> Settings:
+def settings(fitted) -> ServiceSettings:
     topics, qrels = read_topics(DEMO / "topics.tsv"), read_qrels(DEMO / "qrels.txt")
-    source = Source("demo", str(fitted / "demo"), topics, qrels, str(fitted / "clicks.db"))
-    return Settings((source,), Limits(threads=2, seconds=120))
+    source = IndexSpec("demo", str(fitted / "demo"), topics, qrels, str(fitted / "clicks.db"))
+    return ServiceSettings((source,), Limits(threads=2, seconds=120))
 
 
 @pytest.fixture(scope="session")
@@ -46,7 +46,7 @@ def start() -> Iterator[Callable[..., Any]]:
 
     clients: list[Any] = []
 
-    def make(settings: Settings) -> Any:
+    def make(settings: ServiceSettings) -> Any:
         client = TestClient(make_app(settings), base_url="http://127.0.0.1", raise_server_exceptions=False)
         clients.append(client.__enter__())
         return client

@@ -10,15 +10,15 @@ from dataclasses import replace
 import pytest
 
 from kernelsearch.clicks.store import ClickLog
-from kernelsearch.serve.settings import Limits, Settings, Source
+from kernelsearch.serve.settings import IndexSpec, Limits, ServiceSettings
 
 
 @pytest.fixture
 def recording(start, settings, fitted, tmp_path):
     """A server that records into a log of its own."""
     shutil.copy(fitted / "clicks.db", tmp_path / "clicks.db")
-    source = replace(settings.sources[0], clicks=str(tmp_path / "clicks.db"))
-    return start(replace(settings, sources=(source,), record_clicks=True))
+    source = replace(settings.indexes[0], clicks=str(tmp_path / "clicks.db"))
+    return start(replace(settings, indexes=(source,), record_clicks=True))
 
 
 def click(client, clicked: str | None, docids: list[str], query: str = "dripping tap", impression: str = "showing-1"):
@@ -79,7 +79,9 @@ def test_robust_bm25_learns_from_the_clicks(recording):
 
 def test_a_log_begins_with_the_first_click(start, fitted, tmp_path):
     shutil.copytree(fitted / "demo", tmp_path / "demo")
-    client = start(Settings((Source("demo", str(tmp_path / "demo")),), Limits(threads=1, seconds=120), record_clicks=True))
+    client = start(
+        ServiceSettings((IndexSpec("demo", str(tmp_path / "demo")),), Limits(threads=1, seconds=120), record_clicks=True)
+    )
     assert client.get("/v1/demo/search?query=tap&rerank=rbm25").status_code == 400
     assert client.get("/v1/demo/suggest?prefix=t").json()["suggestions"] == []
     assert client.get("/v1/indexes").json()["indexes"][0]["clicks"] is None

@@ -10,7 +10,7 @@ import pytest
 
 import kernelsearch
 from kernelsearch import index as index_verb
-from kernelsearch.serve.settings import Limits, Settings, Source
+from kernelsearch.serve.settings import IndexSpec, Limits, ServiceSettings
 from tests.conftest import write_jsonl
 
 
@@ -124,7 +124,7 @@ def test_strange_queries_that_meet_others_change_nothing(client):
 
 
 def test_a_huge_query_is_refused(client):
-    refused(client, f"/v1/demo/search?query={'a' * 1001}", 400, "query: 1001 characters, at most 1000")
+    refused(client, f"/v1/demo/search?query={'a' * 1001}", 400, "query: 1001 characters, the maximum is 1000")
     refused(client, "/v1/demo/search?" + "&".join(f"x{n}=1" for n in range(300)), 400, "more than 200 parameters")
 
 
@@ -136,7 +136,7 @@ def test_documents_with_markup_are_data(start, tmp_path):
     }
     broken = {"id": "plain", "contents": "tap {not json"}
     index_verb.main(["--input", str(write_jsonl(tmp_path / "c.jsonl", [evil, broken])), "--index", str(tmp_path / "evil")])
-    client = start(Settings((Source("evil", str(tmp_path / "evil")),), Limits(threads=1, seconds=120)))
+    client = start(ServiceSettings((IndexSpec("evil", str(tmp_path / "evil")),), Limits(threads=1, seconds=120)))
     answer = client.get("/v1/evil/search?query=tap&highlight=true")
     found = {one["docid"]: one["doc"] for one in answer.json()["candidates"]}
     assert found[evil["id"]] == evil

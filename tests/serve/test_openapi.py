@@ -26,7 +26,7 @@ def recorder(start, settings, fitted, tmp_path_factory) -> Any:
     """A server that records into a log of its own."""
     log = tmp_path_factory.mktemp("log") / "clicks.db"
     shutil.copy(fitted / "clicks.db", log)
-    return start(replace(settings, sources=(replace(settings.sources[0], clicks=str(log)),), record_clicks=True))
+    return start(replace(settings, indexes=(replace(settings.indexes[0], clicks=str(log)),), record_clicks=True))
 
 
 @pytest.fixture(scope="module")

@@ -124,10 +124,7 @@ def test_a_reachable_address_needs_a_key_or_the_word_that_it_does_not(monkeypatc
     monkeypatch.delenv(KEY_VARIABLE, raising=False)
 
     def settings(*arguments: str):
-        from kernelsearch.cli.flags import read_flags
-
-        given = serve.make_parser().parse_args(["--index", "x", *arguments])
-        return serve.make_settings(given, read_flags(serve.ServeSettings, given))
+        return serve.read_settings(["--index", "x", *arguments])[1]
 
     assert settings().hosts is not None and settings().api_key is None
     for host in ("0.0.0.0", "::", "192.168.1.5", "example.org"):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kernelsearch.serve.workers import TOGETHER, Overloaded, TooSlow, Workers
+from kernelsearch.serve.workers import MAX_BATCH, Overloaded, TimedOut, Workers
 
 pytest.importorskip("fastapi")
 
@@ -68,8 +68,8 @@ def test_only_neighbours_of_one_kind_share_a_call_and_none_overtakes(make):
 
 def test_a_call_answers_so_many_at_most(make):
     calls = Calls()
-    asyncio.run(ask(make(), calls, [("a", number) for number in range(TOGETHER + 2)]))
-    assert [len(items) for items in calls.seen] == [1, TOGETHER, 2]
+    asyncio.run(ask(make(), calls, [("a", number) for number in range(MAX_BATCH + 2)]))
+    assert [len(items) for items in calls.seen] == [1, MAX_BATCH, 2]
 
 
 def test_free_threads_share_what_waits(make):
@@ -101,9 +101,9 @@ def test_what_was_given_up_is_not_begun(make):
         first = asyncio.ensure_future(workers.run_together(calls, "a", "first"))
         while not calls.seen:
             await asyncio.sleep(0.001)
-        with pytest.raises(TooSlow):
+        with pytest.raises(TimedOut):
             await workers.run_together(calls, "a", "late")
-        with pytest.raises(TooSlow):
+        with pytest.raises(TimedOut):
             await first
         assert workers.busy == 2  # the first one can't be stopped, and the other waits behind it
         calls.release.set()

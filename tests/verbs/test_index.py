@@ -124,7 +124,7 @@ def test_bad_collections_leave_the_old_index_alone(tmp_path, records, message):
         (["--index", "i", "--nonsense"], "unrecognized arguments: --nonsense"),
         (["--index", "i", "--threads", "many"], "--threads: 'many' is not a whole number"),
         (["--index", "nowhere"], "kernelsearch: nowhere: no such index"),
-        (["--input", "irds:no/such/thing", "--index", "i"], "irds:no/such/thing: ir_datasets knows no dataset of that name"),
+        (["--input", "irds:no/such/thing", "--index", "i"], "irds:no/such/thing: ir_datasets has no dataset of that name"),
     ],
 )
 def test_bad_calls_are_one_line_and_status_2(tmp_path, flags, message):

@@ -107,10 +107,10 @@ def test_tune_takes_shards(four, tmp_path, capsys):
 
 
 def test_a_folder_of_shards_is_served(four):
-    from kernelsearch.serve.catalogue import Served
-    from kernelsearch.serve.settings import Settings, Source
+    from kernelsearch.serve.catalogue import ServedIndex
+    from kernelsearch.serve.settings import IndexSpec, ServiceSettings
 
-    served = Served(Source("four", str(four)), Settings((Source("four", str(four)),)))
+    served = ServedIndex(IndexSpec("four", str(four)), ServiceSettings((IndexSpec("four", str(four)),)))
     assert len(served.index.forward) == 364
 
 

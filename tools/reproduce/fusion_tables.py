@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import kernelsearch
-from kernelsearch.api.pipeline import FirstStage, Pipeline
+from kernelsearch.api.pipeline import Pipeline
 from kernelsearch.core.types import Candidates
 from kernelsearch.evaluation.measures import evaluate, parse_measures
 from kernelsearch.learning.ranking.choose import Best, query_folds
@@ -21,6 +21,7 @@ from kernelsearch.learning.ranking.fusers import RRF, CombMNZ, CombSUM, Learner
 from kernelsearch.learning.ranking.lists import Lists, normalise_features
 from kernelsearch.learning.ranking.simlistmkl import SimListMKL
 from kernelsearch.learning.ranking.triplets import SimTripletBoost, SimTripletNet, SimTripletSVM
+from kernelsearch.lucene.first_stage import FirstStage
 from kernelsearch.lucene.models import RM3, Rocchio
 from kernelsearch.rerankers.fusion.features import Features, parse_recipe
 from kernelsearch.rerankers.fusion.settings import RECIPE, SOURCES

@@ -1,0 +1,74 @@
+"""The HTTP server: uvicorn with our logging, signals and error messages."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import socket
+from collections.abc import Callable, Iterator
+
+import uvicorn
+from threadpoolctl import threadpool_limits
+
+from kernelsearch.core.errors import InputError
+from kernelsearch.neighbours.index import load_faiss
+from kernelsearch.serve.app import make_app
+from kernelsearch.serve.settings import ServeSettings, ServiceSettings
+
+
+def run_server(service: ServiceSettings, settings: ServeSettings, announce: Callable[[str], None]) -> None:
+    """Serves until SIGINT or SIGTERM; `announce` is called with one line once the server accepts requests.
+
+    Raises InputError where the server cannot listen on its address.
+    """
+    _limit_threads()
+    config = uvicorn.Config(
+        make_app(service),
+        host=settings.host,
+        port=settings.port,
+        log_level="info" if settings.access_log else "warning",
+        access_log=settings.access_log,
+        server_header=False,
+        timeout_graceful_shutdown=settings.grace,
+        h11_max_incomplete_event_size=64 * 1024,
+    )
+    server = _Server(config, ", ".join(spec.name for spec in service.indexes), announce)
+    try:
+        server.run()
+    except SystemExit:
+        raise InputError(f"--host, --port: cannot listen on {config.host}:{config.port}") from None
+    if not server.started:
+        raise InputError(f"the server did not start on {config.host}:{config.port}")
+
+
+def _limit_threads() -> None:
+    """One thread per request in BLAS, OpenMP and FAISS: requests run in parallel, and more threads would compete for cores."""
+    threadpool_limits(1)
+    load_faiss().omp_set_num_threads(1)
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server that announces its address and ends with status 0 after a signal."""
+
+    def __init__(self, config: uvicorn.Config, names: str, announce: Callable[[str], None]) -> None:
+        super().__init__(config)
+        self._names = names
+        self._announce = announce
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Starts listening and announces the address."""
+        await super().startup(sockets)
+        if self.servers:
+            host, port = self.servers[0].sockets[0].getsockname()[:2]
+            shown = f"[{host}]" if ":" in host else host
+            self._announce(f"kernelsearch: {self._names} at http://{shown}:{port}/")
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Stops on SIGINT and SIGTERM after running requests. uvicorn would raise the signal again, and exit with an error."""
+        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)

@@ -189,9 +189,7 @@ class Index:
 
     def row(self, docid: str, option: str = "docid", among: Candidates | None = None) -> int:
         """A document's row; a docid that the index, or the list `among`, doesn't have is refused with the option's name."""
-        row = int(self.forward.rows_of([docid])[0])
-        if row < 0:
-            raise InputError(f"{option}: {docid!r} is not in {self.name}")
+        row = int(self.forward.require_rows([docid], label=option, collection=self.name)[0])
         if among is not None and not np.any(among.docs == row):
             raise InputError(f"{option}: {docid!r} is not among the {among.depth} documents of this query's list")
         return row

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from kernelsearch.api.pipeline import Pipeline
-from kernelsearch.core.errors import InputError
 from kernelsearch.core.execution import Engine, LocalEngine
 from kernelsearch.core.progress import Progress, silent
 from kernelsearch.core.sequences import chunks
@@ -95,11 +94,5 @@ def _run_batch(batch: _Batch, topics: Sequence[Topic], pipeline: Pipeline) -> li
 def run_candidates(index: OpenedIndex, ranked: Sequence[tuple[str, float]], qid: str, source: str) -> Candidates:
     """A run's list as candidates; a document that the index doesn't have is refused by name."""
     docids = [docid for docid, _ in ranked]
-    rows = index.forward.rows_of(docids)
-    if (rows < 0).any():
-        missing = [docids[place] for place in np.flatnonzero(rows < 0)[:3]]
-        raise InputError(
-            f"{source}: topic {qid} lists {int((rows < 0).sum())} documents that are not in {index.name}, "
-            f"such as {', '.join(missing)}"
-        )
+    rows = index.forward.require_rows(docids, label=f"{source}: topic {qid}", collection=index.name)
     return Candidates(rows, np.array([score for _, score in ranked], dtype=np.float64))

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from kernelsearch.core import artefacts
-from kernelsearch.core.errors import ArtefactError, IndexProblem
+from kernelsearch.core.errors import ArtefactError, IndexProblem, InputError
 from kernelsearch.forward.strings import StringTable, hashes
 
 if TYPE_CHECKING:
@@ -123,6 +123,21 @@ class ForwardIndex:
         if len(self._row_cache) + len(unseen) > CACHED_ROWS:
             self._row_cache = {}
         self._row_cache.update((docid, row) for docid, row in zip(unseen, unseen_rows.tolist(), strict=True) if row >= 0)
+        return rows
+
+    def require_rows(self, docids: Sequence[str], *, label: str, collection: str) -> NDArray[np.int32]:
+        """Returns the rows of live documents by docid, shape (docids,); InputError where the index lacks some of them.
+
+        The message begins with `label`, the option or file that named the documents, and calls the index `collection`.
+        """
+        rows = self.rows_of(docids)
+        missing = [docids[place][:100] for place in np.flatnonzero(rows < 0).tolist()]
+        if missing and len(docids) == 1:
+            raise InputError(f"{label}: {missing[0]!r} is not in {collection}")
+        if missing:
+            raise InputError(
+                f"{label}: {len(missing)} of {len(docids)} documents are not in {collection}, such as {', '.join(missing[:3])}"
+            )
         return rows
 
     def _find(self, docids: Sequence[str]) -> NDArray[np.int32]:

@@ -1,4 +1,4 @@
-"""The memory limit: how it is read, what follows from it, and that building keeps within it where the data don't fit."""
+"""The memory limit: parsing, derived limits, and peak memory of building data that don't fit."""
 
 import subprocess
 import sys
@@ -168,8 +168,8 @@ print(len(built) / len(vectors))
     ids=["features", "graph", "export", "faiss"],
 )
 def test_what_does_not_fit_is_done_in_parts(program, bounded, unbounded, spare):
-    """320 MB of features, six million pairs of words, 240 MB of postings, 320 MB of vectors: all within less memory, and
-    not without the bound."""
+    """320 MB of features, six million pairs of words, 240 MB of postings, 320 MB of vectors: the limit is kept, and
+    exceeded without it."""
     source = PROGRAM.format(spare=spare, **program)
     runs = [
         subprocess.run(

@@ -1,4 +1,4 @@
-"""Vocabularies of shards as one."""
+"""Merging the vocabularies of shards."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Which strings of a table consist of given bytes."""
+"""String tables: which strings consist of allowed bytes only."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Postings through Lucene's own iterators."""
+"""A field's postings, read through Lucene's own iterators."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kernelsearch.core.postings import Scan
 
 
 class PlainPostings:
-    """Walks a field's postings by one Java call per posting: an independent computation to compare the helper with."""
+    """Reads a field's postings with one Java call per posting: an independent computation to compare the bridge with."""
 
     def __init__(self, reader: Any, field: str) -> None:
         from jnius import autoclass, cast
@@ -28,7 +28,7 @@ class PlainPostings:
         return self._live is None or bool(self._live.get(doc))
 
     def _walk(self) -> Any:
-        """(term number, enumerator) of each term, in the index's order."""
+        """Yields (term number, enumerator) for every term, in index order."""
         if self._terms is None:
             return
         walk, number = self._terms.iterator(), 0

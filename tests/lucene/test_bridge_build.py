@@ -1,4 +1,4 @@
-"""The Java helper that ships as class files is the one that its source gives, and runs on the oldest Java we promise."""
+"""The bridge's class files are those that its source compiles to, and run on the oldest supported Java."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CLASSES = sorted(file.name for file in JAVA_FILES.glob("*.class"))
 
 
 def class_version(code: bytes) -> int:
-    """The Java release a class file was compiled for: its major version counts from 44 (JVM specification, 4.1)."""
+    """The Java release that a class file was compiled for: its major version minus 44 (JVM specification, 4.1)."""
     magic, _, major = struct.unpack(">IHH", code[:8])
     assert magic == 0xCAFEBABE
     return major - 44
@@ -65,7 +65,7 @@ def test_rebuilding_gives_the_shipped_bytes(rebuilt):
 
 
 def test_the_rebuilt_helper_works(rebuilt, tiny_path):
-    """Loaded in a JVM of its own, the rebuilt class exports the same postings and finds the same documents."""
+    """Loaded in a separate JVM, the rebuilt class exports the same postings and retrieves the same documents."""
     script = """
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Shards that are searched apart, with exchanged statistics, and merged give one index's lists to the last bit."""
+"""Shards searched separately with exchanged statistics: the merged lists are equal to one index's, bit for bit."""
 
 import shutil
 
@@ -80,7 +80,7 @@ def test_without_exchange_the_scores_would_differ(sharded, whole, queries):
 
 
 def test_scores_by_the_formula(tmp_path):
-    """df and average length come from the other shard: numpy's BM25 on the whole collection's forward index says the same."""
+    """df and average length depend on the other shard; compared with BM25 in numpy on the whole collection's forward index."""
     source = write_jsonl(tmp_path / "c.jsonl", TINY)
     index_verb.main(["--input", str(source), "--index", str(tmp_path / "i"), "--shards", "2"])
     index = Index(tmp_path / "i")
@@ -119,7 +119,7 @@ def test_a_loaded_record_serves_like_the_one_that_was_saved(sharded, whole, tmp_
 
 
 def test_deleted_documents_count_as_they_do_for_the_whole(sharded, queries, tmp_path):
-    """Lucene's statistics keep deleted documents until segments are merged; so does the record."""
+    """Lucene's statistics include deleted documents until segments are merged; so do the exchanged ones."""
     index = Index(shutil.copytree(sharded.path, tmp_path / "index"))
     deleted = index.lucene.docids(100, 103)
     change(index.shards.paths[1], delete=deleted, add=[])

@@ -1,4 +1,4 @@
-"""Java's start, each case in a process of its own: a JVM starts once."""
+"""Starting Java. Every test runs in a process of its own, because a process can start one JVM only."""
 
 import os
 import subprocess
@@ -21,7 +21,7 @@ def python(code, **environment):
 
 
 def fake_java(folder, version):
-    """A Java home that says it is of this version."""
+    """A folder that looks like a Java home of this version."""
     (folder / "lib" / "server").mkdir(parents=True)
     (folder / "lib" / "server" / "libjvm.so").write_text("")
     (folder / "release").write_text(f'JAVA_VERSION="{version}"\n')

@@ -47,7 +47,7 @@ def zipf(size):
 
 
 def change(path, delete, add):
-    """Deletes and adds documents behind our back, as another program would; every call leaves a new segment."""
+    """Deletes and adds documents with Lucene's own writer, as another program would; every call adds a segment."""
     from jnius import autoclass, cast
 
     LuceneIndex(path).close()  # Java runs
@@ -260,7 +260,7 @@ def patch_version(path):
 
 
 def patch_release(path):
-    """Makes the segments file say that Lucene 99 created and wrote the index, in a format that we know otherwise."""
+    """Changes the segments file as if Lucene 99 had created and written the index; the format is otherwise readable."""
     file = next(path.glob("segments_*"))
     data = bytearray(file.read_bytes())
     place = data.index(b"segments") + len(b"segments") + 4 + 16  # version, id, then the length of a suffix and the suffix

@@ -1,4 +1,4 @@
-"""Shards are one collection: the same rows, statistics, scores and ties as one index, and one line where they don't fit."""
+"""Shards are one collection: rows, statistics, scores and tie order are those of one index; others are refused."""
 
 import json
 import pickle
@@ -22,7 +22,7 @@ from tests.lucene.test_lucene_index import change
 
 @pytest.fixture(scope="module")
 def three_path(tmp_path_factory):
-    """TINY in three shards."""
+    """The collection TINY in three shards."""
     folder = tmp_path_factory.mktemp("three")
     source = write_jsonl(folder / "corpus.jsonl", TINY)
     index_verb.main(["--input", str(source), "--index", str(folder / "index"), "--shards", "3"])

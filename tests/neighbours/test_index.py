@@ -1,4 +1,4 @@
-"""FAISS neighbours: exact ones against numpy, approximate ones by recall, files, refusals."""
+"""FAISS indexes: the exact kind against numpy, approximate kinds by recall, saving and loading, error messages."""
 
 import os
 import subprocess
@@ -16,7 +16,7 @@ from tests.conftest import ROOT
 
 @pytest.fixture(scope="module")
 def vectors():
-    """4,000 vectors around 40 centres with lengths from a wide range, as latent documents have."""
+    """4,000 vectors around 40 centres with norms from a wide range, as in latent semantic analysis."""
     rng = np.random.default_rng(3)
     centres = rng.normal(size=(40, 24))
     points = centres[rng.integers(40, size=4000)] + 0.4 * rng.normal(size=(4000, 24))
@@ -59,7 +59,7 @@ def test_approximate_kinds_find_most_and_score_exactly(vectors, queries, kind):
 
 @pytest.mark.parametrize(("kind", "least", "error"), [("ivf-fp16", 0.99, 0.001), ("ivf-sq8", 0.95, 0.02)])
 def test_quantised_kinds_lose_little_and_take_less(vectors, queries, kind, least, error, tmp_path):
-    """With every cluster looked into, what is lost is lost by rounding coordinates to sixteen and eight bits."""
+    """With all clusters searched, the only error is the rounding of coordinates to sixteen and eight bits."""
     built, full = (Neighbours.build(vectors, one, clusters=30) for one in (kind, "ivf"))
     rows, scores = built.search(queries, 50, effort=30)
     assert recall(rows, best(vectors, queries, 50)[0]) > least
@@ -121,7 +121,7 @@ def test_refusals(vectors, queries, tmp_path):
 @pytest.mark.skipif(not _has_avx512(), reason="a processor without AVX-512")
 @pytest.mark.parametrize(("given", "kernels"), [(None, "SkylakeX"), ("Haswell", "Haswell")])
 def test_faiss_uses_the_processor_and_leaves_the_environment_alone(given, kernels):
-    """Its OpenBLAS is older than many processors; what the user chose stays chosen."""
+    """FAISS's OpenBLAS doesn't recognise new processors; a choice that the user made in the environment is respected."""
     program = f"""
 import os
 from threadpoolctl import threadpool_info

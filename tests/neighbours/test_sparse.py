@@ -1,4 +1,4 @@
-"""Neighbours of sparse rows: recall against exact products, files, bounds."""
+"""Neighbours of sparse rows: recall against exact inner products, saving and loading, limits."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Weighted queries survive a round trip; damaged files are refused by line."""
+"""Weighted queries: a round trip through a file, and malformed lines."""
 
 import pytest
 

@@ -86,7 +86,7 @@ def test_a_run_is_taken_over_unchanged_without_rerankers(tiny_path, topics, tmp_
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("1 Q0 d1 1 2.0 x\n1 Q0 ghost 2 1.0 x\n", "topic 1 lists 1 documents that are not in .*such as ghost"),
+        ("1 Q0 d1 1 2.0 x\n1 Q0 ghost 2 1.0 x\n", "topic 1: 1 of 2 documents are not in .*, such as ghost"),
         ("99 Q0 d1 1 2.0 x\n", "topic 99 is not in"),
     ],
 )

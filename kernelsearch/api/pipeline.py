@@ -44,7 +44,8 @@ class Pipeline:
 
     def retrieve(self, queries: Sequence[Query], *, threads: int = 1) -> list[Candidates]:
         """The first stage's list of each query."""
-        return self.first.search(self.index.lucene, queries, threads=threads)
+        expander = self.index.expander if self.first.feedback is not None else None
+        return self.first.search(self.index.lucene, queries, threads=threads, expander=expander)
 
     def search(self, queries: Sequence[Query], *, threads: int = 1) -> list[Candidates]:
         """The final list of each query."""

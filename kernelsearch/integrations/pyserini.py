@@ -182,7 +182,7 @@ class KernelSearcher:
         """The terms of a query expanded by RM3 or Rocchio, with their weights; None where neither is set."""
         if self._first.feedback is None:
             return None
-        expanded = self.index.lucene.expand(self._queries([q], [""]), self._first.feedback, model=self._first.model)[0]
+        expanded = self._first.expand(self.index.lucene, self._queries([q], [""]), expander=self.index.expander)[0]
         return dict(zip(expanded.terms, np.array(expanded.weights, dtype=np.float32).tolist(), strict=True))
 
     def set_analyzer(self, analyzer: Any) -> None:

@@ -71,7 +71,7 @@ class Retriever(pt.Transformer):
             either.columns(includes=["qid", "query_toks"], mode="weighted terms")
         inp = inp.drop(columns=[name for name in frames.RANKING_COLUMNS if name in inp.columns]).drop_duplicates("qid")
         queries = frames.read_queries(self.index, inp)
-        return frames.make_results(self.index, inp, self.first.search(self.index.lucene, queries, threads=self.threads))
+        return frames.make_results(self.index, inp, Pipeline(self.index, self.first).retrieve(queries, threads=self.threads))
 
     def fuse_rank_cutoff(self, k: int) -> pt.Transformer:
         """The retriever of `retriever % k`, which searches for k documents only."""

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from kernelsearch.core.errors import InputError
 from kernelsearch.core.options import Settings, option
 from kernelsearch.core.types import Candidates, Query
-from kernelsearch.lucene.models import RM3, BM25Model, DirichletModel, Feedback, JelinekMercerModel, Model, Rocchio
+from kernelsearch.lucene.models import (
+    RM3,
+    BM25Model,
+    DirichletModel,
+    Feedback,
+    JelinekMercerModel,
+    Model,
+    Rocchio,
+    model_of_expanded,
+)
 from kernelsearch.lucene.rounding import anserini_scores
 
 if TYPE_CHECKING:
@@ -39,6 +48,12 @@ class FirstStageSettings(Settings):
     rocchio_beta: float = option(0.75, "Rocchio: weight of the feedback documents", low=0)
     rocchio_gamma: float = option(0.15, "Rocchio: weight of the lowest-ranked documents, with --rocchio-use-negative", low=0)
     rocchio_use_negative: bool = option(False, "Rocchio: use the lowest-ranked documents as negative feedback")
+
+
+class Expander(Protocol):
+    """Computes the queries that a feedback method makes of the best `feedback.depth` documents of each query's list."""
+
+    def __call__(self, queries: Sequence[Query], lists: Sequence[Candidates], feedback: Feedback) -> list[Query]: ...
 
 
 @dataclass(frozen=True)
@@ -85,11 +100,32 @@ class FirstStage:
             )
         return cls(model, feedback, settings.hits)
 
-    def search(self, lucene: LuceneIndex, queries: Sequence[Query], *, threads: int = 1) -> list[Candidates]:
-        """Returns one ranked list per query. `threads` is the number of Java threads that share the queries."""
+    def expand(
+        self, lucene: LuceneIndex, queries: Sequence[Query], *, threads: int = 1, expander: Expander | None = None
+    ) -> list[Query]:
+        """Returns the queries as the feedback method expands them, unchanged without one.
+
+        `expander` computes the feedback; by default Anserini does, which needs stored document vectors. The weights are the same.
+        """
+        if self.feedback is None:
+            return list(queries)
+        if expander is None:
+            return lucene.expand(queries, self.feedback, model=self.model, threads=threads)
+        lists = lucene.search(queries, self.feedback.depth, model=self.model, threads=threads)
+        return expander(queries, lists, self.feedback)
+
+    def search(
+        self, lucene: LuceneIndex, queries: Sequence[Query], *, threads: int = 1, expander: Expander | None = None
+    ) -> list[Candidates]:
+        """Returns one ranked list per query.
+
+        `threads` is the number of Java threads that share the queries; `expander` is described at `expand`.
+        """
         if self.fields or self.query_side:
             from kernelsearch.lucene.simple import search_by_text
 
             return search_by_text(lucene, queries, self.hits, self.model, self.feedback, self.fields, self.dismax)
-        lists = lucene.search(queries, self.hits, model=self.model, feedback=self.feedback, threads=threads)
+        model = self.model if self.feedback is None else model_of_expanded(self.feedback, self.model)
+        expanded = self.expand(lucene, queries, threads=threads, expander=expander)
+        lists = lucene.search(expanded, self.hits, model=model, threads=threads)
         return [Candidates(ranked.docs, anserini_scores(ranked.scores)) for ranked in lists] if self.rounded else lists

@@ -16,7 +16,7 @@ from kernelsearch.core.errors import IndexProblem, OptionError
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.lucene import jvm
 from kernelsearch.lucene.agreement import refuse_differences
-from kernelsearch.lucene.models import BM25Model, Feedback, Model
+from kernelsearch.lucene.models import BM25Model, BM25WithoutIdf, Feedback, Model, model_of_expanded
 from kernelsearch.lucene.shards import Source, find_shards
 from kernelsearch.lucene.versions import has_term_vectors
 
@@ -52,7 +52,7 @@ class LuceneIndex:
         self.path, self.name = self.shards.home, self.shards.name
         self.fingerprint = self.shards.fingerprint
         self.language = language or self.shards.language
-        self._searchers: dict[Model, Any] = {}
+        self._searchers: dict[Model | BM25WithoutIdf, Any] = {}
         self._lock = threading.Lock()
         jvm.start(java_heap)
         self._open()
@@ -133,7 +133,7 @@ class LuceneIndex:
         queries: Sequence[Query],
         hits: int = 1000,
         *,
-        model: Model = BM25Model(),  # noqa: B008  an immutable value
+        model: Model | BM25WithoutIdf = BM25Model(),  # noqa: B008  an immutable value
         feedback: Feedback | None = None,
         threads: int = 1,
     ) -> list[Candidates]:
@@ -144,7 +144,9 @@ class LuceneIndex:
         if not queries:
             return []
         if feedback is not None:
+            assert not isinstance(model, BM25WithoutIdf)  # a model of expanded queries
             queries = self.expand(queries, feedback, model=model, threads=threads)
+            model = model_of_expanded(feedback, model)
         return self.search_with(self._searcher(model), queries, hits, threads)
 
     def search_with(self, searcher: Any, queries: Sequence[Query], hits: int, threads: int) -> list[Candidates]:
@@ -230,7 +232,7 @@ class LuceneIndex:
         ends = np.cumsum(lengths)
         return [text[e - s : e].decode("utf-8", errors="replace") for s, e in zip(lengths.tolist(), ends.tolist(), strict=True)]
 
-    def _searcher(self, model: Model) -> Any:
+    def _searcher(self, model: Model | BM25WithoutIdf) -> Any:
         with self._lock:
             if model not in self._searchers:
                 self._searchers[model] = self._bridge.searcher(self._reader, similarity(model))
@@ -238,7 +240,7 @@ class LuceneIndex:
 
 
 @jvm.calls_java
-def similarity(model: Model) -> Any:
+def similarity(model: Model | BM25WithoutIdf) -> Any:
     """Returns the Lucene Similarity (Java) of a ranking model."""
     from jnius import autoclass
 

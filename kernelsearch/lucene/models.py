@@ -38,6 +38,16 @@ class JelinekMercerModel:
 
 
 @dataclass(frozen=True)
+class BM25WithoutIdf:
+    """BM25 for queries whose weights stand in for the inverse document frequency."""
+
+    k1: float = 0.9
+    b: float = 0.4
+
+    java_class: ClassVar[str] = "kernelsearch.Bridge$BM25WithoutIdf"
+
+
+@dataclass(frozen=True)
 class RM3:
     """Anserini's RM3 pseudo-relevance feedback."""
 
@@ -99,5 +109,37 @@ class Rocchio:
         )
 
 
+@dataclass(frozen=True)
+class BM25PRF:
+    """Anserini's BM25PRF feedback: the query's terms and new ones with their relevance weights in the best documents.
+
+    The weights stand in for the inverse document frequency, so the expanded query is ranked by BM25 without it.
+    """
+
+    terms: int = 20  #: expansion terms
+    docs: int = 10  #: feedback documents
+    k1: float = 0.9  #: of the model that ranks the expanded query
+    b: float = 0.4
+    new_term_weight: float = 0.2  #: factor of the expansion terms' weights
+
+    @property
+    def depth(self) -> int:
+        """The number of documents to retrieve for feedback."""
+        return self.docs
+
+    def reranker(self, analyzer: Any, field: str) -> Any:
+        """Returns Anserini's reranker (Java) for an analyser (Java) and the field that is searched."""
+        from jnius import autoclass
+
+        return autoclass("io.anserini.rerank.lib.BM25PrfReranker")(
+            analyzer, None, field, self.terms, self.docs, self.k1, self.b, self.new_term_weight, False
+        )
+
+
 Model = BM25Model | DirichletModel | JelinekMercerModel
-Feedback = RM3 | Rocchio
+Feedback = RM3 | Rocchio | BM25PRF
+
+
+def model_of_expanded(feedback: Feedback, model: Model) -> Model | BM25WithoutIdf:
+    """Returns the model that ranks queries which `feedback` expanded from the lists of `model`."""
+    return BM25WithoutIdf(feedback.k1, feedback.b) if isinstance(feedback, BM25PRF) else model

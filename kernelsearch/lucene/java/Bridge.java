@@ -45,10 +45,12 @@ import org.apache.lucene.search.CollectionStatistics;
 import org.apache.lucene.search.FieldDoc;
 import org.apache.lucene.search.IndexSearcher;
 import org.apache.lucene.search.Query;
+import org.apache.lucene.search.QueryVisitor;
 import org.apache.lucene.search.ScoreDoc;
 import org.apache.lucene.search.Sort;
 import org.apache.lucene.search.TermQuery;
 import org.apache.lucene.search.TermStatistics;
+import org.apache.lucene.search.similarities.BM25Similarity;
 import org.apache.lucene.search.similarities.Similarity;
 import org.apache.lucene.store.FSDirectory;
 import org.apache.lucene.util.Bits;
@@ -81,6 +83,18 @@ public final class Bridge {
     IndexSearcher searcher = new IndexSearcher(reader);
     searcher.setSimilarity(similarity);
     return searcher;
+  }
+
+  /** BM25 for queries whose weights stand in for the inverse document frequency, as Anserini's BM25PRF ranks. */
+  public static class BM25WithoutIdf extends BM25Similarity {
+    public BM25WithoutIdf(float k1, float b) {
+      super(k1, b);
+    }
+
+    @Override
+    protected float idf(long frequency, long documents) {
+      return 1;
+    }
   }
 
   /**
@@ -421,7 +435,7 @@ public final class Bridge {
   }
 
   /**
-   * What one of Anserini's feedback rerankers (RM3, Rocchio) makes of each query: a line a query, term TAB weight. A line of input is the
+   * What one of Anserini's feedback rerankers makes of each query: a line a query, term TAB weight. A line of input is the
    * weighted query, an unprintable separator, then the text that the reranker analyses itself. Anserini is reached by reflection: its
    * classes need a newer compiler than Lucene's. One hit of the reranker's own second search is enough, since only the query is kept.
    */
@@ -460,8 +474,12 @@ public final class Bridge {
                 docsClass.getField("scores").set(docs, scores);
                 List<String> terms = tokens(analyzer, field, text);
                 Object context = newContext.newInstance(searcher, "", query, null, text, terms, null, args);
-                rerank.invoke(reranker, docs, context);
-                weights = contextClass.getField("feedbackTerms").get(context);
+                if (reranker.getClass().getSimpleName().equals("BM25PrfReranker")) {
+                  weights = relevanceWeights(reranker, terms, docs, searcher.getIndexReader());
+                } else {
+                  rerank.invoke(reranker, docs, context);
+                  weights = contextClass.getField("feedbackTerms").get(context);
+                }
               } catch (ReflectiveOperationException problem) {
                 throw new IOException(problem.getCause() == null ? problem : problem.getCause());
               }
@@ -473,6 +491,36 @@ public final class Bridge {
             });
     byte[] bytes = String.join("\n", lines).getBytes(StandardCharsets.UTF_8);
     return of(bytes, bytes.length);
+  }
+
+  /** The query that Anserini's BM25PRF makes, which unlike the other rerankers it keeps to itself. */
+  private static Map<String, Float> relevanceWeights(Object reranker, List<String> terms, Object docs, IndexReader reader)
+      throws ReflectiveOperationException {
+    Method expand = reranker.getClass().getDeclaredMethod("expandQuery", List.class, docs.getClass(), IndexReader.class, boolean.class);
+    expand.setAccessible(true);
+    Object features = expand.invoke(reranker, terms, docs, reader, false);
+    Method asQuery = features.getClass().getDeclaredMethod("toQuery");
+    asQuery.setAccessible(true);
+    Map<String, Float> weights = new HashMap<>();
+    ((Query) asQuery.invoke(features))
+        .visit(
+            new QueryVisitor() {
+              private float boost;
+
+              @Override
+              public QueryVisitor getSubVisitor(BooleanClause.Occur occur, Query parent) {
+                if (parent instanceof BoostQuery) {
+                  boost = ((BoostQuery) parent).getBoost();
+                }
+                return this;
+              }
+
+              @Override
+              public void consumeTerms(Query query, Term... found) {
+                weights.put(found[0].text(), boost);
+              }
+            });
+    return weights;
   }
 
   /** A stored field of each document number (int32), in order: UTF-8 bytes and byte lengths, -1 where the field is not stored. */

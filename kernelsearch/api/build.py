@@ -57,7 +57,7 @@ class BuildSettings(Settings):
     )
     threads: int = option(0, "indexing threads; 0: one for up to 50,000 documents (the same index every time), else all", low=0)
     positions: bool = option(True, "store token positions")
-    docvectors: bool = option(True, "store document vectors (RM3 and Rocchio need them)")
+    docvectors: bool = option(True, "store document vectors (Anserini's own RM3 and Rocchio need them)")
     contents: bool = option(True, "store the text")
     raw: bool = option(True, "store the whole record, with all its fields")
     optimize: bool = option(True, "merge into one segment")

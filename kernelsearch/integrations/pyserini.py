@@ -20,7 +20,7 @@ from kernelsearch.api.index import Index
 from kernelsearch.api.keywords import Rerank, split
 from kernelsearch.api.pipeline import Pipeline, count_fallbacks, fallback_messages
 from kernelsearch.api.results import Hit, Hits, make_hits
-from kernelsearch.core.errors import IndexProblem, InputError
+from kernelsearch.core.errors import InputError
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.integrations.hits import KernelReranker, open_index
 from kernelsearch.lucene.first_stage import FirstStage
@@ -323,9 +323,6 @@ class KernelSearcher:
             return self._pipelines[first]
 
     def _set(self, **changes: Any) -> None:
-        if changes.get("feedback") is not None and not self.index.lucene.field_statistics().vectors:
-            feedback = type(changes["feedback"]).__name__
-            raise IndexProblem(f"{self.index_dir}: {feedback} needs document vectors, which this index does not store")
         self._first = dataclasses.replace(self._first, **changes)
 
     def _replace_index(self, index: Index) -> None:

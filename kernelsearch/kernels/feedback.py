@@ -187,7 +187,8 @@ class FeedbackExpander:
         inside[inside] = keys[where[inside]] == words.keys[inside]
         there[inside] = occurrences[where[inside]]
         own = self._relevance_weights(words.keys % size, there, held[words.keys // size], 1.0)
-        unknown = self._relevance_weights(None, np.zeros(len(words.unknown_owners), dtype=np.int64), held[words.unknown_owners], 1.0)
+        nowhere = np.zeros(len(words.unknown_owners), dtype=np.int64)
+        unknown = self._relevance_weights(None, nowhere, held[words.unknown_owners], 1.0)
         all_keys = np.concatenate([words.keys, chosen])
         all_weights = np.concatenate([own, weights[best]]).astype(np.float32)
         order = np.argsort(all_keys)
@@ -196,7 +197,7 @@ class FeedbackExpander:
     def _relevance_weights(
         self, terms: Numbers | None, occurrences: Numbers, held: Numbers, weight: float
     ) -> NDArray[np.float64]:
-        """Robertson & Sparck Jones' weight of terms that occur in so many of the `held` feedback documents; None: unknown terms."""
+        """Robertson & Sparck Jones' weights of terms (None: unknown ones) by `occurrences` in the `held` feedback documents."""
         df = np.zeros(len(occurrences)) if terms is None else np.asarray(self.index.df[terms], dtype=np.float64)
         inside = (occurrences + 0.5) * (self._documents - df - held + occurrences + 0.5)
         odds = inside / ((df - occurrences + 0.5) * (held - occurrences + 0.5))

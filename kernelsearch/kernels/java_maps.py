@@ -28,7 +28,7 @@ class Strings(Protocol):
 
 def utf16_lengths(table: Strings) -> NDArray[np.int64]:
     """Java's String.length() of every string of a table, shape (strings,)."""
-    data, ends = (np.asarray(array) for array in table.arrays)
+    data, ends = table.arrays
     # A character takes one unit, and a second one where it takes four bytes in UTF-8.
     units = ((data & 0xC0) != 0x80).astype(np.int8) + (data >= 0xF0)
     after = np.concatenate([[0], np.cumsum(units, dtype=np.int64)])
@@ -40,7 +40,7 @@ def utf16_ranks(table: Strings) -> NDArray[np.int64] | None:
 
     The two orders differ between characters of four bytes and those from U+E000 to U+FFFF.
     """
-    data, ends = (np.asarray(array) for array in table.arrays)
+    data, ends = table.arrays
     if not (data >= 0xF0).any() or not ((data == 0xEE) | (data == 0xEF)).any():
         return None
     raised = data.copy()

@@ -105,7 +105,7 @@ class FirstStage:
     ) -> list[Query]:
         """Returns the queries as the feedback method expands them, unchanged without one.
 
-        `expander` computes the feedback; by default Anserini does, which needs stored document vectors. The weights are the same.
+        `expander` computes the feedback; by default Anserini does, which needs stored document vectors and gives the same.
         """
         if self.feedback is None:
             return list(queries)

@@ -1,0 +1,119 @@
+"""CPU time per query of each way to search, as a ratio to BM25 in the same round of one warm process.
+
+    python -m tools.bench.query_cost --index indexes/scifact --topics topics.tsv [--rounds 5] [--queries 30] [--only auto mslm]
+
+Queries are answered one by one, analysis included. Systems take turns within a round, so that a busy machine slows them all
+alike; processor time is that of the whole process, Java included. The table has the median of the ratios over rounds, the
+lowest and the highest. "Anserini" is its own SimpleSearcher, which Pyserini calls, in the same process. `fusion` is measured
+where a model has been trained.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import kernelsearch
+from kernelsearch.api.index import Index
+from kernelsearch.api.pipeline import Pipeline
+from kernelsearch.core.tables import text_table
+from kernelsearch.lucene.first_stage import FirstStage
+from kernelsearch.lucene.models import BM25PRF, RM3, BM25Model, Feedback, Rocchio
+from kernelsearch.lucene.simple import simple_search, simple_searcher
+from kernelsearch.trec import read_topics
+
+#: Answers one query.
+System = Callable[[str], object]
+BM25 = "BM25"
+FIVE_LEVELS = {"scales": (0, 1, 2, 4, float("inf"))}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--index", required=True)
+    parser.add_argument("--topics", required=True)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--warm-up", type=int, default=3, help="rounds that aren't counted; Java compiles meanwhile")
+    parser.add_argument("--queries", type=int, default=30, help="use the first so many topics")
+    parser.add_argument("--hits", type=int, default=1000)
+    parser.add_argument("--only", nargs="+", help="only systems whose name has one of these words in it")
+    arguments = parser.parse_args()
+    index = kernelsearch.open(arguments.index)
+    texts = list(read_topics(arguments.topics).values())[: arguments.queries]
+    systems = {
+        name: system
+        for name, system in make_systems(index, arguments.hits).items()
+        if name == BM25 or not arguments.only or any(word in name for word in arguments.only)
+    }
+    ratios: dict[str, list[float]] = {name: [] for name in systems}
+    milliseconds: dict[str, list[float]] = {name: [] for name in systems}
+    for number in range(arguments.warm_up + arguments.rounds):
+        measured = {name: cpu_time(system, texts) for name, system in systems.items()}
+        if number >= arguments.warm_up:
+            for name, value in measured.items():
+                milliseconds[name].append(value)
+                ratios[name].append(value / measured[BM25])
+    rows = [
+        (
+            name,
+            f"{statistics.median(milliseconds[name]):.2f}",
+            f"{statistics.median(found):.1f}",
+            f"{min(found):.1f} to {max(found):.1f}",
+        )
+        for name, found in ratios.items()
+    ]
+    print(f"{index.name}: {len(index.forward)} documents, {len(texts)} queries, {arguments.rounds} rounds")
+    print(text_table(("system", "CPU ms per query", "times BM25", "range"), rows))
+
+
+def make_systems(index: Index, hits: int) -> dict[str, System]:
+    """The systems by name; what an index can't offer is left out."""
+
+    def search(
+        feedback: Feedback | None = None, method: str = "", depth: int = hits, options: dict[str, Any] | None = None
+    ) -> System:
+        methods = [(method, options or {})] if method else []
+        pipeline = Pipeline(index, FirstStage(feedback=feedback, hits=depth), methods)
+        return lambda text: pipeline.search([index.query(text)])
+
+    def anserini(feedback: Feedback | None = None) -> System:
+        searcher = simple_searcher(index.lucene, BM25Model(), feedback)
+        return lambda text: simple_search(searcher, text, hits)
+
+    systems = {
+        BM25: search(),
+        "RM3": search(RM3()),
+        "Rocchio": search(Rocchio()),
+        "Rocchio with negatives": search(Rocchio(negative=True, hits=hits)),
+        "BM25PRF": search(BM25PRF()),
+        "Anserini BM25": anserini(),
+        "Anserini RM3": anserini(RM3()),
+        "Anserini Rocchio": anserini(Rocchio()),
+        "klsa": search(method="klsa"),
+        "pert": search(method="pert"),
+        "mslm, 1000": search(method="mslm"),
+        "mslm, 100": search(method="mslm", depth=100),
+        "mslm, five levels, 100": search(method="mslm", depth=100, options=FIVE_LEVELS),
+        "auto": search(method="auto"),
+    }
+    if (index.artefacts / "fusion" / "meta.json").exists():
+        systems["fusion"] = search(method="fusion")
+    return systems
+
+
+def cpu_time(system: System, texts: list[str]) -> float:
+    """Milliseconds of processor time per query."""
+    begun = time.process_time()
+    for text in texts:
+        system(text)
+    return 1000 * (time.process_time() - begun) / len(texts)
+
+
+if __name__ == "__main__":
+    main()

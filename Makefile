@@ -1,23 +1,23 @@
-# What can be done here; `make help` lists it. Each target makes the environment that it needs, once.
+# `make help` lists the targets. Each target builds the environment that it needs, once.
 
 # The interpreter for the environments: any Python from 3.11 on.
 PYTHON ?= python3
 # Pytest's options, for example `make test PYTEST_ARGS="-k bm25 -x"`.
 PYTEST_ARGS ?=
-# Two processes, a file's tests in one of them: they share the indexes that the file builds.
-# The tests of a cluster and of the page come after them: workers and a browser want the cores for themselves.
+# Two processes; the tests of a file run in the same process, because they share the indexes that the file builds.
+# The tests of a cluster and of the page have targets of their own: workers and a browser need the cores.
 WHOLE_SUITE = -n 2 --dist loadfile -m "not cluster and not page"
 
-# Without byte code the environment is a fifth smaller; Python writes what it uses.
+# Without byte code the environment is a fifth smaller; Python compiles what it imports.
 INSTALL = -m pip install --quiet --no-compile
 
-# A Python from 3.12 on, for the newest pyserini: PYTHON312, or the first of the usual places that runs.
+# A Python from 3.12 on, for the newest pyserini: PYTHON312, or the first that runs of the usual names and places.
 NEWER = $(PYTHON312) python3.12 python3.13 python3.14 $(PYTHON) \
     $(wildcard $(or $(PYENV_ROOT),$(HOME)/.pyenv)/versions/3.1[2-9]*/bin/python)
 find_newer = for python in $(NEWER); do \
     if $$python -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null; then echo $$python; break; fi; done
 
-.PHONY: help demo test test-dask test-page test-openapi lint test-pyserini test-pyterrier test-lucene10 bench-bridge bench-dropin bridge freeze clean
+.PHONY: help demo test test-dask test-page test-openapi coverage lint test-pyserini test-pyterrier test-lucene10 bench-bridge bench-dropin bridge freeze clean
 
 help:  ## Lists the targets
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | awk -F '\t' '{printf "%-15s %s\n", $$1, $$2}'
@@ -25,7 +25,7 @@ help:  ## Lists the targets
 demo: .venv/.ready  ## Indexes the bundled collection, runs every method on it and compares them
 	.venv/bin/python -m kernelsearch.demo
 
-test: .venv/.ready  ## Runs the tests
+test: .venv/.ready  ## Runs the tests, the examples in docstrings and the commands of the documentation
 	.venv/bin/python -m pytest $(WHOLE_SUITE) $(PYTEST_ARGS)
 
 test-dask: .venv/.ready  ## Runs the tests that start a Dask cluster and kill its workers
@@ -34,8 +34,11 @@ test-dask: .venv/.ready  ## Runs the tests that start a Dask cluster and kill it
 test-page: .venv/.ready  ## Runs the page's tests in a headless Chromium (skipped where there is none)
 	.venv/bin/python -m pytest -m page $(PYTEST_ARGS)
 
-test-openapi: .venv/.ready  ## Asks the service many made-up questions from its OpenAPI description (KERNELSEARCH_EXAMPLES=50 an address)
+test-openapi: .venv/.ready  ## Sends the service generated requests from its OpenAPI description (KERNELSEARCH_EXAMPLES=50 per endpoint)
 	KERNELSEARCH_EXAMPLES=$${KERNELSEARCH_EXAMPLES:-50} .venv/bin/python -m pytest tests/serve/test_openapi.py $(PYTEST_ARGS)
+
+coverage: .venv/.ready  ## Runs the tests with line coverage, printed and in htmlcov/
+	.venv/bin/python -m pytest $(WHOLE_SUITE) --cov=kernelsearch --cov-report=term --cov-report=html $(PYTEST_ARGS)
 
 lint: .venv/.ready  ## Checks style, format, layers and types
 	.venv/bin/ruff check .
@@ -43,7 +46,7 @@ lint: .venv/.ready  ## Checks style, format, layers and types
 	.venv/bin/lint-imports --no-logo
 	.venv/bin/python -m mypy
 
-test-pyserini: .venv-pyserini/.ready  ## Runs the drop-in tests beside the full pyserini (brings torch)
+test-pyserini: .venv-pyserini/.ready  ## Runs the tests that compare with the full pyserini (installs torch)
 	.venv-pyserini/bin/python -m pytest -m pyserini $(PYTEST_ARGS)
 
 test-pyterrier: .venv-pyterrier/.ready  ## Runs the PyTerrier tests (without Terrier's own jars)
@@ -61,7 +64,7 @@ test-lucene10:  ## Runs the tests on the newest pyserini, with Lucene 10 (needs 
 bench-bridge: .venv/.ready .venv-pyserini/.ready  ## Measures the Lucene bridge against pyserini (BENCH_ARGS="--quick")
 	.venv/bin/python -m tools.bench.bridge --pyserini .venv-pyserini/bin/python $(BENCH_ARGS)
 
-bench-dropin: .venv-pyterrier/.ready indexes/demo  ## Measures what the adapters add, and 10,000 queries from 8 threads for leaks
+bench-dropin: .venv-pyterrier/.ready indexes/demo  ## Measures the overhead of the adapters, and looks for leaks with 10,000 queries from 8 threads
 	PYTHONPATH=. .venv-pyterrier/bin/python -m tools.bench.dropin --index indexes/demo --topics kernelsearch/demo/data/topics.tsv $(BENCH_ARGS)
 
 indexes/demo: | .venv/.ready
@@ -70,19 +73,19 @@ indexes/demo: | .venv/.ready
 bridge: .venv/.ready  ## Compiles the Java helper (needs a JDK)
 	.venv/bin/python -m tools.build_bridge
 
-freeze:  ## Pins in constraints/ what the environments hold now
+freeze:  ## Pins the installed versions of all environments in constraints/
 	@for name in default:.venv pyserini-full:.venv-pyserini pyterrier:.venv-pyterrier lucene10:.venv-lucene10; do \
 	    if [ -x $${name#*:}/bin/python ]; then \
 	        $${name#*:}/bin/python -m pip freeze --exclude-editable | sed 's/+cpu$$//' | LC_ALL=C sort -f > constraints/$${name%%:*}.txt; \
 	    fi; \
 	done
 
-clean:  ## Removes the environments, caches and what the demo made
-	rm -rf .venv .venv-pyserini .venv-pyterrier .venv-lucene10 build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+clean:  ## Removes the environments, the caches and the demo's files
+	rm -rf .venv .venv-pyserini .venv-pyterrier .venv-lucene10 build dist *.egg-info .coverage htmlcov .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	rm -rf indexes/demo runs/demo
 	find kernelsearch tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# pyserini comes without its dependencies, last: of it we need Anserini's jar only, and its dependencies bring torch.
+# pyserini is installed last and without its dependencies: only Anserini's jar is needed, and they would install torch.
 .venv/.ready: setup.cfg pyproject.toml constraints/default.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	    echo "kernelsearch needs Python 3.11 or newer, and $(PYTHON) is $$($(PYTHON) -V 2>&1); name another one with PYTHON=..." >&2; \

@@ -4,7 +4,7 @@
 
 The collections' folder is KERNELSEARCH_COLLECTIONS or ../shared/collections. Indexes, tables of features and results are kept
 in the scratch folder; remove it to measure everything again. Runs of Pyserini's PRCL need the full pyserini and are made by
-tools/reproduce/prcl_runs.py; the tables hold them where they stand in the scratch folder.
+tools/reproduce/prcl_runs.py; the tables hold them where they are in the scratch folder.
 """
 
 from __future__ import annotations

@@ -21,44 +21,44 @@ SHARES = (10, 25, 50, 100)
 HEAD = """# Fusion: the learners of SimListMKL, and everything fused
 
 Bu, Niu, Ma & Long, "Listwise Multi-Kernel Similarity Learning Algorithm for Similar Mobile App Recommendation".
-`python -m tools.reproduce.fusion` measures everything here and writes this page.
+`python -m tools.reproduce.fusion` measures all figures and writes this page.
 
 ## What it shows
 
 {aims}
-- The paper's advantage for SimListMKL, and its steadiness when positives are rare, do not show on these data. In fusion the
-  three linear learners can't be told apart, and SimListMKL's trees are below them on all five collections (below SVM and Net
-  with p < .05, uncorrected, on four). On MQ2008 and on similar documents of cran all four are alike; on similar documents of
-  nfcorpus the linear ones are significantly better.
+- The paper's advantage for SimListMKL, and its robustness when positives are rare, are not reproduced on these data. In fusion
+  the three linear learners do not differ significantly, and SimListMKL's trees are below them on all five collections (below
+  SVM and Net with p < .05, uncorrected, on four). On MQ2008 and on similar documents of cran all four are on a par; on similar
+  documents of nfcorpus the linear ones are significantly better.
 - `auto` needs no training. On known-item queries it loses a few percent.
 - Similar documents: every fusion is above the best single kernel on cran; on nfcorpus only the linear learners are, by little.
-- `votes` gain where topics are related to training topics: compare `best` with `best, no votes`. Where topics have nothing to
-  do with each other there is nothing to gain, and new topics of another kind will gain less than the folds here.
+- `votes` gain where topics are related to training topics: compare `best` with `best, no votes`. Where topics are
+  unrelated there is nothing to gain, and new topics of another kind will gain less than the folds here.
 
 ## How it was measured
 
-- BM25, RM3 and Rocchio are Anserini's with its defaults (k1 .9, b .4; 1,000 documents a topic). Only topics with a relevant
-  document count. PRCL is Pyserini's classifier reranker with its defaults (logistic regression, tf-idf), on BM25 and on RM3;
-  `tools/reproduce/prcl_runs.py` makes its runs in an environment with the full pyserini.
-- Fused are the first 1,000 of BM25, RM3, Rocchio and, for what learns, of `votes`, by the features of the default recipe,
-  z-scored within the topic.
+- BM25, RM3 and Rocchio are Anserini's with its defaults (k1 .9, b .4; 1,000 documents per topic). Only topics with a relevant
+  document are measured. PRCL is Pyserini's classifier reranker with its defaults (logistic regression, tf-idf), on BM25 and on
+  RM3; `tools/reproduce/prcl_runs.py` makes its runs in an environment with the full pyserini.
+- The candidates are the first 1,000 documents of BM25, RM3, Rocchio and, for learned fusion, of `votes`; the features are those
+  of the default recipe, z-scored within the topic.
 - Learners: five folds over topics, all settings at their defaults; nfcorpus: learned on its 2,590 training topics, measured on
-  the test topics. All relevant documents and 200 uniformly drawn others a topic are learned from.
-- `votes` are the documents judged relevant to similar training topics. Of a fold, held-out topics are neither learned from nor
-  remembered, and no training topic hears itself. Their power, and that they aren't divided by the number of a topic's
-  relevant documents, were chosen on nfcorpus's dev topics with the training topics as memory.
+  the test topics. The training lists are all relevant documents and 200 uniformly drawn others per topic.
+- `votes` are the documents judged relevant to similar training topics. Held-out topics of a fold are neither trained on nor
+  vote, and a training topic does not vote for itself. Their power, and that they aren't divided by the number of a topic's
+  relevant documents, were chosen on nfcorpus's dev topics with votes of the training topics.
 - `best` chooses among CombSUM, Net, SVM, Boost and SimListMKL by five inner folds of the training topics: the first that is no
   more than a standard error below the best.
-- `best single` is chosen on the measured topics themselves and is therefore flattered.
+- `best single` is chosen on the test topics themselves and is therefore optimistic.
 - Tests: paired t on AP, Holm over the rows of a table. "hurt": topics whose AP falls by more than .001 against BM25.
-- Not quite held out: the defaults of the learners (the net's penalty, xgboost's pairs and leaf weight) and the recipe were
-  settled while looking at cross-validated MAP on cran, cacm, cisi and npl, and at MQ2008's validation and test files. The
-  choices moved MAP by about 2%; that `votes` are in the recipe at all moved it by far more. That `best` allows a standard
-  error was decided after it had chosen badly on cacm. nfcorpus's test topics were not looked at.
+- Not entirely held out: the defaults of the learners (the net's penalty, xgboost's pairs and leaf weight) and the recipe were
+  chosen by cross-validated MAP on cran, cacm, cisi and npl, and at MQ2008's validation and test files. The
+  choices changed MAP by about 2%; adding `votes` to the recipe changed it by far more. The standard error that `best` allows
+  was introduced after a bad choice on cacm. nfcorpus's test topics were not used.
 - `auto` has fixed weights, chosen by `python -m tools.reproduce.choose_auto` on cran, cacm, cisi, npl and nfcorpus dev, with a
   price of 1.2 on the mean loss on known-item queries (words of one sentence of a document, which is the only answer). So its
-  rows below, nfcorpus test apart, are not held out; prices .6, 1.2 and 2 were tried, and 1.2 kept as a balance. "Choosing auto"
-  gives each collection's gain with `auto`'s weights and with weights chosen without it.
+  rows below, nfcorpus test apart, are not held out; prices .6, 1.2 and 2 were tried, and 1.2 chosen as a compromise. "Choosing
+  auto" gives each collection's gain with `auto`'s weights and with weights chosen without it.
 
 """
 
@@ -104,7 +104,7 @@ def rival_of(values: dict[str, Any]) -> str:
 
 
 def aims(found: dict[str, Any], test: Callable[..., float], correct: Callable[..., Any]) -> str:
-    """How `best` and `auto` stand against BM25 and the best rival, over the collections that count."""
+    """How `best` and `auto` compare with BM25 and the best rival, over the collections that count."""
     counted = {name: found[name]["values"] for name in COUNTED if name in found}
     gains = {
         label: [100 * (mean(values[label]["AP"]) / mean(values["BM25"]["AP"]) - 1) for values in counted.values()]
@@ -159,7 +159,7 @@ def fusion_section(found: dict[str, Any], test: Callable[..., float], correct: C
             chosen = notes.get(f"chosen {label}", [])
             picks = ", ".join(f"{pick} {chosen.count(pick)}" for pick in dict.fromkeys(chosen))
             out.append(f"\n`{label}` chose, fold by fold: {picks}.\n")
-        out.append(f"\nCPU time: features {notes['ms']:.0f} ms a topic; `best` {notes['seconds best']:.0f} s")
+        out.append(f"\nCPU time: features {notes['ms']:.0f} ms per topic; `best` {notes['seconds best']:.0f} s")
         if "training queries" in notes:
             learned = notes["training ms"] * notes["training queries"] / 1000
             out.append(f", features of the {notes['training queries']} training topics {learned:.0f} s")
@@ -197,7 +197,7 @@ def lists_section(
     out.append(f"Five-fold cross-validation over {queries} lists (the form of the paper's Table 1 and Figure 4). ")
     if "single" in result:
         out.append("Similar are documents judged relevant to the same topic; MAP counts those among the candidates. ")
-    out.append("Seconds were taken on a machine that was busy with other work.\n\n")
+    out.append("Seconds were taken on a busy machine.\n\n")
     out.append(
         "| | "
         + " | ".join(f"P@{k}" for k in range(1, 11))

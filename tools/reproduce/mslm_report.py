@@ -1,6 +1,6 @@
 """Tables and figures of docs/reproductions/mslm.md from the results of tools.reproduce.mslm and mslm_text.
 
-Tables replace what stands between `<!-- NAME -->` and `<!-- /NAME -->` on the page; figures stand beside it.
+Tables replace the text between `<!-- NAME -->` and `<!-- /NAME -->` on the page; figures are written beside it.
 """
 
 from __future__ import annotations

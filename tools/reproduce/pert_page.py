@@ -181,7 +181,7 @@ def described(setting: dict[str, Any], alpha: float) -> str:
 
 
 def write_page(scratch: Path, found: list[Collection], others: list[Collection]) -> None:
-    """Rewrites what stands between the page's markers, and the figures."""
+    """Rewrites the marked parts of the page, and the figures."""
     repaired = [one for one in found if one.judgements == "qrels.txt"]
     published = [next(one for one in found if one.judgements != "qrels.txt"), *repaired[1:]]
     panels = {one.name: {system: points(scratch, one, system) for system in [*CURVES, *ANSERINI]} for one in repaired}

@@ -19,10 +19,11 @@ from kernelsearch.core.errors import InputError
 from kernelsearch.core.progress import Progress, silent
 from kernelsearch.core.sequences import chunks
 from kernelsearch.core.types import Candidates, Query
+from kernelsearch.learning.folds import assign_folds
 from kernelsearch.lucene.first_stage import FirstStage
 from kernelsearch.tuning import space
 from kernelsearch.tuning.fitting import fit_missing
-from kernelsearch.tuning.folds import Choice, assign_folds, choose
+from kernelsearch.tuning.folds import Choice, choose
 from kernelsearch.tuning.journal import Journal
 from kernelsearch.tuning.space import Setting
 from kernelsearch.tuning.trials import Plan, Trials, stage_key, write_plan

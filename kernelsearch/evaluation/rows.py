@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelsearch.core.measures import average_precision
 from kernelsearch.core.types import Candidates
 from kernelsearch.evaluation.measures import Measure, evaluate
 from kernelsearch.forward.index import ForwardIndex
@@ -41,7 +42,7 @@ class JudgedRows:
     def average_precision(self, lists: Sequence[Candidates]) -> Floats:
         """AP per topic, as trec_eval's map, shape (topics,); zero for topics without relevant documents."""
         return np.array(
-            [_average_precision(self.found(number, ranked)[0], self.counts[number]) for number, ranked in enumerate(lists)]
+            [average_precision(self.found(number, ranked)[0], self.counts[number]) for number, ranked in enumerate(lists)]
         )
 
     def retrieved(self, lists: Sequence[Candidates], depth: int = 1000) -> NDArray[np.int64]:
@@ -69,7 +70,7 @@ class JudgedRows:
         if depth is not None:
             places, grades = places[places < depth], grades[places < depth]
         if measure.NAME == "AP":
-            return _average_precision(places, self.counts[number])
+            return average_precision(places, self.counts[number])
         if measure.NAME == "RR":
             return float(1.0 / (places[0] + 1)) if len(places) else 0.0
         if measure.NAME == "P":
@@ -95,7 +96,3 @@ def is_quick(measure: Measure) -> bool:
     return (
         measure.NAME in QUICK and set(measure.params) <= {"cutoff"} and (bool(measure.params) or measure.NAME not in ("P", "R"))
     )
-
-
-def _average_precision(places: NDArray[np.int64], relevant: int) -> float:
-    return float((np.arange(1, len(places) + 1) / (places + 1)).sum() / max(relevant, 1))

@@ -19,9 +19,9 @@ from kernelsearch.core.errors import InputError
 from kernelsearch.core.files import write_file
 from kernelsearch.evaluation.comparison import Comparison, Procedure, compare
 from kernelsearch.evaluation.measures import Evaluation, evaluate, parse_measures
+from kernelsearch.learning.folds import assign_folds
 from kernelsearch.reproduce.conditions import BUNDLED, Collection, Condition, Conditions, filled
 from kernelsearch.trec import read_run, write_run
-from kernelsearch.tuning.folds import assign_folds
 
 MEASURES = ("AP", "nDCG@10")
 #: Folds over topics, where a condition learns and a collection has no training topics.

@@ -123,8 +123,8 @@ class SimilarDocuments:
         """Learns the kernels' weights from known similar documents, saves the model and uses it from now on."""
         X, y, qid = self.training_table(truth, limit, random_state)
         made: Any = Best(normalise="none", random_state=random_state) if learner == "best" else LEARNERS[learner]()
-        if learner != "best" and "normalise" in made.parameters():
-            made.normalise = "none"
+        if learner != "best" and "normalise" in made.get_params():
+            made.set_params(normalise="none")
         made.fit(X, y, qid)
         if isinstance(made, Best):
             tried = ", ".join(f"{name} {score:.4f}" for name, score in made.scores_.items())

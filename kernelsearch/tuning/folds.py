@@ -8,8 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.core.errors import OptionError
-
 Floats = NDArray[np.float64]
 
 
@@ -31,15 +29,6 @@ class Choice:
     held_out: Floats  #: each topic's value under the setting chosen without its fold, shape (topics,)
     best: int  #: the setting with the best mean over all topics
     best_mean: float  #: its mean, which is optimistic: the setting was chosen on the same topics
-
-
-def assign_folds(topics: int, folds: int, seed: int) -> NDArray[np.int64]:
-    """A random fold per topic, shape (topics,); sizes differ by at most one. Raises OptionError for more folds than topics."""
-    if folds > topics:
-        raise OptionError(f"--folds: {folds}, but there are only {topics} judged topics")
-    assigned = np.empty(topics, dtype=np.int64)
-    assigned[np.random.default_rng(seed).permutation(topics)] = np.arange(topics) % folds
-    return assigned
 
 
 def choose(values: Floats, assigned: Sequence[int] | NDArray[np.int64]) -> Choice:

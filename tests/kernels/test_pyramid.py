@@ -15,7 +15,6 @@ from kernelsearch.kernels.pyramid.text_pyramid import (
     gaussian_pyramid,
     interpolated_operator,
     laplacian_pyramid,
-    product,
     spatial_operator,
     window,
 )
@@ -32,15 +31,6 @@ def random_graph(words: int, seed: int) -> SemanticGraph:
     rng = np.random.default_rng(seed)
     left, right = rng.integers(0, words, (2, words * 2))
     return SemanticGraph.from_edges(words, *_distinct(left, right), rng.uniform(0.1, 1, len(_distinct(left, right)[0])))
-
-
-@pytest.mark.parametrize("density", [0.0, 0.1, 0.6])
-def test_product_is_the_matrix_product(density):
-    rng = np.random.default_rng(3)
-    left, right = (sparse.random(*shape, density, "csr", random_state=rng) for shape in ((7, 12), (12, 5)))
-    found = product(left, right)
-    assert found.shape == (7, 5) and found.nnz == (left @ right).nnz
-    assert np.abs(found.toarray() - left.toarray() @ right.toarray()).max() < 1e-15
 
 
 def _distinct(left, right):

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from kernelsearch.learning.mkl.bem import bem_weights, preference_margins, uniform_weights, zscores
+from kernelsearch.learning.mkl.bem import bem_weights, preference_margins, uniform_weights
+from kernelsearch.learning.ranking.lists import zscores
 
 
 @pytest.mark.parametrize("seed", range(5))

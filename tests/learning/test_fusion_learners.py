@@ -6,9 +6,10 @@ import shutil
 import numpy as np
 import pytest
 from scipy.optimize import minimize
+from sklearn.base import clone
 
 from kernelsearch.core.errors import ArtefactError, InputError, OptionError
-from kernelsearch.learning.ranking.choose import LEARNERS, Best, query_folds
+from kernelsearch.learning.ranking.choose import LEARNERS, Best
 from kernelsearch.learning.ranking.fusers import CombSUM
 from kernelsearch.learning.ranking.letor import read_letor
 from kernelsearch.learning.ranking.lists import Lists, mean_average_precision, normalise_features
@@ -37,7 +38,7 @@ def held_out(learner):
 
 @pytest.mark.parametrize("kind", ALL)
 def test_learners_beat_the_plain_sum_on_new_queries(kind):
-    learner = kind(**({"trees": 40} if "trees" in kind().parameters() else {})).fit(*lists())
+    learner = kind(**({"trees": 40} if "trees" in kind().get_params() else {})).fit(*lists())
     assert held_out(learner) > held_out(CombSUM()) + 0.1
 
 
@@ -62,7 +63,7 @@ def test_a_perfect_kernel_is_followed_to_the_top(kind):
 
 @pytest.mark.parametrize("kind", ALL)
 def test_the_same_seed_gives_the_same_model(kind):
-    small = {"trees": 10} if "trees" in kind().parameters() else {"triplets": 30}
+    small = {"trees": 10} if "trees" in kind().get_params() else {"triplets": 30}
     X, y, qid = lists(queries=15)
     first, second = (kind(random_state=4, **small).fit(X, y, qid).predict(X, qid) for _ in range(2))
     assert (first == second).all()
@@ -190,14 +191,14 @@ def test_best_decides_on_some_of_many_queries_and_learns_from_all():
     assert some.chosen_.name == "net" and some.chosen_.weights_ == pytest.approx(every.chosen_.weights_)
 
 
-def test_folds_keep_queries_whole():
-    qid = np.repeat(np.arange(11), 3)
-    folds = query_folds(qid, 5, random_state=1)
-    assert (np.sum(folds, axis=0) == 1).all()
-    for fold in folds:
-        assert not set(qid[fold]) & set(qid[~fold])
-    with pytest.raises(InputError, match="2 queries can't make 5 folds"):
-        query_folds([1, 2], 5)
+@pytest.mark.parametrize("kind", [*ALL, Best])
+def test_learners_can_be_cloned_by_scikit_learn(kind):
+    for name, value in (("normalise", "none"), ("trees", 7), ("C", 3.0), ("k", 10.0), ("weights", [1.0, 2.0])):
+        learner = kind()
+        if name in learner.get_params():
+            assert clone(learner.set_params(**{name: value})).get_params() == {**kind().get_params(), name: value}
+    with pytest.raises(OptionError, match=f"learner {kind.name}: has no parameter depth"):
+        kind().set_params(depth=3)
 
 
 @pytest.mark.parametrize("kind", ALL)

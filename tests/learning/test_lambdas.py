@@ -7,7 +7,7 @@ import pytest
 
 from kernelsearch.core.errors import OptionError
 from kernelsearch.learning.ranking.lambdas import lambdas, swap_deltas
-from kernelsearch.learning.ranking.lists import average_precision
+from kernelsearch.learning.ranking.lists import list_average_precision
 
 
 def swapped_change(scores, relevant, kind_ap, i, j):
@@ -25,7 +25,7 @@ def test_exact_delta_is_the_change_of_average_precision(seed):
     relevant[chance.choice(9, 1 + seed % 5, replace=False)] = True
     found = swap_deltas(scores, relevant)
     for (a, i), (b, j) in itertools.product(enumerate(np.flatnonzero(relevant)), enumerate(np.flatnonzero(~relevant))):
-        assert found[a, b] == pytest.approx(swapped_change(scores, relevant, average_precision, i, j), abs=1e-12)
+        assert found[a, b] == pytest.approx(swapped_change(scores, relevant, list_average_precision, i, j), abs=1e-12)
 
 
 def test_printed_delta_misses_what_stands_between():

@@ -1,17 +1,10 @@
 import numpy as np
 import pytest
 
-from kernelsearch.core.errors import InputError, OptionError
-from kernelsearch.tuning.folds import assign_folds, choose
+from kernelsearch.core.errors import InputError
+from kernelsearch.learning.folds import assign_folds
+from kernelsearch.tuning.folds import choose
 from kernelsearch.tuning.journal import Journal
-
-
-def test_folds_are_even_seeded_and_cover_all():
-    found = assign_folds(23, 5, seed=1)
-    assert sorted(np.bincount(found)) == [4, 4, 5, 5, 5]
-    assert (found == assign_folds(23, 5, seed=1)).all() and (found != assign_folds(23, 5, seed=2)).any()
-    with pytest.raises(OptionError, match="--folds: 5, but there are only 3 judged topics"):
-        assign_folds(3, 5, 0)
 
 
 def test_held_out_by_hand():

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.learning.ranking.lists import Lists, average_precision
+from kernelsearch.learning.ranking.lists import Lists, list_average_precision
 from kernelsearch.rerankers.auto.reranker import WEIGHTS
 from tools import ROOT
 from tools.data.datasets import DATASETS, add_collections_option
@@ -68,7 +68,7 @@ class Measured:
 
     def worth(self, scores: NDArray) -> float:
         pairs = zip(self.lists, self.relevant, strict=True)
-        return float(np.mean([average_precision(scores[rows], self.y[rows], int(total)) for rows, total in pairs]))
+        return float(np.mean([list_average_precision(scores[rows], self.y[rows], int(total)) for rows, total in pairs]))
 
     def gain(self, weights: tuple[float, ...]) -> float:
         return self.worth(self.X @ np.array(weights, dtype=np.float32)) / self.base - 1

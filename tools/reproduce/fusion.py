@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.evaluation.significance import corrected, paired_t
-from kernelsearch.learning.ranking.choose import query_folds
+from kernelsearch.learning.folds import query_folds
 from kernelsearch.learning.ranking.fusers import CombSUM
 from kernelsearch.learning.ranking.letor import read_letor
-from kernelsearch.learning.ranking.lists import Lists, average_precision, mean_average_precision, precisions
+from kernelsearch.learning.ranking.lists import Lists, list_average_precision, mean_average_precision, precisions
 from kernelsearch.similarity.engine import SimilarDocuments, truth_from_groups
 from tools import ROOT
 from tools.data.datasets import DATASETS, add_collections_option
@@ -45,7 +45,7 @@ def cross_validate(X: NDArray, y: NDArray, qid: NDArray, normalise: str) -> dict
             scores[held_out] = learner.predict(X[held_out], qid[held_out])
         out[name] = {
             "P": precisions(scores, y, lists).mean(axis=0).tolist(),
-            "AP": [average_precision(scores[rows], y[rows] > 0) for rows in judged],
+            "AP": [list_average_precision(scores[rows], y[rows] > 0) for rows in judged],
             "seconds": float(np.mean(seconds)),
         }
     return out

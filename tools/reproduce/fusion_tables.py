@@ -16,7 +16,8 @@ import kernelsearch
 from kernelsearch.api.pipeline import Pipeline
 from kernelsearch.core.types import Candidates
 from kernelsearch.evaluation.measures import evaluate, parse_measures
-from kernelsearch.learning.ranking.choose import Best, query_folds
+from kernelsearch.learning.folds import query_folds
+from kernelsearch.learning.ranking.choose import Best
 from kernelsearch.learning.ranking.fusers import RRF, CombMNZ, CombSUM, Learner
 from kernelsearch.learning.ranking.lists import Lists, normalise_features
 from kernelsearch.learning.ranking.simlistmkl import SimListMKL

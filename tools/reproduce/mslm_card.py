@@ -20,7 +20,7 @@ import kernelsearch
 from kernelsearch.kernels.pyramid.matching import Matcher, local_score
 from kernelsearch.kernels.pyramid.query_rows import Scale
 from kernelsearch.kernels.semantic.graph import SemanticGraph, cooccurrence_graph
-from kernelsearch.learning.mkl.bem import zscores
+from kernelsearch.learning.ranking.lists import zscores
 from kernelsearch.rerankers.mslm.reranker import MultiScaleLM
 from tools.data.datasets import DATASETS, add_collections_option, judged_topics
 from tools.reproduce.mslm import average_precision

@@ -21,7 +21,6 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.sparse import _sparsetools
 
 from kernelsearch.kernels.pyramid.interest_points import points_score
 from kernelsearch.kernels.pyramid.query_rows import Array, DocumentLevel, QueryLevel, QueryRows, Scale, Texts
@@ -30,14 +29,10 @@ MODES = ("max", "mean", "sum", "global", "points")
 DIVERGENCES = ("js", "kl")
 #: Columns that global matching interpolates queries and documents to.
 GLOBAL_COLUMNS = 8
-#: Tokens of the documents worked on together: what they need stays below what the C library keeps for the next call.
+#: Tokens of the documents worked on together, which bounds the memory of a level.
 TOKENS = 1 << 15
 #: Cells, and pairs of a cell and a query column, worked on at a time: the temporaries stay in the processor's cache.
 CELLS, PAIRS = 1 << 15, 1 << 17
-
-# The C library gives blocks beyond 128 KB back to the system, page by page, unless a larger one was freed before: it then
-# keeps twice as much as that. Without these untouched 16 MB, five levels spend a quarter of their time on asking for pages.
-np.empty(1 << 21)
 
 
 @dataclass(frozen=True)
@@ -133,38 +128,37 @@ def _js_excess(a: Array, floor: Array, cells: sparse.csr_matrix) -> Array:
     constant = (phi(2 * floor) - phi(floor)).astype(kind)
     change = (phi(a + floor) - phi(2 * floor)).astype(kind)
     shared, own = np.zeros(cells.shape[1], dtype=kind), np.zeros((len(a), cells.shape[1]), dtype=kind)
-    for low, high in _blocks(ends, min(CELLS, PAIRS // len(a))):
+    for low, high in _row_ranges(ends, min(CELLS, PAIRS // len(a))):
         block, b, sizes = slice(low, high), cells.data[ends[low] : ends[high]], np.diff(ends[low : high + 1])
         empty = np.repeat(background[block], sizes)
         empty += b
         empty *= np.log(empty)
         value = empty - b * np.log(b)
         value -= np.repeat(constant[block], sizes)
-        _add(cells, low, high, value[None, :], [shared])
+        _add_by_column(cells, low, high, value[None, :], [shared])
         filled = np.flatnonzero(change[:, block].any(axis=1))
         values = np.repeat(mine[filled, block], sizes, axis=1)
         values += b
         values *= np.log(values)
         values -= empty
         values -= np.repeat(change[filled, block], sizes, axis=1)
-        _add(cells, low, high, values, [own[column] for column in filled])
+        _add_by_column(cells, low, high, values, [own[column] for column in filled])
     own += shared
     own *= 0.5
     return own
 
 
-def _blocks(ends: NDArray[np.integer], size: int) -> list[tuple[int, int]]:
+def _row_ranges(ends: NDArray[np.integer], size: int) -> list[tuple[int, int]]:
     """Rows in ranges of about `size` cells."""
     starts = np.unique(np.searchsorted(ends, np.arange(0, ends[-1], size), side="right") - 1)
     return list(pairwise([*starts.tolist(), len(ends) - 1]))
 
 
-def _add(cells: sparse.csr_matrix, low: int, high: int, values: Array, sums: list[Array]) -> None:
-    """Adds each line of values, of some rows' cells, to its sums by column."""
-    ends = cells.indptr[low : high + 1]
-    columns, ends, ones = cells.indices[ends[0] : ends[-1]], ends - ends[0], np.ones(high - low, dtype=values.dtype)
+def _add_by_column(cells: sparse.csr_matrix, low: int, high: int, values: Array, sums: list[Array]) -> None:
+    """Adds values of the cells in rows low..high-1, shape (sums, cells), to `sums`, each of shape (columns,)."""
+    columns = cells.indices[cells.indptr[low] : cells.indptr[high]]
     for line, total in zip(values, sums, strict=True):
-        _sparsetools.csc_matvec(len(total), high - low, ends, columns, line, ones, total)
+        np.add.at(total, columns, line)
 
 
 def _filled(code: sparse.csr_matrix, values: Array) -> sparse.csr_matrix:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from kernelsearch.kernels.pyramid.text_pyramid import Samples, interpolated_operator, product, spatial_operator
+from kernelsearch.kernels.pyramid.text_pyramid import Samples, interpolated_operator, spatial_operator
 from kernelsearch.kernels.semantic.graph import SemanticGraph
 
 Array = NDArray[np.float64]
@@ -205,7 +205,7 @@ class QueryRows:
         """The level whose columns are the windows (columns, tokens) over the texts."""
         slots = texts.slots.astype(window.indices.dtype)[window.indices]
         words = sparse.csr_matrix((window.data, slots, window.indptr), shape=(window.shape[0], texts.irrelevant + 1))
-        code = product(self._lent[scale.semantic], words.T.tocsr())
+        code = self._lent[scale.semantic] @ words.T.tocsr()
         return DocumentLevel(code, window @ self.held(texts, scale), samples, first)
 
 

@@ -25,16 +25,6 @@ def uniform_weights(levels: int) -> NDArray[np.float64]:
     return np.full(levels, 1 / np.sqrt(levels))
 
 
-def zscores(values: ArrayLike) -> NDArray[np.float64]:
-    """Columns with mean 0 and deviation 1, over the first axis; a constant column becomes zeros."""
-    array = np.asarray(values, dtype=np.float64)
-    centred = array - array.mean(axis=0)
-    deviation = array.std(axis=0)
-    # Rounding leaves a constant column with a deviation of about 1e-17 of its size, which must not be blown up.
-    flat = deviation <= 1e-12 * np.maximum(np.abs(array).max(axis=0, initial=0.0), 1e-300)
-    return np.where(flat, 0.0, centred / np.where(flat, 1.0, deviation))
-
-
 def preference_margins(queries: Iterable[tuple[NDArray[np.floating], NDArray[np.integer]]]) -> NDArray[np.float64]:
     """h_l = Σ_q Σ_{i ≻ j} (r_l(q, i) - r_l(q, j)) (Eq. 13), shape (levels,).
 

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import pickle
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
-from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -22,17 +16,6 @@ from kernelsearch.core.errors import InputError, OptionError
 ATTEMPTS = 4
 #: Seconds in which the scheduler notices a lost worker, and in which a new one may take its place.
 NOTICED, REPLACED = 5.0, 30.0
-
-#: Starts xgboost's tracker, says where it is, and stays until it has ended.
-TRACKER = """
-import json, pickle, sys, threading
-start, arguments = pickle.load(sys.stdin.buffer)
-print(json.dumps(start(*arguments)), flush=True)
-for thread in threading.enumerate():
-    if thread is not threading.current_thread():
-        thread.join()
-"""
-_trackers: list[subprocess.Popen[bytes]] = []
 
 
 def train(
@@ -52,7 +35,7 @@ def train(
     """
     try:
         boosting = import_module("xgboost.dask")
-        import_module("dask.array")
+        tracker = import_module("kernelsearch.learning.ranking.dask_tracker")
     except ImportError as problem:
         raise OptionError(
             f"--engine dask: fusion needs {problem.name}; install it with: pip install 'kernelsearch[dask]'"
@@ -63,10 +46,10 @@ def train(
     for _ in range(ATTEMPTS):
         workers = _workers(client)
         try:
-            with client.as_current(), _tracker_aside(client):  # xgboost asks Dask for it here and there, though it was told
-                rows, label, qid, margin = client.persist([_spread(client, column, ends, workers) for column in columns])
-                matrix = boosting.DaskDMatrix(client, rows, label, qid=qid, base_margin=margin)
-                return boosting.train(client, settings, matrix, num_boost_round=trees)["booster"]
+            with tracker.client_with_tracker_apart(client) as training:
+                rows, label, qid, margin = training.persist([_spread(training, column, ends, workers) for column in columns])
+                matrix = boosting.DaskDMatrix(training, rows, label, qid=qid, base_margin=margin)
+                return boosting.train(training, settings, matrix, num_boost_round=trees)["booster"]
         except (CancelledError, RuntimeError, OSError, ValueError):
             if not _lost(client, workers):
                 raise
@@ -106,41 +89,3 @@ def _wait_for(client: Any, workers: int) -> None:
         client.wait_for_workers(workers, timeout=REPLACED)
     except TimeoutError:
         client.wait_for_workers(1)
-
-
-@contextmanager
-def _tracker_aside(client: Any) -> Iterator[None]:
-    """Lets xgboost's tracker run in a child of the scheduler's process.
-
-    xgboost starts it in the scheduler itself, and a worker's death ends the tracker's whole process from within C++: a
-    scheduler that others use too, or this very process.
-    """
-    run = client.run_on_scheduler
-    client.run_on_scheduler = lambda function, *arguments: run(_start_child, function, *arguments)
-    try:
-        yield
-    finally:
-        del client.run_on_scheduler
-        client.run_on_scheduler(_end_children)
-
-
-def _start_child(start: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
-    child = subprocess.Popen(
-        [sys.executable, "-c", TRACKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    )
-    _trackers.append(child)
-    assert child.stdin is not None and child.stdout is not None
-    child.stdin.write(pickle.dumps((start, arguments)))
-    child.stdin.close()
-    with child.stdout:
-        said = child.stdout.readline()
-    if not said:
-        raise RuntimeError("xgboost's tracker did not start")
-    return json.loads(said)
-
-
-def _end_children() -> None:
-    while _trackers:
-        child = _trackers.pop()
-        child.kill()
-        child.wait()

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.learning.folds import query_folds
 from kernelsearch.learning.ranking.fusers import RRF, CombMNZ, CombSUM, Learner
-from kernelsearch.learning.ranking.lists import Lists, average_precision, check
+from kernelsearch.learning.ranking.lists import Lists, check, list_average_precision
 from kernelsearch.learning.ranking.simlistmkl import ExactSimListMKL, SimListMKL
 from kernelsearch.learning.ranking.triplets import SimTripletBoost, SimTripletNet, SimTripletSVM
 
@@ -22,16 +23,6 @@ LEARNERS: dict[str, type[Learner]] = {
 
 #: What `best` chooses among, from the one that can fit least to the one that can fit most.
 CANDIDATES = ("combsum", "net", "svm", "boost", "simlistmkl")
-
-
-def query_folds(qid: ArrayLike, folds: int, random_state: int = 0) -> list[NDArray[np.bool_]]:
-    """The rows of each fold, True where held out; all rows of a query are in one fold."""
-    ids = np.asarray(qid)
-    names = np.unique(ids)
-    if len(names) < folds:
-        raise InputError(f"cross-validation: {len(names)} queries can't make {folds} folds")
-    shuffled = np.random.default_rng(random_state).permutation(names)
-    return [np.isin(ids, shuffled[number::folds]) for number in range(folds)]
 
 
 def _standard_error(differences: NDArray[np.float64]) -> float:
@@ -60,7 +51,7 @@ class Best(Learner):
         unknown = [name for name in candidates if name not in LEARNERS]
         if unknown or not candidates:
             raise OptionError(f"best: {', '.join(unknown) or 'nothing'} is not one of {', '.join(LEARNERS)}")
-        self.candidates, self.folds, self.queries = tuple(candidates), folds, queries
+        self.candidates, self.folds, self.queries = candidates, folds, queries
         self.normalise, self.random_state = normalise, random_state
 
     def fit(self, X: ArrayLike, y: ArrayLike, qid: ArrayLike | None = None) -> Best:
@@ -91,14 +82,14 @@ class Best(Learner):
                 predictions[name][held_out] = learner.predict(table[held_out], ids[held_out])
         judged = [rows for rows in Lists.of(ids) if (labels[rows] > 0).any()]
         return {
-            name: np.array([average_precision(found[rows], labels[rows] > 0) for rows in judged])
+            name: np.array([list_average_precision(found[rows], labels[rows] > 0) for rows in judged])
             for name, found in predictions.items()
         }
 
     def _make(self, name: str) -> Learner:
         kind: Any = LEARNERS[name]
         # RRF and CombMNZ bring their own normalisation.
-        return kind(normalise=self.normalise) if "normalise" in kind().parameters() else kind()
+        return kind(normalise=self.normalise) if "normalise" in kind().get_params() else kind()
 
     def predict(self, X: ArrayLike, qid: ArrayLike | None = None) -> NDArray[np.float64]:
         return self.chosen_.predict(X, qid)

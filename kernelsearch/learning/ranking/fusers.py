@@ -6,6 +6,7 @@ Condorcet and individual Rank Learning Methods" (SIGIR 2009).
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,9 @@ class Learner:
 
     X has shape (rows, features); y are relevance grades, above 0 relevant; qid names each row's query. Scores order the rows of
     one query; between queries they mean nothing. `normalise` names what happens to the features within each query first.
+
+    Parameters follow scikit-learn's conventions (`sklearn.base.clone` works) without deriving from its BaseEstimator: importing
+    that takes longer than a search with a saved model.
     """
 
     name = "learner"
@@ -40,9 +44,20 @@ class Learner:
         """Each feature's part of each row's score, shape (rows, features); a row's parts sum to its score."""
         raise OptionError(f"learner {self.name}: its scores don't split into parts of features")
 
-    def parameters(self) -> dict[str, Any]:
-        """What the learner was made with, as plain data."""
-        return {key: value for key, value in vars(self).items() if not key.endswith("_")}
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The constructor's parameters by name. `deep` is there for scikit-learn, no parameter is a learner itself."""
+        if type(self).__init__ is object.__init__:
+            return {}
+        return {name: getattr(self, name) for name in list(signature(type(self).__init__).parameters)[1:]}
+
+    def set_params(self, **parameters: Any) -> Learner:
+        """Changes some parameters and returns the learner."""
+        unknown = set(parameters) - set(self.get_params())
+        if unknown:
+            raise OptionError(f"learner {self.name}: has no parameter {', '.join(sorted(unknown))}")
+        for name, value in parameters.items():
+            setattr(self, name, value)
+        return self
 
     def _table(self, X: ArrayLike, qid: ArrayLike | None) -> tuple[Floats, Lists]:
         """The checked table, normalised, and its lists."""
@@ -60,16 +75,16 @@ class CombSUM(Learner):
     name = "combsum"
 
     def __init__(self, *, weights: ArrayLike | None = None, normalise: str = "z") -> None:
-        self.weights = None if weights is None else [float(weight) for weight in np.asarray(weights)]
-        self.normalise = normalise
+        self.weights, self.normalise = weights, normalise
 
     def contributions(self, X: ArrayLike, qid: ArrayLike | None = None) -> Floats:
         table, _ = self._table(X, qid)
         if self.weights is None:
             return table
-        if len(self.weights) != table.shape[1]:
-            raise InputError(f"combsum: {len(self.weights)} weights for {table.shape[1]} features")
-        return table * np.array(self.weights)
+        weights = np.asarray(self.weights, dtype=np.float64)
+        if weights.shape != (table.shape[1],):
+            raise InputError(f"combsum: {weights.size} weights for {table.shape[1]} features")
+        return table * weights
 
 
 class CombMNZ(Learner):

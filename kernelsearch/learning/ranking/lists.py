@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.core.measures import average_precision
 
 Floats = NDArray[np.float64]
 
@@ -95,6 +96,15 @@ def normalise_features(X: Floats, lists: Lists, kind: str = "z") -> Floats:
     return (X - lists.spread(shift)) * lists.spread(inverse)
 
 
+def zscores(values: ArrayLike) -> Floats:
+    """Each column of one list with mean 0 and deviation 1; a constant column becomes 0. Shape (rows,) or (rows, columns)."""
+    table = np.asarray(values, dtype=np.float64)
+    if not len(table):
+        return table
+    first = np.zeros(1, dtype=np.int64)
+    return normalise_features(table.reshape(len(table), -1), Lists(np.arange(len(table)), first, first)).reshape(table.shape)
+
+
 def ranks(scores: Floats) -> NDArray[np.int64]:
     """The rank (from 1) of each score, best first; equal scores keep their order."""
     out = np.empty(len(scores), dtype=np.int64)
@@ -102,17 +112,18 @@ def ranks(scores: Floats) -> NDArray[np.int64]:
     return out
 
 
-def average_precision(scores: Floats, relevant: NDArray[np.bool_], total: int | None = None) -> float:
-    """AP of one list; `total` counts relevant documents that the list lacks, too."""
-    hits = relevant[np.argsort(-scores, kind="stable")]
-    found = np.flatnonzero(hits) + 1
-    total = len(found) if total is None else total
-    return float((np.arange(1, len(found) + 1) / found).sum() / total) if total else 0.0
+def list_average_precision(scores: Floats, relevant: NDArray[np.bool_], total: int | None = None) -> float:
+    """AP of the order that `scores` (documents,) give to one list; equal scores keep their order.
+
+    `total` is the number of relevant documents where the list lacks some; None takes those of the list.
+    """
+    places = np.flatnonzero(relevant[np.argsort(-scores, kind="stable")])
+    return average_precision(places, len(places) if total is None else total)
 
 
 def mean_average_precision(scores: Floats, y: Floats, lists: Lists) -> float:
     """The mean of AP over queries that have something relevant."""
-    values = [average_precision(scores[rows], y[rows] > 0) for rows in lists if (y[rows] > 0).any()]
+    values = [list_average_precision(scores[rows], y[rows] > 0) for rows in lists if (y[rows] > 0).any()]
     return float(np.mean(values)) if values else 0.0
 
 

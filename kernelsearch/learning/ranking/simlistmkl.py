@@ -61,9 +61,30 @@ class SimListMKL(_Boosted):
 
     name = "simlistmkl"
 
-    def __init__(self, *, min_weight: float = 1.0, penalty: float = 1.0, columns: float = 0.5, **parameters: Any) -> None:
+    def __init__(
+        self,
+        *,
+        trees: int = 100,
+        leaves: int = 8,
+        learning_rate: float = 0.05,
+        min_weight: float = 1.0,
+        penalty: float = 1.0,
+        columns: float = 0.5,
+        init: str = "combsum",
+        strength: float = 2.0,
+        normalise: str = "z",
+        random_state: int = 0,
+    ) -> None:
         """`min_weight`: least curvature in a leaf; `penalty`: L2 on leaves; `columns`: share of features a tree may use."""
-        super().__init__(**parameters)
+        super().__init__(
+            trees=trees,
+            leaves=leaves,
+            learning_rate=learning_rate,
+            init=init,
+            strength=strength,
+            normalise=normalise,
+            random_state=random_state,
+        )
         self.min_weight, self.penalty, self.columns = min_weight, penalty, columns
 
     def fit(self, X: ArrayLike, y: ArrayLike, qid: ArrayLike | None = None, *, client: Any = None) -> SimListMKL:
@@ -129,8 +150,29 @@ class ExactSimListMKL(_Boosted):
 
     name = "exact"
 
-    def __init__(self, *, delta: str = "exact", min_rows: int = 20, **parameters: Any) -> None:
-        super().__init__(**parameters)
+    def __init__(
+        self,
+        *,
+        trees: int = 100,
+        leaves: int = 8,
+        learning_rate: float = 0.05,
+        delta: str = "exact",
+        min_rows: int = 20,
+        init: str = "combsum",
+        strength: float = 2.0,
+        normalise: str = "z",
+        random_state: int = 0,
+    ) -> None:
+        """`delta`: |ΔE| of a pair, one of `lambdas.DELTAS`; `min_rows`: least rows in a leaf."""
+        super().__init__(
+            trees=trees,
+            leaves=leaves,
+            learning_rate=learning_rate,
+            init=init,
+            strength=strength,
+            normalise=normalise,
+            random_state=random_state,
+        )
         self.delta, self.min_rows = delta, min_rows
 
     def fit(self, X: ArrayLike, y: ArrayLike, qid: ArrayLike | None = None) -> ExactSimListMKL:

@@ -26,7 +26,7 @@ def make_learner(name: str, *, normalise: str, folds: int = 5, random_state: int
     if name == "best":
         return Best(folds=folds, normalise=normalise, random_state=random_state)
     learner_class = LEARNERS[name]
-    known = learner_class().parameters()
+    known = learner_class().get_params()
     parameters = {"normalise": normalise, "random_state": random_state}
     return learner_class(**{key: value for key, value in parameters.items() if key in known})
 

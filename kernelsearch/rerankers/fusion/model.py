@@ -64,6 +64,7 @@ def save(
     if learner.name not in LEARNERS or learner.name == "exact":
         raise ArtefactError(f"{path}: learner {learner.name!r} can't be saved; it exists for comparison only")
     arrays = {"weights": learner.weights_} if isinstance(learner, TripletLearner) else {}
+    settings = {key: value.tolist() if isinstance(value, np.ndarray) else value for key, value in learner.get_params().items()}
     trees = learner.booster_.save_raw("ubj") if isinstance(learner, SimListMKL) else None
 
     def write_files(folder: Path) -> None:
@@ -77,7 +78,7 @@ def save(
         KIND,
         VERSION,
         arrays=arrays,
-        parameters={"learner": learner.name, "settings": learner.parameters(), "recipe": list(recipe)},
+        parameters={"learner": learner.name, "settings": settings, "recipe": list(recipe)},
         extra=about,
         fill=write_files,
     )

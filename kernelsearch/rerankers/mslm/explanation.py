@@ -12,7 +12,7 @@ from kernelsearch.kernels.pyramid.matching import Matcher
 from kernelsearch.kernels.pyramid.query_rows import QueryRows
 from kernelsearch.kernels.pyramid.reasons import LevelMatch, level_matches
 from kernelsearch.kernels.semantic.graph import sequences
-from kernelsearch.learning.mkl.bem import zscores
+from kernelsearch.learning.ranking.lists import zscores
 from kernelsearch.rerankers.base import Contribution, Explanation
 
 if TYPE_CHECKING:

@@ -26,7 +26,8 @@ from kernelsearch.kernels.pyramid.matching import Matcher
 from kernelsearch.kernels.pyramid.query_rows import QueryRows, Scale, Texts
 from kernelsearch.kernels.semantic.graph import BLOCK, PAIRS, SemanticGraph, cooccurrence_graph, sequences
 from kernelsearch.kernels.semantic.sources import vectors_graph, wordnet_graph
-from kernelsearch.learning.mkl.bem import bem_weights, preference_margins, uniform_weights, zscores
+from kernelsearch.learning.mkl.bem import bem_weights, preference_margins, uniform_weights
+from kernelsearch.learning.ranking.lists import zscores
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, CannotAct, Context, Explanation, OpenedIndex, Reranker, TrainingData
 from kernelsearch.rerankers.mslm import MULTISCALE_LM
 from kernelsearch.rerankers.mslm.settings import GraphSettings, MatchingSettings, MultiScaleFitSettings, MultiScaleSettings

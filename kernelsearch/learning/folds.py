@@ -1,0 +1,31 @@
+"""The folds of every cross-validation in the package: seeded, by query, sizes equal up to one.
+
+scikit-learn's KFold and GroupKFold cut a shuffled list into consecutive pieces, which gives other folds than those behind the
+published figures; a shuffled list dealt out one by one is three lines.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kernelsearch.core.errors import OptionError
+
+
+def assign_folds(queries: int, folds: int, seed: int = 0) -> NDArray[np.int64]:
+    """A random fold (from 0) for each of so many queries, shape (queries,). More folds than queries are an `OptionError`."""
+    if folds > queries:
+        raise OptionError(f"--folds: {folds}, but there are only {queries} judged topics")
+    assigned = np.empty(queries, dtype=np.int64)
+    assigned[np.random.default_rng(seed).permutation(queries)] = np.arange(queries) % folds
+    return assigned
+
+
+def query_folds(qid: ArrayLike, folds: int, seed: int = 0) -> list[NDArray[np.bool_]]:
+    """Masks of the rows that each fold holds out, each of shape (rows,); `qid` (rows,) names each row's query.
+
+    All rows of a query are in one fold; queries are numbered in the sorted order of their ids and assigned by `assign_folds`.
+    """
+    names, numbers = np.unique(np.asarray(qid), return_inverse=True)
+    assigned = assign_folds(len(names), folds, seed)[numbers]
+    return [assigned == fold for fold in range(folds)]

@@ -171,4 +171,5 @@ def _idf(collection: Collection, query: Query) -> NDArray[np.float32]:
 
 def _probability(collection: Collection) -> NDArray[np.float64]:
     """A term's share of the collection's tokens, as Lucene's language models have it."""
-    return (np.asarray(collection.cf, dtype=np.float64) + 1) / (collection.statistics.tokens + 1)
+    result: NDArray[np.float64] = (np.asarray(collection.cf, dtype=np.float64) + 1) / (collection.statistics.tokens + 1)
+    return result

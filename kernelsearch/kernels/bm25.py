@@ -70,4 +70,5 @@ def scores(
 ) -> NDArray[np.float32]:
     """BM25 of each document, equal to Lucene's raw score to the last bit, shape (documents,)."""
     parts = term_scores(index, terms, weights, docs, k1=k1, b=b)
-    return parts.sum(axis=1, dtype=np.float64).astype(np.float32)
+    result: NDArray[np.float32] = parts.sum(axis=1, dtype=np.float64).astype(np.float32)
+    return result

@@ -67,7 +67,8 @@ class RBF(Kernel):
     def documents(self, collection: Collection, a: NDArray[np.integer], b: NDArray[np.integer]) -> NDArray[np.floating]:
         x, y = (self.base.document_features(collection, docs) for docs in (a, b))
         distance = _squares(x)[:, None] + _squares(y)[None, :] - 2 * np.asarray((x @ y.T).todense())
-        return np.exp(-self.gamma * np.maximum(distance, 0))
+        result: NDArray[np.floating] = np.exp(-self.gamma * np.maximum(distance, 0))
+        return result
 
 
 @dataclass(frozen=True)

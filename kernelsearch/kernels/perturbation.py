@@ -54,7 +54,8 @@ def features(base: Floats, variants: Floats, denominator: str = "sqrt") -> Float
         raise OptionError(f"perturbation denominator {denominator!r} is not one of {', '.join(DENOMINATORS)}")
     root = np.sqrt(base)
     below = base if denominator == "p" else root
-    return ((np.sqrt(variants) - root) / below).T / np.sqrt(max(len(variants), 1))
+    result: Floats = ((np.sqrt(variants) - root) / below).T / np.sqrt(max(len(variants), 1))
+    return result
 
 
 def gram(coordinates: Floats) -> Floats:
@@ -94,7 +95,8 @@ def word_groups(apart: Floats, groups: int) -> NDArray[np.int64]:
     from scipy.spatial.distance import squareform
 
     tree = hierarchy.linkage(np.sqrt(squareform(apart, checks=False)), "average")
-    return hierarchy.fcluster(tree, groups, "maxclust").astype(np.int64) - 1
+    result: NDArray[np.int64] = hierarchy.fcluster(tree, groups, "maxclust").astype(np.int64) - 1
+    return result
 
 
 def typical_distance(apart: Floats) -> float:

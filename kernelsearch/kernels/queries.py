@@ -255,4 +255,5 @@ def compact(*matrices: sparse.csr_matrix) -> list[sparse.csr_matrix]:
 
 def _cosines(a: sparse.csr_matrix, b: sparse.csr_matrix) -> NDArray[np.float64]:
     left, right = compact(a, b)
-    return (left @ right.T).toarray()
+    result: NDArray[np.float64] = (left @ right.T).toarray()
+    return result

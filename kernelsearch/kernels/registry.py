@@ -63,4 +63,5 @@ def _product(part: str, text: str, parameters: Mapping[str, Any]) -> Kernel:
 def _named(name: str, parameters: Mapping[str, Any]) -> Kernel:
     factory: Any = KERNELS[name]
     known = {entry.name for entry in fields(factory)} if hasattr(factory, "__dataclass_fields__") else set(parameters)
-    return factory(**{key: value for key, value in parameters.items() if key in known and value is not None})
+    result: Kernel = factory(**{key: value for key, value in parameters.items() if key in known and value is not None})
+    return result

@@ -41,7 +41,8 @@ def interest_points(strengths: Array, text: NDArray[np.integer]) -> NDArray[np.b
     strongest = strengths == best[:, number]
     seen = np.cumsum(strongest, axis=1)
     earlier = np.where(first[None, :] > 0, seen[:, first - 1], 0)
-    return points | (strongest & (seen - earlier[:, number] == 1))
+    result: NDArray[np.bool_] = points | (strongest & (seen - earlier[:, number] == 1))
+    return result
 
 
 def laplacian_strengths(rows: QueryRows, texts: Texts, scales: tuple[Scale, ...], width: int) -> Array:
@@ -64,7 +65,8 @@ def laplacian_strengths(rows: QueryRows, texts: Texts, scales: tuple[Scale, ...]
         smooth = [np.convolve(signal, weights)[half : half + len(signal)][place] for signal in (related, tokens)]
         masses.append(smooth[0] / smooth[1])
     levels = np.stack([*masses, np.zeros(len(text))])
-    return levels[:-1] - levels[1:]
+    result: Array = levels[:-1] - levels[1:]
+    return result
 
 
 def points_score(rows: QueryRows, texts: Texts, scales: tuple[Scale, ...], width: int, similarity: Similarity) -> Array:

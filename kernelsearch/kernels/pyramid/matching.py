@@ -88,7 +88,8 @@ def psi(a: Array, b: Array, divergence: str) -> Array:
     if divergence == "js":
         return 0.5 * (phi(a + b) - phi(a) - phi(b))
     tiny = np.finfo(b.dtype).tiny
-    return a * (np.log(np.maximum(b, tiny)) - np.log(np.maximum(a, tiny)))
+    result: Array = a * (np.log(np.maximum(b, tiny)) - np.log(np.maximum(a, tiny)))
+    return result
 
 
 def column_similarity(
@@ -113,7 +114,8 @@ def _kl_excess(a: Array, floor: Array, cells: sparse.csr_matrix) -> Array:
     """Σ_r a_rj [ln b_rp - ln floor_r] over the cells of each document column, shape (query columns, columns)."""
     logs = np.log(cells.data)
     logs -= np.repeat(np.log(floor).astype(logs.dtype), np.diff(cells.indptr))
-    return (_filled(cells, logs).T @ a.T.astype(logs.dtype)).T
+    result: Array = (_filled(cells, logs).T @ a.T.astype(logs.dtype)).T
+    return result
 
 
 def _js_excess(a: Array, floor: Array, cells: sparse.csr_matrix) -> Array:
@@ -193,4 +195,5 @@ def local_score(similarity: Array, weights: Array, documents: DocumentLevel, mod
 def global_score(similarity: Array, weights: Array, documents: int) -> Array:
     """One similarity a document where both sides have the same columns: column g with column g, shape (documents,)."""
     count = len(weights)
-    return np.einsum("g,gdg->d", weights, similarity.reshape(count, documents, count))
+    result: Array = np.einsum("g,gdg->d", weights, similarity.reshape(count, documents, count))
+    return result

@@ -146,7 +146,8 @@ class QueryRows:
 
     def spread(self, texts: Texts, scale: Scale) -> Array:
         """Every token over the rows, dense: for one short text, shape (rows, tokens)."""
-        return self._lent[scale.semantic][:, texts.slots].toarray()
+        result: Array = self._lent[scale.semantic][:, texts.slots].toarray()
+        return result
 
     def held(self, texts: Texts, scale: Scale) -> Array:
         """The mass that each token gives to the rows together, shape (tokens,)."""

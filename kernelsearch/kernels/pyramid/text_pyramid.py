@@ -148,7 +148,8 @@ class Level:
 
     def dense(self) -> NDArray[np.float64]:
         """(code + η b) / (1 + η), words × positions."""
-        return (self.code.toarray() + self.eta * self.background[:, None]) / (1 + self.eta)
+        result: NDArray[np.float64] = (self.code.toarray() + self.eta * self.background[:, None]) / (1 + self.eta)
+        return result
 
 
 def binary_code(tokens: ArrayLike, words: int) -> sparse.csc_matrix:

@@ -35,7 +35,7 @@ class SemanticGraph:
     indptr: NDArray[np.int64]
     indices: NDArray[np.int32]
     distances: NDArray[np.float32]
-    _cache: dict[float, Any] = field(default_factory=dict, repr=False, compare=False)
+    _cache: dict[float, NDArray[np.float64]] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def empty(cls, words: int) -> SemanticGraph:

@@ -111,4 +111,5 @@ class RowBlocks:
 
 
 def _bytes(block: Any) -> int:
-    return block.data.nbytes + block.indices.nbytes + block.indptr.nbytes if sparse.issparse(block) else block.nbytes
+    arrays = (block.data, block.indices, block.indptr) if sparse.issparse(block) else (block,)
+    return sum(int(array.nbytes) for array in arrays)

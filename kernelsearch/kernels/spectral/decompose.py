@@ -102,7 +102,12 @@ def decompose(
 
 
 def _arpack(
-    apply: Callable, size: int, dims: int, dtype: np.dtype, random_state: int, progress: Callable[[int, float], None]
+    apply: Callable[[NDArray[np.floating]], NDArray[np.floating]],
+    size: int,
+    dims: int,
+    dtype: np.dtype[Any],
+    random_state: int,
+    progress: Callable[[int, float], None],
 ) -> Eigenpairs:
     """Implicitly restarted Lanczos, or the whole matrix where ARPACK can't give that many vectors."""
     from scipy.sparse.linalg import LinearOperator, eigsh
@@ -113,7 +118,8 @@ def _arpack(
         nonlocal products
         products += 1 if vector.ndim == 1 else vector.shape[1]
         progress(products, np.nan)
-        return apply(np.ascontiguousarray(vector.reshape(size, -1))).reshape(vector.shape)
+        result: NDArray[np.floating] = apply(np.ascontiguousarray(vector.reshape(size, -1))).reshape(vector.shape)
+        return result
 
     if dims >= size - 1 or size <= 200:
         values, vectors = np.linalg.eigh(multiply(np.eye(size, dtype=dtype)))

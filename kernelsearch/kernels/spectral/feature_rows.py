@@ -101,11 +101,13 @@ class PartedRows:
 
     def transposed_times(self, left: Floats) -> Floats:
         """Φᵀ·Y."""
-        return self._held.sum(_transposed_times, np.ascontiguousarray(left), label="transposed")
+        result: Floats = self._held.sum(_transposed_times, np.ascontiguousarray(left), label="transposed")
+        return result
 
     def gram_times(self, right: Floats) -> Floats:
         """ΦᵀΦ·X: X goes to the workers, sums of the size of X come back."""
-        return self._held.sum(_gram_times, right, label="gram")
+        result: Floats = self._held.sum(_gram_times, right, label="gram")
+        return result
 
     def project(self, right: Floats, scale: Floats) -> Iterator[tuple[int, int, Any]]:
         """(start, end, rows of Φ·X divided by `scale`), a part at a time; X travels in slabs of columns."""

@@ -30,10 +30,13 @@ class NystromMap:
 
     @property
     def rank(self) -> int:
-        return self.whitening.shape[1]
+        """The number of features."""
+        return int(self.whitening.shape[1])
 
     def features(self, docs: NDArray[np.integer]) -> NDArray[np.float64]:
-        return self.kernel.documents(self.collection, docs, self.landmarks) @ self.whitening
+        """φ of each document, shape (documents, rank)."""
+        result: NDArray[np.float64] = self.kernel.documents(self.collection, docs, self.landmarks) @ self.whitening
+        return result
 
 
 def choose_landmarks(collection: Collection, count: int, random_state: int = 0) -> NDArray[np.int64]:

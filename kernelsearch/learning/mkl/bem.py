@@ -39,4 +39,5 @@ def preference_margins(queries: Iterable[tuple[NDArray[np.floating], NDArray[np.
         below = np.searchsorted(ordered, grades, side="left")
         above = len(grades) - np.searchsorted(ordered, grades, side="right")
         parts.append((below - above) @ np.asarray(scores, dtype=np.float64))
-    return np.sum(parts, axis=0)
+    result: NDArray[np.float64] = np.sum(parts, axis=0)
+    return result

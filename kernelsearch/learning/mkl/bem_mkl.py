@@ -17,7 +17,7 @@ from kernelsearch.learning.mkl.bem import bem_weights, uniform_weights
 Array = NDArray[np.float64]
 
 
-class BemMKL(TransformerMixin, BaseEstimator):
+class BemMKL(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Adds kernels with weights a = m⁺/‖m⁺‖, m the mean margin between a text's nearest miss and nearest hit.
 
     Takes stacked kernels, shape (texts, training texts, kernels), and gives their weighted sum, shape (texts, training texts).
@@ -75,4 +75,5 @@ def stacked(X: Any, *, square: bool = False) -> Array:
 def distances_squared(kernels: Array) -> Array:
     """k(d,d) + k(d',d') - 2 k(d,d') at every level, shape (n, n, kernels)."""
     own = np.einsum("iil->il", kernels)
-    return np.maximum(own[:, None] + own[None, :] - 2 * kernels, 0.0)
+    result: Array = np.maximum(own[:, None] + own[None, :] - 2 * kernels, 0.0)
+    return result

@@ -26,7 +26,7 @@ KERNELS = ("frobenius", "rbf", "js")
 Array = NDArray[np.float64]
 
 
-class MultiScaleKernel(TransformerMixin, BaseEstimator):
+class MultiScaleKernel(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Kernels between texts at the levels of the language pyramid.
 
     `fit` learns the vocabulary, a graph of related words and (for RBF) each level's width from the training texts;
@@ -156,10 +156,11 @@ class MultiScaleKernel(TransformerMixin, BaseEstimator):
     def _kernel(self, one: sparse.csr_matrix, other: sparse.csr_matrix, gamma: float) -> Array:
         if self.kernel == "js":
             return js_kernel(one, other)
-        product = (one @ other.T).toarray()
+        product: Array = (one @ other.T).toarray()
         norms = [np.asarray(side.multiply(side).sum(axis=1)).ravel() for side in (one, other)]
         if self.kernel == "rbf":
-            return np.exp(-gamma * np.maximum(norms[0][:, None] + norms[1][None, :] - 2 * product, 0.0))
+            result: Array = np.exp(-gamma * np.maximum(norms[0][:, None] + norms[1][None, :] - 2 * product, 0.0))
+            return result
         if self.normalize:
             product /= np.sqrt(np.outer(*(np.where(norm > 0, norm, 1.0) for norm in norms)))
         return product
@@ -180,7 +181,8 @@ def js_kernel(one: sparse.csr_matrix, other: sparse.csr_matrix) -> Array:
         cells = np.repeat(values, np.diff(part.indptr))
         parts = phi(part.data + cells) - own[:, places].data - phi(cells)
         out[:, row] = np.bincount(part.indices, parts, one.shape[0])
-    return out / (2 * np.log(2))
+    result: Array = out / (2 * np.log(2))
+    return result
 
 
 def _inverse_spread(level: sparse.csr_matrix) -> float:

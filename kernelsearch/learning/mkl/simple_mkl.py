@@ -22,7 +22,7 @@ from kernelsearch.learning.mkl.bem_mkl import stacked
 Array = NDArray[np.float64]
 
 
-class SimpleMKL(TransformerMixin, BaseEstimator):
+class SimpleMKL(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Adds kernels with weights that are best for an SVM.
 
     Takes stacked kernels, shape (texts, training texts, kernels), and gives their weighted sum for `SVC(kernel="precomputed")`.
@@ -103,7 +103,7 @@ def duality_gap(weights: Array, gradient: Array, objective: float) -> float:
 def reduced_gradient(weights: Array, gradient: Array) -> Array:
     """The descent direction that stays on the simplex (Eq. 12): zero sum, nothing below zero."""
     largest = int(weights.argmax())
-    direction = gradient[largest] - gradient
+    direction: Array = gradient[largest] - gradient
     direction[(weights <= 0) & (direction < 0)] = 0.0
     direction[largest] = 0.0
     direction[largest] = -direction.sum()
@@ -152,4 +152,5 @@ def _on_simplex(weights: Array, zero: int | None = None) -> Array:
     clean = np.maximum(weights, 0.0)
     if zero is not None:
         clean[zero] = 0.0
-    return clean / clean.sum()
+    result: Array = clean / clean.sum()
+    return result

@@ -89,4 +89,5 @@ def solve_rows(quadratic: Floats, linear: Floats, lower: Floats, upper: Floats, 
         if "inconsistent" in str(problem):
             raise Infeasible from None
         raise
-    return np.clip(x, lower, upper)
+    result: Floats = np.clip(x, lower, upper)
+    return result

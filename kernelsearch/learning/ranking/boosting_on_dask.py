@@ -65,11 +65,11 @@ def _workers(client: Any) -> list[str]:
 
 def _spread(client: Any, column: NDArray[Any], ends: list[int], workers: list[str]) -> Any:
     """A Dask array whose parts end at these rows, the first one held by the first worker, and so on."""
-    from dask import array, delayed
-
+    array: Any = import_module("dask.array")
+    delayed: Any = import_module("dask.delayed").delayed
     pieces = np.split(column, ends[:-1])
     held = [client.scatter(piece, workers=[workers[n % len(workers)]], hash=False) for n, piece in enumerate(pieces)]
-    blocks = [array.from_delayed(delayed(one), piece.shape, piece.dtype) for one, piece in zip(held, pieces, strict=True)]
+    blocks = [array.from_delayed(delayed(future), part.shape, part.dtype) for future, part in zip(held, pieces, strict=True)]
     return array.concatenate(blocks)
 
 

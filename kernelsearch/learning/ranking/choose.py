@@ -89,7 +89,8 @@ class Best(Learner):
     def _make(self, name: str) -> Learner:
         kind: Any = LEARNERS[name]
         # RRF and CombMNZ bring their own normalisation.
-        return kind(normalise=self.normalise) if "normalise" in kind().get_params() else kind()
+        result: Learner = kind(normalise=self.normalise) if "normalise" in kind().get_params() else kind()
+        return result
 
     def predict(self, X: ArrayLike, qid: ArrayLike | None = None) -> NDArray[np.float64]:
         return self.chosen_.predict(X, qid)

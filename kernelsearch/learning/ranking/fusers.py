@@ -95,7 +95,8 @@ class CombMNZ(Learner):
 
     def contributions(self, X: ArrayLike, qid: ArrayLike | None = None) -> Floats:
         table, _ = self._table(X, qid)
-        return table * np.count_nonzero(table > 0, axis=1)[:, None]
+        result: Floats = table * np.count_nonzero(table > 0, axis=1)[:, None]
+        return result
 
 
 class RRF(Learner):

@@ -35,7 +35,8 @@ def swap_deltas(scores: Floats, relevant: NDArray[np.bool_], kind: str = "exact"
     rank = np.maximum(np.arange(len(hits)), 1)
     if kind == "ndcg":
         gain = 1 / np.log2(rank + 1)
-        return np.abs(gain[r_i] - gain[r_j]) / gain[1 : int(total) + 1].sum()
+        ndcg: Floats = np.abs(gain[r_i] - gain[r_j]) / gain[1 : int(total) + 1].sum()
+        return ndcg
     count = np.cumsum(hits)
     if kind == "printed":
         precision = count / rank
@@ -43,7 +44,8 @@ def swap_deltas(scores: Floats, relevant: NDArray[np.bool_], kind: str = "exact"
     between = np.cumsum(hits / rank)  # the sum over relevant ranks of 1/rank: what one hit more above them adds to AP
     up = (count[r_j] + 1) / r_j - count[r_i] / r_i + (between[r_i] - hits[r_i] / r_i - between[r_j])
     down = count[r_j] / r_j - count[r_i] / r_i - (between[r_j] - between[r_i])
-    return np.abs(np.where(r_j < r_i, up, down)) / total
+    change: Floats = np.abs(np.where(r_j < r_i, up, down)) / total
+    return change
 
 
 def lambdas(scores: Floats, relevant: NDArray[np.bool_], kind: str = "exact") -> tuple[Floats, Floats]:

@@ -125,7 +125,8 @@ class SimListMKL(_Boosted):
 
     def predict(self, X: ArrayLike, qid: ArrayLike | None = None) -> Floats:
         table, _ = self._table(X, qid)
-        return self._start(table).sum(axis=1) + self._trees(table)
+        result: Floats = self._start(table).sum(axis=1) + self._trees(table)
+        return result
 
     def contributions(self, X: ArrayLike, qid: ArrayLike | None = None) -> Floats:
         """Exact: the start is linear, and the trees' parts are their Shapley values (Lundberg et al., 2018).
@@ -137,12 +138,14 @@ class SimListMKL(_Boosted):
         if not len(table):
             return self._start(table)
         parts = self.booster_.predict(_xgboost().DMatrix(table, nthread=1), pred_contribs=True).astype(np.float64)
-        return self._start(table) + parts[:, :-1] + parts[:, -1:] / table.shape[1]
+        result: Floats = self._start(table) + parts[:, :-1] + parts[:, -1:] / table.shape[1]
+        return result
 
     def _trees(self, table: Floats) -> Floats:
         if not len(table):
             return np.zeros(0)
-        return self.booster_.inplace_predict(table.astype(np.float32), predict_type="margin").astype(np.float64)
+        result: Floats = self.booster_.inplace_predict(table.astype(np.float32), predict_type="margin").astype(np.float64)
+        return result
 
 
 class ExactSimListMKL(_Boosted):
@@ -201,7 +204,7 @@ class ExactSimListMKL(_Boosted):
 
     def predict(self, X: ArrayLike, qid: ArrayLike | None = None) -> Floats:
         table, _ = self._table(X, qid)
-        total = self._start(table).sum(axis=1)
+        total: Floats = self._start(table).sum(axis=1)
         for tree, values in zip(self.trees_, self.leaves_, strict=True):
             total += values[tree.apply(table)]
         return total

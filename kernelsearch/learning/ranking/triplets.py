@@ -102,7 +102,9 @@ class SimTripletNet(TripletLearner):
             return float(value), slope
 
         bounds = [(0.0, None)] * len(start)
-        return minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": self.iterations}).x
+        options = {"maxiter": self.iterations}
+        result: Floats = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
+        return result
 
 
 class SimTripletBoost(TripletLearner):

@@ -68,7 +68,8 @@ def hashes(table: Strings, numbers: NDArray[np.integer]) -> NDArray[np.uint32]:
     code = (units * np.multiply.accumulate(powers)[::-1]).sum(axis=1, dtype=np.uint32)
     for place in np.flatnonzero((units >= 0x80).any(axis=1)).tolist():
         code[place] = _hash_code(table[int(numbers[place])])
-    return code ^ (code >> np.uint32(16))
+    result: NDArray[np.uint32] = code ^ (code >> np.uint32(16))
+    return result
 
 
 def _hash_code(text: str) -> int:
@@ -87,4 +88,5 @@ def capacity(entries: NDArray[np.integer]) -> NDArray[np.int64]:
     """How many buckets a map has that grew to so many entries."""
     needed = -(-4 * np.maximum(entries, 1) // 3)
     power = np.ceil(np.log2(needed)).astype(np.int64)  # exact: below 2**49 log2 of a power of two has no rounding error
-    return np.maximum(np.int64(1) << power, SMALLEST)
+    result: NDArray[np.int64] = np.maximum(np.int64(1) << power, SMALLEST)
+    return result

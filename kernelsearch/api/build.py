@@ -29,7 +29,7 @@ from kernelsearch.core.progress import Progress, silent
 from kernelsearch.forward.strings import hashes
 from kernelsearch.lucene.build import build_index as run_anserini
 from kernelsearch.lucene.index import CONTENTS, LuceneIndex
-from kernelsearch.lucene.shards import OURS, Source, find_shards, is_index, write_record
+from kernelsearch.lucene.shards import ADDED_FOLDER, Source, find_shards, is_index, write_record
 
 #: Reads the collection from its beginning: (where a document was found, the document).
 Reader = Callable[[], Iterator[tuple[str, dict[str, Any]]]]
@@ -155,7 +155,7 @@ class _Build:
             indexed, empty = _index(settings, fields, self.folder, self.stage, staged.count, staged.threads, self.progress)
         if settings.forward:
             export_fields(
-                self.folder, (CONTENTS, *fields), limit, engine=self.engine, place=self.folder / OURS / "forward",
+                self.folder, (CONTENTS, *fields), limit, engine=self.engine, place=self.folder / ADDED_FOLDER / "forward",
                 progress=self.progress,
             )  # fmt: skip
         return Built(indexed, empty, fields, settings.shards)

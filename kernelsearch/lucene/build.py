@@ -11,7 +11,7 @@ from typing import Any
 from kernelsearch.core.errors import IndexProblem, InputError, JavaError
 from kernelsearch.core.progress import Progress, silent
 from kernelsearch.lucene import jvm
-from kernelsearch.lucene.shards import OURS
+from kernelsearch.lucene.shards import ADDED_FOLDER
 
 
 def build_index(
@@ -78,9 +78,9 @@ def build_index(
         raise JavaError(f"{index}: Anserini could not index {counters.errors.get()} of {total} documents")
     if not counters.indexed.get():
         raise IndexProblem(f"{index}: none of the {total} documents has text that can be indexed")
-    (index / OURS).mkdir(exist_ok=True)
+    (index / ADDED_FOLDER).mkdir(exist_ok=True)
     record = {"language": language, "fields": list(fields)}
-    (index / OURS / "index.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    (index / ADDED_FOLDER / "index.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     return counters.indexed.get(), counters.empty.get()
 
 

@@ -71,7 +71,7 @@ class LuceneIndex:
 
     def _open_readers(self) -> tuple[Any, NDArray[np.int64]]:
         """One IndexReader (Java) over all shards, and the rows at which they begin."""
-        readers = [_reader(path) for path in self.shards.paths]
+        readers = [_open_reader(self._bridge, path) for path in self.shards.paths]
         starts = np.concatenate([[0], np.cumsum([reader.maxDoc() for reader in readers], dtype=np.int64)])
         if len(readers) == 1:
             return readers[0], starts
@@ -272,11 +272,12 @@ def english_with_stopwords(stopwords: str) -> Any:
     return autoclass("io.anserini.analysis.DefaultEnglishAnalyzer").fromArguments("porter", False, stopwords)
 
 
-def _reader(path: Path) -> Any:
+def _open_reader(bridge: Any, path: Path) -> Any:
+    """An IndexReader (Java); IndexProblem says why an index can't be opened."""
     import jnius
 
     try:
-        return jvm.bridge().open(jvm.path_of(path))
+        return bridge.open(jvm.path_of(path))
     except jnius.JavaException as problem:
         raise IndexProblem(f"{path}: {_why_unreadable(problem)}") from None
 

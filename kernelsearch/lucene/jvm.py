@@ -108,7 +108,7 @@ def prepare_for_other(jnius_config: Any) -> None:
     """
     if jnius_config.vm_running:
         raise JavaError(
-            "Java is running already, started by an index of ours, without Terrier's jars; "
+            "Java is running already, started by kernelsearch without Terrier's jars; "
             "call pt.java.init() before the first use of a kernelsearch index"
         )
     _export_java_home()

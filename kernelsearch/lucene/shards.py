@@ -29,7 +29,7 @@ from pathlib import Path
 from kernelsearch.core.errors import IndexProblem, OptionError
 
 #: The folder inside the index for everything that kernelsearch adds: Lucene ignores it, and it is copied with the index.
-OURS = "kernelsearch"
+ADDED_FOLDER = "kernelsearch"
 #: The file in a folder of shards that lists their names, in order.
 RECORD = "shards.json"
 #: The language of the analyser where the index doesn't record one: Anserini's default.
@@ -92,8 +92,8 @@ class Shards:
             return self.chosen_artefacts
         if variable := os.environ.get("KERNELSEARCH_ARTEFACTS"):
             return Path(variable) / self.fingerprint
-        ours = self.home / OURS
-        return ours / "shards" / self.fingerprint if len(self.folders) > 1 else ours
+        added = self.home / ADDED_FOLDER
+        return added / "shards" / self.fingerprint if len(self.folders) > 1 else added
 
 
 def find_shards(source: Source, artefacts: str | Path | None = None) -> Shards:
@@ -136,7 +136,8 @@ def _shards_of(path: Path) -> list[Path]:
                 raise IndexProblem(f"{path}: shard {shard.name} is missing ({RECORD} lists {len(shards)} shards)")
     else:
         # Sorted, because the order of the shards is the order of the rows.
-        shards = sorted(sub for sub in path.iterdir() if sub.is_dir() and sub.name != OURS and not sub.name.startswith("."))
+        visible = (sub for sub in path.iterdir() if sub.is_dir() and not sub.name.startswith("."))
+        shards = sorted(sub for sub in visible if sub.name != ADDED_FOLDER)
         if not any(any(shard.glob("segments_*")) for shard in shards):
             segments_file(path)
     for shard in shards:
@@ -192,7 +193,7 @@ class IndexRecord:
 def index_record(path: Path) -> IndexRecord | None:
     """Returns the record beside an index; None for an index that another program built."""
     try:
-        record = json.loads((path / OURS / "index.json").read_text(encoding="utf-8"))
+        record = json.loads((path / ADDED_FOLDER / "index.json").read_text(encoding="utf-8"))
         return IndexRecord(str(record["language"]), tuple(map(str, record.get("fields", ()))))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None

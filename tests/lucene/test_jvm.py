@@ -81,6 +81,19 @@ except Exception as e: print(e)
     assert out[2].startswith("Java is running already")
 
 
+def test_the_heap_of_an_index_leaves_configured_options_alone(tiny_path):
+    code = f"""
+from kernelsearch.lucene import jvm
+from kernelsearch.lucene.index import LuceneIndex
+jvm.configure(heap="200m", options=["-Dkernelsearch.test=yes"])
+LuceneIndex({str(tiny_path)!r}, java_heap="300m")
+from jnius import autoclass
+print(200 << 20 < autoclass("java.lang.Runtime").getRuntime().maxMemory() <= 300 << 20)
+print(autoclass("java.lang.System").getProperty("kernelsearch.test"))
+"""
+    assert python(code).stdout.splitlines() == ["True", "yes"]
+
+
 def test_heap_must_be_a_size():
     with pytest.raises(JavaError, match="'plenty' is not a size such as 512m or 4g"):
         jvm.configure(heap="plenty")

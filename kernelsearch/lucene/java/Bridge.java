@@ -57,8 +57,8 @@ import org.apache.lucene.util.Bits;
 import org.apache.lucene.util.BytesRef;
 
 /**
- * The few loops that must run inside the JVM: postings out, queries in, ranked lists out. Everything crosses as bytes, because one
- * call per posting or per hit is what makes a Python bridge slow. It uses only what Lucene 9 and Lucene 10 have in common.
+ * The loops that run inside the JVM: exporting postings, analysing texts, searching. Arguments and results are blocks of bytes, because
+ * one call per posting or per hit would be slow. Uses only what Lucene 9 and Lucene 10 have in common.
  */
 public final class Bridge {
   private Bridge() {}
@@ -67,7 +67,7 @@ public final class Bridge {
     return DirectoryReader.open(FSDirectory.open(Paths.get(path)));
   }
 
-  /** Several indexes as one: document numbers follow each other in the given order, statistics add up. */
+  /** Several indexes as one: document numbers follow each other in the order of the readers, statistics are summed. */
   public static IndexReader together(IndexReader[] readers) throws IOException {
     return new MultiReader(readers);
   }
@@ -98,8 +98,8 @@ public final class Bridge {
   }
 
   /**
-   * A searcher over a part of a collection that scores as the whole would. `field` has the whole's rows, documents, tokens and
-   * postings; `terms` is a line a term: term TAB document frequency TAB collection frequency. It knows these terms only.
+   * A searcher over some shards with the scores of the whole collection. `field` has the collection's rows, documents, tokens and
+   * postings; `terms` has one line per term: term TAB document frequency TAB collection frequency. Other terms can't be searched.
    */
   public static IndexSearcher partSearcher(IndexReader reader, Similarity similarity, String name, long[] field, byte[] terms) {
     Map<String, long[]> known = new HashMap<>();
@@ -139,7 +139,7 @@ public final class Bridge {
     }
   }
 
-  /** What a field holds, as Lucene says: documents with it, tokens, postings (-1: not stored), then 1 or 0 for positions. */
+  /** Lucene's statistics of a field: documents with it, tokens, postings (-1: not stored), then 1 or 0 for positions. */
   public static long[] statistics(IndexReader reader, String field) throws IOException {
     Terms terms = MultiTerms.getTerms(reader, field);
     if (terms == null) {
@@ -155,7 +155,7 @@ public final class Bridge {
     return ByteBuffer.allocateDirect((int) bytes).order(ByteOrder.nativeOrder());
   }
 
-  /** A buffer that its caller keeps and hands to `analyze` and `search` again and again: making one takes longer than filling it. */
+  /** A buffer for `analyze` and `search`, which the caller reuses: allocating one takes longer than filling it. */
   public static ByteBuffer buffer(int bytes) {
     return direct(bytes);
   }
@@ -173,7 +173,7 @@ public final class Bridge {
   }
 
   /**
-   * One walk over a field's postings. Returns: term bytes, term byte lengths (int32), df (int32), cf (int64), and per document, deleted
+   * One pass over a field's postings. Returns: term bytes, term byte lengths (int32), df (int32), cf (int64), and per document, deleted
    * ones included as empty: distinct terms (int32), tokens (int32), norm byte (int8), live (int8).
    */
   public static ByteBuffer[] scan(IndexReader reader, String field) throws IOException {
@@ -233,7 +233,7 @@ public final class Bridge {
     };
   }
 
-  /** Where the parts of consecutive rows begin, from their sizes (int32 each); the total stands last. */
+  /** The offset of each row, from the sizes of the rows (int32 each); the last element is the total. */
   private static int[] starts(byte[] sizeBytes) {
     IntBuffer sizes = ByteBuffer.wrap(sizeBytes).order(ByteOrder.nativeOrder()).asIntBuffer();
     int[] starts = new int[sizes.remaining() + 1];
@@ -245,8 +245,8 @@ public final class Bridge {
 
   /**
    * The rows of documents from..to-1, sorted by term number: term numbers and frequencies (int32 each), then token positions
-   * grouped by posting (int32; empty unless asked for). One walk over the terms fills all rows, because each row grows in order of
-   * term, and its tokens with it; for that the rows' distinct terms and tokens (int32) must be known.
+   * grouped by posting (int32; empty unless requested). One pass over the terms fills all rows, because each row grows in order of
+   * term, and its tokens with it; this needs the numbers of distinct terms and tokens (int32) of the rows.
    */
   public static ByteBuffer[] rows(
       IndexReader reader, String field, int from, int to, byte[] distinct, byte[] tokens, boolean positions) throws IOException {
@@ -331,8 +331,8 @@ public final class Bridge {
   }
 
   /**
-   * Texts separated by newlines in, their tokens out: a line a text, tabs between tokens. Returns the size of that; `out` is left alone
-   * where it is smaller.
+   * Analyses texts, one per line, into `out`: one line per text, tabs between tokens. Returns the size of the answer; `out` is left
+   * unchanged where it is smaller.
    */
   public static long analyze(Analyzer analyzer, String field, byte[] texts, ByteBuffer out) throws IOException {
     StringBuilder lines = new StringBuilder();
@@ -396,14 +396,14 @@ public final class Bridge {
     return results;
   }
 
-  /** A hit's score, which the order keeps as its first key; asking Lucene to fill it in would score every hit a second time. */
+  /** A hit's score, the first sort key; setting it through Lucene would score every hit a second time. */
   private static float score(ScoreDoc hit) {
     return (Float) ((FieldDoc) hit).fields[0];
   }
 
   /**
-   * Ranked lists of weighted term queries, one a line as term TAB weight TAB term TAB weight: list lengths, then Lucene's document numbers
-   * (int32) of all lists, then their raw scores (float32). Returns the size of that; `out` is left alone where it is smaller.
+   * Ranked lists of weighted queries, one per line as term TAB weight TAB term TAB weight: list lengths, then Lucene's document numbers
+   * (int32) of all lists, then their raw scores (float32). Returns the size of the answer; `out` is left unchanged where it is smaller.
    */
   public static long search(IndexSearcher searcher, String field, byte[] queries, int hits, Sort order, int threads, ByteBuffer out)
       throws IOException {
@@ -435,9 +435,9 @@ public final class Bridge {
   }
 
   /**
-   * What one of Anserini's feedback rerankers makes of each query: a line a query, term TAB weight. A line of input is the
-   * weighted query, an unprintable separator, then the text that the reranker analyses itself. Anserini is reached by reflection: its
-   * classes need a newer compiler than Lucene's. One hit of the reranker's own second search is enough, since only the query is kept.
+   * Queries expanded by one of Anserini's feedback rerankers: one line per query, term TAB weight. A line of input is the
+   * weighted query, an unprintable separator, then the text that the reranker analyses itself. Anserini is called by reflection: its
+   * classes need a newer compiler than Lucene's. One hit of the reranker's own second search is enough, since only the query is used.
    */
   public static ByteBuffer expand(
       IndexSearcher searcher, Object reranker, Analyzer analyzer, String field, byte[] queries, int depth, Sort order, int threads)

@@ -1,12 +1,17 @@
-"""Kernel methods that repair vocabulary mismatch behind BM25, on top of Lucene.
+"""Kernel methods against vocabulary mismatch, as rerankers behind Lucene's BM25.
 
 >>> import kernelsearch
 >>> index = kernelsearch.open("indexes/cacm")  # doctest: +SKIP
+
+Versions follow semantic versioning. Public are the names in `kernelsearch.__all__` and `kernelsearch.api.__all__`, the classes
+of `kernelsearch.integrations` that docs/api.md lists, and the commands with their flags and config files. While the version is
+0.x, a minor release may change them, with a note in CHANGELOG.md; a patch release does not. All other modules and names may
+change in any release.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kernelsearch.core.errors import KernelSearchError
 from kernelsearch.core.version import __version__
@@ -19,17 +24,19 @@ __all__ = ["Index", "KernelSearchError", "__version__", "open"]
 
 
 def open(path: Source, *, language: str | None = None) -> Index:
-    """Opens an index for searching and reranking; a folder of shards, or several indexes, count as one collection.
+    """Opens an index for searching and reranking.
 
-    Java starts with the first search, not here.
+    `path` is the folder of an index, a folder of shards, or a list of indexes; several indexes are searched as one collection.
+    `language` chooses the analyser of queries, by default the one that the index was built with. Java starts with the first
+    search. Raises IndexProblem where there is no index.
     """
     from kernelsearch.api.index import Index
 
     return Index(path, language=language)
 
 
-def __getattr__(name: str) -> Any:
-    # Resolved on first use: importing kernelsearch must stay quick.
+def __getattr__(name: str) -> object:
+    # Imported on first use, so that `import kernelsearch` stays quick.
     if name == "Index":
         from kernelsearch.api.index import Index
 

@@ -16,6 +16,9 @@ PAGES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("Opening and searching", "kernelsearch", ("open",)),
     ("", "kernelsearch.api.index", ("Index",)),
     ("Results", "kernelsearch.api.results", ("Results", "Hit")),
+    ("Running topics", "kernelsearch.api.topics", ("run_topics", "Topic", "TopicList")),
+    ("", "kernelsearch.api.pipeline", ("Pipeline",)),
+    ("Building an index", "kernelsearch.api.build", ("build_index", "BuildSettings")),
     ("Explanations", "kernelsearch.rerankers.base", ("Explanation", "Contribution")),
     ("Pyserini", "kernelsearch.integrations.pyserini", ("KernelSearcher", "Document")),
     ("", "kernelsearch.integrations.hits", ("KernelReranker",)),
@@ -40,8 +43,21 @@ PAGES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 
 INTRODUCTION = """# Python API
 
-Generated from the docstrings by `python -m tools.make_api_docs`; change those, not this page. [The tour](tour.md) shows how
-the parts work together. Every method's own options are on its page and in `python -m kernelsearch.search --help`.
+Generated from the docstrings by `tools/make_api_docs.py`; change those, not this page. [The tour](tour.md) shows how the parts
+work together. Every method's own options are on its page and in `python -m kernelsearch.search --help`.
+
+## Stability
+
+Versions follow [semantic versioning](https://semver.org). Public are:
+
+- the names in `kernelsearch.__all__` and `kernelsearch.api.__all__`;
+- the classes and functions on this page;
+- the commands `python -m kernelsearch.VERB` with their flags, config files and exit codes, and the names of methods;
+- the HTTP API under `/v1`.
+
+While the version is 0.x, a minor release (0.2 to 0.3) may change them, with a note in CHANGELOG.md; a patch release (0.2.0 to
+0.2.1) does not. Everything else may change in any release: other modules, names that begin with an underscore, texts of
+messages, and the format of saved artefacts, which carry a version and are refused with a message when it has changed.
 """
 
 

@@ -1,4 +1,4 @@
-"""The bundled collection: household repair, written for this package."""
+"""The bundled collection: documents about household repairs, written for this package."""
 
 from importlib.resources import files
 from pathlib import Path

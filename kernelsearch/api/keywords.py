@@ -15,7 +15,11 @@ Methods = list[tuple[str, dict[str, Any]]]
 
 
 def split(rerank: Rerank, options: Mapping[str, Any]) -> tuple[Methods, FirstStageSettings]:
-    """(methods with their options, the first stage's settings) of keywords. Unknown ones are refused by name."""
+    """Splits keyword options into those of methods and of the first stage.
+
+    Returns the methods with their options, checked, and the settings of the first stage. Raises OptionError with the name of
+    an unknown option.
+    """
     methods = _methods(rerank)
     known = {option.key for option in FirstStageSettings.options}
     first: dict[str, Any] = {}
@@ -24,12 +28,12 @@ def split(rerank: Rerank, options: Mapping[str, Any]) -> tuple[Methods, FirstSta
             first[name] = value
             continue
         owner, _, rest = name.partition("_")
-        chosen = [given for method, given in methods if method == owner]
-        if not rest or not chosen:
-            raise OptionError(_unknown(name, owner, [method for method, _ in methods]))
-        for given in chosen:
-            given[rest] = value
-    checked = [(name, registry.method(name).settings.check(given)) for name, given in methods]
+        owned = [values for method, values in methods if method == owner]
+        if not rest or not owned:
+            raise OptionError(_unknown_option(name, owner, [method for method, _ in methods]))
+        for values in owned:
+            values[rest] = value
+    checked = [(name, registry.method(name).settings.check(values)) for name, values in methods]
     return checked, FirstStageSettings.of(first)
 
 
@@ -39,11 +43,11 @@ def _methods(rerank: Rerank) -> Methods:
     if isinstance(rerank, str):
         return [(rerank, {})]
     if isinstance(rerank, Mapping):
-        return [(name, dict(given)) for name, given in rerank.items()]
+        return [(name, dict(values)) for name, values in rerank.items()]
     return [(name, {}) for name in rerank]
 
 
-def _unknown(name: str, owner: str, methods: list[str]) -> str:
+def _unknown_option(name: str, owner: str, methods: list[str]) -> str:
     if owner in registry.names():
         return f"{name}: has no effect without rerank={owner!r}"
     known = [option.key for option in FirstStageSettings.options]

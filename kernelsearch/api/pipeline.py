@@ -1,4 +1,4 @@
-"""A pipeline: the first stage, candidates, rerankers one after the other."""
+"""A pipeline: a first stage that retrieves candidates, and rerankers that are applied one after the other."""
 
 from __future__ import annotations
 
@@ -20,9 +20,15 @@ Methods = Sequence[tuple[str, Mapping[str, Any]]]
 
 
 class Pipeline:
-    """A first stage and rerankers over one index. It can be sent to other processes, which open it again.
+    """A first stage and rerankers over one index. It can be pickled; another process opens the index again.
 
-    Attributes: `index`; `first`, the first stage; `rerankers`, in their order.
+    Parameters
+    ----------
+    index : the opened index
+    first : the first stage
+    methods : names and options of the rerankers, in the order in which they are applied
+
+    Attributes: `index`, `first`, and `rerankers`.
     """
 
     def __init__(self, index: Index, first: FirstStage, methods: Methods = ()) -> None:
@@ -35,28 +41,28 @@ class Pipeline:
 
     @property
     def methods(self) -> list[tuple[str, dict[str, Any]]]:
-        """Each method's name with all its options."""
+        """The name of each reranker with all its options."""
         return [(reranker.name, reranker.settings.to_dict()) for reranker in self.rerankers]
 
     def context(self, threads: int = 1) -> Context:
-        """What the rerankers are told about the first stage."""
+        """The context that is passed to the rerankers."""
         return Context(self.first.model, self.first.hits, threads)
 
     def retrieve(self, queries: Sequence[Query], *, threads: int = 1) -> list[Candidates]:
-        """The first stage's list of each query."""
+        """The first stage's list of each query, retrieved with `threads` threads."""
         expander = self.index.expander if self.first.feedback is not None else None
         return self.first.search(self.index.lucene, queries, threads=threads, expander=expander)
 
     def search(self, queries: Sequence[Query], *, threads: int = 1) -> list[Candidates]:
-        """The final list of each query."""
+        """The list of each query after all rerankers."""
         return self.rerank(queries, self.retrieve(queries, threads=threads), threads=threads)
 
     def rerank(self, queries: Sequence[Query], lists: Sequence[Candidates], *, threads: int = 1) -> list[Candidates]:
-        """The lists after all rerankers."""
+        """The lists of queries after all rerankers; `lists` are their candidates."""
         context, current = self.context(threads), list(lists)
         for reranker in self.rerankers:
-            # A list that is kept comes back as it was given: without the fallbacks of methods before.
-            ranked = reranker.apply_batch(queries, [Candidates(one.docs, one.scores) for one in current], context)
+            # Without the fallbacks of earlier methods, which a method that cannot act would return as its own.
+            ranked = reranker.apply_batch(queries, [Candidates(last.docs, last.scores) for last in current], context)
             current = [
                 replace(after, fallbacks=before.fallbacks + after.fallbacks)
                 for before, after in zip(current, ranked, strict=True)
@@ -65,7 +71,7 @@ class Pipeline:
 
 
 def fallback_messages(fallbacks: Counter[tuple[str, str]]) -> list[str]:
-    """One line per method and reason for queries that kept the list that the method was given."""
+    """One line per method and reason with the number of queries whose list the method left unchanged."""
     return [
         f"{method}: {count} {'query keeps' if count == 1 else 'queries keep'} the first stage's list: {reason}"
         for (method, reason), count in fallbacks.most_common()
@@ -73,5 +79,5 @@ def fallback_messages(fallbacks: Counter[tuple[str, str]]) -> list[str]:
 
 
 def count_fallbacks(lists: Iterable[Candidates]) -> Counter[tuple[str, str]]:
-    """How many lists each method kept, by reason."""
-    return Counter(fallback for found in lists for fallback in found.fallbacks)
+    """How many lists each method left unchanged: {(method, reason): count}."""
+    return Counter(fallback for ranked in lists for fallback in ranked.fallbacks)

@@ -1,4 +1,4 @@
-"""From topics to ranked lists: the one function that every command and integration runs topics with."""
+"""From topics to ranked lists: the function that all commands use to run topics."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from kernelsearch.core.types import Candidates
 if TYPE_CHECKING:
     from kernelsearch.rerankers.base import OpenedIndex
 
-#: Topics per batch, unless asked otherwise.
+#: Default number of topics per batch.
 BATCH_SIZE = 64
 
 
 class Topic(NamedTuple):
-    """A topic, with its list of (docid, score) where a run is reranked."""
+    """A topic; `ranked` is its list of (docid, score) where a run is reranked."""
 
     qid: str
     text: str
@@ -31,7 +31,7 @@ class Topic(NamedTuple):
 
 
 class TopicList(NamedTuple):
-    """A topic's ranked list: as rows and scores, and with the docids of the rows."""
+    """The ranked list of a topic: docids, and the same documents as rows and scores."""
 
     qid: str
     docids: list[str]
@@ -39,14 +39,14 @@ class TopicList(NamedTuple):
 
     @property
     def scores(self) -> list[float]:
-        """The scores as plain numbers."""
+        """The scores as Python floats."""
         scores: list[float] = self.candidates.scores.tolist()
         return scores
 
 
 @dataclass(frozen=True)
-class _Batch:
-    """How every batch is run. `source` names the run file in messages."""
+class _BatchSettings:
+    """The arguments that all batches share, as in `run_topics`."""
 
     threads: int
     source: str
@@ -62,37 +62,47 @@ def run_topics(
     source: str = "run",
     progress: Progress = silent,
 ) -> Iterator[TopicList]:
-    """Yields the final list of each topic, in their order, as batches become ready.
+    """Yields the list of each topic, in the order of `topics`, as batches become ready.
 
-    Topics with a list of their own are reranked, the others are searched. Batches are cut the same way for every engine, so
-    that lists do not depend on where they were computed. `source` names the run that lists come from in messages.
+    Parameters
+    ----------
+    pipeline : the first stage and the rerankers
+    topics : the topics to search, or, where they have a list, to rerank
+    engine : where batches are computed; default: this process. Batches are the same for every engine, and so are the lists
+    batch_size : topics per batch
+    threads : threads per batch
+    source : the name, in messages, of the run that the topics' lists come from
+    progress : gets the number of topics
     """
     chosen = list(topics)
     label = "rerank" if chosen and chosen[0].ranked is not None else "search"
     batches = list(chunks(chosen, batch_size))
-    run_batch = partial(_run_batch, _Batch(threads, source))
+    run_batch = partial(_run_batch, _BatchSettings(threads, source))
     with progress("searching", total=len(chosen), unit="query") as bar:
         for lists in (engine or LocalEngine()).map_shared(run_batch, batches, pipeline, label=label):
-            for found in lists:
-                yield found
+            for topic_list in lists:
+                yield topic_list
                 bar.update()
 
 
-def _run_batch(batch: _Batch, topics: Sequence[Topic], pipeline: Pipeline) -> list[TopicList]:
-    """Searches for some topics (or reranks their lists) in this process."""
+def _run_batch(settings: _BatchSettings, topics: Sequence[Topic], pipeline: Pipeline) -> list[TopicList]:
+    """Searches topics, or reranks their lists, in this process."""
     index, hits = pipeline.index, pipeline.first.hits
     queries = index.lucene.queries([topic.text for topic in topics], [topic.qid for topic in topics])
     if topics[0].ranked is None:
-        found = pipeline.search(queries, threads=batch.threads)
+        ranked = pipeline.search(queries, threads=settings.threads)
     else:
-        lists = [run_candidates(index, list(topic.ranked or ())[:hits], topic.qid, batch.source) for topic in topics]
-        found = pipeline.rerank(queries, lists, threads=batch.threads)
+        lists = [run_candidates(index, list(topic.ranked or ())[:hits], topic.qid, settings.source) for topic in topics]
+        ranked = pipeline.rerank(queries, lists, threads=settings.threads)
     docids = index.forward.docids
-    return [TopicList(query.qid, docids.take(ranked.docs), ranked) for query, ranked in zip(queries, found, strict=True)]
+    return [TopicList(query.qid, docids.take(final.docs), final) for query, final in zip(queries, ranked, strict=True)]
 
 
 def run_candidates(index: OpenedIndex, ranked: Sequence[tuple[str, float]], qid: str, source: str) -> Candidates:
-    """A run's list as candidates; a document that the index doesn't have is refused by name."""
+    """A list of (docid, score) as candidates; raises InputError with docids that are not in the index.
+
+    `qid` and `source` name the topic and the run in the message.
+    """
     docids = [docid for docid, _ in ranked]
     rows = index.forward.require_rows(docids, label=f"{source}: topic {qid}", collection=index.name)
     return Candidates(rows, np.array([score for _, score in ranked], dtype=np.float64))

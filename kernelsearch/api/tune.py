@@ -1,4 +1,4 @@
-"""Tuning a pipeline: settings are tried on judged topics, and the best is chosen by cross-validation."""
+"""Tuning of a pipeline on judged topics, with cross-validation."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from kernelsearch.tuning.space import Setting
 from kernelsearch.tuning.trials import Plan, Trials, stage_key, write_plan
 from kernelsearch.tuning.workers import try_tasks
 
-#: Settings per task: results are kept task by task, and a method can share work within one.
-TASK = 10
+#: Settings per task: results are saved after each task, and a method can share work within one.
+TASK_SIZE = 10
 
 
 @dataclass(frozen=True)
 class Tuned:
     """The outcome of tuning.
 
-    `plan` says what was measured (with the folders that were fitted for it), `tried` lists the settings, `choice` what was
-    chosen among them; `given` and `first_stage` (topics,) are the values of the pipeline and the first stage as given.
+    `plan` is what was measured, with the folders of fitted state; `tried` are the settings, `choice` is the one chosen among
+    them; `given` and `first_stage` (topics,) are the values of the original pipeline and of its first stage.
     """
 
     plan: Plan
@@ -54,7 +54,7 @@ class Tuned:
 
 
 def settings_to_try(texts: Sequence[str], methods: Sequence[str], samples: int | None, seed: int) -> list[Setting]:
-    """The whole grid of what `--try` lists, or random draws from it."""
+    """The whole grid of the `--try` options `texts`, or `samples` random draws from it with the seed `seed`."""
     dimensions = [space.parse_dimension(text, methods) for text in texts]
     names = [dimension.name for dimension in dimensions]
     if len(set(names)) < len(names):
@@ -77,11 +77,20 @@ def tune(
 ) -> Tuned:
     """Tries every setting on the plan's topics and chooses by k-fold cross-validation.
 
-    `texts` holds the text of each topic. Results go to the journal, from which a killed run goes on; what training parameters
-    ask for is fitted into the folder `fitted`.
+    Parameters
+    ----------
+    pipeline : the pipeline to tune
+    plan : topics, judgements, measure and pipeline to measure
+    texts : {qid: text} of the topics
+    tried : the settings to try
+    journal : gets the results; a run that was killed continues from it
+    fitted : folder for the fitted state that training parameters ask for
+    folds, seed : number and random seed of the folds
+    processes : processes that try settings in parallel
+    progress : gets the number of settings
     """
     plan = fit_missing(plan, pipeline.index, tried, fitted)
-    # The pipeline as given, an empty setting, is measured for comparison; the choice is among what was asked for.
+    # The original pipeline, an empty setting, is measured for comparison and cannot be chosen.
     everything: list[Setting] = [{}, *tried]
     first_stage = _run_trials(pipeline, plan, texts, everything, journal, processes, progress)
     values = np.array([journal.values[space.key(setting)] for setting in everything])
@@ -90,7 +99,7 @@ def tune(
 
 
 def identity(plan: Plan, queries: Sequence[Query], made_with: Mapping[str, Any]) -> str:
-    """A hash of everything that a setting's values depend on."""
+    """A hash of everything that the values of a setting depend on; `made_with` are the versions of libraries and data."""
     everything = {
         "plan": {**asdict(plan), "fitted": {}},
         "queries": [asdict(query) for query in queries],
@@ -108,14 +117,14 @@ def _run_trials(
     processes: int,
     progress: Progress,
 ) -> NDArray[np.float64]:
-    """Brings the journal up to all settings; returns the first stage's own values, as given (topics,)."""
+    """Tries the settings that the journal lacks; returns the values of the original first stage (topics,)."""
     missing = [setting for setting in tried if space.key(setting) not in journal.values]
     groups: dict[str, list[Setting]] = {}
     stages: dict[str, FirstStage] = {stage_key(plan, {}): plan.stage({})}
     for setting in missing:
         groups.setdefault(stage_key(plan, setting), []).append(setting)
         stages.setdefault(stage_key(plan, setting), plan.stage(setting))
-    tasks = [list(part) for group in groups.values() for part in chunks(group, TASK)]
+    tasks = [list(part) for group in groups.values() for part in chunks(group, TASK_SIZE)]
     queries = pipeline.index.lucene.queries([texts[qid] for qid in plan.qids], plan.qids)
     with tempfile.TemporaryDirectory(prefix="kernelsearch-tune-") as folder:
         lists = {stage: _first_stage_lists(pipeline, stage, plan.qids, texts, processes) for stage in stages.values()}
@@ -135,4 +144,4 @@ def _first_stage_lists(
     pipeline: Pipeline, stage: FirstStage, qids: Sequence[str], texts: Mapping[str, str], threads: int
 ) -> list[Candidates]:
     topics = [Topic(qid, texts[qid]) for qid in qids]
-    return [found.candidates for found in run_topics(Pipeline(pipeline.index, stage), topics, threads=threads)]
+    return [topic_list.candidates for topic_list in run_topics(Pipeline(pipeline.index, stage), topics, threads=threads)]

@@ -234,13 +234,13 @@ def test_shards_of_different_lucenes_are_refused(tmp_path, tiny_path):
 
 def test_splitting_is_refused_where_it_makes_no_sense(tmp_path, tiny_path):
     source = write_jsonl(tmp_path / "c.jsonl", TINY)
-    with pytest.raises(InputError, match=r"--shards: 7, but .*c.jsonl has 6 documents only"):
+    with pytest.raises(InputError, match=r"--shards: 7, but .*c.jsonl has only 6 documents"):
         index_verb.main(["--input", str(source), "--index", str(tmp_path / "i"), "--shards", "7"])
     with pytest.raises(OptionError, match="--shards: 0 is below 1"):
         index_verb.main(["--input", str(source), "--index", str(tmp_path / "i"), "--shards", "0"])
     with pytest.raises(OptionError, match="--shards: only a new index can be split"):
         index_verb.main(["--index", str(tiny_path), "--shards", "2"])
-    with pytest.raises(OptionError, match="--engine: what others can build are shards; --shards says how many"):
+    with pytest.raises(OptionError, match="--engine: a cluster builds shards; set their number with --shards"):
         index_verb.main(["--input", str(source), "--index", str(tmp_path / "i"), "--engine", "dask"])
     with pytest.raises(OptionError, match=r"--engine: .* is one index, and exported in one piece"):
         index_verb.main(["--index", str(tiny_path), "--engine", "dask"])

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 import kernelsearch
+from kernelsearch.core.types import Query
 from kernelsearch.kernels.pyramid.matching import Matcher, local_score
 from kernelsearch.kernels.pyramid.query_rows import Scale
 from kernelsearch.kernels.semantic.graph import SemanticGraph, cooccurrence_graph
@@ -46,14 +47,14 @@ CELLS = ("word graph, no positions", "local, mean", "local, max", "global")
 class Judged:
     """A query, its documents by query likelihood, their BM25 scores, which are relevant, and how many there are."""
 
-    query: kernelsearch.Query
+    query: Query
     docs: np.ndarray
     bm25: np.ndarray
     hits: np.ndarray
     relevant: int
 
 
-def likelihood(index: kernelsearch.Index, query: kernelsearch.Query, docs: np.ndarray) -> np.ndarray:
+def likelihood(index: kernelsearch.Index, query: Query, docs: np.ndarray) -> np.ndarray:
     """Dirichlet-smoothed log likelihood with exact lengths; -inf for documents without any of the words."""
     forward = index.forward
     terms = forward.term_ids(query.terms)

@@ -91,7 +91,7 @@ def test_force_never_destroys_what_is_no_index(tmp_path):
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter1.tex").write_text("years of work")
     source = write_jsonl(tmp_path / "c.jsonl", TINY)
-    with pytest.raises(InputError, match="holds something that isn't an index"):
+    with pytest.raises(InputError, match="contains something that is not an index"):
         index_verb.main(["--input", str(source), "--index", str(tmp_path / "thesis"), "--force"])
     assert (tmp_path / "thesis" / "chapter1.tex").read_text() == "years of work"
 

@@ -24,11 +24,13 @@ from kernelsearch.rerankers.klsa.basis import LatentBasis, fit_basis
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--index", required=True)
-    parser.add_argument("--dims", type=int, default=300)
-    parser.add_argument("--parts", type=int, default=8)
-    parser.add_argument("--tolerance", type=float, default=0.01)
-    parser.add_argument("--leading", type=int, nargs="+", default=[50, 100, 150, 200, 250])
+    parser.add_argument("--index", required=True, help="the index to measure on")
+    parser.add_argument("--dims", type=int, default=300, help="dimensions")
+    parser.add_argument("--parts", type=int, default=8, help="parts that the other basis is fitted in")
+    parser.add_argument("--tolerance", type=float, default=0.01, help="tolerance of the solver")
+    parser.add_argument(
+        "--leading", type=int, nargs="+", default=[50, 100, 150, 200, 250], help="numbers of leading dimensions to compare"
+    )
     arguments = parser.parse_args()
     forward = Index(arguments.index).forward
     with tempfile.TemporaryDirectory() as scratch:

@@ -30,7 +30,7 @@ REAL, SYNTHETIC = 50_000, 500_000
 #: Measure, unit, decimals, whether less is better, how many times better than pyserini we aim to be.
 MEASURES = {
     "first": ("time to a first result", "s", 2, True, 10),
-    "export": ("term frequencies of all documents, postings a CPU second", "thousand", 0, False, 100),
+    "export": ("term frequencies of all documents, postings per CPU second", "thousand", 0, False, 100),
     "forward": ("the same with positions, written to disk", "thousand", 0, False, None),
     "search": ("top 1,000 with docids and scores", "ms", 1, True, 5),
     "vectors": ("term vectors of 1,000 hits", "ms", 2, True, 500),
@@ -40,10 +40,10 @@ MEASURES = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pyserini", default=".venv-pyserini/bin/python", help="the Python that has the full pyserini")
-    parser.add_argument("--documents", type=int, help="one collection of so many documents, instead of both")
+    parser.add_argument("--documents", type=int, help="number of documents of the only collection, instead of both collections")
     parser.add_argument("--synthetic", action="store_true", help="synthetic text even where the machine has enough real text")
     parser.add_argument("--quick", action="store_true", help="one collection of 5,000 documents, one round")
-    parser.add_argument("--rounds", type=int, default=3, help="processes a measure and library; the median counts")
+    parser.add_argument("--rounds", type=int, default=3, help="processes per measure and library; the median counts")
     parser.add_argument("--scratch", help="where collection and index go (default: a temporary folder)")
     arguments = parser.parse_args()
     if not Path(arguments.pyserini).exists():
@@ -90,7 +90,7 @@ def compare(folder: Path, size: int, made_up: bool, pyserini: str, rounds: int) 
     check_agreement(found["search"])
     for measure in MEASURES:
         theirs, ours = (statistics.median(run["megabytes"] for run in found[measure][name]) for name in found[measure])
-        label = MEASURES[measure][0].removesuffix(", postings a CPU second")
+        label = MEASURES[measure][0].removesuffix(", postings per CPU second")
         rows.append((f"peak memory: {label} (MB)", f"{theirs:,.0f}", f"{ours:,.0f}", f"{theirs / ours:.1f}", ""))
     print(text_table(("measure", "pyserini", "kernelsearch", "times better", "aim"), rows), end="\n\n", flush=True)
 

@@ -23,10 +23,10 @@ WARM = 64
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--index", required=True)
-    parser.add_argument("--topics", required=True)
-    parser.add_argument("--rerank", default="klsa")
-    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--index", required=True, help="the index to measure on")
+    parser.add_argument("--topics", required=True, help="file of topics")
+    parser.add_argument("--rerank", default="klsa", help="method")
+    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2], help="numbers of Dask workers")
     parser.add_argument("--contender", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.contender is not None:
@@ -52,7 +52,7 @@ def main() -> None:
         )
         for name, one in found.items()
     ]
-    print(text_table(("engine", "queries/s", "times one", "CPU ms a query", "start-up s"), rows))
+    print(text_table(("engine", "queries/s", "times one", "CPU ms per query", "start-up s"), rows))
 
 
 def measure(arguments: argparse.Namespace) -> dict[str, Any]:

@@ -38,12 +38,12 @@ class Hit:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--index", required=True)
-    parser.add_argument("--topics", required=True)
+    parser.add_argument("--index", required=True, help="the index to measure on")
+    parser.add_argument("--topics", required=True, help="file of topics")
     parser.add_argument("--methods", default="klsa,pert,mslm", help="methods to measure, besides none")
-    parser.add_argument("--hits", type=int, default=1000)
+    parser.add_argument("--hits", type=int, default=1000, help="documents per query of the first stage")
     parser.add_argument("--topics-count", type=int, default=30)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=5, help="timed rounds")
     parser.add_argument("--queries", type=int, default=10_000, help="of the test for leaks; 0 leaves it out")
     arguments = parser.parse_args()
     index = kernelsearch.open(arguments.index)

@@ -30,11 +30,11 @@ from kernelsearch.rerankers.fusion.training_queries import TrainingQueries, Trai
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--index", required=True)
-    parser.add_argument("--topics", required=True)
-    parser.add_argument("--qrels", required=True)
-    parser.add_argument("--queries", type=int, default=50)
-    parser.add_argument("--hits", type=int, default=1000)
+    parser.add_argument("--index", required=True, help="the index to measure on")
+    parser.add_argument("--topics", required=True, help="file of topics")
+    parser.add_argument("--qrels", required=True, help="file of judgements")
+    parser.add_argument("--queries", type=int, default=50, help="number of queries")
+    parser.add_argument("--hits", type=int, default=1000, help="documents per query of the first stage")
     arguments = parser.parse_args()
     index = kernelsearch.open(arguments.index)
     topics = load_topics(arguments.topics)
@@ -73,7 +73,7 @@ def main() -> None:
         reranker.apply(query, found, context)
     rows.append(("auto, one query at a time", f"{1000 * (time.process_time() - began) / len(queries):.2f}"))
     depth = sum(pool.depth for pool in pools) / len(pools)
-    print(text_table((f"{len(queries)} queries, {depth:.0f} candidates each", "CPU ms a query"), rows))
+    print(text_table((f"{len(queries)} queries, {depth:.0f} candidates each", "CPU ms per query"), rows))
 
 
 if __name__ == "__main__":

@@ -161,7 +161,7 @@ def work(contender: str, folder: Path, dims: int) -> dict[str, float]:
 
 
 def limit_cpu(seconds: int) -> None:
-    """Ends this process after so many seconds of CPU time, whatever else the machine does."""
+    """Ends this process after a number of seconds of CPU time, whatever else the machine does."""
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
 
 
@@ -197,7 +197,7 @@ def compare(folder: Path, dims: int, pythons: dict[str, str], limit: int, conten
 
 def scaling(scratch: Path, sizes: tuple[int, ...], dims: int) -> None:
     """Prints how the decomposition's cost grows with the postings."""
-    print(f"\nGrowth, {dims} dimensions\n\n| documents | postings | CPU s | CPU s a million postings | memory MB |")
+    print(f"\nGrowth, {dims} dimensions\n\n| documents | postings | CPU s | CPU s per million postings | memory MB |")
     print("| --- | --- | --- | --- | --- |")
     for documents in sizes:
         folder = made(scratch, "synthetic", documents, lambda documents=documents: synthetic(documents))
@@ -219,14 +219,14 @@ def scaling(scratch: Path, sizes: tuple[int, ...], dims: int) -> None:
 
 
 def reranking(collections: Path, scratch: Path) -> None:
-    """Prints what reranking 1,000 candidates takes, with everything that the method does a query."""
+    """Prints what reranking 1,000 candidates takes, with everything that the method does per query."""
     from kernelsearch.rerankers.klsa.reranker import KernelLSA
     from tools.data.datasets import DATASETS
 
     index = DATASETS["npl"].open_index(collections, scratch / "npl")
     queries = index.lucene.queries(list(DATASETS["npl"].read(collections)[0].values()))
     pairs = [(q, found) for q, found in zip(queries, index.lucene.search(queries, 1000), strict=True) if found.depth == 1000]
-    print("\n| reranking 1,000 candidates, 300 dimensions (npl) | CPU ms a query |\n| --- | --- |")
+    print("\n| reranking 1,000 candidates, 300 dimensions (npl) | CPU ms per query |\n| --- | --- |")
     for text, options in (("z 1", {}), ("z 50", {"z": 50}), ("z 1, retrieve 1,000 from a flat index", {"retrieve": 1000})):
         ranker = KernelLSA(index, **options)
         ranker.apply(*pairs[0])
@@ -247,7 +247,9 @@ def retrieval(folder: Path, dims: int, kinds: tuple[str, ...]) -> None:
     vectors = 10 * rows[np.random.default_rng(0).integers(len(rows), size=200)]
     exact = Neighbours.build(rows, "flat").search(vectors, 1000)[0]
     print(f"\n1,000 neighbours of {len(rows):,} documents, {found.right.shape[1]} dimensions\n")
-    print("| index | build CPU s | effort | CPU ms a query | recall@100 | recall@1000 |\n| --- | --- | --- | --- | --- | --- |")
+    print(
+        "| index | build CPU s | effort | CPU ms per query | recall@100 | recall@1000 |\n| --- | --- | --- | --- | --- | --- |"
+    )
     for kind in kinds:
         start = time.process_time()
         index = Neighbours.build(rows, kind)
@@ -275,7 +277,7 @@ def main() -> None:
     parser.add_argument("--gensim", default="", help="a Python that has gensim; left out if not named")
     default = os.environ.get("KERNELSEARCH_COLLECTIONS") or ROOT.parent / "shared" / "collections"
     parser.add_argument("--collections", type=Path, default=Path(default), help="folder of the test collections")
-    parser.add_argument("--scratch", type=Path, default=ROOT / "indexes" / "bench-klsa")
+    parser.add_argument("--scratch", type=Path, default=ROOT / "indexes" / "bench-klsa", help="folder for indexes and results")
     parser.add_argument("--parts", default=",".join(PARTS), help="what to run")
     parser.add_argument("--dims", type=int, default=0, help="dimensions; default: 100 and 300")
     parser.add_argument("--documents", type=int, default=500_000, help="synthetic documents")

@@ -3,7 +3,7 @@
     python -m tools.bench.memory --index INDEX --scratch FOLDER [--limits 1G 2G 4G]
 
 INDEX has a fitted klsa basis. Each measurement is a process of its own, Java included. What counts is the process's own memory
-(RssAnon); mapped files stand beside it.
+(RssAnon); mapped files are in a column of their own.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ print(built.kind)
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--index", required=True, type=Path)
-    parser.add_argument("--scratch", required=True, type=Path)
-    parser.add_argument("--limits", nargs="+", default=["1G", "2G", "4G"])
+    parser.add_argument("--index", required=True, type=Path, help="the index to measure on")
+    parser.add_argument("--scratch", required=True, type=Path, help="folder for indexes and results")
+    parser.add_argument("--limits", nargs="+", default=["1G", "2G", "4G"], help="memory limits")
     arguments = parser.parse_args()
     rows_file = Index(arguments.index).artefacts / "klsa" / "rows.npy"
     rows = []

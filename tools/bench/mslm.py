@@ -1,4 +1,4 @@
-"""Milliseconds a query of `mslm` by matching mode, against the real pyserini's RM3 and PRCL, in one run.
+"""Milliseconds per query of `mslm` by matching mode, against the real pyserini's RM3 and PRCL, in one run.
 
     python -m tools.bench.mslm --index indexes/cran --topics topics.tsv [--rounds 3] [--queries 40] [--prcl-queries 5]
 
@@ -49,17 +49,17 @@ PEERS = {
     "pyserini PRCL (LR)": "prcl",
     "pyserini PRCL (LR), documents' vectors kept": "prcl-kept",
 }
-#: A system: runs all queries at a depth and gives milliseconds a query, on the clock and on the processor.
+#: A system: runs all queries at a depth and gives milliseconds per query, on the clock and on the processor.
 System = Callable[[int], tuple[float, float]]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--index", required=True)
-    parser.add_argument("--topics", required=True)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--queries", type=int, default=40, help="use the first so many topics")
-    parser.add_argument("--prcl-queries", type=int, default=5, help="PRCL answers the first so many of them")
+    parser.add_argument("--index", required=True, help="the index to measure on")
+    parser.add_argument("--topics", required=True, help="file of topics")
+    parser.add_argument("--rounds", type=int, default=3, help="timed rounds")
+    parser.add_argument("--queries", type=int, default=40, help="number of topics, from the first on")
+    parser.add_argument("--prcl-queries", type=int, default=5, help="number of topics that PRCL answers")
     parser.add_argument("--depths", type=int, nargs="+", default=[100, 1000])
     parser.add_argument("--pyserini", default=".venv-pyserini/bin/python", help="the Python that has the full pyserini")
     arguments = parser.parse_args()

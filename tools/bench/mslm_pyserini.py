@@ -1,7 +1,7 @@
 """The pyserini side of tools.bench.mslm, run by a Python that has the full pyserini.
 
 Reads the index, the queries, how few of them PRCL answers, and the depths as one JSON line, prepares, then answers every
-further line, `SYSTEM DEPTH`, with the milliseconds a query that the system took, on the clock and on the processor.
+further line, `SYSTEM DEPTH`, with the milliseconds per query that the system took, on the clock and on the processor.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Milliseconds a query of `pert` against Anserini's RM3 and Rocchio, and Pyserini's RM3 from Python, in one run.
+"""Milliseconds per query of `pert` against Anserini's RM3 and Rocchio, and Pyserini's RM3 from Python, in one run.
 
     python -m tools.bench.pert --index indexes/cacm --topics topics.tsv [--rounds 5] [--hits 1000]
 
@@ -26,11 +26,11 @@ Round = Callable[[], None]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--index", required=True)
-    parser.add_argument("--topics", required=True)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--hits", type=int, default=1000)
-    parser.add_argument("--queries", type=int, default=60, help="use the first so many topics")
+    parser.add_argument("--index", required=True, help="the index to measure on")
+    parser.add_argument("--topics", required=True, help="file of topics")
+    parser.add_argument("--rounds", type=int, default=5, help="timed rounds")
+    parser.add_argument("--hits", type=int, default=1000, help="documents per query of the first stage")
+    parser.add_argument("--queries", type=int, default=60, help="number of topics, from the first on")
     arguments = parser.parse_args()
     index = kernelsearch.open(arguments.index)
     texts = list(read_topics(arguments.topics).values())[: arguments.queries]
@@ -55,7 +55,7 @@ def main() -> None:
     for label, taken in (("clock", wall), ("CPU", cpu)):
         middle = {name: statistics.median(values) for name, values in taken.items()}
         beyond = middle["pert, total"] - middle["first search"] - middle["second search"]
-        print(f"pert beyond its two searches, by {label}: {beyond:.2f} ms a query")
+        print(f"pert beyond its two searches, by {label}: {beyond:.2f} ms per query")
 
 
 def make_systems(index: kernelsearch.Index, texts: list[str], hits: int) -> dict[str, Round]:

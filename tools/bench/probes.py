@@ -3,7 +3,7 @@
     python -m tools.bench.probes pyserini|kernelsearch first|search|vectors|export|forward INDEX QUERIES.json
 
 `first` prints a line as soon as the first ranked list is there; every probe ends with its figures as a line of JSON.
-Imports stand inside functions, because how long they take is part of what is measured.
+Imports are inside functions, because how long they take is part of what is measured.
 """
 
 import argparse
@@ -133,7 +133,7 @@ def first(library, queries: list[str]) -> dict:
 
 
 def search(library, queries: list[str]) -> dict:
-    """Milliseconds a query (median of wall clock), after a warm-up; and the first lists, so that they can be compared."""
+    """Milliseconds per query (median of wall clock), after a warm-up; and the first lists, so that they can be compared."""
     for text in queries[:30]:
         library.search(text, HITS)
     times = []

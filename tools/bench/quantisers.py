@@ -21,8 +21,8 @@ from kernelsearch.neighbours import CLUSTERED, Neighbours
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("basis", type=Path, help="the folder of a basis, or a folder with its rows.npy")
-    parser.add_argument("--queries", type=int, default=200)
-    parser.add_argument("--k", type=int, default=100)
+    parser.add_argument("--queries", type=int, default=200, help="number of queries")
+    parser.add_argument("--k", type=int, default=100, help="neighbours per query")
     arguments = parser.parse_args()
     rows = np.load(arguments.basis / "rows.npy", mmap_mode="r")
     chosen = np.sort(np.random.default_rng(0).choice(len(rows), arguments.queries, replace=False))
@@ -43,7 +43,7 @@ def main() -> None:
             table.append(
                 (kind, f"{np.mean(hits) / arguments.k:.3f}", f"{size / len(rows):.0f}", f"{building:.0f}", f"{1000 * each:.1f}")
             )
-    header = ("kind", f"recall@{arguments.k}", "bytes a document", "building, CPU s", "search, CPU ms a query")
+    header = ("kind", f"recall@{arguments.k}", "bytes per document", "building, CPU s", "search, CPU ms per query")
     print(f"{len(rows):,} documents, {rows.shape[1]} dimensions")
     print(text_table(header, table))
 

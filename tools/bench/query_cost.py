@@ -36,12 +36,12 @@ FIVE_LEVELS = {"scales": (0, 1, 2, 4, float("inf"))}
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--index", required=True)
-    parser.add_argument("--topics", required=True)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--index", required=True, help="the index to measure on")
+    parser.add_argument("--topics", required=True, help="file of topics")
+    parser.add_argument("--rounds", type=int, default=5, help="timed rounds")
     parser.add_argument("--warm-up", type=int, default=3, help="rounds that aren't counted; Java compiles meanwhile")
-    parser.add_argument("--queries", type=int, default=30, help="use the first so many topics")
-    parser.add_argument("--hits", type=int, default=1000)
+    parser.add_argument("--queries", type=int, default=30, help="number of topics, from the first on")
+    parser.add_argument("--hits", type=int, default=1000, help="documents per query of the first stage")
     parser.add_argument("--only", nargs="+", help="only systems whose name has one of these words in it")
     arguments = parser.parse_args()
     index = kernelsearch.open(arguments.index)

@@ -2,7 +2,7 @@
 
     python -m tools.bench.rbm25 --folder SCRATCH [--impressions 10000 100000 1000000] [--documents 20000] [--queries 50]
 
-Everything is simulated and seeded: documents and queries of made-up words, frequent and rare ones, ten documents a list.
+Everything is simulated and seeded: documents and queries of made-up words, frequent and rare ones, ten documents per list.
 Reported for each size of the log: time to import (CPU and wall), size of the database, CPU time to prepare the search for
 similar queries, and the time of a query beyond its retrievals, with 20 similar queries and 500 pairs (25 of each). One query
 at a time; on a busy machine only CPU times can be compared.
@@ -102,9 +102,11 @@ def emptied(folder: Path) -> Path:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", required=True, type=Path, help="scratch folder, emptied")
-    parser.add_argument("--impressions", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
-    parser.add_argument("--documents", type=int, default=20_000)
-    parser.add_argument("--queries", type=int, default=50)
+    parser.add_argument(
+        "--impressions", type=int, nargs="+", default=[10_000, 100_000, 1_000_000], help="sizes of the click log"
+    )
+    parser.add_argument("--documents", type=int, default=20_000, help="number of documents")
+    parser.add_argument("--queries", type=int, default=50, help="number of queries")
     arguments = parser.parse_args()
     folder = emptied(arguments.folder)
     vocabulary = words(np.random.default_rng(0), 20_000)

@@ -52,7 +52,7 @@ def main() -> None:
     parser.add_argument("--scratch", required=True, type=Path, help="where collections, indexes and results go")
     parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES), help="documents of each collection")
     parser.add_argument("--stages", nargs="+", default=list(STAGES), choices=STAGES, help="stop after some of the stages")
-    parser.add_argument("--memory-limit", default="4G", help="what index and train are told")
+    parser.add_argument("--memory-limit", default="4G", help="memory limit of index and train")
     parser.add_argument("--neighbours", default="ivf-sq8", help="kind of the FAISS index")
     parser.add_argument("--keep", action="store_true", help="don't delete a size's files when it is measured")
     parser.add_argument("--report", action="store_true", help="only print the tables")
@@ -155,7 +155,7 @@ def read(results: Path) -> dict[tuple[int, str], dict[str, Any]]:
 
 
 def report(found: dict[tuple[int, str], dict[str, Any]]) -> None:
-    """Costs a stage and size, and growth exponents: the slope of log cost over log documents."""
+    """Costs per stage and size, and growth exponents: the slope of log cost over log documents."""
     sizes = sorted({size for size, _ in found})
     rows = [
         (f"{size:,}", stage, f"{one['seconds']:,.0f}", f"{one['cpu']:,.0f}", *_gigabytes(one))

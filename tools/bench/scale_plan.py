@@ -24,8 +24,8 @@ from tools.bench import scale
 class Collection:
     name: str
     documents: float
-    postings: float  #: distinct terms a document
-    tokens: float  #: indexed tokens a document
+    postings: float  #: distinct terms per document
+    tokens: float  #: indexed tokens per document
 
 
 #: Documents, and tokens of MS MARCO, as published; the rest are round assumptions that the page states.
@@ -47,7 +47,7 @@ def main() -> None:
     found = scale.read(parser.parse_args().results)
     rows = [row(found, one) for one in COLLECTIONS]
     header = ("collection", "postings", "terms", *(f"{stage} CPU h" for stage in (*BY_POSTINGS, *BY_DOCUMENTS)))
-    print(text_table((*header, "disk TB", "features GB", "solver GB", "GB a product", "machines"), rows))
+    print(text_table((*header, "disk TB", "features GB", "solver GB", "GB per product", "machines"), rows))
 
 
 def row(found: dict[tuple[int, str], dict[str, Any]], one: Collection) -> tuple[object, ...]:

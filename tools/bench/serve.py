@@ -9,7 +9,7 @@ that a server spends on a request don't. Both servers must give the same lists, 
 
 pyserini's server only opens indexes that it can download. Here it is started with its one function for opening them replaced by
 one that opens the index under test, on the Java that ours uses too; everything else is its own. It also
-imports an encoder of images that it doesn't install; nothing here uses it, and an empty one stands in.
+imports an encoder of images that it doesn't install; nothing here uses it, and an empty one replaces it.
 """
 
 from __future__ import annotations
@@ -120,8 +120,8 @@ def main() -> None:
     parser.add_argument("--pyserini", help="the Python that has the full pyserini; without it only ours is measured")
     parser.add_argument("--methods", default="klsa,mslm,pert,auto", help="methods to measure, besides BM25")
     parser.add_argument("--clients", default="1,8,32", help="connections")
-    parser.add_argument("--seconds", type=int, default=5, help="of a round")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=int, default=5, help="duration of a round")
+    parser.add_argument("--rounds", type=int, default=3, help="timed rounds")
     parser.add_argument("--warm-up", type=int, default=2000, help="requests before a list is measured")
     parser.add_argument("--memory", type=int, default=20_000, help="requests of the test of memory; 0 leaves it out")
     arguments = parser.parse_args()

@@ -82,8 +82,10 @@ def measure(index: kernelsearch.Index, database: Path, asked: list[str]) -> tupl
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", required=True, type=Path, help="scratch folder, emptied")
-    parser.add_argument("--queries", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
-    parser.add_argument("--asked", type=int, default=50)
+    parser.add_argument(
+        "--queries", type=int, nargs="+", default=[10_000, 100_000, 1_000_000], help="numbers of logged queries"
+    )
+    parser.add_argument("--asked", type=int, default=50, help="number of queries that are looked up")
     arguments = parser.parse_args()
     folder = emptied(arguments.folder)
     vocabulary = words(np.random.default_rng(0), 20_000)

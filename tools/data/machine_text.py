@@ -30,7 +30,7 @@ def records(documents: int | None = None) -> list[dict[str, str]]:
 
 
 def package_descriptions() -> Iterator[dict[str, str]]:
-    """One document a package that the machine's package lists name; none where there is no apt."""
+    """One document per package that the machine's package lists name; none where there is no apt."""
     if not shutil.which("apt-cache"):
         return
     said = subprocess.run(["apt-cache", "dumpavail"], capture_output=True).stdout.decode("utf-8", errors="replace")
@@ -45,7 +45,7 @@ def package_descriptions() -> Iterator[dict[str, str]]:
 
 
 def manual_pages() -> Iterator[dict[str, str]]:
-    """One document a manual page, without its markup."""
+    """One document per manual page, without its markup."""
     for file in sorted(MANUALS.glob("man[1-9]/*.gz")):
         if file.is_symlink():
             continue
@@ -70,7 +70,7 @@ def without_markup(text: str) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--documents", type=int, help="at most so many")
+    parser.add_argument("--documents", type=int, help="largest number of documents")
     parser.add_argument("--out", required=True, help="the JSONL file to write")
     arguments = parser.parse_args()
     with open(arguments.out, "w", encoding="utf-8") as stream:

@@ -139,14 +139,14 @@ def write_jsonl(generator: Generator, path: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--documents", type=int, default=500_000)
+    parser.add_argument("--documents", type=int, default=500_000, help="number of documents")
     parser.add_argument("--growing", action="store_true", help="a vocabulary that grows with the collection, as text's does")
     parser.add_argument("--vocabulary", type=int, help="words to draw from (default: 100,000; growing: 4,000,000)")
-    parser.add_argument("--topics", type=int, default=400)
+    parser.add_argument("--topics", type=int, default=400, help="latent topics")
     parser.add_argument("--mean-length", type=float, default=80.0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", required=True, help="the JSONL file to write")
-    parser.add_argument("--queries", type=int, default=0, help="also write so many topics")
+    parser.add_argument("--queries", type=int, default=0, help="number of topics to write, besides the collection")
     parser.add_argument("--topics-out", help="the TSV file for them")
     arguments = parser.parse_args()
     kind = GrowingGenerator if arguments.growing else Generator

@@ -3,7 +3,7 @@
     python -m tools.reproduce.choose_auto [--collections FOLDER] [--scratch FOLDER] [--price 1.2]
 
 Weights maximise the mean gain in MAP over BM25 on training collections, plus `price` times the mean gain (usually a loss) on
-known-item queries: words of one sentence of a document, with that document as the only answer. The latter stand for collections
+known-item queries: words of one sentence of a document, with that document as the only answer. The latter represent collections
 on which expansion hurts. The search climbs one weight at a time and ends on a hill that depends on where it starts; it says
 how what it finds compares with the weights that `auto` has.
 """
@@ -103,8 +103,10 @@ def search(measured: list[Measured], safety: list[Measured], start: tuple[float,
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_collections_option(parser)
-    parser.add_argument("--scratch", type=Path, default=ROOT / "runs" / "reproduce-fusion")
-    parser.add_argument("--price", type=float, default=1.2)
+    parser.add_argument(
+        "--scratch", type=Path, default=ROOT / "runs" / "reproduce-fusion", help="folder for indexes and results"
+    )
+    parser.add_argument("--price", type=float, default=1.2, help="weight of the loss on known-item queries")
     arguments = parser.parse_args()
     measured: dict[str, Measured] = {}
     safety: dict[str, Measured] = {}

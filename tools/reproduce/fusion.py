@@ -31,7 +31,7 @@ PAGE = ROOT / "docs" / "reproductions" / "fusion.md"
 
 
 def cross_validate(X: NDArray, y: NDArray, qid: NDArray, normalise: str) -> dict[str, Any]:
-    """P@1..10, AP of each query and seconds a fold of the four learners and the plain sum, five folds over queries."""
+    """P@1..10, AP of each query and seconds per fold of the four learners and the plain sum, five folds over queries."""
     out: dict[str, Any] = {}
     lists = Lists.of(qid)
     judged = [rows for rows in lists if (y[rows] > 0).any()]
@@ -93,8 +93,10 @@ def measure_lists(collections: Path, scratch: Path, parts: set[str]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_collections_option(parser)
-    parser.add_argument("--scratch", type=Path, default=ROOT / "runs" / "reproduce-fusion")
-    parser.add_argument("--parts", default="ltr,similar,fusion,page")
+    parser.add_argument(
+        "--scratch", type=Path, default=ROOT / "runs" / "reproduce-fusion", help="folder for indexes and results"
+    )
+    parser.add_argument("--parts", default="ltr,similar,fusion,page", help="what to measure")
     parser.add_argument("--only", default="", help="of part fusion: these collections, separated by semicolons")
     arguments = parser.parse_args()
     parts = set(arguments.parts.split(","))

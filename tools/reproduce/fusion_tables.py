@@ -124,7 +124,7 @@ def without_votes(table: dict[str, NDArray]) -> dict[str, NDArray]:
 
 
 def run_of(index: Any, table: dict[str, NDArray], scores: NDArray) -> dict[str, list[tuple[str, float]]]:
-    """A run of at most DEPTH documents a topic; ties in docid order."""
+    """A run of at most DEPTH documents per topic; ties in docid order."""
     run = {}
     for rows in Lists.of(table["place"]):
         docs = table["docs"][rows]

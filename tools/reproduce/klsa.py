@@ -67,7 +67,7 @@ class Setting:
         return KernelLSA(self.index, basis=str(place), **options)
 
     def sweep(self, z: int, dims: int, weights: tuple[float, ...] = WEIGHTS, **options: Any) -> dict[float, np.ndarray]:
-        """Average precision a query for every λ; the latent scores don't depend on it."""
+        """Average precision per query for every λ; the latent scores don't depend on it."""
         ranker = self.ranker(z=z, dims=dims, **options)
         latent = [ranker.latent(ranker.spread(one.scores, one.docs), one.docs).astype(np.float64) for one in self.lists]
         return {
@@ -81,7 +81,7 @@ class Setting:
         }
 
     def applied(self, **options: Any) -> np.ndarray:
-        """Average precision a query of the method as a user runs it."""
+        """Average precision per query of the method as a user runs it."""
         return self.precision(self.ranker(**options).apply_batch(self.queries, self.lists, self.context))
 
     def lsi(self, kernel: str) -> float:
@@ -159,7 +159,7 @@ def _paired_p(one: np.ndarray, two: np.ndarray) -> float:
 
 
 def draw(results: dict[str, Any], path: Path) -> None:
-    """The paper's Figure 1 for each of its collections: MAP against λ, one line a z, baselines BM25 (grey) and LSI."""
+    """The paper's Figure 1 for each of its collections: MAP against λ, one line per z, baselines BM25 (grey) and LSI."""
     import matplotlib
 
     figure = new_figure(11, 4.2)
@@ -271,7 +271,9 @@ def default_tables(found: dict[str, dict[Any, float]]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add_collections_option(parser)
-    parser.add_argument("--scratch", type=Path, default=ROOT / "indexes" / "reproductions")
+    parser.add_argument(
+        "--scratch", type=Path, default=ROOT / "indexes" / "reproductions", help="folder for indexes and results"
+    )
     parser.add_argument("--only", default="", help="collections, with ; between; prints the tables instead of writing the page")
     arguments = parser.parse_args()
     names = [name.strip() for name in arguments.only.split(";") if name.strip()] or list(dict.fromkeys((*MEASURED, *CHOSEN_ON)))

@@ -2,7 +2,7 @@
 
     python -m tools.reproduce.mslm_text class_trecq --splits 20 --scratch SCRATCH
 
-Every split draws training and test texts at random. Its accuracies are appended to SCRATCH/mslm-NAME.jsonl, one line a split,
+Every split draws training and test texts at random. Its accuracies are appended to SCRATCH/mslm-NAME.jsonl, one line per split,
 so that a run can be continued; `tools.reproduce.mslm report` reads them.
 """
 
@@ -47,7 +47,7 @@ def split_results(texts: list[str], labels: np.ndarray, sizes: tuple[int, int], 
     y, truth = labels[train], labels[test]
     out: dict = {"seed": seed, "accuracy": {}, "weights": {}, "levels": {}}
     shared: dict[str, Any] = {"columns": columns, "max_words": words, "neighbours": 12, "graph_texts": others}
-    # Vocabulary, word graph and codes don't depend on the kernel: they are learned once a split.
+    # Vocabulary, word graph and codes don't depend on the kernel: they are learned once per split.
     model = MultiScaleKernel(scales=SPATIAL, semantic_scales=SEMANTIC, combine="stack", **shared).fit(known)
     bag = MultiScaleKernel(scales=(INF,), semantic_scales=(0.0,), weighting="idf", **shared).fit(known)
     for kernel in KERNELS:
@@ -72,11 +72,11 @@ def split_results(texts: list[str], labels: np.ndarray, sizes: tuple[int, int], 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("name", choices=("class_trecq", "class_r8"))
-    parser.add_argument("--splits", type=int, default=20)
-    parser.add_argument("--train", type=int, default=200)
-    parser.add_argument("--test", type=int, default=400)
-    parser.add_argument("--columns", type=int, default=8)
-    parser.add_argument("--words", type=int, default=2000)
+    parser.add_argument("--splits", type=int, default=20, help="number of random splits")
+    parser.add_argument("--train", type=int, default=200, help="training texts per split")
+    parser.add_argument("--test", type=int, default=400, help="test texts per split")
+    parser.add_argument("--columns", type=int, default=8, help="columns of a text's pyramid")
+    parser.add_argument("--words", type=int, default=2000, help="largest vocabulary")
     add_collections_option(parser)
     parser.add_argument("--scratch", type=Path, required=True, help="folder for the results")
     arguments = parser.parse_args()

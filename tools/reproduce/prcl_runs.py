@@ -5,8 +5,8 @@
 It writes prcl-COLLECTION.txt (on BM25) and rm3-prcl-COLLECTION.txt (on BM25 + RM3), which tools.reproduce.fusion takes into its
 tables. The classifier is logistic regression on tf-idf vectors; r 10, n 100 and alpha .5 are Pyserini's defaults. It does what
 `python -m pyserini.search.lucene --prcl lr --prcl.vectorizer TfidfVectorizer` does, but has Pyserini make each document's
-vector once and not anew for each topic, which takes seconds a topic. `--check N` compares the first N topics with vectors made
-anew.
+vector once and not again for each topic, which takes seconds per topic. `--check N` compares the first N topics with vectors
+that are not reused.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def main() -> None:
     add_collections_option(parser)
     parser.add_argument("--indexes", type=Path, required=True, help="a folder of Lucene indexes named after the collections")
     parser.add_argument("--output", type=Path, required=True, help="the folder to write the run files to")
-    parser.add_argument("--only", default=",".join(NAMES), help="these collections")
+    parser.add_argument("--only", default=",".join(NAMES), help="collections, separated by commas")
     parser.add_argument("--check", type=int, default=0, help="topics to make twice")
     arguments = parser.parse_args()
     arguments.output.mkdir(parents=True, exist_ok=True)

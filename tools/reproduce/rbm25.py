@@ -98,7 +98,7 @@ def simulated_log(
     clickable: Judgements,
     hidden: dict[str, set[str]],
 ) -> dict[str, set[str]]:
-    """Ten impressions a query on BM25's lists, hidden documents left out; returns what was clicked for each topic."""
+    """Ten impressions per query on BM25's lists, hidden documents left out; returns what was clicked for each topic."""
     lists = index.lucene.search(index.lucene.queries([text for _, text in wordings]), 40)
     needs = [
         Need(text, tuple(d for d in index.forward.docids.take(found.docs) if d not in hidden.get(qid, ())), clickable[qid])
@@ -363,7 +363,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_collections_option(parser)
     parser.add_argument("--scratch", required=True, type=Path, help="folder for indexes, logs and figures")
-    parser.add_argument("--parts", nargs="*", default=list(PARTS), choices=[*PARTS, *TRAINING])
+    parser.add_argument("--parts", nargs="*", default=list(PARTS), choices=[*PARTS, *TRAINING], help="what to measure")
     arguments = parser.parse_args()
     for part in arguments.parts:
         folder = arguments.collections / ("clicks_zerozero" if part == "zerozero" else part)

@@ -185,24 +185,6 @@ class BM25Cosine:
         return _cosines(self.features(a), self.features(b))
 
 
-@dataclass(frozen=True)
-class WeightedSum:
-    """Σ c_i k_i with c_i ≥ 0 (Theorem 4): a kernel if all of its parts are."""
-
-    parts: tuple[tuple[float, QueryKernel], ...]
-
-    def __post_init__(self) -> None:
-        if not self.parts or any(weight < 0 for weight, _ in self.parts):
-            raise OptionError("query kernels: a sum needs at least one kernel and no negative weight")
-
-    def __call__(self, a: Queries, b: Queries) -> NDArray[np.float64]:
-        total = np.zeros((len(a.texts), len(b.texts)))
-        for weight, kernel in self.parts:
-            if weight:
-                total += weight * kernel(a, b)
-        return total
-
-
 def ngrams(texts: Sequence[str], n: int = 3) -> sparse.csr_matrix:
     """Unit-length rows of hashed character n-gram counts, shape (len(texts), COLUMNS); texts get a blank on both sides."""
     padded = [f" {' '.join(text.casefold().split())} ".ljust(n) for text in texts]

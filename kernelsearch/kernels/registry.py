@@ -1,15 +1,32 @@
-"""Kernels by name, as the command line writes them: `bm25`, `2*bm25+vsm`, `bm25*cosine`."""
+"""Kernels by name, as the command line writes them: `bm25`, `2*bm25+vsm`, `bm25*cosine`.
+
+A package of somebody else's declares kernels as entry points in the group `kernelsearch.kernels`:
+
+    [project.entry-points."kernelsearch.kernels"]
+    mine = "my_package:MyKernel"
+
+The entry point's name is the kernel's name, its value a subclass of `Kernel` or a function that returns one. It is imported
+when the kernel is used, not when names are listed.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import fields
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from kernelsearch.core.errors import OptionError
 from kernelsearch.kernels.algebra import Kernel
 from kernelsearch.kernels.asymmetric import BM25, VSM, Dirichlet, JelinekMercer, Linear
 from kernelsearch.kernels.documents import RBF, Cosine, Polynomial
+
+#: The group of entry points that other packages declare kernels in.
+GROUP = "kernelsearch.kernels"
+
+logger = logging.getLogger(__name__)
 
 KERNELS: dict[str, Callable[..., Kernel]] = {
     "linear": Linear,
@@ -21,6 +38,23 @@ KERNELS: dict[str, Callable[..., Kernel]] = {
     "rbf": RBF,
     "polynomial": Polynomial,
 }
+
+
+@cache
+def plugins() -> dict[str, EntryPoint]:
+    """The kernels of installed packages by name, not imported yet; a name that exists already is left out with a warning."""
+    known: dict[str, EntryPoint] = {}
+    for entry in entry_points(group=GROUP):
+        if entry.name in KERNELS or entry.name in known or not entry.name.isidentifier():
+            logger.warning("plugin %s (%s): the name is taken or not an identifier; left out", entry.name, entry.value)
+        else:
+            known[entry.name] = entry
+    return known
+
+
+def names() -> list[str]:
+    """The names of all kernels, those of plugins last."""
+    return [*KERNELS, *plugins()]
 
 
 def register(name: str, factory: Callable[..., Kernel]) -> None:
@@ -51,17 +85,29 @@ def _product(part: str, text: str, parameters: Mapping[str, Any]) -> Kernel:
             continue
         except ValueError:
             pass  # not a number: a kernel's name
-        if word not in KERNELS:
-            raise OptionError(f"kernel {text!r}: {word!r} is not one of {', '.join(KERNELS)}")
-        found = _named(word, parameters)
-        result = found if result is None else result * found
+        if word not in KERNELS and word not in plugins():
+            raise OptionError(f"kernel {text!r}: {word!r} is not one of {', '.join(names())}")
+        made = _make(word, parameters)
+        result = made if result is None else result * made
     if result is None:
-        raise OptionError(f"kernel {text!r}: {part.strip()!r} names no kernel; known: {', '.join(KERNELS)}")
+        raise OptionError(f"kernel {text!r}: {part.strip()!r} names no kernel; known: {', '.join(names())}")
     return result if factor == 1 else factor * result
 
 
-def _named(name: str, parameters: Mapping[str, Any]) -> Kernel:
-    factory: Any = KERNELS[name]
+def _make(name: str, parameters: Mapping[str, Any]) -> Kernel:
+    """The kernel of a name, with those of the parameters that it has."""
+    factory: Any = KERNELS[name] if name in KERNELS else _load(plugins()[name])
     known = {entry.name for entry in fields(factory)} if hasattr(factory, "__dataclass_fields__") else set(parameters)
-    result: Kernel = factory(**{key: value for key, value in parameters.items() if key in known and value is not None})
-    return result
+    made = factory(**{key: value for key, value in parameters.items() if key in known and value is not None})
+    if not isinstance(made, Kernel):
+        raise OptionError(f"kernel {name!r}: {factory!r} makes a {type(made).__name__}, not a Kernel")
+    return made
+
+
+def _load(entry: EntryPoint) -> Any:
+    """Imports a plugin's factory; a plugin that fails to import is an `OptionError` which names it."""
+    try:
+        return entry.load()
+    except Exception as problem:  # another package's mistake, of whatever kind, is one line
+        message = f"kernel {entry.name!r}: plugin {entry.value} cannot be loaded ({type(problem).__name__}: {problem})"
+        raise OptionError(message) from None

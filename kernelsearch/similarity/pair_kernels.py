@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from kernelsearch.core.errors import OptionError
 from kernelsearch.core.options import Settings, option
+from kernelsearch.kernels import registry
 from kernelsearch.kernels.asymmetric import BM25, JelinekMercer
 from kernelsearch.kernels.documents import Cosine
 from kernelsearch.rerankers.base import OpenedIndex
@@ -58,7 +59,11 @@ class PairKernels:
                     continue
                 if name not in pools:
                     pools[name] = CandidateField(self.index.field(name), rows)
-                features = TEXT[kind].document_features(pools[name], pools[name].rows)
+                kernel = TEXT[kind] if kind in TEXT else registry.kernel(kind)
+                if not kernel.has_map:
+                    columns.append(kernel.documents(pools[name], pools[name].rows[:1], pools[name].rows[1:])[0])
+                    continue
+                features = kernel.document_features(pools[name], pools[name].rows)
                 columns.append(np.asarray((features[1:] @ features[0].T).todense()).ravel())
             elif isinstance(settings, StoredKernelSettings):
                 assert settings.field is not None
@@ -116,10 +121,12 @@ def _parse(text: str, owner: str) -> tuple[str, Settings]:
     given = dict(part.partition("=")[::2] for part in filter(None, tail.split(",")))
     if kind == "latent":
         return kind, LatentKernelSettings.of(given)
-    if kind in TEXT:
+    if kind in TEXT or kind in registry.plugins():
         return kind, TextKernelSettings.of(given)
     if kind not in STORED:
-        raise OptionError(f"{owner}: unknown kernel {kind!r}; known: latent, {', '.join([*TEXT, *STORED])}")
+        raise OptionError(
+            f"{owner}: unknown kernel {kind!r}; known: latent, {', '.join([*TEXT, *STORED, *registry.plugins()])}"
+        )
     settings = (ScaledKernelSettings if kind in SCALED else StoredKernelSettings).of(given)
     if not settings.field:
         raise OptionError(f"{owner}: {text!r} should name its field, as in {kind}:field=NAME")

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from kernelsearch.core.errors import OptionError
 from kernelsearch.core.options import Settings
 from kernelsearch.core.types import Candidates, Query
+from kernelsearch.kernels.registry import plugins as kernel_plugins
 from kernelsearch.kernels.term_scores import term_scores
 from kernelsearch.lucene.models import BM25Model, Model
 from kernelsearch.rerankers import registry
@@ -67,7 +68,12 @@ OTHER_KINDS: dict[str, type[Feature[Any]]] = {
 
 def known_features() -> list[str]:
     """The names that a recipe may use, those of installed plugins included."""
-    return [*OTHER_KINDS, *KERNEL_SETTINGS, *(name for name, method in registry.methods().items() if not method.fuses)]
+    return [
+        *OTHER_KINDS,
+        *KERNEL_SETTINGS,
+        *kernel_plugins(),
+        *(name for name, method in registry.methods().items() if not method.fuses),
+    ]
 
 
 @dataclass(frozen=True)
@@ -96,6 +102,8 @@ def _settings_type(kind: str, option: str) -> type[Settings]:
         return OTHER_KINDS[kind].settings_type
     if kind in KERNEL_SETTINGS:
         return KERNEL_SETTINGS[kind]
+    if kind in kernel_plugins():
+        return FieldSettings
     method = registry.methods().get(kind)
     if method is None or method.fuses:
         raise OptionError(f"{option}: unknown feature {kind!r}; known: {', '.join(known_features())}")
@@ -119,7 +127,7 @@ def build(spec: FeatureSpec, context: FeatureContext) -> Feature[Any]:
     """The feature that a parsed name describes, ready for one index."""
     if spec.kind in OTHER_KINDS:
         return OTHER_KINDS[spec.kind](spec.settings, context)
-    if spec.kind in KERNEL_SETTINGS:
+    if spec.kind in KERNEL_SETTINGS or spec.kind in kernel_plugins():
         assert isinstance(spec.settings, FieldSettings)
         return KernelFeature(spec.kind, spec.settings, context)
     return MethodFeature(registry.method(spec.kind), spec.settings, context)

@@ -1,1 +1,1 @@
-"""The mathematics, one idea a file."""
+"""The mathematics, one idea per file."""

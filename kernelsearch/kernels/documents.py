@@ -21,7 +21,7 @@ from kernelsearch.kernels.asymmetric import VSM
 
 @dataclass(frozen=True)
 class Cosine(Kernel):
-    """The cosine of another kernel's features (tf·idf unless told otherwise); 0 for an empty document."""
+    """The cosine of another kernel's features (tf·idf by default); 0 for an empty document."""
 
     base: Kernel = field(default_factory=VSM)
 
@@ -42,15 +42,15 @@ class Cosine(Kernel):
     def document_features(
         self, collection: Collection, docs: NDArray[np.integer], dtype: Any = np.float64
     ) -> sparse.csr_matrix:
-        return _normalised(self.base.document_features(collection, docs, dtype))
+        return _unit_rows(self.base.document_features(collection, docs, dtype))
 
     def query_features(self, collection: Collection, query: Query) -> sparse.csr_matrix:
-        return _normalised(self.base.query_features(collection, query))
+        return _unit_rows(self.base.query_features(collection, query))
 
 
 @dataclass(frozen=True)
 class RBF(Kernel):
-    """exp(-γ·|x - y|²) over another kernel's features (unit-length tf·idf unless told otherwise)."""
+    """exp(-γ·|x - y|²) over another kernel's features (unit-length tf·idf by default)."""
 
     gamma: float = 1.0
     base: Kernel = field(default_factory=Cosine)
@@ -73,7 +73,7 @@ class RBF(Kernel):
 
 @dataclass(frozen=True)
 class Polynomial(Kernel):
-    """(<x, y> + c)^p over another kernel's features (unit-length tf·idf unless told otherwise)."""
+    """(<x, y> + c)^p over another kernel's features (unit-length tf·idf by default)."""
 
     degree: int = 2
     offset: float = 1.0
@@ -122,7 +122,7 @@ def _squares(features: sparse.csr_matrix) -> NDArray[np.float64]:
     return np.asarray(features.multiply(features).sum(axis=1), dtype=np.float64).ravel()
 
 
-def _normalised(features: sparse.csr_matrix) -> sparse.csr_matrix:
+def _unit_rows(features: sparse.csr_matrix) -> sparse.csr_matrix:
     """Rows of unit length; empty rows stay empty."""
     norms = np.sqrt(_squares(features))
     scale = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)

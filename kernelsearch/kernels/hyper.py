@@ -1,7 +1,7 @@
 """Hyper asymmetric kernels: kernels between (query, document) pairs whose functions are asymmetric kernels again.
 
-Wu, Xu, Li & Oyama, "Asymmetric Kernel Learning" (2010), section 4.3. Queries and documents are numbers here; what they stand
-for is the business of the kernels that are put together:
+Wu, Xu, Li & Oyama, "Asymmetric Kernel Learning" (2010), section 4.3. Queries and documents are numbers here, whose meaning
+is defined by the kernels that are combined:
 
 >>> import numpy as np
 >>> from kernelsearch.kernels.hyper import Hyper, Pairs, precomputed
@@ -42,12 +42,12 @@ class Pairs:
 
 
 def precomputed(matrix: NDArray[np.floating]) -> Gram:
-    """A kernel whose values stand in a matrix."""
+    """A kernel from its matrix of values, shape (items, items)."""
     return lambda a, b: matrix[np.ix_(a, b)]
 
 
-def given_relevance(matrix: NDArray[np.floating]) -> Relevance:
-    """An asymmetric kernel whose values stand in a matrix, shape (queries, documents)."""
+def precomputed_relevance(matrix: NDArray[np.floating]) -> Relevance:
+    """An asymmetric kernel from its matrix of values, shape (queries, documents)."""
     return lambda queries, docs: matrix[queries, docs]
 
 
@@ -112,7 +112,7 @@ class Combined(HyperKernel):
 
     def __post_init__(self) -> None:
         if len(self.weights) != len(self.kernels) or not self.weights or min(self.weights) < 0:
-            raise OptionError("combined kernels: one weight a kernel is needed, none negative")
+            raise OptionError("combined kernels: one weight per kernel is needed, none negative")
 
     def __call__(self, a: Pairs, b: Pairs) -> NDArray[np.float64]:
         return np.asarray(sum(weight * kernel(a, b) for weight, kernel in zip(self.weights, self.kernels, strict=True)))

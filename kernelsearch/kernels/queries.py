@@ -1,8 +1,8 @@
 """Kernels between queries: the clicks they share, their characters, their terms.
 
-Each is a positive semi-definite function of two batches of queries, and so is every weighted sum of them (Theorem 4 of Wu, Xu,
-Li & Oyama, "Asymmetric Kernel Learning", 2010). The correlation over the union of clicked documents, as printed in the paper's
-section 5.3, is the exception: its mean changes from pair to pair, and it is no kernel.
+Each is a positive semi-definite function of two batches of queries, and so is every sum of them with non-negative weights
+(Theorem 4 of Wu, Xu, Li & Oyama, "Asymmetric Kernel Learning", 2010). The correlation over the union of clicked documents, as
+printed in the paper's section 5.3, is the exception: its mean changes from pair to pair, and it is no kernel.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from kernelsearch.core.errors import OptionError
 from kernelsearch.core.types import Query
 from kernelsearch.kernels import bm25
 
-#: Characters and terms are hashed into this many columns; two of a query's few dozen rarely meet.
+#: Columns that n-grams and terms are hashed into; two of a query's few dozen rarely collide. scikit-learn's HashingVectorizer
+#: is not used: its collisions are others, which would change scores, and importing scikit-learn takes seconds.
 COLUMNS = 1 << 22
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kernelsearch.core.errors import OptionError
-from kernelsearch.kernels.hyper import Combined, Hyper, Pairs, PowerSeries, given_relevance, precomputed
+from kernelsearch.kernels.hyper import Combined, Hyper, Pairs, PowerSeries, precomputed, precomputed_relevance
 
 RNG = np.random.default_rng(3)
 
@@ -17,13 +17,13 @@ def gram(size, rank=4):
 
 KQ, KD, KD2, G = gram(5), gram(7), gram(7), RNG.random((5, 7))
 ALL = Pairs(np.repeat(np.arange(5), 7), np.tile(np.arange(7), 5))
-FULL = Hyper(precomputed(KQ), precomputed(KD), given_relevance(G))
+FULL = Hyper(precomputed(KQ), precomputed(KD), precomputed_relevance(G))
 PAIRWISE = Hyper(precomputed(KQ), precomputed(KD))
 KERNELS = {
     "Eq. 4": FULL,
     "pairwise": PAIRWISE,
     "power series": PowerSeries(FULL, [0.5, 1.0, 0.25, 0.1]),
-    "several": Combined((1.0, 0.5), (FULL, Hyper(precomputed(KQ), precomputed(KD2), given_relevance(G)))),
+    "several": Combined((1.0, 0.5), (FULL, Hyper(precomputed(KQ), precomputed(KD2), precomputed_relevance(G)))),
     "operators": 2.0 * FULL + PAIRWISE,
 }
 

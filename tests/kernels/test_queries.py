@@ -4,14 +4,12 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from kernelsearch.core.errors import OptionError
 from kernelsearch.kernels.queries import (
     BM25Cosine,
     ClickPearson,
     NgramCosine,
     Queries,
     TermCosine,
-    WeightedSum,
     compact,
     ngrams,
 )
@@ -59,10 +57,7 @@ def random_queries(tiny, seed=0, count=40):
     return Queries.make(tiny.lucene.queries(texts), tiny.forward, table)
 
 
-MIXED = WeightedSum(((1.0, ClickPearson()), (0.5, NgramCosine(3)), (0.3, TermCosine()), (0.2, BM25Cosine())))
-
-
-@pytest.mark.parametrize("kernel", [ClickPearson(), NgramCosine(2), NgramCosine(3), TermCosine(), BM25Cosine(), MIXED])
+@pytest.mark.parametrize("kernel", [ClickPearson(), NgramCosine(2), NgramCosine(3), TermCosine(), BM25Cosine()])
 def test_every_kernel_is_symmetric_and_positive_semi_definite(tiny, kernel):
     batch = random_queries(tiny)
     values = kernel(batch, batch)
@@ -74,14 +69,6 @@ def test_pearson_over_the_union_is_not_positive_semi_definite():
     rng = np.random.default_rng(1)
     batch = with_clicks(rng.poisson(0.3, size=(40, 25)))
     assert np.linalg.eigvalsh(ClickPearson(union=True)(batch, batch)).min() < -0.1
-
-
-def test_a_sum_is_the_weighted_sum_and_refuses_negative_weights(tiny):
-    batch = random_queries(tiny)
-    parts = WeightedSum(((2.0, NgramCosine()), (0.0, ClickPearson()), (0.5, TermCosine())))(batch, batch)
-    assert parts == pytest.approx(2 * NgramCosine()(batch, batch) + 0.5 * TermCosine()(batch, batch))
-    with pytest.raises(OptionError, match="negative"):
-        WeightedSum(((-1.0, NgramCosine()),))
 
 
 def test_ngrams_by_hand():

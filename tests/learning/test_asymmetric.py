@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kernelsearch.core.errors import OptionError
-from kernelsearch.kernels.hyper import Hyper, Pairs, given_relevance, precomputed
+from kernelsearch.kernels.hyper import Hyper, Pairs, precomputed, precomputed_relevance
 from kernelsearch.learning.ranking.asymmetric import AsymmetricKernelLearner
 
 RNG = np.random.default_rng(11)
@@ -15,7 +15,7 @@ def gram(size, rank):
     return x @ x.T / rank
 
 
-KERNEL = Hyper(precomputed(gram(6, 8)), precomputed(gram(9, 12)), given_relevance(RNG.uniform(0.2, 1, size=(6, 9))))
+KERNEL = Hyper(precomputed(gram(6, 8)), precomputed(gram(9, 12)), precomputed_relevance(RNG.uniform(0.2, 1, size=(6, 9))))
 ALL = Pairs(np.repeat(np.arange(6), 9), np.tile(np.arange(9), 6))
 QUERIES = RNG.integers(0, 6, size=25)
 BETTER, WORSE = Pairs(QUERIES, RNG.integers(0, 4, size=25)), Pairs(QUERIES, RNG.integers(4, 9, size=25))

@@ -7,7 +7,7 @@ from kernelsearch.clicks.importing import import_log, import_records
 from kernelsearch.clicks.records import Impression, Tally
 from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.types import Candidates
-from kernelsearch.kernels.hyper import Hyper, given_relevance, precomputed
+from kernelsearch.kernels.hyper import Hyper, precomputed, precomputed_relevance
 from kernelsearch.kernels.hyper import Pairs as PairNumbers
 from kernelsearch.kernels.queries import BM25Cosine, ClickPearson, NgramCosine, Queries, TermCosine
 from kernelsearch.learning.ranking.asymmetric import AsymmetricKernelLearner
@@ -91,7 +91,7 @@ def test_scores_are_the_general_learners(demo_index, robust):
     epsilon = paper.settings.epsilon
     relevance = (paper.bm25_of_all(similar.queries, docs) / best + epsilon) / (1 + epsilon)
     relevance = np.vstack([relevance, paper.base(query, docs)])
-    kernel = Hyper(precomputed(gram), precomputed((features @ features.T).toarray()), given_relevance(relevance))
+    kernel = Hyper(precomputed(gram), precomputed((features @ features.T).toarray()), precomputed_relevance(relevance))
     place = np.searchsorted(docs, learned.pairs.docs)
     learner = AsymmetricKernelLearner(kernel, lam=paper.settings.lambda_).fit_ranking(
         PairNumbers(learned.pairs.owner, place[learned.pairs.better]),

@@ -1,12 +1,16 @@
-"""Where the verbs get their data: a path is read as a file, `irds:NAME` through ir_datasets."""
+"""Input of the verbs: a path is read as a file, `irds:NAME` through ir_datasets."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from typing import Any
 
+from kernelsearch.clicks.records import Record, Skipped, from_qlogs, read
 from kernelsearch.trec import read_qrels, read_topics
 from kernelsearch.trec.documents import read_documents
+
+logger = logging.getLogger(__name__)
 
 
 def _from_irds(source: str) -> bool:
@@ -14,7 +18,7 @@ def _from_irds(source: str) -> bool:
 
 
 def load_documents(source: str, kind: str | None = None, encoding: str = "utf-8") -> Iterator[tuple[str, dict[str, Any]]]:
-    """(place, document) of a collection."""
+    """Yields (place, document) of a collection; `kind` is the format of a file, guessed where it is None."""
     if _from_irds(source):
         from kernelsearch.integrations import irds
 
@@ -23,7 +27,7 @@ def load_documents(source: str, kind: str | None = None, encoding: str = "utf-8"
 
 
 def load_topics(source: str, kind: str | None = None, field: str = "title") -> dict[str, str]:
-    """Topics, {qid: text}."""
+    """Topics, {qid: text}; `kind` is the format of a file, `field` the parts of a TREC topic to take, joined with +."""
     if _from_irds(source):
         from kernelsearch.integrations import irds
 
@@ -32,9 +36,21 @@ def load_topics(source: str, kind: str | None = None, field: str = "title") -> d
 
 
 def load_qrels(source: str) -> dict[str, dict[str, int]]:
-    """Judgements, {qid: {docid: grade}}."""
+    """Relevance judgements, {qid: {docid: grade}}."""
     if _from_irds(source):
         from kernelsearch.integrations import irds
 
         return irds.qrels(source)
     return read_qrels(source)
+
+
+def load_clicks(source: str, skipped: Skipped) -> Iterator[Record]:
+    """Yields the records of a click log; lines that can't be used are counted in `skipped`."""
+    if source.startswith("ir_datasets:"):
+        logger.info("%s: write irds:NAME; the prefix ir_datasets: is going to be removed", source)
+        source = "irds:" + source.removeprefix("ir_datasets:")
+    if _from_irds(source):
+        from kernelsearch.integrations import irds
+
+        return from_qlogs(irds.query_log(source), skipped, source)
+    return read(source, skipped)

@@ -1,4 +1,4 @@
-"""Filling a click database: records stream in by batches, sums are kept up to date, and memory stays bounded."""
+"""Filling a click database: records are read in batches, sums are updated, and memory stays bounded."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ from kernelsearch.clicks.sums import Numbers, ShownSums
 from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.progress import Progress, silent
 
+#: Records per batch.
 BATCH = 20_000
 
 
 @dataclass(frozen=True)
 class Imported:
-    """What an import took in and left out."""
+    """The outcome of an import: numbers of impressions and rows of tables, and the lines that were skipped."""
 
     impressions: int
     tallies: int
@@ -38,10 +39,10 @@ def import_log(
     eta: float | None = None,
     progress: Progress = silent,
 ) -> Imported:
-    """Reads logs into the database `path`; a new one appears under its name only when complete.
+    """Reads log files into the database `path`; a new database appears under its name only when complete.
 
-    `append` adds to an existing database, in one transaction, and keeps its `eta`; of a new one, `eta` is the strength of the
-    position bias (1 where not given).
+    `append` adds to an existing database, in one transaction, and keeps its `eta`. For a new database, `eta` is the strength of
+    the position bias (default: 1).
     """
     skipped = Skipped()
     records = (record for source in sources for record in read(source, skipped))
@@ -56,30 +57,30 @@ def import_records(
     skipped: Skipped | None = None,
     append: bool = False,
     eta: float | None = None,
-    name: str = "the records given",
+    name: str = "records",
     progress: Progress = silent,
 ) -> Imported:
-    """Like `import_log`, from records in memory or any iterator."""
+    """Like `import_log`, from any iterable of records; `name` is what messages call their source."""
     path, skipped = Path(path), skipped or Skipped()
     exists = path.is_file() and path.stat().st_size > 0
     if append and exists:
         with closing(_connect(path)) as connection, connection:
-            kept = _setting(connection, path, "eta")
-            if eta is not None and eta != kept:
-                raise OptionError(f"--eta: {path} was made with {kept:g}; python -m kernelsearch.clicks aggregate changes it")
-            return _fill(connection, records, skipped, kept, name, progress)
+            stored = _setting(connection, path, "eta")
+            if eta is not None and eta != stored:
+                raise OptionError(f"--eta: {path} was made with {stored:g}; python -m kernelsearch.clicks aggregate changes it")
+            return _fill(connection, records, skipped, stored, name, progress)
     temporary = new_database_beside(path)
     try:
         with closing(_connect(temporary)) as connection:
-            # Nobody reads the file before it has its name: a crash leaves nothing worth a journal.
+            # The file is not read before it has its name, so a crash leaves nothing that a journal could save.
             connection.execute("PRAGMA journal_mode = OFF")
             connection.execute("PRAGMA synchronous = OFF")
             connection.executescript(SCHEMA)
-            given = 1.0 if eta is None else float(eta)
+            strength = 1.0 if eta is None else float(eta)
             connection.executemany(
-                "INSERT INTO settings VALUES (?, ?)", [("format", FORMAT), ("eta", given), ("generation", 0)]
+                "INSERT INTO settings VALUES (?, ?)", [("format", FORMAT), ("eta", strength), ("generation", 0)]
             )
-            imported = _fill(connection, records, skipped, given, name, progress)
+            imported = _fill(connection, records, skipped, strength, name, progress)
             connection.commit()
         with open(temporary, "rb+") as stream:
             os.fsync(stream.fileno())
@@ -93,7 +94,7 @@ def import_records(
 
 
 def aggregate(path: str | Path, eta: float) -> None:
-    """Sums the raw records of a database again, with another strength of position bias."""
+    """Sums the records of a database again, with another strength `eta` of the position bias."""
     path = Path(path)
     if not path.is_file():
         raise InputError(f"{path}: no such click database")
@@ -215,7 +216,7 @@ def _add_rows(connection: sqlite3.Connection, rows: list[Tally], queries: Number
 
 
 def _finish(connection: sqlite3.Connection) -> None:
-    """Sums by query, indexes, and a new generation."""
+    """Updates the sums by query, creates indexes, and increments the generation."""
     connection.execute(
         "UPDATE queries SET clicks = s.clicks, squares = s.squares, impressions = s.impressions FROM "
         "(SELECT query, SUM(clicks) AS clicks, SUM(clicks * clicks) AS squares, MAX(impressions) AS impressions "

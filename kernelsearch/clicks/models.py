@@ -1,4 +1,4 @@
-"""Seeded click models: how a simulated user goes down a list and clicks.
+"""Seeded click models: how a simulated user examines a list and clicks.
 
 Both are described in Chuklin, Markov & de Rijke, "Click Models for Web Search" (2015): the position-based model and the
 cascade model, the latter with clicks that need not end the session (their dependent click model).
@@ -13,31 +13,35 @@ from numpy.typing import NDArray
 
 
 def attraction(grades: NDArray[np.integer], *, top: int, noise: float = 0.05, certain: float = 0.9) -> NDArray[np.float64]:
-    """How likely each document is clicked once looked at: `noise` if not relevant, up to `certain` at grade `top`."""
+    """The probability of a click on each document once it is examined, from its grade; shape (documents,).
+
+    It is `noise` for a document that is not relevant, and rises to `certain` at grade `top`.
+    """
     share = (2.0 ** np.maximum(grades, 0) - 1) / (2.0 ** max(top, 1) - 1)
-    return noise + (certain - noise) * share
+    probabilities: NDArray[np.float64] = noise + (certain - noise) * share
+    return probabilities
 
 
 @dataclass(frozen=True)
 class PositionBased:
-    """The user looks at position r (from 1) with probability r^-eta, whatever stands elsewhere."""
+    """The user examines position r (from 1) with probability r^-eta, independently of the other documents."""
 
     eta: float = 1.0
 
     def clicks(self, attractions: NDArray[np.floating], rng: np.random.Generator) -> NDArray[np.bool_]:
-        """One simulated user on a list of documents with these attractions, shape (documents,)."""
-        looked = rng.random(len(attractions)) < np.arange(1, len(attractions) + 1) ** -self.eta
-        return looked & (rng.random(len(attractions)) < attractions)
+        """The clicks of one simulated user on a list of documents with these attractions, shape (documents,)."""
+        examined = rng.random(len(attractions)) < np.arange(1, len(attractions) + 1) ** -self.eta
+        return examined & (rng.random(len(attractions)) < attractions)
 
 
 @dataclass(frozen=True)
 class Cascade:
-    """The user reads from the top; a click ends the session with probability `stop`, no click never does."""
+    """The user examines documents from the top; a click ends the session with probability `stop`."""
 
     stop: float = 0.8
 
     def clicks(self, attractions: NDArray[np.floating], rng: np.random.Generator) -> NDArray[np.bool_]:
-        """One simulated user on a list of documents with these attractions, shape (documents,)."""
+        """The clicks of one simulated user on a list of documents with these attractions, shape (documents,)."""
         clicked = rng.random(len(attractions)) < attractions
         ends = np.flatnonzero(clicked & (rng.random(len(attractions)) < self.stop))
         if len(ends):

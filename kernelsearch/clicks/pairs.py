@@ -1,8 +1,8 @@
-"""Preference pairs from a click log: for this query, this document rather than that one."""
+"""Preference pairs from a click log: for a query, one document is preferred to another."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,16 +11,17 @@ from numpy.typing import NDArray
 from kernelsearch.clicks.store import ClickLog, Shown
 from kernelsearch.core.errors import InputError, OptionError
 
-#: How pairs are read from a log.
+#: Ways to derive pairs from a log, see `preferences`.
 KINDS = ("shown", "skipped", "rate")
 
 
 @dataclass(frozen=True)
 class Preferences:
-    """Pairs in parallel arrays: the query, the document preferred, the other one (the log's numbers), and a weight.
+    """Pairs in parallel arrays: the query, the preferred document and the other one (numbers of the log), and a weight.
 
     Weights are 1 unless position bias is corrected (Joachims, Swaminathan & Schnabel, "Unbiased Learning-to-Rank with Biased
-    Feedback", 2017: the loss of a clicked document weighs the inverse of its propensity; mean 1) or confidence is asked for.
+    Feedback", 2017: the loss of a clicked document weighs the inverse of its propensity; mean 1) or pairs are weighted by
+    confidence.
     """
 
     queries: NDArray[np.int64]
@@ -42,16 +43,16 @@ def preferences(
     corrected: bool = False,
     confident: bool = False,
 ) -> Preferences:
-    """At most `limit` pairs for each query, ordered as `queries`, best supported first.
+    """At most `limit` pairs per query, in the order of `queries`, best supported first.
 
-    - `shown`: clicked over shown but never clicked for this query.
-    - `skipped`: clicked over unclicked above it (Joachims, "Optimizing Search Engines using Clickthrough Data", 2002, section
-      2.2), kept where more lists say so than say the opposite.
-    - `rate`: higher over lower click rate; by clicks alone where the log doesn't count impressions.
+    - `shown`: clicked documents over documents that were shown but never clicked for this query.
+    - `skipped`: clicked documents over unclicked documents above them (Joachims, "Optimizing Search Engines using Clickthrough
+      Data", 2002, section 2.2), where more lists support the pair than its opposite.
+    - `rate`: a higher over a lower click rate; by clicks alone where the log doesn't count impressions.
 
     `corrected` divides clicks by the propensity of their position. `confident` weighs a pair by the difference of the two
-    documents' click rates, so that one stray click on a document that was often looked at counts little. `shown` is
-    `log.shown(queries)`, where the caller has it.
+    documents' click rates, so that a single click on a document that was often examined counts little. `shown` is
+    `log.shown(queries)`, for callers that have it already.
     """
     if kind not in KINDS:
         raise OptionError(f"pairs: {kind!r} is not one of {', '.join(KINDS)}")
@@ -77,8 +78,29 @@ def preferences(
     return Preferences(owners, better, worse, weights)
 
 
+def preferences_by_query(
+    log: ClickLog, texts: Sequence[str] | None = None, *, kind: str = "shown", limit: int = 20, corrected: bool = False
+) -> Iterator[tuple[str, str, str, float]]:
+    """Yields (query, preferred docid, other docid, weight) for some queries, or for all clicked ones where `texts` is None.
+
+    Other parameters are those of `preferences`. Raises InputError for a query that is not in the log.
+    """
+    if texts:
+        numbers = log.query_ids(texts).tolist()
+        for text, number in zip(texts, numbers, strict=True):
+            if number < 0:
+                raise InputError(f"{log.path}: query {text!r} isn't in the log")
+        queries: Iterable[tuple[int, str]] = zip(numbers, texts, strict=True)
+    else:
+        queries = log.all_queries()
+    for number, text in queries:
+        pairs = preferences(log, [number], kind=kind, limit=limit, corrected=corrected)
+        for better, worse, weight in zip(log.docids(pairs.better), log.docids(pairs.worse), pairs.weights, strict=True):
+            yield text, better, worse, float(weight)
+
+
 def round_robin(better: NDArray[np.int64], worse: NDArray[np.int64], limit: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The first `limit` different pairs, every document of `better` in turn, each time over another one of `worse`."""
+    """The first `limit` different pairs, taking the documents of `better` in turn, each time with the next one of `worse`."""
     k = np.arange(min(limit, len(better) * len(worse)))
     if not len(k):
         return better[:0], worse[:0]
@@ -91,7 +113,7 @@ def _clicked_over_unclicked(seen: Shown, limit: int, corrected: bool) -> tuple[N
     strength = seen.corrected if corrected else seen.clicks
     clicked = clicked[np.argsort(-strength[clicked], kind="stable")]
     ignored = np.flatnonzero(seen.clicks == 0)
-    ignored = ignored[np.argsort(-seen.exposure[ignored], kind="stable")]  # what was looked at and left says most
+    ignored = ignored[np.argsort(-seen.exposure[ignored], kind="stable")]  # most examined first: these are the surest negatives
     return round_robin(seen.docs[clicked], seen.docs[ignored], limit)
 
 
@@ -103,18 +125,18 @@ def _by_rate(seen: Shown, limit: int, corrected: bool) -> tuple[NDArray[np.int64
     better = order[rate[order] > 0]
     if not len(better):
         return seen.docs[:0], seen.docs[:0]
-    # Every clicked document in turn over the lowest, then over the second lowest, and so on: wide gaps first.
+    # All clicked documents over the lowest one, then over the second lowest, and so on: large differences first.
     k = np.arange(len(better) * len(order))
     first, last = better[k % len(better)], order[len(order) - 1 - k // len(better)]
-    kept = np.flatnonzero(rate[first] > rate[last])[:limit]
-    return seen.docs[first[kept]], seen.docs[last[kept]]
+    ordered = np.flatnonzero(rate[first] > rate[last])[:limit]
+    return seen.docs[first[ordered]], seen.docs[last[ordered]]
 
 
 def _skipped(log: ClickLog, query: int, limit: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     lists = log.impressions(query)
     if not lists:
         if log.totals().impressions == 0:
-            raise InputError(f"{log.path}: pairs of kind 'skipped' need lists, this log is aggregated; use shown or rate")
+            raise InputError(f"{log.path}: pairs of kind 'skipped' need lists, but this log is aggregated; use shown or rate")
         return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
     width = max(len(docs) for docs, _, _ in lists)
     docs = np.full((len(lists), width), -1, dtype=np.int64)
@@ -137,18 +159,20 @@ def _skipped(log: ClickLog, query: int, limit: int) -> tuple[NDArray[np.int64], 
 
 
 def _inverse_propensity(seen: Shown, better: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Inverse propensities of the clicks on the preferred documents, over their mean."""
+    """Inverse propensities of the clicks on the preferred documents, divided by their mean."""
     places = np.searchsorted(seen.docs, better)
     weights = seen.corrected[places] / np.maximum(seen.clicks[places], 1)
-    return weights / weights.mean()
+    normalised: NDArray[np.float64] = weights / weights.mean()
+    return normalised
 
 
 def _rate_difference(seen: Shown, better: NDArray[np.int64], worse: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Clicks a look, each drawn towards the query's mean by one look, preferred minus other, between 0 and 1.
+    """The click rate of the preferred document minus that of the other, between 0 and 1.
 
-    1 where the log counts no impressions and nothing can be said.
+    Rates are per examination and smoothed by one examination at the mean rate of the query. 1 where the log has no impressions.
     """
     if not seen.exposure.sum():
         return np.ones(len(better))
     rate = (seen.clicks + seen.clicks.sum() / seen.exposure.sum()) / (seen.exposure + 1.0)
-    return np.clip(rate[np.searchsorted(seen.docs, better)] - rate[np.searchsorted(seen.docs, worse)], 0.0, 1.0)
+    difference: NDArray[np.float64] = rate[np.searchsorted(seen.docs, better)] - rate[np.searchsorted(seen.docs, worse)]
+    return np.clip(difference, 0.0, 1.0)

@@ -1,6 +1,7 @@
 """Reading click logs: sessions with ranked lists (JSON lines, ir_datasets) and aggregated tables (TSV).
 
-A bad line never stops an import: it is left out, counted by reason, and the first one of each reason is named.
+A line that can't be used doesn't stop an import: it is skipped and counted by reason, and the first line of each reason is
+named.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from kernelsearch.core.errors import InputError
 
 
 class Impression(NamedTuple):
-    """One list shown for a (normalised) query: documents, their positions (from 1), and whether each was clicked."""
+    """A list that was shown for a (normalised) query: docids, their positions (from 1), and whether each was clicked."""
 
     query: str
     docids: tuple[str, ...]
@@ -26,7 +27,7 @@ class Impression(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """One line of an aggregated log. `impressions` is 0 and `position` is 1 where the log doesn't say."""
+    """A row of an aggregated log. Where the log doesn't have them, `impressions` is 0 and `position` is 1."""
 
     query: str
     docid: str
@@ -39,22 +40,24 @@ Record = Impression | Tally
 
 
 class Skipped:
-    """What an import left out: how many lines for each reason, and where the first of them stands."""
+    """The lines that an import skipped: their number by reason, and the place of the first line of each reason."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
         self.first: dict[str, str] = {}
 
     def add(self, reason: str, place: str) -> None:
+        """Counts a line that is skipped."""
         self.counts[reason] += 1
         self.first.setdefault(reason, place)
 
     @property
     def total(self) -> int:
+        """The number of lines skipped."""
         return self.counts.total()
 
     def lines(self) -> list[str]:
-        """One line a reason, most frequent first."""
+        """A message per reason, most frequent first."""
         return [f"{count} {reason} (first: {self.first[reason]})" for reason, count in self.counts.most_common()]
 
 
@@ -63,14 +66,15 @@ class _Bad(Exception):
 
 
 def normalise_query(query: str) -> str:
-    """The form under which a query is kept and looked up: case folded, blanks collapsed."""
+    """The form in which a query is stored and looked up: case folded, with single blanks."""
     return " ".join(query.casefold().split())
 
 
 def read(source: str | Path, skipped: Skipped) -> Iterator[Record]:
-    """Reads any log we know: `ir_datasets:NAME`, a table with a header line, or JSON lines (both may be gzipped)."""
-    if isinstance(source, str) and source.startswith("ir_datasets:"):
-        return from_qlogs(_ir_datasets(source.removeprefix("ir_datasets:")), skipped, source)
+    """Reads a log file: a table with a header line, or JSON lines; both may be gzipped.
+
+    Lines that can't be used are counted in `skipped`. Raises InputError for a file that is no click log.
+    """
     path = Path(source)
     for line in _byte_lines(path):
         if line.strip():
@@ -81,14 +85,14 @@ def read(source: str | Path, skipped: Skipped) -> Iterator[Record]:
 
 
 def from_sessions(path: Path, skipped: Skipped) -> Iterator[Impression]:
-    """JSON lines: {"query": ..., "items": [{"docid": ..., "clicked": true or false, "rank": optional}, ...]}."""
+    """Reads JSON lines: {"query": ..., "items": [{"docid": ..., "clicked": true or false, "rank": optional}, ...]}."""
     for number, line in enumerate(_byte_lines(path), 1):
         if not line.strip():
             continue
         try:
             record = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
             if b"\\u" in line:
-                json.dumps(record, ensure_ascii=False).encode()  # half of an escaped surrogate pair is JSON, but no text
+                json.dumps(record, ensure_ascii=False).encode()  # half of an escaped surrogate pair is valid JSON, but not text
             yield _session(record)
         except UnicodeError:
             skipped.add("not UTF-8", f"{path}:{number}")
@@ -99,7 +103,7 @@ def from_sessions(path: Path, skipped: Skipped) -> Iterator[Impression]:
 
 
 def from_qlogs(records: Iterable[Any], skipped: Skipped, name: str = "ir_datasets") -> Iterator[Impression]:
-    """ir_datasets' qlog records: `query` and `items` with `doc_id`, `clicked` and, in some logs, `rank`."""
+    """Reads query log records of ir_datasets: `query`, and `items` with `doc_id`, `clicked` and, in some logs, `rank`."""
     for number, record in enumerate(records, 1):
         try:
             items = [
@@ -113,7 +117,7 @@ def from_qlogs(records: Iterable[Any], skipped: Skipped, name: str = "ir_dataset
 
 
 def from_table(path: Path, skipped: Skipped) -> Iterator[Tally]:
-    """A TSV with a header naming query, docid, clicks and, where known, impressions and position (their average)."""
+    """Reads a TSV whose header names query, docid, clicks and, where known, impressions and the average position."""
     stream = enumerate(_byte_lines(path), 1)
     number, first = next((n, line) for n, line in stream if line.strip())
     header = [name.strip().lower() for name in first.decode("utf-8-sig", errors="replace").rstrip("\r\n").split("\t")]
@@ -121,7 +125,8 @@ def from_table(path: Path, skipped: Skipped) -> Iterator[Tally]:
     missing = [role for role in ("query", "docid", "clicks") if columns[role] is None]
     if missing:
         raise InputError(
-            f"{path}: line {number} is no header of a click table: no column {', '.join(missing)} (found: {', '.join(header)})"
+            f"{path}: line {number} is not the header of a click table: no column {', '.join(missing)} "
+            f"(found: {', '.join(header)})"
         )
     for number, line in stream:
         if not line.strip():
@@ -137,7 +142,7 @@ def from_table(path: Path, skipped: Skipped) -> Iterator[Tally]:
             skipped.add(str(reason), f"{path}:{number}")
 
 
-#: role -> the names that tables give it
+#: The names of each column in tables.
 _COLUMNS = {
     "query": ("query", "query_text", "text"),
     "docid": ("docid", "doc_id", "document", "entity_id", "url"),
@@ -190,7 +195,7 @@ def _session(record: Any) -> Impression:
 
 
 def _plain_list(query: str, items: Any) -> Impression | None:
-    """The list where nothing in it is unusual, as in nearly every line of a large log; None where a closer look is needed."""
+    """The list by a quick path for plain entries, as in nearly every line of a large log; None where entries need checks."""
     try:
         docids, flags = tuple([item["docid"] for item in items]), tuple([item["clicked"] for item in items])
         ranked = any(["rank" in item for item in items])
@@ -206,7 +211,7 @@ def _checked_list(query: str, items: Any) -> Impression:
     seen: dict[str, tuple[int, bool]] = {}
     for place, item in enumerate(items, 1):
         docid, rank, clicked = _item(item, place)
-        # A document listed twice in one impression counts once, at its better place, clicked if either was.
+        # A document listed twice in one impression counts once, at its better rank, clicked if either entry was.
         before = seen.get(docid, (rank, False))
         seen[docid] = (min(rank, before[0]), clicked or before[1])
     ranks, clicks = zip(*seen.values(), strict=True)
@@ -215,14 +220,14 @@ def _checked_list(query: str, items: Any) -> Impression:
 
 def _item(item: Any, place: int) -> tuple[str, int, bool]:
     if not isinstance(item, dict):
-        raise _Bad("an item that is no object")
+        raise _Bad("an item that is not an object")
     docid = item.get("docid", item.get("doc_id"))
     if isinstance(docid, int) and not isinstance(docid, bool):
         docid = str(docid)
     if not isinstance(docid, str) or not docid:
         raise _Bad("an item without docid")
     clicked = item.get("clicked")
-    if clicked not in (True, False):  # 0 and 1 are equal to these and welcome
+    if clicked not in (True, False):  # 0 and 1 equal these and are accepted
         raise _Bad("an item without clicked flag")
     rank = item.get("rank")
     if rank is None:
@@ -233,7 +238,7 @@ def _item(item: Any, place: int) -> tuple[str, int, bool]:
 
 
 def _byte_lines(path: Path) -> Iterator[bytes]:
-    """Lines as bytes, so that one bad byte costs one line and not the file."""
+    """Lines as bytes, so that a bad byte invalidates one line and not the file."""
     try:
         if path.is_dir():
             raise InputError(f"{path}: is a directory, a click log was expected")
@@ -245,17 +250,3 @@ def _byte_lines(path: Path) -> Iterator[bytes]:
         raise InputError(f"{path}: no such file") from None
     except (OSError, EOFError) as problem:
         raise InputError(f"{path}: cannot be read ({problem})") from None
-
-
-def _ir_datasets(name: str) -> Iterator[Any]:
-    try:
-        import ir_datasets
-    except ImportError:
-        raise InputError(f"ir_datasets:{name}: needs the package ir_datasets (pip install kernelsearch[datasets])") from None
-    try:
-        dataset = ir_datasets.load(name)
-    except KeyError:
-        raise InputError(f"ir_datasets:{name}: no such dataset") from None
-    if not dataset.has_qlogs():
-        raise InputError(f"ir_datasets:{name}: this dataset has no query log")
-    return dataset.qlogs_iter()

@@ -1,4 +1,4 @@
-"""Making a click log from judged topics: lists as an engine would show them, users as a click model has them."""
+"""Simulating a click log from judged topics: lists of a search engine, and users who follow a click model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kernelsearch.trec.topics import read_topics
 
 @dataclass(frozen=True)
 class Need:
-    """A query that simulated users type, the engine's list for it, and what is relevant to them."""
+    """A query of simulated users, its ranked list (docids), and the grades of the documents that are relevant to them."""
 
     query: str
     ranking: tuple[str, ...]
@@ -38,11 +38,12 @@ def simulate(
     noise: float = 0.05,
     others: Sequence[str] = (),
 ) -> Iterator[Impression]:
-    """Impressions with clicks. Every query occurs once, then the popular ones again (popularity falls like rank^-0.7).
+    """Yields impressions with clicks. Every query occurs once; further ones are drawn by popularity, which falls as rank^-0.7.
 
-    With probability `explore` a list carries one to three documents that its ranking lacks, at random places: relevant ones
-    that the engine misses, or any of `others`, one as likely as the other. Another ranker or an exploring engine would
-    show such documents; without them no click could ever reach a document that shares no term with its query.
+    With probability `explore` a list contains one to three documents that its ranking lacks, at random ranks: relevant
+    documents that the search misses, or any of `others`, with equal probability. Another ranker, or one that explores, would
+    show such documents; without them no document without a query term could ever be clicked. `depth` is the length of a list,
+    `noise` the click probability of a document that is not relevant.
     """
     if not needs:
         raise InputError("simulate: no query with a list and judgements")
@@ -81,7 +82,10 @@ def needs_from_search(
     qrels: str | Path,
     variants: str | Path | None,
 ) -> list[Need]:
-    """Needs with the lists of a search for the judged topics and their variants; `search` gives docids for each text."""
+    """Needs with the lists of a search for the judged topics and their variants; `search` returns the docids for each text.
+
+    `variants` is a TSV of topic id and another wording. Raises InputError where no topic is judged.
+    """
     judged = read_qrels(qrels)
     wordings = [(qid, text) for qid, text in read_topics(topics).items() if qid in judged]
     known = {qid for qid, _ in wordings}
@@ -89,16 +93,16 @@ def needs_from_search(
         for number, line in lines(variants):
             qid, _, text = line.partition("\t")
             if qid not in known or not text.strip():
-                raise InputError(f"{variants}: line {number} is no judged topic's id, tab, wording")
+                raise InputError(f"{variants}: line {number} is not the id of a judged topic, a tab and a wording")
             wordings.append((qid, text))
     if not wordings:
         raise InputError(f"{qrels}: judges none of the topics of {topics}")
     lists = search([text for _, text in wordings])
-    return [Need(text, tuple(found), judged[qid]) for (qid, text), found in zip(wordings, lists, strict=True)]
+    return [Need(text, tuple(ranking), judged[qid]) for (qid, text), ranking in zip(wordings, lists, strict=True)]
 
 
 def needs_from_run(run: str | Path, topics: str | Path, qrels: str | Path) -> list[Need]:
-    """Needs with a run's lists for the judged topics."""
+    """Needs with the lists of a run file for the judged topics. Raises InputError where it has none."""
     judged, lists, texts = read_qrels(qrels), read_run(run), read_topics(topics)
     needs = [
         Need(text, tuple(docid for docid, _ in lists[qid]), judged[qid])

@@ -1,8 +1,9 @@
 """The click log in an embedded database: one SQLite file, indexed by query and by document.
 
-The raw records stay in the file (`impressions`, `tallies`) beside their sums by query and document (`shown`), so that a log
-can grow and be aggregated again with another position bias. Position bias is a power law: a document at position r is looked
-at with propensity r^-eta; `exposure` sums the propensities of a document's showings, `corrected` its clicks over them.
+The records (`impressions`, `tallies`) are stored beside their sums by query and document (`shown`), so that a log can grow
+and be aggregated again with another position bias. Position bias follows a power law: a document at position r is examined
+with propensity r^-eta. `exposure` sums the propensities over the impressions of a document, `corrected` its clicks divided by
+them.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ CREATE INDEX IF NOT EXISTS impressions_by_query ON impressions(query);
 
 
 class Shown(NamedTuple):
-    """What some queries' users saw, one entry for each (query, document): query and document numbers of the log, counts."""
+    """Counts by (query, document) in parallel arrays; queries and documents are numbers of the log."""
 
     queries: NDArray[np.int64]
     docs: NDArray[np.int64]
@@ -55,7 +56,7 @@ class Shown(NamedTuple):
     corrected: NDArray[np.float64]
 
     def of(self, query: int) -> Shown:
-        """The entries of one query; they must be ordered by query."""
+        """The entries of one query; entries must be ordered by query."""
         low, high = np.searchsorted(self.queries, [query, query + 1])
         return Shown._make(column[low:high] for column in self)
 
@@ -89,14 +90,15 @@ class ClickLog:
         if found.get("format") != FORMAT:
             raise InputError(f"{self.path}: click database of format {found.get('format')}, this version reads {FORMAT}")
         self.eta = float(found["eta"])
-        self.generation = int(found["generation"])  #: grows with every change, so that what was derived can be told stale
+        self.generation = int(found["generation"])  #: increases with every change, to detect stale derived data
         self.documents = int(self._rows("SELECT COUNT(*) FROM documents")[0][0])
 
     def _rows(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         if not hasattr(self._local, "connection"):
             self._local.connection = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True)
             self._local.connection.execute("PRAGMA cache_size = -65536")
-        return self._local.connection.execute(statement, values).fetchall()
+        rows: list[tuple[Any, ...]] = self._local.connection.execute(statement, values).fetchall()
+        return rows
 
     def totals(self) -> Totals:
         """Counts over the whole log."""
@@ -107,7 +109,7 @@ class ClickLog:
         )
 
     def query_ids(self, texts: Sequence[str]) -> NDArray[np.int64]:
-        """The log's numbers of queries, -1 for those that never occurred."""
+        """The numbers of queries in the log, shape (texts,); -1 for a query that never occurred."""
         wanted = [normalise_query(text) for text in texts]
         found = dict(
             self._rows("SELECT text, id FROM queries WHERE text IN (SELECT value FROM json_each(?))", (_json(wanted),))
@@ -115,29 +117,29 @@ class ClickLog:
         return np.array([found.get(text, -1) for text in wanted], dtype=np.int64)
 
     def query_texts(self, ids: NDArray[np.integer]) -> list[str]:
-        """The queries' texts, in the order of `ids`."""
+        """The texts of queries, in the order of `ids`."""
         found = dict(self._rows("SELECT id, text FROM queries WHERE id IN (SELECT value FROM json_each(?))", (_json(ids),)))
         return [found[number] for number in np.asarray(ids).tolist()]
 
     def all_queries(self, clicked_only: bool = True, every: int = 1) -> Iterable[tuple[int, str]]:
-        """(number, text) of the log's queries in order of number, streamed; of those with every n-th number."""
+        """Yields (number, text) of the queries in order of number; with `every`, of those whose number is a multiple of it."""
         where = "AND clicks > 0" if clicked_only else ""
         with closing(sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
             yield from connection.execute(f"SELECT id, text FROM queries WHERE id % ? = 0 {where} ORDER BY id", (every,))
 
     def clicked_queries(self) -> int:
-        """How many queries were ever clicked."""
+        """The number of queries with at least one click."""
         return int(self._rows("SELECT COUNT(*) FROM queries WHERE clicks > 0")[0][0])
 
     def most_clicked(self, limit: int) -> list[tuple[str, int, int]]:
-        """(text, impressions, clicks) of the queries with most clicks."""
+        """(text, impressions, clicks) of the `limit` queries with most clicks."""
         rows = self._rows("SELECT text, impressions, clicks FROM queries ORDER BY clicks DESC, text LIMIT ?", (limit,))
         return [(text, impressions, clicks) for text, impressions, clicks in rows]
 
     def beginning_with(self, prefix: str, limit: int) -> list[tuple[str, int, int]]:
-        """(text, impressions, clicks) of the clicked queries that begin with a text, most clicked first."""
+        """(text, impressions, clicks) of at most `limit` clicked queries that begin with a prefix, most clicked first."""
         start = " ".join(prefix.casefold().split()) + (" " if prefix[-1:].isspace() and prefix.strip() else "")
-        # The range uses the index over texts; the last character that there is ends it.
+        # A range query uses the index over texts; the last code point ends the range.
         rows = self._rows(
             "SELECT text, impressions, clicks FROM queries WHERE text >= ? AND text < ? AND clicks > 0 "
             "ORDER BY clicks DESC, text LIMIT ?",
@@ -146,20 +148,20 @@ class ClickLog:
         return [(text, impressions, clicks) for text, impressions, clicks in rows]
 
     def counts(self) -> dict[str, int]:
-        """How many queries, shown lists and clicks the log has."""
+        """The numbers of queries, shown lists and clicks in the log."""
         queries, clicks = self._rows("SELECT COUNT(*), TOTAL(clicks) FROM queries")[0]
         shown = self._rows("SELECT COUNT(*) FROM impressions")[0][0]
         return {"queries": queries, "impressions": shown, "clicks": int(clicks)}
 
     def docids(self, docs: NDArray[np.integer] | None = None) -> list[str]:
-        """Docids of the log's document numbers; of all documents, by number from 1, where None is given."""
+        """The docids of document numbers; of all documents, by number from 1, where `docs` is None."""
         if docs is None:
             return [docid for (docid,) in self._rows("SELECT docid FROM documents ORDER BY id")]
         found = dict(self._rows("SELECT id, docid FROM documents WHERE id IN (SELECT value FROM json_each(?))", (_json(docs),)))
         return [found[number] for number in np.asarray(docs).tolist()]
 
     def shown(self, queries: NDArray[np.integer], clicked_only: bool = False) -> Shown:
-        """What was shown (or only what was clicked) for some queries, ordered by query, then document."""
+        """Counts of the documents that were shown (or only the clicked ones) for some queries, by query, then document."""
         rows = self._rows(
             "SELECT query, doc, impressions, clicks, exposure, corrected FROM shown "
             f"WHERE query IN (SELECT value FROM json_each(?)) {'AND clicks > 0' if clicked_only else ''} ORDER BY query, doc",
@@ -171,7 +173,7 @@ class ClickLog:
     def clicking(
         self, docs: NDArray[np.integer], limit: int = 5000
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-        """Queries that led to clicks on these documents: (query, document, clicks), the most clicked `limit` entries."""
+        """Queries with clicks on these documents: arrays of query, document and clicks, of the `limit` most clicked entries."""
         rows = self._rows(
             "SELECT query, doc, clicks FROM shown WHERE clicks > 0 AND doc IN (SELECT value FROM json_each(?)) "
             "ORDER BY clicks DESC, query, doc LIMIT ?",
@@ -181,7 +183,7 @@ class ClickLog:
         return table[:, 0], table[:, 1], table[:, 2].astype(np.float64)
 
     def moments(self, queries: NDArray[np.integer]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Sum of clicks and of squared clicks over documents, for each of some queries."""
+        """The sums of clicks and of squared clicks over documents, for each of some queries, shape (queries,) each."""
         rows = self._rows(
             "SELECT id, clicks, squares FROM queries WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id",
             (_json(queries),),
@@ -193,7 +195,7 @@ class ClickLog:
     def impressions(
         self, query: int, limit: int = 1000
     ) -> list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]]:
-        """The latest lists shown for a query: (documents, positions, clicked) of each."""
+        """The latest lists that were shown for a query: (documents, positions, clicked) of each."""
         rows = self._rows(
             "SELECT docs, positions, clicked FROM impressions WHERE query = ? ORDER BY id DESC LIMIT ?", (int(query), limit)
         )
@@ -213,7 +215,7 @@ def _unpacked(docs: bytes, positions: bytes, clicked: bytes) -> tuple[NDArray[np
 
 
 def new_database_beside(path: Path) -> Path:
-    """A temporary name in the folder of `path`, for a database that takes its place when complete."""
+    """A temporary file in the folder of `path`, for a database that replaces `path` when complete."""
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent)
     os.close(descriptor)

@@ -1,4 +1,4 @@
-"""What a filling database is asked for most: sums by query and document, and numbers for names. Both keep memory bounded."""
+"""The most frequent work of an import: sums by query and document, and numbers for names, both in bounded memory."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-#: Sums are collected in memory up to this many (query, document) pairs, 40 bytes each, before they are written.
+#: Largest number of (query, document) pairs, 40 bytes each, whose sums are collected in memory before they are written.
 COLLECTED = 2_000_000
-#: Numbers of queries and documents are remembered between batches, up to this many of each.
+#: Largest number of queries, and of documents, whose numbers are remembered between batches.
 REMEMBERED = 500_000
 
 
 class ShownSums:
     """Counts by (query, document), summed in memory and added to the table `shown` in the order of its key.
 
-    Popular queries come again in every batch: summing them before they are written saves most of the updates, and rows that
-    arrive in order need no search. `eta` is the strength of the position bias.
+    Popular queries recur in every batch: summing them before they are written saves most of the updates, and rows that
+    arrive in the order of the key are inserted without a search. `eta` is the strength of the position bias.
     """
 
     def __init__(self, connection: sqlite3.Connection, eta: float) -> None:
@@ -35,7 +35,7 @@ class ShownSums:
         clicks: NDArray[Any],
         positions: NDArray[Any],
     ) -> None:
-        """Counts of showings, in parallel arrays."""
+        """Adds counts, in parallel arrays: queries, documents, impressions, clicks, and (average) positions from 1."""
         propensity = positions.astype(np.float64) ** -self._eta
         keys = queries.astype(np.int64) << 32 | docs.astype(np.int64)
         self._keep(*_summed(keys, np.array([impressions, clicks, impressions * propensity, clicks / propensity])))
@@ -50,7 +50,7 @@ class ShownSums:
         self._size += len(keys)
 
     def write(self) -> None:
-        """Adds what was collected to the table."""
+        """Adds the collected sums to the table."""
         if not self._parts:
             return
         keys, counts = _joined(self._parts)
@@ -79,7 +79,7 @@ def _joined(parts: list[tuple[NDArray[np.int64], NDArray[np.float64]]]) -> tuple
 
 
 def _summed(keys: NDArray[np.int64], counts: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Different keys, ascending, and the sums of their counts, shape (4, keys)."""
+    """The distinct keys, ascending, and the sums of their counts, shape (4, keys)."""
     order = np.argsort(keys, kind="stable")
     ordered = keys[order]
     starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
@@ -87,7 +87,7 @@ def _summed(keys: NDArray[np.int64], counts: NDArray[np.float64]) -> tuple[NDArr
 
 
 class Numbers:
-    """Numbers for names, from 1 in the order of their first occurrence, kept in a table."""
+    """Numbers for names, from 1 in the order of first occurrence, stored in a table."""
 
     def __init__(self, connection: sqlite3.Connection, table: str, column: str) -> None:
         self._connection = connection
@@ -98,7 +98,7 @@ class Numbers:
         self._complete = self._last == 0  #: whether every name of the table is remembered
 
     def of(self, names: list[str]) -> NDArray[np.int64]:
-        """The numbers of these names; new ones are added to the table."""
+        """The numbers of these names, shape (names,); new names are added to the table."""
         new = [name for name in dict.fromkeys(names) if name not in self._known]
         if len(self._known) + len(new) > REMEMBERED:
             self._known.clear()
@@ -107,8 +107,8 @@ class Numbers:
         if new and not self._complete:
             self._known.update(self._connection.execute(self._select, (json.dumps(new),)).fetchall())
             new = [name for name in new if name not in self._known]
-        given = dict(zip(new, range(self._last + 1, self._last + 1 + len(new)), strict=True))
-        self._connection.executemany(self._insert, ((number, name) for name, number in given.items()))
-        self._known.update(given)
+        added = dict(zip(new, range(self._last + 1, self._last + 1 + len(new)), strict=True))
+        self._connection.executemany(self._insert, ((number, name) for name, number in added.items()))
+        self._known.update(added)
         self._last += len(new)
         return np.fromiter(map(self._known.__getitem__, names), dtype=np.int64, count=len(names))

@@ -1,4 +1,4 @@
-"""The demonstration on the bundled collection, whose folder is `DATA`."""
+"""The demonstration on the bundled collection; `DATA` is the folder of the collection."""
 
 from kernelsearch.api.bundled import BUNDLED as DATA
 

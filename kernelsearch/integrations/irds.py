@@ -72,3 +72,12 @@ def qrels(name: str) -> dict[str, dict[str, int]]:
     for record in _read(name, "judgements", lambda: source.qrels_iter()):
         judged.setdefault(str(record.query_id), {})[str(record.doc_id)] = int(record.relevance)
     return judged
+
+
+def query_log(name: str) -> Iterator[Any]:
+    """The records of the query log of a dataset: objects with `query` and `items`, which have `doc_id` and `clicked`."""
+    source = dataset(name)
+    name = name.removeprefix(PREFIX)
+    if not source.has_qlogs():
+        raise InputError(f"{PREFIX}{name}: this dataset has no query log")
+    return _read(name, "query log", lambda: source.qlogs_iter())

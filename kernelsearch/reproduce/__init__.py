@@ -1,1 +1,1 @@
-"""Figures from commands: conditions with their expected figures, run on the collections that are at hand."""
+"""Reproduction of figures: conditions with expected figures, run on the collections that are at hand."""

@@ -1,4 +1,4 @@
-"""The file of conditions: which collections there are, what is run on them, and what must come out."""
+"""The file of conditions: collections, the conditions that are run on them, and the expected figures."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from kernelsearch.core.files import open_bytes
 
 #: The conditions that come with the package.
 SHIPPED = Path(__file__).parent / "conditions.toml"
-#: A figure agrees if it differs in no printed digit.
+#: A figure is OK if it differs in no printed digit.
 EXACT = 0.00005
-#: Stands for the folder of the bundled collection.
+#: Placeholder for the folder of the bundled collection.
 BUNDLED = "{bundled}"
 
 
@@ -26,7 +26,8 @@ BUNDLED = "{bundled}"
 class Collection:
     """Documents, topics and judgements: files, or irds: names.
 
-    `training` are topics and judgements of their own to learn from, `headline` says whether the headline table has its column.
+    `irds` is the name in ir_datasets, for where the files are missing. `training` has a file of topics and one of judgements to
+    learn from. `headline` says whether the collection has a column in the headline table.
     """
 
     name: str
@@ -37,8 +38,8 @@ class Collection:
     training: tuple[str, ...] = ()
     headline: bool = True
 
-    def found(self, folder: Path) -> Collection | None:
-        """The collection with real paths, through ir_datasets where the files are absent; None where neither is there."""
+    def locate(self, folder: Path) -> Collection | None:
+        """The collection with paths below a folder, or with its irds: name where a file is missing; None where it has none."""
         parts = (self.documents, self.topics, self.qrels, *self.training)
         paths = [folder / part.replace(BUNDLED, str(BUNDLED_FOLDER)) for part in parts]
         if all(path.is_file() for path in paths):
@@ -52,9 +53,10 @@ class Collection:
 class Condition:
     """Flags of search and the figures expected of them, {collection: {measure: figure}}.
 
-    `train` are flags of train for what is fitted first, `on` the collections that it is run on (none: all). In flags
-    {bundled} is the folder of the bundled collection and {model} a place for a model. A condition that learns from {topics}
-    and {qrels} gets the collection's training topics; where there are none, it learns and ranks by five folds over the topics.
+    `source` says where the expected figures come from, `train` has the flags of train for what is fitted first, `on` the
+    collections that the condition is run on (empty: all). In flags, {bundled} is the folder of the bundled collection and
+    {model} a path for a model. A condition that learns from {topics} and {qrels} gets the training topics of the collection;
+    where there are none, it learns and ranks by five-fold cross-validation over the topics.
     """
 
     name: str
@@ -66,25 +68,26 @@ class Condition:
     on: tuple[str, ...] = ()
 
     def commands(self) -> list[str]:
-        """The commands as one may type them."""
+        """The commands to type, with placeholders in capitals."""
         search = ["python", "-m", "kernelsearch.search", "--index", "INDEX", "--topics", "TOPICS", "--output", "RUN"]
         train = ["python", "-m", "kernelsearch.train", "--index", "INDEX"]
         typed = [[*train, *self.train]] if self.train else []
         names = {BUNDLED: "BUNDLED", "{model}": "MODEL", "{topics}": "TRAINING_TOPICS", "{qrels}": "TRAINING_QRELS"}
-        return [" ".join(map(shlex.quote, filled(command, names))) for command in (*typed, [*search, *self.flags])]
+        return [" ".join(map(shlex.quote, fill_placeholders(command, names))) for command in (*typed, [*search, *self.flags])]
 
     @property
     def learns(self) -> bool:
-        """Whether it learns from judged topics."""
+        """Whether the condition learns from judged topics."""
         return "{topics}" in self.train
 
     def runs_on(self, collection: Collection) -> bool:
+        """Whether the condition is run on a collection."""
         return not self.on or collection.name in self.on
 
 
 @dataclass(frozen=True)
 class Script:
-    """A longer reproduction that writes its own page, run when it is named."""
+    """A longer reproduction that writes a page of its own, run when it is named on the command line."""
 
     name: str
     commands: tuple[tuple[str, ...], ...]
@@ -93,7 +96,7 @@ class Script:
 
 @dataclass(frozen=True)
 class Conditions:
-    """The whole file."""
+    """The content of the file: `okish` is the largest difference of OKish, `baseline` the condition to compare with."""
 
     okish: float
     baseline: str
@@ -101,73 +104,73 @@ class Conditions:
     conditions: list[Condition]
     scripts: list[Script]
 
-    def judge(self, expected: float, found: float) -> str:
-        """OK, OKish or FAIL. Half a unit of the last printed digit is rounding, not a difference."""
-        gap = abs(round(found, 4) - expected)
+    def judge(self, expected: float, measured: float) -> str:
+        """The verdict on a figure: OK, OKish or FAIL. Half a unit of the last printed digit is rounding, not a difference."""
+        gap = abs(round(measured, 4) - expected)
         return "OK" if gap < EXACT else "OKish" if gap <= self.okish + 1e-9 else "FAIL"
 
 
-def counted(verdicts: Sequence[str]) -> str:
-    """How many there are of each, for people; empty where there are none."""
+def count_verdicts(verdicts: Sequence[str]) -> str:
+    """The number of each verdict as text, such as "3 OK, 1 new"; empty where there are none."""
     return ", ".join(f"{verdicts.count(kind)} {kind}" for kind in ("OK", "OKish", "FAIL", "new") if kind in verdicts)
 
 
 def read_conditions(path: str | Path = SHIPPED) -> Conditions:
-    """Reads and checks a file of conditions."""
+    """Reads and checks a file of conditions. Raises InputError for a file that is none, and for contradictions in it."""
     try:
         with open_bytes(path) as stream:
             table = tomllib.loads(stream.read().decode("utf-8"))
-        collections = {name: _collection(name, given) for name, given in table["collections"].items()}
-        conditions = [_condition(given) for given in table["condition"]]
-        scripts = [_script(given) for given in table.get("script", [])]
-        found = Conditions(float(table["okish"]), str(table["baseline"]), collections, conditions, scripts)
+        collections = {name: _collection(name, entry) for name, entry in table["collections"].items()}
+        conditions = [_condition(entry) for entry in table["condition"]]
+        scripts = [_script(entry) for entry in table.get("script", [])]
+        content = Conditions(float(table["okish"]), str(table["baseline"]), collections, conditions, scripts)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, KeyError, TypeError, ValueError, AttributeError) as problem:
         raise InputError(f"{path}: not a file of conditions ({type(problem).__name__}: {problem})") from None
-    names = [one.name for one in conditions] + [one.name for one in scripts]
+    names = [condition.name for condition in conditions] + [script.name for script in scripts]
     for name in names:
         if names.count(name) > 1:
-            raise InputError(f"{path}: condition {name!r} stands there twice")
-    if found.baseline not in names:
-        raise InputError(f"{path}: the baseline {found.baseline!r} is not one of the conditions")
+            raise InputError(f"{path}: condition {name!r} is listed twice")
+    if content.baseline not in names:
+        raise InputError(f"{path}: the baseline {content.baseline!r} is not one of the conditions")
     for condition in conditions:
         if unknown := {*condition.expected, *condition.on} - set(collections):
             raise InputError(
                 f"{path}: condition {condition.name!r} expects figures of {min(unknown)!r}, which is no collection"
             )
-    return found
+    return content
 
 
-def _collection(name: str, given: dict[str, Any]) -> Collection:
-    training = given.pop("training", None)
-    return Collection(name, **given, training=(training["topics"], training["qrels"]) if training else ())
+def _collection(name: str, entry: dict[str, Any]) -> Collection:
+    training = entry.pop("training", None)
+    return Collection(name, **entry, training=(training["topics"], training["qrels"]) if training else ())
 
 
-def _condition(given: dict[str, Any]) -> Condition:
+def _condition(entry: dict[str, Any]) -> Condition:
     return Condition(
-        given["name"],
-        given["title"],
-        tuple(shlex.split(given["flags"])),
-        given.get("source", ""),
-        given.get("expected", {}),
-        tuple(shlex.split(given.get("train", ""))),
-        tuple(given.get("on", ())),
+        entry["name"],
+        entry["title"],
+        tuple(shlex.split(entry["flags"])),
+        entry.get("source", ""),
+        entry.get("expected", {}),
+        tuple(shlex.split(entry.get("train", ""))),
+        tuple(entry.get("on", ())),
     )
 
 
-def _script(given: dict[str, Any]) -> Script:
-    return Script(given["name"], tuple(tuple(shlex.split(command)) for command in given["commands"]), given["page"])
+def _script(entry: dict[str, Any]) -> Script:
+    return Script(entry["name"], tuple(tuple(shlex.split(command)) for command in entry["commands"]), entry["page"])
 
 
-def filled(flags: Iterable[str], names: Mapping[str, str]) -> list[str]:
-    """Flags with the names in braces replaced."""
-    out = []
+def fill_placeholders(flags: Iterable[str], names: Mapping[str, str]) -> list[str]:
+    """Flags with placeholders replaced; `names` is {placeholder: value}."""
+    replaced = []
     for flag in flags:
         for name, value in names.items():
             flag = flag.replace(name, value)
-        out.append(flag)
-    return out
+        replaced.append(flag)
+    return replaced
 
 
 def collections_folder() -> Path:
-    """KERNELSEARCH_COLLECTIONS, or ../shared/collections."""
+    """The folder of collections: KERNELSEARCH_COLLECTIONS, or ../shared/collections."""
     return Path(os.environ.get("KERNELSEARCH_COLLECTIONS") or Path("..") / "shared" / "collections")

@@ -1,4 +1,4 @@
-"""The outcome as Markdown: a table of every figure with its source, the headline table, and a picture of the gains."""
+"""The outcome as Markdown: tables of all figures with their sources, the headline table, and a plot of the gains."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from kernelsearch.reproduce.conditions import Condition, Conditions
 from kernelsearch.reproduce.running import MEASURES, Outcome
 
 BEGIN, END = "<!-- begin figures -->", "<!-- end figures -->"
-PICTURE = "baselines-and-methods.svg"
+PLOT = "baselines-and-methods.svg"
 
 
 def figures_page(conditions: Conditions, outcomes: Sequence[Outcome]) -> str:
-    """docs/reproductions/baselines-and-methods.md."""
+    """The text of docs/reproductions/baselines-and-methods.md."""
     parts = [
         "# Baselines and methods on small collections",
         "",
         f"Made by `python -m kernelsearch.reproduce --docs docs/reproductions` (kernelsearch {__version__}); the "
-        "commands stand at the end. Methods run with their default settings. The defaults were chosen with these "
-        "collections in view (the methods' own pages say how), so their rows aren't figures on unseen data. 1000 documents a "
-        "query, all judged topics. ▲ and ▼: better and worse than BM25; paired t test over topics, Holm's correction over a "
+        "commands are at the end. Methods run with their default settings. The defaults were chosen with these "
+        "collections in view (the pages of the methods say how), so their rows aren't figures on unseen data. 1000 documents "
+        "per query, all judged topics. ▲ and ▼: better and worse than BM25; paired t test over topics, Holm's correction over a "
         "collection's rows, p < .05.",
         "",
-        f"![Gain over {conditions.baseline} in AP]({PICTURE})",
+        f"![Gain over {conditions.baseline} in AP]({PLOT})",
         "",
         *headline(conditions, outcomes),
     ]
@@ -42,7 +42,7 @@ def figures_page(conditions: Conditions, outcomes: Sequence[Outcome]) -> str:
 
 
 def headline(conditions: Conditions, outcomes: Sequence[Outcome]) -> list[str]:
-    """AP and nDCG@10 of every condition on the headline's collections, one row a condition."""
+    """The lines of the headline table: AP and nDCG@10 on its collections, one row per condition."""
     outcomes = [outcome for outcome in outcomes if outcome.collection.headline]
     lines = [
         "| AP / nDCG@10 | " + " | ".join(outcome.collection.name for outcome in outcomes) + " |",
@@ -52,23 +52,23 @@ def headline(conditions: Conditions, outcomes: Sequence[Outcome]) -> list[str]:
     for condition in _ran(conditions, outcomes):
         cells = []
         for outcome in outcomes:
-            one = outcome.found.get(condition.name)
+            evaluation = outcome.evaluations.get(condition.name)
             comparison = marked[outcome.collection.name]
             shown = []
-            for measure in MEASURES if one else ():
+            for measure in MEASURES if evaluation else ():
                 mark = ""
                 if comparison is not None and condition.name != conditions.baseline:
                     difference = comparison.of(condition.name, measure)
                     mark = ("▲" if difference.difference > 0 else "▼") if difference.significant else ""
-                shown.append(f"{one.mean(measure):.4f}".removeprefix("0") + mark if one else "")
+                shown.append(f"{evaluation.mean(measure):.4f}".removeprefix("0") + mark if evaluation else "")
             cells.append(" / ".join(shown) or "-")
         lines.append(f"| {condition.title} | {' | '.join(cells)} |")
     return lines
 
 
 def _collection(conditions: Conditions, outcome: Outcome) -> list[str]:
-    """A collection's figures beside the expected ones, and the risk against the baseline."""
-    topics = len(next(iter(outcome.found.values())).topics)
+    """The figures of a collection beside the expected ones, and the risk against the baseline."""
+    topics = len(next(iter(outcome.evaluations.values())).topics)
     lines = [
         f"## {outcome.collection.name}",
         "",
@@ -79,15 +79,15 @@ def _collection(conditions: Conditions, outcome: Outcome) -> list[str]:
     ]
     comparison = outcome.comparison(conditions.baseline)
     for condition in conditions.conditions:
-        one = outcome.found.get(condition.name)
-        if one is None:
+        evaluation = outcome.evaluations.get(condition.name)
+        if evaluation is None:
             continue
         expected = condition.expected.get(outcome.collection.name, {})
         cells = []
         for measure in MEASURES:
-            found, wanted = one.mean(measure), expected.get(measure)
-            cells.append(f"{found:.4f}")
-            cells.append("-" if wanted is None else f"{wanted:.4f} {conditions.judge(wanted, found)}")
+            measured, figure = evaluation.mean(measure), expected.get(measure)
+            cells.append(f"{measured:.4f}")
+            cells.append("-" if figure is None else f"{figure:.4f} {conditions.judge(figure, measured)}")
         if comparison is not None and condition.name != conditions.baseline:
             d = comparison.of(condition.name, "AP")
             cells += [f"{d.wins} / {d.ties} / {d.losses}", f"{d.lost:.2f}", f"{d.urisk:+.4f}", f"{d.trisk:+.2f}"]
@@ -98,25 +98,31 @@ def _collection(conditions: Conditions, outcome: Outcome) -> list[str]:
 
 
 def _ran(conditions: Conditions, outcomes: Sequence[Outcome]) -> list[Condition]:
-    return [one for one in conditions.conditions if any(one.name in outcome.found for outcome in outcomes)]
+    return [
+        condition for condition in conditions.conditions if any(condition.name in outcome.evaluations for outcome in outcomes)
+    ]
 
 
 def draw(conditions: Conditions, outcomes: Sequence[Outcome], path: Path) -> None:
-    """Every condition's gain in AP over the baseline, per cent, one column of dots a collection of the headline."""
+    """Draws the gain in AP of every condition over the baseline, in per cent, by collection of the headline table."""
     figure = new_figure(8, 3.6)
     axes = figure.add_subplot()
     outcomes = [outcome for outcome in outcomes if outcome.collection.headline]
-    others = [one for one in _ran(conditions, outcomes) if one.name != conditions.baseline]
+    others = [condition for condition in _ran(conditions, outcomes) if condition.name != conditions.baseline]
+    average_precisions = [
+        {name: evaluation.mean("AP") for name, evaluation in outcome.evaluations.items()} for outcome in outcomes
+    ]
     markers = "osD^vP*Xh<>d"
     for number, condition in enumerate(others):
         shift = (number - (len(others) - 1) / 2) * 0.75 / max(len(others), 1)
         points = [
             (
                 place + shift,
-                100 * (outcome.found[condition.name].mean("AP") / outcome.found[conditions.baseline].mean("AP") - 1),
+                100
+                * (outcome.evaluations[condition.name].mean("AP") / outcome.evaluations[conditions.baseline].mean("AP") - 1),
             )
             for place, outcome in enumerate(outcomes)
-            if condition.name in outcome.found and conditions.baseline in outcome.found
+            if condition.name in outcome.evaluations and conditions.baseline in outcome.evaluations
         ]
         axes.plot(
             *zip(*points, strict=True),
@@ -134,12 +140,12 @@ def draw(conditions: Conditions, outcomes: Sequence[Outcome], path: Path) -> Non
 
 
 def write_pages(conditions: Conditions, outcomes: Sequence[Outcome], docs: Path, readme: Path | None) -> list[Path]:
-    """Writes the page and its picture, and the headline table between the README's marks."""
+    """Writes the page and its plot, and the headline table between the marks of the README; returns the paths written."""
     page = docs / "baselines-and-methods.md"
     with write_file(page) as stream:
         stream.write(figures_page(conditions, outcomes))
-    draw(conditions, outcomes, docs / PICTURE)
-    written = [page, docs / PICTURE]
+    draw(conditions, outcomes, docs / PLOT)
+    written = [page, docs / PLOT]
     if readme is not None:
         text = readme.read_text(encoding="utf-8")
         head, begin, rest = text.partition(BEGIN)

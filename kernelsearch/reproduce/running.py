@@ -1,9 +1,9 @@
-"""Running conditions: index, train, search and evaluate, by the functions that the command line calls."""
+"""Running conditions: index, train, search and evaluate, with the functions that the verbs call."""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -20,30 +20,86 @@ from kernelsearch.core.files import write_file
 from kernelsearch.evaluation.comparison import Comparison, Procedure, compare
 from kernelsearch.evaluation.measures import Evaluation, evaluate, parse_measures
 from kernelsearch.learning.folds import assign_folds
-from kernelsearch.reproduce.conditions import BUNDLED, Collection, Condition, Conditions, filled
+from kernelsearch.reproduce.conditions import BUNDLED, Collection, Condition, Conditions, collections_folder, fill_placeholders
 from kernelsearch.trec import read_run, write_run
 
+#: Measures of every condition.
 MEASURES = ("AP", "nDCG@10")
-#: Folds over topics, where a condition learns and a collection has no training topics.
+#: Folds over topics, for conditions that learn on a collection without training topics.
 FOLDS = 5
 
 
 @dataclass
 class Outcome:
-    """One collection's evaluations by condition, in the file's order."""
+    """The evaluations of the conditions on one collection, by condition and in the order of the file."""
 
     collection: Collection
-    found: dict[str, Evaluation] = field(default_factory=dict)
+    evaluations: dict[str, Evaluation] = field(default_factory=dict)
 
     def comparison(self, baseline: str) -> Comparison | None:
-        """All conditions against the baseline: paired t tests, Holm's correction; None without the baseline."""
-        return compare(self.found, baseline, MEASURES, Procedure()) if baseline in self.found else None
+        """All conditions compared with the baseline by paired t tests with Holm's correction; None without the baseline."""
+        return compare(self.evaluations, baseline, MEASURES, Procedure()) if baseline in self.evaluations else None
+
+
+def run_conditions(
+    conditions: Conditions,
+    chosen: Sequence[Condition],
+    collections: Sequence[Collection],
+    indexes: Path,
+    runs: Path,
+    *,
+    threads: int,
+    reuse: bool,
+    report: Callable[[str], None],
+) -> tuple[list[Outcome], list[str]]:
+    """Runs conditions on the collections that are found and compares their figures with the expected ones.
+
+    `indexes` and `runs` are folders; with `reuse`, run files that exist are evaluated instead of searching again. Each line
+    about a condition or a collection is passed to `report`. Returns the outcomes by collection and the verdict of each
+    figure.
+    """
+    folder = collections_folder()
+    outcomes: list[Outcome] = []
+    verdicts: list[str] = []
+    for collection in collections if chosen else ():
+        located = collection.locate(folder)
+        if located is None:
+            report(f"{collection.name:<9} skipped: not found in {folder}")
+            continue
+        outcome = Outcome(located)
+        try:
+            for condition, evaluation in run_collection(located, chosen, indexes, runs, threads=threads, reuse=reuse):
+                outcome.evaluations[condition.name] = evaluation
+                cells, judged = _judge(conditions, condition, collection.name, evaluation)
+                verdicts += judged
+                report(f"{collection.name:<9} {condition.name:<9} {'  '.join(cells)}")
+        except InputError as problem:
+            if not located.documents.startswith("irds:"):
+                raise
+            report(f"{collection.name:<9} skipped: {problem}")
+            continue
+        outcomes.append(outcome)
+    return outcomes, verdicts
+
+
+def _judge(
+    conditions: Conditions, condition: Condition, collection: str, evaluation: Evaluation
+) -> tuple[list[str], list[str]]:
+    """The figures of a condition as text, and their verdicts."""
+    cells, verdicts = [], []
+    for measure in evaluation.values:
+        expected, measured = condition.expected.get(collection, {}).get(measure), evaluation.mean(measure)
+        verdict = "new" if expected is None else conditions.judge(expected, measured)
+        remark = f" (expected {expected:.4f})" if verdict not in ("OK", "new") else ""
+        cells.append(f"{measure} {measured:.4f} {verdict}{remark}")
+        verdicts.append(verdict)
+    return cells, verdicts
 
 
 def run_collection(
     collection: Collection, conditions: Sequence[Condition], indexes: Path, runs: Path, *, threads: int, reuse: bool
 ) -> Iterator[tuple[Condition, Evaluation]]:
-    """Builds the index where there is none, fits what has to be fitted, and yields each condition's evaluation."""
+    """Builds the index where there is none, fits what has to be fitted, and yields the evaluation of each condition."""
     index = indexes / collection.name
     if not index.exists():
         build_index(index, partial(load_documents, collection.documents), BuildSettings(), source=collection.documents)
@@ -59,7 +115,7 @@ def run_collection(
 
 
 def _run(condition: Condition, collection: Collection, index: Path, output: Path, threads: int) -> None:
-    """Fits and searches; a condition that learns ranks no topic with a model that has seen it."""
+    """Fits and searches; no topic is ranked with a model that learned from it."""
     if not condition.learns or collection.training:
         _search(condition, index, load_topics(collection.topics), output, threads, *collection.training)
         return
@@ -69,41 +125,42 @@ def _run(condition: Condition, collection: Collection, index: Path, output: Path
     with tempfile.TemporaryDirectory() as scratch:
         parts = []
         for fold in range(FOLDS):
-            learned, run = Path(scratch) / f"learned{fold}.tsv", Path(scratch) / f"run{fold}.txt"
-            with write_file(learned) as stream:
-                stream.writelines(f"{qid}\t{topics[qid]}\n" for qid, of in zip(qids, folds, strict=True) if of != fold)
-            ranked = {qid: topics[qid] for qid, of in zip(qids, folds, strict=True) if of == fold}
-            _search(condition, index, ranked, run, threads, str(learned), collection.qrels)
+            training, run = Path(scratch) / f"training{fold}.tsv", Path(scratch) / f"run{fold}.txt"
+            with write_file(training) as stream:
+                stream.writelines(f"{qid}\t{topics[qid]}\n" for qid, number in zip(qids, folds, strict=True) if number != fold)
+            ranked = {qid: topics[qid] for qid, number in zip(qids, folds, strict=True) if number == fold}
+            _search(condition, index, ranked, run, threads, str(training), collection.qrels)
             parts.append(run)
         with write_file(output) as stream:
             stream.writelines(part.read_text(encoding="utf-8") for part in parts)
 
 
 def _search(condition: Condition, index: Path, topics: dict[str, str], output: Path, threads: int, *training: str) -> None:
-    """Fits what the condition asks for and writes its run."""
+    """Fits what the condition needs and writes its run; `training` are the files of topics and judgements to learn from."""
     names = {BUNDLED: str(BUNDLED_FOLDER), "{model}": str(output.with_suffix(".model"))}
     if training:
         names |= {"{topics}": training[0], "{qrels}": training[1]}
     if condition.train:
-        train_from_flags(["--index", str(index), *filled(condition.train, names)])
-    pipeline = pipeline_from_flags(filled(condition.flags, names), Index(index))
+        train_from_flags(["--index", str(index), *fill_placeholders(condition.train, names)])
+    pipeline = pipeline_from_flags(fill_placeholders(condition.flags, names), Index(index))
     lists = run_topics(pipeline, [Topic(qid, text) for qid, text in topics.items()], threads=threads)
-    write_run(output, ((found.qid, found.docids, found.scores) for found in lists), tag=condition.name)
+    write_run(output, ((ranked.qid, ranked.docids, ranked.scores) for ranked in lists), tag=condition.name)
 
 
-def selected(
+def select(
     conditions: Conditions, names: Sequence[str], collections: Sequence[str]
 ) -> tuple[list[Condition], list[Collection]]:
-    """The conditions and collections that were asked for; nothing asked for means all."""
-    known = {one.name: one for one in conditions.conditions}
+    """The conditions and collections with these names, all where none is named. Raises InputError for an unknown name."""
+    known = {condition.name: condition for condition in conditions.conditions}
+    scripts = [script.name for script in conditions.scripts]
     for name in names:
-        if name not in known and name not in {one.name for one in conditions.scripts}:
-            scripts = ", ".join(one.name for one in conditions.scripts)
+        if name not in known and name not in scripts:
             raise InputError(
-                f"{name}: no such condition; known: {', '.join(known)}{'; scripts: ' + scripts if scripts else ''}"
+                f"{name}: no such condition; known: {', '.join(known)}{'; scripts: ' + ', '.join(scripts) if scripts else ''}"
             )
     for name in collections:
         if name not in conditions.collections:
             raise InputError(f"--on: {name}: no such collection; known: {', '.join(conditions.collections)}")
-    chosen = [one for name, one in known.items() if not names or name in names]
-    return chosen, [one for name, one in conditions.collections.items() if not collections or name in collections]
+    chosen = [condition for name, condition in known.items() if not names or name in names]
+    on = [collection for name, collection in conditions.collections.items() if not collections or name in collections]
+    return chosen, on

@@ -1,24 +1,25 @@
-"""Longer reproductions: scripts that measure a paper's tables anew; the pages that they write, as committed, are expected."""
+"""Longer reproductions: scripts that compute the tables of a paper; the committed pages hold the expected figures."""
 
 from __future__ import annotations
 
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from kernelsearch.core.errors import InputError
-from kernelsearch.reproduce.conditions import Conditions, Script, counted
+from kernelsearch.reproduce.conditions import Conditions, Script, count_verdicts
 
-#: Measures are printed with four decimals; times, counts and shares are not, and are free to change.
+#: Measures are printed with four decimals; times, counts and shares are not, and may change.
 FIGURE = re.compile(r"(?<![\d.])[01]?\.\d{4}(?!\d)")
 
-#: Heading, number of the table below it, row, how many rows of this name stand above it, column, number within the cell.
+#: Heading, number of the table below it, row, number of rows above with the same name, column, number within the cell.
 Place = tuple[str, int, str, int, str, int]
 
 
 def page_figures(page: str) -> dict[Place, float]:
-    """The figures in a page's tables."""
+    """The figures in the tables of a Markdown page, by their place."""
     found: dict[Place, float] = {}
     heading, table = "", 0
     columns: list[str] = []
@@ -40,8 +41,12 @@ def page_figures(page: str) -> dict[Place, float]:
     return found
 
 
-def run_script(conditions: Conditions, script: Script, scratch: Path) -> list[str]:
-    """Runs a script from the checkout's root and holds each figure of its page against the page that was there."""
+def run_script(conditions: Conditions, script: Script, scratch: Path, report: Callable[[str], None]) -> list[str]:
+    """Runs a script from the root of the checkout and compares each figure of its page with the page before.
+
+    `scratch` is a folder for the script's files. Lines about the outcome are passed to `report`. Returns the verdict of each
+    figure, or one FAIL where the script fails or writes no page.
+    """
     page = Path(script.page)
     before = page.read_text(encoding="utf-8") if page.is_file() else ""
     for command in script.commands:
@@ -49,29 +54,30 @@ def run_script(conditions: Conditions, script: Script, scratch: Path) -> list[st
             raise InputError(f"{script.name}: {command[0]} is not here; scripts run from the root of a checkout")
         module = ".".join(Path(command[0]).with_suffix("").parts)  # so that it can import the other tools
         arguments = [part.replace("{scratch}", str(scratch / script.name)) for part in command[1:]]
-        done = subprocess.run([sys.executable, "-m", module, *arguments])
-        if done.returncode:
-            print(f"{script.name:<13} FAIL ({command[0]} failed with status {done.returncode})", flush=True)
+        status = subprocess.run([sys.executable, "-m", module, *arguments]).returncode
+        if status:
+            report(f"{script.name:<13} FAIL ({command[0]} failed with status {status})")
             return ["FAIL"]
     if not page.is_file():
-        print(f"{script.name:<13} FAIL ({script.page} was not written)", flush=True)
+        report(f"{script.name:<13} FAIL ({script.page} was not written)")
         return ["FAIL"]
-    return compare_pages(conditions, script, before, page.read_text(encoding="utf-8"))
+    return compare_pages(conditions, script, before, page.read_text(encoding="utf-8"), report)
 
 
-def compare_pages(conditions: Conditions, script: Script, before: str, after: str) -> list[str]:
-    """A verdict for each figure of either page; figures that don't agree are printed, the rest are counted."""
-    wanted, got = page_figures(before), page_figures(after)
+def compare_pages(conditions: Conditions, script: Script, before: str, after: str, report: Callable[[str], None]) -> list[str]:
+    """The verdict of each figure of either page; figures that don't agree are reported one by one, the others counted."""
+    expected, measured = page_figures(before), page_figures(after)
     verdicts = []
-    for place in dict.fromkeys([*wanted, *got]):
-        if place not in got:
-            verdict, said = "FAIL", f"{wanted[place]:.4f} is gone"
-        elif place not in wanted:
-            verdict, said = "new", f"{got[place]:.4f}"
+    for place in dict.fromkeys([*expected, *measured]):
+        if place not in measured:
+            verdict, text = "FAIL", f"{expected[place]:.4f} is gone"
+        elif place not in expected:
+            verdict, text = "new", f"{measured[place]:.4f}"
         else:
-            verdict, said = conditions.judge(wanted[place], got[place]), f"{got[place]:.4f} (expected {wanted[place]:.4f})"
+            verdict = conditions.judge(expected[place], measured[place])
+            text = f"{measured[place]:.4f} (expected {expected[place]:.4f})"
         verdicts.append(verdict)
         if verdict in ("OKish", "FAIL"):
-            print(f"{script.name:<13} {place[0]} · {place[2]} · {place[4]}: {said} {verdict}", flush=True)
-    print(f"{script.name:<13} {script.page} written: {counted(verdicts) or 'no figure in it'}", flush=True)
+            report(f"{script.name:<13} {place[0]} · {place[2]} · {place[4]}: {text} {verdict}")
+    report(f"{script.name:<13} {script.page} written: {count_verdicts(verdicts) or 'no figure in it'}")
     return verdicts or ["FAIL"]

@@ -21,10 +21,12 @@ from kernelsearch.lucene.index import CONTENTS
 class IndexSettings(EngineSettings, BuildSettings):
     """Options of index."""
 
-    input: str | None = option(None, "a file, a folder, or irds:NAME")
-    index: str | tuple[str, ...] | None = option(None, "the folder to make", repeat=True)
+    input: str | None = option(None, "documents to index: a file, a folder, or irds:NAME")
+    index: str | tuple[str, ...] | None = option(
+        None, "folder of the index to build, or of one that exists; repeatable for the latter", repeat=True
+    )
     format: str | None = option(
-        None, "how to read the input; guessed if not given", choices=("jsonl", "beir", "trec", "csv", "tsv")
+        None, "format of the input; guessed if not given", choices=("jsonl", "beir", "trec", "csv", "tsv")
     )
     encoding: str = option("utf-8", "encoding of the input files")
 
@@ -39,7 +41,7 @@ EXAMPLES = """examples:
   python -m kernelsearch.index --index indexes/built-by-pyserini      (only adds the forward index)
   python -m kernelsearch.index --index indexes/a --index indexes/b    (the same for two indexes as one collection)
 
-A JSONL document is {"id": ..., "contents": ..., "title": ...}; other fields are kept in the stored record."""
+A JSONL document is {"id": ..., "contents": ..., "title": ...}; other fields are stored in the record."""
 
 
 def main(argv: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""`python -m kernelsearch.train`: fits what a method needs and keeps it beside the index."""
+"""`python -m kernelsearch.train`: fits what a method needs and saves it beside the index."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What the verbs share: the parser, config files, Pyserini's flag names, progress bars, exit codes."""
+"""What the verbs share: parsers, config files, the flags of Pyserini, progress bars, exit codes."""

@@ -1,4 +1,4 @@
-"""What the verbs share at the terminal: errors as one line with status 2, progress bars, plain tables."""
+"""The terminal: errors as one line with exit status 2, progress bars, messages on stderr."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kernelsearch.core.progress import Bar
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose help keeps its examples as written and whose complaints are one line."""
+    """An argument parser that prints examples as written, and errors as one line."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
@@ -25,16 +25,20 @@ class Parser(argparse.ArgumentParser):
         super().__init__(*args, **kwargs)
 
     def error(self, message: str) -> NoReturn:
+        """Prints one line on stderr and exits with status 2."""
         print(f"{self.prog}: {message} (--help lists the options)", file=sys.stderr)
         raise SystemExit(2)
 
 
 def run(main: Callable[[list[str]], None], argv: Sequence[str] | None = None) -> NoReturn:
-    """Runs a verb: 0 when it ends well, 2 and one line on stderr for what the user can mend, 130 after Ctrl-C."""
+    """Runs a verb and exits: status 0 on success, 2 with one line on stderr for an error of the user, 130 after Ctrl-C.
+
+    `argv` are the arguments; default: those of the process.
+    """
     arguments = list(sys.argv[1:] if argv is None else argv)
-    # A polite end (kill, a batch system's time limit) cleans up like an error: partial files vanish.
+    # SIGTERM (kill, the time limit of a batch system) is handled like an error, so that partial files are removed.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    sys.unraisablehook = _send_again
+    sys.unraisablehook = _repeat_signal
     show_messages()
     try:
         main(arguments)
@@ -47,19 +51,19 @@ def run(main: Callable[[list[str]], None], argv: Sequence[str] | None = None) ->
         print("kernelsearch: interrupted, nothing was written", file=sys.stderr)
         status = 130
     except BrokenPipeError:
-        # The reader of our output has gone (`| head`): not an error of ours. Python must not flush into it at exit.
+        # The reader of the output has closed it (`| head`), which is no error. Python must not flush into it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 128 + signal.SIGPIPE
     raise SystemExit(status)
 
 
-def _send_again(lost: Any) -> None:
-    """Sends a signal again whose exception was raised where Python drops exceptions, as in a weak reference's callback."""
+def _repeat_signal(lost: Any) -> None:
+    """Repeats a signal whose exception was raised where Python drops exceptions, as in the callback of a weak reference."""
     if isinstance(lost.exc_value, SystemExit | KeyboardInterrupt):
         number = signal.SIGTERM if isinstance(lost.exc_value, SystemExit) else signal.SIGINT
-        again = threading.Timer(0.05, os.kill, (os.getpid(), number))
-        again.daemon = True
-        again.start()
+        timer = threading.Timer(0.05, os.kill, (os.getpid(), number))
+        timer.daemon = True
+        timer.start()
     else:
         sys.__unraisablehook__(lost)
 
@@ -77,9 +81,9 @@ class _TqdmBar:
 
 @contextmanager
 def progress(label: str, *, total: int | None = None, unit: str = "it") -> Iterator[Bar]:
-    """A progress bar on stderr, shown only on a terminal.
+    """A progress bar on stderr, shown only on a terminal and in the main thread.
 
-    Other threads than the main one show none: a Dask worker's tasks run in them, and their driver has a bar already.
+    Tasks of a Dask worker run in other threads, and their driver has a bar already.
     """
     from tqdm import tqdm
 
@@ -98,21 +102,21 @@ def progress(label: str, *, total: int | None = None, unit: str = "it") -> Itera
 
 
 class _StderrHandler(logging.Handler):
-    """Prints the library's messages as they are, to whatever stderr is at the time."""
+    """Prints messages of the library to stderr, without a prefix."""
 
     def emit(self, record: logging.LogRecord) -> None:
         print(record.getMessage(), file=sys.stderr)
 
 
 class _StdoutHandler(logging.Handler):
-    """Prints lines that the user asked for, to whatever stdout is at the time."""
+    """Prints lines that the user asked for to stdout."""
 
     def emit(self, record: logging.LogRecord) -> None:
         print(record.getMessage())
 
 
 def show_messages() -> None:
-    """Prints what the library logs from level INFO on; called again, it changes nothing.
+    """Prints what the library logs at level INFO and above; further calls have no effect.
 
     Messages go to stderr, the lines of `kernelsearch.output` (`--pert.save-queries -`) to stdout.
     """
@@ -127,5 +131,5 @@ def show_messages() -> None:
 
 
 def notice(message: str) -> None:
-    """One line on stderr for people, never mixed with output."""
+    """Prints one line on stderr, apart from the output."""
     print(message, file=sys.stderr)

@@ -1,10 +1,10 @@
-"""Merging run files of parts of the topics, with the recipes beside them."""
+"""Merging run files of parts of the topics, with the config files beside them."""
 
 from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,35 +12,35 @@ from typing import Any
 from kernelsearch.cli import config
 from kernelsearch.cli.search_settings import IN_CONFIG
 from kernelsearch.core.errors import InputError
-from kernelsearch.core.files import lines
+from kernelsearch.core.files import lines, write_file
 from kernelsearch.trec import read_run
 from kernelsearch.trec.topics import parse_part
 
 logger = logging.getLogger(__name__)
 
-#: What parts of one run may differ in: where they were made and how fast. Files are compared by what is in them instead.
+#: Options in which parts of one run may differ: where and how fast they were made. Files are compared by their content instead.
 FREE = {"output", "shard", "index", "topics", "run", "threads", "batch_size", "java_heap"}
 FREE_MADE = {"output-sha256", "python"}
 
 
 @dataclass(frozen=True)
 class RunFile:
-    """A run file as it stands, and the recipe beside it."""
+    """A run file with the config file beside it (`recipe`)."""
 
     path: Path
-    topics: dict[str, list[str]]  #: lines of each topic
-    columns: int  #: in a line; 0 for a run without lines
+    topics: dict[str, list[str]]  #: the lines of each topic
+    columns: int  #: number of columns; 0 for a run without lines
     recipe: config.Config | None
 
     @property
     def part(self) -> tuple[int, int] | None:
-        """(i, n) where the recipe says `--shard i/n`."""
+        """(i, n) of `--shard i/n`; None for a run of all topics."""
         shard = self.recipe.verb.get("shard") if self.recipe else None
         return parse_part(shard) if shard else None
 
 
 def read(path: Path) -> RunFile:
-    """A run and its recipe. A part of the topics may be empty, or find nothing; any other run may not."""
+    """Reads a run file and the config file beside it. Only a run of a part of the topics may be empty."""
     topics: dict[str, list[str]] = {}
     columns = 0
     for _, line in lines(path):
@@ -53,37 +53,39 @@ def read(path: Path) -> RunFile:
         raise InputError(f"{path}: changed, or cut short, since {beside} was written; search again, or remove {beside.name}")
     run = RunFile(path, topics, columns, recipe)
     if topics or run.part is None:
-        read_run(path)  # for its complaints
+        read_run(path)  # raises InputError for lines that are not those of a run
     return run
 
 
 def in_order(runs: Sequence[RunFile], incomplete: bool = False) -> list[RunFile]:
-    """Parts in the order of their numbers, all of them there; other runs as they come."""
+    """Parts in the order of their numbers; runs that are not parts in their own order.
+
+    Raises InputError for runs with different columns, and for parts that are doubled or (unless `incomplete`) missing.
+    """
     for run in runs:
-        first = next((one for one in runs if one.columns), run)
+        first = next((other for other in runs if other.columns), run)
         if run.columns and run.columns != first.columns:
             raise InputError(f"{run.path}: {run.columns} columns, where {first.path} has {first.columns}")
-    parts = [run.part for run in runs]
-    if not all(parts):
+    parts = [(run, *run.part) for run in runs if run.part is not None]
+    if len(parts) < len(runs) or not parts:
         return list(runs)
-    count = parts[0][1]  # type: ignore[index]
-    held: dict[int, RunFile] = {}
-    for run in runs:
-        number, of = run.part  # type: ignore[misc]
-        if of != count:
-            raise InputError(f"{run.path}: part {number}/{of}, where {runs[0].path} is one of {count} parts")
-        if number in held:
-            raise InputError(f"{run.path}: part {number}/{count}, as {held[number].path} is")
-        held[number] = run
-    missing = [number for number in range(1, count + 1) if number not in held]
+    count = parts[0][2]
+    by_number: dict[int, RunFile] = {}
+    for run, number, total in parts:
+        if total != count:
+            raise InputError(f"{run.path}: part {number}/{total}, where {runs[0].path} is one of {count} parts")
+        if number in by_number:
+            raise InputError(f"{run.path}: part {number}/{count}, as {by_number[number].path} is")
+        by_number[number] = run
+    missing = [number for number in range(1, count + 1) if number not in by_number]
     if missing and not incomplete:
-        named = ", ".join(f"{number}/{count}" for number in missing[:5]) + (", ..." if len(missing) > 5 else "")
-        raise InputError(f"{len(missing)} of {count} parts {'is' if len(missing) == 1 else 'are'} missing: {named}")
-    return [held[number] for number in sorted(held)]
+        listed = ", ".join(f"{number}/{count}" for number in missing[:5]) + (", ..." if len(missing) > 5 else "")
+        raise InputError(f"{len(missing)} of {count} parts {'is' if len(missing) == 1 else 'are'} missing: {listed}")
+    return [by_number[number] for number in sorted(by_number)]
 
 
 def refuse_differences(runs: Sequence[RunFile]) -> None:
-    """Names the first setting in which two recipes differ."""
+    """Raises InputError for the first setting in which the runs differ, by the config files beside them."""
     known = [(run, _settings(run.recipe)) for run in runs if run.recipe]
     for run in runs:
         if known and not run.recipe:
@@ -99,7 +101,7 @@ def refuse_differences(runs: Sequence[RunFile]) -> None:
 
 
 def _settings(recipe: config.Config) -> dict[str, Any]:
-    """Everything that parts of one run must agree in, by name."""
+    """The settings in which parts of one run must agree, by name."""
     verb = {name: value for name, value in recipe.verb.items() if name not in FREE}
     if "topics-sha256" not in recipe.made:  # irds:NAME
         verb["topics"] = recipe.verb.get("topics")
@@ -112,8 +114,8 @@ def _shown(value: Any) -> str:
     return "unset" if value is None else repr(value)
 
 
-def merged(runs: Sequence[RunFile], first: bool) -> dict[str, list[str]]:
-    """The lines of all topics; of a topic in two runs the first ones, where that is allowed."""
+def merge_topics(runs: Sequence[RunFile], first: bool) -> dict[str, list[str]]:
+    """The lines of all topics. A topic in two runs is refused or, with `first`, has the lines of the first run."""
     topics: dict[str, list[str]] = {}
     for run in runs:
         for qid, found in run.topics.items():
@@ -121,18 +123,18 @@ def merged(runs: Sequence[RunFile], first: bool) -> dict[str, list[str]]:
                 topics[qid] = found
             elif not first:
                 raise InputError(
-                    f"{run.path}: topic {qid} is in {holder(runs, qid).path} too; --overlap first keeps the first list"
+                    f"{run.path}: topic {qid} is in {run_with_topic(runs, qid).path} too; --overlap first keeps the first list"
                 )
     return topics
 
 
-def holder(runs: Sequence[RunFile], qid: str) -> RunFile:
-    """The run that holds a topic."""
+def run_with_topic(runs: Sequence[RunFile], qid: str) -> RunFile:
+    """The first run that has a topic."""
     return next(run for run in runs if qid in run.topics)
 
 
 def write_recipe(run: RunFile, output: Path) -> None:
-    """The parts' recipe for the whole: it makes the merged run in one go."""
+    """Writes the config file of the merged run, which makes it in one search."""
     assert run.recipe is not None
     verb = {name: value for name, value in run.recipe.verb.items() if name != "shard"} | {"output": str(output)}
     made = {**run.recipe.made, "output-sha256": _digest(output)}
@@ -143,3 +145,37 @@ def write_recipe(run: RunFile, output: Path) -> None:
 
 def _digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def merge_runs(
+    paths: Sequence[Path],
+    output: Path,
+    *,
+    order: Mapping[str, str] | None = None,
+    source: str = "",
+    first: bool = False,
+    incomplete: bool = False,
+    any_settings: bool = False,
+) -> int:
+    """Merges run files into `output`, with a config file where all runs have one; returns the number of queries.
+
+    `order` has the topics in the order of the merged run (default: that of the parts), `source` names their file in messages.
+    `first` keeps the first list of a topic in two runs, `incomplete` allows missing parts, `any_settings` different settings.
+    """
+    if any(path.resolve() == output.resolve() for path in paths):
+        raise InputError(f"--output: {output} is one of the runs to merge")
+    runs = in_order([read(path) for path in paths], incomplete)
+    if not any_settings:
+        refuse_differences(runs)
+    topics = merge_topics(runs, first)
+    if order is not None:
+        for qid in topics:
+            if qid not in order:
+                raise InputError(f"{run_with_topic(runs, qid).path}: topic {qid} is not in {source}")
+        topics = {qid: topics[qid] for qid in order if qid in topics}
+    with write_file(output) as stream:
+        for ranked in topics.values():
+            stream.writelines(f"{line}\n" for line in ranked)
+    if all(run.recipe for run in runs) and not any_settings:
+        write_recipe(runs[0], output)
+    return len(topics)

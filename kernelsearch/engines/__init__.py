@@ -1,4 +1,4 @@
-"""Engines by option: this process, or the workers of a Dask cluster."""
+"""The engine that options ask for: this process, or the workers of a Dask cluster."""
 
 from __future__ import annotations
 
@@ -11,17 +11,23 @@ from kernelsearch.core.options import Settings, option
 
 @dataclass(frozen=True, kw_only=True)
 class EngineSettings(Settings):
-    """Where work is done."""
+    """Options for where work is done."""
 
-    engine: str = option("local", "where the work is done", choices=("local", "dask"))
-    scheduler: str | None = option(
-        None, "address of a Dask scheduler, such as tcp://HOST:8786; default: a cluster on this machine"
+    engine: str = option(
+        "local",
+        "where parts of the work are done: in this process, or on the workers of a Dask cluster",
+        choices=("local", "dask"),
     )
-    workers: int | None = option(None, "worker processes of the cluster on this machine; default: one per core", low=1)
+    scheduler: str | None = option(
+        None, "with --engine dask: address of a scheduler, such as tcp://HOST:8786; default: a cluster on this machine"
+    )
+    workers: int | None = option(
+        None, "with --engine dask: worker processes of the cluster on this machine; default: one per core", low=1
+    )
 
 
 def make_engine(settings: EngineSettings) -> Engine:
-    """The engine that the options ask for."""
+    """The engine that the options ask for. Raises OptionError for options that contradict each other."""
     if settings.engine == "local":
         for name in ("scheduler", "workers"):
             if getattr(settings, name) is not None:

@@ -13,16 +13,20 @@ from kernelsearch.core.execution import Engine, Held, Item, Result, Shared, halv
 
 #: Seconds to wait for a scheduler to answer, and for its first worker.
 ANSWER, FIRST_WORKER = 10.0, 60.0
-#: How many workers may die over a task before it is given up: the task itself is then the likely cause.
+#: Number of workers that may die during a task before it is given up: Dask's own default (allowed-failures).
 DEATHS = 3
-#: Tasks a worker thread that are in the scheduler's hands at a time, so that topics of any number fit in its memory.
+#: Tasks per worker thread that are submitted at a time, so that the scheduler's memory doesn't limit the number of topics.
 AHEAD = 4
 
 logger = logging.getLogger(__name__)
 
 
 class DaskEngine(Engine):
-    """Tasks on Dask workers. A task whose worker dies is run again elsewhere; so is what the worker held."""
+    """Runs tasks on Dask workers. If a worker dies, its tasks, and the tasks whose results it held, run again on another one.
+
+    `scheduler` is the address of a running scheduler. Without it, a cluster of `workers` processes (default: one per core) is
+    started on this machine. Raises InputError where no scheduler answers, OptionError where Dask is not installed.
+    """
 
     name = "dask"
 
@@ -32,16 +36,16 @@ class DaskEngine(Engine):
             import distributed
         except ImportError:
             raise OptionError("--engine dask: needs Dask; install it with: pip install 'kernelsearch[dask]'") from None
-        _be_quiet()
-        # Matrices that are sent to all workers travel with the task; Dask would warn of each.
+        _silence_loggers()
+        # Matrices for all workers are sent with a task, and Dask would warn about each.
         dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"})
-        self._distributed = distributed
+        self._distributed: Any = distributed  # a package without type annotations
         self._cluster: Any = None
         self._number = 0
         if scheduler is None:
-            # Processes, one thread each: Java and BLAS use one core a task, and a worker that dies takes one task along.
-            # Dask's own memory limit counts mapped files, which are not the worker's, and would end it for them.
-            self._cluster = distributed.LocalCluster(
+            # Processes with one thread each: Java and BLAS use one core per task, and a worker that dies loses one task.
+            # Dask's memory limit counts mapped files, and would end a worker for memory that it doesn't own.
+            self._cluster = self._distributed.LocalCluster(
                 n_workers=workers,
                 threads_per_worker=1,
                 processes=True,
@@ -50,7 +54,7 @@ class DaskEngine(Engine):
                 silence_logs=logging.CRITICAL,
             )
         try:
-            self.client = distributed.Client(self._cluster or scheduler, timeout=ANSWER, set_as_default=False)
+            self.client = self._distributed.Client(self._cluster or scheduler, timeout=ANSWER, set_as_default=False)
         except (OSError, TimeoutError, ValueError) as problem:
             if self._cluster is not None:
                 self._cluster.close()
@@ -64,18 +68,19 @@ class DaskEngine(Engine):
         except TimeoutError:
             self.close()
             raise InputError(
-                f"--scheduler: {scheduler or 'local cluster'}: no worker has come in {FIRST_WORKER:.0f} s"
+                f"--scheduler: {scheduler or 'local cluster'}: no worker has connected in {FIRST_WORKER:.0f} s"
             ) from None
 
     def workers(self) -> dict[str, Any]:
-        """What the scheduler knows of its workers, by address."""
-        return self.client.scheduler_info(n_workers=-1)["workers"]
+        """The scheduler's records of its workers, by address."""
+        records: dict[str, Any] = self.client.scheduler_info(n_workers=-1)["workers"]
+        return records
 
     def map(self, function: Callable[[Item], Result], items: Sequence[Item], *, label: str) -> Iterator[Result]:
-        """As the base class says; a few tasks a worker are under way at a time, and the rest wait here."""
+        """See `Engine.map`. AHEAD tasks per worker thread are submitted at a time."""
         call, waiting = self._next(), deque(enumerate(items))
         running: deque[Any] = deque()
-        ahead = AHEAD * max(1, sum(one["nthreads"] for one in self.workers().values()))
+        ahead = AHEAD * max(1, sum(worker["nthreads"] for worker in self.workers().values()))
         try:
             while waiting or running:
                 while waiting and len(running) < ahead:
@@ -90,24 +95,26 @@ class DaskEngine(Engine):
     def map_shared(
         self, function: Callable[[Item, Shared], Result], items: Sequence[Item], shared: Shared, *, label: str
     ) -> Iterator[Result]:
-        """As the base class says: Dask's workers keep `shared` as the result of a task, which each fetches once."""
+        """See `Engine.map_shared`. `shared` is the result of a task, which each worker fetches once."""
         sent = self._send(shared, label)
         yield from self.map(partial(_call, function), [(item, sent) for item in items], label=label)
 
     def _send(self, shared: Any, label: str) -> Any:
-        """`shared` as a task's result, each element on its own where it is a tuple.
+        """A future of `shared`; a tuple of futures where it is a tuple.
 
-        Dask's scatter is quicker, but what it sent is lost with the workers that have it; a task is run again.
+        Dask's `scatter` is quicker, but scattered data is lost with the workers that hold it, while a task is run again.
         """
         if isinstance(shared, tuple):
             return tuple(self._send(part, label) for part in shared)
-        return self._submit(_same, shared, key=f"send-{label}-{self._next()}")
+        return self._submit(_identity, shared, key=f"send-{label}-{self._next()}")
 
     def hold(self, function: Callable[[Item], Any], items: Sequence[Item], *, label: str) -> Held:
+        """See `Engine.hold`. The values are futures, which stay on their workers."""
         call = self._next()
-        return _HeldThere(self, [self._submit(function, item, key=f"{label}-{call}-{n}") for n, item in enumerate(items)])
+        return _HeldByWorkers(self, [self._submit(function, item, key=f"{label}-{call}-{n}") for n, item in enumerate(items)])
 
     def close(self) -> None:
+        """Disconnects, and ends the cluster if it was started here."""
         if self.client is not None:
             self.client.close()
         if self._cluster is not None:
@@ -118,7 +125,7 @@ class DaskEngine(Engine):
         return self._number
 
     def _submit(self, function: Callable[..., Any], *arguments: Any, key: str) -> Any:
-        # The key's text before the numbers is what the dashboard shows; the client's id keeps several drivers apart.
+        # The dashboard shows the text of a key before its numbers; the id of the client distinguishes several drivers.
         return self.client.submit(function, *arguments, key=f"{key}-{self.client.id[-8:]}", pure=False, retries=0)
 
     def _result(self, future: Any, label: str) -> Any:
@@ -127,11 +134,11 @@ class DaskEngine(Engine):
         except KernelSearchError:
             raise
         except self._distributed.KilledWorker:
-            raise InputError(f"--engine dask: task {label}: {DEATHS + 1} workers have died over it (out of memory?)") from None
+            raise InputError(f"--engine dask: task {label}: {DEATHS + 1} workers died during it (out of memory?)") from None
 
 
-class _HeldThere(Held):
-    """Futures: Dask makes a value again, elsewhere, when the worker that holds it dies."""
+class _HeldByWorkers(Held):
+    """Futures: when the worker that holds a value dies, Dask computes the value again on another one."""
 
     def __init__(self, engine: DaskEngine, values: list[Any]) -> None:
         self._engine, self._values = engine, values
@@ -144,7 +151,7 @@ class _HeldThere(Held):
         return self._engine._result(self._total(function, sent, self._values, f"{label}-{call}", [0]), label)
 
     def _total(self, function: Callable[..., Any], sent: Any, values: list[Any], label: str, count: list[int]) -> Any:
-        """A future of the sum; partial sums are added where they are."""
+        """A future of the sum; partial sums are added on the workers."""
         count[0] += 1
         key = f"{label}-{count[0]}"
         if len(values) == 1:
@@ -153,7 +160,7 @@ class _HeldThere(Held):
         return self._engine._submit(add, *parts, key=f"add-{key}")
 
 
-def _same(value: Any) -> Any:
+def _identity(value: Any) -> Any:
     return value
 
 
@@ -161,13 +168,13 @@ def _call(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
     return function(*arguments)
 
 
-def add(one: Any, other: Any) -> Any:
+def add(left: Any, right: Any) -> Any:
     """The sum of two partial results."""
-    return one + other
+    return left + right
 
 
-def _be_quiet() -> None:
-    """Dask reports every lost connection on stderr; a worker's death is survived, and said once by the scheduler's page."""
+def _silence_loggers() -> None:
+    """Dask logs every lost connection to stderr, although the loss of a worker is handled; the dashboard shows it as well."""
     for name in ("distributed", "tornado.application", "asyncio"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
 

@@ -25,8 +25,8 @@ def figures_page(conditions: Conditions, outcomes: Sequence[Outcome]) -> str:
         f"Made by `python -m kernelsearch.reproduce --docs docs/reproductions` (kernelsearch {__version__}); the "
         "commands are at the end. Methods run with their default settings. The defaults were chosen with these "
         "collections in view (the pages of the methods say how), so their rows aren't figures on unseen data. 1000 documents "
-        "per query, all judged topics. ▲ and ▼: better and worse than BM25; paired t test over topics, Holm's correction over a "
-        "collection's rows, p < .05.",
+        "per query, all judged topics. ▲ and ▼: better and worse than BM25; paired t test over topics, Holm's correction over "
+        "the rows of a collection, p < .05.",
         "",
         f"![Gain over {conditions.baseline} in AP]({PLOT})",
         "",
@@ -116,13 +116,9 @@ def draw(conditions: Conditions, outcomes: Sequence[Outcome], path: Path) -> Non
     for number, condition in enumerate(others):
         shift = (number - (len(others) - 1) / 2) * 0.75 / max(len(others), 1)
         points = [
-            (
-                place + shift,
-                100
-                * (outcome.evaluations[condition.name].mean("AP") / outcome.evaluations[conditions.baseline].mean("AP") - 1),
-            )
-            for place, outcome in enumerate(outcomes)
-            if condition.name in outcome.evaluations and conditions.baseline in outcome.evaluations
+            (place + shift, 100 * (means[condition.name] / means[conditions.baseline] - 1))
+            for place, means in enumerate(average_precisions)
+            if condition.name in means and conditions.baseline in means
         ]
         axes.plot(
             *zip(*points, strict=True),

@@ -2,10 +2,12 @@
 
 import gzip
 import json
+import logging
 from collections import namedtuple
 
 import pytest
 
+from kernelsearch.cli.inputs import load_clicks
 from kernelsearch.clicks.records import Impression, Skipped, Tally, from_qlogs, normalise_query, read
 from kernelsearch.core.errors import InputError
 
@@ -131,3 +133,22 @@ def test_missing_file_and_folder_are_named(tmp_path):
 
 def test_queries_are_kept_case_folded_with_single_blanks():
     assert normalise_query("  Straße \t NEW\u00a0York ") == "strasse new york"
+
+
+@pytest.mark.parametrize(("source", "noticed"), [("irds:aol", False), ("ir_datasets:aol", True)])
+def test_query_logs_of_ir_datasets_have_one_prefix_and_the_old_one_is_noticed(monkeypatch, caplog, source, noticed):
+    record = namedtuple("record", "query items")
+    item = namedtuple("item", "doc_id clicked")
+
+    class Dataset:
+        def has_qlogs(self):
+            return True
+
+        def qlogs_iter(self):
+            return iter([record("tap", (item("a", True),))])
+
+    monkeypatch.setattr("ir_datasets.load", lambda name: {"aol": Dataset()}[name])
+    monkeypatch.setattr(logging.getLogger("kernelsearch"), "propagate", True)
+    with caplog.at_level("INFO", "kernelsearch"):
+        assert list(load_clicks(source, Skipped())) == [Impression("tap", ("a",), (1,), (True,))]
+    assert ("write irds:NAME" in caplog.text) == noticed

@@ -95,7 +95,7 @@ def test_the_recipe_names_everything_the_run_depends_on(first_run, demo_index):
     assert {"kernelsearch", "numpy", "jar", "python"} <= set(made) and made["fitted-klsa"]["kernel"] == "bm25"
 
 
-def test_a_changed_world_is_told(first_run, demo_index, tmp_path, capsys):
+def test_a_changed_index_or_version_is_reported(first_run, demo_index, tmp_path, capsys):
     text = (first_run / "a.txt.toml").read_text()
     changed = text.replace(demo_index.fingerprint, "0" * 32).replace('kernelsearch = "', 'kernelsearch = "9.')
     (tmp_path / "old.toml").write_text(changed)

@@ -1,4 +1,4 @@
-// The service's addresses and answers; no other file knows them (docs/serve.md describes them).
+// The HTTP API of the service (docs/serve.md); no other file depends on its URLs and answers.
 
 /** A request that failed: `kind` is offline, busy, slow, locked, refused or broken; the message is for people. */
 export class Failure extends Error {
@@ -9,8 +9,8 @@ export class Failure extends Error {
 }
 
 let key = ""; // the API key, where the server wants one; kept in this page only
-export const useKey = (given) => {
-  key = given;
+export const useKey = (value) => {
+  key = value;
 };
 
 async function request(path, { signal, body } = {}) {
@@ -37,8 +37,8 @@ async function failure(response) {
   } catch {
     // an answer that is not JSON has nothing to add to its status
   }
-  if (response.status === 401) return new Failure("locked", "The server wants an API key.");
-  if (response.status === 503) return new Failure("busy", "The server is busy with other requests. Try again in a moment.");
+  if (response.status === 401) return new Failure("locked", "The server requires an API key.");
+  if (response.status === 503) return new Failure("busy", "The server is busy with other requests. Try again later.");
   if (response.status === 504) return new Failure("slow", "This took longer than the server allows.");
   if (response.status < 500) return new Failure("refused", detail || `The request was refused (${response.status}).`);
   return new Failure("broken", detail || `The server failed (${response.status}).`);

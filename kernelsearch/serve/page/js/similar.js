@@ -1,4 +1,4 @@
-// Documents like one, and why.
+// Similar documents, with explanations.
 
 import { similar } from "./api.js";
 import { contributionBars } from "./bars.js";
@@ -9,7 +9,7 @@ import { marked, snippet } from "./highlight.js";
 /** The list of documents like `docid`; a fold under each says why. */
 export async function similarNode(index, docid, words, open, signal) {
   const { hits } = await similar(index, docid, null, signal);
-  if (!hits.length) return el("p", { class: "nothing" }, "No document of the collection is like this one.");
+  if (!hits.length) return el("p", { class: "nothing" }, "No document of the collection is similar to this one.");
   return el("ol", { class: "similar" }, hits.map((hit) => el("li", {},
     el("button", { type: "button", class: "hit", dataset: { docid: hit.docid }, onclick: () => open(hit) },
       el("span", { class: "rank" }, String(hit.rank)),
@@ -26,7 +26,7 @@ function why(index, docid, other) {
   const fold = el("details", {}, el("summary", {}, "Why similar"));
   fold.addEventListener("toggle", async () => {
     if (!fold.open || fold.childElementCount > 1) return;
-    const place = el("p", { class: "nothing" }, "Asking…");
+    const place = el("p", { class: "nothing" }, "Loading…");
     fold.append(place);
     try {
       place.replaceWith(contributionBars((await similar(index, docid, other)).explanation));

@@ -1,4 +1,4 @@
-// Before the first query: what this is, and something to try.
+// The page before the first query: an introduction and example queries.
 
 import { suggestions } from "./api.js";
 import { el } from "./dom.js";
@@ -17,7 +17,7 @@ export function welcome(app) {
   }, () => asking.remove()); // no suggestions, no section
   return el("div", { class: "welcome" },
     el("h1", {}, "See what each kernel does to a ranked list"),
-    el("p", {}, `Search ${plural(app.index.documents, "document")} of ${app.index.name}. The first stage's list stands on the left; lines show who rose and who fell in the methods' lists beside it. Open a document to see why.`),
+    el("p", {}, `Search ${plural(app.index.documents, "document")} of ${app.index.name}. The first stage's list is on the left; lines show which documents rise and fall in the methods' lists beside it. Open a document to see why.`),
     judged.length ? el("section", {}, el("h2", {}, "Judged topics, with live measures"), el("ul", { class: "chips" }, judged)) : null,
     asking);
 }

@@ -1,8 +1,7 @@
-"""Documents similar to a document: candidates from two sides, kernels between documents, a learned or plain fusion of them."""
+"""Documents similar to a document: candidates by terms and by latent vectors, ranked by a fusion of document kernels."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,28 +12,28 @@ from numpy.typing import NDArray
 from kernelsearch.core.errors import InputError
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels import bm25
-from kernelsearch.learning.ranking.choose import LEARNERS, Best
 from kernelsearch.learning.ranking.fusers import CombSUM, Learner
 from kernelsearch.learning.ranking.lists import Lists, normalise_features
 from kernelsearch.rerankers.base import Contribution, Explanation, OpenedIndex
 from kernelsearch.rerankers.fusion import model as models
+from kernelsearch.rerankers.fusion.learners import fit_learner, log_choice, make_learner
 from kernelsearch.similarity.latent import LatentSpace
 from kernelsearch.similarity.pair_kernels import PairKernels, default_recipe
 
 Floats = NDArray[np.float64]
-logger = logging.getLogger(__name__)
-
+#: {docid: docids of the documents known to be similar}.
 Truth = Mapping[str, set[str]]
 
-#: Terms of a document that stand for it in a search (more like this).
+#: Number of a document's terms in the query that searches for similar ones (more like this).
 TERMS = 25
 
 
 class SimilarDocuments:
-    """Finds documents similar to one of the index.
+    """Finds documents similar to a document of the index.
 
-    Without a model the kernels count alike (CombSUM); `fit` learns how much each should count. Candidates are the best `depth`
-    by the document's strongest terms and the `depth` nearest in the latent space.
+    Candidates are the best `depth` documents for the document's strongest terms and the `depth` nearest in the latent space.
+    They are ranked by document kernels (`kernels`, by name; default: `default_recipe`), with equal weights (CombSUM) or with
+    those of a trained `model`, a folder that `fit` saved.
     """
 
     def __init__(
@@ -48,24 +47,24 @@ class SimilarDocuments:
         self._latent = LatentSpace(index) if LatentSpace.available(index) else None
 
     def find(self, docid: str, top: int = 10) -> list[tuple[str, float]]:
-        """(docid, score) of the most similar documents, best first."""
+        """(docid, score) of the `top` most similar documents, best first; raises an error for an unknown docid."""
         ranked = self.ranked(self.index.row(docid, "--docid"))
         return list(zip(self.index.forward.docids.take(ranked.docs[:top]), ranked.scores[:top].tolist(), strict=True))
 
     def ranked(self, doc: int) -> Candidates:
-        """The candidates of a document, most similar first; ties in docid order."""
+        """The candidates of the document in row `doc`, most similar first; ties in docid order."""
         docs, table = self.table(doc)
         scores = self.learner.predict(table)
         order = np.lexsort((self.index.forward.docid_rank[docs], -scores))
         return Candidates(docs[order], scores[order])
 
     def candidates(self, doc: int) -> NDArray[np.int32]:
-        """Documents that share strong terms with it or stand near it in the latent space; never itself."""
-        found = [self.index.lucene.search([self.terms(doc)], self.depth + 1)[0].docs]
+        """Rows of documents that share strong terms with a document or are near it in the latent space; never itself."""
+        sources = [self.index.lucene.search([self.terms(doc)], self.depth + 1)[0].docs]
         if self._latent is not None:
-            found.append(self._latent.nearest(doc, self.depth))
-        every = np.unique(np.concatenate(found)).astype(np.int32)
-        return every[(every != doc) & self.index.forward.live[every]]
+            sources.append(self._latent.nearest(doc, self.depth))
+        docs = np.unique(np.concatenate(sources)).astype(np.int32)
+        return np.asarray(docs[(docs != doc) & self.index.forward.live[docs]])
 
     def terms(self, doc: int) -> Query:
         """The document's strongest terms by tf·idf, as a weighted query."""
@@ -84,7 +83,7 @@ class SimilarDocuments:
         return docs, normalise_features(self.kernels.table(doc, docs), Lists.of(np.zeros(len(docs), dtype=np.int64)), "z")
 
     def explain(self, docid: str, other: str) -> Explanation:
-        """Each kernel's part of the likeness of two documents."""
+        """Each kernel's part of the similarity of `other` to `docid`; raises InputError where it isn't a candidate."""
         docs, table = self.table(self.index.row(docid, "--docid"))
         place = np.flatnonzero(docs == self.index.row(other, "--explain"))
         if not len(place):
@@ -99,7 +98,10 @@ class SimilarDocuments:
     def training_table(
         self, truth: Truth, limit: int | None = None, random_state: int = 0
     ) -> tuple[Floats, Floats, NDArray[Any]]:
-        """(X, y, qid) over documents with known similar ones: y is 1 for those. At most `limit` documents, drawn at random."""
+        """(X, y, qid) over documents with known similar ones, at most `limit` of them, drawn at random.
+
+        X is (rows, kernels), y (rows,) is 1 for similar candidates and 0 for others, qid (rows,) is the docid.
+        """
         names = sorted(truth)
         if limit is not None and len(names) > limit:
             chosen = np.random.default_rng(random_state).choice(len(names), limit, replace=False)
@@ -120,23 +122,26 @@ class SimilarDocuments:
     def fit(
         self, truth: Truth, output: str | Path, *, learner: str = "best", limit: int | None = 1000, random_state: int = 0
     ) -> Path:
-        """Learns the kernels' weights from known similar documents, saves the model and uses it from now on."""
+        """Learns the kernels' weights from known similar documents, saves the model in `output`, and uses it from now on.
+
+        `learner` is a name of `make_learner`; at most `limit` documents, drawn with `random_state`, are learned from. Returns
+        the model's folder.
+        """
         X, y, qid = self.training_table(truth, limit, random_state)
-        made: Any = Best(normalise="none", random_state=random_state) if learner == "best" else LEARNERS[learner]()
-        if learner != "best" and "normalise" in made.get_params():
-            made.set_params(normalise="none")
-        made.fit(X, y, qid)
-        if isinstance(made, Best):
-            tried = ", ".join(f"{name} {score:.4f}" for name, score in made.scores_.items())
-            logger.info("similar: chose %s (cross-validated MAP: %s)", made.chosen_.name, tried)
-        path = models.save(output, made, self.recipe, {"documents": len(np.unique(qid)), "rows": len(y)})
+        fitted = fit_learner(make_learner(learner, normalise="none", random_state=random_state), X, y, qid)
+        count = len(np.unique(qid))
+        log_choice(fitted, "similar", f"{count} documents")
+        path = models.save(output, fitted, self.recipe, {"documents": count, "rows": len(y)})
         self.model = models.load(path)
         self.learner = self.model.learner
         return path
 
 
 def truth_from_groups(groups: Iterable[Iterable[str]]) -> dict[str, set[str]]:
-    """Who is similar to whom, where each group's members are alike: judged relevant to one topic, or clicked for one query."""
+    """Known similar documents from groups: {docid: the other members of its groups}.
+
+    A group are the documents that were judged relevant to one topic, or clicked for one query.
+    """
     truth: dict[str, set[str]] = {}
     for group in groups:
         members = set(group)

@@ -1,6 +1,6 @@
-"""Fields of stored records: what kind each one is, and kernels between one document's value and others'.
+"""Fields of stored records: the kind of each field, and kernels between the value of one document and those of others.
 
-A kernel gives 1 for equal values, falls towards 0 with distance, and is 0 where either document lacks the field.
+A kernel is 1 for equal values, decreases to 0 with distance, and is 0 where either document lacks the field.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from kernelsearch.rerankers.base import OpenedIndex
 
 Floats = NDArray[np.float64]
 
-#: Fields that are text, or the document's name.
+#: Fields that hold text or the docid, and are not compared as values.
 NOT_COMPARED = ("id", "docid", "_id", "contents", "text", "title")
 
-#: A text field with more words than this is prose, not a name; prose is compared by its words where it is indexed.
+#: A text value of more words than this is prose, which is compared by its terms where it is indexed.
 NAME_WORDS = 8
 
 

@@ -33,11 +33,11 @@ SCALED = ("number", "date")
 
 
 class PairKernels:
-    """A recipe of document kernels at work on one index."""
+    """A recipe of document kernels on one index; `option` is the option that error messages name."""
 
-    def __init__(self, index: OpenedIndex, recipe: Sequence[str], owner: str = "--kernels") -> None:
+    def __init__(self, index: OpenedIndex, recipe: Sequence[str], option: str = "--kernels") -> None:
         self.index, self.recipe = index, tuple(recipe)
-        self._parts = [_parse(name, owner) for name in recipe]
+        self._parts = [_parse(name, option) for name in recipe]
         self._latent = LatentSpace(index) if any(kind == "latent" for kind, _ in self._parts) else None
         indexed = {settings.field for _, settings in self._parts if isinstance(settings, TextKernelSettings)}
         self._absent = {name for name in indexed if name != "contents" and index.lucene.field_statistics(name).documents == 0}
@@ -51,7 +51,7 @@ class PairKernels:
         for kind, settings in self._parts:
             if isinstance(settings, LatentKernelSettings):
                 assert self._latent is not None
-                columns.append(self._latent.likeness(doc, others, settings.dims))
+                columns.append(self._latent.similarity(doc, others, settings.dims))
             elif isinstance(settings, TextKernelSettings):
                 name = settings.field
                 if name in self._absent:
@@ -74,7 +74,7 @@ class PairKernels:
 
 
 def default_recipe(index: OpenedIndex, sample: int = 200) -> tuple[str, ...]:
-    """Title, body, latent and language kernels, and one for each stored field whose kind a sample of records shows."""
+    """Kernels of body, title and latent space, and one per stored field whose kind a sample of `sample` records shows."""
     live = index.forward.live_docs
     chosen = live[np.linspace(0, len(live) - 1, min(sample, len(live))).astype(int)] if len(live) else live
     text = ["cosine", "bm25", "language"]
@@ -92,42 +92,44 @@ class LatentKernelSettings(Settings):
 
     owner: ClassVar[str] = "latent"
 
-    dims: int | None = option(None, "latent dimensions", low=1)
+    dims: int | None = option(None, "number of latent dimensions; default: all that were fitted", low=1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextKernelSettings(Settings):
     """Parameters of a kernel between texts."""
 
-    field: str = option("contents", "indexed field")
+    field: str = option("contents", "indexed field whose texts are compared")
 
 
 @dataclass(frozen=True, kw_only=True)
 class StoredKernelSettings(Settings):
     """Parameters of a kernel between values of a stored field."""
 
-    field: str | None = option(None, "stored field")
+    field: str | None = option(None, "stored field whose values are compared")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScaledKernelSettings(StoredKernelSettings):
     """Parameters of a kernel between numbers or dates."""
 
-    scale: float | None = option(None, "the distance that counts as far", low=1e-12)
+    scale: float | None = option(
+        None, "standard deviation of the Gaussian kernel; default: that of the compared values", low=1e-12
+    )
 
 
-def _parse(text: str, owner: str) -> tuple[str, Settings]:
+def _parse(text: str, option_name: str) -> tuple[str, Settings]:
     kind, _, tail = text.partition(":")
-    given = dict(part.partition("=")[::2] for part in filter(None, tail.split(",")))
+    parameters = dict(part.partition("=")[::2] for part in filter(None, tail.split(",")))
     if kind == "latent":
-        return kind, LatentKernelSettings.of(given)
+        return kind, LatentKernelSettings.of(parameters)
     if kind in TEXT or kind in registry.plugins():
-        return kind, TextKernelSettings.of(given)
+        return kind, TextKernelSettings.of(parameters)
     if kind not in STORED:
         raise OptionError(
-            f"{owner}: unknown kernel {kind!r}; known: latent, {', '.join([*TEXT, *STORED, *registry.plugins()])}"
+            f"{option_name}: unknown kernel {kind!r}; known: latent, {', '.join([*TEXT, *STORED, *registry.plugins()])}"
         )
-    settings = (ScaledKernelSettings if kind in SCALED else StoredKernelSettings).of(given)
+    settings = (ScaledKernelSettings if kind in SCALED else StoredKernelSettings).of(parameters)
     if not settings.field:
-        raise OptionError(f"{owner}: {text!r} should name its field, as in {kind}:field=NAME")
+        raise OptionError(f"{option_name}: {text!r} should name its field, as in {kind}:field=NAME")
     return kind, settings

@@ -105,7 +105,7 @@ def test_trained_graph_is_saved_loaded_and_checked(index, tmp_path, capsys):
 def test_small_collections_get_a_graph_on_the_fly_with_a_notice(index, capsys, monkeypatch):
     MultiScaleLM(index)
     assert "python -m kernelsearch.train" in capsys.readouterr().err
-    monkeypatch.setattr("kernelsearch.rerankers.mslm.reranker.SMALL", 3)
+    monkeypatch.setattr("kernelsearch.rerankers.mslm.graph.SMALL", 3)
     with pytest.raises(ArtefactError, match=r"python -m kernelsearch\.train .* --rerank mslm builds it"):
         MultiScaleLM(index)
 

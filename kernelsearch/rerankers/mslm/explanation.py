@@ -1,4 +1,4 @@
-"""`mslm`'s reasons: the first stage's part, each level's part, and within a level the words that made it."""
+"""Why `mslm` ranks a document where it does: the first stage's part, each level's part, and the words' parts within it."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from kernelsearch.rerankers.base import Contribution, Explanation
 if TYPE_CHECKING:
     from kernelsearch.rerankers.mslm.reranker import MultiScaleLM
 
-#: Words listed a level; the others are summed up in one line.
-SHOWN = 8
-#: Positions whose heat is told, from the text's beginning: what a screen can show.
-MAPPED = 1000
+#: Words listed per level; the others are summed up in one line.
+SHOWN_WORDS = 8
+#: Positions of the text, from its beginning, whose values the notes hold: what a screen can show.
+SHOWN_POSITIONS = 1000
 
 
 def explain(reranker: MultiScaleLM, query: Query, candidates: Candidates, doc: int) -> Explanation:
-    """Contributions that sum to the document's score; per level the words, and where they stand."""
+    """Contributions that sum to the score of the document in row `doc`; the notes hold each level's words and positions."""
     rows = reranker.rows(query)
     raw = reranker.matcher.scores(rows, reranker.texts(rows, candidates.docs))
     combined = zscores(raw) @ reranker.level_weights
-    place = int(np.flatnonzero(candidates.docs == doc)[0])
+    place = reranker.place_of(candidates, doc)
     mix = reranker.settings.mix
     first = (1 - mix) * float(zscores(candidates.scores)[place])
     spread = float(combined.std())
@@ -61,13 +61,13 @@ def explain(reranker: MultiScaleLM, query: Query, candidates: Candidates, doc: i
         )
     docid = reranker.forward.docids[doc]
     extra: dict[str, Any] = {"mode": reranker.settings.mode, "divergence": reranker.settings.divergence, "levels": notes}
-    extra["text"] = [reranker.forward.terms[int(word)] for word in text[:MAPPED]]
+    extra["text"] = [reranker.forward.terms[int(word)] for word in text[:SHOWN_POSITIONS]]
     return Explanation(reranker.name, docid, total, tuple(contributions), extra)
 
 
 def _heat(values: NDArray[np.floating]) -> list[float]:
-    """What each position counted, for heat maps."""
-    return [float(f"{value:.4g}") for value in values[:MAPPED].tolist()]
+    """The value of each position, for heat maps, to four digits."""
+    return [float(f"{value:.4g}") for value in values[:SHOWN_POSITIONS].tolist()]
 
 
 def precise(matcher: Matcher) -> Matcher:
@@ -79,10 +79,10 @@ def _name(match: LevelMatch) -> str:
     return f"scale {match.scale.spatial:g}".replace("inf", "∞") + f", words {match.scale.semantic:g}".replace("inf", "∞")
 
 
-def _largest(match: LevelMatch) -> np.ndarray:
-    """Rows that a token of the document gave something to, by their part, the largest first."""
+def _largest(match: LevelMatch) -> NDArray[np.int64]:
+    """Rows that a token of the document contributes to, by the size of their part, largest first."""
     order = np.argsort(-np.abs(match.words), kind="stable")
-    return order[match.lent.sum(axis=1)[order] > 0][:SHOWN]
+    return np.asarray(order[match.lent.sum(axis=1)[order] > 0][:SHOWN_WORDS])
 
 
 def _words(
@@ -108,7 +108,7 @@ def _words(
 
 
 def _record(reranker: MultiScaleLM, rows: QueryRows, match: LevelMatch, text: NDArray[np.int32], row: int) -> dict[str, Any]:
-    """A row: its word, the query word it stands for, and which of the document's words filled it, by share."""
+    """A row of the pyramid: its word, the query word it is related to, and the document's words that fill it, by share."""
     terms, lent = reranker.forward.terms, match.lent[row]
     word = int(rows.words[row])
     received = rows.graph.rows(np.array([word]), match.scale.semantic)

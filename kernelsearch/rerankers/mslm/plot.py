@@ -1,4 +1,4 @@
-"""`mslm`'s picture: a document's pyramid over the query's words, and where in it each scale matched the query."""
+"""The picture of `mslm`: a document's pyramid over the query's words, and where each scale matches the query."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from kernelsearch.plots.pyramid import COLOURS, draw_pyramid, scale_name
 if TYPE_CHECKING:
     from kernelsearch.rerankers.mslm.reranker import MultiScaleLM
 
-#: Rows drawn: the query's words, then the neighbours that the document fills most.
+#: Rows drawn: the query's words, then the related words with most mass in the document.
 DRAWN = 16
-#: Scales whose matches are drawn; scale 0 would be a comb.
+#: Scales whose matches are drawn; at scale 0 only exact positions match.
 MATCHED = (1.0, 2.0, 4.0, 8.0)
 
 
 def plot(reranker: MultiScaleLM, query: Query, doc: int, path: Path) -> None:
-    """Two rows: the document's pyramid as heat maps; the similarity of the query and the window around each position."""
+    """Draws the document's pyramid as heat maps, and below the similarity of the query and the window around each position."""
     semantic = max(scale.semantic for scale in reranker.scales)
     levels = tuple(Scale(scale, semantic if scale else 0.0) for scale in SCALES)
     matched = tuple(Scale(scale, semantic) for scale in MATCHED)
@@ -57,7 +57,7 @@ def _dense(rows: QueryRows, texts: Texts, scale: Scale, width: int) -> NDArray[n
 
 
 def _drawn(rows: QueryRows, maps: list[NDArray[np.float64]]) -> NDArray[np.int64]:
-    """The query's words in its order, then the fullest neighbours."""
+    """Rows of the query's words in its order, then those of related words with most mass."""
     own = [int(np.flatnonzero(rows.words == word)[0]) for word in rows.query][:DRAWN]
     filled = np.argsort(-maps[-1].sum(axis=1), kind="stable")
     others = [int(row) for row in filled if row not in own and maps[-1][row].sum() > 0]
@@ -65,7 +65,7 @@ def _drawn(rows: QueryRows, maps: list[NDArray[np.float64]]) -> NDArray[np.int64
 
 
 def _draw_matches(axis: Any, reranker: MultiScaleLM, rows: QueryRows, texts: Texts, scales: tuple[Scale, ...]) -> None:
-    """Window similarities by position, each scale from its lowest (0) to its best (1), where a dot stands."""
+    """Draws window similarities by position, each scale from its lowest (0) to its best (1), which has a dot."""
     matcher = Matcher(scales, "max", reranker.settings.divergence, reranker.settings.width)
     for colour, scale in zip(COLOURS, scales, strict=False):
         side = rows.query_level(scale, matcher.width, step=1)

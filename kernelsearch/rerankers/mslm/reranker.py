@@ -1,4 +1,4 @@
-"""`mslm`: multi-scale language models, or where in a document the query's words or related ones stand together.
+"""`mslm`: multi-scale language models match where in a document the query's words, or related ones, occur together.
 
 Yang & Zha, "Language Pyramid and Multi-Scale Text Analysis" (CIKM 2010), Section 4.2. Each level's similarities are
 z-scored over a query's candidates and added with the level weights; the sum is z-scored and mixed with the z-scored first
@@ -9,34 +9,27 @@ from __future__ import annotations
 
 import logging
 import math
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.core import artefacts
 from kernelsearch.core.errors import ArtefactError, InputError, OptionError
-from kernelsearch.core.execution import Engine, LocalEngine
-from kernelsearch.core.memory_limit import MemoryLimit
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels import bm25
 from kernelsearch.kernels.pyramid.matching import Matcher
 from kernelsearch.kernels.pyramid.query_rows import QueryRows, Scale, Texts
-from kernelsearch.kernels.semantic.graph import BLOCK, PAIRS, SemanticGraph, cooccurrence_graph, sequences
-from kernelsearch.kernels.semantic.sources import vectors_graph, wordnet_graph
+from kernelsearch.kernels.semantic.graph import SemanticGraph, sequences
 from kernelsearch.learning.mkl.bem import bem_weights, preference_margins, uniform_weights
 from kernelsearch.learning.ranking.lists import zscores
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, CannotAct, Context, Explanation, OpenedIndex, Reranker, TrainingData
 from kernelsearch.rerankers.mslm import MULTISCALE_LM
-from kernelsearch.rerankers.mslm.settings import GraphSettings, MatchingSettings, MultiScaleFitSettings, MultiScaleSettings
+from kernelsearch.rerankers.mslm.graph import GraphArtefact, build_graph, quick_graph, training_command
+from kernelsearch.rerankers.mslm.settings import MatchingSettings, MultiScaleFitSettings, MultiScaleSettings
 
 logger = logging.getLogger(__name__)
-
-KIND, VERSION = "semantic graph", 1
-#: A collection up to this many tokens gets its graph on the fly (ten seconds at most) where none was trained.
-SMALL = 2_000_000
 
 #: The options of matching that learned level weights depend on, besides the scales themselves.
 MATCHING_OPTIONS = tuple(
@@ -52,63 +45,53 @@ class MultiScaleLM(Reranker[MultiScaleSettings]):
     def __init__(self, index: OpenedIndex, **options: Any) -> None:
         super().__init__(index, **options)
         self.scales = level_scales(self.settings)
-        chosen = self.settings
-        self.matcher = Matcher(self.scales, chosen.mode, chosen.divergence, chosen.width, precision=np.float32)
+        settings = self.settings
+        self.matcher = Matcher(self.scales, settings.mode, settings.divergence, settings.width, precision=np.float32)
         self.forward = index.forward
         self.forward.require_positions()
         self.graph, self.level_weights = self._load()
 
     def _load(self) -> tuple[SemanticGraph, NDArray[np.float64]]:
-        """The graph and the level weights, trained ones where they exist."""
+        """The graph and the level weights (levels,), trained ones where they exist."""
         path = Path(self.settings.model) if self.settings.model else self.index.artefacts / self.name
         wanted, uniform = self.settings.weights, uniform_weights(len(self.scales))
+        command = training_command(self.index, judged=True)
         if not self.settings.model and not path.exists():
             if wanted == "learned":
-                raise ArtefactError(f"{path}: no level weights here; {_command(self.index, judged=True)} learns them")
-            return _quick_graph(self.index), uniform
-        meta, arrays = artefacts.load(path, KIND, VERSION, fingerprint=self.index.fingerprint)
-        graph = SemanticGraph(int(meta["extra"]["words"]), arrays["indptr"], arrays["indices"], arrays["distances"])
-        if graph.words != len(self.forward.terms) or len(graph.indptr) != graph.words + 1:
-            raise ArtefactError(f"{path}: the graph's words aren't the index's; build it again")
-        fits = "weights" in arrays and meta["extra"]["learned_for"] == _matching(self.settings)
-        if wanted == "learned" and not fits:
-            found = "learned for other matching options" if "weights" in arrays else "not learned (no --qrels given)"
-            raise ArtefactError(f"{path}: level weights were {found}; {_command(self.index, judged=True)} learns them")
-        return graph, np.asarray(arrays["weights"]) if fits and wanted != "uniform" else uniform
+                raise ArtefactError(f"{path}: no level weights here; {command} learns them")
+            return quick_graph(self.index), uniform
+        artefact = GraphArtefact.load(path, self.index)
+        weights = artefact.weights if artefact.learned_for == matching_options(self.settings) else None
+        if wanted == "learned" and weights is None:
+            reason = "not learned (no --qrels given)" if artefact.weights is None else "learned for other matching options"
+            raise ArtefactError(f"{path}: level weights were {reason}; {command} learns them")
+        return artefact.graph, uniform if weights is None or wanted == "uniform" else weights
 
     @classmethod
     def fit(cls, index: OpenedIndex, data: TrainingData, settings: MultiScaleFitSettings) -> Path:
-        """Builds the graph of related words; learns level weights (BEM, Eq. 13) where topics and judgements are given."""
+        """Builds the graph of related words, saves it and returns its folder.
+
+        Where topics and judgements are given, level weights (BEM, Eq. 13) are learned and saved with it.
+        """
         if bool(data.topics) != bool(data.qrels):
             raise OptionError("--rerank mslm: level weights need both --topics and --qrels")
         path = data.output or index.artefacts / cls.method.name
         graph = build_graph(index, settings, data.memory_limit, data.engine)
-        arrays: dict[str, NDArray[Any]] = {"indptr": graph.indptr, "indices": graph.indices, "distances": graph.distances}
-        extra: dict[str, Any] = {"words": graph.words, "edges": graph.edges}
-
-        def save() -> None:
-            artefacts.save(
-                path,
-                KIND,
-                VERSION,
-                arrays=arrays,
-                parameters=settings.to_dict(),
-                fingerprint=index.fingerprint,
-                extra=extra,
-            )
-
-        save()
+        GraphArtefact(graph).save(path, settings, index.fingerprint)
         logger.info("%d pairs of related words over %d words", graph.edges, graph.words)
         if data.qrels:
-            chosen = settings.to_dict()
-            matching = {option.key: chosen[option.key] for option in MatchingSettings.options}
-            arrays["weights"] = cls(index, model=str(path), weights="uniform", **matching).learn(data, settings.hits)
-            extra["learned_for"] = _matching(settings)
-            save()
+            values = settings.to_dict()
+            matching = {option.key: values[option.key] for option in MatchingSettings.options}
+            weights = cls(index, model=str(path), weights="uniform", **matching).learn(data, settings.hits)
+            GraphArtefact(graph, weights, matching_options(settings)).save(path, settings, index.fingerprint)
         return path
 
     def learn(self, data: TrainingData, hits: int) -> NDArray[np.float64]:
-        """BEM-MLM weights (Eq. 13) from the first stage's candidates of judged topics; levels are z-scored a query first."""
+        """BEM-MLM level weights (Eq. 13) from the best `hits` candidates of judged topics, shape (levels,).
+
+        Levels are z-scored per query first. Weights are uniform where no level prefers relevant documents; InputError is raised
+        where no topic has both relevant and other candidates.
+        """
         judged = [qid for qid in data.topics if qid in data.qrels]
         queries = self.index.lucene.queries([data.topics[qid] for qid in judged], judged)
         parts = []
@@ -132,7 +115,7 @@ class MultiScaleLM(Reranker[MultiScaleSettings]):
     @cached_property
     def _background(self) -> NDArray[np.float64]:
         counts = np.asarray(self.forward.cf, dtype=np.float64)
-        return counts / max(1.0, counts.sum())
+        return np.asarray(counts / max(1.0, counts.sum()))
 
     @cached_property
     def _importance(self) -> NDArray[np.float64] | None:
@@ -141,7 +124,7 @@ class MultiScaleLM(Reranker[MultiScaleSettings]):
         return bm25.idf(self.forward.df, self.forward.statistics.documents).astype(np.float64)
 
     def query_words(self, query: Query) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
-        """The query's known words in order and their weights."""
+        """Numbers and weights of the query's words that the index has, in order."""
         words = self.forward.term_ids(query.terms)
         weights = np.asarray(query.weights, dtype=np.float64)
         known = (words >= 0) & (weights > 0)
@@ -149,7 +132,7 @@ class MultiScaleLM(Reranker[MultiScaleSettings]):
         return words, weights if self._importance is None else weights * self._importance[words]
 
     def rows(self, query: Query, scales: tuple[Scale, ...] | None = None) -> QueryRows:
-        """The rows of the pyramid that the query can see, at the method's own scales or others."""
+        """The rows of the pyramid of the query's and related words, at the method's scales or others; CannotAct without any."""
         words, weights = self.query_words(query)
         if not len(words):
             raise CannotAct("no word of the query is in the index")
@@ -160,7 +143,7 @@ class MultiScaleLM(Reranker[MultiScaleSettings]):
         )  # fmt: skip
 
     def texts(self, rows: QueryRows, docs: NDArray[np.integer]) -> Texts:
-        """Documents as the query's rows see them."""
+        """Documents reduced to the words of the query's rows."""
         return rows.texts(*sequences(self.forward, docs))
 
     def level_scores(self, query: Query, candidates: Candidates) -> NDArray[np.float64]:
@@ -169,10 +152,12 @@ class MultiScaleLM(Reranker[MultiScaleSettings]):
         return self.matcher.scores(rows, self.texts(rows, candidates.docs))
 
     def score(self, query: Query, candidates: Candidates, context: Context = DEFAULT_CONTEXT) -> NDArray[np.float64]:
+        """The weighted levels and the first stage, both z-scored, mixed by --mslm.mix."""
         levels = zscores(self.level_scores(query, candidates)) @ self.level_weights
         return self.settings.mix * zscores(levels) + (1 - self.settings.mix) * zscores(candidates.scores)
 
     def explain(self, query: Query, candidates: Candidates, doc: int, context: Context = DEFAULT_CONTEXT) -> Explanation:
+        """The first stage's part, each level's part, and within a level the words' parts."""
         from kernelsearch.rerankers.mslm.explanation import explain
 
         return explain(self, query, candidates, doc)
@@ -187,7 +172,7 @@ class MultiScaleLM(Reranker[MultiScaleSettings]):
 
 
 def level_scales(settings: MatchingSettings) -> tuple[Scale, ...]:
-    """The levels that the options describe."""
+    """The levels that the options describe; raises OptionError where scales don't match each other or the mode."""
     points = settings.mode == "points"
     spatial = settings.scales or ((1.0, 2.0, 4.0, 8.0) if points else (8.0,))
     semantic = spatial if settings.one_scale else settings.semantic
@@ -195,51 +180,15 @@ def level_scales(settings: MatchingSettings) -> tuple[Scale, ...]:
         semantic = semantic * len(spatial)
     if len(semantic) != len(spatial):
         raise OptionError(
-            f"--mslm.semantic: {len(semantic)} values for {len(spatial)} scales; one, or one a scale, was expected"
+            f"--mslm.semantic: {len(semantic)} values for {len(spatial)} scales; one, or one per scale, was expected"
         )
     if points and (len(spatial) < 2 or math.inf in spatial or list(spatial) != sorted(set(spatial))):
         raise OptionError("--mslm.scales: interest points need two or more finite scales in ascending order")
     return tuple(Scale(*pair) for pair in zip(spatial, semantic, strict=True))
 
 
-def build_graph(
-    index: OpenedIndex, settings: MultiScaleFitSettings, limit: MemoryLimit | None = None, engine: Engine | None = None
-) -> SemanticGraph:
-    """The graph of related words that the training options ask for."""
-    kind, source = settings.graph, settings.source
-    if kind == "cooccurrence":
-        pairs = settings.memory or (PAIRS if limit is None else min(PAIRS, limit.pairs))
-        block = BLOCK if limit is None else min(BLOCK, limit.tokens(settings.window))
-        each = partial((engine or LocalEngine()).map, label="graph")
-        return cooccurrence_graph(index.forward, memory=pairs, block=block, each=each, **graph_parameters(settings))
-    if source is None:
-        raise OptionError(f"--mslm.source: --mslm.graph {kind} needs {'a file' if kind == 'vectors' else 'a folder'}")
-    make = vectors_graph if kind == "vectors" else wordnet_graph
-    return make(
-        Path(source), index.forward.term_ids, len(index.forward.terms), index.lucene.analyze, neighbours=settings.neighbours
-    )
-
-
-def graph_parameters(settings: GraphSettings) -> dict[str, Any]:
-    """The parameters of `cooccurrence_graph`."""
-    chosen = settings.to_dict()
-    return {option.key: chosen[option.key] for option in GraphSettings.options}
-
-
-def _quick_graph(index: OpenedIndex) -> SemanticGraph:
-    tokens = index.forward.statistics.tokens
-    if tokens > SMALL:
-        raise ArtefactError(f"{index.artefacts / 'mslm'}: no graph of related words here; {_command(index)} builds it")
-    logger.info("mslm: no graph of related words was trained, building one in memory (%s keeps it)", _command(index))
-    return cooccurrence_graph(index.forward, **graph_parameters(GraphSettings()))
-
-
-def _command(index: OpenedIndex, judged: bool = False) -> str:
-    return f"python -m kernelsearch.train {index.shards.flags} --rerank mslm" + (" --topics ... --qrels ..." if judged else "")
-
-
-def _matching(settings: MatchingSettings) -> dict[str, Any]:
+def matching_options(settings: MatchingSettings) -> dict[str, Any]:
     """The options that level weights depend on, as JSON has them."""
-    chosen = settings.to_dict()
-    found = {key: chosen[key] for key in MATCHING_OPTIONS}
-    return {**found, "levels": [[str(scale.spatial), str(scale.semantic)] for scale in level_scales(settings)]}
+    values = settings.to_dict()
+    options = {key: values[key] for key in MATCHING_OPTIONS}
+    return {**options, "levels": [[str(scale.spatial), str(scale.semantic)] for scale in level_scales(settings)]}

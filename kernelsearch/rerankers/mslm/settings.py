@@ -16,19 +16,25 @@ class MatchingSettings(Settings):
 
     mode: str = option(
         "max",
-        "max, mean or sum over windows, global matching, or interest points",
+        "how a level matches: max, mean or sum over windows, the text as a whole (global), or interest points",
         choices=("max", "mean", "sum", "global", "points"),
     )
-    divergence: str = option("js", "Jensen-Shannon, or Kullback-Leibler from query to document", choices=("js", "kl"))
-    scales: tuple[float, ...] | None = option(
-        None, "scales along positions, inf is the bag of words; default 8 (points: 1,2,4,8)", low=0
+    divergence: str = option(
+        "js",
+        "divergence of window and query: Jensen-Shannon (js), or Kullback-Leibler from query to document (kl)",
+        choices=("js", "kl"),
     )
-    semantic: tuple[float, ...] = option((0.7,), "scales along words, one for all levels or one a level; 0 is off", low=0)
-    one_scale: bool = option(False, "smooth words at the scale of positions, as the paper does")
-    width: int = option(0, "positions in a window; 0: two scales to each side", low=0)
-    weighting: str = option("idf", "mass of a word before smoothing", choices=("idf", "none"))
-    eta: float = option(0.1, "background smoothing", low=1e-06)
-    rows: int = option(256, "words told apart a query, its own and neighbours", low=1)
+    scales: tuple[float, ...] | None = option(
+        None, "scales of smoothing along positions, one per level; inf is the bag of words; default: 8 (points: 1,2,4,8)", low=0
+    )
+    semantic: tuple[float, ...] = option(
+        (0.7,), "scales of smoothing along related words, one for all levels or one per level; 0: none", low=0
+    )
+    one_scale: bool = option(False, "use the scales along positions for related words too, as in the paper")
+    width: int = option(0, "positions in a window; 0: two scales to each side of its middle", low=0)
+    weighting: str = option("idf", "weight of a word before smoothing", choices=("idf", "none"))
+    eta: float = option(0.1, "weight of the collection model in windows (background smoothing)", low=1e-06)
+    rows: int = option(256, "largest number of words per query: its own and related ones", low=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,28 +43,34 @@ class GraphSettings(Settings):
 
     owner: ClassVar[str] = "mslm"
 
-    neighbours: int = option(20, "nearest neighbours a word", low=1)
-    window: int = option(10, "words this near each other co-occur", low=1)
-    min_count: int = option(3, "pairs seen less often are no neighbours", low=1)
-    common: float = option(0.25, "words in a larger share of the documents have no neighbours", low=0, high=1)
+    neighbours: int = option(20, "number of nearest neighbours per word", low=1)
+    window: int = option(10, "distance in positions within which words co-occur", low=1)
+    min_count: int = option(3, "smallest number of co-occurrences of neighbours", low=1)
+    common: float = option(0.25, "largest share of the documents that a word with neighbours may occur in", low=0, high=1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class MultiScaleSettings(MatchingSettings):
     """Options of `mslm` in search."""
 
-    mix: float = option(0.5, "share of this method against the first stage", low=0, high=1)
-    weights: str = option("auto", "level weights; auto: learned ones where they fit", choices=("auto", "learned", "uniform"))
-    model: str | None = option(None, "a trained graph's folder; default: beside the index")
+    mix: float = option(0.5, "weight of this method against the first stage", low=0, high=1)
+    weights: str = option(
+        "auto",
+        "level weights to use; auto: learned ones where they were learned for these options",
+        choices=("auto", "learned", "uniform"),
+    )
+    model: str | None = option(None, "folder of the trained graph; default: the one beside the index")
 
 
 @dataclass(frozen=True, kw_only=True)
 class MultiScaleFitSettings(MatchingSettings, GraphSettings):
     """Options of `mslm` in train."""
 
-    graph: str = option("cooccurrence", "where related words come from", choices=("cooccurrence", "vectors", "wordnet"))
-    source: str | None = option(None, "the file of word vectors (text form), or WordNet's dict folder")
-    memory: int | None = option(
-        None, "co-occurring pairs held at a time; default: 20,000,000, or what --memory-limit allows", low=1000
+    graph: str = option("cooccurrence", "source of related words", choices=("cooccurrence", "vectors", "wordnet"))
+    source: str | None = option(
+        None, "file of word vectors (text format) for --mslm.graph vectors, or WordNet's dict folder for wordnet"
     )
-    hits: int = option(100, "candidates a training query, where level weights are learned", low=2)
+    memory: int | None = option(
+        None, "co-occurring pairs in memory at a time; default: 20,000,000, or what --memory-limit allows", low=1000
+    )
+    hits: int = option(100, "candidates per training query where level weights are learned", low=2)

@@ -1,4 +1,4 @@
-"""What methods on a click log share: the log, similar queries, BM25's lists for them, the merged list."""
+"""What the methods on a click log share: the log, similar queries, BM25's lists for them, and the merged list."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ L = TypeVar("L", bound=ClickSettings)
 
 
 class ClickReranker(Reranker[L]):
-    """Base of the methods on a click log. They bring documents that only similar queries find; a method implements `rank`."""
+    """Base class of the methods on a click log, which add documents that similar queries retrieve; they implement `rank`."""
 
     def __init__(self, index: OpenedIndex, **options: Any) -> None:
         super().__init__(index, **options)
-        chosen = self.settings
-        weights = Weights(chosen.click_weight, chosen.ngram_weight, chosen.term_weight, chosen.bm25_weight)
+        settings = self.settings
+        weights = Weights(settings.click_weight, settings.ngram_weight, settings.term_weight, settings.bm25_weight)
         if not weights.any():
             raise OptionError(
                 f"--{self.name}.click-weight, ngram-weight, term-weight and bm25-weight: at least one must be above 0"
             )
-        self.log = open_log(index, chosen.clicks, self.name)
+        self.log = open_log(index, settings.clicks, self.name)
         self.similar = SimilarQueries(
             index,
             self.log,
             weights=weights,
-            union=chosen.union_pearson,
-            least=chosen.min_similarity,
-            borrowed=chosen.borrowed,
+            union=settings.union_pearson,
+            least=settings.min_similarity,
+            borrowed=settings.borrowed,
         )
-        self.model = BM25Model(chosen.k1, chosen.b)
+        self.model = BM25Model(settings.k1, settings.b)
 
     @classmethod
     def fit(cls, index: OpenedIndex, data: TrainingData, settings: Settings) -> Path:
-        """Imports a click log for the index and prepares the search for similar queries."""
+        """Imports the click log `data.clicks`, builds the search for similar queries and returns the imported log's path."""
         if data.clicks is None:
             raise OptionError(f"--rerank {cls.method.name}: needs --clicks, the log to import")
         path = (data.output or index.artefacts) / "clicks.db"
@@ -60,25 +60,29 @@ class ClickReranker(Reranker[L]):
     def rank(
         self, query: Query, candidates: Candidates, similar: Similar, retrieved: list[Candidates]
     ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
-        """The merged documents and their scores, in any order. `retrieved` are BM25's lists of the similar queries."""
+        """The merged documents and their scores, in any order; `retrieved` are BM25's lists of the similar queries.
+
+        Raises CannotAct where the log has no evidence for the query.
+        """
 
     def apply_batch(
         self, queries: Sequence[Query], lists: Sequence[Candidates], context: Context = DEFAULT_CONTEXT
     ) -> list[Candidates]:
-        """Reranks many queries; the log and the index are asked once for all of them."""
+        """The reranked lists; the log and the index are searched once for all queries."""
         out = []
         similar = self.similar.find(queries, self.settings.similar, lists)
         retrieved = self.retrieve(similar, context)
         for query, candidates, near in zip(queries, lists, similar, strict=True):
             try:
-                found = self.ordered(*self.rank(query, candidates, near, [retrieved[n] for n in near.ids.tolist()]))
-                out.append(found.top(context.hits))
+                lists_of_similar = [retrieved[number] for number in near.ids.tolist()]
+                ranked = self.ordered(*self.rank(query, candidates, near, lists_of_similar))
+                out.append(ranked.top(context.hits))
             except CannotAct as reason:
                 out.append(self.keep(candidates, reason))
         return out
 
     def score(self, query: Query, candidates: Candidates, context: Context = DEFAULT_CONTEXT) -> NDArray[np.floating]:
-        """Scores of the candidates alone, as the merged list has them."""
+        """The candidates' scores in the merged list."""
         similar = self.similar.find([query], self.settings.similar, [candidates])[0]
         retrieved = self.retrieve([similar], context)
         docs, scores = self.rank(query, candidates, similar, [retrieved[number] for number in similar.ids.tolist()])
@@ -93,13 +97,13 @@ class ClickReranker(Reranker[L]):
         return dict(zip(wanted, lists, strict=True))
 
     def merged(self, candidates: Candidates, retrieved: list[Candidates], more: NDArray[np.integer]) -> NDArray[np.int32]:
-        """All documents of the lists and some more, once each, ascending."""
-        lists = [found.docs for found in retrieved] if self.settings.hits else []
+        """The rows of all listed documents and of `more`, each once, ascending."""
+        lists = [listed.docs for listed in retrieved] if self.settings.hits else []
         return np.unique(np.concatenate([candidates.docs, *lists, more])).astype(np.int32)
 
     def bm25(self, query: Query, docs: NDArray[np.integer]) -> NDArray[np.float64]:
         """BM25 of each document, shape (documents,)."""
-        return self.bm25_of_all([query], docs)[0]
+        return np.asarray(self.bm25_of_all([query], docs)[0])
 
     def bm25_of_all(self, queries: Sequence[Query], docs: NDArray[np.integer]) -> NDArray[np.float64]:
         """BM25 of every query with every document, shape (queries, documents)."""
@@ -110,4 +114,4 @@ class ClickReranker(Reranker[L]):
             weights[row, [column[term] for term in query.terms]] = query.weights
         numbers = self.similar.vocabulary.term_ids(names)
         parts = bm25.term_scores(self.index.forward, numbers, np.ones(len(names)), docs, k1=self.model.k1, b=self.model.b)
-        return weights @ parts.T.astype(np.float64)
+        return np.asarray(weights @ parts.T.astype(np.float64))

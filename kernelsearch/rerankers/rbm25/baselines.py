@@ -1,4 +1,4 @@
-"""What Robust BM25 is compared with, in the same interface: the pairwise kernel, query substitution, a click prior."""
+"""The baselines of Robust BM25 with its interface: the pairwise kernel, query substitution, a click prior."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class PairwiseKernel(RobustBM25):
 
 
 class QuerySubstitution(ClickReranker[QuerySubstitutionSettings]):
-    """The list of the most similar clicked query in place of the query's own, when it is another one; then the rest."""
+    """The list of the most similar other query of the log, then the query's own documents that it doesn't have."""
 
     method = QUERY_SUBSTITUTION
 

@@ -1,13 +1,13 @@
-"""Robust BM25: a ranking function learned for each query from the clicks of similar queries.
+"""`rbm25`, Robust BM25: a ranking function that is learned per query from the clicks of similar queries.
 
-Wu, Xu, Li & Oyama, "Asymmetric Kernel Learning" (2010), section 5. Online, as the paper has it: similar queries of the log are
-found, documents are retrieved for all of them and merged, a small dual is solved on the log's preference pairs of those
-queries, and the merged documents are ranked by
+Wu, Xu, Li & Oyama, "Asymmetric Kernel Learning" (2010), section 5. Learning is online, as in the paper: similar
+queries of the log are found, documents are retrieved for all of them and merged, a small dual is solved on the preference
+pairs of those queries in the log, and the merged documents are ranked by
 
     k(q, d) = a·g(q, d) + g(q, d) · Σ_i θ_i k_Q(q, q_i) [ g(q_i, d_i⁺) k_D(d_i⁺, d) - g(q_i, d_i⁻) k_D(d_i⁻, d) ]
 
-with g = BM25 scaled to a maximum of 1, plus ε. The printed form has a = 0. With a > 0 it is the norm of k - a·g that
-is kept small: where the log is silent, BM25's order stays. `auto` chooses a by how much the log knows of the query.
+with g = BM25 scaled to a maximum of 1, plus ε. The printed form has a = 0. With a > 0 the norm of k - a·g is penalised
+instead of that of k: without evidence in the log, BM25's order stays. `auto` chooses a by the evidence in the log.
 """
 
 from __future__ import annotations
@@ -26,23 +26,28 @@ from kernelsearch.clicks.store import Shown
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels.documents import Cosine
 from kernelsearch.learning.ranking.dual import maximise_dual
-from kernelsearch.rerankers.base import DEFAULT_CONTEXT, CannotAct, Context, Contribution, Explanation, OpenedIndex
+from kernelsearch.rerankers.base import DEFAULT_CONTEXT, CannotAct, Context, Explanation, OpenedIndex
 from kernelsearch.rerankers.rbm25 import ROBUST_BM25
 from kernelsearch.rerankers.rbm25.base import ClickReranker
 from kernelsearch.rerankers.rbm25.settings import RobustBM25Settings
 from kernelsearch.rerankers.rbm25.similar_queries import Similar
 
-#: Chosen on training queries: evidence above which BM25 keeps least weight, and below which it keeps all of it; that least
-#: share (short queries for one thing look alike and mean another); and the correlation of the nearest queries' clicks from
-#: which on they count as wordings of one need.
-SURE, UNSURE, LEAST, AGREEMENT = 0.6, 0.3, 0.2, 0.2
-#: Weight of a pair whose other document was retrieved but, as far as the log knows, never shown: nobody left it.
-UNSHOWN = 0.1
+# How `auto` weights BM25, chosen on training queries (docs/reproductions/rbm25.md, "How the defaults were chosen").
+#: At this evidence and above, BM25 has its smallest weight.
+FULL_EVIDENCE = 0.6
+#: At this evidence and below, BM25 has all of its weight.
+NO_EVIDENCE = 0.3
+#: The smallest weight of BM25, as a share of --rbm25.prior: short queries can be alike in text and mean different things.
+SMALLEST_SHARE = 0.2
+#: From this correlation between the clicks of the nearest queries on, they count as wordings of one information need.
+SAME_NEED_CORRELATION = 0.2
+#: Weight of a pair whose worse document was retrieved but not shown according to the log: weaker evidence than a skipped one.
+UNSHOWN_WEIGHT = 0.1
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """The log's preferences that the dual is solved on, m of them over u documents.
+    """The m preference pairs of the log, over u documents, that the dual is solved on.
 
     `owner` (m,) points into the similar queries, `better` and `worse` (m,) into `docs` (u,), the documents' rows; `bounds` (m,)
     are the upper bounds of the multipliers; `key` (m,) identifies a pair across queries.
@@ -58,7 +63,7 @@ class Pairs:
 
 @dataclass(frozen=True)
 class Learned:
-    """What was learned for one query: all that a score and its reasons are made of.
+    """What was learned for one query: all that scores and explanations are computed from.
 
     `gains` (m, 2) holds g(q_i, d_i⁺) and g(q_i, d_i⁻), `theta` (m,) the multipliers, `features` (u, terms) the documents of the
     pairs in the space of k_D; `weight` is a.
@@ -78,14 +83,14 @@ class Learned:
         return strength
 
     def direction(self) -> NDArray[np.float64]:
-        """Where the pairs pull in the space of k_D: the sum in the formula is the inner product with it, shape (terms,)."""
+        """The weight vector in the space of k_D, shape (terms,): the sum of the formula is the inner product with it."""
         strength, size = self.strengths(), len(self.pairs.docs)
-        pull = np.bincount(self.pairs.better, strength[:, 0], size) + np.bincount(self.pairs.worse, strength[:, 1], size)
-        return self.features.T @ pull
+        weights = np.bincount(self.pairs.better, strength[:, 0], size) + np.bincount(self.pairs.worse, strength[:, 1], size)
+        return np.asarray(self.features.T @ weights)
 
 
 class RobustBM25(ClickReranker[RobustBM25Settings]):
-    """Robust BM25."""
+    """Robust BM25: BM25 times a kernel machine that is trained per query on the pairs of similar queries."""
 
     method = ROBUST_BM25
     #: Whether BM25 stands in the kernel; without it, it is the pairwise kernel of collaborative filtering.
@@ -96,18 +101,20 @@ class RobustBM25(ClickReranker[RobustBM25Settings]):
         fields = {"body": [index.forward], "title": [index.field("title")] if self.settings.documents != "body" else []}
         self._fields = [*fields["body"], *fields["title"]] if self.settings.documents != "title" else fields["title"]
         self._cosine = Cosine()
-        self._solved = threading.local()  # pairs and multipliers of the query before, in this thread's batch
+        self._solved = threading.local()  # pairs and multipliers of the previous query, per thread
 
     def apply_batch(
         self, queries: Sequence[Query], lists: Sequence[Candidates], context: Context = DEFAULT_CONTEXT
     ) -> list[Candidates]:
-        # Warm starts stay within a batch: what was asked before must not show in a list, not even in the last digit.
+        """The reranked lists; each query's dual starts from the solution of the one before."""
+        # Warm starts stay within a batch: earlier requests must not change a list, not even in the last digit.
         self._solved.last = None
         return super().apply_batch(queries, lists, context)
 
     def rank(
         self, query: Query, candidates: Candidates, similar: Similar, retrieved: list[Candidates]
     ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+        """The merged documents and k(q, d) of each, in any order."""
         learned = self.learn(similar, retrieved)
         clicked = learned.pairs.docs[np.unique(learned.pairs.better)]
         docs = self.merged(candidates, retrieved, clicked)
@@ -115,7 +122,7 @@ class RobustBM25(ClickReranker[RobustBM25Settings]):
 
     def values(self, query: Query, docs: NDArray[np.int32], learned: Learned) -> NDArray[np.float64]:
         """k(q, d), shape (documents,)."""
-        return self.base(query, docs) * (learned.weight + self.features(docs) @ learned.direction())
+        return np.asarray(self.base(query, docs) * (learned.weight + self.features(docs) @ learned.direction()))
 
     def base(self, query: Query, docs: NDArray[np.int32]) -> NDArray[np.float64]:
         """g(q, d), scaled by the best of `docs`."""
@@ -125,7 +132,7 @@ class RobustBM25(ClickReranker[RobustBM25Settings]):
         return _scaled(scores, np.array(scores.max(initial=0.0)), self.settings.epsilon)
 
     def learn(self, similar: Similar, retrieved: list[Candidates]) -> Learned:
-        """Solves the dual on the preferences of the similar queries."""
+        """Solves the dual on the preference pairs of the similar queries; raises CannotAct where there are none."""
         if not len(similar.ids):
             raise CannotAct("no similar query in the click log")
         pairs = self._pairs(similar, retrieved)
@@ -143,21 +150,21 @@ class RobustBM25(ClickReranker[RobustBM25Settings]):
         return Learned(similar, pairs, gains, solution.theta, features, weight)
 
     def weight_of_bm25(self, similar: Similar) -> float:
-        """a: 0 in the printed form, `prior` in the other; `auto` moves between them with the best evidence in the log.
+        """The weight a of BM25: 0 in the printed form, --rbm25.prior in the regularised one; `auto` goes by the evidence.
 
-        A query with clicks of its own gets the printed form. For another one the evidence is its likeness to a logged query:
-        of their texts, and half as much of the documents that it retrieves to those that were clicked there. It counts fully
-        where the nearest queries agree with each other: wordings of one need share their clicks, queries that merely share
-        words don't.
+        A query with clicks of its own gets the printed form. For other queries the evidence is the best similarity to a logged
+        query: that of the texts, plus half of that between the retrieved documents and the logged query's clicked ones. It is
+        halved where the clicks of the nearest queries don't correlate: wordings of one information need share their clicks,
+        queries that merely share terms don't.
         """
         form, full = self.settings.form, self.settings.prior
         if form == "paper" or (form == "auto" and similar.own_clicks):
             return 0.0
         if form == "prior":
             return full
-        likeness = float((similar.by_text + 0.5 * np.maximum(similar.by_clicks, 0.0)).max())
-        evidence = likeness * (0.5 + 0.5 * min(max(similar.agreement, 0.0) / AGREEMENT, 1.0))
-        return full * min(max((SURE - evidence) / (SURE - UNSURE), LEAST), 1.0)
+        similarity = float((similar.by_text + 0.5 * np.maximum(similar.by_clicks, 0.0)).max())
+        evidence = similarity * (0.5 + 0.5 * min(max(similar.agreement, 0.0) / SAME_NEED_CORRELATION, 1.0))
+        return full * min(max((FULL_EVIDENCE - evidence) / (FULL_EVIDENCE - NO_EVIDENCE), SMALLEST_SHARE), 1.0)
 
     def features(self, docs: NDArray[np.integer]) -> sparse.csr_matrix:
         """Features whose inner product is k_D, shape (documents, terms)."""
@@ -168,7 +175,7 @@ class RobustBM25(ClickReranker[RobustBM25Settings]):
         chosen, rows = self.settings, self.similar.rows
         limit = chosen.pairs_per_query
         shown = self.log.shown(similar.ids)
-        found = preferences(
+        preferred = preferences(
             self.log,
             similar.ids,
             shown,
@@ -178,39 +185,40 @@ class RobustBM25(ClickReranker[RobustBM25Settings]):
             confident=chosen.confident,
         )
         order = np.argsort(similar.ids)
-        owner = order[np.searchsorted(similar.ids[order], found.queries)]
-        better, worse = rows[found.better], rows[found.worse]
+        owner = order[np.searchsorted(similar.ids[order], preferred.queries)]
+        better, worse = rows[preferred.better], rows[preferred.worse]
         known = (better >= 0) & (worse >= 0)  # the index may lack documents of the log
-        parts = [(owner[known], better[known], worse[known], found.weights[known])]
+        parts = [(owner[known], better[known], worse[known], preferred.weights[known])]
         counts = np.bincount(owner[known], minlength=len(similar.ids))
-        for place in np.flatnonzero(counts < limit).tolist():
-            seen = shown.of(int(similar.ids[place]))
-            extra = self._over_retrieved(seen, retrieved[place], limit - int(counts[place]))
-            parts.append((np.full(len(extra[0]), place), *extra, np.full(len(extra[0]), UNSHOWN)))
+        for number in np.flatnonzero(counts < limit).tolist():
+            seen = shown.of(int(similar.ids[number]))
+            extra = self._over_retrieved(seen, retrieved[number], limit - int(counts[number]))
+            parts.append((np.full(len(extra[0]), number), *extra, np.full(len(extra[0]), UNSHOWN_WEIGHT)))
         owner, better, worse, bounds = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         docs, numbers = np.unique(np.concatenate([better, worse]), return_inverse=True)
         key = (similar.ids[owner] << 44) ^ (better.astype(np.int64) << 22) ^ worse
         first, second = numbers.reshape(2, -1)
         return Pairs(owner, first, second, docs.astype(np.int32), bounds / chosen.lambda_, key)
 
-    def _over_retrieved(self, seen: Shown, found: Candidates, limit: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Clicked over retrieved but never shown: what a log of clicks alone leaves to compare with."""
+    def _over_retrieved(self, seen: Shown, retrieved: Candidates, limit: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Pairs of clicked documents over retrieved ones that weren't shown, for logs that record clicks only."""
         clicked = self.similar.rows[seen.docs[np.argsort(-seen.clicks, kind="stable")][: int((seen.clicks > 0).sum())]]
-        others = found.docs[: 2 * limit]
+        others = retrieved.docs[: 2 * limit]
         others = others[~np.isin(others, self.similar.rows[seen.docs])]
         better, worse = round_robin(clicked[clicked >= 0].astype(np.int64), others.astype(np.int64), limit)
         return better.astype(np.int32), worse.astype(np.int32)
 
     def _gains(self, similar: Similar, retrieved: list[Candidates], pairs: Pairs) -> NDArray[np.float64]:
+        """g of both documents of each pair for the pair's query, shape (m, 2)."""
         if not self.uses_bm25:
             return np.ones((len(pairs.owner), 2))
         scores = self.bm25_of_all(similar.queries, pairs.docs)
-        best = np.array([found.scores[0] if found.depth else 0.0 for found in retrieved])[:, None]
+        best = np.array([listed.scores[0] if listed.depth else 0.0 for listed in retrieved])[:, None]
         scaled = _scaled(scores, best, self.settings.epsilon)
         return np.stack([scaled[pairs.owner, pairs.better], scaled[pairs.owner, pairs.worse]], axis=1)
 
     def _warm(self, key: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The last query's multipliers of the same pairs: neighbours in a batch often share similar queries."""
+        """The previous query's multipliers of the same pairs, 0 for others: queries of a batch often share similar queries."""
         last = getattr(self._solved, "last", None)
         if last is None or not len(last[0]):
             return np.zeros(len(key))
@@ -219,58 +227,20 @@ class RobustBM25(ClickReranker[RobustBM25Settings]):
         return np.where(known[place] == key, theta[place], 0.0)
 
     def explain(self, query: Query, candidates: Candidates, doc: int, context: Context = DEFAULT_CONTEXT) -> Explanation:
-        """BM25's own part, then the similar queries' parts, each split by the documents that their users clicked or left."""
-        similar = self.similar.find([query], self.settings.similar, [candidates])[0]
-        retrieved = self.retrieve([similar], context)
-        lists = [retrieved[number] for number in similar.ids.tolist()]
-        learned = self.learn(similar, lists)
-        docs = self.merged(candidates, lists, np.append(learned.pairs.docs[np.unique(learned.pairs.better)], doc))
-        base = float(self.base(query, docs)[np.searchsorted(docs, doc)])
-        likeness = np.asarray((learned.features @ self.features(np.array([doc])).T).todense()).ravel()
-        parts = base * learned.strengths() * likeness[np.stack([learned.pairs.better, learned.pairs.worse], axis=1)]
-        contributions = [
-            Contribution(f"BM25, weight {learned.weight:.3g}", learned.weight * base, f"{base:.3f} of this query's best")
-        ]
-        for place in np.argsort(-np.abs(np.bincount(learned.pairs.owner, parts.sum(axis=1), len(similar.ids)))).tolist():
-            contributions.append(self._because_of(place, learned, parts, likeness))
-        total = sum(part.value for part in contributions)
-        columns = (similar.kernel.tolist(), similar.by_clicks.tolist(), similar.by_text.tolist())
-        near = [
-            {"query": other.text, "kernel": kernel, "by clicks": clicks, "by text": text}
-            for other, kernel, clicks, text in zip(similar.queries, *columns, strict=True)
-        ]
-        notes = {"similar queries": near, "pairs": len(learned.pairs.owner), "weight of BM25": learned.weight}
-        return Explanation(self.name, self.index.forward.docids[doc], total, tuple(contributions), notes)
+        """BM25's own part of the score, then the parts of the similar queries, each by document."""
+        from kernelsearch.rerankers.rbm25.explanation import explain
 
-    def _because_of(
-        self, place: int, learned: Learned, parts: NDArray[np.float64], likeness: NDArray[np.float64]
-    ) -> Contribution:
-        """What one similar query adds: a part for each of its documents."""
-        mine = np.flatnonzero(learned.pairs.owner == place)
-        size = len(learned.pairs.docs)
-        values = np.bincount(learned.pairs.better[mine], parts[mine, 0], size)
-        values += np.bincount(learned.pairs.worse[mine], parts[mine, 1], size)
-        clicked = np.isin(np.arange(size), learned.pairs.better[mine])
-        shown = np.flatnonzero(values)
-        shown = shown[np.argsort(-np.abs(values[shown]))]
-        names = self.index.forward.docids.take(learned.pairs.docs[shown])
-        reasons = tuple(
-            Contribution(name, float(values[n]), f"{'clicked' if clicked[n] else 'left'}, likeness {likeness[n]:.3f}")
-            for name, n in zip(names, shown.tolist(), strict=True)
-        )
-        similar = learned.similar
-        detail = f"k_Q {similar.kernel[place]:.3f}, clicks {similar.by_clicks[place]:.3f}, text {similar.by_text[place]:.3f}"
-        return Contribution(f"'{similar.queries[place].text}'", float(parts[mine].sum()), detail, reasons)
+        return explain(self, query, candidates, doc, context)
 
 
 def _scaled(scores: NDArray[np.float64], best: NDArray[np.floating], epsilon: float) -> NDArray[np.float64]:
     """Scores over their maximum, plus ε, over 1 + ε.
 
-    A document without the query's terms must not be out of reach. ε is added instead of being a floor, because BM25's order
-    must stay among documents with few of the terms.
+    A document without the query's terms must be able to rise. ε is added instead of being a lower bound, so that BM25's order
+    stays among documents with few of the terms.
     """
     share = np.divide(scores, best, out=np.zeros_like(scores), where=np.broadcast_to(best > 0, scores.shape))
-    return (np.minimum(share, 1.0) + epsilon) / (1.0 + epsilon)
+    return np.asarray((np.minimum(share, 1.0) + epsilon) / (1.0 + epsilon))
 
 
 def _differences(features: sparse.csr_matrix, pairs: Pairs, gains: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -279,6 +249,6 @@ def _differences(features: sparse.csr_matrix, pairs: Pairs, gains: NDArray[np.fl
     m = len(gains)
     entries = np.stack([gains[:, 0], -gains[:, 1]], axis=1).ravel()
     columns = np.stack([pairs.better, pairs.worse], axis=1).ravel()
-    # A row a pair, with its two documents: products with it are cheaper than gathering rows of the Gram matrix.
+    # One row per pair with its two documents: products with it are cheaper than gathering rows of the Gram matrix.
     differences = sparse.csr_matrix((entries, columns, np.arange(0, 2 * m + 1, 2)), shape=(m, len(gram)))
-    return differences @ np.ascontiguousarray((differences @ gram).T)
+    return np.asarray(differences @ np.ascontiguousarray((differences @ gram).T))

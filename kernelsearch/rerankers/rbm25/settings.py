@@ -10,24 +10,28 @@ from kernelsearch.core.options import Settings, option
 
 @dataclass(frozen=True, kw_only=True)
 class ClickSettings(Settings):
-    """What methods on a click log share."""
+    """Options that all methods on a click log have."""
 
     owner: ClassVar[str] = ""
 
     clicks: str | None = option(
-        None, "the click log: a database of kernelsearch.clicks or a log file; default: the index's own"
+        None, "click log: a database of kernelsearch.clicks or a log file; default: the one beside the index"
     )
-    similar: int = option(20, "similar queries", low=1, high=1000)
-    hits: int = option(100, "documents retrieved for each similar query", low=0, high=10000)
-    min_similarity: float = option(0.1, "queries less similar than this are left out", low=0)
-    borrowed: int = option(10, "best documents a query without clicks borrows to find queries by clicks", low=0, high=100)
+    similar: int = option(20, "number of similar queries to use per query", low=1, high=1000)
+    hits: int = option(100, "documents to retrieve per similar query", low=0, high=10000)
+    min_similarity: float = option(0.1, "smallest kernel value of a similar query", low=0)
+    borrowed: int = option(
+        10, "number of listed documents that a query without clicks uses as its clicks to find similar queries", low=0, high=100
+    )
     click_weight: float = option(1.0, "weight of shared clicks in the query kernel", low=0)
     ngram_weight: float = option(0.5, "weight of character 3-grams in the query kernel", low=0)
     term_weight: float = option(0.5, "weight of terms in the query kernel", low=0)
     bm25_weight: float = option(0.0, "weight of BM25's kernel between queries in the query kernel", low=0)
-    union_pearson: bool = option(False, "correlate clicks over the union of clicked documents, as printed (not a kernel)")
-    k1: float = option(0.9, "k1 of BM25", low=0)
-    b: float = option(0.4, "b of BM25", low=0, high=1)
+    union_pearson: bool = option(
+        False, "correlate clicks over the union of both queries' clicked documents, as printed (not a kernel)"
+    )
+    k1: float = option(0.9, "BM25's k1 for similar queries and candidates", low=0)
+    b: float = option(0.4, "BM25's b for similar queries and candidates", low=0, high=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,16 +41,22 @@ class RobustBM25Settings(ClickSettings):
     owner: ClassVar[str] = "rbm25"
 
     form: str = option(
-        "auto", "printed form, regularised towards BM25, or chosen by the click evidence", choices=("auto", "paper", "prior")
+        "auto",
+        "learned function: as printed (paper), regularised towards BM25 (prior), or by the evidence in the log (auto)",
+        choices=("auto", "paper", "prior"),
     )
-    prior: float = option(1.5, "weight a of BM25 where the log has nothing but similar texts", low=0)
-    pairs: str = option("shown", "which documents a click is preferred to", choices=("shown", "skipped", "rate"))
-    pairs_per_query: int = option(20, "preference pairs of each similar query", low=1, high=10000)
-    corrected: bool = option(False, "weigh pairs by the inverse propensity of the click's position")
-    confident: bool = option(True, "weigh pairs by the difference of their documents' click rates")
-    lambda_: float = option(10.0, "regularisation", low=1e-06)
-    epsilon: float = option(0.5, "added to BM25 scaled to 1, so that no document is out of reach", low=0, high=1)
-    documents: str = option("body", "text whose cosine is the document kernel", choices=("body", "title", "both"))
+    prior: float = option(1.5, "weight a of BM25 in the form prior, and the largest weight in the form auto", low=0)
+    pairs: str = option(
+        "shown",
+        "documents that a clicked one is preferred to: shown without a click, skipped above it, or of a lower click rate",
+        choices=("shown", "skipped", "rate"),
+    )
+    pairs_per_query: int = option(20, "largest number of preference pairs per similar query", low=1, high=10000)
+    corrected: bool = option(False, "weight pairs by the inverse propensity of the click's position")
+    confident: bool = option(True, "weight pairs by the difference between the click rates of their documents")
+    lambda_: float = option(10.0, "regularisation of the learned function", low=1e-06)
+    epsilon: float = option(0.5, "added to BM25 scaled to 1, so that documents without query terms can rise", low=0, high=1)
+    documents: str = option("body", "texts whose cosine is the document kernel", choices=("body", "title", "both"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +66,9 @@ class PairwiseKernelSettings(RobustBM25Settings):
     owner: ClassVar[str] = "pairwise"
 
     form: str = option(
-        "paper", "printed form, regularised towards BM25, or chosen by the click evidence", choices=("auto", "paper", "prior")
+        "paper",
+        "learned function: as printed (paper), regularised towards BM25 (prior), or by the evidence in the log (auto)",
+        choices=("auto", "paper", "prior"),
     )
 
 

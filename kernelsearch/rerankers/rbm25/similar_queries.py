@@ -1,8 +1,8 @@
-"""Queries of a click log that are like a given one: by the clicks they share, and by their text.
+"""Similar queries of a click log: by the clicks they share, and by their text.
 
 Click neighbours come from the log's index by document. Text neighbours come from a FAISS index over the character n-grams and
-terms of all clicked queries, and are then compared exactly. That index and the rows of the log's documents are kept beside the
-index.
+terms of all clicked queries, and are then compared exactly. The FAISS index and the rows of the log's documents are saved
+beside the index.
 """
 
 from __future__ import annotations
@@ -38,16 +38,17 @@ from kernelsearch.neighbours import SparseNeighbours
 from kernelsearch.rerankers.base import OpenedIndex
 
 KIND, VERSION = "similar queries", 2
+#: Queries per block of features while the FAISS index is built.
 BLOCK = 20_000
-#: Queries that tell rare n-grams and terms from frequent ones.
+#: Number of queries that the frequencies of n-grams and terms are estimated from.
 SAMPLE = 100_000
-#: Text neighbours looked up for each one wanted, and at least; FAISS's order is only roughly right.
+#: Text neighbours searched per neighbour wanted, and at least: FAISS's order is approximate.
 OVERSAMPLING, AT_LEAST = 5, 100
 
 
 @dataclass(frozen=True)
 class Weights:
-    """How much each kernel counts in k_Q = Σ c_i k_i (Theorem 4)."""
+    """The weights c_i of the kernels in k_Q = Σ c_i k_i (Theorem 4)."""
 
     clicks: float = 1.0
     ngrams: float = 0.5
@@ -55,7 +56,7 @@ class Weights:
     bm25: float = 0.0
 
     def any(self) -> bool:
-        """Whether some kernel counts."""
+        """Whether a kernel has a weight above 0."""
         return self.clicks + self.ngrams + self.terms + self.bm25 > 0
 
 
@@ -78,8 +79,8 @@ class Similar:
     agreement: float
 
 
-class RememberedTerms:
-    """An index's term statistics, with the numbers of terms that were looked up before: similar queries repeat each other."""
+class CachedTerms:
+    """An index's term statistics with an LRU cache of term numbers: similar queries have the same terms."""
 
     def __init__(self, forward: ForwardIndex) -> None:
         self.df, self.statistics = forward.df, forward.statistics
@@ -91,7 +92,16 @@ class RememberedTerms:
 
 
 class SimilarQueries:
-    """Finds similar queries in a click log."""
+    """Finds similar queries in a click log.
+
+    Parameters
+    ----------
+    index, log : the index that analyses queries, and the click log
+    weights : the weights of the query kernels
+    union : whether clicks are correlated over the union of clicked documents, as printed (not a kernel)
+    least : queries whose kernel value is not above this are left out
+    borrowed : number of listed documents that a query without clicks uses as if they had been clicked
+    """
 
     def __init__(
         self,
@@ -105,9 +115,9 @@ class SimilarQueries:
     ) -> None:
         self.index, self.log = index, log
         self.weights, self.least, self.borrowed = weights or Weights(), least, borrowed
-        self.vocabulary = RememberedTerms(index.forward)
+        self.vocabulary = CachedTerms(index.forward)
         self._pearson, self._ngrams, self._terms = ClickPearson(union=union), NgramCosine(3), TermCosine()
-        # The first two are always looked at, whatever they weigh: they tell how alike two wordings are.
+        # The first two are always computed, whatever their weight: `Similar.by_text` is their mean.
         self._text: list[tuple[float, TextKernel]] = [(self.weights.ngrams, self._ngrams), (self.weights.terms, self._terms)]
         if self.weights.bm25:
             self._text.append((self.weights.bm25, BM25Cosine()))
@@ -115,14 +125,14 @@ class SimilarQueries:
         try:
             meta, arrays = artefacts.load(folder, KIND, VERSION, fingerprint=index.fingerprint)
             if meta["parameters"] != self._stamp():
-                raise ArtefactError(f"{folder}: made for an earlier state of the log")
+                raise ArtefactError(f"{folder}: built for an earlier state of the log")
         except ArtefactError:
             self._build(folder)
             meta, arrays = artefacts.load(folder, KIND, VERSION, fingerprint=index.fingerprint)
         self.rows: NDArray[np.int32] = arrays["rows"]  #: row of each document of the log in the index, -1 if it has none
         self._ids: NDArray[np.int64] = arrays["queries"]
         self._near = SparseNeighbours.load(folder / "queries.faiss", arrays["frequencies"])
-        # The other way round: each row's number in the log, 0 if it never occurs there.
+        # The inverse: the number in the log of each row of the index, 0 if it isn't in the log.
         self._numbers = np.zeros(len(index.forward), dtype=np.int64)
         present = np.flatnonzero(self.rows >= 0)
         self._numbers[self.rows[present]] = present
@@ -166,10 +176,10 @@ class SimilarQueries:
         return sparse.hstack([self._ngrams.features(queries), self._terms.features(queries)], format="csr")
 
     def find(self, queries: Sequence[Query], count: int, lists: Sequence[Candidates] | None = None) -> list[Similar]:
-        """At most `count` similar queries for each query, itself among them where it is in the log with clicks.
+        """At most `count` similar queries per query; a query that is in the log with clicks is one of its own.
 
-        A query without clicks borrows the best documents of its list in `lists`, as if they had been clicked: so it finds
-        queries that share no word with it, but whose users clicked what it retrieves.
+        A query without clicks uses the best documents of its list in `lists` as if they had been clicked: so queries are found
+        that share no term with it, but whose users clicked what it retrieves.
         """
         own = self._clicks(self.log.query_ids([query.text for query in queries]))
         asked = Queries.make(queries, self.vocabulary, own if lists is None else self._with_borrowed(own, lists))
@@ -193,18 +203,18 @@ class SimilarQueries:
                 values += weight * cosine
             order = np.lexsort((ids, -values))[:count]
             order = order[values[order] > max(self.least, 0.0)]
-            kept = others[order]
-            correlations = self._pearson.of_clicks(known.clicks[kept], known.clicks[kept])
+            nearest = others[order]
+            correlations = self._pearson.of_clicks(known.clicks[nearest], known.clicks[nearest])
             out.append(
                 Similar(
                     ids[order],
-                    tuple(analysed[number] for number in kept.tolist()),
+                    tuple(analysed[number] for number in nearest.tolist()),
                     values[order],
-                    self._gram(correlations, [b[kept] for _, b in text]),
+                    self._gram(correlations, [b[nearest] for _, b in text]),
                     clicks[order],
                     (cosines[0] + cosines[1])[order] / 2,
                     float(own[place].sum()),
-                    float(correlations[0, 1:4].mean()) if len(kept) > 1 else 0.0,
+                    float(correlations[0, 1:4].mean()) if len(nearest) > 1 else 0.0,
                 )
             )
         return out
@@ -258,17 +268,20 @@ def _key(path: Path) -> str:
     return hashlib.sha256(str(path.absolute()).encode()).hexdigest()[:12]
 
 
-def open_log(index: OpenedIndex, given: str | None, owner: str = "rbm25") -> ClickLog:
-    """The click log to use: a database, a log file (imported beside the index at first use), or the index's own."""
-    if given is None:
+def open_log(index: OpenedIndex, log: str | None, owner: str = "rbm25") -> ClickLog:
+    """Opens a click log: a database, a log file (imported beside the index at first use), or for None the index's own.
+
+    Raises InputError, which names the option of the method `owner`, where there is none.
+    """
+    if log is None:
         path = index.artefacts / "clicks.db"
         if not path.exists():
             raise InputError(
-                f"{index.name}: no click log belongs to this index; name one with --{owner}.clicks, or keep one with "
+                f"{index.name}: no click log belongs to this index; name one with --{owner}.clicks, or import one with "
                 f"python -m kernelsearch.train --rerank {owner} --clicks LOG"
             )
         return ClickLog(path)
-    path = Path(given)
+    path = Path(log)
     if not path.is_file():
         raise InputError(f"--{owner}.clicks: {path}: no such file")
     with open(path, "rb") as stream:

@@ -1,0 +1,98 @@
+"""The fitted state of `mslm`: the graph of related words, how it is built, and the folder that holds it with level weights."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelsearch.core import artefacts
+from kernelsearch.core.errors import ArtefactError, OptionError
+from kernelsearch.core.execution import Engine, LocalEngine
+from kernelsearch.core.memory_limit import MemoryLimit
+from kernelsearch.kernels.semantic.graph import BLOCK, PAIRS, SemanticGraph, cooccurrence_graph
+from kernelsearch.kernels.semantic.sources import vectors_graph, wordnet_graph
+from kernelsearch.rerankers.base import OpenedIndex
+from kernelsearch.rerankers.mslm.settings import GraphSettings, MultiScaleFitSettings
+
+logger = logging.getLogger(__name__)
+
+KIND, VERSION = "semantic graph", 1
+#: Where no graph was trained, one is built in memory for collections of at most this many tokens: ten seconds at most.
+SMALL = 2_000_000
+
+
+@dataclass(frozen=True)
+class GraphArtefact:
+    """A graph of related words and, where they were learned, level weights (levels,) with the options they depend on."""
+
+    graph: SemanticGraph
+    weights: NDArray[np.float64] | None = None
+    learned_for: Mapping[str, Any] | None = None
+
+    def save(self, path: Path, settings: MultiScaleFitSettings, fingerprint: str) -> None:
+        """Saves it as an artefact, with the settings of training and the fingerprint of the index."""
+        graph = self.graph
+        arrays: dict[str, NDArray[Any]] = {"indptr": graph.indptr, "indices": graph.indices, "distances": graph.distances}
+        extra: dict[str, Any] = {"words": graph.words, "edges": graph.edges}
+        if self.weights is not None:
+            arrays["weights"] = self.weights
+            extra["learned_for"] = self.learned_for
+        artefacts.save(path, KIND, VERSION, arrays=arrays, parameters=settings.to_dict(), fingerprint=fingerprint, extra=extra)
+
+    @classmethod
+    def load(cls, path: Path, index: OpenedIndex) -> GraphArtefact:
+        """Reads a saved graph, memory-mapped; raises ArtefactError where it is missing, damaged or of another index."""
+        meta, arrays = artefacts.load(path, KIND, VERSION, fingerprint=index.fingerprint)
+        graph = SemanticGraph(int(meta["extra"]["words"]), arrays["indptr"], arrays["indices"], arrays["distances"])
+        if graph.words != len(index.forward.terms) or len(graph.indptr) != graph.words + 1:
+            raise ArtefactError(f"{path}: the graph's words aren't the index's; build it again")
+        weights = np.asarray(arrays["weights"]) if "weights" in arrays else None
+        return cls(graph, weights, meta["extra"].get("learned_for"))
+
+
+def build_graph(
+    index: OpenedIndex, settings: MultiScaleFitSettings, limit: MemoryLimit | None = None, engine: Engine | None = None
+) -> SemanticGraph:
+    """The graph of related words that the training options ask for.
+
+    `limit` bounds the memory of counting co-occurrences, `engine` runs the tasks. Raises OptionError where a source is missing.
+    """
+    kind, source = settings.graph, settings.source
+    if kind == "cooccurrence":
+        pairs = settings.memory or (PAIRS if limit is None else min(PAIRS, limit.pairs))
+        block = BLOCK if limit is None else min(BLOCK, limit.tokens(settings.window))
+        each = partial((engine or LocalEngine()).map, label="graph")
+        return cooccurrence_graph(index.forward, memory=pairs, block=block, each=each, **graph_parameters(settings))
+    if source is None:
+        raise OptionError(f"--mslm.source: --mslm.graph {kind} needs {'a file' if kind == 'vectors' else 'a folder'}")
+    make = vectors_graph if kind == "vectors" else wordnet_graph
+    return make(
+        Path(source), index.forward.term_ids, len(index.forward.terms), index.lucene.analyze, neighbours=settings.neighbours
+    )
+
+
+def graph_parameters(settings: GraphSettings) -> dict[str, Any]:
+    """The options of GraphSettings as parameters of `cooccurrence_graph`."""
+    values = settings.to_dict()
+    return {option.key: values[option.key] for option in GraphSettings.options}
+
+
+def quick_graph(index: OpenedIndex) -> SemanticGraph:
+    """A graph that is built in memory for a small index; raises ArtefactError for a larger one."""
+    if index.forward.statistics.tokens > SMALL:
+        command = training_command(index)
+        raise ArtefactError(f"{index.artefacts / 'mslm'}: no graph of related words here; {command} builds it")
+    logger.info("mslm: no graph of related words was trained, building one in memory (%s saves one)", training_command(index))
+    return cooccurrence_graph(index.forward, **graph_parameters(GraphSettings()))
+
+
+def training_command(index: OpenedIndex, judged: bool = False) -> str:
+    """The command that trains mslm on an index, with judgements where level weights are to be learned."""
+    return f"python -m kernelsearch.train {index.shards.flags} --rerank mslm" + (" --topics ... --qrels ..." if judged else "")

@@ -1,0 +1,73 @@
+"""Why `rbm25` ranks a document where it does: BM25's part, and the parts of similar queries through their documents."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelsearch.core.types import Candidates, Query
+from kernelsearch.forward import ForwardIndex
+from kernelsearch.rerankers.base import Context, Contribution, Explanation
+
+if TYPE_CHECKING:
+    from kernelsearch.rerankers.rbm25.reranker import Learned, RobustBM25
+
+
+def explain(reranker: RobustBM25, query: Query, candidates: Candidates, doc: int, context: Context) -> Explanation:
+    """The score of the document in row `doc`: BM25's part, then each similar query's, split by the documents of its pairs.
+
+    The notes hold the similar queries with their kernel values, the number of preference pairs and the weight of BM25.
+    """
+    similar = reranker.similar.find([query], reranker.settings.similar, [candidates])[0]
+    lists_of = reranker.retrieve([similar], context)
+    retrieved = [lists_of[number] for number in similar.ids.tolist()]
+    learned = reranker.learn(similar, retrieved)
+    pairs = learned.pairs
+    docs = reranker.merged(candidates, retrieved, np.append(pairs.docs[np.unique(pairs.better)], doc))
+    base = float(reranker.base(query, docs)[np.searchsorted(docs, doc)])
+    similarity = np.asarray((learned.features @ reranker.features(np.array([doc])).T).todense()).ravel()
+    parts = base * learned.strengths() * similarity[np.stack([pairs.better, pairs.worse], axis=1)]
+    contributions = [
+        Contribution(f"BM25, weight {learned.weight:.3g}", learned.weight * base, f"{base:.3f} of this query's best")
+    ]
+    totals = np.bincount(pairs.owner, parts.sum(axis=1), len(similar.ids))
+    for number in np.argsort(-np.abs(totals)).tolist():
+        contributions.append(_part_of_query(reranker.index.forward, number, learned, parts, similarity))
+    columns = (similar.kernel.tolist(), similar.by_clicks.tolist(), similar.by_text.tolist())
+    queries = [
+        {"query": other.text, "kernel": kernel, "by clicks": clicks, "by text": text}
+        for other, kernel, clicks, text in zip(similar.queries, *columns, strict=True)
+    ]
+    notes: dict[str, Any] = {
+        "similar queries": queries,
+        "pairs": len(pairs.owner),
+        "weight of BM25": learned.weight,
+    }
+    total = sum(contribution.value for contribution in contributions)
+    return Explanation(reranker.name, reranker.index.forward.docids[doc], total, tuple(contributions), notes)
+
+
+def _part_of_query(
+    forward: ForwardIndex, number: int, learned: Learned, parts: NDArray[np.float64], similarity: NDArray[np.float64]
+) -> Contribution:
+    """What similar query `number` adds, by the documents of its pairs.
+
+    `parts` (pairs, 2) are the parts of both documents of a pair, `similarity` (documents of pairs,) is k_D to the document.
+    """
+    pairs, similar = learned.pairs, learned.similar
+    own = np.flatnonzero(pairs.owner == number)
+    size = len(pairs.docs)
+    values = np.bincount(pairs.better[own], parts[own, 0], size)
+    values += np.bincount(pairs.worse[own], parts[own, 1], size)
+    labels = np.where(np.isin(np.arange(size), pairs.better[own]), "clicked", "not clicked")
+    shown = np.flatnonzero(values)
+    shown = shown[np.argsort(-np.abs(values[shown]))]
+    docids = forward.docids.take(pairs.docs[shown])
+    reasons = tuple(
+        Contribution(docid, float(values[row]), f"{labels[row]}, similarity {similarity[row]:.3f}")
+        for docid, row in zip(docids, shown.tolist(), strict=True)
+    )
+    detail = f"k_Q {similar.kernel[number]:.3f}, clicks {similar.by_clicks[number]:.3f}, text {similar.by_text[number]:.3f}"
+    return Contribution(f"'{similar.queries[number].text}'", float(parts[own].sum()), detail, reasons)

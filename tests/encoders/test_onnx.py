@@ -1,0 +1,100 @@
+"""The ONNX encoder against vectors computed by hand from the model's table."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.encoders import open_encoder
+from tests.encoders.model import TABLE, mean_vector, tokens, write_encoder
+
+pytest.importorskip("onnxruntime")
+pytest.importorskip("tokenizers")
+pytest.importorskip("onnx")
+
+TEXTS = ["dripping tap", "water", "leaking faucet washer water tap", "unknown words here", "fuse fuse water"]
+
+
+@pytest.mark.parametrize("batch", [1, 2, 32])
+def test_mean_pooling_leaves_the_padding_out(tmp_path, batch):
+    encoder = open_encoder(str(write_encoder(tmp_path / "m", f"batch = {batch}")))
+    expected = np.stack([mean_vector(text) for text in TEXTS])
+    assert np.allclose(encoder.documents(TEXTS), expected, atol=1e-6)
+    assert np.allclose(encoder.queries(TEXTS), expected, atol=1e-6)
+
+
+def test_cls_pooling_without_normalisation_is_the_first_token(tmp_path):
+    encoder = open_encoder(str(write_encoder(tmp_path / "m", 'pooling = "cls"\nnormalise = false')))
+    assert np.array_equal(encoder.documents(TEXTS), np.repeat(TABLE[2:3], len(TEXTS), axis=0))
+
+
+def test_a_model_that_pools_itself(tmp_path):
+    folder = write_encoder(tmp_path / "m", 'pooling = "none"\nnormalise = false\noutput = "sums"\nbatch = 1', pooled=True)
+    expected = np.stack([TABLE[tokens(text)].sum(axis=0) for text in TEXTS])
+    assert np.allclose(open_encoder(str(folder)).documents(TEXTS), expected, atol=1e-5)
+
+
+def test_prefixes_and_the_longest_length(tmp_path):
+    folder = write_encoder(tmp_path / "m", 'query-prefix = "query: "\ndocument-prefix = "washer "\nmax-length = 5')
+    encoder = open_encoder(str(folder))
+    assert np.allclose(encoder.queries(["tap water tap"])[0], mean_vector("query : tap water tap", 5), atol=1e-6)
+    assert np.allclose(encoder.documents(["tap water fuse"])[0], mean_vector("washer tap water fuse", 5), atol=1e-6)
+
+
+def test_a_model_without_token_types_and_in_a_subfolder(tmp_path):
+    folder = write_encoder(tmp_path / "m", token_types=False)
+    (folder / "onnx").mkdir()
+    (folder / "model.onnx").rename(folder / "onnx" / "model.onnx")
+    assert np.allclose(open_encoder(str(folder)).documents(["tap"])[0], mean_vector("tap"), atol=1e-6)
+
+
+def test_the_declaration_tells_models_apart_but_not_folders(tmp_path):
+    first, copy = write_encoder(tmp_path / "a"), write_encoder(tmp_path / "b", "batch = 3")
+    other = write_encoder(tmp_path / "c", 'query-prefix = "x"')
+    described = [open_encoder(str(folder)).declaration() for folder in (first, copy, other)]
+    for one in described:
+        one.pop("source")
+    assert described[0] == described[1] != described[2]
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda folder: (folder / "model.onnx").write_bytes(b"nothing"), "model.onnx: not an ONNX model"),
+        (lambda folder: (folder / "model.onnx").unlink(), "no model.onnx or onnx/model.onnx in it"),
+        (lambda folder: (folder / "tokenizer.json").unlink(), "no tokenizer.json in it"),
+        (lambda folder: (folder / "tokenizer.json").write_text("{}"), "tokenizer.json: not a tokenizer"),
+        (lambda folder: (folder / "encoder.toml").write_text("pooling ="), "encoder.toml: not a TOML file"),
+        (lambda folder: (folder / "encoder.toml").write_text('pooling = "max"'), "encoder.toml: pooling: 'max' is not one of"),
+        (lambda folder: (folder / "encoder.toml").write_text("size = 3"), "encoder.toml: encoder: unknown option 'size'"),
+        (lambda folder: (folder / "encoder.toml").write_text('output = "x"'), "output 'x' is not one of last_hidden_state"),
+    ],
+)
+def test_what_is_damaged_is_named(tmp_path, damage, message):
+    folder = write_encoder(tmp_path / "m")
+    damage(folder)
+    with pytest.raises(InputError) as problem:
+        open_encoder(str(folder))
+    assert message in str(problem.value)
+    assert "\n" not in str(problem.value)
+
+
+def test_a_pooling_that_does_not_fit_the_output_is_refused(tmp_path):
+    encoder = open_encoder(str(write_encoder(tmp_path / "m", 'pooling = "none"')))
+    with pytest.raises(InputError, match="which pooling 'none' can't take"):
+        encoder.documents(["tap"])
+
+
+def test_a_missing_library_is_named(tmp_path, monkeypatch):
+    folder = write_encoder(tmp_path / "m")
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(OptionError, match=r"onnxruntime is not installed; pip install 'kernelsearch\[encode\]'"):
+        open_encoder(str(folder))
+
+
+def test_a_missing_folder_is_named(tmp_path):
+    with pytest.raises(InputError, match="no such folder"):
+        open_encoder(str(tmp_path / "none"))

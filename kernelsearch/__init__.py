@@ -11,7 +11,8 @@ change in any release.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from kernelsearch.core.errors import KernelSearchError
 from kernelsearch.core.version import __version__
@@ -23,16 +24,17 @@ if TYPE_CHECKING:
 __all__ = ["Index", "KernelSearchError", "__version__", "open"]
 
 
-def open(path: Source, *, language: str | None = None) -> Index:
+def open(path: Source, *, language: str | None = None, vectors: str | Mapping[str, Any] | None = None) -> Index:
     """Opens an index for searching and reranking.
 
     `path` is the folder of an index, a folder of shards, or a list of indexes; several indexes are searched as one collection.
-    `language` chooses the analyser of queries, by default the one that the index was built with. Java starts with the first
-    search. Raises IndexProblem where there is no index.
+    `language` chooses the analyser of queries, by default the one that the index was built with. `vectors` are those of methods
+    that name none: a name, or options by name as `Index` takes them. Java starts with the first search. Raises IndexProblem
+    where there is no index.
     """
     from kernelsearch.api.index import Index
 
-    return Index(path, language=language)
+    return Index(path, language=language, vectors=vectors)
 
 
 def __getattr__(name: str) -> object:

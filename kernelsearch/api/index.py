@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,6 +28,10 @@ from kernelsearch.lucene.index import LuceneIndex
 from kernelsearch.lucene.shards import Source, find_shards
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import CannotAct, Explanation, TrainingData
+from kernelsearch.vectors.settings import VectorSettings
+
+if TYPE_CHECKING:
+    from kernelsearch.vectors.opened import Vectors
 
 CONTENTS = "contents"
 #: Pipelines that an index keeps ready, so that the same search again loads nothing.
@@ -43,6 +48,9 @@ class Index:
     Java starts when something needs it, not before; forward indexes are memory-mapped on first use. A folder of shards, or
     several indexes, are one collection (`kernelsearch.lucene.shards` tells the rules).
 
+    `vectors` says which vectors methods use that name none, and where query vectors come from: a name ("minilm"), or options by
+    name ({"name": "minilm", "queries": "topics.npz"}; see `kernelsearch.vectors.settings`).
+
     Attributes: `shards`, the Lucene indexes; `path`, the (first) folder that was named; `name`, what messages call it;
     `fingerprint`, which artefacts are bound to.
     """
@@ -55,6 +63,7 @@ class Index:
         java_heap: str | None = None,
         artefacts: str | Path | None = None,
         progress: Progress = silent,
+        vectors: VectorSettings | Mapping[str, Any] | str | None = None,
     ) -> None:
         jvm.check_heap(java_heap)
         self.shards = find_shards(path, artefacts)
@@ -64,9 +73,11 @@ class Index:
         self.language = language
         self.java_heap = java_heap
         self.progress = progress
+        self.vector_settings = _vector_settings(vectors)
         self._lucene: LuceneIndex | None = None
         self._forward: dict[str, ForwardIndex] = {}
         self._expander: FeedbackExpander | None = None
+        self._vectors: dict[str, Vectors] = {}
         self._pipelines: OrderedDict[str, Pipeline] = OrderedDict()
         self._lock = threading.RLock()
         self._building = threading.RLock()
@@ -81,7 +92,7 @@ class Index:
     def __reduce__(self) -> tuple[Any, ...]:
         # Another process may work in another folder.
         given = tuple(path.absolute() for path in self.shards.folders)
-        return _reopen, (given, self.language, self.java_heap, self.artefacts.absolute())
+        return _reopen, (given, self.language, self.java_heap, self.artefacts.absolute(), self.vector_settings)
 
     def search(self, text: str, rerank: keywords.Rerank = None, k: int = 10, **options: Any) -> Results:
         """The best `k` documents for a query.
@@ -248,13 +259,46 @@ class Index:
                 self._expander = FeedbackExpander(self.forward)
             return self._expander
 
+    def vectors(self, name: str | None = None) -> Vectors:
+        """The vectors of that name, with a source of query vectors; without a name the chosen ones, or the only ones.
+
+        Raises:
+            ArtefactError: the index has no such vectors, or has changed since they were made.
+            OptionError: no name where there are several.
+        """
+        # Imported here: FAISS's neighbours and scipy behind it are for those who have vectors.
+        from kernelsearch.vectors.opened import Vectors
+        from kernelsearch.vectors.queries import QueryVectors
+        from kernelsearch.vectors.store import open_documents
+
+        name = name or self.vector_settings.name
+        with self._lock:
+            if name is None or name not in self._vectors:
+                documents = open_documents(
+                    self.artefacts, name, fingerprint=self.fingerprint, index=self.name, flags=self.shards.flags
+                )
+                name = documents.name
+                if name not in self._vectors:
+                    file, encoder = self.vector_settings.queries_of(name), self.vector_settings.encoder
+                    self._vectors[name] = Vectors(documents, QueryVectors(documents, file=file, encoder=encoder))
+            return self._vectors[name]
+
     def query(self, text: str, qid: str = "") -> Query:
         """An analysed query."""
         return self.lucene.queries([text], [qid])[0]
 
 
-def _reopen(given: tuple[Path, ...], language: str | None, java_heap: str | None, artefacts: Path) -> Index:
-    return Index(given, language=language, java_heap=java_heap, artefacts=artefacts)
+def _reopen(
+    given: tuple[Path, ...], language: str | None, java_heap: str | None, artefacts: Path, vectors: VectorSettings
+) -> Index:
+    return Index(given, language=language, java_heap=java_heap, artefacts=artefacts, vectors=vectors)
+
+
+def _vector_settings(value: VectorSettings | Mapping[str, Any] | str | None) -> VectorSettings:
+    """Settings of vectors from a name or from options by name."""
+    if isinstance(value, VectorSettings):
+        return value
+    return VectorSettings.of({"name": value} if isinstance(value, str) else value or {})
 
 
 def _stale(path: Path, fingerprint: str) -> bool:

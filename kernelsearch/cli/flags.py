@@ -10,11 +10,18 @@ from typing import Any, ClassVar, TypeVar
 from kernelsearch.api.index import Index
 from kernelsearch.core.options import Option, Settings, option
 from kernelsearch.core.progress import Progress
+from kernelsearch.vectors.settings import VectorSettings
 
 S = TypeVar("S", bound=Settings)
 
 #: Formats of topic files, for `--topics-format`.
 TOPIC_FORMATS = ("tsv", "trec", "jsonl", "cacm")
+
+
+def _vector_flag(name: str) -> Any:
+    """An option of VectorSettings as a flag `--vectors.NAME` of a verb."""
+    declared = next(entry for entry in VectorSettings.options if entry.name == name)
+    return option(None, declared.help, repeat=declared.repeat, name=f"{VectorSettings.owner}.{name}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,11 +51,31 @@ class IndexSettings(JavaSettings):
     def open_index(self, progress: Progress, *, java_heap: str | None = None, language: str | None = None) -> Index:
         """Opens the index; `java_heap` is used where `--java-heap` is not given, `language` is that of queries."""
         assert self.index is not None  # verbs refuse a command line without --index
-        return Index(self.index, language=language, java_heap=self.java_heap or java_heap, progress=progress)
+        heap = self.java_heap or java_heap
+        return Index(self.index, language=language, java_heap=heap, progress=progress, vectors=self.vectors)
+
+    @property
+    def vectors(self) -> VectorSettings:
+        """Which vectors methods use that name none, and where query vectors come from."""
+        return VectorSettings()
 
 
 @dataclass(frozen=True, kw_only=True)
-class QuerySettings(IndexSettings):
+class VectorFlags(IndexSettings):
+    """Options of every verb whose methods may use vectors."""
+
+    vectors_name: str | None = _vector_flag("name")
+    vectors_queries: str | tuple[str, ...] | None = _vector_flag("queries")
+    vectors_encoder: str | None = _vector_flag("encoder")
+
+    @property
+    def vectors(self) -> VectorSettings:
+        """The settings that the flags `--vectors.*` make."""
+        return VectorSettings(name=self.vectors_name, queries=self.vectors_queries, encoder=self.vectors_encoder)
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuerySettings(VectorFlags):
     """Options of every verb that analyses queries."""
 
     language: str | None = option(None, "language in which queries are analysed; default: the language of the index")

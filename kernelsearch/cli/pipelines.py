@@ -19,7 +19,7 @@ from kernelsearch.lucene.first_stage import FirstStage, FirstStageSettings
 from kernelsearch.rerankers import registry
 
 #: Options of a config file that apply to a single query on the terminal; what the file says about a run does not.
-SINGLE_QUERY = ("index", "language", "java_heap")
+SINGLE_QUERY = ("index", "language", "java_heap", "vectors_name", "vectors_queries", "vectors_encoder")
 
 
 def make_parser(verb: str, description: str, examples: str, settings: type[IndexSettings]) -> argparse.ArgumentParser:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernelsearch.cli.console import Parser
-from kernelsearch.cli.flags import IndexSettings, add_flags, add_method_flags, collect, read_flags
+from kernelsearch.cli.flags import VectorFlags, add_flags, add_method_flags, collect, read_flags
 from kernelsearch.cli.inputs import load_qrels, load_topics
 from kernelsearch.core.memory_limit import MemoryLimit
 from kernelsearch.core.options import option
@@ -18,7 +18,7 @@ from kernelsearch.rerankers.base import FittedFeatures, TrainingData
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainSettings(EngineSettings, IndexSettings):
+class TrainSettings(EngineSettings, VectorFlags):
     """Options of train."""
 
     topics: str | None = option(None, "training topics, for methods that learn from judgements: a file or irds:NAME")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,9 @@ from kernelsearch.lucene.index import LuceneIndex
 from kernelsearch.lucene.models import BM25Model, Model
 from kernelsearch.lucene.shards import Shards
 from kernelsearch.rerankers.registry import Method
+
+if TYPE_CHECKING:
+    from kernelsearch.vectors.opened import Vectors
 
 S = TypeVar("S", bound=Settings)
 
@@ -53,6 +56,9 @@ class OpenedIndex(Protocol):
 
     def field(self, name: str) -> ForwardIndex:
         """The forward index of a field."""
+
+    def vectors(self, name: str | None = None) -> Vectors:
+        """The vectors of that name; without a name those that were chosen when the index was opened, or the only ones."""
 
     def row(self, docid: str, option: str = "docid") -> int:
         """The row of a docid; raises an error that names `option` where the index doesn't have it."""

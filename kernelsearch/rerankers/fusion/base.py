@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,8 +21,8 @@ from kernelsearch.rerankers.fusion.settings import DepthSettings
 from kernelsearch.rerankers.fusion.training_queries import TrainingVotes
 
 Floats = NDArray[np.float64]
-#: What a table depends on: the query's terms and weights, and the bytes of the first stage's rows.
-TableKey = tuple[tuple[str, ...], tuple[float, ...], bytes]
+#: What a table depends on: the query, and the bytes of the first stage's rows.
+TableKey = tuple[Query, bytes]
 
 #: Queries per batch, and queries whose tables are cached, so that explaining what was just ranked computes nothing again.
 CACHED_TABLES = 32
@@ -35,7 +35,8 @@ class FusedReranker(Reranker[D]):
     """Ranks the union of several sources by a fuser over features that are normalised within the query.
 
     Subclasses set the fuser (`learner`), the features by name (`recipe`), those that bring candidates (`sources`), the
-    normalisation ("z", "minmax" or "none") and, for the feature `votes`, the votes of training queries.
+    normalisation ("z", "minmax" or "none") and, for the features `votes` and `run`, the votes of training queries and the run
+    files by name.
     """
 
     learner: Learner
@@ -43,6 +44,7 @@ class FusedReranker(Reranker[D]):
     sources: tuple[str, ...]
     normalise: str
     training_votes: TrainingVotes | None = None
+    runs: Mapping[str, str] | None = None
 
     def __init__(self, index: OpenedIndex, **options: Any) -> None:
         super().__init__(index, **options)
@@ -61,6 +63,7 @@ class FusedReranker(Reranker[D]):
                 threads=context.threads,
                 option=f"--{self.name}.model" if self.name == "fusion" else f"--rerank {self.name}",
                 training_votes=self.training_votes,
+                runs=self.runs,
             )
             self._features = key, features
         return self._features[1]
@@ -69,7 +72,7 @@ class FusedReranker(Reranker[D]):
         self, queries: Sequence[Query], lists: Sequence[Candidates], context: Context
     ) -> list[tuple[Candidates, Floats]]:
         """Each query's pool and its normalised features, shape (pool, features)."""
-        keys = [(query.terms, query.weights, listed.docs.tobytes()) for query, listed in zip(queries, lists, strict=True)]
+        keys = [(query, listed.docs.tobytes()) for query, listed in zip(queries, lists, strict=True)]
         missing = [number for number, key in enumerate(keys) if key not in self._tables]
         fresh: dict[int, tuple[Candidates, Floats]] = {}
         if missing:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -38,19 +38,24 @@ class FieldSettings(Settings):
 
 @dataclass(frozen=True)
 class FeatureContext:
-    """What features are computed with: the index, the first stage's ranking model, the number of threads for searches, and
-    the votes of training queries where there are any."""
+    """What features are computed with: the index, the first stage's ranking model, the number of threads for searches, the
+    votes of training queries where there are any, and run files by name."""
 
     index: OpenedIndex
     model: Model
     threads: int = 1
     training_votes: TrainingVotes | None = None
+    runs: Mapping[str, str] = field(default_factory=dict)
 
 
 class Feature(ABC, Generic[P]):
-    """One column of the table of features. `retrieves` says whether it can bring candidates of its own."""
+    """One column of the table of features. `retrieves` says whether it can bring candidates of its own.
+
+    `positional` is the parameter whose name may be left out, as in `dense:minilm`; it is then all that follows the colon.
+    """
 
     settings_type: ClassVar[type[Settings]] = Settings
+    positional: ClassVar[str | None] = None
     retrieves: ClassVar[bool] = False
 
     def __init__(self, settings: P, context: FeatureContext) -> None:

@@ -7,12 +7,14 @@ A recipe is plain data, is saved with a model and means the same on every index.
 - `rm3`, `rocchio`: BM25 of the query as Anserini's feedback expands it
 - `top`: the mean document kernel (cosine) to the first stage's best `docs` documents
 - `votes`: documents that were relevant to similar training queries
+- `dense:NAME`: the inner product with the vectors of that name
+- `run:FILE`: the scores of a run file; `run:NAME` with --fusion.runs NAME=FILE
 - any reranker with its options: `klsa:z=10`, `mslm:mix=1`, `pert:alpha=0.5`
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +29,7 @@ from kernelsearch.kernels.term_scores import term_scores
 from kernelsearch.lucene.models import BM25Model, Model
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import OpenedIndex
+from kernelsearch.rerankers.fusion.evidence import DenseFeature, RunFeature
 from kernelsearch.rerankers.fusion.feature_kinds import (
     BM25FeatureSettings,
     DirichletFeatureSettings,
@@ -63,17 +66,15 @@ OTHER_KINDS: dict[str, type[Feature[Any]]] = {
     "rocchio": RocchioFeature,
     "top": Top,
     "votes": Votes,
+    "dense": DenseFeature,
+    "run": RunFeature,
 }
 
 
 def known_features() -> list[str]:
     """The names that a recipe may use, those of installed plugins included."""
-    return [
-        *OTHER_KINDS,
-        *KERNEL_SETTINGS,
-        *kernel_plugins(),
-        *(name for name, method in registry.methods().items() if not method.fuses),
-    ]
+    methods = [name for name, method in registry.methods().items() if not method.fuses]
+    return list(dict.fromkeys([*OTHER_KINDS, *KERNEL_SETTINGS, *kernel_plugins(), *methods]))
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,9 @@ class FeatureSpec:
 def parse(text: str, option: str = "--fusion.features") -> FeatureSpec:
     """Parses a feature's name, KIND or KIND:NAME=VALUE,...; raises OptionError, which names `option`, for unknown ones."""
     kind, _, tail = text.strip().partition(":")
+    positional = OTHER_KINDS[kind].positional if kind in OTHER_KINDS else None
+    if positional is not None and tail and not tail.startswith(f"{positional}="):
+        return FeatureSpec(text.strip(), kind, _settings_type(kind, option).of({positional: tail}))
     parameters = {}
     for part in filter(None, tail.split(",")):
         key, equals, value = part.partition("=")
@@ -145,6 +149,7 @@ class Features:
     threads : threads for searches
     option : the option that error messages name
     training_votes : the votes of training queries for the feature `votes`; None: no votes
+    runs : files by name for the feature `run`
     """
 
     def __init__(
@@ -157,9 +162,10 @@ class Features:
         threads: int = 1,
         option: str = "--fusion.features",
         training_votes: TrainingVotes | None = None,
+        runs: Mapping[str, str] | None = None,
     ) -> None:
         self.index, self.model, self.recipe = index, model, tuple(recipe)
-        context = FeatureContext(index, model, threads, training_votes)
+        context = FeatureContext(index, model, threads, training_votes, runs or {})
         specs = {name: parse(name, option) for name in (*recipe, *sources)}
         by_name = {name: build(spec, context) for name, spec in specs.items()}
         self.features = [by_name[name] for name in recipe]

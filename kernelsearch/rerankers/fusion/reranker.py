@@ -22,6 +22,7 @@ from kernelsearch.rerankers.base import DEFAULT_CONTEXT, FittedFeatures, OpenedI
 from kernelsearch.rerankers.fusion import FUSION
 from kernelsearch.rerankers.fusion import model as models
 from kernelsearch.rerankers.fusion.base import FusedReranker
+from kernelsearch.rerankers.fusion.evidence import read_runs
 from kernelsearch.rerankers.fusion.features import parse_recipe
 from kernelsearch.rerankers.fusion.learners import fit_learner, log_choice, make_learner
 from kernelsearch.rerankers.fusion.settings import FusionFitSettings, FusionSettings
@@ -44,6 +45,7 @@ class FusionReranker(FusedReranker[FusionSettings]):
             raise OptionError(f"--fusion.model: {path} was learned from a feature file, whose columns no index has")
         self.learner, self.recipe = self.model.learner, self.model.recipe
         self.sources, self.normalise = tuple(self.model.notes["sources"]), self.model.notes["normalise"]
+        self.runs = read_runs(self.settings.runs, "--fusion.runs")
         if "votes" in kinds(self.recipe, self.sources):
             self.training_votes = TrainingVotes(index, TrainingQueries.read(path), leave_out=False)
         self.features(DEFAULT_CONTEXT)  # a recipe that names an unknown feature is refused now, not at the first query
@@ -61,7 +63,8 @@ class FusionReranker(FusedReranker[FusionSettings]):
         queries = index.lucene.queries(list(topics.values()), list(topics))
         training = TrainingQueries.of(queries, judged) if "votes" in kinds(recipe, sources) else TrainingQueries()
         model = BM25Model(settings.k1, settings.b)
-        plan = FeaturePlan(index, recipe, sources, model, training, settings.depth, settings.normalise)
+        runs = read_runs(settings.runs, "--fusion.runs")
+        plan = FeaturePlan(index, recipe, sources, model, training, settings.depth, settings.normalise, runs)
         X, y, qid = training_table(
             data.engine,
             plan,

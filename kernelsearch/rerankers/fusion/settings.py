@@ -31,6 +31,7 @@ class FusionSettings(DepthSettings):
     owner: ClassVar[str] = "fusion"
 
     model: str | None = option(None, "folder of the trained model; default: the one beside the index")
+    runs: tuple[str, ...] | None = option(None, "run files for the features run:NAME, as NAME=FILE, separated by commas")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +49,7 @@ class FusionFitSettings(Settings):
         "learner of the feature weights; best chooses one by cross-validation",
         choices=("best", "simlistmkl", "net", "boost", "svm", "combsum", "combmnz", "rrf"),
     )
+    runs: tuple[str, ...] | None = option(None, "run files for the features run:NAME, as NAME=FILE, separated by commas")
     normalise: str = option("z", "normalisation of features within a query", choices=("z", "minmax", "none"))
     depth: int = option(1000, "number of candidates per source that are learned from", low=1)
     negatives: int = option(200, "number of documents not judged relevant that are drawn per query", low=1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,8 @@ class FeaturePlan:
     """All that the features of training queries depend on. A worker process opens the index itself.
 
     `recipe` and `sources` are features by name, `model` the first stage's ranking model, `training` the queries that vote,
-    `depth` the number of candidates per source, `normalise` the normalisation within a query ("z", "minmax" or "none").
+    `depth` the number of candidates per source, `normalise` the normalisation within a query ("z", "minmax" or "none"),
+    `runs` are files by name for the feature `run`.
     """
 
     index: OpenedIndex
@@ -40,6 +41,7 @@ class FeaturePlan:
     training: TrainingQueries
     depth: int
     normalise: str
+    runs: Mapping[str, str] = field(default_factory=dict)
 
 
 class FeatureTables:
@@ -48,7 +50,9 @@ class FeatureTables:
     def __init__(self, plan: FeaturePlan) -> None:
         self.plan = plan
         votes = TrainingVotes(plan.index, plan.training, leave_out=True)
-        self.features = Features(plan.index, plan.recipe, sources=plan.sources, model=plan.model, training_votes=votes)
+        self.features = Features(
+            plan.index, plan.recipe, sources=plan.sources, model=plan.model, training_votes=votes, runs=plan.runs
+        )
 
     def __reduce__(self) -> tuple[type[FeatureTables], tuple[FeaturePlan]]:
         return FeatureTables, (self.plan,)

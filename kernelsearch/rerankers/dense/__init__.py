@@ -1,0 +1,13 @@
+"""Dense reranking and retrieval: documents by the inner product of their vectors with the query's."""
+
+from kernelsearch.rerankers.dense.settings import DenseSettings
+from kernelsearch.rerankers.registry import Method
+
+DENSE = Method(
+    "dense",
+    "inner product of vectors that an encoder made; needs vectors (python -m kernelsearch.vectors)",
+    DenseSettings,
+    "kernelsearch.rerankers.dense.reranker:DenseReranker",
+    retrieves=True,
+)
+METHODS = (DENSE,)

@@ -1,0 +1,21 @@
+"""Options of `dense`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from kernelsearch.core.options import Settings, option
+
+
+@dataclass(frozen=True, kw_only=True)
+class DenseSettings(Settings):
+    """Options of `dense` in search."""
+
+    owner: ClassVar[str] = "dense"
+
+    name: str | None = option(None, "name of the vectors; default: --vectors.name, or the only ones of the index")
+    retrieve: int = option(0, "add this many documents with the largest inner products, found with FAISS", low=0)
+    effort: int | None = option(
+        None, "search effort of an ivf or hnsw index: clusters that are searched, or candidates that are kept", low=1
+    )

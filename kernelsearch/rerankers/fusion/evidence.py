@@ -1,0 +1,125 @@
+"""Features from outside the index's words: vectors of an encoder, and runs of other systems."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.core.options import Settings, option
+from kernelsearch.core.types import Candidates, Query
+from kernelsearch.rerankers.fusion.feature_kinds import Feature, FeatureContext, Floats
+from kernelsearch.rerankers.fusion.pool import Pool
+from kernelsearch.trec import read_run
+
+
+@dataclass(frozen=True, kw_only=True)
+class DenseFeatureSettings(Settings):
+    """Parameters of the feature `dense`."""
+
+    owner: ClassVar[str] = "dense"
+
+    name: str | None = option(None, "name of the vectors; default: --vectors.name, or the only ones of the index")
+
+
+class DenseFeature(Feature[DenseFeatureSettings]):
+    """The inner product of the query's vector with the documents'.
+
+    A document without a vector gets the mean of the others, which after z-scores is 0: it is neither raised nor lowered. For
+    a query without a vector all documents get 0.
+    """
+
+    settings_type = DenseFeatureSettings
+    positional = "name"
+    retrieves = True
+
+    def __init__(self, settings: DenseFeatureSettings, context: FeatureContext) -> None:
+        super().__init__(settings, context)
+        self.vectors = context.index.vectors(settings.name)
+        self.vectors.queries.require()
+
+    def values(self, pools: Sequence[Pool]) -> list[Floats]:
+        found = self.vectors.queries.find([pool.query for pool in pools])
+        out = []
+        for pool, vector in zip(pools, found, strict=True):
+            if vector is None:
+                out.append(np.zeros(pool.depth))
+                continue
+            scores = self.vectors.documents.scores(vector, pool.candidates.docs).astype(np.float64)
+            missing = np.isnan(scores)
+            if missing.any():
+                scores[missing] = 0.0 if missing.all() else scores[~missing].mean()
+            out.append(scores)
+        return out
+
+    def retrieve(self, queries: Sequence[Query], lists: Sequence[Candidates], depth: int) -> list[NDArray[np.int32]]:
+        live = self.index.forward.live
+        return [docs[live[docs]] for docs, _ in self.vectors.nearest(queries, depth)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunFeatureSettings(Settings):
+    """Parameters of the feature `run`."""
+
+    owner: ClassVar[str] = "run"
+
+    file: str | None = option(None, "the run file, or the name that --fusion.runs gives to one")
+
+
+class RunFeature(Feature[RunFeatureSettings]):
+    """The scores of a run file by topic id: any system's list as evidence.
+
+    A document that the run doesn't list gets the lowest score of the run's list. For a topic that the run lacks all documents
+    get 0.
+    """
+
+    settings_type = RunFeatureSettings
+    positional = "file"
+    retrieves = True
+
+    def __init__(self, settings: RunFeatureSettings, context: FeatureContext) -> None:
+        super().__init__(settings, context)
+        if not settings.file:
+            raise OptionError("feature run: names no file; run:FILE, or run:NAME with --fusion.runs NAME=FILE")
+        self.path = context.runs.get(settings.file, settings.file)
+        self.lists: dict[str, Candidates] = {}
+        unknown = 0
+        for qid, listed in read_run(self.path).items():
+            rows = self.index.forward.rows_of([docid for docid, _ in listed])
+            scores = np.array([score for _, score in listed], dtype=np.float64)
+            known = rows >= 0
+            unknown += int((~known).sum())
+            self.lists[qid] = Candidates(rows[known], scores[known])
+        if self.lists and not any(listed.depth for listed in self.lists.values()):
+            raise InputError(f"{self.path}: none of its {unknown} documents is in {self.index.name}")
+
+    def values(self, pools: Sequence[Pool]) -> list[Floats]:
+        return [self._pool_values(pool) for pool in pools]
+
+    def _pool_values(self, pool: Pool) -> Floats:
+        listed = self.lists.get(pool.query.qid)
+        if listed is None or not listed.depth:
+            return np.zeros(pool.depth)
+        order = np.argsort(listed.docs, kind="stable")
+        docs, scores = listed.docs[order], listed.scores[order]
+        places = np.minimum(np.searchsorted(docs, pool.candidates.docs), len(docs) - 1)
+        return np.where(docs[places] == pool.candidates.docs, scores[places], scores.min())
+
+    def retrieve(self, queries: Sequence[Query], lists: Sequence[Candidates], depth: int) -> list[NDArray[np.int32]]:
+        none = np.zeros(0, dtype=np.int32)
+        return [self.lists[query.qid].docs[:depth] if query.qid in self.lists else none for query in queries]
+
+
+def read_runs(runs: Sequence[str] | None, option: str) -> dict[str, str]:
+    """{name: file} of an option's values NAME=FILE; raises OptionError, which names `option`, for other values."""
+    out = {}
+    for text in runs or ():
+        name, equals, file = text.partition("=")
+        if not equals or not name or not file:
+            raise OptionError(f"{option}: {text!r} should read NAME=FILE")
+        out[name] = file
+    return out

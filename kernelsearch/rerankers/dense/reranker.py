@@ -39,7 +39,7 @@ class DenseReranker(Reranker[DenseSettings]):
 
     def __init__(self, index: OpenedIndex, **options: Any) -> None:
         super().__init__(index, **options)
-        self.vectors = index.vectors(self.settings.name)
+        self.vectors = index.vectors(self.settings.vectors)
         self.vectors.queries.require()
 
     def score(self, query: Query, candidates: Candidates, context: Context = DEFAULT_CONTEXT) -> NDArray[np.floating]:

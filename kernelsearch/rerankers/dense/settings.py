@@ -14,7 +14,7 @@ class DenseSettings(Settings):
 
     owner: ClassVar[str] = "dense"
 
-    name: str | None = option(None, "name of the vectors; default: --vectors.name, or the only ones of the index")
+    vectors: str | None = option(None, "name of the vectors; default: --vectors.name, or the only ones of the index")
     retrieve: int = option(0, "add this many documents with the largest inner products, found with FAISS", low=0)
     effort: int | None = option(
         None, "search effort of an ivf or hnsw index: clusters that are searched, or candidates that are kept", low=1

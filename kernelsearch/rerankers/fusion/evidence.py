@@ -23,7 +23,7 @@ class DenseFeatureSettings(Settings):
 
     owner: ClassVar[str] = "dense"
 
-    name: str | None = option(None, "name of the vectors; default: --vectors.name, or the only ones of the index")
+    vectors: str | None = option(None, "name of the vectors; default: --vectors.name, or the only ones of the index")
 
 
 class DenseFeature(Feature[DenseFeatureSettings]):
@@ -34,12 +34,12 @@ class DenseFeature(Feature[DenseFeatureSettings]):
     """
 
     settings_type = DenseFeatureSettings
-    positional = "name"
+    positional = "vectors"
     retrieves = True
 
     def __init__(self, settings: DenseFeatureSettings, context: FeatureContext) -> None:
         super().__init__(settings, context)
-        self.vectors = context.index.vectors(settings.name)
+        self.vectors = context.index.vectors(settings.vectors)
         self.vectors.queries.require()
 
     def values(self, pools: Sequence[Pool]) -> list[Floats]:

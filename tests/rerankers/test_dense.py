@@ -1,0 +1,188 @@
+"""Dense reranking against inner products computed by numpy; dense and run features of fusion."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+
+import kernelsearch
+from kernelsearch import search as search_verb
+from kernelsearch.core.errors import ArtefactError, InputError, OptionError
+from kernelsearch.core.types import Candidates
+from kernelsearch.rerankers.base import Context
+from kernelsearch.rerankers.dense.reranker import DenseReranker
+from kernelsearch.rerankers.fusion.features import Features, parse
+from kernelsearch.vectors.__main__ import main as vectors_verb
+
+IDS = ["d1", "d2", "d3", "d5", "d6"]  # d4 has no vector
+VECTORS = np.random.default_rng(5).standard_normal((5, 8)).astype(np.float32)
+QUERY = np.random.default_rng(6).standard_normal(8).astype(np.float32)
+PRODUCTS = dict(zip(IDS, (VECTORS.astype(np.float64) @ QUERY.astype(np.float64)).tolist(), strict=True))
+
+
+@pytest.fixture
+def index(tiny_path, tmp_path):
+    shutil.copytree(tiny_path, tmp_path / "index")
+    np.savez(tmp_path / "v.npz", ids=np.array(IDS), vectors=VECTORS)
+    np.savez(tmp_path / "topics.npz", ids=np.array(["1", "3"]), vectors=np.stack([QUERY, -QUERY]))
+    vectors_verb(["--index", str(tmp_path / "index"), "--name", "m", "--input", str(tmp_path / "v.npz"), "--dtype", "float32"])
+    return kernelsearch.open(tmp_path / "index", vectors={"queries": str(tmp_path / "topics.npz")})
+
+
+def _candidates(index, docids):
+    rows = index.forward.rows_of(docids)
+    return Candidates(rows, np.linspace(2, 1, len(rows), dtype=np.float32))
+
+
+def test_the_order_is_that_of_inner_products_and_documents_without_a_vector_come_last(index):
+    ranked = DenseReranker(index).apply(index.query("water", "1"), _candidates(index, ["d4", "d1", "d3", "d2"]))
+    expected = sorted(["d1", "d2", "d3"], key=lambda docid: -PRODUCTS[docid])
+    assert index.forward.docids.take(ranked.docs) == [*expected, "d4"]
+    assert np.allclose(ranked.scores[:3], [PRODUCTS[docid] for docid in expected], rtol=1e-6)
+
+
+def test_retrieval_finds_documents_that_share_no_word_with_the_query(index):
+    query = index.query("zzz", "1")
+    assert index.lucene.search([query], 10)[0].depth == 0
+    empty = Candidates(np.empty(0, dtype=np.int32), np.empty(0, dtype=np.float32))
+    expected = sorted(IDS, key=lambda docid: -PRODUCTS[docid])
+    ranked = DenseReranker(index, retrieve=6).apply(query, empty)
+    assert index.forward.docids.take(ranked.docs) == expected
+    few = DenseReranker(index, retrieve=6).apply(query, empty, Context(hits=2))
+    assert index.forward.docids.take(few.docs) == expected[:2]
+
+
+def test_retrieved_documents_join_the_list_once(index):
+    listed = _candidates(index, ["d3", "d4"])
+    ranked = DenseReranker(index, retrieve=2).apply(index.query("x", "1"), listed)
+    best = sorted(IDS, key=lambda docid: -PRODUCTS[docid])[:2]
+    assert sorted(index.forward.docids.take(ranked.docs)) == sorted({*best, "d3", "d4"})
+    assert index.forward.docids.take(ranked.docs)[-1] == "d4"
+
+
+def test_a_query_without_a_vector_keeps_its_list(index):
+    listed = _candidates(index, ["d3", "d1"])
+    for options in ({}, {"retrieve": 3}):
+        ranked = DenseReranker(index, **options).apply(index.query("water", "2"), listed)
+        assert ranked.docs.tolist() == listed.docs.tolist()
+        assert ranked.fallbacks == (("dense", "the query has no vector"),)
+
+
+def test_a_list_without_vectors_is_kept(index):
+    ranked = DenseReranker(index).apply(index.query("water", "1"), _candidates(index, ["d4"]))
+    assert ranked.fallbacks == (("dense", "no document of the list has a vector"),)
+
+
+def test_the_explanation_adds_up_to_the_score(index):
+    query, listed = index.query("water", "1"), _candidates(index, ["d4", "d1", "d3"])
+    row = int(index.forward.rows_of(["d1"])[0])
+    told = DenseReranker(index).explain(query, listed, row)
+    assert told.score == pytest.approx(PRODUCTS["d1"], rel=1e-6)
+    assert sum(part.value for part in told.contributions) == pytest.approx(told.score)
+    assert sum(part.value for part in told.contributions[0].parts) == pytest.approx(told.score)
+    without = DenseReranker(index).explain(query, listed, int(listed.docs[0]))
+    assert without.contributions[0].label == "the document has no vector"
+
+
+def test_what_is_missing_is_named(index, tiny, tmp_path):
+    with pytest.raises(ArtefactError, match=r"has no vectors yet; import some with: python -m kernelsearch.vectors --index"):
+        DenseReranker(tiny)
+    with pytest.raises(ArtefactError, match="no vectors named 'other'; it has m"):
+        DenseReranker(index, vectors="other")
+    with pytest.raises(OptionError, match=r"--vectors.queries FILE gives them"):
+        DenseReranker(kernelsearch.open(index.path))
+
+
+def test_the_command_line_from_topics_to_a_run(index, tmp_path, capsys):
+    (tmp_path / "topics.tsv").write_text("1\twater\n2\twater\n3\tfuse\n")
+    flags = ["--index", str(index.path), "--topics", str(tmp_path / "topics.tsv"), "--rerank", "dense"]
+    flags += ["--dense.retrieve", "10", "--vectors.queries", str(tmp_path / "topics.npz")]
+    search_verb.main([*flags, "--output", str(tmp_path / "run.txt")])
+    assert "dense: 1 query keeps the first stage's list: the query has no vector" in capsys.readouterr().err
+    lines = [line.split() for line in (tmp_path / "run.txt").read_text().splitlines()]
+    for qid, sign in (("1", 1), ("3", -1)):
+        found = [line[2] for line in lines if line[0] == qid and line[2] != "d4"]
+        assert found == sorted(IDS, key=lambda docid: -sign * PRODUCTS[docid])
+    # The recipe beside the run makes it again.
+    search_verb.main(["--config", str(tmp_path / "run.txt.toml"), "--output", str(tmp_path / "again.txt")])
+    assert (tmp_path / "again.txt").read_text() == (tmp_path / "run.txt").read_text()
+
+
+def test_query_vectors_can_be_named_per_set_of_vectors(index, tmp_path):
+    vectors_verb(["--index", str(index.path), "--name", "n", "--input", str(tmp_path / "v.npz")])
+    np.savez(tmp_path / "other.npz", ids=np.array(["1"]), vectors=-QUERY[None])
+    files = (f"m={tmp_path / 'topics.npz'}", f"n={tmp_path / 'other.npz'}")
+    opened = kernelsearch.open(index.path, vectors={"queries": files, "name": "n"})
+    query, docs = opened.query("x", "1"), opened.forward.rows_of(IDS)
+    assert np.allclose(opened.vectors("m").scores(query, docs), -opened.vectors().scores(query, docs), atol=0.01)
+    assert opened.vectors().name == "n"
+
+
+def test_a_sent_index_keeps_its_vectors(index):
+    import pickle
+
+    again = pickle.loads(pickle.dumps(index))
+    query = again.query("x", "1")
+    assert np.array_equal(again.vectors("m").scores(query, np.arange(3)), index.vectors("m").scores(query, np.arange(3)), True)
+
+
+def test_the_dense_feature_is_neutral_for_documents_without_a_vector(index):
+    queries = [index.query("water", "1"), index.query("water", "2")]
+    lists = [_candidates(index, ["d1", "d4", "d2"])] * 2
+    tables = Features(index, ["first", "dense:m"]).tables(queries, lists)
+    expected = [PRODUCTS["d1"], (PRODUCTS["d1"] + PRODUCTS["d2"]) / 2, PRODUCTS["d2"]]
+    assert np.allclose(tables[0][:, 1], expected, rtol=1e-5)
+    assert tables[1][:, 1].tolist() == [0, 0, 0]
+
+
+def test_the_dense_source_brings_its_nearest_documents(index):
+    query = index.query("fuse", "1")
+    pool = Features(index, ["first"], sources=["dense"]).pool([query], [_candidates(index, ["d3"])], 2)[0]
+    best = sorted(IDS, key=lambda docid: -PRODUCTS[docid])[:2]
+    assert set(index.forward.docids.take(pool.docs)) == {"d3", *best}
+
+
+def test_a_run_is_evidence(index, tmp_path):
+    run = tmp_path / "run,a=b.txt"
+    run.write_text("1 Q0 d5 1 9.5 x\n1 Q0 d2 2 7 x\n1 Q0 gone 3 6 x\n1 Q0 d1 4 5 x\n")
+    queries = [index.query("water", "1"), index.query("water", "2")]
+    lists = [_candidates(index, ["d1", "d3", "d5"])] * 2
+    features = Features(index, ["first", f"run:{run}"], sources=[f"run:{run}"])
+    tables = features.tables(queries, lists)
+    assert tables[0][:, 1].tolist() == [5, 5, 9.5]  # d3 is not in the run: the lowest score of the run's list
+    assert tables[1][:, 1].tolist() == [0, 0, 0]
+    pools = features.pool(queries, lists, 2)
+    assert set(index.forward.docids.take(pools[0].docs)) == {"d1", "d3", "d5", "d2"}
+    named = Features(index, ["run:splade"], runs={"splade": str(run)})
+    assert np.array_equal(named.tables(queries, lists)[0][:, 0], tables[0][:, 1])
+
+
+def test_runs_that_cannot_be_used_are_refused(index, tmp_path):
+    (tmp_path / "other.txt").write_text("1 Q0 gone 1 9.5 x\n")
+    with pytest.raises(InputError, match=r"other.txt: none of its 1 documents is in"):
+        Features(index, [f"run:{tmp_path / 'other.txt'}"])
+    with pytest.raises(InputError, match="no such file"):
+        Features(index, ["run:missing.txt"])
+    with pytest.raises(OptionError, match="names no file"):
+        Features(index, ["run"])
+    assert parse("dense:minilm").settings.to_dict() == {"vectors": "minilm"}
+
+
+def test_fusion_learns_from_vectors_and_runs_and_takes_another_run_in_search(index, tmp_path):
+    """The run says which document is relevant; a model that learned from it follows another run at search time."""
+    (tmp_path / "train.txt").write_text("1 Q0 d1 1 9 x\n1 Q0 d5 2 1 x\n3 Q0 d3 1 9 x\n3 Q0 d1 2 1 x\n")
+    (tmp_path / "test.txt").write_text("1 Q0 d5 1 9 x\n1 Q0 d1 2 1 x\n")
+    options = {"features": "first dense:m run:other", "sources": "run:other", "learner": "net"}
+    folder = index.train(
+        "fusion",
+        topics={"1": "water", "3": "replace"},
+        qrels={"1": {"d1": 1}, "3": {"d3": 1}},
+        output=tmp_path / "model",
+        runs=(f"other={tmp_path / 'train.txt'}",),
+        **options,
+    )
+    pipeline = index.pipeline({"fusion": {"model": str(folder), "runs": f"other={tmp_path / 'test.txt'}"}})
+    ranked = pipeline.search([index.query("water", "1")])[0]
+    assert index.forward.docids.take(ranked.docs[:1]) == ["d5"]

@@ -32,7 +32,7 @@ class Option:
     """One option of a reranker or a verb.
 
     `kind` is int, float, str or bool. `low` and `high` are inclusive bounds. A bool becomes a switch (`--x.flag`,
-    `--x.no-flag`). A default of None means "not set" and is not checked. With `many` the value is a tuple, comma-separated on
+    `--x.no-flag`). A default of None means "not set" and is not checked; for a number it can be written `auto`. With `many` the value is a tuple, comma-separated on
     the command line, and with `words` also several words after the flag. With `repeat` the flag may be repeated: a single value
     stays as it is, several are a tuple.
     """
@@ -60,7 +60,7 @@ class Option:
         `owner` is the method that the option belongs to, for messages. Raises OptionError.
         """
         label = f"--{owner}.{self.name}" if owner else f"--{self.name}"
-        if value is None:
+        if value is None or (value == "auto" and self.default is None and self.kind in (int, float)):
             return None
         if self.many:
             items = value.split(",") if isinstance(value, str) else [word for item in value for word in _split(item)]

@@ -85,6 +85,38 @@ def document_weights(scores: Floats, docs: int, weighting: str = "softmax", temp
     return out
 
 
+#: Documents of a posterior, and its sharpness: chosen by leaving one collection out, see docs/reproductions/auto.md.
+POSTERIOR_DOCUMENTS, POSTERIOR_SHARPNESS = 20, 5.0
+
+
+def posterior_weights(
+    scores: NDArray[np.floating], docs: int = POSTERIOR_DOCUMENTS, sharpness: float = POSTERIOR_SHARPNESS
+) -> Floats:
+    """p(d|q) of the first `docs` documents of a ranked list: exp(sharpness · s/s₁), normalised, shape (at most docs,).
+
+    A probability that is proportional to the score, as Anserini's RM3 has it, trusts ten documents about equally, whether they
+    score alike or the first one scores twice as much as the second. Here a document that scores alone at the top keeps
+    nearly all the weight, so that a query for one known document is expanded from that document, and a query for which many
+    documents score alike from all of them. Scores are taken relative to the best one, s₁, which makes the weights independent
+    of the query's length. Where a list has negative scores, its lowest score takes the place of 0.
+
+    `scores` are in descending order.
+    """
+    top = np.asarray(scores[:docs], dtype=np.float64)
+    if not len(top):
+        return top
+    floor = min(0.0, float(scores[-1]))
+    height = float(top[0]) - floor
+    raw = np.exp(sharpness * ((top - floor) / height - 1.0)) if height > 0 else np.ones(len(top))
+    return np.asarray(raw / raw.sum())
+
+
+def effective_documents(weights: Floats) -> float:
+    """How many documents weights amount to: the exponential of their entropy, 1 for a single document, n for n equal ones."""
+    positive = weights[weights > 0]
+    return float(np.exp(-np.sum(positive * np.log(positive))))
+
+
 def usable_words(index: Postings, max_df: float = 0.1) -> NDArray[np.bool_]:
     """Which terms of the vocabulary may expand a query, shape (terms,); computed once an index.
 

@@ -19,6 +19,7 @@ from kernelsearch.core.options import Settings
 from kernelsearch.core.progress import Progress, silent
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.forward import ForwardIndex
+from kernelsearch.kernels.relevance import effective_documents
 from kernelsearch.lucene.index import LuceneIndex
 from kernelsearch.lucene.models import BM25Model, Model
 from kernelsearch.lucene.shards import Shards
@@ -284,6 +285,15 @@ class Reranker(ABC, Generic[S]):
             docid = self.index.forward.docids[doc]
             raise InputError(f"--docid: {docid} is not among the {candidates.depth} candidates that {self.name} ranks")
         return place
+
+
+def feedback_note(index: OpenedIndex, docs: NDArray[np.int32], weights: NDArray[np.floating]) -> dict[str, Any]:
+    """What a query was expanded from, for `Explanation.notes`: documents with weights, and how many they amount to."""
+    shown = [
+        {"docid": docid, "weight": round(float(weight), 4)}
+        for docid, weight in zip(index.forward.docids.take(docs), weights, strict=True)
+    ]
+    return {"documents": shown, "effective": round(effective_documents(np.asarray(weights, dtype=np.float64)), 2)}
 
 
 def position(candidates: Candidates, doc: int) -> int | None:

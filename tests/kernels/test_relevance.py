@@ -63,3 +63,24 @@ def test_models_without_documents_are_the_collection(tiny):
     np.testing.assert_allclose(models[1], collection)
     np.testing.assert_allclose(models[0], 0.9 * np.array([2 / index.lengths[docs[0]], 0]) + 0.1 * collection)
     assert frequencies.tolist() == [[2, 0], [0, 2]]
+
+
+def test_posterior_weights_fall_with_the_score_relative_to_the_best():
+    weights = relevance.posterior_weights(np.array([10.0, 8.0, 5.0, 0.0]), docs=3, sharpness=5)
+    assert weights == pytest.approx(np.exp([0, -1, -2.5]) / np.exp([0, -1, -2.5]).sum())
+    assert relevance.posterior_weights(np.array([20.0, 16.0, 10.0]), 3, 5) == pytest.approx(weights)  # scale doesn't matter
+    assert relevance.posterior_weights(np.array([10.0, 8.0]), sharpness=0) == pytest.approx([0.5, 0.5])
+
+
+def test_posterior_weights_of_odd_lists():
+    assert len(relevance.posterior_weights(np.zeros(0))) == 0
+    assert relevance.posterior_weights(np.zeros(4)) == pytest.approx(np.full(4, 0.25))
+    # Log probabilities: the lowest score of the list takes the place of 0.
+    assert relevance.posterior_weights(np.array([-2.0, -3.0, -4.0]), 2, 1) == pytest.approx(
+        np.exp([1, 0.5]) / np.exp([1, 0.5]).sum()
+    )
+
+
+def test_effective_documents_count_weights():
+    assert relevance.effective_documents(np.array([1.0, 0.0])) == pytest.approx(1)
+    assert relevance.effective_documents(np.full(8, 1 / 8)) == pytest.approx(8)

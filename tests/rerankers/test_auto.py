@@ -6,7 +6,8 @@ import pytest
 from kernelsearch.api.pipeline import FirstStage, Pipeline
 from kernelsearch.evaluation.measures import evaluate, parse_measures
 from kernelsearch.rerankers.auto.reranker import WEIGHTS, AutoReranker
-from kernelsearch.rerankers.fusion.features import parse
+from kernelsearch.rerankers.base import DEFAULT_CONTEXT
+from kernelsearch.rerankers.fusion.features import Features, parse
 from kernelsearch.trec import read_qrels, read_topics
 from tests.conftest import DEMO
 
@@ -49,16 +50,48 @@ def test_an_index_of_a_few_documents(tiny):
     assert set(found.docs) <= set(ranked.docs)
 
 
-def test_an_index_without_document_vectors_goes_without_rm3(tmp_path, capsys):
+def test_an_index_without_positions_and_vectors_matches_by_the_first_stage(tmp_path, capsys):
     import kernelsearch
     from kernelsearch import index as index_verb
     from tests.conftest import TINY, write_jsonl
 
     source = write_jsonl(tmp_path / "corpus.jsonl", TINY)
-    index_verb.main(["--input", str(source), "--index", str(tmp_path / "index"), "--no-docvectors"])
+    index_verb.main(["--input", str(source), "--index", str(tmp_path / "index"), "--no-docvectors", "--no-positions"])
     index = kernelsearch.open(tmp_path / "index")
     reranker = AutoReranker(index)
-    assert "RM3 is left out" in capsys.readouterr().err
-    assert not any(name.startswith("rm3") for name in reranker.recipe) and reranker.sources == ()
+    assert "no positions" in capsys.readouterr().err
+    assert "first" in reranker.recipe and not any(name.startswith("mslm") for name in reranker.recipe)
     query = index.query("tap water")
     assert reranker.apply(query, index.lucene.search([query], 10)[0]).depth
+
+
+def test_a_large_index_without_a_graph_matches_by_positions(tiny, monkeypatch, capsys):
+    monkeypatch.setattr("kernelsearch.rerankers.auto.reranker.has_graph", lambda index: False)
+    assert AutoReranker(tiny).recipe[0] == "mslm:semantic=0"
+    assert "--rerank mslm" in capsys.readouterr().err
+
+
+def test_the_score_is_the_weighted_sum_of_z_scores(demo_index):
+    """Against each feature on its own, z-scored here over the pool."""
+    query = demo_index.query("paint flaking off the ceiling")
+    found = demo_index.lucene.search([query], 1000)[0]
+    reranker = AutoReranker(demo_index)
+    ranked = reranker.apply(query, found)
+    pool, _ = reranker.tables([query], [found], DEFAULT_CONTEXT)[0]
+    total = np.zeros(pool.depth)
+    for name, weight in WEIGHTS.items():
+        column = Features(demo_index, [name]).tables([query], [pool])[0][:, 0]
+        if column.std() > 0:
+            total += weight * (column - column.mean()) / column.std()
+    expected = dict(zip(pool.docs.tolist(), total, strict=True))
+    assert [expected[row] for row in ranked.docs.tolist()] == pytest.approx(ranked.scores.tolist(), abs=1e-9)
+
+
+def test_the_explanation_names_the_feedback_documents(demo_index):
+    query = demo_index.query("dripping tap")
+    found = demo_index.lucene.search([query], 30)[0]
+    note = AutoReranker(demo_index).explain(query, found, int(found.docs[0])).notes["feedback"]
+    raw = np.exp(5 * found.scores[:20].astype(float) / float(found.scores[0]))
+    assert [entry["weight"] for entry in note["documents"]] == pytest.approx((raw / raw.sum()).tolist(), abs=1e-4)
+    assert [entry["docid"] for entry in note["documents"]] == demo_index.forward.docids.take(found.docs[:20])
+    assert 1 <= note["effective"] <= 20

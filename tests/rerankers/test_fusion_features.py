@@ -23,7 +23,7 @@ def test_names_are_taken_apart_and_checked():
     assert parse("klsa:z=10").settings == KernelLSASettings(z=10)
     assert parse_recipe("first; rm3  first") == ("first", "rm3")
     for text, message in (
-        ("bm52", r"unknown feature 'bm52'; known: first, rm3"),
+        ("bm52", r"unknown feature 'bm52'; known: first, rm, rm3"),
         ("fusion", "unknown feature 'fusion'"),
         ("bm25:k1", "'k1' should read NAME=VALUE"),
         ("bm25:k9=1", "bm25: unknown option 'k9'"),
@@ -108,3 +108,53 @@ def test_what_brings_no_candidates_is_refused_as_a_source(demo_index):
 def test_a_pool_reads_a_field_once(demo_index, asked):
     pool = Pool(demo_index, asked[0][0], asked[1][0])
     assert pool.field("title") is pool.field("title")
+
+
+def test_rm_is_bm25_of_the_relevance_model(demo_index):
+    """Against dense arithmetic from term frequencies: p(w|R) = sum of p(d|q) tf / length, the strongest 12, half and half."""
+    query = demo_index.query("water heater leaking")
+    found = demo_index.lucene.search([query], 200)[0]
+    forward = demo_index.forward
+    frequencies = forward.matrix(np.arange(len(forward))).toarray()
+    scores = found.scores[:6].astype(float)
+    posterior = np.exp(4 * scores / scores[0]) / np.exp(4 * scores / scores[0]).sum()
+    words = posterior @ (frequencies[found.docs[:6]] / frequencies[found.docs[:6]].sum(axis=1, keepdims=True))
+    documents = forward.statistics.documents
+    usable = [
+        forward.df[number] <= 0.1 * documents and 2 <= len(forward.terms.take([number])[0]) <= 20
+        for number in range(len(words))
+    ]
+    words[~np.array(usable)] = 0
+    words[np.argsort(-words, kind="stable")[12:]] = 0
+    own = np.zeros_like(words)
+    np.add.at(own, forward.term_ids(query.terms), query.weights)
+    expanded = 0.3 * own / own.sum() + 0.7 * words / words.sum()
+    average = float(forward.statistics.average_length)
+    idf = np.log(1 + (documents - forward.df + 0.5) / (forward.df + 0.5))
+    lengths = forward.norm_lengths[found.docs].astype(float)
+    tf = frequencies[found.docs]
+    expected = (tf / (tf + 1.1 * (1 - 0.6 + 0.6 * lengths / average)[:, None])) @ (idf * expanded)
+    recipe = "rm:docs=6,terms=12,sharpness=4,weight=0.3,k1=1.1,b=0.6"
+    table = Features(demo_index, [recipe]).tables([query], [found])[0]
+    assert table[:, 0] == pytest.approx(expected, rel=1e-5)
+    for other in ("docs=5", "terms=11", "sharpness=5", "weight=0.4", "k1=1", "b=0.5"):
+        changed = recipe.replace(f"{other.split('=')[0]}=" + recipe.split(f"{other.split('=')[0]}=")[1].split(",")[0], other)
+        assert Features(demo_index, [changed]).tables([query], [found])[0][:, 0] != pytest.approx(expected, rel=1e-5)
+
+
+def test_rm_brings_candidates(demo_index):
+    query = demo_index.query("water heater leaking")
+    found = demo_index.lucene.search([query], 10)[0]
+    features = Features(demo_index, ["first"], sources=["rm"])
+    pool = features.pool([query], [found.top(3)], 3)[0]
+    assert set(found.docs[:3]) < set(pool.docs) and pool.depth <= 6
+
+
+def test_top_with_a_sharpness_weights_by_the_posterior(demo_index):
+    query = demo_index.query("water heater leaking")
+    found = demo_index.lucene.search([query], 50)[0]
+    matrix = Cosine().document_features(demo_index.forward, found.docs).toarray()
+    raw = np.exp(3 * found.scores[:4].astype(float) / float(found.scores[0]))
+    expected = matrix @ (raw / raw.sum() @ matrix[:4])
+    table = Features(demo_index, ["top:docs=4,sharpness=3"]).tables([query], [found])[0]
+    assert table[:, 0] == pytest.approx(expected)

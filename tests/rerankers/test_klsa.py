@@ -340,6 +340,55 @@ def test_the_papers_setting_on_cranfield(collections, collection_index, tmp_path
     lists = opened.lucene.search(queries, 1000, model=LuceneBM25(k1, b))
     judged = JudgedRows(opened.forward, qrels, list(topics))
     place = KernelLSA.method.fit(opened, TrainingData(output=tmp_path / "basis"), k1=k1, b=b)
-    ranked = KernelLSA(opened, basis=str(place)).apply_batch(queries, lists)
+    ranked = KernelLSA(opened, z=1, basis=str(place)).apply_batch(queries, lists)
     assert judged.average_precision(lists).mean() == pytest.approx(plain, abs=0.0005)
     assert judged.average_precision(ranked).mean() == pytest.approx(better, abs=0.003)
+
+
+def automatic_scores(indexed, found, weight, dims=DIMS):
+    """The default form, dense: posterior mean of the best 20 in U Σ^½, cosine, z-scores."""
+    docs = np.arange(len(indexed.forward))
+    values, vectors = np.linalg.eigh(BM25(k1=2.0, b=0.75).documents(indexed.forward, docs, docs))
+    order = np.argsort(-values)[:dims]
+    rows = vectors[:, order] * values[order] ** 0.25  # eigenvalues are squares of singular values
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    scores = found.scores.astype(np.float64)
+    raw = np.exp(5 * scores[:20] / scores[0])
+    latent = rows[found.docs] @ (raw / raw.sum() @ rows[found.docs[:20]])
+    return weight * (latent - latent.mean()) / latent.std() + (1 - weight) * (scores - scores.mean()) / scores.std()
+
+
+@pytest.mark.parametrize("weight", [None, 0.2, 1.0])
+def test_without_z_the_query_is_the_posterior_mean_of_its_best_documents(indexed, query, found, weight):
+    options = {} if weight is None else {"lambda": weight}
+    expected = automatic_scores(indexed, found, 0.5 if weight is None else weight)
+    assert KernelLSA(indexed, **options).score(query, found) == pytest.approx(expected, abs=2e-5)
+    assert KernelLSA(indexed, z="auto", **options).score(query, found) == pytest.approx(expected, abs=2e-5)
+
+
+def test_a_given_z_is_the_papers_form_with_its_weight(indexed, query, found):
+    stated = KernelLSA(indexed, z=3, **{"lambda": 0.9}).score(query, found)
+    assert KernelLSA(indexed, z=3).score(query, found) == pytest.approx(stated)
+
+
+def test_the_default_form_is_explained_and_says_what_it_was_expanded_from(indexed, query, found):
+    reranker = KernelLSA(indexed)
+    scores = reranker.score(query, found)
+    explanation = reranker.explain(query, found, int(found.docs[7]))
+    assert explanation.score == pytest.approx(float(scores[7]), abs=1e-5)
+    assert sum(part.value for part in explanation.contributions) == pytest.approx(explanation.score)
+    assert sum(entry["weight"] for entry in explanation.notes["feedback"]["documents"]) == pytest.approx(1, abs=2e-3)
+
+
+def test_the_default_form_retrieves_on_the_scale_of_its_candidates(indexed, query, found):
+    """Documents that the latent space adds get the score that they have as candidates of the full list."""
+    full = KernelLSA(indexed, **{"lambda": 1.0})
+    short = found.top(30)
+    ranked = KernelLSA(indexed, retrieve=100, **{"lambda": 1.0}).apply(query, short)
+    new = np.setdiff1d(ranked.docs, short.docs)
+    assert len(new)
+    vector = full.spread(short.scores, short.docs)
+    latent = full.latent(vector, short.docs).astype(float)
+    expected = {int(row): (float(full.latent(vector, np.array([row]))[0]) - latent.mean()) / latent.std() for row in new}
+    scores = dict(zip(ranked.docs.tolist(), ranked.scores.tolist(), strict=True))
+    assert {row: scores[row] for row in expected} == pytest.approx(expected, abs=1e-4)

@@ -1,7 +1,13 @@
 """`auto`: a fusion with a fixed recipe and fixed weights, for collections without training data.
 
-The weights were chosen on training collections (docs/reproductions/fusion.md says how), with a penalty on hurting queries for
-one known document, which feedback and latent methods displace.
+Half of the sum is how well a document matches the query: the multi-scale language model, which also holds the first stage's
+score, and the title. The other half is feedback: a relevance model, the cosine to the best documents, and the cosine to them in
+the latent space. All three weight the best documents by the posterior p(d|q) of `kernels.relevance.posterior_weights`, which
+decides per query how far to go: where one document scores far above the others, feedback is that document alone and changes
+little; where many score alike, it is their common vocabulary.
+
+`python -m tools.reproduce.auto` shows, leaving one collection out at a time, how the weights were chosen and what was tried
+besides (docs/reproductions/auto.md).
 """
 
 from __future__ import annotations
@@ -12,26 +18,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelsearch.core.types import Candidates, Query
+from kernelsearch.kernels.relevance import POSTERIOR_DOCUMENTS, POSTERIOR_SHARPNESS, posterior_weights
 from kernelsearch.learning.ranking.fusers import CombSUM
 from kernelsearch.rerankers.auto import AUTO
 from kernelsearch.rerankers.auto.settings import AutoSettings
-from kernelsearch.rerankers.base import OpenedIndex
+from kernelsearch.rerankers.base import DEFAULT_CONTEXT, Context, Explanation, OpenedIndex, feedback_note
 from kernelsearch.rerankers.fusion.base import FusedReranker
 from kernelsearch.rerankers.klsa.reranker import has_basis
+from kernelsearch.rerankers.mslm.graph import has_graph
 
 logger = logging.getLogger(__name__)
 
+#: The match with the query: by positions and related words, by positions alone where a graph of related words takes training,
+#: and the first stage's score on an index without positions.
+MATCH, POSITIONS, PLAIN = "mslm", "mslm:semantic=0", "first"
+
 #: {feature: weight} of the sum of z-scores.
 WEIGHTS = {
-    "first": 3.0,
-    "bm25:k1=2,b=0.75": 3.0,
-    "cosine": 0.5,
-    "bm25:field=title": 2.0,
-    "rm3": 3.0,
-    "rm3:terms=40": 3.0,
-    "pert": 2.0,
-    "top:docs=5": 3.0,
-    "klsa:z=5,lambda=1": 1.0,
+    MATCH: 3.0,
+    "bm25:field=title": 1.0,
+    "rm": 1.0,
+    f"top:docs={POSTERIOR_DOCUMENTS},sharpness={POSTERIOR_SHARPNESS:g}": 1.0,
+    "klsa:lambda=1": 1.0,
 }
 
 
@@ -40,22 +49,35 @@ class AutoReranker(FusedReranker[AutoSettings]):
 
     method = AUTO
     normalise = "z"
+    sources = ("rm",)
 
     def __init__(self, index: OpenedIndex, **options: Any) -> None:
         super().__init__(index, **options)
         weights = dict(WEIGHTS)
-        if not index.lucene.field_statistics().vectors:
-            weights = {name: weight for name, weight in weights.items() if not name.startswith("rm3")}
-            logger.info("auto: the index stores no document vectors, so RM3 is left out")
+        match = MATCH
+        if not index.forward.has_positions:
+            match = PLAIN
+            logger.info("auto: the index stores no positions, so the first stage's score takes the place of mslm")
+        elif not has_graph(index):
+            match = POSITIONS
+            command = f"python -m kernelsearch.train {index.shards.flags} --rerank mslm"
+            logger.info("auto: no graph of related words has been trained, so mslm goes without (%s makes one)", command)
+        weights = {match if name == MATCH else name: weight for name, weight in weights.items()}
         if not has_basis(index):
             weights = {name: weight for name, weight in weights.items() if not name.startswith("klsa")}
             command = f"python -m kernelsearch.train {index.shards.flags} --rerank klsa"
             logger.info("auto: no latent basis has been fitted, so klsa is left out (%s fits one)", command)
         self.recipe = tuple(weights)
-        self.sources = ("rm3",) if "rm3" in weights else ()
         self.weights = np.array(list(weights.values()))
         self.learner = CombSUM(weights=list(weights.values()), normalise="none")
 
     def importance(self) -> NDArray[np.float64]:
         """Share of each feature in the sum of weights, shape (features,), summing to 1."""
         return np.asarray(self.weights / self.weights.sum(), dtype=np.float64)
+
+    def explain(self, query: Query, candidates: Candidates, doc: int, context: Context = DEFAULT_CONTEXT) -> Explanation:
+        """Each feature's part of a document's score; the note `feedback` says which documents the query was expanded from."""
+        explanation = super().explain(query, candidates, doc, context)
+        weights = posterior_weights(candidates.scores)
+        explanation.notes["feedback"] = feedback_note(self.index, candidates.docs[: len(weights)], weights)
+        return explanation

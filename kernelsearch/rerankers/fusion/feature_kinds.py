@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -13,8 +14,9 @@ from numpy.typing import NDArray
 from kernelsearch.core.errors import OptionError
 from kernelsearch.core.options import Settings, option
 from kernelsearch.core.types import Candidates, Query
-from kernelsearch.kernels import bm25, likelihood, registry
+from kernelsearch.kernels import bm25, likelihood, registry, relevance
 from kernelsearch.kernels.documents import Cosine
+from kernelsearch.kernels.relevance import POSTERIOR_DOCUMENTS, POSTERIOR_SHARPNESS, posterior_weights
 from kernelsearch.lucene.models import RM3, BM25Model, Feedback, Model, Rocchio
 from kernelsearch.rerankers.base import CannotAct, Context, OpenedIndex, Reranker
 from kernelsearch.rerankers.fusion.pool import CandidateField, Pool
@@ -244,18 +246,86 @@ class RocchioFeature(FeedbackFeature[RocchioSettings]):
 
 
 @dataclass(frozen=True, kw_only=True)
+class RelevanceModelSettings(FeedbackSettings):
+    """Parameters of the feature `rm`."""
+
+    owner: ClassVar[str] = "rm"
+
+    terms: int = option(40, "number of expansion terms", low=1)
+    docs: int = option(POSTERIOR_DOCUMENTS, "number of feedback documents", low=1)
+    sharpness: float = option(
+        POSTERIOR_SHARPNESS, "how fast a feedback document's weight falls with its score; 0: equal weights", low=0, high=1000
+    )
+    weight: float = option(0.5, "weight of the original query in the expanded one", low=0, high=1)
+
+
+class RelevanceModel(Feature[RelevanceModelSettings]):
+    """BM25 of the query expanded by a relevance model whose documents are weighted by their posterior.
+
+    `kernels.relevance.posterior_weights` gives p(d|q) from the first stage's own scores: how far a query is expanded beyond its
+    best document depends on whether other documents score as well.
+    """
+
+    retrieves = True
+    settings_type = RelevanceModelSettings
+
+    @cached_property
+    def usable(self) -> NDArray[np.bool_]:
+        """The terms that may expand a query, shape (terms,)."""
+        return relevance.usable_words(self.index.forward)
+
+    def expanded(self, query: Query, candidates: Candidates) -> tuple[NDArray[np.int64], Floats]:
+        """The expanded query: term numbers and their weights, both of shape (terms,)."""
+        forward, chosen = self.index.forward, self.settings
+        weights = posterior_weights(candidates.scores, chosen.docs, chosen.sharpness)
+        words = relevance.feedback_words(forward, candidates.docs[: len(weights)], weights, self.usable)
+        words = relevance.strongest(words, chosen.terms)
+        own = np.asarray(forward.term_ids(query.terms), dtype=np.int64)
+        own_weights = np.array(query.weights)[own >= 0]
+        own = own[own >= 0]
+        terms, columns = np.unique(np.concatenate([own, words.terms]), return_inverse=True)
+        parts = [
+            chosen.weight * own_weights / max(own_weights.sum(), 1e-12),
+            (1 - chosen.weight) * words.p / max(words.p.sum(), 1e-12),
+        ]
+        return terms, np.bincount(columns, weights=np.concatenate(parts), minlength=len(terms)).astype(np.float64)
+
+    def values(self, pools: Sequence[Pool]) -> list[Floats]:
+        chosen, out = self.settings, []
+        for pool in pools:
+            field = pool.field("contents")
+            terms, weights = self.expanded(pool.query, pool.candidates)
+            scores = bm25.scores(field, terms, weights, field.rows, k1=chosen.k1, b=chosen.b)
+            out.append(scores.astype(np.float64))
+        return out
+
+    def retrieve(self, queries: Sequence[Query], lists: Sequence[Candidates], depth: int) -> list[NDArray[np.int32]]:
+        forward, expanded = self.index.forward, []
+        for query, listed in zip(queries, lists, strict=True):
+            terms, weights = self.expanded(query, listed)
+            expanded.append(Query(query.text, tuple(forward.terms.take(terms)), tuple(weights.tolist()), query.qid))
+        model, threads = BM25Model(self.settings.k1, self.settings.b), self.context.threads
+        return [found.docs for found in self.index.lucene.search(expanded, depth, model=model, threads=threads)]
+
+
+@dataclass(frozen=True, kw_only=True)
 class TopSettings(FieldSettings):
     """Parameters of the feature `top`."""
 
     owner: ClassVar[str] = "top"
 
     docs: int = option(5, "number of the first stage's best documents to compare with", low=1)
+    sharpness: float = option(
+        0.0, "how fast a document's weight falls with its score; 0: weights in proportion to the scores", low=0, high=1000
+    )
 
 
 class Top(FieldFeature[TopSettings]):
-    """The mean cosine to the first stage's best documents, weighted by their scores.
+    """The mean cosine to the first stage's best documents.
 
-    A document is no evidence for itself: its own share is left out and the weights of the others are scaled to sum to 1.
+    With a `sharpness` they are weighted by their posterior (`kernels.relevance.posterior_weights`). Without one they are
+    weighted by their scores, and a document is no evidence for itself: its own share is left out and the weights of the
+    others are scaled to sum to 1.
     """
 
     settings_type = TopSettings
@@ -263,6 +333,9 @@ class Top(FieldFeature[TopSettings]):
     def field_values(self, pool: Pool, field: CandidateField) -> Floats:
         features = field.cosine_features
         best = min(self.settings.docs, pool.depth)
+        if self.settings.sharpness:
+            posterior = posterior_weights(pool.candidates.scores, best, self.settings.sharpness)
+            return np.asarray(features @ np.asarray(features[:best].T @ posterior).ravel())
         scores = np.maximum(np.asarray(pool.candidates.scores[:best], dtype=np.float64), 1e-9)
         weights = scores / scores.sum()
         top = features[:best]

@@ -5,6 +5,7 @@ A recipe is plain data, is saved with a model and means the same on every index.
 - `first`: the first stage's score; `bm25`, `vsm`, `dirichlet`, `jm`, `cosine`, `linear`: a kernel between query and documents,
   on any `field`
 - `rm3`, `rocchio`: BM25 of the query as Anserini's feedback expands it
+- `rm`: BM25 of the query expanded by a relevance model whose documents are weighted by their posterior
 - `top`: the mean document kernel (cosine) to the first stage's best `docs` documents
 - `votes`: documents that were relevant to similar training queries
 - `dense:NAME`: the inner product with the vectors of that name
@@ -40,6 +41,7 @@ from kernelsearch.rerankers.fusion.feature_kinds import (
     JelinekMercerFeatureSettings,
     KernelFeature,
     MethodFeature,
+    RelevanceModel,
     RM3Feature,
     RocchioFeature,
     Top,
@@ -62,6 +64,7 @@ KERNEL_SETTINGS: dict[str, type[FieldSettings]] = {
 #: Features that are neither kernels nor rerankers.
 OTHER_KINDS: dict[str, type[Feature[Any]]] = {
     "first": First,
+    "rm": RelevanceModel,
     "rm3": RM3Feature,
     "rocchio": RocchioFeature,
     "top": Top,

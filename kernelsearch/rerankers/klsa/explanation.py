@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.core.types import Candidates, Query
-from kernelsearch.rerankers.base import Context, Contribution, Explanation, position
+from kernelsearch.rerankers.base import Context, Contribution, Explanation, feedback_note, position
 
 if TYPE_CHECKING:
     from kernelsearch.rerankers.klsa.reranker import KernelLSA
@@ -34,11 +34,13 @@ def explain(method: KernelLSA, query: Query, candidates: Candidates, doc: int, c
         own = float(query_scores[place])
     else:
         own = float(method.outside(query, candidates, np.array([doc], dtype=np.int32), context)[0])
-    weight = method.settings.lambda_
+    weight = method.weight
     top = method.top(query_scores)
-    parts = method.basis.rows[candidates.docs[top], : method.dims].astype(np.float64)
-    parts *= weight * query_scores[top].astype(np.float64)[:, None]
-    parts *= method.basis.rows[doc, : method.dims].astype(np.float64)
+    shares = method.document_weights(query_scores[top]).astype(np.float64)
+    scale = method.scale(method.latent(method.spread(query_scores, candidates.docs), candidates.docs), query_scores)
+    parts = method.coordinates(candidates.docs[top]).astype(np.float64)
+    parts *= weight / scale.latent_deviation * shares[:, None]
+    parts *= method.coordinates(np.array([doc]))[0].astype(np.float64)
     totals = parts.sum(axis=1)
     order = np.argsort(-np.abs(totals), kind="stable")
     contributions = [
@@ -48,18 +50,24 @@ def explain(method: KernelLSA, query: Query, candidates: Candidates, doc: int, c
     if len(order) > SHOWN_DOCUMENTS:
         rest = float(totals[order[SHOWN_DOCUMENTS:]].sum())
         contributions.append(Contribution(f"through {len(order) - SHOWN_DOCUMENTS} other documents", rest))
-    detail = f"λ {weight:g}, z {method.settings.z}"
+    detail = f"λ {weight:g}, z {'auto' if method.automatic else method.z}"
     latent = Contribution("like the best documents", float(totals.sum()), detail, tuple(contributions))
-    lexical = Contribution("own score", (1 - weight) * own, f"(1 - λ) × k_q {own:.4f}")
+    lexical = Contribution("own score", (1 - weight) * own / scale.score_deviation, f"(1 - λ) × k_q {own:.4f}")
+    found = [latent, lexical]
+    if method.automatic:
+        means = weight * scale.latent_mean / scale.latent_deviation + (1 - weight) * scale.score_mean / scale.score_deviation
+        found.append(Contribution("mean of the candidates", -means, "subtracted by the z-scores"))
     notes: dict[str, Any] = {
         "dimensions": method.dims,
         "held": float(np.square(method.basis.rows[doc, : method.dims].astype(np.float64)).sum()),
         "retrieved": place is None,
     }
+    if method.automatic:
+        notes["feedback"] = feedback_note(method.index, candidates.docs[top], shares)
     if method.basis.dims >= 2:
         notes["map"] = latent_map(method, query, candidates, doc, context)
-    score = latent.value + lexical.value
-    return Explanation(method.name, method.index.forward.docids[doc], score, (latent, lexical), notes)
+    score = sum(part.value for part in found)
+    return Explanation(method.name, method.index.forward.docids[doc], score, tuple(found), notes)
 
 
 def _through(
@@ -88,7 +96,7 @@ def latent_map(method: KernelLSA, query: Query, candidates: Candidates, doc: int
     ranks = [int(np.flatnonzero(ranked == row)[0]) + 1 if row in ranked else None for row in listed]
     others = np.random.default_rng(0).permutation(len(method.basis.rows))[:BACKGROUND_DOCUMENTS]
     steps, positions = query_path(method, query, candidates)
-    used = min(method.settings.z, len(positions))
+    used = min(method.z, len(positions))
     return {
         "axes": [list(method.basis.strongest_terms(dimension)) for dimension in range(2)],
         "documents": [

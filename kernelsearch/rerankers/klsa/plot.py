@@ -66,7 +66,7 @@ def _draw_path(axes: Any, method: KernelLSA, query: Query, candidates: Candidate
         label="query as z grows",
         zorder=4,
     )
-    used = min(method.settings.z, len(positions))
+    used = min(method.z, len(positions))
     chosen = positions[used - 1]
     axes.scatter([chosen[0]], [chosen[1]], marker="*", s=150, color="#e3b505", edgecolors="black", linewidths=0.7, zorder=5)
     halo = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.8}

@@ -4,6 +4,11 @@ Park & Ramamohanarao, "Kernel Latent Semantic Analysis using an Information Retr
 query's scores and U the latent rows of the documents, section 3.3 and the top-z thresholding of section 3.2 give
 
     score(q) = λ · top_z(k_q(q, F)) Uᵀ I_x U + (1 - λ) · k_q(q, F)
+
+That is what a given z does. Without one, the query is the mean of its 20 best documents, weighted by the posterior p(d|q) of
+`kernels.relevance.posterior_weights`; documents are compared with it by the cosine of their rows of U Σ^½ (whose inner
+products are the square root of the document kernel), and both parts are z-scored over the candidates before they are mixed.
+docs/reproductions/auto.md compares the two on collections that the choice did not see.
 """
 
 from __future__ import annotations
@@ -12,7 +17,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +27,7 @@ from kernelsearch.core.execution import Engine
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels import registry
 from kernelsearch.kernels.algebra import Kernel
+from kernelsearch.kernels.relevance import POSTERIOR_DOCUMENTS, posterior_weights
 from kernelsearch.kernels.spectral.feature_rows import LEAST_PARTS, PART
 from kernelsearch.kernels.term_scores import term_scores
 from kernelsearch.neighbours import CLUSTERED, Neighbours
@@ -41,6 +47,19 @@ KERNEL_PARAMETERS = {
 }  # fmt: skip
 
 
+#: λ without a given z, and with one.
+AUTOMATIC_WEIGHT, PAPER_WEIGHT = 0.5, 0.9
+
+
+class Scale(NamedTuple):
+    """What is subtracted from latent and query scores, and what they are divided by, before they are mixed."""
+
+    latent_mean: float = 0.0
+    latent_deviation: float = 1.0
+    score_mean: float = 0.0
+    score_deviation: float = 1.0
+
+
 class KernelLSA(Reranker[KernelLSASettings]):
     """Kernel LSA over a basis that `kernelsearch.train` fits."""
 
@@ -52,6 +71,11 @@ class KernelLSA(Reranker[KernelLSASettings]):
         self.dims = self.settings.dims or self.basis.dims
         if self.dims > self.basis.dims:
             raise OptionError(f"--klsa.dims: {self.dims}, but {self.basis.path} was fitted with {self.basis.dims}")
+        self.automatic = self.settings.z is None
+        self.z = self.settings.z or POSTERIOR_DOCUMENTS
+        chosen = self.settings.lambda_
+        self.weight = chosen if chosen is not None else AUTOMATIC_WEIGHT if self.automatic else PAPER_WEIGHT
+        self._roots = np.sqrt(self.basis.values[: self.dims]).astype(np.float32)
 
     def _load(self, path: Path) -> LatentBasis:
         index = self.index
@@ -132,10 +156,10 @@ class KernelLSA(Reranker[KernelLSASettings]):
     def score(self, query: Query, candidates: Candidates, context: Context = DEFAULT_CONTEXT) -> NDArray[np.floating]:
         """The smoothed score of each candidate."""
         query_scores = self.query_scores(query, candidates)
-        weight = self.settings.lambda_
-        if weight == 0:
+        if self.weight == 0:
             return query_scores
-        return self._mix(self.latent(self.spread(query_scores, candidates.docs), candidates.docs), query_scores)
+        latent = self.latent(self.spread(query_scores, candidates.docs), candidates.docs)
+        return self.mix(latent, query_scores, self.scale(latent, query_scores))
 
     def query_scores(self, query: Query, candidates: Candidates) -> NDArray[np.floating]:
         """k_q of the candidates."""
@@ -144,17 +168,42 @@ class KernelLSA(Reranker[KernelLSASettings]):
         return self.kernel.scores(self.index.field(self.basis.parameters["field"]), query, candidates.docs)
 
     def spread(self, query_scores: NDArray[np.floating], docs: NDArray[np.int32]) -> NDArray[np.float32]:
-        """top_z(k_q(q, F)) Uᵀ I_x: the query's latent vector, shape (dims,)."""
+        """The query's latent vector, shape (dims,): the sum of its best documents' coordinates by their weights.
+
+        With a given z it is top_z(k_q(q, F)) Uᵀ I_x.
+        """
         best = self.top(query_scores)
-        return query_scores[best].astype(np.float32) @ self.basis.rows[docs[best], : self.dims]
+        return np.asarray(self.document_weights(query_scores[best]) @ self.coordinates(docs[best]))
+
+    def document_weights(self, top_scores: NDArray[np.floating]) -> NDArray[np.float32]:
+        """The weights of the best documents, whose scores are given best first: the scores, or their posterior."""
+        if self.automatic:
+            return posterior_weights(top_scores.astype(np.float64), self.z).astype(np.float32)
+        return top_scores.astype(np.float32)
+
+    def coordinates(self, docs: NDArray[np.integer]) -> NDArray[np.float32]:
+        """Documents in the latent space, shape (documents, dims): rows of U; without a given z rows of U Σ^½ of unit length."""
+        rows = self.basis.rows[docs, : self.dims]
+        if not self.automatic:
+            return np.asarray(rows)
+        scaled = rows * self._roots
+        lengths = np.sqrt(np.einsum("ij,ij->i", scaled, scaled))[:, None]
+        return np.divide(scaled, lengths, out=np.zeros_like(scaled), where=lengths > 0)
 
     def top(self, query_scores: NDArray[np.floating]) -> NDArray[np.int64]:
         """Positions of the z largest scores, best first; of equal scores the one that is earlier in the list."""
-        return np.argsort(-query_scores, kind="stable")[: self.settings.z]
+        return np.argsort(-query_scores, kind="stable")[: self.z]
 
     def latent(self, vector: NDArray[np.float32], docs: NDArray[np.integer]) -> NDArray[np.float32]:
-        """Inner products of a query's latent vector with documents' rows of U, shape (documents,)."""
-        return np.asarray(self.basis.rows[docs, : self.dims] @ vector)
+        """Inner products of a query's latent vector with documents' coordinates, shape (documents,)."""
+        return np.asarray(self.coordinates(docs) @ vector)
+
+    def scale(self, latent: NDArray[np.floating], query_scores: NDArray[np.floating]) -> Scale:
+        """How scores of a list are brought to one scale: as they are with a given z or a λ of 0, else by mean and deviation."""
+        if not self.automatic or self.weight == 0:
+            return Scale()
+        own = np.asarray(query_scores, dtype=np.float64)
+        return Scale(float(latent.mean()), _deviation(latent), float(own.mean()), _deviation(own))
 
     def apply_batch(
         self, queries: Sequence[Query], lists: Sequence[Candidates], context: Context = DEFAULT_CONTEXT
@@ -164,16 +213,20 @@ class KernelLSA(Reranker[KernelLSASettings]):
         numbers = [number for number, listed in enumerate(lists) if listed.depth] if self.settings.retrieve else []
         if not numbers:
             return ranked
-        vectors = np.zeros((len(numbers), self.basis.dims), dtype=np.float32)
+        faiss_vectors = np.zeros((len(numbers), self.basis.dims), dtype=np.float32)
+        vectors, scales = [], []
         for row, number in enumerate(numbers):
             query_scores = self.query_scores(queries[number], lists[number])
-            vectors[row, : self.dims] = self.spread(query_scores, lists[number].docs)
-        neighbours, products = self.neighbours.search(vectors, self.settings.retrieve, effort=self.settings.effort)
+            vectors.append(self.spread(query_scores, lists[number].docs))
+            scales.append(self.scale(self.latent(vectors[row], lists[number].docs), query_scores))
+            # FAISS holds rows of U: an inner product with U Σ^½ is one of U with the vector times Σ^½.
+            faiss_vectors[row, : self.dims] = vectors[row] * self._roots if self.automatic else vectors[row]
+        neighbours, products = self.neighbours.search(faiss_vectors, self.settings.retrieve, effort=self.settings.effort)
         for row, number in enumerate(numbers):
             new = self._new(neighbours[row], products[row], lists[number])
             if len(new):
                 outside = self.outside(queries[number], lists[number], new, context)
-                extra = self._mix(self.latent(vectors[row, : self.dims], new), outside)
+                extra = self.mix(self.latent(vectors[row], new), outside, scales[row])
                 old = ranked[number]
                 merged = self.ordered(np.concatenate([old.docs, new]), np.concatenate([old.scores, extra]))
                 ranked[number] = merged.top(context.hits)
@@ -193,14 +246,17 @@ class KernelLSA(Reranker[KernelLSASettings]):
             return super().variants(rerankers, queries, lists, context)
         out: list[list[Candidates]] = [[] for _ in members]
         for candidates in lists:
-            latent_scores: dict[tuple[Path, int, int], NDArray[np.float32]] = {}
+            latent_scores: dict[tuple[Path, int, int | None], NDArray[np.float32]] = {}
+            scores = candidates.scores
             for member, ranked in zip(members, out, strict=True):
+                if not candidates.depth or not member.weight:
+                    ranked.append(member.ordered(candidates.docs, scores))
+                    continue
                 key = (member.basis.path, member.dims, member.settings.z)
-                if candidates.depth and member.settings.lambda_ and key not in latent_scores:
-                    vector = member.spread(candidates.scores, candidates.docs)
-                    latent_scores[key] = member.latent(vector, candidates.docs)
-                mixed = member._mix(latent_scores[key], candidates.scores) if key in latent_scores else candidates.scores
-                ranked.append(member.ordered(candidates.docs, mixed))
+                if key not in latent_scores:
+                    latent_scores[key] = member.latent(member.spread(scores, candidates.docs), candidates.docs)
+                latent = latent_scores[key]
+                ranked.append(member.ordered(candidates.docs, member.mix(latent, scores, member.scale(latent, scores))))
         return out
 
     def _new(self, rows: NDArray[np.int64], products: NDArray[np.float32], candidates: Candidates) -> NDArray[np.int32]:
@@ -222,9 +278,11 @@ class KernelLSA(Reranker[KernelLSASettings]):
         exact = parts.sum(axis=1, dtype=np.float64).astype(np.float32)
         return np.asarray(np.minimum(exact, candidates.scores.min()))
 
-    def _mix(self, latent: NDArray[np.floating], query_scores: NDArray[np.floating]) -> NDArray[np.float64]:
-        weight = self.settings.lambda_
-        return weight * latent.astype(np.float64) + (1 - weight) * query_scores.astype(np.float64)
+    def mix(self, latent: NDArray[np.floating], query_scores: NDArray[np.floating], scale: Scale) -> NDArray[np.float64]:
+        """λ times the latent scores plus 1 - λ times the query scores, both on one scale, shape (documents,)."""
+        smoothed = (latent.astype(np.float64) - scale.latent_mean) / scale.latent_deviation
+        own = (query_scores.astype(np.float64) - scale.score_mean) / scale.score_deviation
+        return np.asarray(self.weight * smoothed + (1 - self.weight) * own)
 
     @cached_property
     def kernel(self) -> Kernel:
@@ -275,6 +333,12 @@ def default_dims(documents: int) -> int:
 def default_parts(documents: int, engine: Engine) -> int:
     """Parts of the collection: 1 in this process, for workers at least LEAST_PARTS: a lost part is quickly made again."""
     return 1 if engine.name == "local" else max(LEAST_PARTS, -(-documents // PART))
+
+
+def _deviation(values: NDArray[np.floating]) -> float:
+    """The standard deviation, 1 for values that are all alike."""
+    deviation = float(np.asarray(values, dtype=np.float64).std())
+    return deviation if deviation > 1e-12 else 1.0
 
 
 def _kernel(recipe: Mapping[str, Any]) -> Kernel:

@@ -14,8 +14,15 @@ class KernelLSASettings(Settings):
 
     owner: ClassVar[str] = "klsa"
 
-    z: int = option(1, "number of best documents whose scores spread through the latent space", low=1)
-    lambda_: float = option(0.9, "weight of the latent score; 0 gives the first stage's order", low=0, high=1)
+    z: int | None = option(
+        None,
+        "number of best documents whose scores spread through the latent space, as in the paper; auto: the best 20, weighted "
+        "by how far each one's score is below the first one's",
+        low=1,
+    )
+    lambda_: float | None = option(
+        None, "weight of the latent score; 0 gives the first stage's order; auto: .5, or .9 where z is given", low=0, high=1
+    )
     dims: int | None = option(None, "number of latent dimensions to use; default: all that were fitted", low=1)
     retrieve: int = option(0, "number of nearest documents in the latent space to add to the candidates per query", low=0)
     effort: int | None = option(

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.core import artefacts
-from kernelsearch.core.errors import ArtefactError, OptionError
+from kernelsearch.core.errors import ArtefactError, InputError, OptionError
 from kernelsearch.core.execution import Engine, LocalEngine
 from kernelsearch.core.memory_limit import MemoryLimit
 from kernelsearch.kernels.semantic.graph import BLOCK, PAIRS, SemanticGraph, cooccurrence_graph
@@ -24,7 +24,7 @@ from kernelsearch.rerankers.mslm.settings import GraphSettings, MultiScaleFitSet
 logger = logging.getLogger(__name__)
 
 KIND, VERSION = "semantic graph", 1
-#: Where no graph was trained, one is built in memory for collections of at most this many tokens: ten seconds at most.
+#: Where no graph was trained, one is built on first use for collections of at most this many tokens: ten seconds at most.
 SMALL = 2_000_000
 
 
@@ -84,13 +84,27 @@ def graph_parameters(settings: GraphSettings) -> dict[str, Any]:
     return {option.key: values[option.key] for option in GraphSettings.options}
 
 
+def has_graph(index: OpenedIndex) -> bool:
+    """Whether mslm can use related words without training: a graph is trained, or the index is small enough for a quick one."""
+    return (index.artefacts / "mslm" / "meta.json").exists() or index.forward.statistics.tokens <= SMALL
+
+
 def quick_graph(index: OpenedIndex) -> SemanticGraph:
-    """A graph that is built in memory for a small index; raises ArtefactError for a larger one."""
-    if index.forward.statistics.tokens > SMALL:
-        command = training_command(index)
-        raise ArtefactError(f"{index.artefacts / 'mslm'}: no graph of related words here; {command} builds it")
-    logger.info("mslm: no graph of related words was trained, building one in memory (%s saves one)", training_command(index))
-    return cooccurrence_graph(index.forward, **graph_parameters(GraphSettings()))
+    """The graph of a small index, saved for the next time where its folder can be written.
+
+    Raises ArtefactError for an index that is not small.
+    """
+    path, command = index.artefacts / "mslm", training_command(index)
+    if not has_graph(index):
+        raise ArtefactError(f"{path}: no graph of related words here; {command} builds it")
+    logger.info("mslm: building a graph of related words (once; `%s` does it with other settings)", command)
+    settings = MultiScaleFitSettings()
+    graph = cooccurrence_graph(index.forward, **graph_parameters(settings))
+    try:
+        GraphArtefact(graph).save(path, settings, index.fingerprint)
+    except InputError as problem:
+        logger.info("mslm: the graph is not saved: %s", problem)
+    return graph
 
 
 def training_command(index: OpenedIndex, judged: bool = False) -> str:

@@ -59,6 +59,8 @@ class MultiScaleLM(Reranker[MultiScaleSettings]):
         if not self.settings.model and not path.exists():
             if wanted == "learned":
                 raise ArtefactError(f"{path}: no level weights here; {command} learns them")
+            if all(scale.semantic == 0 for scale in self.scales):
+                return SemanticGraph.empty(len(self.forward.terms)), uniform
             return quick_graph(self.index), uniform
         artefact = GraphArtefact.load(path, self.index)
         weights = artefact.weights if artefact.learned_for == matching_options(self.settings) else None

@@ -32,9 +32,9 @@ class Option:
     """One option of a reranker or a verb.
 
     `kind` is int, float, str or bool. `low` and `high` are inclusive bounds. A bool becomes a switch (`--x.flag`,
-    `--x.no-flag`). A default of None means "not set" and is not checked; for a number it can be written `auto`. With `many` the value is a tuple, comma-separated on
-    the command line, and with `words` also several words after the flag. With `repeat` the flag may be repeated: a single value
-    stays as it is, several are a tuple.
+    `--x.no-flag`). A default of None means "not set" and is not checked; for a number it can be written `auto`. With `many` the
+    value is a tuple, comma-separated on the command line, and with `words` also several words after the flag. With `repeat` the
+    flag may be repeated: a single value stays as it is, several are a tuple.
     """
 
     name: str

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from kernelsearch.core.errors import OptionError
+from kernelsearch.core.types import Candidates
 from kernelsearch.kernels.documents import Cosine
 from kernelsearch.lucene.models import RM3, BM25Model, DirichletModel
 from kernelsearch.rerankers.fusion.features import Features, known_features, parse, parse_recipe
@@ -142,12 +143,17 @@ def test_rm_is_bm25_of_the_relevance_model(demo_index):
         assert Features(demo_index, [changed]).tables([query], [found])[0][:, 0] != pytest.approx(expected, rel=1e-5)
 
 
-def test_rm_brings_candidates(demo_index):
+def test_rm_brings_the_best_documents_of_the_expanded_query(demo_index):
+    """As many as asked, those that score best when all documents of the index are candidates."""
     query = demo_index.query("water heater leaking")
-    found = demo_index.lucene.search([query], 10)[0]
-    features = Features(demo_index, ["first"], sources=["rm"])
-    pool = features.pool([query], [found.top(3)], 3)[0]
-    assert set(found.docs[:3]) < set(pool.docs) and pool.depth <= 6
+    found = demo_index.lucene.search([query], 30)[0]
+    features = Features(demo_index, ["rm"], sources=["rm"])
+    others = np.setdiff1d(np.arange(len(demo_index.forward), dtype=np.int32), found.docs)
+    everything = Candidates(np.concatenate([found.docs, others]), np.concatenate([found.scores, np.zeros(len(others))]))
+    scores = features.tables([query], [everything])[0][:, 0]
+    best = everything.docs[np.argsort(-scores, kind="stable")[:60]]
+    pool = features.pool([query], [found], 60)[0]
+    assert set(pool.docs) == set(found.docs) | set(best) > set(found.docs)
 
 
 def test_top_with_a_sharpness_weights_by_the_posterior(demo_index):

@@ -102,12 +102,16 @@ def test_trained_graph_is_saved_loaded_and_checked(index, tmp_path, capsys):
         MultiScaleLM(index)
 
 
-def test_small_collections_get_a_graph_on_the_fly_with_a_notice(index, capsys, monkeypatch):
-    MultiScaleLM(index)
+def test_small_collections_get_a_graph_once_with_a_notice(index, capsys, monkeypatch):
+    built = MultiScaleLM(index).graph
     assert "python -m kernelsearch.train" in capsys.readouterr().err
+    saved = MultiScaleLM(index).graph
+    assert not capsys.readouterr().err and saved.indices.tolist() == built.indices.tolist()
+    shutil.rmtree(index.artefacts / "mslm")
     monkeypatch.setattr("kernelsearch.rerankers.mslm.graph.SMALL", 3)
     with pytest.raises(ArtefactError, match=r"python -m kernelsearch\.train .* --rerank mslm builds it"):
         MultiScaleLM(index)
+    assert MultiScaleLM(index, semantic=0).graph.edges == 0  # positions alone need no graph
 
 
 def test_level_weights_are_learned_and_used_only_where_they_fit(index, capsys):

@@ -63,7 +63,8 @@ class Option:
         if value is None or (value == "auto" and self.default is None and self.kind in (int, float)):
             return None
         if self.many:
-            items = value.split(",") if isinstance(value, str) else [word for item in value for word in _split(item)]
+            values = value if isinstance(value, list | tuple) else [value]
+            items = [word for item in values for word in _split(item)]
             return tuple(self._parse_single(item, label) for item in items if item != "")
         if self.repeat and isinstance(value, list | tuple):
             if not value:

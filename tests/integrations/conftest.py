@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 import kernelsearch
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import Reranker
 from kernelsearch.trec import read_qrels, read_topics
+from kernelsearch.vectors.__main__ import main as vectors_verb
 from tests.conftest import DEMO
 
 
 @pytest.fixture(scope="session")
 def demo_index(demo_index, tmp_path_factory):
     """A copy of this room's own: what is trained on it must not be met by tests of other rooms in the same process."""
-    return kernelsearch.open(shutil.copytree(demo_index.path, tmp_path_factory.mktemp("integrations") / "index"))
+    folder = tmp_path_factory.mktemp("integrations")
+    shutil.copytree(demo_index.path, folder / "index")
+    _add_vectors(folder, demo_index.forward.docids.take(demo_index.forward.live_docs))
+    return kernelsearch.open(folder / "index", vectors={"queries": str(folder / "queries.npz")})
+
+
+def _add_vectors(folder: Path, docids: list[str]) -> None:
+    """Random vectors of all documents and of the topics' texts, for the method that ranks by vectors."""
+    random = np.random.default_rng(0)
+    np.savez(folder / "vectors.npz", ids=np.array(docids), vectors=random.standard_normal((len(docids), 8)))
+    texts = ["dripping tap", *read_topics(DEMO / "topics.tsv").values()]
+    np.savez(folder / "queries.npz", ids=np.array(texts), vectors=random.standard_normal((len(texts), 8)))
+    vectors_verb(["--index", str(folder / "index"), "--name", "random", "--input", str(folder / "vectors.npz")])
 
 
 @pytest.fixture(scope="session")

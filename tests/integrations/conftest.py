@@ -29,7 +29,7 @@ def _add_vectors(folder: Path, docids: list[str]) -> None:
     """Random vectors of all documents and of the topics' texts, for the method that ranks by vectors."""
     random = np.random.default_rng(0)
     np.savez(folder / "vectors.npz", ids=np.array(docids), vectors=random.standard_normal((len(docids), 8)))
-    texts = ["dripping tap", *read_topics(DEMO / "topics.tsv").values()]
+    texts = list(read_topics(DEMO / "topics.tsv").values())
     np.savez(folder / "queries.npz", ids=np.array(texts), vectors=random.standard_normal((len(texts), 8)))
     vectors_verb(["--index", str(folder / "index"), "--name", "random", "--input", str(folder / "vectors.npz")])
 

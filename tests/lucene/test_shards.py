@@ -242,7 +242,7 @@ def test_splitting_is_refused_where_it_makes_no_sense(tmp_path, tiny_path):
         index_verb.main(["--index", str(tiny_path), "--shards", "2"])
     with pytest.raises(OptionError, match="--engine: a cluster builds shards; set their number with --shards"):
         index_verb.main(["--input", str(source), "--index", str(tmp_path / "i"), "--engine", "dask"])
-    with pytest.raises(OptionError, match=r"--engine: .* is one index, and exported in one piece"):
+    with pytest.raises(OptionError, match=r"--engine: .* is one index, which is exported in one piece"):
         index_verb.main(["--index", str(tiny_path), "--engine", "dask"])
     with pytest.raises(OptionError, match="--index: one folder is made at a time, 2 are named"):
         index_verb.main(["--input", str(source), "--index", str(tmp_path / "i"), "--index", str(tmp_path / "j")])

@@ -92,7 +92,7 @@ class Index:
     def __reduce__(self) -> tuple[Any, ...]:
         # Another process may work in another folder.
         given = tuple(path.absolute() for path in self.shards.folders)
-        return _reopen, (given, self.language, self.java_heap, self.artefacts.absolute(), self.vector_settings)
+        return _reopen, (given, self.language, self.java_heap, self.artefacts.absolute(), self.vector_settings.absolute())
 
     def search(self, text: str, rerank: keywords.Rerank = None, k: int = 10, **options: Any) -> Results:
         """The best `k` documents for a query.

@@ -1,4 +1,7 @@
-"""Kernels by name, as the command line writes them: `bm25`, `2*bm25+vsm`, `bm25*cosine`.
+"""Kernels by name, as the command line writes them: `bm25`, `2*bm25+vsm`, `bm25*cosine`, `bm25+vectors:minilm`.
+
+`vectors:NAME` is the cosine of an index's vectors of that name. In a sum with vectors the other kernels are cosines too (their
+features are brought to unit length), so that factors are weights.
 
 A package of somebody else's declares kernels as entry points in the group `kernelsearch.kernels`:
 
@@ -22,6 +25,8 @@ from kernelsearch.core.errors import OptionError
 from kernelsearch.kernels.algebra import Kernel
 from kernelsearch.kernels.asymmetric import BM25, VSM, Dirichlet, JelinekMercer, Linear
 from kernelsearch.kernels.documents import RBF, Cosine, Polynomial
+from kernelsearch.kernels.vectors import Normalised, VectorKernel
+from kernelsearch.vectors.opened import Vectors
 
 #: The group of entry points that other packages declare kernels in.
 GROUP = "kernelsearch.kernels"
@@ -64,20 +69,31 @@ def register(name: str, factory: Callable[..., Kernel]) -> None:
     KERNELS[name] = factory
 
 
-def kernel(text: str, parameters: Mapping[str, Any] | None = None) -> Kernel:
+def kernel(
+    text: str, parameters: Mapping[str, Any] | None = None, vectors: Callable[[str | None], Vectors] | None = None
+) -> Kernel:
     """A kernel from its name or from a sum of products of names and numbers.
 
-    `parameters` (k1, b, mu, ...) go to every named kernel that has them; None means the kernel's own default.
+    `parameters` (k1, b, mu, ...) go to every named kernel that has them; None means the kernel's own default. `vectors` opens
+    an index's vectors by name; without it `vectors:NAME` is refused.
     """
     total: Kernel | None = None
-    for part in text.split("+"):
-        product = _product(part, text, parameters or {})
+    parts = text.split("+")
+    normalised = len(parts) > 1 and any(_is_vectors(word.strip()) for part in parts for word in part.split("*"))
+    for part in parts:
+        product = _product(part, text, parameters or {}, vectors, normalised)
         total = product if total is None else total + product
     assert total is not None
     return total
 
 
-def _product(part: str, text: str, parameters: Mapping[str, Any]) -> Kernel:
+def _product(
+    part: str,
+    text: str,
+    parameters: Mapping[str, Any],
+    vectors: Callable[[str | None], Vectors] | None,
+    normalised: bool,
+) -> Kernel:
     factor, result = 1.0, None
     for word in (word.strip() for word in part.split("*")):
         try:
@@ -85,13 +101,32 @@ def _product(part: str, text: str, parameters: Mapping[str, Any]) -> Kernel:
             continue
         except ValueError:
             pass  # not a number: a kernel's name
-        if word not in KERNELS and word not in plugins():
-            raise OptionError(f"kernel {text!r}: {word!r} is not one of {', '.join(names())}")
-        made = _make(word, parameters)
+        if _is_vectors(word):
+            made = _vector_kernel(word, text, parameters, vectors)
+        elif word not in KERNELS and word not in plugins():
+            raise OptionError(f"kernel {text!r}: {word!r} is not one of {', '.join(names())}, vectors:NAME")
+        else:
+            made = _make(word, parameters)
+            if normalised and made.has_map:
+                made = Normalised(made)
         result = made if result is None else result * made
     if result is None:
         raise OptionError(f"kernel {text!r}: {part.strip()!r} names no kernel; known: {', '.join(names())}")
     return result if factor == 1 else factor * result
+
+
+def _is_vectors(word: str) -> bool:
+    return word == "vectors" or word.startswith("vectors:")
+
+
+def _vector_kernel(
+    word: str, text: str, parameters: Mapping[str, Any], vectors: Callable[[str | None], Vectors] | None
+) -> Kernel:
+    """The kernel `vectors:NAME`; without a name that of the vectors that the index was opened with."""
+    if vectors is None:
+        raise OptionError(f"kernel {text!r}: {word!r} needs the vectors of an index, and there is none here")
+    weight = parameters.get("vector_weight")
+    return VectorKernel(vectors(word.partition(":")[2] or None), 1.0 if weight is None else float(weight))
 
 
 def _make(name: str, parameters: Mapping[str, Any]) -> Kernel:

@@ -27,13 +27,17 @@ class QueryVectors:
     """
 
     def __init__(self, documents: DocumentVectors, *, file: str | None = None, encoder: str | None = None) -> None:
-        self._documents, self._file = documents, file
+        self._documents, self._file, self._override = documents, file, encoder
         self._source = encoder or (documents.encoder or {}).get("source")
         self._declared = documents.encoder
         self._stored = _read(file, documents) if file is not None else {}
         self._encoder: Encoder | None = None
         self._cache: OrderedDict[str, NDArray[np.float32]] = OrderedDict()
         self._lock = threading.Lock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process reads the file, or opens the encoder, itself."""
+        return _reopen, (self._documents, self._file, self._override)
 
     def require(self) -> None:
         """Refuses vectors for which no query can have a vector: neither a file nor an encoder is known.
@@ -100,6 +104,10 @@ class QueryVectors:
                     f"(its {changed[0]} differs)"
                 )
         return encoder
+
+
+def _reopen(documents: DocumentVectors, file: str | None, encoder: str | None) -> QueryVectors:
+    return QueryVectors(documents, file=file, encoder=encoder)
 
 
 def _read(file: str, documents: DocumentVectors) -> Mapping[str, NDArray[np.float32]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 from kernelsearch.core.options import Settings, option
@@ -26,6 +27,17 @@ class VectorSettings(Settings):
         "default: the one that the vectors were made with",
     )  # fmt: skip
 
+    def absolute(self) -> VectorSettings:
+        """The same settings with absolute paths, for a process that runs in another folder."""
+        queries, encoder = self.queries, self.encoder
+        if isinstance(queries, str):
+            queries = _absolute(queries)
+        elif queries is not None:
+            queries = tuple(map(_absolute, queries))
+        if encoder is not None and Path(encoder).is_dir():
+            encoder = str(Path(encoder).absolute())
+        return VectorSettings(name=self.name, queries=queries, encoder=encoder)
+
     def queries_of(self, name: str) -> str | None:
         """The file of query vectors for the vectors of that name; None where no file is given."""
         files = (self.queries,) if isinstance(self.queries, str) else self.queries or ()
@@ -37,3 +49,9 @@ class VectorSettings(Settings):
             if not equals:
                 general = text
         return general
+
+
+def _absolute(text: str) -> str:
+    """FILE or NAME=FILE with an absolute path."""
+    name, equals, file = text.rpartition("=")
+    return f"{name}{equals}{Path(file).absolute()}"

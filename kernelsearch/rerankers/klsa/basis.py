@@ -26,6 +26,7 @@ from kernelsearch.kernels.algebra import Kernel
 from kernelsearch.kernels.documents import Cosine
 from kernelsearch.kernels.spectral import Decomposition, Rows, decompose
 from kernelsearch.kernels.spectral.feature_rows import FeatureSource, PartedRows
+from kernelsearch.kernels.vectors import VECTOR_FEATURE
 
 KIND = "latent basis"
 VERSION = 1
@@ -37,7 +38,8 @@ class LatentBasis:
     - `rows` (documents, dims) float32: U, the documents' latent vectors; norms are at most 1
     - `values` (dims,): singular values, largest first
     - `loadings` (features, dims) float32: each feature's part in each dimension; V where the kernel has a feature map
-    - `feature_terms` (features,): the term number of each feature, -1 for the feature of document length
+    - `feature_terms` (features,): the term number of each feature, -1 for the feature of document length, -2 for
+      dimensions of vectors
     - `terms`: the terms of the collection by number
     - `meta`: kernel, parameters, captured energy, residual
     """
@@ -73,7 +75,8 @@ class LatentBasis:
         places = np.argpartition(-np.abs(column), count - 1)[:count]
         places = places[np.argsort(-np.abs(column[places]))]
         numbers = self.feature_terms[places]
-        words = [self.terms[int(number)] if number >= 0 else "(length)" for number in numbers]
+        others = {-1: "(length)", VECTOR_FEATURE: "(vector)"}
+        words = [self.terms[number] if number >= 0 else others[number] for number in numbers.tolist()]
         # The sign of a singular vector is arbitrary, so signs are relative to the strongest term.
         same_sign = column[places] * column[places[:1]] >= 0
         return [word if same else f"-{word}" for word, same in zip(words, same_sign, strict=True)]

@@ -44,6 +44,7 @@ FIT_ON_USE = 20_000
 #: Options of train that are parameters of kernels: {option: field of the kernel}.
 KERNEL_PARAMETERS = {
     "k1": "k1", "b": "b", "k3": "k3", "mu": "mu", "jm_lambda": "lam", "gamma": "gamma", "degree": "degree", "offset": "offset",
+    "vector_weight": "vector_weight",
 }  # fmt: skip
 
 
@@ -114,7 +115,7 @@ class KernelLSA(Reranker[KernelLSASettings]):
         if settings.fold_in:
             old = LatentBasis(path)
             collection = index.field(old.parameters["field"])
-            basis = fold_in(path, old, collection, _kernel(old.parameters), memory=memory, finish=finish)
+            basis = fold_in(path, old, collection, _kernel(old.parameters, index), memory=memory, finish=finish)
             share = basis.meta["extra"]["folded"] / max(len(basis.rows), 1)
             logger.info("klsa: folded in, %.1f%% of the documents came after the decomposition", 100 * share)
         else:
@@ -132,7 +133,7 @@ class KernelLSA(Reranker[KernelLSASettings]):
                 basis = fit_basis(
                     path,
                     index.field(settings.field),
-                    _kernel({"kernel": settings.kernel, **recipe}),
+                    _kernel({"kernel": settings.kernel, **recipe}, index),
                     dims=settings.dims or default_dims(len(index.forward.live_docs)),
                     solver=settings.solver,
                     tolerance=settings.tolerance,
@@ -287,7 +288,7 @@ class KernelLSA(Reranker[KernelLSASettings]):
     @cached_property
     def kernel(self) -> Kernel:
         """The kernel that the basis was fitted with."""
-        kernel = _kernel(self.basis.parameters)
+        kernel = _kernel(self.basis.parameters, self.index)
         if not kernel.has_query:
             raise OptionError(f"--klsa.scores kernel: {kernel} compares documents only; use --klsa.scores first")
         return kernel
@@ -341,7 +342,7 @@ def _deviation(values: NDArray[np.floating]) -> float:
     return deviation if deviation > 1e-12 else 1.0
 
 
-def _kernel(recipe: Mapping[str, Any]) -> Kernel:
-    """The kernel that the parameters of a basis describe."""
+def _kernel(recipe: Mapping[str, Any], index: OpenedIndex) -> Kernel:
+    """The kernel that the parameters of a basis describe, with the vectors of an index where it names them."""
     parameters = {field: recipe.get(option) for option, field in KERNEL_PARAMETERS.items()}
-    return registry.kernel(recipe["kernel"], parameters)
+    return registry.kernel(recipe["kernel"], parameters, index.vectors)

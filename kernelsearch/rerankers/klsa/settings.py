@@ -43,7 +43,7 @@ class KernelLSAFitSettings(Settings):
     kernel: str = option(
         "bm25",
         "document kernel, or a sum of products of kernels and numbers such as 2*bm25+vsm; "
-        "of linear, vsm, bm25, dirichlet, jm, cosine, rbf, polynomial",
+        "of linear, vsm, bm25, dirichlet, jm, cosine, rbf, polynomial, vectors:NAME",
     )
     k1: float = option(2.0, "k1 of kernel bm25", low=0)
     b: float = option(0.75, "b of kernel bm25", low=0, high=1)
@@ -53,6 +53,7 @@ class KernelLSAFitSettings(Settings):
     gamma: float = option(1.0, "gamma of kernel rbf", low=1e-12)
     degree: int = option(2, "degree of kernel polynomial", low=1)
     offset: float = option(1.0, "offset of kernel polynomial", low=0)
+    vector_weight: float = option(1.0, "weight of kernel vectors:NAME in a sum such as bm25+vectors:minilm", low=0)
     field: str = option("contents", "indexed field whose terms the kernel compares")
     dims: int | None = option(None, "number of latent dimensions; default: 300, at most a quarter of the documents", low=1)
     solver: str = option("auto", "solver of the decomposition; auto chooses by size", choices=("auto", "arpack", "randomised"))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+import math
 import os
 from array import array
 from collections.abc import Callable, Iterator, Sequence
@@ -23,8 +25,15 @@ Reader = Callable[[], Iterator[tuple[str, dict[str, Any]]]]
 
 #: Consecutive documents per file before the next file is used, so that all indexing threads have work.
 STRIDE = 1000
+#: Limits of the parser that Anserini reads staged documents with (Jackson's StreamReadConstraints). Beyond them it gives up on
+#: the whole file, and the other documents of the file are lost.
+MAX_STRING, MAX_KEY, MAX_DIGITS, MAX_DEPTH = 20_000_000, 50_000, 1000, 1000
+#: Largest docid in UTF-8 bytes, Lucene's limit of a term (IndexWriter.MAX_TERM_LENGTH).
+MAX_DOCID = 32_766
 #: Collections of up to this many documents are indexed by one thread, so that the index is the same every time.
 SMALL = 50_000
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -54,9 +63,10 @@ def stage_documents(
     whole : write one file, which `split_staged` reads
     progress : gets the number of documents
 
-    Raises InputError for text that is not valid Unicode and for a docid that appears twice.
+    Numbers that JSON doesn't have (NaN, Infinity) are written as null, with one message about all of them. Raises InputError
+    for text that is not valid Unicode, for a docid that appears twice and for what Anserini can't read (`make_readable`).
     """
-    count, titles, keys = 0, False, array("Q")
+    count, titles, nulls, keys = 0, False, 0, array("Q")
     most = 1 if whole else threads or os.cpu_count() or 1
     with ExitStack() as stack:
         files = _open_files(stack, folder, most)
@@ -66,10 +76,11 @@ def stage_documents(
                 value = document.get(name)
                 if value is not None and not isinstance(value, str):
                     document[name] = " ".join(map(str, value)) if isinstance(value, list) else str(value)
+            nulls += make_readable(document, place)
             # A small collection goes into one file, for its one thread.
             spread = most if count >= SMALL or threads else 1
             try:
-                files[count // STRIDE % spread].write(json.dumps(document, ensure_ascii=False) + "\n")
+                files[count // STRIDE % spread].write(json.dumps(document, ensure_ascii=False, allow_nan=False) + "\n")
             except UnicodeEncodeError:
                 raise InputError(f"{place}: text with a lone surrogate, which is not valid Unicode") from None
             keys.append(_hash(document["id"]))
@@ -77,10 +88,53 @@ def stage_documents(
             titles = titles or bool(document.get("title"))
             bar.update()
     _refuse_duplicates(read, keys)
+    if nulls:
+        logger.warning("%d numbers that JSON doesn't have (NaN, Infinity) are stored as null", nulls)
     for file in folder.glob("*.jsonl"):
         if not file.stat().st_size:
             file.unlink()
     return Staged(count, titles)
+
+
+def make_readable(document: dict[str, Any], place: str) -> int:
+    """Replaces, in place, the numbers of a document that JSON doesn't have by null and returns how many there were.
+
+    Raises InputError, which begins with `place`, for a docid, string, key or integer that is too long, or for values nested too
+    deeply, for Anserini's parser or for Lucene.
+    """
+    docid = document["id"]
+    if len(docid) * 4 > MAX_DOCID and len(docid.encode("utf-8", errors="replace")) > MAX_DOCID:
+        raise InputError(
+            f"{place}: a document id of {len(docid)} characters ({docid[:40]}...), Lucene's limit is {MAX_DOCID} bytes"
+        )
+    nulls = 0
+    pending: list[tuple[dict[str, Any] | list[Any], int]] = [(document, 1)]
+    while pending:
+        container, depth = pending.pop()
+        if depth > MAX_DEPTH:
+            raise InputError(f"{place}: values nested more than {MAX_DEPTH} deep, which Anserini can't read")
+        entries: Any = container.items() if isinstance(container, dict) else enumerate(container)
+        for key, value in list(entries):
+            if isinstance(key, str) and len(key) > MAX_KEY:
+                raise InputError(f"{place}: a key of {len(key)} characters ({key[:40]}...), Anserini's limit is {MAX_KEY}")
+            if isinstance(value, str):
+                if len(value) > MAX_STRING:
+                    raise InputError(
+                        f"{place}: a text of {len(value)} characters ({key!s:.40}), Anserini's limit is {MAX_STRING}"
+                    )
+            elif isinstance(value, float):
+                if not math.isfinite(value):
+                    container[key] = None
+                    nulls += 1
+            elif isinstance(value, int):
+                # Three bits and a third per digit; printing a number takes quadratic time.
+                if value.bit_length() > 3 * MAX_DIGITS and len(str(abs(value))) > MAX_DIGITS:
+                    raise InputError(
+                        f"{place}: an integer ({key!s:.40}) of more than {MAX_DIGITS} digits, which Anserini can't read"
+                    )
+            elif isinstance(value, dict | list):
+                pending.append((value, depth + 1))
+    return nulls
 
 
 def split_staged(folder: Path, sizes: Sequence[int], threads: int, parts: Sequence[Path]) -> None:

@@ -74,14 +74,33 @@ def build_index(
         raise InputError(f"{index}: cannot be written (No space left on device)")
     if failure:
         raise failure[0]
-    if counters.errors.get():
-        raise JavaError(f"{index}: Anserini could not index {counters.errors.get()} of {total} documents")
+    refuse_losses(index, total, counters.indexed.get(), counters.empty.get())
     if not counters.indexed.get():
         raise IndexProblem(f"{index}: none of the {total} documents has text that can be indexed")
     (index / ADDED_FOLDER).mkdir(exist_ok=True)
     record = {"language": language, "fields": list(fields)}
     (index / ADDED_FOLDER / "index.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    refuse_losses(index, total, _documents(index), counters.empty.get())
     return counters.indexed.get(), counters.empty.get()
+
+
+def refuse_losses(index: Path, total: int, indexed: int, empty: int) -> None:
+    """Raises JavaError unless `indexed` documents and `empty` ones, which have no text, are all of the `total`.
+
+    Anserini logs a document or a file that it can't read and goes on with the rest.
+    """
+    if indexed + empty != total:
+        raise JavaError(f"{index}: Anserini indexed {indexed + empty} of {total} documents and gave up on the others")
+
+
+@jvm.calls_java
+def _documents(index: Path) -> int:
+    """The number of documents in a Lucene index."""
+    reader = jvm.bridge().open(jvm.path_of(index))
+    try:
+        return int(reader.numDocs())
+    finally:
+        reader.close()
 
 
 @jvm.calls_java

@@ -5,15 +5,16 @@ import pytest
 
 from kernelsearch.api.pipeline import FirstStage, Pipeline
 from kernelsearch.evaluation.measures import evaluate, parse_measures
-from kernelsearch.rerankers.auto.reranker import WEIGHTS, AutoReranker
+from kernelsearch.rerankers.auto.reranker import AutoReranker
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT
 from kernelsearch.rerankers.fusion.features import Features, parse
+from kernelsearch.rerankers.fusion.recipes import AUTO_WEIGHTS
 from kernelsearch.trec import read_qrels, read_topics
 from tests.conftest import DEMO
 
 
 def test_the_recipe_is_made_of_known_features():
-    assert all(parse(name).kind for name in WEIGHTS) and all(weight > 0 for weight in WEIGHTS.values())
+    assert all(parse(name).kind for name in AUTO_WEIGHTS) and all(weight > 0 for weight in AUTO_WEIGHTS.values())
 
 
 def test_auto_beats_the_first_stage_on_the_bundled_collection(demo_index):
@@ -40,7 +41,9 @@ def test_the_sum_is_explained(demo_index):
     found = demo_index.lucene.search([query], 30)[0]
     ranked = reranker.apply(query, found)
     told = reranker.explain(query, found, int(ranked.docs[2]))
-    assert told.score == pytest.approx(float(ranked.scores[2])) and {part.label for part in told.contributions} == set(WEIGHTS)
+    assert told.score == pytest.approx(float(ranked.scores[2])) and {part.label for part in told.contributions} == set(
+        AUTO_WEIGHTS
+    )
 
 
 def test_an_index_of_a_few_documents(tiny):
@@ -66,7 +69,7 @@ def test_an_index_without_positions_and_vectors_matches_by_the_first_stage(tmp_p
 
 
 def test_a_large_index_without_a_graph_matches_by_positions(tiny, monkeypatch, capsys):
-    monkeypatch.setattr("kernelsearch.rerankers.auto.reranker.has_graph", lambda index: False)
+    monkeypatch.setattr("kernelsearch.rerankers.fusion.recipes.has_graph", lambda index: False)
     assert AutoReranker(tiny).recipe[0] == "mslm:semantic=0"
     assert "--rerank mslm" in capsys.readouterr().err
 
@@ -79,7 +82,7 @@ def test_the_score_is_the_weighted_sum_of_z_scores(demo_index):
     ranked = reranker.apply(query, found)
     pool, _ = reranker.tables([query], [found], DEFAULT_CONTEXT)[0]
     total = np.zeros(pool.depth)
-    for name, weight in WEIGHTS.items():
+    for name, weight in AUTO_WEIGHTS.items():
         column = Features(demo_index, [name]).tables([query], [pool])[0][:, 0]
         if column.std() > 0:
             total += weight * (column - column.mean()) / column.std()

@@ -15,6 +15,7 @@ from kernelsearch.core.types import Candidates
 from kernelsearch.evaluation.measures import evaluate, parse_measures
 from kernelsearch.rerankers.base import TrainingData
 from kernelsearch.rerankers.fusion import model as models
+from kernelsearch.rerankers.fusion.recipes import AUTO_WEIGHTS
 from kernelsearch.rerankers.fusion.reranker import FusionReranker
 from kernelsearch.trec import read_qrels, read_topics
 from tests.conftest import DEMO
@@ -207,3 +208,56 @@ def test_importing_the_package_does_not_load_xgboost():
     code = "import sys, kernelsearch, kernelsearch.rerankers.fusion.reranker; assert 'xgboost' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
     assert kernelsearch.__version__
+
+
+def fitted(demo_index, topics, qrels, output, **options):
+    data = TrainingData(topics=topics, qrels=qrels, output=output)
+    return FusionReranker.method.fit(demo_index, data, depth=50, **options)
+
+
+def test_few_training_queries_give_autos_weights(demo_index, judged, tmp_path, capsys):
+    topics, qrels = judged
+    path = fitted(demo_index, dict(list(topics.items())[:12]), qrels, tmp_path / "m")
+    assert "11 training queries with a relevant candidate are too few to learn from (30 are needed)" in capsys.readouterr().err
+    model = models.load(path)
+    weights = dict(zip(model.recipe, model.learner.weights, strict=True))
+    assert {name: weight for name, weight in weights.items() if weight} == AUTO_WEIGHTS
+
+
+def test_the_default_learner_is_measured_on_whole_rankings(demo_index, judged, tmp_path, capsys):
+    """The printed figure of the first stage is its AP as evaluate gives it, but for the order of ties, although the table that is
+    learned from holds three candidates per query that aren't relevant."""
+    topics, qrels = judged
+    features = "first rm bm25:field=title"
+    fitted(demo_index, topics, qrels, tmp_path / "m", features=features, sources="none", negatives=3)
+    queries = demo_index.lucene.queries(list(topics.values()), list(topics))
+    run = {
+        query.qid: list(zip(demo_index.forward.docids.take(found.docs), found.scores.tolist(), strict=True))
+        for query, found in zip(queries, demo_index.lucene.search(queries, 50), strict=True)
+    }
+    expected = evaluate(qrels, run, parse_measures(["AP"])).mean("AP")
+    scores = models.load(tmp_path / "m").notes["cross_validated"]
+    assert scores["first"] == pytest.approx(expected, abs=0.003)
+    assert f"first {scores['first']:.4f}" in capsys.readouterr().err
+    assert list(scores)[:2] == ["first", "auto"] and "net, penalty 0.01" in scores
+
+
+def test_what_can_only_hurt_is_not_learned(demo_index, judged, tmp_path):
+    """Judgements that are the first stage's own order: nothing is better than the first stage, which is chosen."""
+    topics = dict(list(judged[0].items())[:40])
+    queries = demo_index.lucene.queries(list(topics.values()), list(topics))
+    lists = demo_index.lucene.search(queries, 1)
+    qrels = {query.qid: {demo_index.forward.docids.take(found.docs)[0]: 1} for query, found in zip(queries, lists, strict=True)}
+    path = fitted(demo_index, topics, qrels, tmp_path / "m", features="first rm top:docs=5 cosine", sources="rm")
+    model = models.load(path)
+    assert dict(zip(model.recipe, model.learner.weights, strict=True))["first"] == 1.0
+    assert sum(np.abs(model.learner.weights)) == 1.0
+
+
+def test_ranking_training_queries_is_said(demo_index, judged, model, capsys):
+    topics = judged[0]
+    reranker = FusionReranker(demo_index, model=str(model))
+    for text, expected in (("an entirely different question", False), (next(iter(topics.values())), True)):
+        query = demo_index.query(text)
+        reranker.apply(query, demo_index.lucene.search([query], 20)[0])
+        assert ("not a held-out figure" in capsys.readouterr().err) == expected

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.learning.ranking.lists import Lists, list_average_precision
-from kernelsearch.rerankers.auto.reranker import WEIGHTS
+from kernelsearch.rerankers.fusion.recipes import AUTO_WEIGHTS as WEIGHTS
 from tools import ROOT
 from tools.data.datasets import DATASETS, add_collections_option
 from tools.reproduce.fusion_tables import FIXED, feature_table, keep, open_dataset, without_votes

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,6 +25,19 @@ LEARNERS: dict[str, type[Learner]] = {
 CANDIDATES = ("combsum", "net", "svm", "boost", "simlistmkl")
 
 
+class CompleteList(NamedTuple):
+    """The whole ranking of a training query, to measure with: a table to learn from holds only a draw of its candidates.
+
+    `qid` is the query's id in the table, `X` (candidates, features) holds normalised features, `relevant` (candidates,) marks
+    relevant candidates, and `total` is the number of relevant documents, those that are no candidates included.
+    """
+
+    qid: int
+    X: NDArray[np.float32]
+    relevant: NDArray[np.bool_]
+    total: int
+
+
 def _standard_error(differences: NDArray[np.float64]) -> float:
     return float(differences.std(ddof=1) / np.sqrt(len(differences))) if len(differences) > 1 else 0.0
 
@@ -32,9 +45,11 @@ def _standard_error(differences: NDArray[np.float64]) -> float:
 class Best(Learner):
     """Tries each candidate by cross-validation over the training queries (MAP) and fits the winner on all of them.
 
-    The winner is the first candidate that is no more than one standard error (of the paired difference) below the best one:
-    with few queries the highest mean alone is mostly luck. At most `queries` queries, drawn by chance, decide: beyond a few
-    hundred the choice takes long and changes little. `chosen_` is the fitted winner, `scores_` each candidate's MAP.
+    `candidates` are names of LEARNERS, or unfitted learners by any name, in the order of how much they can fit, least first.
+    The winner is the first candidate that is no more than `caution` standard errors (of the paired difference) below the
+    best one: with few queries the highest mean alone is mostly luck. At most `queries` queries, drawn by chance, decide: beyond
+    a few hundred the choice takes long and changes little. `chosen_` is the fitted winner, `choice_` its name, `scores_` each
+    candidate's MAP.
     """
 
     name = "best"
@@ -42,19 +57,29 @@ class Best(Learner):
     def __init__(
         self,
         *,
-        candidates: Sequence[str] = CANDIDATES,
+        candidates: Sequence[str] | Mapping[str, Learner] = CANDIDATES,
         folds: int = 5,
         queries: int = 300,
+        caution: float = 1.0,
         normalise: str = "z",
         random_state: int = 0,
     ) -> None:
-        unknown = [name for name in candidates if name not in LEARNERS]
+        unknown = [] if isinstance(candidates, Mapping) else [name for name in candidates if name not in LEARNERS]
         if unknown or not candidates:
             raise OptionError(f"best: {', '.join(unknown) or 'nothing'} is not one of {', '.join(LEARNERS)}")
-        self.candidates, self.folds, self.queries = candidates, folds, queries
+        self.candidates, self.folds, self.queries, self.caution = candidates, folds, queries, caution
         self.normalise, self.random_state = normalise, random_state
 
-    def fit(self, X: ArrayLike, y: ArrayLike, qid: ArrayLike | None = None) -> Best:
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        qid: ArrayLike | None = None,
+        *,
+        complete: Sequence[CompleteList] | None = None,
+    ) -> Best:
+        """Chooses and fits. With `complete`, AP is measured on those rankings, all relevant documents counted, which is what
+        the learner will be judged by; without it on the rows of the table."""
         table, ids, labels = check(X, qid, y)
         self.features_ = table.shape[1]
         names = np.unique(ids)
@@ -64,12 +89,37 @@ class Best(Learner):
             deciding = np.isin(ids, np.random.default_rng(self.random_state).choice(names, self.queries, replace=False))
         else:
             deciding = np.ones(len(ids), dtype=bool)
-        tried = self._tried(table[deciding], labels[deciding], ids[deciding])
-        self.scores_ = {name: float(found.mean()) for name, found in tried.items()}
+        if complete is None:
+            tried = self._tried(table[deciding], labels[deciding], ids[deciding])
+        else:
+            tried = self._tried_on(complete, table, labels, ids)
+        self.scores_ = {name: float(values.mean()) for name, values in tried.items()}
         top = tried[max(self.candidates, key=lambda name: self.scores_[name])]
-        winner = next(name for name in self.candidates if (top - tried[name]).mean() <= _standard_error(top - tried[name]))
-        self.chosen_: Learner = self._make(winner).fit(table, labels, ids)
+        self.choice_ = next(
+            name for name in self.candidates if (top - tried[name]).mean() <= self.caution * _standard_error(top - tried[name])
+        )
+        self.chosen_: Learner = self._make(self.choice_).fit(table, labels, ids)
         return self
+
+    def _tried_on(
+        self,
+        complete: Sequence[CompleteList],
+        table: NDArray[np.float64],
+        labels: NDArray[np.float64],
+        ids: NDArray[Any],
+    ) -> dict[str, NDArray[np.float64]]:
+        """The cross-validated AP of each complete ranking, for each candidate; folds are those of the complete rankings."""
+        numbers = np.array([entry.qid for entry in complete])
+        values = {name: np.zeros(len(complete)) for name in self.candidates}
+        for held_out in query_folds(numbers, min(self.folds, len(numbers)), self.random_state):
+            learned = ~np.isin(ids, numbers[held_out])
+            for name in self.candidates:
+                learner = self._make(name).fit(table[learned], labels[learned], ids[learned])
+                for place in np.flatnonzero(held_out).tolist():
+                    entry = complete[place]
+                    scores = learner.predict(entry.X.astype(np.float64))
+                    values[name][place] = list_average_precision(scores, entry.relevant, entry.total)
+        return values
 
     def _tried(
         self, table: NDArray[np.float64], labels: NDArray[np.float64], ids: NDArray[Any]
@@ -87,6 +137,10 @@ class Best(Learner):
         }
 
     def _make(self, name: str) -> Learner:
+        if isinstance(self.candidates, Mapping):
+            given = self.candidates[name]
+            copy: Learner = type(given)(**given.get_params())
+            return copy
         kind: Any = LEARNERS[name]
         # RRF and CombMNZ bring their own normalisation.
         result: Learner = kind(normalise=self.normalise) if "normalise" in kind().get_params() else kind()

@@ -71,8 +71,9 @@ class TripletLearner(Learner):
 class SimTripletNet(TripletLearner):
     """Cross entropy of the logistic probability that the better one wins, by bounded quasi-Newton descent.
 
-    The L2 `penalty` pulls towards equal weights, `strength` / features each (CombSUM, where trees start too), not towards 0:
-    with few training queries the plain sum is the better guess.
+    The L2 `penalty` pulls towards the weights `start` (features,), by default equal ones of `strength` / features each
+    (CombSUM, where trees start too), not towards 0: with few training queries known weights or the plain sum are the better
+    guess.
     """
 
     name = "net"
@@ -82,18 +83,22 @@ class SimTripletNet(TripletLearner):
         *,
         penalty: float = 0.03,
         strength: float = 2.0,
+        start: ArrayLike | None = None,
         triplets: int = 200,
         normalise: str = "z",
         random_state: int = 0,
         iterations: int = 500,
     ) -> None:
         super().__init__(triplets=triplets, normalise=normalise, random_state=random_state)
-        self.penalty, self.strength, self.iterations = penalty, strength, iterations
+        self.penalty, self.strength, self.start, self.iterations = penalty, strength, start, iterations
 
     def _solve(self, differences: Floats, weights: Floats) -> Floats:
         from scipy.optimize import minimize
 
-        start = np.full(differences.shape[1], self.strength / differences.shape[1])
+        features = differences.shape[1]
+        start = np.full(features, self.strength / features) if self.start is None else np.asarray(self.start, np.float64)
+        if start.shape != (features,):
+            raise InputError(f"net: {start.size} weights to start from, for {features} features")
 
         def loss(omega: Floats) -> tuple[float, Floats]:
             margins, away = differences @ omega, omega - start

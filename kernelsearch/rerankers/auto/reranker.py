@@ -12,36 +12,19 @@ besides (docs/reproductions/auto.md).
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.core.types import Candidates, Query
-from kernelsearch.kernels.relevance import POSTERIOR_DOCUMENTS, POSTERIOR_SHARPNESS, posterior_weights
+from kernelsearch.kernels.relevance import posterior_weights
 from kernelsearch.learning.ranking.fusers import CombSUM
 from kernelsearch.rerankers.auto import AUTO
 from kernelsearch.rerankers.auto.settings import AutoSettings
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, Context, Explanation, OpenedIndex, feedback_note
 from kernelsearch.rerankers.fusion.base import FusedReranker
-from kernelsearch.rerankers.klsa.reranker import has_basis
-from kernelsearch.rerankers.mslm.graph import has_graph
-
-logger = logging.getLogger(__name__)
-
-#: The match with the query: by positions and related words, by positions alone where a graph of related words takes training,
-#: and the first stage's score on an index without positions.
-MATCH, POSITIONS, PLAIN = "mslm", "mslm:semantic=0", "first"
-
-#: {feature: weight} of the sum of z-scores.
-WEIGHTS = {
-    MATCH: 3.0,
-    "bm25:field=title": 1.0,
-    "rm": 1.0,
-    f"top:docs={POSTERIOR_DOCUMENTS},sharpness={POSTERIOR_SHARPNESS:g}": 1.0,
-    "klsa:lambda=1": 1.0,
-}
+from kernelsearch.rerankers.fusion.recipes import AUTO_WEIGHTS, available
 
 
 class AutoReranker(FusedReranker[AutoSettings]):
@@ -53,23 +36,10 @@ class AutoReranker(FusedReranker[AutoSettings]):
 
     def __init__(self, index: OpenedIndex, **options: Any) -> None:
         super().__init__(index, **options)
-        weights = dict(WEIGHTS)
-        match = MATCH
-        if not index.forward.has_positions:
-            match = PLAIN
-            logger.info("auto: the index stores no positions, so the first stage's score takes the place of mslm")
-        elif not has_graph(index):
-            match = POSITIONS
-            command = f"python -m kernelsearch.train {index.shards.flags} --rerank mslm"
-            logger.info("auto: no graph of related words has been trained, so mslm goes without (%s makes one)", command)
-        weights = {match if name == MATCH else name: weight for name, weight in weights.items()}
-        if not has_basis(index):
-            weights = {name: weight for name, weight in weights.items() if not name.startswith("klsa")}
-            command = f"python -m kernelsearch.train {index.shards.flags} --rerank klsa"
-            logger.info("auto: no latent basis has been fitted, so klsa is left out (%s fits one)", command)
-        self.recipe = tuple(weights)
-        self.weights = np.array(list(weights.values()))
-        self.learner = CombSUM(weights=list(weights.values()), normalise="none")
+        offered = available(tuple(AUTO_WEIGHTS), index, self.name)
+        self.recipe = tuple(offered.values())
+        self.weights = np.array([AUTO_WEIGHTS[name] for name in offered])
+        self.learner = CombSUM(weights=self.weights.tolist(), normalise="none")
 
     def importance(self) -> NDArray[np.float64]:
         """Share of each feature in the sum of weights, shape (features,), summing to 1."""

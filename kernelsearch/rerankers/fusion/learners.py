@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.core.execution import Engine
 from kernelsearch.learning.ranking.choose import LEARNERS, Best
-from kernelsearch.learning.ranking.fusers import Learner
+from kernelsearch.learning.ranking.fusers import CombSUM, Learner
 from kernelsearch.learning.ranking.simlistmkl import SimListMKL
+from kernelsearch.learning.ranking.triplets import SimTripletNet
 
 Floats = NDArray[np.float64]
 
@@ -31,6 +33,35 @@ def make_learner(name: str, *, normalise: str, folds: int = 5, random_state: int
     return learner_class(**{key: value for key, value in parameters.items() if key in known})
 
 
+#: Penalties of `net` that cross-validation chooses among, from the strongest pull towards auto's weights to the weakest.
+PENALTIES = (1.0, 0.1, 0.01, 0.001)
+#: auto's weights as weights of `net`: their sum is about that of `net`'s own start, so that margins have its scale.
+ANCHOR_SCALE = 0.3
+#: Below so many training queries nothing is learned: on 18 topics the choice among learners was luck.
+ENOUGH_QUERIES = 30
+
+
+def anchored_learner(recipe: Sequence[str], weights: Mapping[str, float], *, folds: int = 5, random_state: int = 0) -> Best:
+    """Chooses by cross-validation among the first stage, known weights, and `net` pulled towards the known weights.
+
+    What is chosen can't do much worse than the first stage or the known weights on queries like those of the training: both are
+    among the candidates, and a learner takes their place only where its gain is more than luck. `recipe` names the columns,
+    which are normalised already; `weights` are the known weights by feature.
+    """
+    known = [weights.get(name, 0.0) for name in recipe]
+    candidates: dict[str, Learner] = {}
+    if "first" in recipe:
+        candidates["first"] = CombSUM(weights=[float(name == "first") for name in recipe], normalise="none")
+    if any(known):
+        candidates["auto"] = CombSUM(weights=known, normalise="none")
+    start = [ANCHOR_SCALE * weight for weight in known] if any(known) else None
+    for penalty in PENALTIES:
+        candidates[f"net, penalty {penalty:g}"] = SimTripletNet(
+            penalty=penalty, start=start, normalise="none", random_state=random_state
+        )
+    return Best(candidates=candidates, folds=folds, caution=0.5, normalise="none", random_state=random_state)
+
+
 def fit_learner(learner: Learner, X: Floats, y: Floats, qid: NDArray[np.generic], engine: Engine | None = None) -> Learner:
     """Fits a learner on X (rows, features), y (rows,) and qid (rows,), and returns it.
 
@@ -48,4 +79,4 @@ def log_choice(learner: Learner, method: str, trained_on: str) -> None:
     """
     if isinstance(learner, Best):
         scores = ", ".join(f"{name} {score:.4f}" for name, score in learner.scores_.items())
-        logger.info("%s: chose %s on %s (cross-validated MAP: %s)", method, learner.chosen_.name, trained_on, scores)
+        logger.info("%s: chose %s on %s (cross-validated MAP: %s)", method, learner.choice_, trained_on, scores)

@@ -5,6 +5,8 @@ Bu, Niu, Ma & Long, "Listwise Multi-Kernel Similarity Learning Algorithm for Sim
 
 from __future__ import annotations
 
+import hashlib
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,22 +16,26 @@ from numpy.typing import NDArray
 
 from kernelsearch.clicks.store import ClickLog
 from kernelsearch.core.errors import InputError, OptionError
-from kernelsearch.learning.ranking.fusers import Learner
+from kernelsearch.core.types import Candidates, Query
+from kernelsearch.learning.ranking.fusers import CombSUM, Learner
 from kernelsearch.learning.ranking.letor import read_letor
 from kernelsearch.learning.ranking.lists import Lists, mean_average_precision, precisions
 from kernelsearch.lucene.models import BM25Model
-from kernelsearch.rerankers.base import DEFAULT_CONTEXT, FittedFeatures, OpenedIndex, TrainingData
+from kernelsearch.rerankers.base import DEFAULT_CONTEXT, Context, FittedFeatures, OpenedIndex, TrainingData
 from kernelsearch.rerankers.fusion import FUSION
 from kernelsearch.rerankers.fusion import model as models
 from kernelsearch.rerankers.fusion.base import FusedReranker
 from kernelsearch.rerankers.fusion.evidence import read_runs
 from kernelsearch.rerankers.fusion.features import parse_recipe
-from kernelsearch.rerankers.fusion.learners import fit_learner, log_choice, make_learner
-from kernelsearch.rerankers.fusion.settings import FusionFitSettings, FusionSettings
+from kernelsearch.rerankers.fusion.learners import ENOUGH_QUERIES, anchored_learner, fit_learner, log_choice, make_learner
+from kernelsearch.rerankers.fusion.recipes import AUTO_WEIGHTS, available
+from kernelsearch.rerankers.fusion.settings import RECIPE, FusionFitSettings, FusionSettings
 from kernelsearch.rerankers.fusion.training_queries import FILE, TrainingQueries, TrainingVotes
 from kernelsearch.rerankers.fusion.training_table import FeaturePlan, training_table
 
 Floats = NDArray[np.float64]
+
+logger = logging.getLogger(__name__)
 
 
 class FusionReranker(FusedReranker[FusionSettings]):
@@ -45,6 +51,7 @@ class FusionReranker(FusedReranker[FusionSettings]):
             raise OptionError(f"--fusion.model: {path} was learned from a feature file, whose columns no index has")
         self.learner, self.recipe = self.model.learner, self.model.recipe
         self.sources, self.normalise = tuple(self.model.notes["sources"]), self.model.notes["normalise"]
+        self._trained_on = frozenset(self.model.notes.get("trained_on", ()))
         self.runs = read_runs(self.settings.runs, "--fusion.runs")
         if "votes" in kinds(self.recipe, self.sources):
             self.training_votes = TrainingVotes(index, TrainingQueries.read(path), leave_out=False)
@@ -54,10 +61,27 @@ class FusionReranker(FusedReranker[FusionSettings]):
         """Share of each feature in the model, shape (features,), summing to 1."""
         return self.model.importance()
 
+    def apply_batch(
+        self, queries: Sequence[Query], lists: Sequence[Candidates], context: Context = DEFAULT_CONTEXT
+    ) -> list[Candidates]:
+        """The reranked lists; the first query that the model was trained on is reported, since its figures are not held out."""
+        if self._trained_on:
+            overlapping = [query for query in queries if query_key(query) in self._trained_on]
+            if overlapping:
+                name = overlapping[0].qid or repr(overlapping[0].text)
+                logger.warning("fusion: the model was trained on query %s (and maybe others): not a held-out figure", name)
+                self._trained_on = frozenset()
+        return super().apply_batch(queries, lists, context)
+
     @classmethod
     def fit(cls, index: OpenedIndex, data: TrainingData, settings: FusionFitSettings) -> Path:
         """Learns from judged topics or from a click log, saves the model with its recipe and returns its folder."""
         recipe = parse_recipe(settings.features)
+        weights = {name: weight for name, weight in AUTO_WEIGHTS.items() if name in recipe}
+        if settings.features == RECIPE:
+            offered = available(recipe, index, cls.method.name)
+            weights = {offered[name]: weight for name, weight in weights.items() if name in offered}
+            recipe = tuple(dict.fromkeys(offered.values()))
         sources = () if settings.sources == "none" else parse_recipe(settings.sources, "--fusion.sources")
         topics, judged = training_topics(data)
         queries = index.lucene.queries(list(topics.values()), list(topics))
@@ -65,7 +89,7 @@ class FusionReranker(FusedReranker[FusionSettings]):
         model = BM25Model(settings.k1, settings.b)
         runs = read_runs(settings.runs, "--fusion.runs")
         plan = FeaturePlan(index, recipe, sources, model, training, settings.depth, settings.normalise, runs)
-        X, y, qid = training_table(
+        table = training_table(
             data.engine,
             plan,
             queries,
@@ -74,11 +98,31 @@ class FusionReranker(FusedReranker[FusionSettings]):
             random_state=settings.random_state,
             progress=data.progress,
         )
-        learner = cls._learner(settings, normalise="none")  # the table is normalised already
-        fit_learner(learner, X, y, qid, data.engine)
-        count = len(np.unique(qid))
-        log_choice(learner, cls.method.name, f"{count} queries")
-        notes = {"normalise": settings.normalise, "sources": list(sources), "queries": count, "rows": len(y)}
+        count = len(np.unique(table.qid))
+        learner: Learner
+        if settings.learner != "best":
+            learner = cls._learner(settings, normalise="none")  # the table is normalised already
+            fit_learner(learner, table.X, table.y, table.qid, data.engine)
+        elif count < ENOUGH_QUERIES and weights:
+            logger.info(
+                "fusion: %d training queries with a relevant candidate are too few to learn from (%d are needed); "
+                "auto's weights are used",
+                *(count, ENOUGH_QUERIES),
+            )
+            learner = CombSUM(weights=[weights.get(name, 0.0) for name in recipe], normalise="none")
+            learner.fit(table.X, table.y, table.qid)
+        else:
+            best = anchored_learner(recipe, weights, folds=settings.folds, random_state=settings.random_state)
+            best.fit(table.X, table.y, table.qid, complete=table.complete)
+            log_choice(best, cls.method.name, f"{count} queries")
+            learner = best
+        notes = {
+            "normalise": settings.normalise,
+            "sources": list(sources),
+            "queries": count,
+            "rows": len(table.y),
+            "trained_on": sorted({query_key(query) for query in queries}),
+        }
         files = {FILE: "".join(training.lines())} if training.queries else {}
         return models.save(data.output or index.artefacts / "fusion", learner, recipe, notes, files)
 
@@ -110,6 +154,12 @@ class FusionReranker(FusedReranker[FusionSettings]):
     @staticmethod
     def _learner(settings: FusionFitSettings, normalise: str) -> Learner:
         return make_learner(settings.learner, normalise=normalise, folds=settings.folds, random_state=settings.random_state)
+
+
+def query_key(query: Query) -> str:
+    """A short hash of a query's terms and weights, by which a model recognises its training queries."""
+    text = "\x1f".join(f"{term}={weight:g}" for term, weight in sorted(zip(query.terms, query.weights, strict=True)))
+    return hashlib.blake2b(text.encode("utf-8", errors="replace"), digest_size=6).hexdigest()
 
 
 def kinds(*recipes: Sequence[str]) -> set[str]:

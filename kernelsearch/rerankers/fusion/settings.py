@@ -9,12 +9,12 @@ from kernelsearch.core.options import Settings, option
 
 #: The features of the default recipe (docs/fusion.md says which belong in it and why).
 RECIPE = (
-    "first bm25:k1=1.2,b=0.75 bm25:k1=2,b=0.75 dirichlet:mu=1000 dirichlet:mu=100 jm:lam=0.1 cosine "
-    "bm25:field=title cosine:field=title rm3 rm3:terms=40 rocchio pert top:docs=1 top:docs=5 top:docs=20 "
-    "klsa:z=1,lambda=1 klsa:z=5,lambda=1 klsa:z=10,lambda=1 klsa:z=20,lambda=1 klsa:z=50,lambda=1 votes"
+    "first mslm bm25:k1=1.2,b=0.75 bm25:k1=2,b=0.75 dirichlet:mu=1000 cosine bm25:field=title cosine:field=title "
+    "rm rm3 rm3:terms=40 rocchio pert top:docs=1 top:docs=5 top:docs=20,sharpness=5 "
+    "klsa:lambda=1 klsa:z=1,lambda=1 klsa:z=5,lambda=1 klsa:z=20,lambda=1 votes"
 )
 #: The features that bring candidates by default.
-SOURCES = "rm3 rocchio votes"
+SOURCES = "rm rm3 votes"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +46,8 @@ class FusionFitSettings(Settings):
     )
     learner: str = option(
         "best",
-        "learner of the feature weights; best chooses one by cross-validation",
+        "learner of the feature weights; best: the first stage, auto's weights, or net pulled towards auto's weights, "
+        "whichever cross-validation over the training topics prefers (with a feature file: one of the learners)",
         choices=("best", "simlistmkl", "net", "boost", "svm", "combsum", "combmnz", "rrf"),
     )
     runs: tuple[str, ...] | None = option(None, "run files for the features run:NAME, as NAME=FILE, separated by commas")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from kernelsearch.core.execution import Engine
 from kernelsearch.core.progress import Progress, silent
 from kernelsearch.core.sequences import chunks
 from kernelsearch.core.types import Query
+from kernelsearch.learning.ranking.choose import CompleteList
 from kernelsearch.learning.ranking.lists import Lists, normalise_features
 from kernelsearch.lucene.models import Model
 from kernelsearch.rerankers.base import OpenedIndex
@@ -68,6 +70,20 @@ class FeatureTables:
         ]
 
 
+class TrainingTable(NamedTuple):
+    """Rows to learn from and whole rankings to measure with.
+
+    `X` (rows, features), `y` (rows,) grades, 0 for what isn't judged relevant, and `qid` (rows,) the queries' numbers: per
+    query all relevant candidates and a draw of others. `complete` are whole rankings of some queries, those without a relevant
+    candidate included.
+    """
+
+    X: Floats
+    y: Floats
+    qid: NDArray[np.int64]
+    complete: list[CompleteList]
+
+
 def training_table(
     engine: Engine,
     plan: FeaturePlan,
@@ -75,19 +91,21 @@ def training_table(
     judged: Mapping[str, Mapping[str, int]],
     *,
     negatives: int = 200,
+    complete: int = 300,
     random_state: int = 0,
     progress: Progress = silent,
-) -> tuple[Floats, Floats, NDArray[np.int64]]:
-    """(X, y, qid): per query all relevant candidates and at most `negatives` others, drawn uniformly.
+) -> TrainingTable:
+    """The table of training queries: per query all relevant candidates and at most `negatives` others, drawn uniformly.
 
-    `judged` is {qid: {docid: grade}}. X is (rows, features), normalised over the whole pool before the draw; y (rows,) are
-    grades, 0 for what isn't judged relevant; qid (rows,) numbers the queries. Queries without a relevant candidate are left
-    out; InputError is raised where no query is left. The draw is made here, in the order of the queries, so that it is the same
-    for every engine.
+    `judged` is {qid: {docid: grade}}. Features are normalised over the whole pool before the draw. Queries without a relevant
+    candidate have no rows; InputError is raised where no query has any. `complete` bounds the number of queries whose whole
+    rankings are kept. All draws are made here, in the order of the queries, so that they are the same for every engine.
     """
     # Made in this process first: an unknown feature is refused, and a missing basis is fitted once instead of by every worker.
     shared = FeatureTables(plan)
     generator, forward, parts = np.random.default_rng(random_state), plan.index.forward, []
+    measured = set(np.random.default_rng(random_state).permutation(len(queries))[:complete].tolist())
+    rankings: list[CompleteList] = []
     batches = list(chunks(queries, BATCH))
     with progress("features", total=len(queries), unit="query") as bar:
         made = engine.map_shared(_make_tables, batches, shared, label="table")
@@ -97,6 +115,9 @@ def training_table(
             rows = forward.rows_of(list(grades))
             grade_of = {int(row): grade for row, grade in zip(rows, grades.values(), strict=True) if row >= 0 and grade > 0}
             y = np.array([grade_of.get(int(row), 0) for row in docs], dtype=np.float64)
+            if number in measured and grade_of:
+                total = sum(grade > 0 for grade in grades.values())
+                rankings.append(CompleteList(number, table.astype(np.float32), y > 0, total))
             relevant, others = np.flatnonzero(y > 0), np.flatnonzero(y <= 0)
             if len(relevant) and len(others):
                 if len(others) > negatives:
@@ -107,7 +128,7 @@ def training_table(
     if not parts:
         raise InputError("training: no query finds a relevant document, so there is nothing to learn")
     X, y, qid = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-    return X, y, qid
+    return TrainingTable(X, y, qid, rankings)
 
 
 def _make_tables(queries: Sequence[Query], tables: FeatureTables) -> list[tuple[NDArray[np.int32], Floats]]:

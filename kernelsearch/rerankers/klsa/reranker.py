@@ -201,7 +201,7 @@ class KernelLSA(Reranker[KernelLSASettings]):
 
     def scale(self, latent: NDArray[np.floating], query_scores: NDArray[np.floating]) -> Scale:
         """How scores of a list are brought to one scale: as they are with a given z or a λ of 0, else by mean and deviation."""
-        if not self.automatic or self.weight == 0:
+        if not self.automatic or self.weight == 0 or not len(latent):
             return Scale()
         own = np.asarray(query_scores, dtype=np.float64)
         return Scale(float(latent.mean()), _deviation(latent), float(own.mean()), _deviation(own))

@@ -1,0 +1,50 @@
+"""The recipes of `auto` and of a fusion that is trained, and what becomes of them on an index that lacks something."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from kernelsearch.kernels.relevance import POSTERIOR_DOCUMENTS, POSTERIOR_SHARPNESS
+from kernelsearch.rerankers.base import OpenedIndex
+from kernelsearch.rerankers.klsa.reranker import has_basis
+from kernelsearch.rerankers.mslm.graph import has_graph, training_command
+
+logger = logging.getLogger(__name__)
+
+#: The match with the query: by positions and related words, by positions alone where a graph of related words takes training,
+#: and the first stage's score on an index without positions.
+MATCH, POSITIONS, PLAIN = "mslm", "mslm:semantic=0", "first"
+
+#: {feature: weight} of the sum of z-scores of `auto`, which is also what a trained fusion starts from.
+AUTO_WEIGHTS = {
+    MATCH: 3.0,
+    "bm25:field=title": 1.0,
+    "rm": 1.0,
+    f"top:docs={POSTERIOR_DOCUMENTS},sharpness={POSTERIOR_SHARPNESS:g}": 1.0,
+    "klsa:lambda=1": 1.0,
+}
+
+
+def available(recipe: Sequence[str], index: OpenedIndex, method: str) -> dict[str, str]:
+    """What an index can offer of a recipe: {feature of the recipe: feature in its place}; what is left out is logged.
+
+    `method` is the method's name, for the log.
+    """
+    offered = {name: name for name in recipe}
+    if MATCH in offered and not index.forward.has_positions:
+        offered[MATCH] = PLAIN
+        logger.info("%s: the index stores no positions, so the first stage's score takes the place of mslm", method)
+    elif MATCH in offered and not has_graph(index):
+        offered[MATCH] = POSITIONS
+        command = training_command(index)
+        logger.info("%s: no graph of related words has been trained, so mslm goes without (%s makes one)", method, command)
+    if not has_basis(index) and any(_is_klsa(name) for name in offered):
+        offered = {name: place for name, place in offered.items() if not _is_klsa(name)}
+        command = f"python -m kernelsearch.train {index.shards.flags} --rerank klsa"
+        logger.info("%s: no latent basis has been fitted, so klsa is left out (%s fits one)", method, command)
+    return offered
+
+
+def _is_klsa(name: str) -> bool:
+    return name.partition(":")[0] == "klsa"

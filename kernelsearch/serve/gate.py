@@ -33,6 +33,16 @@ HEADERS = (
 OPEN_PATHS = ("/", "/health")
 
 
+#: Status in the metrics of a request whose client closed the connection before the body was complete, as nginx counts it.
+CLIENT_CLOSED = 499
+#: Digits of a Content-Length that can be a number of bytes; Python refuses to convert thousands of digits.
+MAX_DIGITS = 18
+
+
+class Disconnected(Exception):
+    """The client closed the connection before the body was complete; there is nobody to answer."""
+
+
 class Refused(Exception):
     """A request that is answered with an error: an HTTP status and a message of one line."""
 
@@ -68,7 +78,11 @@ class Gate:
         try:
             headers = dict(scope["headers"])
             self._check(scope, headers)
-            await self.app(scope, self._limit_body(receive) if scope["method"] == "POST" else receive, send_with_headers)
+            if scope["method"] == "POST":
+                receive = await self._read_body(receive)
+            await self.app(scope, receive, send_with_headers)
+        except Disconnected:
+            status = CLIENT_CLOSED
         except Refused as refused:
             await refuse(send_with_headers, refused.status, str(refused))
         finally:
@@ -90,22 +104,29 @@ class Gate:
             if not hmac.compare_digest(key, self._key):
                 raise Refused(401, "an API key is needed: send it as X-API-Key, or as Authorization: Bearer KEY")
         length = headers.get(b"content-length", b"0")
-        if not length.isdigit() or int(length) > self.settings.limits.body:
+        if not length.isdigit() or len(length) > MAX_DIGITS or int(length) > self.settings.limits.body:
             raise Refused(413, f"the body is larger than {self.settings.limits.body} bytes")
 
-    def _limit_body(self, receive: Receive) -> Receive:
-        """Counts the bytes of a body while it arrives: its length may not be declared."""
-        size, limit = 0, self.settings.limits.body
+    async def _read_body(self, receive: Receive) -> Receive:
+        """Reads the whole body, whose length may not be declared; returns a `receive` that begins with it.
 
-        async def receive_limited() -> Message:
-            nonlocal size
+        The application so never sees a body that ends too soon, which its libraries report with a traceback per request.
+        """
+        body, more, limit = bytearray(), True, self.settings.limits.body
+        while more:
             message = await receive()
-            size += len(message.get("body", b""))
-            if size > limit:
+            if message["type"] == "http.disconnect":
+                raise Disconnected
+            body += message.get("body", b"")
+            more = message.get("more_body", False)
+            if len(body) > limit:
                 raise Refused(413, f"the body is larger than {limit} bytes")
-            return message
+        unread: list[Message] = [{"type": "http.request", "body": bytes(body), "more_body": False}]
 
-        return receive_limited
+        async def receive_after_body() -> Message:
+            return unread.pop() if unread else await receive()
+
+        return receive_after_body
 
 
 async def refuse(send: Send, status: int, message: str) -> None:

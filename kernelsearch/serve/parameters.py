@@ -16,6 +16,8 @@ from kernelsearch.serve.settings import Limits
 
 #: Upper bounds for options that declare none, so that a single request cannot ask for unbounded work.
 MAX_INT, MAX_FLOAT, MAX_VALUES, MAX_PARAMETERS = 1000, 1e6, 8, 200
+#: Upper bound of finite values in lists of numbers, such as mslm's scales: windows are four times as wide.
+MAX_SCALE = 1000
 #: Lower upper bounds for options whose cost grows with the square of the value, or with a product of several.
 MAX_BY_OPTION = {
     "similar": 30,
@@ -83,8 +85,8 @@ def public_option(option: Option) -> Option | None:
         return option
     most = MAX_BY_OPTION.get(option.name, MAX_INT if option.kind is int else MAX_FLOAT)
     high = most if option.high is None else min(option.high, most)
-    if option.many:  # scales may be infinite
-        high = option.high if option.high is not None else math.inf
+    if option.many and option.kind is float:
+        high = option.high if option.high is not None else math.inf  # scales may be infinite; `_parse` checks finite values
     return replace(option, high=high)
 
 
@@ -192,7 +194,10 @@ def _parse(option: Option, value: str, name: str) -> Any:
             raise OptionError(f"more than {MAX_VALUES} values")
         if len(value) > 100 and option.kind is not str:
             raise OptionError("too long for a value")
-        return option.parse(value)
+        parsed = option.parse(value)
+        if option.many and option.kind is float and any(MAX_SCALE < item < math.inf for item in parsed):
+            raise OptionError(f"a value is above {MAX_SCALE} and not inf")
+        return parsed
     except OptionError as problem:
         raise OptionError(f"{name}: {str(problem).removeprefix(f'--{option.name}: ')}") from None
 

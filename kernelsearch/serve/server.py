@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_limits
 from kernelsearch.core.errors import InputError
 from kernelsearch.neighbours.index import load_faiss
 from kernelsearch.serve.app import make_app
+from kernelsearch.serve.connections import make_protocol
 from kernelsearch.serve.settings import ServeSettings, ServiceSettings
 
 
@@ -30,7 +31,8 @@ def run_server(service: ServiceSettings, settings: ServeSettings, announce: Call
         access_log=settings.access_log,
         server_header=False,
         timeout_graceful_shutdown=settings.grace,
-        h11_max_incomplete_event_size=64 * 1024,
+        http=make_protocol(service.limits),
+        ws="none",
     )
     server = _Server(config, ", ".join(spec.name for spec in service.indexes), announce)
     try:

@@ -26,6 +26,9 @@ class Limits:
     seconds: float = 10.0  #: until a request times out with 504
     threads: int = field(default_factory=lambda: os.cpu_count() or 1)  #: requests that are processed at once
     waiting: int = 64  #: requests that may wait for a thread; more are refused with 503
+    head: int = 64 * 1024  #: bytes of a request besides its body
+    request_seconds: float = 20.0  #: until a connection that has not sent a complete request is closed
+    connections: int = 500  #: open connections; more are refused with 503
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,10 @@ class ServeSettings(Settings):
     threads: int = option(DEFAULTS.threads, "requests that are processed at once", low=1, high=256)
     waiting: int = option(DEFAULTS.waiting, "requests that may wait for a thread; more are refused with 503", low=0)
     timeout: float = option(DEFAULTS.seconds, "seconds until a request times out with 504", low=0.001)
+    request_timeout: float = option(
+        DEFAULTS.request_seconds, "seconds until a connection that has not sent a complete request is closed", low=0.001
+    )
+    connections: int = option(DEFAULTS.connections, "maximum number of open connections; more are refused with 503", low=1)
     max_hits: int = option(DEFAULTS.hits, "maximum number of documents in an answer", low=1)
     max_candidates: int = option(DEFAULTS.candidates, "maximum number of documents to rerank per query", low=1)
     max_query: int = option(DEFAULTS.query, "maximum length of a query, in characters", low=1)
@@ -105,6 +112,8 @@ class ServeSettings(Settings):
                 seconds=self.timeout,
                 threads=self.threads,
                 waiting=self.waiting,
+                request_seconds=self.request_timeout,
+                connections=self.connections,
             ),
             methods,
             key,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -236,3 +238,99 @@ def test_a_methods_flags_are_what_requests_start_from(start, settings):
     assert [one["docid"] for one in kept] == [one["docid"] for one in plain]
     moved = client.get("/v1/demo/search?query=dripping+tap&rerank=klsa&klsa.lambda=1&klsa.z=5").json()["candidates"]
     assert [one["docid"] for one in moved] != [one["docid"] for one in plain]
+
+
+def ask_raw(address: str, *parts: bytes, pause: float = 0.0, close: bool = False) -> bytes:
+    """What the server sends back on a connection of its own until it closes it; b"" where `close` ends it at once."""
+    host, port = address.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=30) as line:
+        for part in parts:
+            line.sendall(part)
+            time.sleep(pause)
+        if close:
+            return b""
+        received = b""
+        with contextlib.suppress(ConnectionResetError):
+            while chunk := line.recv(65536):
+                received += chunk
+        return received
+
+
+def resident_megabytes(pid: int) -> int:
+    """Resident memory of a process in MB."""
+    with open(f"/proc/{pid}/statm", encoding="ascii") as stream:
+        return int(stream.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 20
+
+
+@pytest.fixture
+def impatient(fitted, tmp_path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A server with MCP that closes incomplete requests after half a second and has at most 20 connections."""
+    log = tmp_path / "clicks.db"
+    shutil.copy(fitted / "clicks.db", log)
+    flags = ["--clicks", str(log), "--record-clicks", "--mcp", "--port", "0", "--request-timeout", "0.5", "--connections", "20"]
+    server = run("--index", f"repairs={fitted / 'demo'}", *flags)
+    assert server.stderr is not None
+    address = re.search(r"http://\S+", line := server.stderr.readline())
+    assert address is not None, line + server.stderr.read()
+    yield server, address[0].rstrip("/")
+    server.kill()
+    server.communicate()
+
+
+def test_connections_are_limited_in_size_time_and_number(impatient):
+    server, address = impatient
+    host = b"Host: 127.0.0.1\r\n"
+    # Headers: one long header, many short ones, and a long one that never ends.
+    before = resident_megabytes(server.pid)
+    start = b"GET /health HTTP/1.1\r\n" + host
+    assert ask_raw(address, start, b"X: " + b"a" * 100_000 + b"\r\n\r\n").startswith(b"HTTP/1.1 431 ")
+    assert ask_raw(address, start, b"X: 1\r\n" * 20_000, b"\r\n").startswith(b"HTTP/1.1 431 ")
+    with contextlib.suppress(ConnectionError):
+        assert b"431" in ask_raw(address, start + b"X: ", *[b"a" * 1_000_000] * 50)[:20]
+    assert resident_megabytes(server.pid) - before < 30
+    # Trailers after a chunked body are headers too.
+    chunked = b"POST /v1/repairs/click HTTP/1.1\r\n" + host + b"Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n"
+    with contextlib.suppress(ConnectionError):
+        answer = ask_raw(address, chunked, *[b"X: " + b"a" * 10_000 + b"\r\n"] * 20)
+        assert b"HTTP/1.1 200" not in answer
+    assert ask_raw(
+        address, b"POST /v1/repairs/click HTTP/1.1\r\n" + host + b"Content-Length: " + b"9" * 4400 + b"\r\n\r\n"
+    ).startswith(b"HTTP/1.1 4")
+    # Time: nothing sent, half a request, half a body, a byte at a time.
+    began = time.monotonic()
+    assert ask_raw(address) == b""
+    assert ask_raw(address, b"GET /health HT").startswith(b"HTTP/1.1 408 ")
+    assert ask_raw(address, b"POST /mcp HTTP/1.1\r\n" + host + b"Content-Length: 100\r\n\r\n{") == b""
+    with contextlib.suppress(ConnectionError):
+        assert b"408" in ask_raw(address, *[b"\r\n"] * 8, b"GET", pause=0.08)
+    assert 1.5 < time.monotonic() - began < 10
+    # Number: connections that send nothing can't lock others out for longer than the time limit.
+    where = (address.removeprefix("http://").split(":")[0], int(address.rsplit(":", 1)[1]))
+    with contextlib.ExitStack() as stack:
+        for _ in range(20):
+            stack.enter_context(socket.create_connection(where))
+        assert b" 503 " in ask_raw(address, b"GET /health HTTP/1.1\r\n" + host + b"\r\n")
+        time.sleep(0.8)
+        assert fetch(f"{address}/health")[0] == 200
+    # A request with a body in small chunks, and two requests on one connection, are answered as ever.
+    two = b"GET /health HTTP/1.1\r\n" + host + b"\r\n"
+    assert ask_raw(address, two + two).count(b"HTTP/1.1 200") == 2
+
+
+def test_an_aborted_post_costs_nothing_and_is_not_an_error(impatient):
+    server, address = impatient
+
+    def cpu_seconds() -> float:
+        with open(f"/proc/{server.pid}/stat", encoding="ascii") as stream:
+            return sum(map(int, stream.read().rsplit(")", 1)[1].split()[11:13])) / os.sysconf("SC_CLK_TCK")
+
+    began = cpu_seconds()
+    for number in range(40):
+        path = b"/mcp" if number % 2 else b"/v1/repairs/click"
+        head = b"POST " + path + b" HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n"
+        ask_raw(address, head + b'{"impression"', close=True)
+    assert fetch(f"{address}/health")[0] == 200
+    assert cpu_seconds() - began < 2
+    server.send_signal(signal.SIGTERM)
+    assert server.wait(60) == 0
+    assert server.stderr is not None and server.stderr.read() == ""

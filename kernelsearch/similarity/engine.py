@@ -31,7 +31,8 @@ TERMS = 25
 class SimilarDocuments:
     """Finds documents similar to a document of the index.
 
-    Candidates are the best `depth` documents for the document's strongest terms and the `depth` nearest in the latent space.
+    Candidates are the best `depth` documents for the document's strongest terms, the `depth` nearest in the latent space, and
+    those nearest by the vectors that the kernels name.
     They are ranked by document kernels (`kernels`, by name; default: `default_recipe`), with equal weights (CombSUM) or with
     those of a trained `model`, a folder that `fit` saved.
     """
@@ -63,6 +64,7 @@ class SimilarDocuments:
         sources = [self.index.lucene.search([self.terms(doc)], self.depth + 1)[0].docs]
         if self._latent is not None:
             sources.append(self._latent.nearest(doc, self.depth))
+        sources += self.kernels.nearest(doc, self.depth)
         docs = np.unique(np.concatenate(sources)).astype(np.int32)
         return np.asarray(docs[(docs != doc) & self.index.forward.live[docs]])
 

@@ -1,4 +1,4 @@
-"""Kernels between a document and others by name: `cosine:field=title`, `latent`, `category:field=genre`."""
+"""Kernels between a document and others by name: `cosine:field=title`, `latent`, `vectors:minilm`, `category:field=genre`."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from kernelsearch.rerankers.base import OpenedIndex
 from kernelsearch.rerankers.fusion.pool import CandidateField
 from kernelsearch.similarity import fields
 from kernelsearch.similarity.latent import LatentSpace
+from kernelsearch.vectors.store import DocumentVectors, current_names
 
 Floats = NDArray[np.float64]
 
@@ -39,6 +40,11 @@ class PairKernels:
         self.index, self.recipe = index, tuple(recipe)
         self._parts = [_parse(name, option) for name in recipe]
         self._latent = LatentSpace(index) if any(kind == "latent" for kind, _ in self._parts) else None
+        self._vectors = {
+            settings.name: index.vectors(settings.name).documents
+            for _, settings in self._parts
+            if isinstance(settings, VectorKernelSettings)
+        }
         indexed = {settings.field for _, settings in self._parts if isinstance(settings, TextKernelSettings)}
         self._absent = {name for name in indexed if name != "contents" and index.lucene.field_statistics(name).documents == 0}
 
@@ -52,6 +58,8 @@ class PairKernels:
             if isinstance(settings, LatentKernelSettings):
                 assert self._latent is not None
                 columns.append(self._latent.similarity(doc, others, settings.dims))
+            elif isinstance(settings, VectorKernelSettings):
+                columns.append(_cosines(self._vectors[settings.name], doc, others))
             elif isinstance(settings, TextKernelSettings):
                 name = settings.field
                 if name in self._absent:
@@ -72,6 +80,21 @@ class PairKernels:
                 columns.append(STORED[kind](values[0], values[1:], **extra))
         return np.column_stack(columns)
 
+    def nearest(self, doc: int, count: int) -> list[NDArray[np.int32]]:
+        """Rows of the `count` + 1 documents nearest to a document by each of the recipe's vectors, itself included."""
+        row = np.array([doc])
+        return [found.nearest(found.take(row), count + 1)[0][0] for found in self._vectors.values() if found.present[doc]]
+
+
+def _cosines(vectors: DocumentVectors, doc: int, others: NDArray[np.int32]) -> Floats:
+    """Cosines between a document's vector and others'; a document without a vector gets the mean, which says nothing."""
+    if not vectors.present[doc]:
+        return np.zeros(len(others))
+    cosines = np.asarray(vectors.unit(others) @ vectors.unit(np.array([doc]))[0], dtype=np.float64)
+    known = vectors.present[others]
+    cosines[~known] = cosines[known].mean() if known.any() else 0.0
+    return cosines
+
 
 def default_recipe(index: OpenedIndex, sample: int = 200) -> tuple[str, ...]:
     """Kernels of body, title and latent space, and one per stored field whose kind a sample of `sample` records shows."""
@@ -82,6 +105,7 @@ def default_recipe(index: OpenedIndex, sample: int = 200) -> tuple[str, ...]:
         text.append("cosine:field=title")
     if LatentSpace.available(index):
         text.append("latent")
+    text += [f"vectors:{name}" for name in current_names(index.artefacts, index.fingerprint)]
     kinds = fields.field_kinds(fields.records(index, chosen))
     return (*text, *(f"{kind}:field={name}" for name, kind in sorted(kinds.items())))
 
@@ -93,6 +117,15 @@ class LatentKernelSettings(Settings):
     owner: ClassVar[str] = "latent"
 
     dims: int | None = option(None, "number of latent dimensions; default: all that were fitted", low=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class VectorKernelSettings(Settings):
+    """Parameters of the kernel `vectors`."""
+
+    owner: ClassVar[str] = "vectors"
+
+    name: str | None = option(None, "name of the vectors; default: the only ones of the index")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,15 +153,16 @@ class ScaledKernelSettings(StoredKernelSettings):
 
 def _parse(text: str, option_name: str) -> tuple[str, Settings]:
     kind, _, tail = text.partition(":")
+    if kind == "vectors":
+        return kind, VectorKernelSettings(name=tail.removeprefix("name=") or None)
     parameters = dict(part.partition("=")[::2] for part in filter(None, tail.split(",")))
     if kind == "latent":
         return kind, LatentKernelSettings.of(parameters)
     if kind in TEXT or kind in registry.plugins():
         return kind, TextKernelSettings.of(parameters)
     if kind not in STORED:
-        raise OptionError(
-            f"{option_name}: unknown kernel {kind!r}; known: latent, {', '.join([*TEXT, *STORED, *registry.plugins()])}"
-        )
+        known = ", ".join(["latent", "vectors", *TEXT, *STORED, *registry.plugins()])
+        raise OptionError(f"{option_name}: unknown kernel {kind!r}; known: {known}")
     settings = (ScaledKernelSettings if kind in SCALED else StoredKernelSettings).of(parameters)
     if not settings.field:
         raise OptionError(f"{option_name}: {text!r} should name its field, as in {kind}:field=NAME")

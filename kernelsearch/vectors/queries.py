@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,14 @@ class QueryVectors:
                 f"vectors {self._documents.name!r}: where do the queries' vectors come from? --vectors.queries FILE gives "
                 "them by topic id, --vectors.encoder FOLDER encodes them"
             )
+
+    def stamp(self) -> str:
+        """What the vectors of queries depend on, as text: the file with its size and time, and the encoder."""
+        parts = [self._documents.name, self._source or ""]
+        if self._file is not None:
+            state = Path(self._file).stat()
+            parts += [str(Path(self._file).absolute()), str(state.st_size), str(state.st_mtime_ns)]
+        return " ".join(parts)
 
     def find(self, queries: Sequence[Query]) -> list[NDArray[np.float32] | None]:
         """The vector of each query, shape (dims,); None for a query that the file lacks where there is no encoder."""

@@ -264,6 +264,15 @@ def names(index_artefacts: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir() if not path.name.startswith(".") and (path / "meta.json").is_file())
 
 
+def current_names(index_artefacts: Path, fingerprint: str) -> list[str]:
+    """The names of an index's vectors that belong to its present state."""
+    return [
+        name
+        for name in names(index_artefacts)
+        if artefacts.read_meta(place(index_artefacts, name), KIND, VERSION)["fingerprint"] == fingerprint
+    ]
+
+
 def open_documents(index_artefacts: Path, name: str | None, *, fingerprint: str, index: str, flags: str) -> DocumentVectors:
     """The vectors of an index under a name; None means the only ones that it has.
 

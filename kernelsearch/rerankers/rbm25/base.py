@@ -17,6 +17,7 @@ from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels import bm25
 from kernelsearch.lucene.models import BM25Model
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, CannotAct, Context, OpenedIndex, Reranker, TrainingData
+from kernelsearch.rerankers.rbm25.query_vectors import parse_query_kernel
 from kernelsearch.rerankers.rbm25.settings import ClickSettings
 from kernelsearch.rerankers.rbm25.similar_queries import Similar, SimilarQueries, Weights, open_log
 
@@ -30,7 +31,14 @@ class ClickReranker(Reranker[L]):
     def __init__(self, index: OpenedIndex, **options: Any) -> None:
         super().__init__(index, **options)
         settings = self.settings
-        weights = Weights(settings.click_weight, settings.ngram_weight, settings.term_weight, settings.bm25_weight)
+        vectors = parse_query_kernel(settings.queries, index.vectors, f"--{self.name}.queries")
+        weights = Weights(
+            settings.click_weight,
+            settings.ngram_weight,
+            settings.term_weight,
+            settings.bm25_weight,
+            settings.vector_weight if vectors is not None else 0.0,
+        )
         if not weights.any():
             raise OptionError(
                 f"--{self.name}.click-weight, ngram-weight, term-weight and bm25-weight: at least one must be above 0"
@@ -43,6 +51,7 @@ class ClickReranker(Reranker[L]):
             union=settings.union_pearson,
             least=settings.min_similarity,
             borrowed=settings.borrowed,
+            vectors=vectors,
         )
         self.model = BM25Model(settings.k1, settings.b)
 

@@ -27,6 +27,8 @@ class ClickSettings(Settings):
     ngram_weight: float = option(0.5, "weight of character 3-grams in the query kernel", low=0)
     term_weight: float = option(0.5, "weight of terms in the query kernel", low=0)
     bm25_weight: float = option(0.0, "weight of BM25's kernel between queries in the query kernel", low=0)
+    queries: str | None = option(None, "kernel of vectors to add to the query kernel: vectors:NAME")
+    vector_weight: float = option(1.0, "weight of vectors:NAME in the query kernel", low=0)
     union_pearson: bool = option(
         False, "correlate clicks over the union of both queries' clicked documents, as printed (not a kernel)"
     )

@@ -2,7 +2,7 @@
 
 Click neighbours come from the log's index by document. Text neighbours come from a FAISS index over the character n-grams and
 terms of all clicked queries, and are then compared exactly. The FAISS index and the rows of the log's documents are saved
-beside the index.
+beside the index. Where vectors are used, the nearest queries by their vectors are candidates too.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ from kernelsearch.kernels.queries import (
 )
 from kernelsearch.neighbours import SparseNeighbours
 from kernelsearch.rerankers.base import OpenedIndex
+from kernelsearch.rerankers.rbm25.query_vectors import LoggedQueryVectors
+from kernelsearch.vectors.opened import Vectors
 
 KIND, VERSION = "similar queries", 2
 #: Queries per block of features while the FAISS index is built.
@@ -54,10 +56,11 @@ class Weights:
     ngrams: float = 0.5
     terms: float = 0.5
     bm25: float = 0.0
+    vectors: float = 0.0
 
     def any(self) -> bool:
         """Whether a kernel has a weight above 0."""
-        return self.clicks + self.ngrams + self.terms + self.bm25 > 0
+        return self.clicks + self.ngrams + self.terms + self.bm25 + self.vectors > 0
 
 
 @dataclass(frozen=True)
@@ -101,6 +104,7 @@ class SimilarQueries:
     union : whether clicks are correlated over the union of clicked documents, as printed (not a kernel)
     least : queries whose kernel value is not above this are left out
     borrowed : number of listed documents that a query without clicks uses as if they had been clicked
+    vectors : vectors whose query vectors are compared, with the weight `weights.vectors`; None: none
     """
 
     def __init__(
@@ -112,6 +116,7 @@ class SimilarQueries:
         union: bool = False,
         least: float = 0.0,
         borrowed: int = 10,
+        vectors: Vectors | None = None,
     ) -> None:
         self.index, self.log = index, log
         self.weights, self.least, self.borrowed = weights or Weights(), least, borrowed
@@ -132,6 +137,11 @@ class SimilarQueries:
         self.rows: NDArray[np.int32] = arrays["rows"]  #: row of each document of the log in the index, -1 if it has none
         self._ids: NDArray[np.int64] = arrays["queries"]
         self._near = SparseNeighbours.load(folder / "queries.faiss", arrays["frequencies"])
+        self._vectors: LoggedQueryVectors | None = None
+        if vectors is not None and self.weights.vectors:
+            self._vectors = LoggedQueryVectors(
+                index, log, vectors, self._stamp(), folder.with_name(f"{folder.name}-{vectors.name}")
+            )
         # The inverse: the number in the log of each row of the index, 0 if it isn't in the log.
         self._numbers = np.zeros(len(index.forward), dtype=np.int64)
         present = np.flatnonzero(self.rows >= 0)
@@ -188,6 +198,10 @@ class SimilarQueries:
             np.union1d(self._ids[near], self._by_clicks(asked.clicks[place], OVERSAMPLING * count))
             for place, near in enumerate(found)
         ]
+        if self._vectors is not None:
+            directions = self._vectors.unit(queries)
+            near_vectors = self._vectors.nearest(directions, max(OVERSAMPLING * count, AT_LEAST))
+            candidates = [np.union1d(ids, near) for ids, near in zip(candidates, near_vectors, strict=True)]
         everyone = np.unique(np.concatenate(candidates))
         analysed = self.index.lucene.queries(self.log.query_texts(everyone))
         known = Queries.make(analysed, self.vocabulary, self._clicks(everyone))
@@ -201,6 +215,8 @@ class SimilarQueries:
             values = self.weights.clicks * clicks
             for (weight, _), cosine in zip(self._text, cosines, strict=True):
                 values += weight * cosine
+            if self._vectors is not None:
+                values += self.weights.vectors * (self._vectors.take(ids) @ directions[place])
             order = np.lexsort((ids, -values))[:count]
             order = order[values[order] > max(self.least, 0.0)]
             nearest = others[order]
@@ -210,7 +226,7 @@ class SimilarQueries:
                     ids[order],
                     tuple(analysed[number] for number in nearest.tolist()),
                     values[order],
-                    self._gram(correlations, [b[nearest] for _, b in text]),
+                    self._gram(correlations, [b[nearest] for _, b in text], ids[order]),
                     clicks[order],
                     (cosines[0] + cosines[1])[order] / 2,
                     float(own[place].sum()),
@@ -219,11 +235,16 @@ class SimilarQueries:
             )
         return out
 
-    def _gram(self, correlations: NDArray[np.float64], text: list[sparse.csr_matrix]) -> NDArray[np.float64]:
+    def _gram(
+        self, correlations: NDArray[np.float64], text: list[sparse.csr_matrix], ids: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
         """k_Q between similar queries."""
         gram = self.weights.clicks * correlations
         for (weight, _), features in zip(self._text, text, strict=True):
             gram += weight * (features @ features.T).toarray()
+        if self._vectors is not None:
+            rows = self._vectors.take(ids).astype(np.float64)
+            gram += self.weights.vectors * (rows @ rows.T)
         return gram
 
     def _by_clicks(self, own: sparse.csr_matrix, count: int) -> NDArray[np.int64]:

@@ -1,0 +1,86 @@
+"""Vectors in Robust BM25's query kernel: similar queries without a common word, and the kernel's values against numpy."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+import kernelsearch
+from kernelsearch.clicks.importing import import_log
+from kernelsearch.clicks.store import ClickLog
+from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.rerankers.rbm25.reranker import RobustBM25
+from kernelsearch.rerankers.rbm25.similar_queries import SimilarQueries, Weights
+from kernelsearch.vectors.__main__ import main as vectors_verb
+
+#: Logged queries; the first means the same as the query asked for, without a common word or character trigram.
+LOGGED = {"leaky faucet": [1.0, 0.2, 0.0], "blown fuse": [0.0, 0.1, 1.0], "panel": [0.0, 1.0, 0.3]}
+ASKED = "dripping tap"
+DIRECTION = [0.9, 0.3, 0.1]
+
+
+@pytest.fixture
+def index(tiny_path, tmp_path):
+    shutil.copytree(tiny_path, tmp_path / "index")
+    np.savez(tmp_path / "v.npz", ids=np.array(["d1"]), vectors=np.ones((1, 3)))
+    texts = [*LOGGED, ASKED]
+    np.savez(tmp_path / "q.npz", ids=np.array(texts), vectors=np.array([*LOGGED.values(), DIRECTION]))
+    vectors_verb(["--index", str(tmp_path / "index"), "--name", "m", "--input", str(tmp_path / "v.npz")])
+    clicked = {"leaky faucet": "d2", "blown fuse": "d3", "panel": "d5"}
+    sessions = [
+        {"query": text, "items": [{"docid": docid, "clicked": docid == clicked[text]} for docid in ("d1", "d2", "d3", "d5")]}
+        for text in LOGGED
+        for _ in range(3)
+    ]
+    (tmp_path / "log.jsonl").write_text("".join(json.dumps(session) + "\n" for session in sessions))
+    import_log([tmp_path / "log.jsonl"], tmp_path / "clicks.db")
+    return kernelsearch.open(tmp_path / "index", vectors={"queries": str(tmp_path / "q.npz")})
+
+
+def _unit(vector):
+    return np.array(vector) / np.linalg.norm(vector)
+
+
+def test_queries_are_found_by_their_vectors_alone(index, tmp_path):
+    log = ClickLog(tmp_path / "clicks.db")
+    query = index.query(ASKED)
+    words = SimilarQueries(index, log, weights=Weights(0.0, 0.5, 0.5))
+    assert words.find([query], 3)[0].queries == ()
+    both = SimilarQueries(index, log, weights=Weights(0.0, 0.5, 0.5, 0.0, 2.0), vectors=index.vectors("m"))
+    near = both.find([query], 3)[0]
+    cosines = {text: 2 * _unit(vector) @ _unit(DIRECTION) for text, vector in LOGGED.items()}
+    assert [one.text for one in near.queries] == sorted(LOGGED, key=lambda text: -cosines[text])
+    assert np.allclose(near.kernel, sorted(cosines.values(), reverse=True), atol=1e-6)
+    rows = np.stack([_unit(LOGGED[one.text]) for one in near.queries])
+    # Of the text kernels' cosines the diagonal is 1 each: two halves beside the vectors' two.
+    gram = 2 * rows @ rows.T
+    assert np.allclose(np.diag(near.gram), 3.0, atol=1e-6)
+    assert np.allclose(near.gram - np.diag(np.diag(near.gram)), gram - np.diag(np.diag(gram)), atol=1e-6)
+
+
+def test_the_method_takes_vectors_by_name_and_saves_what_it_encoded(index, tmp_path):
+    flags = {"clicks": str(tmp_path / "clicks.db"), "queries": "vectors:m", "min_similarity": 0.0}
+    listed = index.lucene.search([index.query(ASKED)], 10)
+    before = RobustBM25(index, **(flags | {"queries": None, "borrowed": 0})).apply_batch([index.query(ASKED)], listed)[0]
+    assert before.fallbacks
+    method = RobustBM25(index, **(flags | {"borrowed": 0}))
+    ranked = method.apply_batch([index.query(ASKED)], listed)[0]
+    assert not ranked.fallbacks
+    assert int(index.forward.rows_of(["d2"])[0]) in ranked.docs  # clicked for the logged query that means the same
+    saved = list(index.artefacts.glob("similar-queries-*-m"))
+    stamps = [path.stat().st_mtime_ns for path in saved]
+    RobustBM25(index, **flags)
+    assert len(saved) == 1 and [path.stat().st_mtime_ns for path in saved] == stamps
+
+
+def test_names_and_files_that_do_not_fit_are_refused(index, tmp_path):
+    flags = {"clicks": str(tmp_path / "clicks.db")}
+    with pytest.raises(OptionError, match=r"--rbm25.queries: 'bm25' is not vectors:NAME"):
+        RobustBM25(index, queries="bm25", **flags)
+    np.savez(tmp_path / "other.npz", ids=np.array(["x"]), vectors=np.ones((1, 3)))
+    opened = kernelsearch.open(index.path, vectors={"queries": str(tmp_path / "other.npz")})
+    with pytest.raises(InputError, match=r"none of the 3 queries of .*clicks.db has a vector"):
+        RobustBM25(opened, queries="vectors", **flags)

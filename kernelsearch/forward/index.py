@@ -7,6 +7,7 @@ includes deleted documents in them until it merges, and scores must be equal to 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,6 +20,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from kernelsearch.core import artefacts
 from kernelsearch.core.errors import ArtefactError, IndexProblem, InputError
+from kernelsearch.forward.selection import Occurrences, Selection
 from kernelsearch.forward.strings import StringTable, hashes
 
 if TYPE_CHECKING:
@@ -28,6 +30,10 @@ KIND = "forward index"
 VERSION = 1
 #: Size of the cache from docids to rows: a lookup takes a tenth of the time of hashing a docid.
 CACHED_ROWS = 200_000
+#: Size of the cache from terms to their numbers: the words of a query are looked up by every feature.
+CACHED_TERMS = 50_000
+#: Selections that a thread keeps, and the most documents of one that is kept: candidates, feedback documents.
+CACHED_SELECTIONS, SELECTED_DOCUMENTS = 4, 10_000
 
 
 @dataclass(frozen=True)
@@ -84,6 +90,8 @@ class ForwardIndex:
             self._hash_rows: NDArray[np.int32] = arrays["docid_hash_rows"]
             self._positions = arrays.get("positions")
             self._row_cache: dict[str, int] = {}
+            self._term_cache: dict[str, int] = {}
+            self._selections = threading.local()
         except (KeyError, TypeError) as problem:
             raise ArtefactError(f"{self.path}: damaged, no {problem}; build the forward index again") from None
         if len(self.indptr) != len(self.lengths) + 1 or len(self.indices) != int(self.indptr[-1]):
@@ -110,7 +118,15 @@ class ForwardIndex:
 
     def term_ids(self, terms: Iterable[str]) -> NDArray[np.int32]:
         """Returns the term numbers, shape (terms,); -1 for terms that the index doesn't have."""
-        return np.fromiter((self.terms.find_sorted(term) for term in terms), dtype=np.int32)
+        cache, numbers = self._term_cache, []
+        for term in terms:
+            number = cache.get(term)
+            if number is None:
+                if len(cache) >= CACHED_TERMS:
+                    cache.clear()
+                number = cache[term] = self.terms.find_sorted(term)
+            numbers.append(number)
+        return np.array(numbers, dtype=np.int32)
 
     def rows_of(self, docids: Sequence[str]) -> NDArray[np.int32]:
         """Returns the rows of live documents by docid, shape (docids,); -1 for docids that the index doesn't have."""
@@ -179,27 +195,45 @@ class ForwardIndex:
         parts = (self.frequencies[places].astype(dtype), self.indices[places], indptr)
         return sparse.csr_matrix(parts, shape=(len(docs), len(self.terms)))
 
+    def select(self, docs: NDArray[np.integer]) -> Selection:
+        """Returns the postings of the rows `docs` in memory. The last few selections of a thread are cached, since several
+        features of the same candidates need the same postings."""
+        recent: list[Selection] | None = getattr(self._selections, "recent", None)
+        if recent is None:
+            recent = self._selections.recent = []
+        for selection in recent:
+            if np.array_equal(selection.docs, docs):
+                return selection
+        selection = self._read(np.array(docs))
+        if len(selection) <= SELECTED_DOCUMENTS:
+            recent.append(selection)
+            del recent[:-CACHED_SELECTIONS]
+        return selection
+
+    def _read(self, docs: NDArray[np.integer]) -> Selection:
+        if self._postings is None:
+            indptr, places = self.gather(docs)
+            return Selection(docs, indptr, self.indices[places], self.frequencies[places], len(self.terms))
+        rows = self._postings[docs]  # SciPy copies rows several times as fast as numpy collects places
+        return Selection(docs, rows.indptr, rows.indices, rows.data, len(self.terms))
+
+    @cached_property
+    def _postings(self) -> sparse.csr_matrix | None:
+        """All postings as CSR over the mapped arrays; None if there are more than fit its 32-bit offsets."""
+        from scipy import sparse
+
+        if len(self.indices) > np.iinfo(np.int32).max or self.frequencies.dtype.kind not in "iu":
+            return None
+        parts = (self.frequencies, self.indices, self.indptr.astype(np.int32))
+        return sparse.csr_matrix(parts, shape=(len(self), len(self.terms)))
+
+    def occurrences(self, docs: NDArray[np.integer], terms: NDArray[np.integer]) -> Occurrences:
+        """Returns where distinct terms occur in some documents; the rows count from the first of `docs`."""
+        return self.select(docs).occurrences(terms)
+
     def term_frequencies(self, docs: NDArray[np.integer], terms: NDArray[np.integer]) -> NDArray[np.int32]:
         """Returns the frequencies of a few terms in some documents, dense, shape (documents, terms); zeros for term -1."""
-        terms = np.asarray(terms)
-        out = np.zeros((len(docs), len(terms)), dtype=np.int32)
-        order = np.argsort(terms, kind="stable")
-        known = terms[order]
-        if not len(docs) or not len(known) or known[-1] < 0:
-            return out
-        indptr, places = self.gather(docs)
-        found = self.indices[places]
-        slots = np.searchsorted(known, found)
-        slots[slots == len(known)] = 0
-        hit = np.flatnonzero(known[slots] == found)
-        rows = np.searchsorted(indptr, hit, side="right") - 1
-        values = self.frequencies[places[hit]]
-        columns = slots[hit]
-        out[rows, order[columns]] = values
-        for place in range(1, len(known)):  # a term that is requested twice has two equal columns
-            if known[place] == known[place - 1]:
-                out[:, order[place]] = out[:, order[place - 1]]
-        return out
+        return self.select(docs).term_frequencies(terms)
 
     def positions(self, docs: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
         """Returns the tokens of `docs`: (token indptr, term numbers, positions), by document, term and position."""

@@ -20,6 +20,7 @@ from scipy import sparse
 
 from kernelsearch.core.errors import OptionError
 from kernelsearch.core.types import Query
+from kernelsearch.forward.selection import Occurrences
 
 
 class Collection(Protocol):
@@ -41,6 +42,8 @@ class Collection(Protocol):
     def matrix(self, docs: NDArray[np.integer] | None = None, dtype: Any = np.float64) -> sparse.csr_matrix: ...
 
     def term_frequencies(self, docs: NDArray[np.integer], terms: NDArray[np.integer]) -> NDArray[np.int32]: ...
+
+    def occurrences(self, docs: NDArray[np.integer], terms: NDArray[np.integer]) -> Occurrences: ...
 
     def __len__(self) -> int: ...
 

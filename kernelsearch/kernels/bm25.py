@@ -12,6 +12,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from kernelsearch.forward.selection import Occurrences
+
 
 class Statistics(Protocol):
     @property
@@ -34,6 +36,8 @@ class Postings(Protocol):
     def norm_lengths(self) -> NDArray[np.float32]: ...
 
     def term_frequencies(self, docs: NDArray[np.integer], terms: NDArray[np.integer]) -> NDArray[np.int32]: ...
+
+    def occurrences(self, docs: NDArray[np.integer], terms: NDArray[np.integer]) -> Occurrences: ...
 
 
 def idf(df: ArrayLike, documents: int) -> NDArray[np.float32]:
@@ -69,6 +73,23 @@ def scores(
     index: Postings, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer], *, k1: float = 0.9, b: float = 0.4
 ) -> NDArray[np.float32]:
     """BM25 of each document, equal to Lucene's raw score to the last bit, shape (documents,)."""
-    parts = term_scores(index, terms, weights, docs, k1=k1, b=b)
-    result: NDArray[np.float32] = parts.sum(axis=1, dtype=np.float64).astype(np.float32)
+    numbers, weight = known_terms(terms, weights)
+    weight = weight.astype(np.float32) * idf(index.df[numbers], index.statistics.documents)
+    factor = length_factor(index.norm_lengths[docs], float(index.statistics.average_length), k1, b)
+    rows, columns, frequencies = index.occurrences(docs, numbers)
+    term_weights = weight[columns]
+    parts = term_weights - term_weights / (np.float32(1) + frequencies.astype(np.float32) * factor[rows])
+    result: NDArray[np.float32] = np.bincount(rows, parts, len(docs)).astype(np.float32)
     return result
+
+
+def known_terms(terms: ArrayLike, weights: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """The distinct terms that aren't -1 (unknown) and their weights; the weights of a term that occurs twice are added."""
+    numbers, weight = np.asarray(terms, dtype=np.int64), np.asarray(weights, dtype=np.float64)
+    if len(numbers) and numbers.min() < 0:
+        known = numbers >= 0
+        numbers, weight = numbers[known], weight[known]
+    if len(set(numbers.tolist())) == len(numbers):
+        return numbers, weight
+    distinct, places = np.unique(numbers, return_inverse=True)
+    return distinct, np.bincount(places, weight)

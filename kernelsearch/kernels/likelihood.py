@@ -12,6 +12,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from kernelsearch.forward.selection import Occurrences
+from kernelsearch.kernels.bm25 import known_terms
+
 
 class Statistics(Protocol):
     @property
@@ -32,6 +35,8 @@ class Postings(Protocol):
 
     def term_frequencies(self, docs: NDArray[np.integer], terms: NDArray[np.integer]) -> NDArray[np.int32]: ...
 
+    def occurrences(self, docs: NDArray[np.integer], terms: NDArray[np.integer]) -> Occurrences: ...
+
 
 def dirichlet_term_scores(
     index: Postings, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer], *, mu: float = 1000.0
@@ -48,6 +53,30 @@ def jelinek_mercer_term_scores(
     """ln(1 + (1 - lambda) (tf / dl) / (lambda p(w|C))) by weight, shape (documents, terms). Term -1 (unknown) gives zeros."""
     frequency, collection, length = _counts(index, terms, docs)
     return np.asarray(weights) * np.log(1.0 + (1.0 - lam) * (frequency / np.maximum(length, 1.0)) / (lam * collection))
+
+
+def dirichlet_scores(
+    index: Postings, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer], *, mu: float = 1000.0
+) -> NDArray[np.float64]:
+    """Query likelihood with Dirichlet smoothing, shape (documents,): the sums of `dirichlet_term_scores`."""
+    numbers, weight = known_terms(terms, weights)
+    rows, columns, frequencies = index.occurrences(docs, numbers)
+    collection = (index.cf[numbers] + 1.0) / (index.statistics.tokens + 1.0)
+    shift = np.log(mu / (np.asarray(index.norm_lengths[docs], dtype=np.float64) + mu))
+    raw = np.log(1.0 + frequencies / (mu * collection)[columns]) + shift[rows]
+    return np.bincount(rows, weight[columns] * np.maximum(raw, 0.0), len(docs))
+
+
+def jelinek_mercer_scores(
+    index: Postings, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer], *, lam: float = 0.1
+) -> NDArray[np.float64]:
+    """Query likelihood with Jelinek-Mercer smoothing, shape (documents,): the sums of `jelinek_mercer_term_scores`."""
+    numbers, weight = known_terms(terms, weights)
+    rows, columns, frequencies = index.occurrences(docs, numbers)
+    collection = (index.cf[numbers] + 1.0) / (index.statistics.tokens + 1.0)
+    lengths = np.maximum(np.asarray(index.norm_lengths[docs], dtype=np.float64), 1.0)
+    parts = np.log(1.0 + (1.0 - lam) * (frequencies / lengths[rows]) / (lam * collection)[columns])
+    return np.bincount(rows, weight[columns] * parts, len(docs))
 
 
 def _counts(

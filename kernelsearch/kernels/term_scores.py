@@ -1,4 +1,4 @@
-"""Each term's part of a first-stage score, under any ranking model of the first stage."""
+"""First-stage scores and each term's part of them, under any ranking model of the first stage."""
 
 from __future__ import annotations
 
@@ -19,3 +19,12 @@ def term_scores(index: ForwardIndex, model: Model, terms: Any, weights: Any, doc
     if isinstance(model, DirichletModel):
         return likelihood.dirichlet_term_scores(index, terms, weights, docs, mu=model.mu)
     return likelihood.jelinek_mercer_term_scores(index, terms, weights, docs, lam=model.lam)
+
+
+def scores(index: ForwardIndex, model: Model, terms: Any, weights: Any, docs: NDArray[np.integer]) -> NDArray[np.floating]:
+    """Each document's first-stage score, shape (documents,): the sums of `term_scores`, without the table of all terms."""
+    if isinstance(model, BM25Model):
+        return bm25.scores(index, terms, weights, docs, k1=model.k1, b=model.b)
+    if isinstance(model, DirichletModel):
+        return likelihood.dirichlet_scores(index, terms, weights, docs, mu=model.mu)
+    return likelihood.jelinek_mercer_scores(index, terms, weights, docs, lam=model.lam)

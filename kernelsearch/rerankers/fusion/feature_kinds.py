@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from dataclasses import field as dataclass_field
 from functools import cached_property
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -15,7 +16,7 @@ from kernelsearch.core.errors import OptionError
 from kernelsearch.core.options import Settings, option
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels import bm25, likelihood, registry, relevance
-from kernelsearch.kernels.documents import Cosine
+from kernelsearch.kernels.feedback import Expansion, FeedbackExpander
 from kernelsearch.kernels.relevance import POSTERIOR_DOCUMENTS, POSTERIOR_SHARPNESS, posterior_weights
 from kernelsearch.lucene.models import RM3, BM25Model, Feedback, Model, Rocchio
 from kernelsearch.rerankers.base import CannotAct, Context, OpenedIndex, Reranker
@@ -47,7 +48,35 @@ class FeatureContext:
     model: Model
     threads: int = 1
     training_votes: TrainingVotes | None = None
-    runs: Mapping[str, str] = field(default_factory=dict)
+    runs: Mapping[str, str] = dataclass_field(default_factory=dict)
+    _searches: dict[BM25Model, FeedbackSearch] = dataclass_field(default_factory=dict)
+
+    @cached_property
+    def expander(self) -> FeedbackExpander:
+        """Feedback on the index's forward index."""
+        return FeedbackExpander(self.index.forward)
+
+    def feedback_search(self, model: BM25Model, depth: int) -> FeedbackSearch:
+        """The search for feedback documents that all features with the same ranking model share."""
+        search = self._searches.setdefault(model, FeedbackSearch(self.index, model, self.threads))
+        search.depth = max(search.depth, depth)
+        return search
+
+
+class FeedbackSearch:
+    """The best `depth` documents of queries by BM25. The last batch is cached: all feedback features need the same one."""
+
+    def __init__(self, index: OpenedIndex, model: BM25Model, threads: int) -> None:
+        self.index, self.model, self.threads, self.depth = index, model, threads, 0
+        self._last: tuple[list[Query], list[Candidates]] = [], []
+
+    def lists(self, queries: list[Query], depth: int) -> list[Candidates]:
+        """The best `depth` documents of each query."""
+        last_queries, lists = self._last
+        if last_queries != queries:
+            lists = self.index.lucene.search(queries, self.depth, model=self.model, threads=self.threads)
+            self._last = queries, lists
+        return [found.top(depth) for found in lists]
 
 
 class Feature(ABC, Generic[P]):
@@ -149,14 +178,11 @@ class KernelFeature(FieldFeature[F]):
             scores = bm25.scores(field, terms, query.weights, field.rows, k1=settings.k1, b=settings.b)
             return np.asarray(scores, dtype=np.float64)
         if isinstance(settings, DirichletFeatureSettings):
-            parts = likelihood.dirichlet_term_scores(field, terms, query.weights, field.rows, mu=settings.mu)
-            return np.asarray(parts.sum(axis=1))
+            return likelihood.dirichlet_scores(field, terms, query.weights, field.rows, mu=settings.mu)
         if isinstance(settings, JelinekMercerFeatureSettings):
-            parts = likelihood.jelinek_mercer_term_scores(field, terms, query.weights, field.rows, lam=settings.lam)
-            return np.asarray(parts.sum(axis=1))
+            return likelihood.jelinek_mercer_scores(field, terms, query.weights, field.rows, lam=settings.lam)
         if self.kernel_name == "cosine":
-            products = field.cosine_features @ Cosine().query_features(field, query).T
-            return np.asarray(products.toarray().ravel(), dtype=np.float64)
+            return field.vectors.query_cosines(terms, query.weights)
         return registry.kernel(self.kernel_name).scores(field, query, field.rows).astype(np.float64)
 
 
@@ -200,31 +226,35 @@ class FeedbackFeature(Feature[E]):
     def __init__(self, settings: E, context: FeatureContext) -> None:
         super().__init__(settings, context)
         self.bm25 = BM25Model(settings.k1, settings.b)
-        self._last_expanded: tuple[list[Query], list[Query]] = [], []
+        self.search = context.feedback_search(self.bm25, self.feedback().depth)
+        self._last: tuple[list[Query], list[Expansion]] = [], []
 
     @abstractmethod
     def feedback(self) -> Feedback:
         """The feedback method with this feature's settings."""
 
-    def expanded(self, queries: list[Query]) -> list[Query]:
+    def expansions(self, queries: list[Query]) -> list[Expansion]:
         """The expanded queries. The last batch is cached: retrieving candidates and scoring them need the same ones."""
-        if self._last_expanded[0] != queries:
-            expanded = self.index.lucene.expand(queries, self.feedback(), model=self.bm25, threads=self.context.threads)
-            self._last_expanded = queries, expanded
-        return self._last_expanded[1]
+        last_queries, expansions = self._last
+        if last_queries != queries:
+            feedback = self.feedback()
+            expansions = self.context.expander.expand(queries, self.search.lists(queries, feedback.depth), feedback)
+            self._last = queries, expansions
+        return expansions
 
     def values(self, pools: Sequence[Pool]) -> list[Floats]:
         out = []
-        for pool, query in zip(pools, self.expanded([pool.query for pool in pools]), strict=True):
+        for pool, expansion in zip(pools, self.expansions([pool.query for pool in pools]), strict=True):
             field = pool.field("contents")
-            terms = field.term_ids(query.terms)
-            scores = bm25.scores(field, terms, query.weights, field.rows, k1=self.bm25.k1, b=self.bm25.b)
+            scores = bm25.scores(field, expansion.terms, expansion.weights, field.rows, k1=self.bm25.k1, b=self.bm25.b)
             out.append(scores.astype(np.float64))
         return out
 
     def retrieve(self, queries: Sequence[Query], lists: Sequence[Candidates], depth: int) -> list[NDArray[np.int32]]:
-        expanded, threads = self.expanded(list(queries)), self.context.threads
-        return [found.docs for found in self.index.lucene.search(expanded, depth, model=self.bm25, threads=threads)]
+        expansions = zip(queries, self.expansions(list(queries)), strict=True)
+        expanded = [expansion.to_query(self.index.forward, query) for query, expansion in expansions]
+        lists = self.index.lucene.search(expanded, depth, model=self.bm25, threads=self.context.threads)
+        return [found.docs for found in lists]
 
 
 class RM3Feature(FeedbackFeature[RM3Settings]):
@@ -331,19 +361,17 @@ class Top(FieldFeature[TopSettings]):
     settings_type = TopSettings
 
     def field_values(self, pool: Pool, field: CandidateField) -> Floats:
-        features = field.cosine_features
         best = min(self.settings.docs, pool.depth)
         if self.settings.sharpness:
             posterior = posterior_weights(pool.candidates.scores, best, self.settings.sharpness)
-            return np.asarray(features @ np.asarray(features[:best].T @ posterior).ravel())
+            return field.vectors.mean_cosines(posterior)
         scores = np.maximum(np.asarray(pool.candidates.scores[:best], dtype=np.float64), 1e-9)
         weights = scores / scores.sum()
-        top = features[:best]
-        values = np.asarray(features @ np.asarray(top.T @ weights).ravel())
+        values = field.vectors.mean_cosines(weights)
         if best == 1:
             values[0] = values.max(initial=0.0)  # the document that all others are compared with has no others to compare with
             return values
-        own = np.asarray(top.multiply(top).sum(axis=1)).ravel() * weights
+        own = np.where(field.vectors.inverse_norms[:best] > 0, weights, 0.0)  # a document's cosine with itself is 1, or 0
         values[:best] = (values[:best] - own) / (1 - weights)
         return values
 

@@ -26,7 +26,7 @@ from kernelsearch.core.errors import OptionError
 from kernelsearch.core.options import Settings
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels.registry import plugins as kernel_plugins
-from kernelsearch.kernels.term_scores import term_scores
+from kernelsearch.kernels.term_scores import scores as first_stage_scores
 from kernelsearch.lucene.models import BM25Model, Model
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import OpenedIndex
@@ -192,8 +192,8 @@ class Features:
             if not len(new) or not listed.depth:
                 pools.append(listed)
                 continue
-            parts = term_scores(forward, self.model, forward.term_ids(query.terms), query.weights, new)
-            exact = np.minimum(parts.sum(axis=1, dtype=np.float64), float(listed.scores[-1]))
+            scores = first_stage_scores(forward, self.model, forward.term_ids(query.terms), query.weights, new)
+            exact = np.minimum(scores.astype(np.float64), float(listed.scores[-1]))
             order = np.lexsort((forward.docid_rank[new], -exact))
             docs, scores = np.concatenate([listed.docs, new[order]]), np.concatenate([listed.scores, exact[order]])
             pools.append(Candidates(docs, scores))

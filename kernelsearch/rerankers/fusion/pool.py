@@ -10,7 +10,8 @@ from scipy import sparse
 
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.forward.index import ForwardIndex
-from kernelsearch.kernels.documents import Cosine
+from kernelsearch.forward.selection import Occurrences
+from kernelsearch.kernels.tfidf import DocumentVectors
 from kernelsearch.rerankers.base import OpenedIndex
 
 
@@ -22,44 +23,33 @@ class CandidateField:
     """
 
     def __init__(self, field: ForwardIndex, docs: NDArray[np.int32]) -> None:
-        indptr, places = field.gather(docs)
-        self.indptr: NDArray[np.int64] = indptr
-        self.indices: NDArray[np.int32] = np.asarray(field.indices[places])
-        self.frequencies: NDArray[np.integer] = np.asarray(field.frequencies[places])
+        self.index, self.docs = field, docs
+        self.rows = np.arange(len(docs))
         self.norm_lengths: NDArray[np.float32] = np.asarray(field.norm_lengths[docs])
         self.statistics, self.df, self.cf, self.terms = field.statistics, field.df, field.cf, field.terms
         self.term_ids = field.term_ids
-        self.rows = np.arange(len(docs))
-        self._row_of_posting = np.repeat(np.arange(len(docs), dtype=np.int32), np.diff(indptr))
-        self._column_of_term = np.full(len(field.terms), -1, dtype=np.int32)
+        selection = field.select(docs)
+        self.indptr, self.indices, self.frequencies = selection.indptr, selection.terms, selection.frequencies
 
     def __len__(self) -> int:
         return len(self.rows)
 
     @cached_property
-    def cosine_features(self) -> sparse.csr_matrix:
-        """Unit tf·idf vectors of all rows, which several features share, shape (rows, terms)."""
-        return Cosine().document_features(self, self.rows)
+    def vectors(self) -> DocumentVectors:
+        """tf·idf vectors of all rows, which several features share."""
+        return DocumentVectors(self.index, self.docs)
 
     def matrix(self, docs: NDArray[np.integer] | None = None, dtype: DTypeLike = np.float64) -> sparse.csr_matrix:
         """Term frequencies of rows, all of them for None, shape (rows, terms)."""
-        parts = (self.frequencies.astype(dtype), self.indices, self.indptr)
-        whole = sparse.csr_matrix(parts, shape=(len(self), len(self.terms)))
-        return whole if docs is None else whole[docs]
+        return self.index.select(self.docs if docs is None else self.docs[docs]).matrix(dtype)
 
     def term_frequencies(self, docs: NDArray[np.integer], terms: NDArray[np.integer]) -> NDArray[np.int32]:
         """Frequencies of a few terms in rows, dense, shape (rows, terms). Term -1 occurs nowhere."""
-        wanted = np.asarray(terms)
-        distinct, column = np.unique(wanted[wanted >= 0], return_inverse=True)
-        table = np.zeros((len(self), len(distinct)), dtype=np.int32)
-        self._column_of_term[distinct] = np.arange(len(distinct))
-        columns = self._column_of_term[self.indices]
-        matching = np.flatnonzero(columns >= 0)
-        table[self._row_of_posting[matching], columns[matching]] = self.frequencies[matching]
-        self._column_of_term[distinct] = -1
-        out = np.zeros((len(docs), len(wanted)), dtype=np.int32)
-        out[:, wanted >= 0] = table[docs][:, column]
-        return out
+        return self.index.term_frequencies(self.docs[docs], terms)
+
+    def occurrences(self, docs: NDArray[np.integer], terms: NDArray[np.integer]) -> Occurrences:
+        """Where distinct terms occur in rows."""
+        return self.index.occurrences(self.docs[docs], terms)
 
 
 class Pool:

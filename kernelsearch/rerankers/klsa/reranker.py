@@ -29,7 +29,7 @@ from kernelsearch.kernels import registry
 from kernelsearch.kernels.algebra import Kernel
 from kernelsearch.kernels.relevance import POSTERIOR_DOCUMENTS, posterior_weights
 from kernelsearch.kernels.spectral.feature_rows import LEAST_PARTS, PART
-from kernelsearch.kernels.term_scores import term_scores
+from kernelsearch.kernels.term_scores import scores as first_stage_scores
 from kernelsearch.neighbours import CLUSTERED, Neighbours
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, Context, Explanation, OpenedIndex, Reranker, TrainingData
 from kernelsearch.rerankers.klsa import KERNEL_LSA
@@ -275,8 +275,9 @@ class KernelLSA(Reranker[KernelLSASettings]):
         if self.settings.scores == "kernel":
             return self.kernel.scores(self.index.field(self.basis.parameters["field"]), query, docs)
         forward = self.index.forward
-        parts = term_scores(forward, context.model, forward.term_ids(query.terms), query.weights, docs)
-        exact = parts.sum(axis=1, dtype=np.float64).astype(np.float32)
+        exact = first_stage_scores(forward, context.model, forward.term_ids(query.terms), query.weights, docs).astype(
+            np.float32
+        )
         return np.asarray(np.minimum(exact, candidates.scores.min()))
 
     def mix(self, latent: NDArray[np.floating], query_scores: NDArray[np.floating], scale: Scale) -> NDArray[np.float64]:

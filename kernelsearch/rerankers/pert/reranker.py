@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from kernelsearch.core.errors import OptionError
 from kernelsearch.core.types import Candidates, Query
-from kernelsearch.kernels.term_scores import term_scores
+from kernelsearch.kernels.term_scores import scores as first_stage_scores
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, CannotAct, Context, Explanation, OpenedIndex, Reranker
 from kernelsearch.rerankers.pert import PERTURBATION
 from kernelsearch.rerankers.pert.expansion import Expander, Expansion, read_vectors
@@ -147,5 +147,5 @@ class PerturbationReranker(Reranker[PerturbationSettings]):
 
     def _scores(self, query: Query, docs: NDArray[np.int32], context: Context) -> NDArray[np.float32]:
         index = self.index.forward
-        parts = term_scores(index, context.model, index.term_ids(query.terms), query.weights, docs)
-        return np.asarray(parts.sum(axis=1, dtype=np.float64), dtype=np.float32)
+        scores = first_stage_scores(index, context.model, index.term_ids(query.terms), query.weights, docs)
+        return np.asarray(scores, dtype=np.float32)

@@ -73,8 +73,8 @@ def scores(
     index: Postings, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer], *, k1: float = 0.9, b: float = 0.4
 ) -> NDArray[np.float32]:
     """BM25 of each document, equal to Lucene's raw score to the last bit, shape (documents,)."""
-    numbers, weight = known_terms(terms, weights)
-    weight = weight.astype(np.float32) * idf(index.df[numbers], index.statistics.documents)
+    numbers, query_weights = known_terms(terms, weights)
+    weight = query_weights.astype(np.float32) * idf(index.df[numbers], index.statistics.documents)
     factor = length_factor(index.norm_lengths[docs], float(index.statistics.average_length), k1, b)
     rows, columns, frequencies = index.occurrences(docs, numbers)
     term_weights = weight[columns]
@@ -92,4 +92,4 @@ def known_terms(terms: ArrayLike, weights: ArrayLike) -> tuple[NDArray[np.int64]
     if len(set(numbers.tolist())) == len(numbers):
         return numbers, weight
     distinct, places = np.unique(numbers, return_inverse=True)
-    return distinct, np.bincount(places, weight)
+    return distinct, np.asarray(np.bincount(places, weight), dtype=np.float64)

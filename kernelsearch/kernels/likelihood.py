@@ -64,7 +64,7 @@ def dirichlet_scores(
     collection = (index.cf[numbers] + 1.0) / (index.statistics.tokens + 1.0)
     shift = np.log(mu / (np.asarray(index.norm_lengths[docs], dtype=np.float64) + mu))
     raw = np.log(1.0 + frequencies / (mu * collection)[columns]) + shift[rows]
-    return np.bincount(rows, weight[columns] * np.maximum(raw, 0.0), len(docs))
+    return np.asarray(np.bincount(rows, weight[columns] * np.maximum(raw, 0.0), len(docs)), dtype=np.float64)
 
 
 def jelinek_mercer_scores(
@@ -76,7 +76,7 @@ def jelinek_mercer_scores(
     collection = (index.cf[numbers] + 1.0) / (index.statistics.tokens + 1.0)
     lengths = np.maximum(np.asarray(index.norm_lengths[docs], dtype=np.float64), 1.0)
     parts = np.log(1.0 + (1.0 - lam) * (frequencies / lengths[rows]) / (lam * collection)[columns])
-    return np.bincount(rows, weight[columns] * parts, len(docs))
+    return np.asarray(np.bincount(rows, weight[columns] * parts, len(docs)), dtype=np.float64)
 
 
 def _counts(

@@ -29,7 +29,8 @@ class CandidateField:
         self.statistics, self.df, self.cf, self.terms = field.statistics, field.df, field.cf, field.terms
         self.term_ids = field.term_ids
         selection = field.select(docs)
-        self.indptr, self.indices, self.frequencies = selection.indptr, selection.terms, selection.frequencies
+        self.indptr: NDArray[np.int64] = selection.indptr.astype(np.int64)
+        self.indices, self.frequencies = selection.terms, selection.frequencies
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.core.errors import IndexProblem, OptionError
+from kernelsearch.core.errors import IndexProblem, JavaError, OptionError
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.lucene import jvm
 from kernelsearch.lucene.agreement import refuse_differences
@@ -24,6 +25,27 @@ from kernelsearch.lucene.versions import has_term_vectors
 CONTENTS = "contents"
 #: Largest number of documents of one Lucene reader (IndexWriter.MAX_DOCS).
 MAX_ROWS = 2**31 - 1 - 128
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def reads_index(method: F) -> F:
+    """Decorates a method of LuceneIndex that reads the index with Java, as `jvm.calls_java`; messages name the index."""
+    calling = jvm.calls_java(method)
+
+    @functools.wraps(method)
+    def wrapper(self: LuceneIndex, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return calling(self, *args, **kwargs)
+        except JavaError as problem:
+            if self.name in str(problem):
+                raise  # from a method that this one calls
+            raise JavaError(
+                f"{self.name}: {problem}; python -m kernelsearch.check {self.shards.flags} says whether the index is damaged"
+            ) from None
+
+    return wrapper  # type: ignore[return-value]
 
 
 @dataclass(frozen=True)
@@ -86,7 +108,7 @@ class LuceneIndex:
     def __repr__(self) -> str:
         return f"LuceneIndex({self.name!r})"
 
-    @jvm.calls_java
+    @reads_index
     def close(self) -> None:
         """Closes the index's files. The object can't be used afterwards."""
         self._reader.close()
@@ -96,23 +118,23 @@ class LuceneIndex:
         """The IndexReader (Java)."""
         return self._reader
 
-    @jvm.calls_java
+    @reads_index
     def rows(self) -> int:
         """Returns the number of rows, deleted documents included (Lucene's maxDoc)."""
         return int(self._reader.maxDoc())
 
-    @jvm.calls_java
+    @reads_index
     def documents(self) -> int:
         """Returns the number of documents that aren't deleted (Lucene's numDocs)."""
         return int(self._reader.numDocs())
 
-    @jvm.calls_java
+    @reads_index
     def field_statistics(self, field: str = CONTENTS) -> FieldStatistics:
         """Returns the statistics of a field; zeros where no document has it."""
         documents, tokens, postings, positions = self._bridge.statistics(self._reader, field)
         return FieldStatistics(documents, tokens, postings, bool(positions), has_term_vectors(self._reader, field))
 
-    @jvm.calls_java
+    @reads_index
     def analyze(self, texts: Sequence[str], field: str = CONTENTS) -> list[list[str]]:
         """Returns the terms of each text, as the index's analyser makes them, in text order."""
         if not texts:
@@ -127,7 +149,7 @@ class LuceneIndex:
         ids = list(qids) if qids is not None else [""] * len(texts)
         return [Query.from_tokens(text, tokens, qid) for text, tokens, qid in zip(texts, self.analyze(texts), ids, strict=True)]
 
-    @jvm.calls_java
+    @reads_index
     def search(
         self,
         queries: Sequence[Query],
@@ -163,7 +185,7 @@ class LuceneIndex:
         scores = np.frombuffer(answer, np.float32, ends[-1], 4 * len(queries) + docs.nbytes).copy()
         return [Candidates(docs[start:end], scores[start:end]) for start, end in zip([0, *ends], ends, strict=False)]
 
-    @jvm.calls_java
+    @reads_index
     def expand(
         self,
         queries: Sequence[Query],
@@ -196,7 +218,7 @@ class LuceneIndex:
         lines = jvm.copy_array(buffer, np.uint8).tobytes().decode("utf-8", errors="replace").split("\n")
         return [_reweighted(query, line) for query, line in zip(queries, lines, strict=True)]
 
-    @jvm.calls_java
+    @reads_index
     def stored(self, docs: Sequence[int] | NDArray[np.integer], field: str = "raw") -> list[str | None]:
         """Returns a stored field of documents, which are named by row; None where a document doesn't store it."""
         rows = np.ascontiguousarray(docs, dtype=np.int32)
@@ -210,7 +232,7 @@ class LuceneIndex:
             for size, end in zip(lengths.tolist(), ends.tolist(), strict=True)
         ]
 
-    @jvm.calls_java
+    @reads_index
     def document(self, doc: int) -> Any:
         """Returns the stored fields of the document in a row (a Java Document)."""
         return self._reader.storedFields().document(int(doc))
@@ -224,7 +246,7 @@ class LuceneIndex:
     def analyzer(self, replacement: Any) -> None:
         self._analyzer = replacement
 
-    @jvm.calls_java
+    @reads_index
     def docids(self, start: int = 0, end: int | None = None) -> list[str]:
         """Returns the docids of rows start..end-1 (by default all), for indexes without a forward index."""
         data, sizes = self._bridge.docids(self._reader, "id", start, self.rows() if end is None else end)

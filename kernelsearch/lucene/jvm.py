@@ -344,6 +344,22 @@ def calls_java(function: F) -> F:
     return wrapper  # type: ignore[return-value]
 
 
+@contextmanager
+def printed_errors_raised() -> Iterator[None]:
+    """Raises JavaError where this thread prints on Java's standard error in the block.
+
+    Anserini catches exceptions, prints their stack traces and goes on as if nothing was found. The thread must stay attached to
+    Java until the end of the block.
+    """
+    bridge().startCapture()
+    try:
+        yield
+    finally:
+        printed = bridge().endCapture()
+    if printed:
+        raise JavaError(f"Java: {' '.join(printed.split())[:300]}")
+
+
 def java_class_of(problem: BaseException) -> str:
     """Returns the Java class name of an exception that came from Java, or an empty string."""
     return str(getattr(problem, "classname", "") or "")

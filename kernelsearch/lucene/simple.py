@@ -59,18 +59,19 @@ def simple_search(
     `searcher` is a SimpleSearcher (Java), `query` a text or a Lucene Query (Java), `generator` Anserini's QueryGenerator
     (Java), `fields` maps fields to boosts.
     """
-    if not fields:
-        results = searcher.search(generator, query, hits) if generator else searcher.search(query, hits)
-    elif not isinstance(query, str):
+    if fields and not isinstance(query, str):
         raise InputError("fields: can't be chosen for a Lucene query, which names its own")
-    else:
-        from jnius import autoclass
+    with jvm.printed_errors_raised():
+        if not fields:
+            results = searcher.search(generator, query, hits) if generator else searcher.search(query, hits)
+        else:
+            from jnius import autoclass
 
-        boosts = autoclass("java.util.HashMap")()
-        number = autoclass("java.lang.Float")
-        for field, boost in fields.items():
-            boosts.put(field, number(float(boost)))
-        results = searcher.search_fields(*([generator] if generator else []), query, boosts, hits)
+            boosts = autoclass("java.util.HashMap")()
+            number = autoclass("java.lang.Float")
+            for field, boost in fields.items():
+                boosts.put(field, number(float(boost)))
+            results = searcher.search_fields(*([generator] if generator else []), query, boosts, hits)
     docs = np.fromiter((hit.lucene_docid for hit in results), dtype=np.int32)
     return Candidates(docs, np.fromiter((hit.score for hit in results), dtype=np.float32))
 

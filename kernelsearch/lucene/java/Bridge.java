@@ -1,6 +1,8 @@
 package kernelsearch;
 
+import java.io.ByteArrayOutputStream;
 import java.io.IOException;
+import java.io.PrintStream;
 import java.lang.reflect.Constructor;
 import java.lang.reflect.Method;
 import java.nio.ByteBuffer;
@@ -24,6 +26,7 @@ import org.apache.lucene.analysis.TokenStream;
 import org.apache.lucene.analysis.tokenattributes.CharTermAttribute;
 import org.apache.lucene.document.Document;
 import org.apache.lucene.index.BinaryDocValues;
+import org.apache.lucene.index.CheckIndex;
 import org.apache.lucene.index.DirectoryReader;
 import org.apache.lucene.index.IndexReader;
 import org.apache.lucene.index.LeafReaderContext;
@@ -53,6 +56,7 @@ import org.apache.lucene.search.TermStatistics;
 import org.apache.lucene.search.similarities.BM25Similarity;
 import org.apache.lucene.search.similarities.Similarity;
 import org.apache.lucene.store.FSDirectory;
+import org.apache.lucene.store.NoLockFactory;
 import org.apache.lucene.util.Bits;
 import org.apache.lucene.util.BytesRef;
 
@@ -65,6 +69,85 @@ public final class Bridge {
 
   public static IndexReader open(String path) throws IOException {
     return DirectoryReader.open(FSDirectory.open(Paths.get(path)));
+  }
+
+  /**
+   * The report of Lucene's CheckIndex on the latest commit of an index; empty where nothing is wrong. No lock is taken, so that an index
+   * in a read-only folder can be checked.
+   */
+  public static String check(String path) throws IOException {
+    ByteArrayOutputStream report = new ByteArrayOutputStream();
+    try (FSDirectory directory = FSDirectory.open(Paths.get(path), NoLockFactory.INSTANCE);
+        CheckIndex check = new CheckIndex(directory)) {
+      check.setInfoStream(new PrintStream(report, true, StandardCharsets.UTF_8.name()));
+      check.setThreadCount(1);
+      return check.checkIndex().clean ? "" : "not clean\n" + report.toString(StandardCharsets.UTF_8.name());
+    }
+  }
+
+  /** Standard error, which collects what a thread prints between `startCapture` and `endCapture` instead of printing it. */
+  private static final class CapturingStream extends PrintStream {
+    private final PrintStream original;
+    private final ThreadLocal<ByteArrayOutputStream> captured = new ThreadLocal<>();
+
+    CapturingStream(PrintStream original) {
+      super(original, true);
+      this.original = original;
+    }
+
+    @Override
+    public void write(byte[] bytes, int offset, int length) {
+      ByteArrayOutputStream into = captured.get();
+      if (into == null) {
+        original.write(bytes, offset, length);
+      } else {
+        into.write(bytes, offset, length);
+      }
+    }
+
+    @Override
+    public void write(int value) {
+      write(new byte[] {(byte) value}, 0, 1);
+    }
+
+    @Override
+    public void print(String text) {
+      byte[] bytes = String.valueOf(text).getBytes(StandardCharsets.UTF_8);
+      write(bytes, 0, bytes.length);
+    }
+
+    @Override
+    public void println(String text) {
+      print(text + System.lineSeparator());
+    }
+
+    @Override
+    public void println(Object value) {
+      println(String.valueOf(value));
+    }
+  }
+
+  /**
+   * From here to `endCapture`, what this thread prints on standard error is collected. Anserini catches exceptions, prints their stack
+   * trace and goes on as if nothing was found: the trace is the only sign of them.
+   */
+  public static void startCapture() {
+    capturingStream().captured.set(new ByteArrayOutputStream());
+  }
+
+  /** Returns what this thread has printed on standard error since `startCapture`. */
+  public static String endCapture() {
+    CapturingStream stream = capturingStream();
+    ByteArrayOutputStream text = stream.captured.get();
+    stream.captured.remove();
+    return text == null ? "" : new String(text.toByteArray(), StandardCharsets.UTF_8);
+  }
+
+  private static synchronized CapturingStream capturingStream() {
+    if (!(System.err instanceof CapturingStream)) {
+      System.setErr(new CapturingStream(System.err));
+    }
+    return (CapturingStream) System.err;
   }
 
   /** Several indexes as one: document numbers follow each other in the order of the readers, statistics are summed. */
@@ -466,6 +549,8 @@ public final class Bridge {
                 scores[i] = score(found[i]);
               }
               Object weights;
+              String printed;
+              startCapture();
               try {
                 Object docs = docsClass.getConstructor().newInstance();
                 docsClass.getField("docids").set(docs, new String[found.length]);
@@ -482,6 +567,11 @@ public final class Bridge {
                 }
               } catch (ReflectiveOperationException problem) {
                 throw new IOException(problem.getCause() == null ? problem : problem.getCause());
+              } finally {
+                printed = endCapture();
+              }
+              if (!printed.isEmpty()) {
+                throw new IOException(printed);
               }
               StringBuilder out = new StringBuilder();
               for (Map.Entry<?, ?> entry : new TreeMap<>(weights == null ? Map.of() : (Map<?, ?>) weights).entrySet()) {

@@ -241,3 +241,27 @@ def test_learning_helps_on_mq2008(collections):
     net = worth(SimTripletNet())
     assert net > worth(CombSUM()) + 0.05
     assert net > best_feature - 0.02
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_best_refuses_features_that_say_nothing(reverse):
+    """Relevant rows first, constant features: by row the AP would be 1."""
+    y = np.tile([1.0, 1, 0, 0, 0], 10)[:: -1 if reverse else 1]
+    with pytest.raises(InputError, match="no learner tells the documents of a query apart"):
+        Best().fit(np.full((50, 3), 0.1), y, np.repeat(np.arange(10), 5))
+
+
+def test_best_passes_over_a_constant_model():
+    """The only feature points the wrong way: ω ≥ 0 makes svm's and boost's weights 0; combsum orders, if badly."""
+    y = np.tile([1.0, 0, 0, 0, 0], 10)
+    X = -y[:, None] + 0.001 * np.random.default_rng(0).random((50, 1))
+    learner = Best(candidates=("svm", "boost", "combsum")).fit(X, y, np.repeat(np.arange(10), 5))
+    assert learner.chosen_.name == "combsum"
+
+
+def test_a_start_from_equal_scores_ignores_the_order_of_rows():
+    X, y, qid = lists(queries=6)
+    order = np.argsort(-y, kind="stable")
+    one = ExactSimListMKL(trees=1, init="zero").fit(X, y, qid)
+    other = ExactSimListMKL(trees=1, init="zero").fit(X[order], y[order], qid[order])
+    assert other.predict(X, qid) == pytest.approx(one.predict(X, qid), abs=1e-9)

@@ -58,3 +58,21 @@ def test_what_is_not_a_table_is_refused():
         check([[0.0], [np.nan]], None)
     with pytest.raises(OptionError, match="normalisation 'rank' is not one of"):
         normalise_features(np.zeros((1, 1)), Lists.of([0]), "rank")
+
+
+def test_equal_scores_earn_no_average_precision():
+    """Two relevant of four: constant scores give the AP of the worst order, (1/3 + 2/4) / 2, whatever the order of the rows."""
+    for relevant in ([1.0, 1, 0, 0], [0.0, 0, 1, 1], [1.0, 0, 1, 0]):
+        assert mean_average_precision(np.zeros(4), np.array(relevant), Lists.of(np.zeros(4))) == pytest.approx(5 / 12)
+    assert precisions(np.zeros(4), np.array([1.0, 1, 0, 0]), Lists.of(np.zeros(4)), 4)[0] == pytest.approx([0, 0, 1 / 3, 1 / 2])
+
+
+def test_average_precision_of_a_partial_tie_by_hand():
+    """Scores 3, 2, 2, 1 with the first, the second and the last relevant: ranks 1, 3 and 4."""
+    found = mean_average_precision(np.array([3.0, 2, 2, 1]), np.array([1.0, 1, 0, 1]), Lists.of(np.zeros(4)))
+    assert found == pytest.approx((1 + 2 / 3 + 3 / 4) / 3)
+
+
+def test_labels_that_are_no_numbers_are_refused():
+    with pytest.raises(InputError, match="labels: that of row 2 is not a finite number"):
+        check(np.zeros((2, 1)), None, [1.0, np.nan])

@@ -42,17 +42,25 @@ def _standard_error(differences: NDArray[np.float64]) -> float:
     return float(differences.std(ddof=1) / np.sqrt(len(differences))) if len(differences) > 1 else 0.0
 
 
+def _orders(scores: NDArray[np.float64], lists: Lists) -> bool:
+    """Whether some list has two different scores."""
+    return any(np.ptp(scores[rows]) > 0 for rows in lists)
+
+
 class Best(Learner):
     """Tries each candidate by cross-validation over the training queries (MAP) and fits the winner on all of them.
 
     `candidates` are names of LEARNERS, or unfitted learners by any name, in the order of how much they can fit, least first.
     The winner is the first candidate that is no more than `caution` standard errors (of the paired difference) below the
-    best one: with few queries the highest mean alone is mostly luck. At most `queries` queries, drawn by chance, decide: beyond
-    a few hundred the choice takes long and changes little. `chosen_` is the fitted winner, `choice_` its name, `scores_` each
-    candidate's MAP.
+    best one: with few queries the highest mean alone is mostly luck. A candidate that gives all documents of a query the same
+    score, in every query, is passed over, and InputError is raised where no other is left. At most `queries` queries, drawn by
+    chance, decide: beyond a few hundred the choice takes long and changes little. `chosen_` is the fitted winner, `choice_`
+    its name, `scores_` each candidate's MAP.
     """
 
     name = "best"
+    choice_: str
+    chosen_: Learner
 
     def __init__(
         self,
@@ -95,11 +103,17 @@ class Best(Learner):
             tried = self._tried_on(complete, table, labels, ids)
         self.scores_ = {name: float(values.mean()) for name, values in tried.items()}
         top = tried[max(self.candidates, key=lambda name: self.scores_[name])]
-        self.choice_ = next(
+        close = [
             name for name in self.candidates if (top - tried[name]).mean() <= self.caution * _standard_error(top - tried[name])
-        )
-        self.chosen_: Learner = self._make(self.choice_).fit(table, labels, ids)
-        return self
+        ]
+        others = sorted(set(self.candidates) - set(close), key=lambda name: -self.scores_[name])
+        lists = Lists.of(ids)
+        for name in (*close, *others):
+            learner = self._make(name).fit(table, labels, ids)
+            if _orders(learner.predict(table, ids), lists):
+                self.choice_, self.chosen_ = name, learner
+                return self
+        raise InputError("best: no learner tells the documents of a query apart; are the features constant?")
 
     def _tried_on(
         self,

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.core.errors import OptionError
-from kernelsearch.learning.ranking.lists import ranks
+from kernelsearch.learning.ranking.lists import cautious_order
 
 Floats = NDArray[np.float64]
 
@@ -20,12 +20,15 @@ DELTAS = ("exact", "printed", "ndcg", "none")
 def swap_deltas(scores: Floats, relevant: NDArray[np.bool_], kind: str = "exact") -> Floats:
     """|ΔE| of swapping each relevant with each other document in the order of `scores`, shape (relevant, others).
 
+    Of documents with equal scores the relevant ones come last, so that a start from equal scores depends on no order of rows.
+
     `exact` is the change of AP with the documents between the two counted; `printed` is the paper's Eq. 8,
     |P@r_i - P@r_j|, which only approximates it; `ndcg` is the change of nDCG; `none` counts all pairs the same.
     """
     if kind not in DELTAS:
         raise OptionError(f"delta {kind!r} is not one of {', '.join(DELTAS)}")
-    place = ranks(scores)
+    place = np.empty(len(scores), dtype=np.int64)
+    place[cautious_order(scores, relevant)] = np.arange(1, len(scores) + 1)
     r_i, r_j = place[relevant][:, None], place[~relevant][None, :]
     if kind == "none":
         return np.ones((r_i.shape[0], r_j.shape[1]))

@@ -1,4 +1,4 @@
-"""Rows that belong to queries: where each query's list stands, normalisation within it, and how good an order is."""
+"""Rows that belong to queries: which rows are a query's list, normalisation within it, and how good an order is."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Lists:
         return iter(np.split(self.order, self.starts[1:])) if len(self.starts) else iter(())
 
     def spread(self, values: Floats) -> Floats:
-        """One value a query, repeated for each of its rows in the table's own order."""
+        """One value per query, repeated for each of its rows in the table's own order."""
         out = np.empty((len(self.order), *values.shape[1:]), dtype=values.dtype)
         out[self.order] = np.repeat(values, self.sizes, axis=0)
         return out
@@ -68,6 +68,8 @@ def check(X: ArrayLike, qid: ArrayLike | None, y: ArrayLike | None = None) -> tu
     if not np.isfinite(table).all():
         row, column = (int(place[0]) for place in np.nonzero(~np.isfinite(table)))
         raise InputError(f"features: row {row + 1}, column {column + 1} is not a finite number")
+    if not np.isfinite(labels).all():
+        raise InputError(f"labels: that of row {int(np.flatnonzero(~np.isfinite(labels))[0]) + 1} is not a finite number")
     return table, ids, labels
 
 
@@ -112,12 +114,21 @@ def ranks(scores: Floats) -> NDArray[np.int64]:
     return out
 
 
+def cautious_order(scores: Floats, relevant: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """The rows of one list by score, best first; of equal scores the rows that aren't relevant come first.
+
+    Learning files often list relevant documents first, so an order of equal scores by row would give the judgements away:
+    scores that are all equal would have an AP of 1.
+    """
+    return np.lexsort((relevant, -scores))
+
+
 def list_average_precision(scores: Floats, relevant: NDArray[np.bool_], total: int | None = None) -> float:
-    """AP of the order that `scores` (documents,) give to one list; equal scores keep their order.
+    """AP of the order that `scores` (documents,) give to one list, by `cautious_order`: ties count against the scores.
 
     `total` is the number of relevant documents where the list lacks some; None takes those of the list.
     """
-    places = np.flatnonzero(relevant[np.argsort(-scores, kind="stable")])
+    places = np.flatnonzero(relevant[cautious_order(scores, relevant)])
     return average_precision(places, len(places) if total is None else total)
 
 
@@ -128,10 +139,11 @@ def mean_average_precision(scores: Floats, y: Floats, lists: Lists) -> float:
 
 
 def precisions(scores: Floats, y: Floats, lists: Lists, depth: int = 10) -> NDArray[np.float64]:
-    """P@1..depth of each query that has something relevant, shape (queries, depth)."""
+    """P@1..depth of each query that has something relevant, shape (queries, depth); ties as in `cautious_order`."""
     out = []
     for rows in lists:
-        if (y[rows] > 0).any():
-            hits = (y[rows] > 0)[np.argsort(-scores[rows], kind="stable")][:depth]
+        relevant = y[rows] > 0
+        if relevant.any():
+            hits = relevant[cautious_order(scores[rows], relevant)][:depth]
             out.append(np.cumsum(np.pad(hits, (0, depth - len(hits)))) / np.arange(1, depth + 1))
     return np.array(out).reshape(-1, depth)

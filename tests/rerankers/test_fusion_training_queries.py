@@ -1,11 +1,14 @@
 """What fusion remembers: votes by hand, silence about oneself, the file, candidates, other indexes."""
 
+import json
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from kernelsearch.core.errors import ArtefactError
 from kernelsearch.kernels.documents import Cosine
-from kernelsearch.rerankers.base import TrainingData
+from kernelsearch.rerankers.base import DEFAULT_CONTEXT, TrainingData
 from kernelsearch.rerankers.fusion.features import Features
 from kernelsearch.rerankers.fusion.reranker import FusionReranker
 from kernelsearch.rerankers.fusion.training_queries import FILE, TrainingQueries, TrainingVotes
@@ -101,3 +104,28 @@ def test_a_model_brings_its_memory_along(demo_index, tiny, tmp_path):
     other = tiny.query("dripping tap washer")
     found = tiny.lucene.search([other], 10)[0]
     assert set(FusionReranker(tiny, model=str(tmp_path / "m")).apply(other, found).docs) == set(found.docs)
+
+
+@pytest.mark.parametrize("stored", ["of another index", ""])
+def test_a_foreign_models_training_queries_do_not_vote(demo_index, docids, tmp_path, caplog, stored):
+    """Docids collide between collections: only the index that a model was trained on gets its votes, else one notice."""
+    caplog.set_level("INFO", "kernelsearch")
+    qid, text, document = "1", "dripping tap", docids[3]
+    data = TrainingData(topics={qid: text, "2": "cold radiator"}, qrels={qid: {document: 1}, "2": {docids[4]: 1}})
+    data = replace(data, output=tmp_path / "m")
+    FusionReranker.method.fit(demo_index, data, features="first votes", sources="votes", learner="combsum", depth=20)
+    query = demo_index.query(text)
+    found = demo_index.lucene.search([query], 20)[0]
+    row = demo_index.forward.rows_of([document])[0]
+    assert row not in found.docs
+    reranker = FusionReranker(demo_index, model=str(tmp_path / "m"))
+    assert row in reranker.tables([query], [found], DEFAULT_CONTEXT)[0][0].docs
+    assert "don't vote" not in caplog.text
+
+    meta = json.loads((tmp_path / "m" / "meta.json").read_text())
+    (tmp_path / "m" / "meta.json").write_text(json.dumps({**meta, "fingerprint": stored}))
+    reranker = FusionReranker(demo_index, model=str(tmp_path / "m"))
+    for _ in range(2):
+        pool, table = reranker.tables([query], [found], DEFAULT_CONTEXT)[0]
+        assert row not in pool.docs and not table[:, 1].any()
+    assert caplog.text.count("was trained on another index") == 1

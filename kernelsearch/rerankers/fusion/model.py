@@ -24,11 +24,15 @@ TREES = "trees.ubj"
 
 @dataclass(frozen=True)
 class FusionModel:
-    """A fitted learner, the names of its features in the order of its columns, and notes on its training as plain data."""
+    """A fitted learner, the names of its features in the order of its columns, and notes on its training as plain data.
+
+    `fingerprint` is that of the index whose docids the training queries name; empty where the model belongs to no index.
+    """
 
     learner: Learner
     recipe: tuple[str, ...]
     notes: dict[str, Any] = field(default_factory=dict)
+    fingerprint: str = ""
 
     def importance(self) -> NDArray[np.float64]:
         """Share of each feature in the model, shape (features,), summing to 1: by weight, or by the trees' total gain."""
@@ -51,11 +55,12 @@ def save(
     recipe: Sequence[str],
     notes: Mapping[str, Any] | None = None,
     files: Mapping[str, str] | None = None,
+    fingerprint: str = "",
 ) -> Path:
     """Saves a fitted learner as an artefact and returns its folder; of `best` the learner that it chose.
 
     `recipe` names the features in the order of the columns, `notes` is kept as plain data, `files` are further text files,
-    {name: text}. Raises ArtefactError for a learner that has no saved form.
+    {name: text}, `fingerprint` that of the index that was trained on. Raises ArtefactError for a learner that has no saved form.
     """
     about = dict(notes or {})
     if isinstance(learner, Best):
@@ -79,6 +84,7 @@ def save(
         VERSION,
         arrays=arrays,
         parameters={"learner": learner.name, "settings": settings, "recipe": list(recipe)},
+        fingerprint=fingerprint,
         extra=about,
         fill=write_files,
     )
@@ -106,4 +112,4 @@ def load(path: str | Path) -> FusionModel:
             learner.booster_.load_model(bytearray((Path(path) / TREES).read_bytes()))
         except (xgboost.core.XGBoostError, OSError, ValueError):
             raise ArtefactError(f"{Path(path) / TREES}: damaged; train the model again") from None
-    return FusionModel(learner, recipe, meta["extra"])
+    return FusionModel(learner, recipe, meta["extra"], str(meta.get("fingerprint", "")))

@@ -54,8 +54,21 @@ class FusionReranker(FusedReranker[FusionSettings]):
         self._trained_on = frozenset(self.model.notes.get("trained_on", ()))
         self.runs = read_runs(self.settings.runs, "--fusion.runs")
         if "votes" in kinds(self.recipe, self.sources):
-            self.training_votes = TrainingVotes(index, TrainingQueries.read(path), leave_out=False)
+            self.training_votes = TrainingVotes(index, self._training_queries(path), leave_out=False)
         self.features(DEFAULT_CONTEXT)  # a recipe that names an unknown feature is refused now, not at the first query
+
+    def _training_queries(self, path: Path) -> TrainingQueries:
+        """The model's training queries; none where it was trained on another index.
+
+        Docids are often plain numbers, so a foreign model's would vote for documents that share nothing but the number.
+        """
+        training = TrainingQueries.read(path)
+        if not training.queries or self.model.fingerprint == self.index.fingerprint:
+            return training
+        logger.info(
+            "fusion: %s was trained on another index (or the index has changed), so its training queries don't vote", path
+        )
+        return TrainingQueries()
 
     def importance(self) -> Floats:
         """Share of each feature in the model, shape (features,), summing to 1."""
@@ -124,7 +137,7 @@ class FusionReranker(FusedReranker[FusionSettings]):
             "trained_on": sorted({query_key(query) for query in queries}),
         }
         files = {FILE: "".join(training.lines())} if training.queries else {}
-        return models.save(data.output or index.artefacts / "fusion", learner, recipe, notes, files)
+        return models.save(data.output or index.artefacts / "fusion", learner, recipe, notes, files, index.fingerprint)
 
     @classmethod
     def fit_features(cls, data: TrainingData, settings: FusionFitSettings) -> FittedFeatures:

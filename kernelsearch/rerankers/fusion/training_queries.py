@@ -22,7 +22,7 @@ FILE = "memory.jsonl"
 
 @dataclass(frozen=True)
 class TrainingQueries:
-    """Training queries, and for each the docids that were judged relevant or clicked. They belong to no index."""
+    """Training queries, and for each the docids that were judged relevant or clicked."""
 
     queries: tuple[Query, ...] = ()
     relevant: tuple[tuple[str, ...], ...] = ()

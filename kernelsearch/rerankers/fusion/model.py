@@ -60,7 +60,7 @@ def save(
     """Saves a fitted learner as an artefact and returns its folder; of `best` the learner that it chose.
 
     `recipe` names the features in the order of the columns, `notes` is kept as plain data, `files` are further text files,
-    {name: text}, `fingerprint` that of the index that was trained on. Raises ArtefactError for a learner that has no saved form.
+    {name: text}, `fingerprint` that of the index that was trained on. Raises ArtefactError for a learner without a saved form.
     """
     about = dict(notes or {})
     if isinstance(learner, Best):

@@ -26,6 +26,7 @@ from kernelsearch.integrations.hits import KernelReranker, open_index
 from kernelsearch.lucene.first_stage import FirstStage
 from kernelsearch.lucene.models import RM3, BM25Model, DirichletModel, Feedback, Model, Rocchio
 from kernelsearch.lucene.rounding import anserini_scores
+from kernelsearch.vectors.settings import VectorSettings
 
 __all__ = ["Document", "KernelReranker", "KernelSearcher"]
 
@@ -74,6 +75,8 @@ class KernelSearcher:
     index_dir : a folder, or an opened index
     prebuilt_index_name, index_reader : as in LuceneSearcher
     rerank : one method or several, as in `kernelsearch.Index.search`
+    vectors : the vectors of methods that name none, and where query vectors come from, as in `kernelsearch.Index`: a name, or
+        options by name
     options : options of the first stage and of the methods, as in `kernelsearch.Index.search`; `hits` (1000) is how many
         documents are reranked, of which a search returns the best k
     """
@@ -85,9 +88,12 @@ class KernelSearcher:
         index_reader: Any = None,
         *,
         rerank: Rerank = None,
+        vectors: VectorSettings | Mapping[str, Any] | str | None = None,
         **options: Any,
     ) -> None:
         self.index = open_index(index_dir)
+        if vectors is not None:
+            self.index = Index(self.index.shards.folders, language=self.index.language, vectors=vectors)
         self.index_dir = str(self.index.path)
         self.prebuilt_index_name = prebuilt_index_name
         self._reader = index_reader
@@ -187,12 +193,12 @@ class KernelSearcher:
 
     def set_analyzer(self, analyzer: Any) -> None:
         """Analyses queries with a Lucene analyser (Java)."""
-        self._replace_index(Index(self.index.shards.folders))
+        self._replace_index(Index(self.index.shards.folders, vectors=self.index.vector_settings))
         self.index.lucene.analyzer = analyzer
 
     def set_language(self, language: str) -> None:
         """Analyses queries with the analyser of a language; raises an error for an unknown one."""
-        self._replace_index(Index(self.index.shards.folders, language=language))
+        self._replace_index(Index(self.index.shards.folders, language=language, vectors=self.index.vector_settings))
         _ = self.index.lucene  # opening it checks the language
 
     def set_rm3(

@@ -14,6 +14,7 @@ from kernelsearch.cli.inputs import load_qrels, load_topics
 from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.rerankers import registry
 from kernelsearch.serve.settings import IndexSpec, ServeSettings, ServiceSettings
+from kernelsearch.vectors.settings import VectorSettings
 
 EXAMPLES = """examples:
   python -m kernelsearch.serve --index indexes/cacm
@@ -26,13 +27,15 @@ EXAMPLES = """examples:
 
 @dataclass
 class IndexFlags:
-    """The values of an --index flag and of the --topics, --qrels and --clicks after it."""
+    """The values of an --index flag and of the flags after it that belong to it."""
 
     name: str
     path: str
     topics: str | None = None
     qrels: str | None = None
     clicks: str | None = None
+    vectors: str | None = None
+    query_vectors: str | None = None
 
     def load(self) -> IndexSpec:
         """Reads the files of topics and judgements."""
@@ -40,11 +43,12 @@ class IndexFlags:
         qrels = load_qrels(self.qrels) if self.qrels else {}
         if topics and qrels and not topics.keys() & qrels.keys():
             raise InputError(f"{self.qrels}: judges none of the topics of {self.topics}")
-        return IndexSpec(self.name, self.path, topics, qrels, self.clicks)
+        vectors = VectorSettings(name=self.vectors, queries=self.query_vectors)
+        return IndexSpec(self.name, self.path, topics, qrels, self.clicks, vectors)
 
 
 class IndexAction(argparse.Action):
-    """--index starts the flags of another index; --topics, --qrels and --clicks belong to the --index before them."""
+    """--index starts the flags of another index; --topics, --qrels, --clicks, --vectors and --query-vectors belong to it."""
 
     def __call__(
         self,
@@ -81,6 +85,8 @@ def make_parser() -> argparse.ArgumentParser:
         ("topics", "FILE", "topics of the index before it"),
         ("qrels", "FILE", "judgements of these topics; answers then contain measures"),
         ("clicks", "FILE", "click log of the index before it, for suggestions and rbm25; default: the one beside the index"),
+        ("vectors", "NAME", "vectors of the index before it that methods use which name none; default: the only ones"),
+        ("query-vectors", "FILE", "vectors of queries by topic id, or by text, for the vectors of the index before it"),
     ):
         parser.add_argument(f"--{name}", action=IndexAction, metavar=metavar, help=text, default=argparse.SUPPRESS)
     add_flags(parser, ServeSettings.options)

@@ -27,7 +27,7 @@ class ServedIndex:
 
     def __init__(self, spec: IndexSpec, settings: ServiceSettings) -> None:
         self.name = spec.name
-        self.index = Index(spec.path, language=settings.language, java_heap=settings.java_heap)
+        self.index = Index(spec.path, language=settings.language, java_heap=settings.java_heap, vectors=spec.vectors)
         self.limits = settings.limits
         self.topics, self.qrels = spec.topics, spec.qrels
         self.clicks = ClickRecorder(self.index, spec.clicks, settings.record_clicks)

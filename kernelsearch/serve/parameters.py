@@ -78,8 +78,11 @@ class Parameters:
 
 
 def public_option(option: Option) -> Option | None:
-    """An option as requests may set it, with bounds on every number; None for an option that names a file."""
-    if option.kind is str and option.choices is None:
+    """An option as requests may set it, with bounds on every number; None for an option that names a file.
+
+    Texts without choices are files, all but the name of the vectors to use, which may have no character of a path.
+    """
+    if option.kind is str and option.choices is None and option.name != "vectors":
         return None
     if option.kind not in (int, float):
         return option

@@ -10,6 +10,7 @@ from typing import Any
 
 from kernelsearch.core.errors import OptionError
 from kernelsearch.core.options import Settings, option
+from kernelsearch.vectors.settings import VectorSettings
 
 #: An environment variable for the API key: other users of the machine can read flags, but not this.
 KEY_VARIABLE = "KERNELSEARCH_API_KEY"
@@ -36,7 +37,7 @@ class IndexSpec:
     """One index to serve.
 
     `name` is its name in URLs, `path` its folder, `topics` are {qid: text}, `qrels` {qid: {docid: grade}}, `clicks` is the file
-    of its click log (None: the one beside the index, where there is one).
+    of its click log (None: the one beside the index, where there is one), `vectors` says which vectors its methods use.
     """
 
     name: str
@@ -44,6 +45,7 @@ class IndexSpec:
     topics: dict[str, str] = field(default_factory=dict)
     qrels: dict[str, dict[str, int]] = field(default_factory=dict)
     clicks: str | None = None
+    vectors: VectorSettings = field(default_factory=VectorSettings)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from kernelsearch.core.errors import IndexProblem, InputError, OptionError
+from kernelsearch.core.errors import ArtefactError, IndexProblem, InputError, OptionError
 from kernelsearch.integrations.pyserini import KernelSearcher, anserini_scores
 from kernelsearch.lucene import jvm
 from kernelsearch.rerankers import registry
@@ -266,3 +266,20 @@ def test_a_forked_worker_is_told_to_spawn(tiny):
         os._exit(0)
     os.waitpid(child, 0)
     assert os.read(receiver, 1000).decode().startswith("Java does not survive a fork")
+
+
+def test_vectors_are_chosen_when_the_searcher_is_made(demo_index, topics):
+    """The list of the searcher is that of the inner products, computed from the file; changing the language keeps them."""
+    folder = demo_index.path.parent
+    searcher = KernelSearcher(
+        str(demo_index.path), rerank="dense", vectors={"queries": str(folder / "queries.npz")}, dense_retrieve=50
+    )
+    documents, queries = np.load(folder / "vectors.npz"), np.load(folder / "queries.npz")
+    text = next(iter(topics.values()))
+    products = documents["vectors"] @ queries["vectors"][queries["ids"].tolist().index(text)]
+    best = documents["ids"][np.argsort(-products)[:10]].tolist()
+    assert [hit.docid for hit in searcher.search(text, k=10)] == best
+    searcher.set_language("en")
+    assert [hit.docid for hit in searcher.search(text, k=10)] == best
+    with pytest.raises(ArtefactError, match="no vectors named 'other'"):
+        KernelSearcher(demo_index, rerank="dense", vectors="other")

@@ -12,7 +12,7 @@ from kernelsearch import search as search_verb
 from kernelsearch.core.errors import ArtefactError, InputError, OptionError
 from kernelsearch.core.types import Candidates
 from kernelsearch.rerankers.base import Context
-from kernelsearch.rerankers.dense.reranker import DenseReranker
+from kernelsearch.rerankers.dense.reranker import KernelDense
 from kernelsearch.rerankers.fusion.features import Features, parse
 from kernelsearch.vectors.__main__ import main as vectors_verb
 
@@ -37,7 +37,7 @@ def _candidates(index, docids):
 
 
 def test_the_order_is_that_of_inner_products_and_documents_without_a_vector_come_last(index):
-    ranked = DenseReranker(index).apply(index.query("water", "1"), _candidates(index, ["d4", "d1", "d3", "d2"]))
+    ranked = KernelDense(index).apply(index.query("water", "1"), _candidates(index, ["d4", "d1", "d3", "d2"]))
     expected = sorted(["d1", "d2", "d3"], key=lambda docid: -PRODUCTS[docid])
     assert index.forward.docids.take(ranked.docs) == [*expected, "d4"]
     assert np.allclose(ranked.scores[:3], [PRODUCTS[docid] for docid in expected], rtol=1e-6)
@@ -48,15 +48,15 @@ def test_retrieval_finds_documents_that_share_no_word_with_the_query(index):
     assert index.lucene.search([query], 10)[0].depth == 0
     empty = Candidates(np.empty(0, dtype=np.int32), np.empty(0, dtype=np.float32))
     expected = sorted(IDS, key=lambda docid: -PRODUCTS[docid])
-    ranked = DenseReranker(index, retrieve=6).apply(query, empty)
+    ranked = KernelDense(index, retrieve=6).apply(query, empty)
     assert index.forward.docids.take(ranked.docs) == expected
-    few = DenseReranker(index, retrieve=6).apply(query, empty, Context(hits=2))
+    few = KernelDense(index, retrieve=6).apply(query, empty, Context(hits=2))
     assert index.forward.docids.take(few.docs) == expected[:2]
 
 
 def test_retrieved_documents_join_the_list_once(index):
     listed = _candidates(index, ["d3", "d4"])
-    ranked = DenseReranker(index, retrieve=2).apply(index.query("x", "1"), listed)
+    ranked = KernelDense(index, retrieve=2).apply(index.query("x", "1"), listed)
     best = sorted(IDS, key=lambda docid: -PRODUCTS[docid])[:2]
     assert sorted(index.forward.docids.take(ranked.docs)) == sorted({*best, "d3", "d4"})
     assert index.forward.docids.take(ranked.docs)[-1] == "d4"
@@ -65,34 +65,34 @@ def test_retrieved_documents_join_the_list_once(index):
 def test_a_query_without_a_vector_keeps_its_list(index):
     listed = _candidates(index, ["d3", "d1"])
     for options in ({}, {"retrieve": 3}):
-        ranked = DenseReranker(index, **options).apply(index.query("water", "2"), listed)
+        ranked = KernelDense(index, **options).apply(index.query("water", "2"), listed)
         assert ranked.docs.tolist() == listed.docs.tolist()
         assert ranked.fallbacks == (("dense", "the query has no vector"),)
 
 
 def test_a_list_without_vectors_is_kept(index):
-    ranked = DenseReranker(index).apply(index.query("water", "1"), _candidates(index, ["d4"]))
+    ranked = KernelDense(index).apply(index.query("water", "1"), _candidates(index, ["d4"]))
     assert ranked.fallbacks == (("dense", "no document of the list has a vector"),)
 
 
 def test_the_explanation_adds_up_to_the_score(index):
     query, listed = index.query("water", "1"), _candidates(index, ["d4", "d1", "d3"])
     row = int(index.forward.rows_of(["d1"])[0])
-    told = DenseReranker(index).explain(query, listed, row)
+    told = KernelDense(index).explain(query, listed, row)
     assert told.score == pytest.approx(PRODUCTS["d1"], rel=1e-6)
     assert sum(part.value for part in told.contributions) == pytest.approx(told.score)
     assert sum(part.value for part in told.contributions[0].parts) == pytest.approx(told.score)
-    without = DenseReranker(index).explain(query, listed, int(listed.docs[0]))
+    without = KernelDense(index).explain(query, listed, int(listed.docs[0]))
     assert without.contributions[0].label == "the document has no vector"
 
 
 def test_what_is_missing_is_named(index, tiny, tmp_path):
     with pytest.raises(ArtefactError, match=r"has no vectors yet; import some with: python -m kernelsearch.vectors --index"):
-        DenseReranker(tiny)
+        KernelDense(tiny)
     with pytest.raises(ArtefactError, match="no vectors named 'other'; it has m"):
-        DenseReranker(index, vectors="other")
+        KernelDense(index, vectors="other")
     with pytest.raises(OptionError, match=r"--vectors.queries FILE gives them"):
-        DenseReranker(kernelsearch.open(index.path))
+        KernelDense(kernelsearch.open(index.path))
 
 
 def test_the_command_line_from_topics_to_a_run(index, tmp_path, capsys):

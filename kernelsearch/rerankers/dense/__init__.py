@@ -7,7 +7,7 @@ DENSE = Method(
     "dense",
     "inner product of vectors that an encoder made; needs vectors (python -m kernelsearch.vectors)",
     DenseSettings,
-    "kernelsearch.rerankers.dense.reranker:DenseReranker",
+    "kernelsearch.rerankers.dense.reranker:KernelDense",
     retrieves=True,
 )
 METHODS = (DENSE,)

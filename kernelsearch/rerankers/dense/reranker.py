@@ -32,7 +32,7 @@ NO_QUERY_VECTOR = "the query has no vector"
 NO_DOCUMENT_VECTOR = "no document of the list has a vector"
 
 
-class DenseReranker(Reranker[DenseSettings]):
+class KernelDense(Reranker[DenseSettings]):
     """Ranks by vectors. Documents without a vector follow those with one, in the order of the list that they came in."""
 
     method = DENSE

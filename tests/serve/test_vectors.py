@@ -1,0 +1,70 @@
+"""Vectors over HTTP: the method `dense`, the name of the vectors as a parameter, and query vectors by topic."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import kernelsearch
+from kernelsearch.serve.__main__ import read_settings
+from kernelsearch.serve.settings import IndexSpec, Limits, ServiceSettings
+from kernelsearch.trec import read_qrels, read_topics
+from kernelsearch.vectors.__main__ import main as vectors_verb
+from kernelsearch.vectors.settings import VectorSettings
+from tests.conftest import DEMO
+
+
+@pytest.fixture(scope="module")
+def served(fitted, start, tmp_path_factory):
+    """(a client, the index's docids, {name: their vectors}, the topics' vectors)"""
+    folder = tmp_path_factory.mktemp("vectors")
+    index, random = kernelsearch.open(fitted / "demo"), np.random.default_rng(2)
+    docids = index.forward.docids.take(index.forward.live_docs)
+    tables = {name: random.standard_normal((len(docids), 6)) for name in ("first", "second")}
+    for name, table in tables.items():
+        np.savez(folder / "v.npz", ids=np.array(docids), vectors=table)
+        vectors_verb(["--index", str(fitted / "demo"), "--name", name, "--input", str(folder / "v.npz"), "--dtype", "float32"])
+    topics = read_topics(DEMO / "topics.tsv")
+    queries = dict(zip(topics, random.standard_normal((len(topics), 6)), strict=True))
+    np.savez(folder / "q.npz", ids=np.array(list(queries)), vectors=np.stack(list(queries.values())))
+    vectors = VectorSettings(name="first", queries=str(folder / "q.npz"))
+    spec = IndexSpec("demo", str(fitted / "demo"), topics, read_qrels(DEMO / "qrels.txt"), None, vectors)
+    return start(ServiceSettings((spec,), Limits(threads=2, seconds=120))), docids, tables, queries
+
+
+@pytest.mark.parametrize("name", ["first", "second"])
+def test_requests_choose_the_vectors_by_name(served, name):
+    client, docids, tables, queries = served
+    topic = next(iter(queries))
+    parameters = {"topic": topic, "rerank": "dense", "dense.retrieve": 300, "hits": 5}
+    if name != "first":  # the server's own choice
+        parameters["dense.vectors"] = name
+    got = client.get("/v1/demo/search", params=parameters)
+    assert got.status_code == 200, got.text
+    answer = got.json()
+    products = tables[name] @ queries[topic]
+    found = [hit["docid"] for hit in answer["candidates"]]
+    assert found == [docids[place] for place in np.argsort(-products)[:5]]
+    assert [hit["score"] for hit in answer["candidates"]] == pytest.approx(np.sort(products)[::-1][:5].tolist(), rel=1e-4)
+
+
+@pytest.mark.parametrize("name", ["../../etc", "/etc/passwd", "nothing", "", "a/b", "first\x00"])
+def test_names_that_are_no_vectors_are_refused_in_one_line(served, name):
+    answer = served[0].get("/v1/demo/search", params={"query": "tap", "rerank": "dense", "dense.vectors": name})
+    assert 400 <= answer.status_code < 500 or (name == "" and answer.status_code == 200)
+    assert "Traceback" not in answer.text
+
+
+def test_files_are_not_parameters_of_requests(served):
+    for name in ("fusion.runs", "rbm25.queries"):
+        answer = served[0].get(
+            "/v1/demo/search", params={"query": "tap", "rerank": name.partition(".")[0], name: "x=/etc/passwd"}
+        )
+        assert answer.status_code == 400 and name in answer.text
+
+
+def test_flags_of_the_server(tmp_path):
+    flags = ["--index", "a=x", "--vectors", "minilm", "--query-vectors", "q.npz", "--index", "b=y"]
+    _, service = read_settings(flags)
+    assert service.indexes[0].vectors == VectorSettings(name="minilm", queries="q.npz")
+    assert service.indexes[1].vectors == VectorSettings()

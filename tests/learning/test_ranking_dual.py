@@ -50,6 +50,25 @@ def test_agrees_with_a_generic_solver(size, rank):
     assert objective(matrix, linear, found.theta) == pytest.approx(objective(matrix, linear, generic.x), abs=1e-9)
 
 
+def test_a_bound_of_zero_is_settled():
+    """A coordinate that can't move is optimal whatever its gradient is."""
+    found = maximise_dual(np.eye(2), np.ones(2), np.array([0.0, 5.0]))
+    assert found.theta.tolist() == [0, 1] and found.violation == 0 and found.sweeps <= 2
+
+
+@pytest.mark.parametrize(("size", "rank"), [(40, 60), (60, 15), (120, 30), (200, 20)])
+def test_the_gap_bounds_the_distance_from_the_maximum(size, rank):
+    """The gap is that of the primal Σ u [l - (Wθ)]₊ + θᵀWθ/2, and is reached with a third of the bounds at zero."""
+    matrix, linear, bounds = problem(3 + size, size, rank)
+    bounds[::3] = 0.0
+    found = maximise_dual(matrix, linear, bounds, tolerance=1e-10)
+    value = objective(matrix, linear, found.theta)
+    primal = bounds @ np.maximum(linear - matrix @ found.theta, 0) + 0.5 * found.theta @ matrix @ found.theta
+    assert found.gap == pytest.approx(primal - value, abs=1e-10) and 0 <= found.gap <= 1e-10 * max(1, value)
+    early = maximise_dual(matrix, linear, bounds, tolerance=1e-2)
+    assert 0 <= value - objective(matrix, linear, early.theta) <= early.gap + 1e-12
+
+
 def test_two_pairs_by_hand():
     # Free optimum of the first is 1/2, of the second 2, which the box cuts at 1.
     found = maximise_dual(np.diag([2.0, 0.5]), np.ones(2), 1.0)
@@ -63,8 +82,8 @@ def test_a_zero_row_goes_to_the_end_of_the_box_that_its_gain_points_to():
 
 def test_a_warm_start_at_the_solution_needs_no_sweep():
     matrix, linear, bounds = problem(5, 60, 40)
-    cold = maximise_dual(matrix, linear, bounds)
-    warm = maximise_dual(matrix, linear, bounds, start=cold.theta)
+    cold = maximise_dual(matrix, linear, bounds, tolerance=1e-8)
+    warm = maximise_dual(matrix, linear, bounds, start=cold.theta, tolerance=1e-8)
     assert cold.sweeps > 0 and warm.sweeps == 0
     far = maximise_dual(matrix, linear, bounds, start=np.full(60, 99.0), tolerance=1e-9, sweeps=20_000)
     assert far.product == pytest.approx(maximise_dual(matrix, linear, bounds, tolerance=1e-9, sweeps=20_000).product, abs=1e-7)
@@ -92,4 +111,7 @@ def test_shapes_are_checked_and_no_pair_is_fine():
         maximise_dual(np.eye(2), np.ones(3), 1.0)
     with pytest.raises(OptionError, match="negative bound"):
         maximise_dual(np.eye(1), np.ones(1), -1.0)
+    for bad in (np.array([[np.nan]]), np.array([[np.inf]])):
+        with pytest.raises(OptionError, match="finite"):
+            maximise_dual(bad, np.ones(1), 1.0)
     assert len(maximise_dual(np.zeros((0, 0)), np.zeros(0), 1.0).theta) == 0

@@ -12,8 +12,6 @@ instead of that of k: without evidence in the log, BM25's order stays. `auto` ch
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,13 +42,16 @@ SAME_NEED_CORRELATION = 0.2
 #: Weight of a pair whose worse document was retrieved but not shown according to the log: weaker evidence than a skipped one.
 UNSHOWN_WEIGHT = 0.1
 
+#: The duality gap that a query's dual is solved to, as a share of its objective.
+DUALITY_GAP = 1e-9
+
 
 @dataclass(frozen=True)
 class Pairs:
     """The m preference pairs of the log, over u documents, that the dual is solved on.
 
     `owner` (m,) points into the similar queries, `better` and `worse` (m,) into `docs` (u,), the documents' rows; `bounds` (m,)
-    are the upper bounds of the multipliers; `key` (m,) identifies a pair across queries.
+    are the upper bounds of the multipliers.
     """
 
     owner: NDArray[np.int64]
@@ -58,7 +59,6 @@ class Pairs:
     worse: NDArray[np.int64]
     docs: NDArray[np.int32]
     bounds: NDArray[np.float64]
-    key: NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -101,15 +101,6 @@ class RobustBM25(ClickReranker[RobustBM25Settings]):
         fields = {"body": [index.forward], "title": [index.field("title")] if self.settings.documents != "body" else []}
         self._fields = [*fields["body"], *fields["title"]] if self.settings.documents != "title" else fields["title"]
         self._cosine = Cosine()
-        self._solved = threading.local()  # pairs and multipliers of the previous query, per thread
-
-    def apply_batch(
-        self, queries: Sequence[Query], lists: Sequence[Candidates], context: Context = DEFAULT_CONTEXT
-    ) -> list[Candidates]:
-        """The reranked lists; each query's dual starts from the solution of the one before."""
-        # Warm starts stay within a batch: earlier requests must not change a list, not even in the last digit.
-        self._solved.last = None
-        return super().apply_batch(queries, lists, context)
 
     def rank(
         self, query: Query, candidates: Candidates, similar: Similar, retrieved: list[Candidates]
@@ -144,9 +135,7 @@ class RobustBM25(ClickReranker[RobustBM25Settings]):
         matrix *= similar.gram[:, pairs.owner][pairs.owner]
         weight = self.weight_of_bm25(similar)
         linear = 1.0 - weight * (gains[:, 0] - gains[:, 1])
-        solution = maximise_dual(matrix, linear, pairs.bounds, start=self._warm(pairs.key), tolerance=1e-4, sweeps=50)
-        order = np.argsort(pairs.key)
-        self._solved.last = pairs.key[order], solution.theta[order]
+        solution = maximise_dual(matrix, linear, pairs.bounds, tolerance=DUALITY_GAP)
         return Learned(similar, pairs, gains, solution.theta, features, weight)
 
     def weight_of_bm25(self, similar: Similar) -> float:
@@ -196,9 +185,8 @@ class RobustBM25(ClickReranker[RobustBM25Settings]):
             parts.append((np.full(len(extra[0]), number), *extra, np.full(len(extra[0]), UNSHOWN_WEIGHT)))
         owner, better, worse, bounds = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         docs, numbers = np.unique(np.concatenate([better, worse]), return_inverse=True)
-        key = (similar.ids[owner] << 44) ^ (better.astype(np.int64) << 22) ^ worse
         first, second = numbers.reshape(2, -1)
-        return Pairs(owner, first, second, docs.astype(np.int32), bounds / chosen.lambda_, key)
+        return Pairs(owner, first, second, docs.astype(np.int32), bounds / chosen.lambda_)
 
     def _over_retrieved(self, seen: Shown, retrieved: Candidates, limit: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Pairs of clicked documents over retrieved ones that weren't shown, for logs that record clicks only."""
@@ -216,15 +204,6 @@ class RobustBM25(ClickReranker[RobustBM25Settings]):
         best = np.array([listed.scores[0] if listed.depth else 0.0 for listed in retrieved])[:, None]
         scaled = _scaled(scores, best, self.settings.epsilon)
         return np.stack([scaled[pairs.owner, pairs.better], scaled[pairs.owner, pairs.worse]], axis=1)
-
-    def _warm(self, key: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The previous query's multipliers of the same pairs, 0 for others: queries of a batch often share similar queries."""
-        last = getattr(self._solved, "last", None)
-        if last is None or not len(last[0]):
-            return np.zeros(len(key))
-        known, theta = last
-        place = np.minimum(np.searchsorted(known, key), len(known) - 1)
-        return np.where(known[place] == key, theta[place], 0.0)
 
     def explain(self, query: Query, candidates: Candidates, doc: int, context: Context = DEFAULT_CONTEXT) -> Explanation:
         """BM25's own part of the score, then the parts of the similar queries, each by document."""

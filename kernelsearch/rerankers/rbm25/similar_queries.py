@@ -248,13 +248,14 @@ class SimilarQueries:
         return gram
 
     def _by_clicks(self, own: sparse.csr_matrix, count: int) -> NDArray[np.int64]:
-        """Queries whose clicks correlate most with these clicks, shape (1, documents of the log + 1)."""
+        """Queries whose clicks correlate most with these clicks, shape (1, documents of the log)."""
         if not own.nnz:
             return np.empty(0, dtype=np.int64)
-        queries, docs, clicks = self.log.clicking(own.indices)
+        numbers = own.indices + 1  # the log numbers documents from 1
+        queries, docs, clicks = self.log.clicking(numbers)
         others, place = np.unique(queries, return_inverse=True)
-        order = np.argsort(own.indices)
-        shared = clicks * own.data[order][np.searchsorted(own.indices[order], docs)]
+        order = np.argsort(numbers)
+        shared = clicks * own.data[order][np.searchsorted(numbers[order], docs)]
         products = np.bincount(place, weights=shared, minlength=len(others)).astype(np.float64)
         sums, squares = self.log.moments(others)
         mine = np.array([own.data.sum()]), np.array([(own.data**2).sum()])
@@ -269,7 +270,7 @@ class SimilarQueries:
             numbers = self._numbers[found.docs]
             known = (numbers > 0) & (found.scores > 0)
             rows.append(np.full(int(known.sum()), place))
-            docs.append(numbers[known])
+            docs.append(numbers[known] - 1)
             values.append(found.scores[known].astype(np.float64))
         if not rows:
             return own
@@ -277,11 +278,15 @@ class SimilarQueries:
         return own + sparse.csr_matrix(entries, shape=own.shape)
 
     def _clicks(self, ids: NDArray[np.int64]) -> sparse.csr_matrix:
-        """Clicks of queries by document, shape (queries, documents of the log + 1); nothing for number -1."""
+        """Clicks of queries by document, shape (queries, documents of the log); nothing for number -1.
+
+        The column of a document is its number in the log minus 1: a further column would be a document that nobody clicked, and
+        change every correlation.
+        """
         known, places = np.unique(ids, return_inverse=True)
         shown = self.log.shown(known[known >= 0], clicked_only=True)
         indptr = np.searchsorted(shown.queries, np.append(known, known[-1] + 1 if len(known) else 0))
-        table = sparse.csr_matrix((shown.clicks, shown.docs, indptr), shape=(len(known), self.log.documents + 1))
+        table = sparse.csr_matrix((shown.clicks, shown.docs - 1, indptr), shape=(len(known), self.log.documents))
         return table[places]
 
 

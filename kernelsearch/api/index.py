@@ -15,7 +15,7 @@ from kernelsearch.api.export import export
 from kernelsearch.api.pipeline import Pipeline
 from kernelsearch.api.results import Hit, Results, make_hits
 from kernelsearch.core import artefacts as saved_artefacts
-from kernelsearch.core.errors import ArtefactError, IndexProblem, InputError, OptionError
+from kernelsearch.core.errors import ArtefactError, IndexProblem, IndexReplaced, InputError, OptionError
 from kernelsearch.core.memory_limit import MemoryLimit
 from kernelsearch.core.progress import Progress, silent
 from kernelsearch.core.types import Candidates, Query
@@ -83,7 +83,7 @@ class Index:
         self._building = threading.RLock()
 
     def __repr__(self) -> str:
-        stands = self.artefacts / "forward"
+        stands = self.shards.artefacts / "forward"
         fields = sorted(folder.name for folder in stands.iterdir() if folder.is_dir()) if stands.is_dir() else []
         if CONTENTS not in fields or _stale(stands / CONTENTS, self.fingerprint):
             return f"Index({self.name!r})"
@@ -92,7 +92,13 @@ class Index:
     def __reduce__(self) -> tuple[Any, ...]:
         # Another process may work in another folder.
         given = tuple(path.absolute() for path in self.shards.folders)
-        return _reopen, (given, self.language, self.java_heap, self.artefacts.absolute(), self.vector_settings.absolute())
+        return _reopen, (
+            given,
+            self.language,
+            self.java_heap,
+            self.shards.artefacts.absolute(),
+            self.vector_settings.absolute(),
+        )
 
     def search(self, text: str, rerank: keywords.Rerank = None, k: int = 10, **options: Any) -> Results:
         """The best `k` documents for a query.
@@ -209,8 +215,21 @@ class Index:
 
     @property
     def artefacts(self) -> Path:
-        """The folder for everything that is derived from this index; KERNELSEARCH_ARTEFACTS moves it elsewhere."""
+        """The folder for everything that is derived from this index; KERNELSEARCH_ARTEFACTS moves it elsewhere.
+
+        Raises IndexReplaced where the index has been replaced or changed since it was opened: the folder then belongs to
+        another state, which nothing of this one may be read from or written into.
+        """
+        if self.replaced():
+            raise IndexReplaced(f"{self.name}: the index has been replaced since it was opened; open it again")
         return self.shards.artefacts
+
+    def replaced(self) -> bool:
+        """Whether the index's folder is missing or holds another state than the one that was opened."""
+        try:
+            return find_shards(self.shards.folders).fingerprint != self.fingerprint
+        except (IndexProblem, OSError):
+            return True
 
     @property
     def lucene(self) -> LuceneIndex:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -13,13 +13,15 @@ from pathlib import Path
 import numpy as np
 
 from kernelsearch.clicks.records import Impression, Record, Skipped, Tally, read
-from kernelsearch.clicks.store import FORMAT, INDEXES, SCHEMA, new_database_beside
+from kernelsearch.clicks.store import FORMAT, INDEXES, SCHEMA, new_database_beside, remove_side_files, report_errors
 from kernelsearch.clicks.sums import Numbers, ShownSums
 from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.progress import Progress, silent
 
 #: Records per batch.
 BATCH = 20_000
+#: Seconds that an import waits for another one to finish.
+WRITER_TIMEOUT = 60.0
 
 
 @dataclass(frozen=True)
@@ -59,12 +61,16 @@ def import_records(
     eta: float | None = None,
     name: str = "records",
     progress: Progress = silent,
+    timeout: float = WRITER_TIMEOUT,
 ) -> Imported:
-    """Like `import_log`, from any iterable of records; `name` is what messages call their source."""
+    """Like `import_log`, from any iterable of records; `name` is what messages call their source.
+
+    Raises BusyError where another process has the database locked for more than `timeout` seconds.
+    """
     path, skipped = Path(path), skipped or Skipped()
     exists = path.is_file() and path.stat().st_size > 0
     if append and exists:
-        with closing(_connect(path)) as connection, connection:
+        with _changing(path, timeout) as connection:
             stored = _setting(connection, path, "eta")
             if eta is not None and eta != stored:
                 raise OptionError(f"--eta: {path} was made with {stored:g}; python -m kernelsearch.clicks aggregate changes it")
@@ -85,6 +91,7 @@ def import_records(
         with open(temporary, "rb+") as stream:
             os.fsync(stream.fileno())
         temporary.chmod(0o644)
+        remove_side_files(path)
         os.replace(temporary, path)
     except (sqlite3.OperationalError, OSError) as problem:
         raise InputError(f"{path}: cannot be written ({problem})") from None
@@ -98,9 +105,7 @@ def aggregate(path: str | Path, eta: float) -> None:
     path = Path(path)
     if not path.is_file():
         raise InputError(f"{path}: no such click database")
-    with closing(_connect(path)) as connection, connection:
-        _setting(connection, path, "eta")
-        connection.execute("BEGIN")
+    with _changing(path) as connection:
         connection.execute("DELETE FROM shown")
         sums = ShownSums(connection, eta)
         last = 0
@@ -126,14 +131,31 @@ def aggregate(path: str | Path, eta: float) -> None:
         _finish(connection)
 
 
-def _connect(path: Path) -> sqlite3.Connection:
-    try:
-        connection = sqlite3.connect(path)
-        connection.execute("PRAGMA cache_size = -262144")
-        connection.execute("PRAGMA temp_store = MEMORY")
-    except sqlite3.DatabaseError as problem:
-        raise InputError(f"{path}: not a click database ({problem})") from None
+def _connect(path: Path, timeout: float = WRITER_TIMEOUT) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, timeout=timeout)
+    connection.execute("PRAGMA cache_size = -262144")
+    connection.execute("PRAGMA temp_store = MEMORY")
     return connection
+
+
+@contextmanager
+def _changing(path: Path, timeout: float = WRITER_TIMEOUT) -> Iterator[sqlite3.Connection]:
+    """A connection in a transaction that is committed where the block succeeds; readers go on meanwhile."""
+    with report_errors(path, "written"), closing(_connect(path, timeout)) as connection:
+        _setting(connection, path, "eta")  # a file that is not a click database is left as it is
+        with suppress(sqlite3.OperationalError):  # locked, or no place for a write-ahead log: the rollback journal does too
+            connection.execute("PRAGMA journal_mode = WAL")
+        try:
+            with connection:
+                # A transaction that begins by reading could not wait for a writer: SQLite refuses it at its first change.
+                connection.execute("BEGIN IMMEDIATE")
+                yield connection
+        finally:
+            connection.execute("PRAGMA busy_timeout = 0")
+            # The file alone is complete again. Where somebody reads it, the log stays, and the next writer does this.
+            with suppress(sqlite3.OperationalError):
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                connection.execute("PRAGMA journal_mode = DELETE")
 
 
 def _setting(connection: sqlite3.Connection, path: Path, name: str) -> float:
@@ -141,7 +163,7 @@ def _setting(connection: sqlite3.Connection, path: Path, name: str) -> float:
         settings = dict(connection.execute("SELECT name, value FROM settings").fetchall())
         if settings["format"] == FORMAT:
             return float(settings[name])
-    except (sqlite3.DatabaseError, KeyError):
+    except KeyError:
         raise InputError(f"{path}: not a click database") from None
     raise InputError(f"{path}: click database of format {settings['format']}, this version reads {FORMAT}")
 

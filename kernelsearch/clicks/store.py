@@ -13,8 +13,8 @@ import os
 import sqlite3
 import tempfile
 import threading
-from collections.abc import Iterable, Sequence
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.clicks.records import normalise_query
-from kernelsearch.core.errors import InputError
+from kernelsearch.core.errors import BusyError, InputError
 
 FORMAT = 1
 
@@ -43,6 +43,34 @@ INDEXES = """
 CREATE INDEX IF NOT EXISTS clicked_by_document ON shown(doc, clicks, query) WHERE clicks > 0;
 CREATE INDEX IF NOT EXISTS impressions_by_query ON impressions(query);
 """
+
+
+#: Seconds that a reader waits for a lock. With a write-ahead log only the moment of a checkpoint locks readers out.
+READER_TIMEOUT = 2.0
+#: Files that SQLite keeps beside a database with a write-ahead log.
+SIDE_FILES = ("-wal", "-shm")
+
+
+@contextmanager
+def report_errors(path: Path, action: str = "read") -> Iterator[None]:
+    """Turns SQLite's exceptions into BusyError and InputError with the database's path."""
+    try:
+        yield
+    except sqlite3.OperationalError as problem:
+        if (problem.sqlite_errorcode or 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            raise BusyError(f"{path}: locked by another process; try again later") from None
+        if "no such table" in str(problem):
+            raise InputError(f"{path}: not a click database ({problem})") from None
+        raise InputError(f"{path}: cannot be {action} ({problem})") from None
+    except sqlite3.DatabaseError as problem:
+        raise InputError(f"{path}: not a click database ({problem})") from None
+
+
+def connect_to_read(path: Path) -> sqlite3.Connection:
+    """A connection that cannot change the database."""
+    # A database with a write-ahead log needs files beside it; in a folder that cannot be written, nobody changes it either.
+    mode = "mode=ro" if os.access(path.parent, os.W_OK) else "immutable=1"
+    return sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True, timeout=READER_TIMEOUT)
 
 
 class Shown(NamedTuple):
@@ -83,10 +111,8 @@ class ClickLog:
         self._local = threading.local()
         if not self.path.is_file():
             raise InputError(f"{self.path}: no such click database; make one with python -m kernelsearch.clicks import")
-        try:
-            found = dict(self._rows("SELECT name, value FROM settings"))
-        except sqlite3.DatabaseError as problem:
-            raise InputError(f"{self.path}: not a click database ({problem})") from None
+        self.identity = file_identity(self.path)
+        found = dict(self._rows("SELECT name, value FROM settings"))
         if found.get("format") != FORMAT:
             raise InputError(f"{self.path}: click database of format {found.get('format')}, this version reads {FORMAT}")
         self.eta = float(found["eta"])
@@ -94,11 +120,23 @@ class ClickLog:
         self.documents = int(self._rows("SELECT COUNT(*) FROM documents")[0][0])
 
     def _rows(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        if not hasattr(self._local, "connection"):
-            self._local.connection = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True)
-            self._local.connection.execute("PRAGMA cache_size = -65536")
-        rows: list[tuple[Any, ...]] = self._local.connection.execute(statement, values).fetchall()
+        with report_errors(self.path):
+            if not hasattr(self._local, "connection"):
+                connection = connect_to_read(self.path)
+                connection.execute("PRAGMA cache_size = -65536")
+                # Checked after connecting: a connection keeps the file that it has opened.
+                if file_identity(self.path) != self.identity:
+                    connection.close()
+                    raise InputError(f"{self.path}: the click database has been replaced since it was opened")
+                self._local.connection = connection
+            rows: list[tuple[Any, ...]] = self._local.connection.execute(statement, values).fetchall()
         return rows
+
+    def changed(self) -> bool:
+        """Whether the file has been replaced, or records have been added, since the log was opened."""
+        if file_identity(self.path) != self.identity:
+            return True
+        return int(self._rows("SELECT value FROM settings WHERE name = 'generation'")[0][0]) != self.generation
 
     def totals(self) -> Totals:
         """Counts over the whole log."""
@@ -124,7 +162,7 @@ class ClickLog:
     def all_queries(self, clicked_only: bool = True, every: int = 1) -> Iterable[tuple[int, str]]:
         """Yields (number, text) of the queries in order of number; with `every`, of those whose number is a multiple of it."""
         where = "AND clicks > 0" if clicked_only else ""
-        with closing(sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+        with report_errors(self.path), closing(connect_to_read(self.path)) as connection:
             yield from connection.execute(f"SELECT id, text FROM queries WHERE id % ? = 0 {where} ORDER BY id", (every,))
 
     def clicked_queries(self) -> int:
@@ -202,6 +240,15 @@ class ClickLog:
         return [_unpacked(*row) for row in rows]
 
 
+def file_identity(path: Path) -> tuple[int, int] | None:
+    """Device and inode of a file, which a file that replaces it does not share; None where there is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
 def _json(values: Any) -> str:
     return json.dumps(values.tolist() if isinstance(values, np.ndarray) else list(values))
 
@@ -220,3 +267,9 @@ def new_database_beside(path: Path) -> Path:
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent)
     os.close(descriptor)
     return Path(name)
+
+
+def remove_side_files(path: Path) -> None:
+    """Removes what SQLite keeps beside a database that is about to be replaced: it would be applied to the new one."""
+    for suffix in SIDE_FILES:
+        Path(f"{path}{suffix}").unlink(missing_ok=True)

@@ -23,3 +23,11 @@ class IndexProblem(KernelSearchError):
 
 class ArtefactError(KernelSearchError):
     """A saved artefact that is missing, cut short, of another format or made for another index."""
+
+
+class IndexReplaced(IndexProblem):
+    """The index's folder holds another state than the one that was opened."""
+
+
+class BusyError(KernelSearchError):
+    """A file that another process has locked for too long."""

@@ -89,6 +89,7 @@ def search(served: ServedIndex, parameters: Parameters, result: RankedQuery | No
         "methods": list(methods),
         "kept": result.fallback,
         "measures": _measures(served, parameters, result.after),
+        **served.sign(text, [document.docid for document in documents]),
     }
     if parameters.highlight:
         answer["highlight"] = matching_words(served, result.query, top.docs)
@@ -114,6 +115,7 @@ def compare(served: ServedIndex, parameters: Parameters) -> dict[str, Any]:
                     "candidates": _entries(served, parameters, result, top, docids),
                     "kept": result.fallback,
                     "measures": _measures(served, parameters, result.after),
+                    **served.sign(text, docids),
                 }
             )
     rows = np.fromiter(shown.values(), dtype=np.int32, count=len(shown))

@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,20 +18,19 @@ from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
-from kernelsearch.core.errors import ArtefactError, IndexProblem, JavaError, KernelSearchError
+from kernelsearch.core.errors import ArtefactError, BusyError, IndexProblem, JavaError, KernelSearchError
 from kernelsearch.core.version import __version__
 from kernelsearch.rerankers.base import CannotAct
 from kernelsearch.serve import answers, models, parameters
 from kernelsearch.serve.answers import NotFound
-from kernelsearch.serve.catalogue import ServedIndex, describe_methods
+from kernelsearch.serve.catalogue import ServedIndex
 from kernelsearch.serve.gate import Application, Gate, Receive, Refused, Scope, Send
-from kernelsearch.serve.metrics import Metrics
-from kernelsearch.serve.parameters import Parameters, Reader, describe_option, first_stage_options, openapi_parameters
+from kernelsearch.serve.parameters import Reader, openapi_parameters
+from kernelsearch.serve.service import JSON_OPTIONS, Service
 from kernelsearch.serve.settings import ServiceSettings
-from kernelsearch.serve.workers import Overloaded, TimedOut, Workers
+from kernelsearch.serve.workers import Overloaded, TimedOut
 
 PAGE = Path(__file__).parent / "page"
-JSON_OPTIONS = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
 JSON_TYPE = "application/json"
 COLUMNS = 3  #: lists beside the first stage's that can be compared at once
 RETRY_AFTER = "1"
@@ -52,46 +50,12 @@ STATUSES = {
     409: "the index lacks something that the method needs",
     413: "body too large",
     415: "unsupported type of body",
+    429: "too many clicks from one client",
     421: "Host header of another host",
     500: "internal error",
-    503: "too many requests at once",
+    503: "too many requests at once, or a locked click log",
     504: "timed out",
 }
-
-
-class Service:
-    """The state behind the routes: opened indexes, worker threads, metrics."""
-
-    def __init__(self, settings: ServiceSettings) -> None:
-        self.settings = settings
-        self.served = {spec.name: ServedIndex(spec, settings) for spec in settings.indexes}
-        limits = settings.limits
-        self.workers = Workers(limits.threads, limits.waiting, limits.seconds)
-        self.metrics = Metrics(lambda: self.workers.busy)
-        self.methods = {
-            "api": "v1",
-            "first_stage": [describe_option(option) for option in first_stage_options()],
-            "methods": describe_methods(),
-            "limits": asdict(limits),
-        }
-
-    def index(self, name: str) -> ServedIndex:
-        """A served index by its name; raises NotFound."""
-        if name not in self.served:
-            raise NotFound(f"index: {name[:100]!r} is not one of {', '.join(self.served)}")
-        return self.served[name]
-
-    async def answer(self, function: Callable[..., Any], *args: Any) -> bytes:
-        """A function's result as JSON; it is computed and encoded in a worker thread."""
-        return await self.workers.run(_encode_result, function, args)
-
-    async def search(self, name: str, request: Parameters) -> bytes:
-        """The answer to a search as JSON. Concurrent requests that need the first stage alone share calls to Lucene."""
-        served = self.index(name)
-        group = answers.first_stage_only(served, request)
-        if group is None:
-            return await self.answer(answers.search, served, request)
-        return await self.workers.run_together(_encode_batch, group, request)
 
 
 def make_app(settings: ServiceSettings) -> Application:
@@ -101,11 +65,13 @@ def make_app(settings: ServiceSettings) -> Application:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         loop = asyncio.get_running_loop()
-        for served in service.served.values():
-            await loop.run_in_executor(None, served.warm_up)
+        for name in service.names:
+            await loop.run_in_executor(None, service.index(name).warm_up)
         matplotlib = loop.run_in_executor(None, answers.load_matplotlib)
+        watching = asyncio.create_task(service.watch())
         async with mcp_session:
             yield
+        watching.cancel()
         await matplotlib
         service.workers.close()
 
@@ -161,7 +127,7 @@ def _add_ranking_routes(app: FastAPI, service: Service) -> None:
 
     async def answer(request: Request, function: Callable[..., Any], reader: Reader, *args: Any) -> Response:
         read = reader.read(request.scope["query_string"])
-        return Response(await service.answer(function, _index(service, request), *args, read), media_type=JSON_TYPE)
+        return Response(await service.answer(request.path_params["index"], function, *args, read), media_type=JSON_TYPE)
 
     @app.get("/v1/{index}/compare", **_openapi(compare, models.CompareAnswer))
     async def compare_lists(request: Request) -> Response:
@@ -177,7 +143,9 @@ def _add_ranking_routes(app: FastAPI, service: Service) -> None:
     async def draw_explanation(request: Request) -> Response:
         """The method's plot of a query, and of a document where one is named."""
         read = explain.read(request.scope["query_string"])
-        picture = await service.workers.run(_hide_paths, answers.plot, (_index(service, request), read))
+        name = request.path_params["index"]
+        service.index(name)
+        picture = await service.workers.run(service.call, name, answers.plot, read)
         # Opened by itself, an SVG file is a document that could run scripts: it may only use its own styles.
         return Response(
             picture,
@@ -204,7 +172,7 @@ def _add_description_routes(app: FastAPI, service: Service) -> None:
     async def list_indexes(request: Request) -> Response:
         """The indexes, the methods that are ready on each, and the size of each click log."""
         no_parameters.read(request.scope["query_string"])
-        return Response(await service.answer(_describe_indexes, service), media_type=JSON_TYPE)
+        return Response(await service.workers.run(_describe_indexes, service), media_type=JSON_TYPE)
 
     @app.get("/v1/methods", **_openapi(no_parameters, models.MethodsAnswer, path=()))
     async def list_methods(request: Request) -> Response:
@@ -216,18 +184,18 @@ def _add_description_routes(app: FastAPI, service: Service) -> None:
     async def list_topics(request: Request) -> Response:
         """The judged topics of the collection, for the parameter `topic` of search, compare and explain."""
         no_parameters.read(request.scope["query_string"])
-        return Response(await service.answer(answers.topics, _index(service, request)), media_type=JSON_TYPE)
+        return Response(await service.answer(request.path_params["index"], answers.topics), media_type=JSON_TYPE)
 
     @app.get("/v1/{index}/suggest", **_openapi(suggest, models.SuggestAnswer))
     async def suggest_queries(request: Request) -> Response:
         """Queries of the click log that begin with a text, most clicked first."""
-        served, read = _index(service, request), suggest.read(request.scope["query_string"])
-        return Response(await service.answer(answers.suggest, served, read), media_type=JSON_TYPE)
+        name, read = request.path_params["index"], suggest.read(request.scope["query_string"])
+        return Response(await service.answer(name, answers.suggest, read), media_type=JSON_TYPE)
 
     @app.get("/health", **_openapi(no_parameters, models.Health, path=()))
     async def health() -> Response:
         """Whether the server is running; needs no key and no worker thread."""
-        return _json_response({"status": "ok", "version": __version__, "indexes": list(service.served)})
+        return _json_response({"status": "ok", "version": __version__, "indexes": service.names})
 
     @app.get("/metrics", **_openapi(no_parameters, None, path=(), media="text/plain"))
     async def metrics() -> Response:
@@ -235,8 +203,9 @@ def _add_description_routes(app: FastAPI, service: Service) -> None:
         return Response(service.metrics.text(), media_type="text/plain; version=0.0.4")
 
 
-def _describe_indexes(service: Service) -> dict[str, Any]:
-    return {"api": "v1", "indexes": [served.describe() for served in service.served.values()]}
+def _describe_indexes(service: Service) -> bytes:
+    described = [service.call(name, ServedIndex.describe) for name in service.names]
+    return orjson.dumps({"api": "v1", "indexes": described}, option=JSON_OPTIONS)
 
 
 def _add_click_route(app: FastAPI, service: Service) -> None:
@@ -249,8 +218,8 @@ def _add_click_route(app: FastAPI, service: Service) -> None:
     @app.post("/v1/{index}/click", **declaration)
     async def record_click(request: Request) -> Response:
         """Adds a shown list and a click to the click log; needs a server that was started with --record-clicks."""
-        served = _index(service, request)
-        if not served.clicks.recording:
+        name = request.path_params["index"]
+        if not service.index(name).clicks.recording:
             raise Refused(403, "clicks are not recorded: the server was started without --record-clicks")
         # A page of another origin can send this type only after a CORS preflight, which is always refused.
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON_TYPE:
@@ -261,10 +230,11 @@ def _add_click_route(app: FastAPI, service: Service) -> None:
             first = problem.errors()[0]
             where = ".".join(map(str, first["loc"])) or "body"
             raise Refused(400, f"{where}: {first['msg']}") from None
-        return Response(await service.answer(_record_click, service, served, click), media_type=JSON_TYPE)
+        client = request.client.host if request.client is not None else ""
+        return Response(await service.answer(name, _record_click, service, click, client), media_type=JSON_TYPE)
 
 
-def _record_click(service: Service, served: ServedIndex, click: models.Click) -> dict[str, Any]:
+def _record_click(served: ServedIndex, service: Service, click: models.Click, client: str) -> dict[str, Any]:
     limits = service.settings.limits
     if not click.query.strip() or len(click.query) > limits.query:
         raise Refused(400, f"query: between 1 and {limits.query} characters are expected")
@@ -275,6 +245,9 @@ def _record_click(service: Service, served: ServedIndex, click: models.Click) ->
     for docid, row in zip(click.docids, served.index.forward.rows_of(click.docids).tolist(), strict=True):
         if row < 0:
             raise Refused(400, f"docids: {docid[:100]!r} is not in {served.name}")
+    service.impressions.check(click.impression, served.name, click.query, click.docids)
+    if not service.click_rates.take(client):
+        raise Refused(429, f"more than {limits.clicks_per_minute} clicks per minute; try again later")
     recorded = served.clicks.record(click.impression, click.query, click.docids, click.clicked)
     if recorded and click.clicked is not None:
         service.metrics.clicks.inc()
@@ -301,6 +274,8 @@ def _describe_error(error: Exception) -> tuple[int, str, dict[str, str]]:
         case JavaError():
             logger.error("%s", error)
             return 500, "the search engine failed; see the server's log", {}
+        case BusyError():
+            return 503, "the click log is locked by another process; try again later", {"retry-after": RETRY_AFTER}
         case KernelSearchError():
             line = " ".join(str(error).split()).removeprefix("--")
             return 409 if isinstance(error, IndexProblem | ArtefactError) else 400, line, {}
@@ -309,7 +284,7 @@ def _describe_error(error: Exception) -> tuple[int, str, dict[str, str]]:
         case CannotAct():
             return 400, f"the method keeps the first stage's list for this query: {error}", {}
         case Refused():
-            return error.status, str(error), {}
+            return error.status, str(error), {"retry-after": RETRY_AFTER} if error.status == 429 else {}
         case Overloaded():
             return 503, "too many requests at once; try again later", {"retry-after": RETRY_AFTER}
         case TimedOut():
@@ -366,27 +341,5 @@ def _openapi(
     }
 
 
-def _index(service: Service, request: Request) -> ServedIndex:
-    return service.index(request.path_params["index"])
-
-
 def _json_response(data: object) -> Response:
     return Response(orjson.dumps(data, option=JSON_OPTIONS), media_type=JSON_TYPE)
-
-
-def _encode_batch(group: answers.FirstStageOnly, requests: list[Parameters]) -> list[bytes]:
-    found = _hide_paths(answers.search_batch, (group, requests), group.served)
-    return [orjson.dumps(answer, option=JSON_OPTIONS) for answer in found]
-
-
-def _encode_result(function: Callable[..., Any], args: tuple[Any, ...]) -> bytes:
-    return orjson.dumps(_hide_paths(function, args), option=JSON_OPTIONS)
-
-
-def _hide_paths(function: Callable[..., Any], args: tuple[Any, ...], served: ServedIndex | None = None) -> Any:
-    """Calls a function; its errors name the index as clients know it instead of by its folder on this machine."""
-    try:
-        return function(*args)
-    except KernelSearchError as problem:
-        served = served or next((value for value in args if isinstance(value, ServedIndex)), None)
-        raise type(problem)(served.public_message(problem) if served is not None else str(problem)) from None

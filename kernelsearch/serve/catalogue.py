@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
@@ -11,11 +12,16 @@ from kernelsearch.api.pipeline import Pipeline
 from kernelsearch.core.errors import KernelSearchError
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import Reranker
+from kernelsearch.serve.impressions import Impressions
 from kernelsearch.serve.parameters import describe_option, method_options
 from kernelsearch.serve.recording import ClickRecorder
 from kernelsearch.serve.settings import IndexSpec, ServiceSettings
 from kernelsearch.serve.texts import StoredDocuments
 from kernelsearch.similarity import SimilarDocuments
+
+
+class Retired(Exception):
+    """A newer state of the index is served; the request is to be computed with that one."""
 
 
 class ServedIndex:
@@ -25,7 +31,7 @@ class ServedIndex:
     log; `texts`, the stored documents.
     """
 
-    def __init__(self, spec: IndexSpec, settings: ServiceSettings) -> None:
+    def __init__(self, spec: IndexSpec, settings: ServiceSettings, impressions: Impressions) -> None:
         self.name = spec.name
         self.index = Index(spec.path, language=settings.language, java_heap=settings.java_heap, vectors=spec.vectors)
         self.limits = settings.limits
@@ -34,6 +40,44 @@ class ServedIndex:
         self.texts = StoredDocuments(self.index)
         self._defaults = settings.methods
         self._similar: SimilarDocuments | None = None
+        self._impressions = impressions
+        self._lock = threading.Lock()
+        self._users = 0
+        self._retired = False
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Keeps this state open while a request uses it; raises Retired where a newer state is served already."""
+        with self._lock:
+            if self._retired:
+                raise Retired
+            self._users += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._users -= 1
+                last = self._retired and not self._users
+            if last:
+                self._close()
+
+    def retire(self) -> None:
+        """Closes this state when its last request is done: a newer one is served."""
+        with self._lock:
+            self._retired = True
+            unused = not self._users
+        if unused:
+            self._close()
+
+    def _close(self) -> None:
+        self.index.lucene.close()
+        self.index.forget_pipelines()  # they and the index refer to each other, and so keep its files mapped
+
+    def sign(self, query: str, docids: Sequence[str]) -> dict[str, str]:
+        """The fields that let a client record clicks on a list; none where clicks are not recorded, or the list is empty."""
+        if not self.clicks.recording or not docids:
+            return {}
+        return {"impression": self._impressions.issue(self.name, query, docids)}
 
     def warm_up(self) -> None:
         """Starts Java and opens the forward index, so that the first request need not wait for them."""
@@ -57,7 +101,7 @@ class ServedIndex:
     def public_message(self, problem: KernelSearchError) -> str:
         """An error's message in one line, with the name of the index instead of its folder on this machine."""
         line = " ".join(str(problem).split())
-        for place in (self.index.artefacts, self.index.path, self.index.name):
+        for place in (self.index.shards.artefacts, self.index.path, self.index.name):
             line = line.replace(str(place), self.name)
         return line
 

@@ -19,7 +19,7 @@ from kernelsearch.serve.workers import Overloaded, TimedOut
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-    from kernelsearch.serve.app import Service
+    from kernelsearch.serve.service import Service
 
 PATH = "/mcp"
 
@@ -39,7 +39,7 @@ def add_mcp(app: FastAPI, service: Service) -> AbstractAsyncContextManager[None]
     server = MCPServer(
         "kernelsearch",
         version=__version__,
-        instructions=f"Searches the indexes {', '.join(service.served)} with BM25 and reranks with kernel methods.",
+        instructions=f"Searches the indexes {', '.join(service.names)} with BM25 and reranks with kernel methods.",
         log_level="WARNING",
     )
 
@@ -47,7 +47,7 @@ def add_mcp(app: FastAPI, service: Service) -> AbstractAsyncContextManager[None]
         chosen = {name: value for name, value in values.items() if value is not None}
         try:
             read = reader.read(urlencode(chosen, errors="replace").encode())
-            return (await service.answer(function, service.index(index), *args, read)).decode()
+            return (await service.answer(index, function, *args, read)).decode()
         except (KernelSearchError, answers.NotFound) as problem:
             raise ToolError(str(problem)) from None
         except (Overloaded, TimedOut):

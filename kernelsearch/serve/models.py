@@ -44,6 +44,9 @@ class Measures(BaseModel):
     nDCG_at_10: float = Field(alias="nDCG@10")
 
 
+IMPRESSION = "a token for clicks on this list; absent where clicks are not recorded"
+
+
 class SearchAnswer(BaseModel):
     """A ranked list."""
 
@@ -55,6 +58,7 @@ class SearchAnswer(BaseModel):
     kept: str | None = Field(description="the reason why a method left the list unchanged, where it did")
     measures: Measures | None = Field(description="measures for the topic, where one is given")
     highlight: list[str] | None = Field(None, description="words of the documents that match the query, in lower case")
+    impression: str | None = Field(None, description=IMPRESSION)
 
 
 class Column(BaseModel):
@@ -64,6 +68,7 @@ class Column(BaseModel):
     candidates: list[Entry]
     kept: str | None
     measures: Measures | None
+    impression: str | None = Field(None, description=IMPRESSION)
 
 
 class CompareAnswer(BaseModel):
@@ -176,11 +181,11 @@ class Click(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    impression: str = Field(
-        pattern=r"^[0-9A-Za-z-]{8,64}$", description="a random number that the page makes for each list it shows"
-    )
+    impression: str = Field(pattern=r"^[0-9A-Za-z_-]{40}$", description="the token that came with the list")
     query: str = Field(min_length=1, max_length=1000)
-    docids: list[str] = Field(min_length=1, max_length=100, description="the list as shown, best first")
+    docids: list[str] = Field(
+        min_length=1, max_length=100, description="the list that the token came with, best first; its first 100 documents"
+    )
     clicked: str | None = Field(None, description="the docid that was clicked; null for a list without a click")
 
 

@@ -1,7 +1,7 @@
 """The click log of a served index: suggestions from it, and clicks that are added while it is read.
 
-The first click on a shown list adds an impression. Further clicks on the same list, which the page marks with the same random
-number, add clicks only. Nothing else about a person or a machine is stored.
+The first click on a shown list adds an impression. Further clicks on the same list, which come with the same token, add clicks
+only. Nothing else about a person or a machine is stored.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from kernelsearch.clicks.importing import import_records
 from kernelsearch.clicks.records import Impression, Record, Tally, normalise_query
 from kernelsearch.clicks.store import ClickLog
-from kernelsearch.core.errors import InputError
+from kernelsearch.core.errors import InputError, KernelSearchError
 from kernelsearch.rerankers.rbm25.similar_queries import open_log
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 #: Shown lists whose clicks are remembered, so that a repeated click is counted once.
 MAX_IMPRESSIONS = 10_000
+#: Seconds that a click waits for another process that writes into the log; readers of this process wait meanwhile.
+LOCK_SECONDS = 2.0
 
 
 class ClickRecorder:
@@ -38,7 +40,6 @@ class ClickRecorder:
 
     def __init__(self, index: Index, log_file: str | None, recording: bool) -> None:
         self.index, self.log_file, self.recording = index, log_file, recording
-        self.path = Path(log_file) if log_file is not None else index.artefacts / "clicks.db"
         self._clicked: OrderedDict[str, set[str]] = OrderedDict()
         self._condition = threading.Condition()
         self._readers = 0
@@ -48,6 +49,24 @@ class ClickRecorder:
             ClickLog(self.path)  # raises an error for a text file, which clicks cannot be added to
         elif log_file is not None:
             self._log = open_log(index, log_file)
+
+    @property
+    def path(self) -> Path:
+        """The log's file; raises IndexReplaced where it is beside an index that has been replaced."""
+        return Path(self.log_file) if self.log_file is not None else self.index.artefacts / "clicks.db"
+
+    def refresh(self) -> bool:
+        """Drops the opened log and what was derived from it where another process has changed it; returns whether it has."""
+        try:
+            log = self.log()
+            if log is None or not log.changed():
+                return False
+        except KernelSearchError:
+            return False  # locked or damaged: requests that need it report it
+        with self._writing_alone():
+            self._log = None
+            self.index.forget_pipelines()
+        return True
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -98,7 +117,7 @@ class ClickRecorder:
     def record(self, impression: str, query: str, docids: Sequence[str], clicked: str | None) -> bool:
         """Adds a click on a shown list; returns False for a click that is in the log already.
 
-        `impression` is the page's random number for the list, `docids` the list, best first, `clicked` one of them, or None
+        `impression` is the list's token, `docids` the list, best first, `clicked` one of them, or None
         for a list without a click.
         """
         with self._writing_alone():
@@ -113,7 +132,7 @@ class ClickRecorder:
                 raise InputError(f"clicked: {clicked!r} is not among the docids")
             else:
                 new = Tally(normalise_query(query), str(clicked), 1, 0, docids.index(str(clicked)) + 1)
-            import_records([new], self.path, append=True, name="the click")
+            import_records([new], self.path, append=True, name="the click", timeout=LOCK_SECONDS)
             self._log = None  # the next reader opens the changed log
             self.index.forget_pipelines()
             self._clicked.setdefault(impression, set()).update([clicked] if clicked is not None else [])

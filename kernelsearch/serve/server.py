@@ -33,6 +33,9 @@ def run_server(service: ServiceSettings, settings: ServeSettings, announce: Call
         timeout_graceful_shutdown=settings.grace,
         http=make_protocol(service.limits),
         ws="none",
+        # Anyone could name another client in this header.
+        proxy_headers=settings.proxy is not None,
+        forwarded_allow_ips=settings.proxy,
     )
     server = _Server(config, ", ".join(spec.name for spec in service.indexes), announce)
     try:

@@ -30,6 +30,7 @@ class Limits:
     head: int = 64 * 1024  #: bytes of a request besides its body
     request_seconds: float = 20.0  #: until a connection that has not sent a complete request is closed
     connections: int = 500  #: open connections; more are refused with 503
+    clicks_per_minute: int = 30  #: recorded clicks per client; more are refused with 429
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,8 @@ class ServeSettings(Settings):
     api_key: str | None = option(None, f"key that clients must send; safer in the environment variable {KEY_VARIABLE}")
     no_api_key: bool = option(False, "allow an address that other machines can reach without an API key")
     record_clicks: bool = option(False, "add clicks on the page to the click log")
+    click_rate: int = option(DEFAULTS.clicks_per_minute, "maximum number of recorded clicks per client and minute", low=1)
+    proxy: str | None = option(None, "address of a reverse proxy whose X-Forwarded-For header names the client")
     mcp: bool = option(False, "serve the Model Context Protocol at /mcp, for language models")
     threads: int = option(DEFAULTS.threads, "requests that are processed at once", low=1, high=256)
     waiting: int = option(DEFAULTS.waiting, "requests that may wait for a thread; more are refused with 503", low=0)
@@ -116,6 +119,7 @@ class ServeSettings(Settings):
                 waiting=self.waiting,
                 request_seconds=self.request_timeout,
                 connections=self.connections,
+                clicks_per_minute=self.click_rate,
             ),
             methods,
             key,

@@ -1,6 +1,10 @@
 """The database: round trips, sums by hand, appending, aggregating again, and what is refused."""
 
 import json
+import os
+import sqlite3
+import threading
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -9,8 +13,8 @@ from kernelsearch.clicks import importing, sums
 from kernelsearch.clicks.importing import aggregate, import_log, import_records
 from kernelsearch.clicks.records import Impression, Tally
 from kernelsearch.clicks.simulate import write_sessions
-from kernelsearch.clicks.store import ClickLog
-from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.clicks.store import ClickLog, remove_side_files
+from kernelsearch.core.errors import BusyError, InputError, OptionError
 
 LISTS = [
     Impression("tap", ("a", "b", "c"), (1, 2, 3), (False, True, False)),
@@ -138,3 +142,84 @@ def test_what_is_no_click_database_is_refused(tmp_path):
     import_records(LISTS, tmp_path / "c.db", eta=1.0)
     with pytest.raises(OptionError, match="--eta"):
         import_records(LISTS, tmp_path / "c.db", append=True, eta=0.5)
+
+
+def test_readers_go_on_while_records_are_added(tmp_path):
+    import_records(LISTS, tmp_path / "c.db")
+    log = ClickLog(tmp_path / "c.db")
+    before = log.counts()
+    seen = []
+
+    def records():
+        yield Impression("new", ("z",), (1,), (True,))
+        seen.append(log.counts())
+        seen.append(ClickLog(tmp_path / "c.db").counts())
+
+    import_records(records(), tmp_path / "c.db", append=True)
+    assert seen == [before, before]
+    assert log.counts()["clicks"] == before["clicks"] + 1
+    assert log.changed() and not ClickLog(tmp_path / "c.db").changed()
+
+
+def test_a_locked_database_is_waited_for_and_then_reported(tmp_path):
+    import_records(LISTS, tmp_path / "c.db")
+    with closing(sqlite3.connect(tmp_path / "c.db", isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(BusyError, match=r"c.db: locked by another process"):
+            import_records(LISTS, tmp_path / "c.db", append=True, timeout=0.1)
+        with pytest.raises(BusyError, match=r"c.db: locked by another process"):
+            ClickLog(tmp_path / "c.db")
+        other.execute("ROLLBACK")
+    import_records(LISTS, tmp_path / "c.db", append=True)
+
+
+def test_appends_at_the_same_time_are_all_added(tmp_path):
+    import_records(LISTS, tmp_path / "c.db")
+    before = ClickLog(tmp_path / "c.db").counts()["impressions"]
+    problems = []
+
+    def append(number: int) -> None:
+        try:
+            record = Impression(f"query {number}", ("z",), (1,), (True,))
+            import_records([record], tmp_path / "c.db", append=True)
+        except Exception as problem:
+            problems.append(problem)
+
+    threads = [threading.Thread(target=append, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert problems == []
+    assert ClickLog(tmp_path / "c.db").counts()["impressions"] == before + 8
+
+
+def test_a_replaced_database_is_not_mixed_with_the_old_one(tmp_path):
+    import_records(LISTS, tmp_path / "c.db")
+    log = ClickLog(tmp_path / "c.db")
+    before = log.counts()
+    import_records([*LISTS, *LISTS], tmp_path / "c.db")
+    assert log.counts() == before and log.changed()  # this thread still reads the old file
+    problems = []
+
+    def read() -> None:
+        try:
+            log.counts()
+        except InputError as problem:
+            problems.append(str(problem))
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    thread.join()
+    assert "has been replaced" in problems[0]
+
+
+def test_a_database_is_read_from_a_folder_that_cannot_be_written(tmp_path, monkeypatch):
+    import_records(LISTS, tmp_path / "c.db")
+    with closing(sqlite3.connect(tmp_path / "c.db")) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+    expected = ClickLog(tmp_path / "c.db").counts()
+    remove_side_files(tmp_path / "c.db")
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert ClickLog(tmp_path / "c.db").counts() == expected
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["c.db"]

@@ -143,7 +143,7 @@ def test_what_there_is(client):
     methods = {one["name"]: one for one in get(client, "/v1/methods")["methods"]}
     options = {one["name"]: one for one in methods["klsa"]["options"]}
     assert options["lambda"] | {"help": ""} == {
-        "name": "lambda", "parameter": "klsa.lambda", "type": "number", "many": False, "default": 0.9, "low": 0, "high": 1,
+        "name": "lambda", "parameter": "klsa.lambda", "type": "number", "many": False, "default": None, "low": 0, "high": 1,
         "choices": None, "help": "",
     }  # fmt: skip
     assert "basis" not in options

@@ -5,11 +5,19 @@ from __future__ import annotations
 import shutil
 import sqlite3
 import threading
+import time
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
 
+from kernelsearch.clicks import store
+from kernelsearch.clicks.importing import import_records
+from kernelsearch.clicks.records import Impression
 from kernelsearch.clicks.store import ClickLog
+from kernelsearch.serve import impressions
+from kernelsearch.serve import recording as recorder
+from kernelsearch.serve.impressions import LIFETIME
 from kernelsearch.serve.settings import IndexSpec, Limits, ServiceSettings
 
 
@@ -18,24 +26,34 @@ def recording(start, settings, fitted, tmp_path):
     """A server that records into a log of its own."""
     shutil.copy(fitted / "clicks.db", tmp_path / "clicks.db")
     source = replace(settings.indexes[0], clicks=str(tmp_path / "clicks.db"))
-    return start(replace(settings, indexes=(source,), record_clicks=True))
+    limits = replace(settings.limits, clicks_per_minute=1000)
+    return start(replace(settings, indexes=(source,), limits=limits, record_clicks=True))
 
 
-def click(client, clicked: str | None, docids: list[str], query: str = "dripping tap", impression: str = "showing-1"):
-    body = {"impression": impression, "query": query, "docids": docids, "clicked": clicked}
-    return client.post("/v1/demo/click", json=body)
+class ServedList(list):
+    """The docids of a list that the server has sent, with its query and token."""
+
+    query: str
+    impression: str
 
 
-def shown(client, query: str, **more) -> list[str]:
-    found = client.get("/v1/demo/search", params={"query": query, **more})
-    assert found.status_code == 200, found.text
-    return [one["docid"] for one in found.json()["candidates"]]
+def click(client, clicked: str | None, served: ServedList, changes: dict | None = None):
+    body = {"impression": served.impression, "query": served.query, "docids": served[:100], "clicked": clicked}
+    return client.post("/v1/demo/click", json=body | (changes or {}))
+
+
+def shown(client, query: str, **more) -> ServedList:
+    answer = client.get("/v1/demo/search", params={"query": query, **more})
+    assert answer.status_code == 200, answer.text
+    served = ServedList(entry["docid"] for entry in answer.json()["candidates"])
+    served.query, served.impression = query, answer.json().get("impression")
+    return served
 
 
 def test_a_click_is_one_impression_and_its_list(recording, tmp_path):
     before = ClickLog(tmp_path / "clicks.db").totals()
     docids = shown(recording, "Dripping  TAP")
-    answer = click(recording, docids[2], docids, "Dripping  TAP")
+    answer = click(recording, docids[2], docids)
     assert answer.status_code == 200 and answer.json()["recorded"] is True
     log = ClickLog(tmp_path / "clicks.db")
     after = log.totals()
@@ -66,9 +84,8 @@ def test_robust_bm25_learns_from_the_clicks(recording):
     first = shown(recording, query, hits=50)
     wanted = first[-1]
     assert wanted not in shown(recording, query, rerank="rbm25", hits=5)
-    listed = [*first[:9], wanted]
-    for number in range(8):
-        assert click(recording, wanted, listed, query, f"showing-{number}").status_code == 200
+    for _ in range(8):
+        assert click(recording, wanted, shown(recording, query, hits=50)).status_code == 200
     assert shown(recording, query, rerank="rbm25", hits=1) == [wanted]
     assert wanted in shown(recording, "polish brass knobs", rerank="rbm25", hits=5)
     assert shown(recording, query, hits=50) == first
@@ -86,19 +103,19 @@ def test_a_log_begins_with_the_first_click(start, fitted, tmp_path):
     assert client.get("/v1/demo/suggest?prefix=t").json()["suggestions"] == []
     assert client.get("/v1/indexes").json()["indexes"][0]["clicks"] is None
     docids = shown(client, "tap")
-    assert click(client, docids[3], docids, "tap").json()["recorded"]
+    assert click(client, docids[3], docids).json()["recorded"]
     assert shown(client, "tap", rerank="rbm25", hits=1) == [docids[3]]
     assert client.get("/v1/indexes").json()["indexes"][0]["clicks"] == {"queries": 1, "impressions": 1, "clicks": 1}
 
 
 def test_nothing_about_people_is_kept(recording, tmp_path):
     docids = shown(recording, "dripping tap")
-    body = {"impression": "secret-showing-77", "query": "dripping tap", "docids": docids, "clicked": docids[0]}
+    body = {"impression": docids.impression, "query": "dripping tap", "docids": docids, "clicked": docids[0]}
     headers = {"user-agent": "someone's browser", "cookie": "who=me", "x-forwarded-for": "10.1.2.3"}
     assert recording.post("/v1/demo/click", json=body, headers=headers).status_code == 200
     with sqlite3.connect(tmp_path / "clicks.db") as connection:
         dump = "\n".join(connection.iterdump())
-    for word in ("secret-showing", "browser", "who=me", "10.1.2.3", "testclient"):
+    for word in (docids.impression, "browser", "who=me", "10.1.2.3", "testclient"):
         assert word not in dump
 
 
@@ -115,14 +132,19 @@ MALFORMED: tuple[tuple[dict, str], ...] = (
     ({"clicked": "hr001"}, "clicked: not among the docids"),
     ({"clicked": 5}, "clicked: "),
     ({"user": "me"}, "user: "),
+    ({"impression": "A" * 40}, "impression: this server has not sent this list"),
+    ({"query": "taps"}, "impression: this server has not sent this list"),
+    ({"docids": ["hr040", "hr230"]}, "impression: this server has not sent this list"),
+    ({"docids": ["hr230"]}, "impression: this server has not sent this list"),
 )
 
 
 def test_malformed_clicks_are_refused_and_leave_no_trace(recording, tmp_path):
     before = ClickLog(tmp_path / "clicks.db").generation
+    docids = shown(recording, "dripping tap", hits=2)
+    assert docids == ["hr230", "hr040"]
     for change, said in MALFORMED:
-        body = {"impression": "showing-1", "query": "tap", "docids": ["hr230", "hr040"], "clicked": "hr230"} | change
-        answer = recording.post("/v1/demo/click", json=body)
+        answer = click(recording, "hr230", docids, change)
         assert answer.status_code == 400 and said in answer.json()["error"], change
     assert ClickLog(tmp_path / "clicks.db").generation == before
 
@@ -146,7 +168,8 @@ def test_without_consent_to_record_nothing_is_recorded(client):
 def test_reading_and_clicking_at_once(recording, tmp_path):
     """New documents and queries in the log while methods read it: no request fails, no click is lost."""
     before = ClickLog(tmp_path / "clicks.db").totals()
-    docids, statuses = shown(recording, "tap", hits=100), []
+    lists = {(number, turn): shown(recording, f"tap {number} {turn}") for number in range(2) for turn in range(3)}
+    statuses = []
 
     def read(number: int) -> None:
         for turn in range(6):
@@ -155,7 +178,7 @@ def test_reading_and_clicking_at_once(recording, tmp_path):
 
     def write(number: int) -> None:
         for turn in range(3):
-            answer = click(recording, docids[number], docids, f"new {number} {turn}", f"showing-{number}-{turn}")
+            answer = click(recording, lists[number, turn][number], lists[number, turn])
             statuses.append(answer.status_code)
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(2) for work in (read, write)]
@@ -165,3 +188,78 @@ def test_reading_and_clicking_at_once(recording, tmp_path):
         thread.join()
     assert set(statuses) == {200}
     assert ClickLog(tmp_path / "clicks.db").totals().clicks == before.clicks + 6
+
+
+def test_a_list_of_another_index_or_server_or_day_is_not_clicked(recording, start, settings, monkeypatch):
+    docids = shown(recording, "tap")
+    other = start(replace(settings, record_clicks=True))
+    assert "has not sent" in click(other, docids[0], docids).json()["error"]
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + LIFETIME + 1)
+    assert "too old" in click(recording, docids[0], docids).json()["error"]
+    monkeypatch.setattr(time, "time", lambda: now)
+    assert click(recording, docids[0], docids).status_code == 200
+
+
+def test_lists_of_compare_can_be_clicked(recording):
+    columns = recording.get("/v1/demo/compare?query=tap&rerank=klsa&hits=5").json()["columns"]
+    tokens = {column["impression"] for column in columns}
+    assert len(tokens) == 2
+    for column in columns:
+        docids = [entry["docid"] for entry in column["candidates"]]
+        body = {"impression": column["impression"], "query": "tap", "docids": docids, "clicked": docids[1]}
+        assert recording.post("/v1/demo/click", json=body).json()["recorded"] is True
+
+
+def test_a_client_may_send_so_many_clicks_per_minute(start, settings, fitted, tmp_path, monkeypatch):
+    shutil.copy(fitted / "clicks.db", tmp_path / "clicks.db")
+    source = replace(settings.indexes[0], clicks=str(tmp_path / "clicks.db"))
+    limits = replace(settings.limits, clicks_per_minute=3)
+    client = start(replace(settings, indexes=(source,), limits=limits, record_clicks=True))
+    now = time.monotonic()
+    monkeypatch.setattr(impressions.time, "monotonic", lambda: now)
+    before = ClickLog(tmp_path / "clicks.db").counts()["clicks"]
+    docids = shown(client, "tap")
+    answers = [click(client, docid, docids) for docid in docids[:5]]
+    assert [answer.status_code for answer in answers] == [200, 200, 200, 429, 429]
+    assert "more than 3 clicks per minute" in answers[4].json()["error"] and answers[4].headers["retry-after"] == "1"
+    now += 20
+    assert click(client, docids[5], docids).status_code == 200
+    assert ClickLog(tmp_path / "clicks.db").counts()["clicks"] == before + 4
+
+
+def test_every_client_has_a_rate_of_its_own():
+    rates = impressions.ClientRates(2)
+    assert [rates.take("a"), rates.take("a"), rates.take("a"), rates.take("b")] == [True, True, False, True]
+
+
+def test_a_locked_log_is_reported_as_busy(recording, tmp_path, monkeypatch):
+    monkeypatch.setattr(recorder, "LOCK_SECONDS", 0.1)
+    monkeypatch.setattr(store, "READER_TIMEOUT", 0.1)
+    docids = shown(recording, "tap")
+    with closing(sqlite3.connect(tmp_path / "clicks.db", isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        answers = [
+            click(recording, docids[0], docids),
+            recording.get("/v1/demo/search?query=tap&rerank=rbm25"),
+            recording.get("/v1/demo/suggest?prefix=t"),
+        ]
+        for answer in answers:
+            assert answer.status_code == 503 and "locked" in answer.json()["error"] and answer.headers["retry-after"] == "1"
+        assert shown(recording, "tap") == docids
+        other.execute("ROLLBACK")
+    assert click(recording, docids[0], docids).json()["recorded"] is True
+    assert recording.get("/v1/demo/search?query=tap&rerank=rbm25").status_code == 200
+
+
+def test_what_another_process_adds_to_the_log_is_noticed(recording, tmp_path):
+    query = "brass knob polish"
+    docids = shown(recording, query, hits=50)
+    assert shown(recording, query, rerank="rbm25", hits=1) != [docids[-1]]
+    clicked = [False] * 9 + [True]
+    lists = [Impression(query, (*docids[:9], docids[-1]), tuple(range(1, 11)), tuple(clicked))] * 8
+    import_records(lists, tmp_path / "clicks.db", append=True)
+    deadline = time.monotonic() + 5
+    while shown(recording, query, rerank="rbm25", hits=1) != [docids[-1]] and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert shown(recording, query, rerank="rbm25", hits=1) == [docids[-1]]

@@ -79,7 +79,7 @@ export async function plot(state, column, docid, signal) {
   return `data:image/svg+xml,${encodeURIComponent(text)}`;
 }
 
-/** A list: { hits, words, kept, measures }. */
+/** A list: { hits, words, kept, measures, impression }. */
 export async function search(address, signal) {
   const answer = await call(address, { signal });
   return {
@@ -87,6 +87,7 @@ export async function search(address, signal) {
     words: new Set(answer.highlight ?? []),
     kept: answer.kept,
     measures: answer.measures,
+    impression: answer.impression ?? null,
   };
 }
 

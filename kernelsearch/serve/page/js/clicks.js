@@ -1,15 +1,15 @@
-// Clicks are recorded only where the server keeps a log and the person at the page has said yes.
+// Clicks are recorded only where the server keeps a log and the user of the page has agreed.
 
 import { click } from "./api.js";
 import { byId } from "./dom.js";
 
 const KEY = "kernelsearch.record";
+const MAX_SIGNED = 100; // the server signs so many documents of a list
 
 export class Clicks {
   /** `recorded` is called when the log has grown. */
   constructor(recorded) {
     this.recorded = recorded;
-    this.shown = new Map(); // list -> its random number, so that several clicks on one list count it once
     this.place = byId("consent");
     this.box = byId("record");
     this.status = byId("record-status");
@@ -31,10 +31,10 @@ export class Clicks {
 
   /** Records that `docid` of the list was opened, if that was agreed to. */
   async opened(index, query, result, docid) {
-    if (!this.agreed || !result?.hits.some((hit) => hit.docid === docid)) return;
-    if (!this.shown.has(result)) this.shown.set(result, randomNumber());
+    const docids = result?.hits.slice(0, MAX_SIGNED).map((hit) => hit.docid) ?? [];
+    if (!this.agreed || !result?.impression || !docids.includes(docid)) return;
     try {
-      await click(index, { impression: this.shown.get(result), query, docids: result.hits.map((hit) => hit.docid), clicked: docid });
+      await click(index, { impression: result.impression, query, docids, clicked: docid });
       this.status.textContent = "Recorded.";
       this.recorded();
     } catch (problem) {
@@ -42,9 +42,6 @@ export class Clicks {
     }
   }
 }
-
-/** 128 random bits; crypto.randomUUID is missing where the page comes over plain HTTP from another machine. */
-const randomNumber = () => Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 
 function stored() {
   try {

@@ -1,0 +1,161 @@
+"""An index that is replaced while it is served: every answer is of the old or the new state, and nothing is written into it."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import kernelsearch
+from kernelsearch import index as index_verb
+from kernelsearch.core.errors import IndexReplaced
+from kernelsearch.serve.settings import IndexSpec, Limits, ServiceSettings
+from tests.conftest import write_jsonl
+
+WORDS = ["tap", "washer", "faucet", "fuse", "breaker", "water", "panel", "leak", "pipe", "valve"]
+
+
+def build(folder: Path, name: str, count: int) -> Path:
+    """An index whose documents all have `name` in their ids and texts."""
+    documents = [
+        {"id": f"{name}{n}", "title": f"{name} {WORDS[n % 10]}", "contents": " ".join([name, "tap", *WORDS[n % 7 : n % 7 + 3]])}
+        for n in range(count)
+    ]
+    path = folder / f"{name}.index"
+    index_verb.main(["--input", str(write_jsonl(folder / f"{name}.jsonl", documents)), "--index", str(path)])
+    return path
+
+
+def exchange(live: Path, new: Path) -> None:
+    old = live.with_name("moved-away")
+    os.rename(live, old)
+    os.rename(new, live)
+    os.rename(old, new)
+
+
+@pytest.fixture
+def folders(tmp_path) -> tuple[Path, Path]:
+    """The live index, of the state "old", and another one, of the state "new"."""
+    live = tmp_path / "live"
+    os.rename(build(tmp_path, "old", 30), live)
+    return live, build(tmp_path, "new", 40)
+
+
+def serve(start, live: Path, **more):
+    return start(ServiceSettings((IndexSpec("live", str(live)),), Limits(threads=4, seconds=60), **more))
+
+
+def states(answer) -> set[str]:
+    """The states that an answer's documents and texts come from."""
+    assert answer.status_code == 200, answer.text
+    entries = answer.json()["candidates"]
+    return {entry["docid"][:3] for entry in entries} | {entry["doc"]["title"][:3] for entry in entries}
+
+
+def wait_for(condition, seconds: float = 15) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_the_new_state_is_served_and_no_answer_mixes_both(start, folders):
+    live, new = folders
+    client = serve(start, live)
+    paths = ["", "&rerank=klsa", "&rerank=mslm", "&rerank=pert", "&rm3=true", "&highlight=true", "&rerank=auto"]
+    assert states(client.get("/v1/live/search?query=tap")) == {"old"}
+    stop, seen = threading.Event(), []
+
+    def ask(number: int) -> None:
+        turn = number
+        while not stop.is_set():
+            seen.append(states(client.get(f"/v1/live/search?query=tap+water&hits=20{paths[turn % len(paths)]}")))
+            turn += 1
+
+    with ThreadPoolExecutor(4) as pool:
+        running = [pool.submit(ask, number) for number in range(4)]
+        time.sleep(0.3)
+        exchange(live, new)
+        wait_for(lambda: {"new"} in seen)
+        time.sleep(0.3)
+        stop.set()
+        for future in running:
+            future.result()
+    assert {frozenset(state) for state in seen} == {frozenset({"old"}), frozenset({"new"})}
+    assert client.get("/v1/indexes").json()["indexes"][0]["documents"] == 40
+
+
+def test_nothing_of_the_old_state_is_written_into_the_new_one(folders):
+    live, new = folders
+    opened = kernelsearch.open(live)
+    opened.search("tap")
+    exchange(live, new)
+    before = sorted(path.relative_to(live) for path in live.rglob("*"))
+    for use in (lambda: opened.train("klsa", dims=3), lambda: opened.field("title"), lambda: opened.artefacts):
+        with pytest.raises(IndexReplaced, match="live: the index has been replaced since it was opened"):
+            use()
+    assert sorted(path.relative_to(live) for path in live.rglob("*")) == before
+    assert opened.replaced() and not kernelsearch.open(live).replaced()
+
+
+def test_a_request_that_needs_more_of_a_replaced_index_gets_the_new_one(start, folders):
+    live, new = folders
+    client = serve(start, live)
+    assert states(client.get("/v1/live/search?query=tap")) == {"old"}
+    exchange(live, new)
+    # klsa is not loaded yet: the old state can't load it any more.
+    assert states(client.get("/v1/live/search?query=tap&rerank=klsa")) == {"new"}
+    assert states(client.get("/v1/live/search?query=tap")) == {"new"}
+
+
+def test_the_old_state_is_served_while_the_new_one_cannot_be_opened(start, folders, caplog):
+    live, _ = folders
+    client = serve(start, live)
+    os.rename(live, live.with_name("gone"))
+    wait_for(lambda: "the old state is served further" in caplog.text)
+    assert states(client.get("/v1/live/search?query=tap")) == {"old"}
+    os.rename(live.with_name("gone"), live)
+    assert states(client.get("/v1/live/search?query=tap&rerank=klsa")) == {"old"}
+
+
+def test_clicks_go_to_the_log_of_the_state_that_is_served(start, folders):
+    live, new = folders
+    client = serve(start, live, record_clicks=True)
+
+    def click() -> int:
+        answer = client.get("/v1/live/search?query=tap").json()
+        docids = [entry["docid"] for entry in answer["candidates"]]
+        body = {"impression": answer["impression"], "query": "tap", "docids": docids, "clicked": docids[0]}
+        return client.post("/v1/live/click", json=body).status_code
+
+    assert click() == 200
+    exchange(live, new)
+    assert not (live / "kernelsearch" / "clicks.db").exists()
+    click()  # refused where the list is still of the old state
+    wait_for(lambda: states(client.get("/v1/live/search?query=tap")) == {"new"})
+    assert click() == 200
+    from kernelsearch.clicks.store import ClickLog
+
+    assert {docid[:3] for docid in ClickLog(live / "kernelsearch" / "clicks.db").docids()} == {"new"}
+    assert {docid[:3] for docid in ClickLog(new / "kernelsearch" / "clicks.db").docids()} == {"old"}
+
+
+def test_replacing_again_and_again_leaves_no_open_files(start, folders):
+    live, new = folders
+    client = serve(start, live)
+
+    def open_files() -> int:
+        links = [f"/proc/self/fd/{number}" for number in os.listdir("/proc/self/fd")]
+        return sum(str(live.parent) in os.readlink(link) for link in links if os.path.islink(link))
+
+    counts = []
+    for turn in range(4):
+        exchange(live, new)
+        wanted = {"new"} if turn % 2 == 0 else {"old"}
+        wait_for(lambda wanted=wanted: states(client.get("/v1/live/search?query=tap")) == wanted)
+        counts.append(open_files())
+    assert counts[-1] <= counts[0]

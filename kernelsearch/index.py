@@ -15,6 +15,7 @@ from kernelsearch.core.memory_limit import MemoryLimit
 from kernelsearch.core.options import option
 from kernelsearch.engines import EngineSettings, make_engine
 from kernelsearch.lucene.index import CONTENTS
+from kernelsearch.trec.documents import FORMATS, parse_columns
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,23 +26,27 @@ class IndexSettings(EngineSettings, BuildSettings):
     index: str | tuple[str, ...] | None = option(
         None, "folder of the index to build, or of one that exists; repeatable for the latter", repeat=True
     )
-    format: str | None = option(
-        None, "format of the input; guessed if not given", choices=("jsonl", "beir", "trec", "csv", "tsv")
-    )
+    format: str | None = option(None, "format of the input; guessed if not given", choices=FORMATS)
     encoding: str = option("utf-8", "encoding of the input files")
+    columns: tuple[str, ...] = option(
+        (), "columns or keys of the input that hold id, contents and title, such as id=number,contents=body,title=headline"
+    )
+    join_titles: bool = option(True, "join the title to the contents that are searched")
 
 
 EXAMPLES = """examples:
   python -m kernelsearch.index --input corpus.jsonl --index indexes/mine
   python -m kernelsearch.index --input beir/scifact --index indexes/scifact
   python -m kernelsearch.index --input irds:vaswani --index indexes/vaswani
-  python -m kernelsearch.index --input docs.csv --index indexes/docs --fields title,url --force
+  python -m kernelsearch.index --input docs.csv --index indexes/docs --columns id=number,contents=body --force
+  python -m kernelsearch.index --input manual/ --index indexes/manual       (a folder of .txt, .md, .html or .pdf files)
   python -m kernelsearch.index --input corpus.jsonl --index indexes/large --shards 4
   python -m kernelsearch.index --input corpus.jsonl --index indexes/large --shards 4 --engine dask
   python -m kernelsearch.index --index indexes/built-by-pyserini      (only adds the forward index)
   python -m kernelsearch.index --index indexes/a --index indexes/b    (the same for two indexes as one collection)
 
-A JSONL document is {"id": ..., "contents": ..., "title": ...}; other fields are stored in the record."""
+A JSONL document is {"id": ..., "contents": ..., "title": ...}; other fields are stored in the record. Queries search the contents;
+a title that is not in them is joined to them."""
 
 
 def main(argv: list[str]) -> None:
@@ -65,7 +70,15 @@ def main(argv: list[str]) -> None:
     elif isinstance(settings.index, tuple):
         raise OptionError(f"--index: one folder is made at a time, {len(settings.index)} are named")
     else:
-        read = partial(load_documents, settings.input, settings.format, settings.encoding)
+        columns = parse_columns(settings.columns)
+        read = partial(
+            load_documents,
+            settings.input,
+            settings.format,
+            settings.encoding,
+            columns=columns,
+            join_titles=settings.join_titles,
+        )
         with make_engine(settings) as engine:
             built = build_index(
                 Path(settings.index), read, settings, source=settings.input, engine=engine, progress=console.progress

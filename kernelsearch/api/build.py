@@ -25,6 +25,10 @@ from kernelsearch.lucene.index import CONTENTS, LuceneIndex
 from kernelsearch.lucene.shards import ADDED_FOLDER, Source, find_shards, is_index, write_record
 
 
+#: Names of stored fields in the message about a finished build.
+MAX_NAMES = 8
+
+
 @dataclass(frozen=True, kw_only=True)
 class BuildSettings(Settings):
     """The options of an index build."""
@@ -54,17 +58,26 @@ class Built:
     """The result of a build.
 
     `documents` are in the index, `empty` documents were left out because they have no text, `fields` are the additional
-    fields, `shards` is the number of shards (None for an index in one piece).
+    fields, `shards` is the number of shards (None for an index in one piece). `titles_apart` documents have a title that is not
+    in the contents; `stored` are fields that are stored but not indexed.
     """
 
     documents: int
     empty: int
     fields: tuple[str, ...]
     shards: int | None = None
+    titles_apart: int = 0
+    stored: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         line = f"{self.documents} documents" + (f" in {self.shards} shards" if self.shards else "")
-        line += f", fields {', '.join(self.fields)}" if self.fields else ""
+        line += "; queries search contents"
+        if "title" in self.fields:
+            line += f", without the titles of {self.titles_apart}" if self.titles_apart else " with titles"
+        line += f"; further fields: {', '.join(self.fields)}" if self.fields else ""
+        if self.stored:
+            rest = len(self.stored) - MAX_NAMES
+            line += f"; stored only: {', '.join(self.stored[:MAX_NAMES])}" + (f" and {rest} more" if rest > 0 else "")
         return line + (f"; {self.empty} without text left out" if self.empty else "")
 
 
@@ -152,7 +165,8 @@ class _Build:
                 self.folder, (CONTENTS, *fields), limit, engine=self.engine, place=self.folder / ADDED_FOLDER / "forward",
                 progress=self.progress,
             )  # fmt: skip
-        return Built(indexed, empty, fields, settings.shards)
+        stored = tuple(name for name in staged.stored if name not in fields) if settings.raw else ()
+        return Built(indexed, empty, fields, settings.shards, staged.titles_apart, stored)
 
     def build_shards(self, fields: tuple[str, ...], staged: Staged, shards: int) -> tuple[int, int]:
         """Builds one index per shard, of consecutive documents; sizes differ by at most one."""

@@ -19,6 +19,7 @@ import numpy as np
 from kernelsearch.core.errors import InputError
 from kernelsearch.core.progress import Progress, silent
 from kernelsearch.forward.strings import hashes
+from kernelsearch.trec.documents import contains_title
 
 #: Reads the collection from its beginning: (place of a document for messages, the document).
 Reader = Callable[[], Iterator[tuple[str, dict[str, Any]]]]
@@ -38,10 +39,12 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Staged:
-    """Staged documents: their number, and whether one of them has a title."""
+    """Staged documents: their number, whether one of them has a title, how many titles are not in the contents, other fields."""
 
     count: int
     titles: bool
+    titles_apart: int = 0
+    stored: tuple[str, ...] = ()
 
 
 def indexing_threads(threads: int, count: int) -> int:
@@ -66,7 +69,8 @@ def stage_documents(
     Numbers that JSON doesn't have (NaN, Infinity) are written as null, with one message about all of them. Raises InputError
     for text that is not valid Unicode, for a docid that appears twice and for what Anserini can't read (`make_readable`).
     """
-    count, titles, nulls, keys = 0, False, 0, array("Q")
+    count, titles, apart, nulls, keys = 0, False, 0, 0, array("Q")
+    names: dict[str, None] = {}
     most = 1 if whole else threads or os.cpu_count() or 1
     with ExitStack() as stack:
         files = _open_files(stack, folder, most)
@@ -80,12 +84,14 @@ def stage_documents(
             # A small collection goes into one file, for its one thread.
             spread = most if count >= SMALL or threads else 1
             try:
-                files[count // STRIDE % spread].write(json.dumps(document, ensure_ascii=False, allow_nan=False) + "\n")
+                files[count // STRIDE % spread].write(_to_json(document))
             except UnicodeEncodeError:
                 raise InputError(f"{place}: text with a lone surrogate, which is not valid Unicode") from None
             keys.append(_hash(document["id"]))
             count += 1
             titles = titles or bool(document.get("title"))
+            apart += not contains_title(document["contents"], document.get("title") or "")
+            names.update(dict.fromkeys(document))
             bar.update()
     _refuse_duplicates(read, keys)
     if nulls:
@@ -93,7 +99,13 @@ def stage_documents(
     for file in folder.glob("*.jsonl"):
         if not file.stat().st_size:
             file.unlink()
-    return Staged(count, titles)
+    stored = tuple(name for name in names if name not in ("id", "contents", "title", *fields))
+    return Staged(count, titles, apart, stored)
+
+
+def _to_json(document: dict[str, Any]) -> str:
+    """A document as one line; values that JSON doesn't have, such as dates of a Parquet file, are written as text."""
+    return json.dumps(document, ensure_ascii=False, allow_nan=False, default=str) + "\n"
 
 
 def make_readable(document: dict[str, Any], place: str) -> int:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kernelsearch.clicks.records import Record, Skipped, from_qlogs, read
+from kernelsearch.core.errors import OptionError
 from kernelsearch.trec import read_qrels, read_topics
 from kernelsearch.trec.documents import read_documents
 
@@ -17,13 +18,23 @@ def _from_irds(source: str) -> bool:
     return source.startswith("irds:")
 
 
-def load_documents(source: str, kind: str | None = None, encoding: str = "utf-8") -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields (place, document) of a collection; `kind` is the format of a file, guessed where it is None."""
+def load_documents(
+    source: str,
+    kind: str | None = None,
+    encoding: str = "utf-8",
+    *,
+    columns: Mapping[str, str] | None = None,
+    join_titles: bool = True,
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yields (place, document) of a collection; the parameters are those of `read_documents`, which reads files."""
     if _from_irds(source):
         from kernelsearch.integrations import irds
 
+        if columns or not join_titles:
+            option = "--columns" if columns else "--no-join-titles"
+            raise OptionError(f"{option}: has no effect on {source}, whose texts are those of ir_datasets")
         return irds.documents(source)
-    return read_documents(source, kind, encoding)
+    return read_documents(source, kind, encoding, columns=columns, join_titles=join_titles)
 
 
 def load_topics(source: str, kind: str | None = None, field: str = "title") -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Reading collections: JSONL, BEIR folders, TREC text, CSV and TSV; plain or gzipped, a file or a folder of files.
+"""Reading collections: a file or a folder of files, plain or gzipped, in any of FORMATS.
 
 Every document comes out as a dict with `id` and `contents` (the searchable text), an optional `title`, and whatever
 other fields it had.
@@ -6,167 +6,295 @@ other fields it had.
 
 from __future__ import annotations
 
-import csv
+import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from kernelsearch.core.errors import InputError, OptionError
-from kernelsearch.core.files import json_lines, lines
+from kernelsearch.core.files import open_bytes
+from kernelsearch.trec.formats import ID_NAMES, Records
+from kernelsearch.trec.formats.pages import read_html, read_markdown, read_pdf, read_text
+from kernelsearch.trec.formats.structured import read_csv, read_json, read_jsonl, read_parquet, read_tsv
+from kernelsearch.trec.formats.trec_text import read_trec
 
-FORMATS = ("jsonl", "beir", "trec", "csv", "tsv")
-_SUFFIXES = {"jsonl": (".jsonl", ".json"), "csv": (".csv",), "tsv": (".tsv",), "trec": ()}
+logger = logging.getLogger(__name__)
 
-#: (file and line, document)
+#: The suffixes of each format, without .gz.
+_SUFFIXES: dict[str, tuple[str, ...]] = {
+    "jsonl": (".jsonl", ".ndjson"),
+    "json": (".json",),
+    "beir": (),
+    "trec": (".trec", ".sgml"),
+    "csv": (".csv",),
+    "tsv": (".tsv", ".tab"),
+    "parquet": (".parquet",),
+    "text": (".txt", ".text"),
+    "markdown": (".md", ".markdown"),
+    "html": (".html", ".htm", ".xhtml"),
+    "pdf": (".pdf",),
+}
+FORMATS = tuple(_SUFFIXES)
+#: Formats whose files are one document each; a folder may mix them.
+PAGES = ("text", "markdown", "html", "pdf")
+_READERS: dict[str, Callable[[Path, str], Records]] = {
+    "jsonl": read_jsonl,
+    "json": read_json,
+    "beir": read_jsonl,
+    "trec": read_trec,
+    "csv": read_csv,
+    "tsv": read_tsv,
+    "parquet": read_parquet,
+    "text": read_text,
+    "markdown": read_markdown,
+    "html": read_html,
+    "pdf": read_pdf,
+}
+#: How files begin that are no text, and what they are.
+_MAGIC = (
+    (b"%PDF", "a PDF"),
+    (b"PAR1", "a Parquet file"),
+    (b"PK\x03\x04", "a ZIP archive, or a document of Word, Excel or LibreOffice"),
+    (b"\xd0\xcf\x11\xe0", "an old document of Word, Excel or PowerPoint"),
+    (b"\x89PNG", "an image"),
+    (b"\xff\xd8\xff", "an image"),
+    (b"GIF8", "an image"),
+    (b"BZh", "a bzip2 file"),
+    (b"\xfd7zXZ", "an xz file"),
+    (b"\x28\xb5\x2f\xfd", "a zstd file"),
+    (b"7z\xbc\xaf", "a 7-Zip archive"),
+    (b"SQLite format 3", "an SQLite database"),
+)
+
+#: (place of the document, such as file and line; document)
 Located = tuple[str, dict[str, Any]]
 
 
-def read_documents(path: str | Path, kind: str | None = None, encoding: str = "utf-8") -> Iterator[Located]:
-    """Yields (file and line, document) for every document of a collection; contents may be empty.
+def read_documents(
+    path: str | Path,
+    kind: str | None = None,
+    encoding: str = "utf-8",
+    *,
+    columns: Mapping[str, str] | None = None,
+    join_titles: bool = True,
+) -> Iterator[Located]:
+    """Yields (place, document) for every document of a collection; contents may be empty.
 
-    `path` is a file or a folder, `kind` one of FORMATS (guessed if None). Raises InputError, with file and line, for a document
-    without id or text and for malformed files.
+    Parameters
+    ----------
+    path : a file or a folder
+    kind : one of FORMATS; guessed if None. Which files of a folder were taken is logged where it has several kinds
+    encoding : of text files
+    columns : {"id": name, "contents": name, "title": name}, the columns or keys that hold them, each where it isn't found by itself
+    join_titles : as in `make_document`
+
+    Raises InputError, with file and line, for a document without id or text and for malformed files; OptionError for a format
+    that is unknown or whose package is not installed.
     """
     path = Path(path)
     if not path.exists():
         raise InputError(f"{path}: no such file or folder")
-    kind = kind or _guess(path)
-    if kind not in FORMATS:
+    if kind is not None and kind not in FORMATS:
         raise OptionError(f"--format: {kind!r} is not one of {', '.join(FORMATS)}")
-    read = {"jsonl": json_lines, "beir": json_lines, "trec": _trec, "csv": _table, "tsv": _table}[kind]
+    columns = {name: column.strip() for name, column in (columns or {}).items()}
+    files = _folder_files(path, kind) if path.is_dir() else [(path, kind or _guess(path))]
     count = 0
-    for file in _files(path, kind):
-        for number, record in read(file, encoding):
-            yield f"{file}: line {number}", _document(record, f"{file}: line {number}")
+    for file, file_kind in files:
+        for within, record in _reader(file_kind, columns)(file, encoding):
+            place = f"{file}: {within}" if within else str(file)
+            if file_kind in PAGES:
+                record = _page(record, file, path)
+            elif columns:
+                record = _rename(record, columns, place)
+            yield place, make_document(record, place, join_titles=join_titles)
             count += 1
     if not count:
-        raise InputError(f"{path}: no documents in it (read as {kind})")
+        raise InputError(f"{path}: no documents in it (read as {' and '.join(sorted({kind for _, kind in files}))})")
 
 
-def _guess(path: Path) -> str:
-    if path.is_dir():
-        if (path / "corpus.jsonl").exists() or (path / "corpus.jsonl.gz").exists():
-            return "beir"
-        files = sorted(file for file in path.iterdir() if file.is_file() and not file.name.startswith("."))
-        if not files:
-            raise InputError(f"{path}: an empty folder, documents were expected")
-        return _guess(files[0])
-    name = path.name.removesuffix(".gz")
-    for kind, suffixes in _SUFFIXES.items():
-        if name.endswith(suffixes or ("\0",)):
-            return kind
-    for _, line in lines(path):
-        if line.strip():
-            return "jsonl" if line.lstrip().startswith("{") else "trec" if line.lstrip().startswith("<") else "tsv"
-    raise InputError(f"{path}: empty, documents were expected")
+def make_document(record: Mapping[str, Any], place: str, *, join_titles: bool = True) -> dict[str, Any]:
+    """Returns a record with the keys that kernelsearch uses: `id`, `contents`, then the other fields.
 
-
-def _files(path: Path, kind: str) -> list[Path]:
-    if kind == "beir" and path.is_dir():
-        corpora = [file for file in (path / "corpus.jsonl", path / "corpus.jsonl.gz") if file.exists()]
-        if not corpora:
-            raise InputError(f"{path}: no corpus.jsonl in it, a BEIR folder was expected")
-        return corpora[:1]
-    if not path.is_dir():
-        return [path]
-    suffixes = _SUFFIXES[kind]
-    files = sorted(
-        file
-        for file in path.rglob("*")
-        if file.is_file()
-        and not file.name.startswith(".")
-        and (not suffixes or file.name.removesuffix(".gz").endswith(suffixes))
-    )
-    if not files:
-        raise InputError(f"{path}: no {kind} files in it")
-    return files
-
-
-def _document(record: dict[str, Any], place: str) -> dict[str, Any]:
-    """A record with the keys that kernelsearch uses: `id`, `contents`, then the other fields."""
-    docid = next((record[key] for key in ("id", "_id", "docid", "docno") if record.get(key) not in (None, "")), None)
+    With `join_titles` the contents begin with the title, unless it is in them already; without, `title` stays a field of its own.
+    `place` is the name of the record in messages. Raises InputError for a record without id or text.
+    """
+    docid = next((record[key] for key in ID_NAMES if record.get(key) not in (None, "")), None)
     if docid is None:
-        raise InputError(f"{place}: a document without an id (looked for id, _id, docid, docno)")
+        raise InputError(f"{place}: a document without an id (looked for {', '.join(ID_NAMES)})")
     docid = str(docid).strip()
     if not docid or re.search(r"\s", docid):
         raise InputError(f"{place}: document id {docid!r} is empty or has white space in it, which run files don't allow")
     title = record.get("title") or ""
+    if not isinstance(title, str):
+        raise InputError(f"{place}: document {docid}: title and contents must be text")
     if "contents" in record:
         contents = record["contents"]
+        join = join_titles and isinstance(contents, str) and not contains_title(contents, title)
     else:
-        body = next((record[key] for key in ("text", "body", "content") if key in record), None)
-        if body is None and not title:
+        contents = next((record[key] for key in ("text", "body", "content") if key in record), None)
+        if contents is None and not title:
             raise InputError(f"{place}: document {docid} has no text (looked for contents, text, body, content)")
-        contents = f"{title}\n{body or ''}" if title else body
-    if not isinstance(contents, str) or not isinstance(title, str):
+        # As BEIR and Anserini do it: always joined.
+        contents, join = contents or "", join_titles and bool(title)
+    if not isinstance(contents, str):
         raise InputError(f"{place}: document {docid}: title and contents must be text")
-    rest = {key: value for key, value in record.items() if key not in ("id", "_id", "docid", "docno", "contents", "title")}
+    if join:
+        contents = f"{title}\n{contents}"
+    rest = {key: value for key, value in record.items() if key not in (*ID_NAMES, "contents", "title")}
     return {"id": docid, "contents": contents, **({"title": title} if "title" in record else {}), **rest}
 
 
-def _table(path: Path, encoding: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Rows of CSV or TSV: with a header that names an id column, else two columns (id, text), as in MS MARCO."""
-    tabs = path.name.removesuffix(".gz").endswith(".tsv") or not path.name.removesuffix(".gz").endswith(".csv")
-    numbered = lines(path, encoding)
-    at = [0]
+def contains_title(contents: str, title: str) -> bool:
+    """Whether a text begins with a title or has it in it as whole words, apart from case and white space."""
+    if contents.startswith(title):
+        return True
+    words, text = " ".join(title.split()).casefold(), " ".join(contents.split()).casefold()
+    return not words or re.search(rf"(?<!\w){re.escape(words)}(?!\w)", text) is not None
 
-    def texts() -> Iterator[str]:
-        for number, line in numbered:
-            at[0] = number
-            yield line + "\n"
 
-    # In TSV quotes have no special meaning. Quoted CSV cells may contain line breaks.
-    rows = csv.reader(texts(), delimiter="\t", quoting=csv.QUOTE_NONE) if tabs else csv.reader(texts(), strict=True)
-    header: list[str] | None = None
+def parse_columns(texts: Sequence[str]) -> dict[str, str]:
+    """Parses `--columns`: from ("id=number", "contents=body") to {"id": "number", "contents": "body"}."""
+    columns: dict[str, str] = {}
+    for text in texts:
+        name, sign, column = (part.strip() for part in text.partition("="))
+        if not sign or not column or name not in ("id", "contents", "title") or name in columns:
+            raise OptionError(f"--columns: {text!r} is not id=NAME, contents=NAME or title=NAME, each at most once")
+        columns[name] = column
+    return columns
+
+
+def _reader(kind: str, columns: Mapping[str, str]) -> Callable[[Path, str], Records]:
+    if kind in ("csv", "tsv") and "id" in columns:
+        return partial(read_csv if kind == "csv" else read_tsv, id_names=(columns["id"].lower(),))
+    return _READERS[kind]
+
+
+def _rename(record: dict[str, Any], columns: Mapping[str, str], place: str) -> dict[str, Any]:
+    """The record with the chosen columns as `id`, `contents` and `title`; the others keep their names."""
+    lower = {name.lower(): name for name in record}
+    renamed = {}
+    for target, column in columns.items():
+        name = column if column in record else lower.get(column.lower())
+        if name is None:
+            raise InputError(f"{place}: no {column!r}, which --columns names, among {', '.join(map(str, record))}")
+        renamed[target] = record[name]
+    if "id" in columns:
+        # Another column that is called id is no longer one.
+        record = {name: value for name, value in record.items() if name not in ID_NAMES}
+    taken = {lower.get(column.lower(), column) for column in columns.values()} | set(columns)
+    return {**renamed, **{name: value for name, value in record.items() if name not in taken}}
+
+
+def _page(record: dict[str, Any], file: Path, root: Path) -> dict[str, Any]:
+    """A document that is a file: its id is the path below the folder, with _ for white space."""
+    name = file.relative_to(root).as_posix() if root != file else file.name
+    stem = re.sub(r"[_\W]+", " ", file.name.removesuffix(".gz").rpartition(".")[0] or file.name).strip()
+    return {"id": re.sub(r"\s+", "_", name), **record, "title": record.get("title") or stem}
+
+
+def _guess(path: Path) -> str:
+    """The format of a file, by its name or its beginning. Raises InputError for what is not text, named for what it is."""
+    suffix = _suffix(path)
+    kind = next((kind for kind, suffixes in _SUFFIXES.items() if suffix in suffixes), None)
+    if kind not in (None, "text"):
+        return kind
+    with open_bytes(path) as stream:
+        start = stream.read(4096)
+    if start.startswith(b"%PDF"):
+        return "pdf"
+    if start.startswith(b"PAR1"):
+        return "parquet"
+    if what := _binary(start):
+        raise InputError(f"{path}: {what}, which can't be read; formats: {', '.join(FORMATS)}")
+    text = start.decode("utf-8", "replace").removeprefix("\ufeff").lstrip()
+    if not text:
+        raise InputError(f"{path}: empty, documents were expected")
+    first = text.partition("\n")[0]
+    if text.startswith("{"):
+        return "jsonl"
+    if text.startswith("["):
+        return "json"
+    if re.match(r"<(!doctype\s+html|html|head|body)\b", text, re.I):
+        return "html"
+    if text.startswith("<"):
+        return "trec"
+    return "text" if kind == "text" and "\t" not in first else "tsv"
+
+
+def _binary(start: bytes) -> str | None:
+    """What a file is that begins like this, if it is not text."""
+    what = next((what for magic, what in _MAGIC if start.startswith(magic)), None)
+    return what or ("a binary file" if b"\0" in start and not start.startswith((b"\xff\xfe", b"\xfe\xff")) else None)
+
+
+def _folder_files(folder: Path, kind: str | None) -> list[tuple[Path, str]]:
+    """The files of a folder with their format, in the order of their names.
+
+    Without a format these are the largest part of the folder that is of one format (or of several of PAGES); what else is in it is logged.
+    """
+    corpora = [file for file in (folder / "corpus.jsonl", folder / "corpus.jsonl.gz") if file.exists()]
+    if kind == "beir" and not corpora:
+        raise InputError(f"{folder}: no corpus.jsonl in it, a BEIR folder was expected")
+    if corpora and kind in (None, "beir"):
+        return [(corpora[0], "beir")]
+    files = sorted(
+        file
+        for file in folder.rglob("*")
+        if file.is_file() and not any(part.startswith(".") for part in file.relative_to(folder).parts)
+    )
+    if not files:
+        raise InputError(f"{folder}: an empty folder, documents were expected")
+    known: dict[str, list[tuple[Path, str]]] = {}
+    others: list[Path] = []
+    for file in files:
+        found = _folder_kind(file)
+        if kind is not None and (found == kind or (found is None and kind == "trec")):
+            known.setdefault(kind, []).append((file, kind))
+        elif found is None:
+            others.append(file)
+        else:
+            known.setdefault("pages" if found in PAGES and kind is None else found, []).append((file, found))
+    if not known or (kind is not None and kind not in known):
+        wanted = f"{kind} files" if kind else "files of a format that can be read"
+        raise InputError(f"{folder}: no {wanted} in it, but {_summary(files)}; formats: {', '.join(FORMATS)}")
+    taken = kind or max(known, key=lambda group: sum(file.stat().st_size for file, _ in known[group]))
+    others += [file for group, members in known.items() if group != taken for file, _ in members]
+    if others:
+        logger.info(
+            "%s: taken are %s; left out are %s%s",
+            folder,
+            _summary([file for file, _ in known[taken]]),
+            _summary(others),
+            "" if kind else " (--format takes another kind)",
+        )
+    return known[taken]
+
+
+def _folder_kind(file: Path) -> str | None:
+    """The format of a file in a folder; None for what can't be read or is known neither by its name nor by its beginning."""
+    if not file.stat().st_size:
+        return None
     try:
-        for row in rows:
-            if not row or (len(row) == 1 and not row[0].strip()):
-                continue
-            if header is None:
-                names = [cell.strip().lower() for cell in row]
-                if {"id", "_id", "docid", "docno"} & set(names):
-                    header = names
-                    continue
-                header = ["id", "contents"]
-            if len(row) != len(header):
-                raise InputError(f"{path}: line {at[0]}: {len(row)} columns, {len(header)} were expected")
-            yield at[0], dict(zip(header, row, strict=True))
-    except csv.Error as problem:
-        raise InputError(f"{path}: line {at[0]}: {problem}") from None
+        kind = _guess(file)
+    except InputError:
+        return None
+    # A list of words or a table without a name for it is guessed only where it is the input itself.
+    if kind == "tsv" and _suffix(file) not in _SUFFIXES["tsv"]:
+        return "text" if _suffix(file) in _SUFFIXES["text"] else None
+    return kind
 
 
-#: The parts of a TREC document that hold text, as Anserini's TrecCollection takes them.
-_TEXT_TAGS = "TEXT|HEADLINE|TITLE|HL|HEAD|TTL|DD|DATE|LP|LEADPARA"
-_TITLE_TAGS = "TITLE|HEADLINE|HL|HEAD|TTL"
+def _summary(files: Sequence[Path]) -> str:
+    """Files counted by suffix, such as "12 .html, logo.png"."""
+    groups: dict[str, list[str]] = {}
+    for file in files:
+        groups.setdefault(_suffix(file) or file.name, []).append(file.name)
+    ordered = sorted(groups.items(), key=lambda group: -len(group[1]))
+    parts = [names[0] if len(names) == 1 else f"{len(names)} {suffix}" for suffix, names in ordered]
+    return ", ".join(parts[:8]) + (f" and {len(parts) - 8} other kinds" if len(parts) > 8 else "")
 
 
-def _trec(path: Path, encoding: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    start, inside, body = 0, False, []
-    for number, line in lines(path, encoding):
-        if not inside and line.strip().upper().startswith("<DOC>"):
-            start, inside, body = number, True, [line.strip()[5:]]
-        elif inside and line.strip().upper().startswith("</DOC>"):
-            yield start, _trec_document("\n".join(body))
-            inside = False
-        elif inside:
-            body.append(line)
-        elif line.strip():
-            raise InputError(f"{path}: line {number}: text outside <DOC> ... </DOC>")
-    if inside:
-        raise InputError(f"{path}: line {start}: <DOC> without </DOC>")
-
-
-def _trec_document(body: str) -> dict[str, Any]:
-    number = re.search(r"<DOCNO>\s*(.*?)\s*</DOCNO>", body, re.S | re.I)
-    rest = re.sub(r"<(DOCNO|DOCHDR|DOCID)>.*?</\1>", " ", body, flags=re.S | re.I)
-    parts = [match.group(2) for match in re.finditer(rf"<({_TEXT_TAGS})>(.*?)</\1>", rest, re.S | re.I)]
-    title = re.search(rf"<({_TITLE_TAGS})>(.*?)</\1>", rest, re.S | re.I)
-    record = {"id": number.group(1) if number else "", "contents": _plain("\n".join(parts) if parts else rest)}
-    if title:
-        record["title"] = " ".join(_plain(title.group(2)).split())
-    return record
-
-
-def _plain(markup: str) -> str:
-    return re.sub(r"<[^<>]*>", " ", markup).strip()
+def _suffix(file: Path) -> str:
+    return Path(file.name.removesuffix(".gz")).suffix.lower()

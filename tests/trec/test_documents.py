@@ -1,10 +1,12 @@
 import gzip
 import json
+import sys
+from datetime import date
 
 import pytest
 
 from kernelsearch.core.errors import InputError, OptionError
-from kernelsearch.trec.documents import read_documents
+from kernelsearch.trec.documents import parse_columns, read_documents
 
 
 def read(path, kind=None, encoding="utf-8"):
@@ -15,7 +17,7 @@ def test_jsonl_keeps_other_fields_and_makes_ids_strings(tmp_path):
     file = tmp_path / "c.jsonl"
     file.write_text('{"id": 1, "contents": "x", "title": "t", "year": 1999, "tags": ["a"]}\n\n{"_id": "b", "text": "body"}\n')
     assert read(file) == [
-        {"id": "1", "contents": "x", "title": "t", "year": 1999, "tags": ["a"]},
+        {"id": "1", "contents": "t\nx", "title": "t", "year": 1999, "tags": ["a"]},
         {"id": "b", "contents": "body", "text": "body"},
     ]
 
@@ -85,6 +87,188 @@ def test_missing_and_empty_places(tmp_path):
         read(tmp_path / "gone")
     with pytest.raises(InputError, match="an empty folder"):
         read(tmp_path)
-    with pytest.raises(OptionError, match="--format: 'pdf'"):
+    with pytest.raises(OptionError, match="--format: 'docx'"):
         (tmp_path / "x").write_text("x")
-        read(tmp_path / "x", "pdf")
+        read(tmp_path / "x", "docx")
+
+
+@pytest.mark.parametrize(
+    ("title", "contents", "expected"),
+    [
+        ("Zebra crossing", "Replace the washer", "Zebra crossing\nReplace the washer"),
+        ("Zebra crossing", "zebra  CROSSING, repainted", "zebra  CROSSING, repainted"),
+        ("FC Porto", "Futebol Clube do Porto (FC Porto)", "Futebol Clube do Porto (FC Porto)"),
+        ("art", "a quick start", "art\na quick start"),
+        ("C++ (draft)", "The C++ (draft) standard", "The C++ (draft) standard"),
+        ("", "x", "x"),
+    ],
+)
+def test_a_title_is_joined_unless_the_contents_have_it(tmp_path, title, contents, expected):
+    file = tmp_path / "c.jsonl"
+    file.write_text(json.dumps({"id": "1", "title": title, "contents": contents}))
+    assert [document["contents"] for document in read(file)] == [expected]
+    apart = [document for _, document in read_documents(file, join_titles=False)]
+    assert apart == [{"id": "1", "contents": contents, "title": title}]
+
+
+def test_titles_apart_from_beir_texts(tmp_path):
+    (tmp_path / "corpus.jsonl").write_text('{"_id": "1", "title": "T", "text": "body"}\n')
+    documents = [document for _, document in read_documents(tmp_path, join_titles=False)]
+    assert documents == [{"id": "1", "contents": "body", "title": "T", "text": "body"}]
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_delimiters_are_found(tmp_path, delimiter):
+    file = tmp_path / "c.csv"
+    rows = [["id", "title", "contents"], ["1", '"a, b; c"', "words"]]
+    file.write_text("\n".join(delimiter.join(row) for row in rows))
+    assert read(file) == [{"id": "1", "contents": "a, b; c\nwords", "title": "a, b; c"}]
+
+
+def read_columns(path, kind=None, **columns):
+    return [document for _, document in read_documents(path, kind, columns=columns)]
+
+
+def test_columns_are_named(tmp_path):
+    file = tmp_path / "c.csv"
+    file.write_text("Document_Number;id;Headline;Body\n7;x;Zebra;stripes\n")
+    documents = read_columns(file, id="document_number", contents="body", title="headline")
+    assert documents == [{"id": "7", "contents": "Zebra\nstripes", "title": "Zebra"}]
+    lines = tmp_path / "c.jsonl"
+    lines.write_text('{"n": 7, "Body": "stripes", "year": 1999}')
+    assert read_columns(lines, id="n", contents="Body") == [{"id": "7", "contents": "stripes", "year": 1999}]
+    with pytest.raises(InputError, match="line 2: no 'text', which --columns names, among document_number, id, headline, body"):
+        read_columns(file, id="document_number", contents="text")
+    with pytest.raises(InputError, match=r"line 1: no column of ids .* among document_number, headline, body; .*--columns id="):
+        file.write_text("document_number,headline,body\n7,Zebra,stripes\n")
+        read(file)
+
+
+@pytest.mark.parametrize("text", ["id", "id=", "url=x", "=x"])
+def test_bad_columns(text):
+    with pytest.raises(OptionError, match="--columns: "):
+        parse_columns([text])
+
+
+def test_json_array(tmp_path):
+    file = tmp_path / "c.json"
+    file.write_text('\n[\n {"id": 1, "contents": "x"},\n {"id": 2, "contents": "y"}]\n')
+    assert [place for place, _ in read_documents(file)] == [f"{file}: item 1", f"{file}: item 2"]
+    assert [document["id"] for document in read(file)] == ["1", "2"]
+    file.write_text('{"id": 1, "contents": "x"}\n{"id": 2, "contents": "y"}\n')
+    assert [document["id"] for document in read(file)] == ["1", "2"]
+    file.write_text('[{"id": 1, "contents": "x"}, 5]')
+    with pytest.raises(InputError, match="item 2: a JSON object was expected"):
+        read(file)
+    file.write_text('[{"id": 1,')
+    with pytest.raises(InputError, match="not valid JSON"):
+        read(file)
+
+
+def test_parquet(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    import pyarrow.parquet
+
+    table = pyarrow.table({"id": [1, 2], "contents": ["x", "y"], "title": ["t", None], "day": [date(2024, 5, 1), None]})
+    pyarrow.parquet.write_table(table, tmp_path / "c.parquet")
+    assert read(tmp_path / "c.parquet") == [
+        {"id": "1", "contents": "t\nx", "title": "t", "day": date(2024, 5, 1)},
+        {"id": "2", "contents": "y"},
+    ]
+    (tmp_path / "c.parquet").write_bytes(b"PAR1 and nothing more")
+    with pytest.raises(InputError, match=r"c\.parquet: not a valid Parquet file"):
+        read(tmp_path / "c.parquet")
+
+
+def test_pages_in_a_folder_are_documents(tmp_path):
+    (tmp_path / "deep er").mkdir()
+    (tmp_path / "a note.txt").write_text("Turn the water off.")
+    (tmp_path / "b.md").write_text("---\nlayout: page\n---\n```\n# no heading\n```\n# Dripping tap #\nwasher\n")
+    (tmp_path / "deep er" / "c.html").write_text(
+        "<!DOCTYPE html><html><head><title>Blown\n fuse</title><style>p {color: red}</style><script>if (a < b) x()</script>"
+        "<body><h1>Fuses</h1><p>Caf&eacute; <b>fau</b>lt<p>second<ul><li>one<li>two</ul><pre>x\ny</pre><!-- hidden -->"
+    )
+    assert read(tmp_path) == [
+        {"id": "a_note.txt", "contents": "a note\nTurn the water off.", "title": "a note"},
+        {"id": "b.md", "contents": "```\n# no heading\n```\n# Dripping tap #\nwasher", "title": "Dripping tap"},
+        {
+            "id": "deep_er/c.html",
+            "contents": "Blown fuse\nFuses\n\nCafé fault\nsecond\n\none\ntwo\n\nx\ny",
+            "title": "Blown fuse",
+        },
+    ]
+
+
+def test_html_in_its_own_encoding(tmp_path):
+    (tmp_path / "c.html").write_bytes('<meta charset="iso-8859-1"><h1>Müller</h1>“x”'.encode("cp1252"))
+    assert read(tmp_path / "c.html") == [{"id": "c.html", "contents": "Müller\n“x”", "title": "Müller"}]
+    (tmp_path / "c.html").write_bytes(b'<meta charset="klingon"><h1>x</h1>')
+    with pytest.raises(InputError, match="declares the encoding 'klingon'"):
+        read(tmp_path / "c.html")
+
+
+def write_pdf(path, text):
+    """A PDF of one page, written by hand."""
+    stream = f"BT /F1 12 Tf 50 700 Td ({text}) Tj ET".encode()
+    objects = [
+        b"<</Type/Catalog/Pages 2 0 R>>",
+        b"<</Type/Pages/Kids[3 0 R]/Count 1>>",
+        b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 600 800]/Contents 4 0 R/Resources<</Font<</F1 5 0 R>>>>>>",
+        b"<</Length %d>>stream\n%s\nendstream" % (len(stream), stream),
+        b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>",
+    ]
+    body, offsets = b"%PDF-1.4\n", []
+    for number, content in enumerate(objects, 1):
+        offsets.append(len(body))
+        body += b"%d 0 obj\n%s\nendobj\n" % (number, content)
+    table = b"".join(b"%010d 00000 n \n" % offset for offset in offsets)
+    trailer = b"xref\n0 6\n0000000000 65535 f \n%strailer<</Size 6/Root 1 0 R>>\nstartxref\n%d\n%%%%EOF" % (table, len(body))
+    path.write_bytes(body + trailer)
+
+
+def test_pdf(tmp_path):
+    pytest.importorskip("pypdf")
+    write_pdf(tmp_path / "dripping-tap.pdf", "Replace the washer")
+    expected = {"id": "dripping-tap.pdf", "contents": "dripping tap\nReplace the washer", "title": "dripping tap"}
+    assert read(tmp_path / "dripping-tap.pdf") == [expected]
+    (tmp_path / "dripping-tap.pdf").write_bytes(b"%PDF-1.4 cut short")
+    with pytest.raises(InputError, match="not a valid PDF"):
+        read(tmp_path / "dripping-tap.pdf")
+
+
+@pytest.mark.parametrize(("name", "package"), [("c.pdf", "pypdf"), ("c.parquet", "pyarrow")])
+def test_a_missing_package_is_named(tmp_path, monkeypatch, name, package):
+    monkeypatch.setitem(sys.modules, package, None)
+    (tmp_path / name).write_bytes(b"%PDF" if package == "pypdf" else b"PAR1")
+    with pytest.raises(OptionError, match=r"a (PDF|Parquet file); install 'kernelsearch\[(pdf|parquet)\]' to read it"):
+        read(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "what"),
+    [
+        ("x.docx", b"PK\x03\x04word", "a document of Word"),
+        ("x", b"\x89PNG\r\n", "an image"),
+        ("x.bin", b"a\0b", "a binary file"),
+        ("x.bz2", b"BZh9", "a bzip2 file"),
+    ],
+)
+def test_what_cannot_be_read_is_named(tmp_path, name, content, what):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=rf"{name}: .*{what}.* can't be read"):
+        read(tmp_path / name)
+    with pytest.raises(InputError, match=rf"no files of a format that can be read in it, but {name}"):
+        read(tmp_path)
+
+
+def test_a_mixed_folder_says_what_is_taken(tmp_path, capsys):
+    (tmp_path / "corpus-1.jsonl").write_text('{"id": "1", "contents": "a long text, longer than the others"}\n')
+    (tmp_path / "qrels.txt").write_text("1 0 1 1\n")
+    (tmp_path / "topics.tsv").write_text("1\tx\n")
+    (tmp_path / "logo.png").write_bytes(b"\x89PNG\r\n")
+    assert [document["id"] for document in read(tmp_path)] == ["1"]
+    message = capsys.readouterr().err
+    assert f"{tmp_path}: taken are corpus-1.jsonl; left out are logo.png, qrels.txt, topics.tsv" in message
+    assert [document["id"] for document in read(tmp_path, "tsv")] == ["1"]
+    with pytest.raises(InputError, match="no html files in it, but corpus-1.jsonl"):
+        read(tmp_path, "html")

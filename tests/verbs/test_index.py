@@ -29,7 +29,8 @@ def test_from_the_command_line(tmp_path):
     source = write_jsonl(tmp_path / "corpus.jsonl", [*TINY, {"id": "empty", "contents": "  "}])
     done = command("--input", source, "--index", tmp_path / "index")
     assert done.returncode == 0 and done.stdout == ""
-    assert done.stderr == f"{tmp_path / 'index'}: 6 documents, fields title; 1 without text left out\n"
+    expected = "6 documents; queries search contents with titles; further fields: title; 1 without text left out"
+    assert done.stderr == f"{tmp_path / 'index'}: {expected}\n"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["corpus.jsonl", "index"]
 
 
@@ -62,9 +63,42 @@ def test_other_formats(tmp_path, name, content):
     assert index.forward.docids.take(index.lucene.search([index.query("drip")])[0].docs) == ["1"]
 
 
+def hits(index, word):
+    """The docids that a query finds."""
+    return index.forward.docids.take(index.lucene.search([index.query(word)])[0].docs)
+
+
+@pytest.mark.parametrize(("name", "content"), [
+    ("c.csv", "id,title,contents\n1,Zebra crossing,Replace the washer\n"),
+    ("c.csv", "number;headline;body\n1;Zebra crossing;Replace the washer\n"),
+    ("c.jsonl", '{"id": "1", "title": "Zebra crossing", "contents": "Replace the washer", "number": "1"}\n'),
+    ("c.json", '[{"id": "1", "title": "Zebra crossing", "text": "Replace the washer"}]'),
+    ("c.trec", "<DOC>\n<DOCNO>1</DOCNO>\n<TITLE>Zebra crossing</TITLE>\n<TEXT>Replace the washer</TEXT>\n</DOC>\n"),
+    ("c/1", "<DOC>\n<DOCNO>1</DOCNO>\n<TITLE>Zebra crossing</TITLE>\n<TEXT>Replace the washer</TEXT>\n</DOC>\n"),
+    ("c/1", "<html><title>Zebra crossing</title><body>Replace the washer</body></html>"),
+])  # fmt: skip
+def test_titles_are_searched_whatever_the_format(tmp_path, name, content, capsys):
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text(content)
+    source, *rest = (tmp_path / name).relative_to(tmp_path).parts
+    flags = ["--columns", "id=number,contents=body,title=headline"] if "headline" in content else []
+    index_verb.main(["--input", str(tmp_path / source), "--index", str(tmp_path / "i"), *flags])
+    index = kernelsearch.open(tmp_path / "i")
+    assert hits(index, "zebra") == hits(index, "washer") == ["1"]
+    assert "queries search contents with titles; further fields: title" in capsys.readouterr().err
+
+
+def test_titles_apart(tmp_path, capsys):
+    source = write_jsonl(tmp_path / "c.jsonl", [{"id": "1", "title": "Zebra", "contents": "washer", "url": "x", "day": 5}])
+    index_verb.main(["--input", str(source), "--index", str(tmp_path / "i"), "--no-join-titles"])
+    assert hits(kernelsearch.open(tmp_path / "i"), "zebra") == []
+    expected = "queries search contents, without the titles of 1; further fields: title; stored only: url, day\n"
+    assert capsys.readouterr().err.endswith(expected)
+
+
 def test_same_collection_same_forward_index(tmp_path, tiny):
     source = write_jsonl(tmp_path / "c.jsonl", TINY)
-    index_verb.main(["--input", str(source), "--index", str(tmp_path / "i")])
+    index_verb.main(["--input", str(source), "--index", str(tmp_path / "i"), "--no-join-titles"])
     again = kernelsearch.open(tmp_path / "i").forward
     assert again.indices.tolist() == tiny.forward.indices.tolist()
     assert again.docids.take(range(len(again))) == tiny.forward.docids.take(range(len(again)))

@@ -1,0 +1,156 @@
+"""Files that are one document each: plain text, Markdown, HTML, PDF. A record has `title` and `contents`; the id is the file's path."""
+
+from __future__ import annotations
+
+import codecs
+import logging
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.core.files import lines, open_bytes
+from kernelsearch.trec.formats import Records
+
+#: HTML elements whose content is no text of the page.
+_HIDDEN = frozenset(("script", "style", "template", "noscript", "svg", "math", "iframe", "object", "select", "textarea"))
+#: HTML elements that run on within a line; every other one ends the line before it.
+_INLINE = frozenset(
+    "a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark q s samp small span strike strong sub sup "
+    "time tt u var wbr".split()
+)
+
+
+def read_text(path: Path, encoding: str) -> Records:
+    """A text file; its title is the file's name."""
+    yield "", {"contents": "\n".join(line for _, line in lines(path, encoding))}
+
+
+def read_markdown(path: Path, encoding: str) -> Records:
+    """A Markdown file, with its marks; the title is the first heading. A YAML front matter is left out, but for its title."""
+    body = [line for _, line in lines(path, encoding)]
+    title = ""
+    if body and body[0].strip() == "---" and "---" in (rest := [line.strip() for line in body[1:]]):
+        end = rest.index("---")
+        found = (re.match(r"title:\s*(.+)", line) for line in rest[:end])
+        title = next((match[1].strip("\"' ") for match in found if match), "")
+        body = body[end + 2 :]
+    fenced = False
+    for number, line in enumerate(body):
+        fenced ^= line.lstrip().startswith(("```", "~~~"))
+        if title or fenced:
+            continue
+        if match := re.match(r" {0,3}#{1,6}\s+(.+?)\s*#*\s*$", line):
+            title = match[1]
+        elif line.strip() and number + 1 < len(body) and re.fullmatch(r" {0,3}(=+|-+)\s*", body[number + 1]):
+            title = line.strip()
+    yield "", {"title": title, "contents": "\n".join(body).strip()}
+
+
+def read_html(path: Path, encoding: str) -> Records:
+    """The text of an HTML page, as a browser shows it; the title is that of the page, or else its first heading.
+
+    The page's own declaration of its encoding precedes `encoding`.
+    """
+    with open_bytes(path) as stream:
+        start = stream.read(2048)
+    declared = re.search(rb"""<(?:meta|\?xml)[^>]*?(?:charset|encoding)\s*=\s*["']?\s*([\w.:-]+)""", start, re.I)
+    if declared and not start.startswith(codecs.BOM_UTF8):
+        name = declared[1].decode("ascii", "replace")
+        try:
+            # WHATWG: what calls itself Latin-1 or ASCII is Windows-1252.
+            encoding = {"iso8859-1": "cp1252", "ascii": "cp1252"}.get(codecs.lookup(name).name, name)
+        except LookupError:
+            raise InputError(f"{path}: declares the encoding {name!r}, which is unknown") from None
+    parser = _PageText()
+    for _, line in lines(path, encoding):
+        parser.feed(line + "\n")
+    parser.close()
+    yield "", {"title": parser.title(), "contents": parser.text()}
+
+
+class _PageText(HTMLParser):
+    """Collects the text of a page, its title and its first heading. Tolerates missing end tags, as browsers do."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self._parts: list[str] = []
+        self._titles: list[str] = []
+        self._headings: list[str] = []
+        self._hidden: list[str] = []
+        self._in_title = False
+        self._in_heading = False
+        self._preformatted = 0
+
+    def title(self) -> str:
+        return " ".join("".join(self._titles).split()) or " ".join("".join(self._headings).split())
+
+    def text(self) -> str:
+        text = (" ".join(line.split()) for line in "".join(self._parts).split("\n"))
+        return re.sub(r"\n{3,}", "\n\n", "\n".join(text)).strip()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag in _HIDDEN:
+            self._hidden.append(tag)
+        elif tag == "body":
+            # No hidden element of the head reaches into the body.
+            self._hidden.clear()
+        if tag == "title" and not self._hidden:
+            self._in_title = not self._titles
+        if tag == "h1" and not self._hidden:
+            self._in_heading = not self._headings
+        if tag == "pre":
+            self._preformatted += 1
+        if tag not in _INLINE and not self._hidden:
+            self._parts.append("\n")
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in _INLINE and not self._hidden:
+            self._parts.append("\n")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in self._hidden:
+            del self._hidden[self._hidden.index(tag) :]
+        if tag == "title":
+            self._in_title = False
+        if tag == "h1":
+            self._in_heading = False
+        if tag == "pre" and self._preformatted:
+            self._preformatted -= 1
+        if tag not in _INLINE and not self._hidden:
+            self._parts.append("\n")
+
+    def handle_data(self, data: str) -> None:
+        if self._in_title:
+            self._titles.append(data)
+        elif not self._hidden:
+            # Line breaks of the source are spaces on the page, outside <pre>.
+            shown = data if self._preformatted else data.replace("\n", " ")
+            self._parts.append(shown)
+            if self._in_heading:
+                self._headings.append(data)
+
+
+def read_pdf(path: Path, encoding: str) -> Records:
+    """The text of a PDF, page by page; the title is that of its metadata. Scanned pages have no text. Needs pypdf."""
+    try:
+        import pypdf
+        import pypdf.errors
+    except ImportError:
+        raise OptionError(f"{path}: a PDF; install 'kernelsearch[pdf]' to read it") from None
+    # pypdf logs every irregularity of a file that it can read all the same.
+    logging.getLogger("pypdf").setLevel(logging.ERROR)
+    try:
+        reader: Any = pypdf.PdfReader(path)
+        if reader.is_encrypted and not reader.decrypt(""):
+            raise InputError(f"{path}: a PDF that is protected by a password")
+        text = "\n".join(page.extract_text() for page in reader.pages)
+        title = (reader.metadata.title if reader.metadata else None) or ""
+    except pypdf.errors.DependencyError as problem:
+        raise InputError(f"{path}: an encrypted PDF ({problem})") from None
+    except (pypdf.errors.PyPdfError, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
+        # A damaged file makes pypdf fail in many ways.
+        raise InputError(f"{path}: not a valid PDF ({problem})") from None
+    # Lone surrogates come from broken font tables; JSON can't hold them.
+    yield "", {"title": str(title).strip(), "contents": text.encode("utf-8", "replace").decode("utf-8")}

@@ -1,0 +1,108 @@
+"""Records with named fields: JSON lines, JSON arrays, CSV and TSV, Parquet."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.core.files import json_lines, lines
+from kernelsearch.trec.formats import ID_NAMES, Records
+
+#: Delimiters that are looked for in the first line of a CSV file; the first of the most frequent ones is taken.
+DELIMITERS = ",;\t|"
+#: Longest cell of a table in characters: csv's own limit, 131,072, is shorter than a long document.
+MAX_CELL = 2**31 - 1
+
+
+def read_jsonl(path: Path, encoding: str) -> Records:
+    """Records of a file with one JSON object per line."""
+    for number, record in json_lines(path, encoding):
+        yield f"line {number}", record
+
+
+def read_json(path: Path, encoding: str) -> Records:
+    """Records of a JSON array of objects; a file that doesn't begin with a bracket has one object per line."""
+    first = next((line.lstrip() for _, line in lines(path, encoding) if line.strip()), "")
+    if not first.startswith("["):
+        yield from read_jsonl(path, encoding)
+        return
+    try:
+        records = json.loads("\n".join(line for _, line in lines(path, encoding)))
+    except (ValueError, RecursionError) as problem:
+        raise InputError(f"{path}: not valid JSON ({problem})") from None
+    for number, record in enumerate(records, 1):
+        if not isinstance(record, dict):
+            raise InputError(f"{path}: item {number}: a JSON object was expected")
+        yield f"item {number}", record
+
+
+def read_csv(path: Path, encoding: str, id_names: Collection[str] = ID_NAMES) -> Records:
+    """Rows of a CSV file, whose delimiter is found in its first line. Quoted cells may contain line breaks."""
+    first = next((line for _, line in lines(path, encoding) if line.strip()), "")
+    return _read_table(path, encoding, id_names, delimiter=find_delimiter(first), strict=True)
+
+
+def read_tsv(path: Path, encoding: str, id_names: Collection[str] = ID_NAMES) -> Records:
+    """Rows of a TSV file, in which quotes have no special meaning."""
+    return _read_table(path, encoding, id_names, delimiter="\t", quoting=csv.QUOTE_NONE)
+
+
+def find_delimiter(line: str) -> str:
+    """The most frequent of DELIMITERS in a line outside of quotes; a comma where there is none."""
+    outside = "".join(line.split('"')[::2])
+    return max(DELIMITERS, key=outside.count)
+
+
+def _read_table(path: Path, encoding: str, id_names: Collection[str], **dialect: Any) -> Records:
+    """Rows of a table: with a header that has an id column, otherwise of two columns (id, text), as in MS MARCO."""
+    csv.field_size_limit(MAX_CELL)
+    number = 0
+
+    def texts() -> Iterator[str]:
+        nonlocal number
+        for number, line in lines(path, encoding):
+            yield line + "\n"
+
+    header: list[str] | None = None
+    try:
+        for row in csv.reader(texts(), **dialect):
+            if not row or (len(row) == 1 and not row[0].strip()):
+                continue
+            if header is None:
+                names = [cell.strip().lower() for cell in row]
+                if not set(id_names).isdisjoint(names):
+                    header = names
+                    continue
+                if len(names) > 2:
+                    raise InputError(
+                        f"{path}: line {number}: no column of ids ({', '.join(id_names)}) among {', '.join(names)[:200]}; "
+                        "name it with --columns id=NAME,contents=NAME"
+                    )
+                header = ["id", "contents"]
+            if len(row) != len(header):
+                raise InputError(f"{path}: line {number}: {len(row)} columns, {len(header)} were expected")
+            yield f"line {number}", dict(zip(header, row, strict=True))
+    except csv.Error as problem:
+        raise InputError(f"{path}: line {number}: {problem}") from None
+
+
+def read_parquet(path: Path, encoding: str) -> Records:
+    """Rows of a Parquet file, read in batches; null cells are left out. Needs pyarrow."""
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise OptionError(f"{path}: a Parquet file; install 'kernelsearch[parquet]' to read it") from None
+    count = 0
+    try:
+        with pyarrow.parquet.ParquetFile(path) as file:
+            for batch in file.iter_batches():
+                for record in batch.to_pylist():
+                    count += 1
+                    yield f"row {count}", {name: value for name, value in record.items() if value is not None}
+    except (pyarrow.ArrowException, OSError) as problem:
+        raise InputError(f"{path}: not a valid Parquet file ({problem})") from None

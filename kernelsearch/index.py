@@ -45,8 +45,8 @@ EXAMPLES = """examples:
   python -m kernelsearch.index --index indexes/built-by-pyserini      (only adds the forward index)
   python -m kernelsearch.index --index indexes/a --index indexes/b    (the same for two indexes as one collection)
 
-A JSONL document is {"id": ..., "contents": ..., "title": ...}; other fields are stored in the record. Queries search the contents;
-a title that is not in them is joined to them."""
+A JSONL document is {"id": ..., "contents": ..., "title": ...}; other fields are stored in the record.
+Queries search the contents; a title that is not in them is joined to them."""
 
 
 def main(argv: list[str]) -> None:

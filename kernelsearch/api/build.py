@@ -24,7 +24,6 @@ from kernelsearch.lucene.build import build_index as run_anserini
 from kernelsearch.lucene.index import CONTENTS, LuceneIndex
 from kernelsearch.lucene.shards import ADDED_FOLDER, Source, find_shards, is_index, write_record
 
-
 #: Names of stored fields in the message about a finished build.
 MAX_NAMES = 8
 

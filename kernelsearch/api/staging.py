@@ -39,7 +39,11 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Staged:
-    """Staged documents: their number, whether one of them has a title, how many titles are not in the contents, other fields."""
+    """Staged documents.
+
+    `count` is their number, `titles` says whether one of them has a title, `titles_apart` is the number of titles that are not
+    in the contents, `stored` are the other fields.
+    """
 
     count: int
     titles: bool

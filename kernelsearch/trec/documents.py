@@ -87,7 +87,7 @@ def read_documents(
     path : a file or a folder
     kind : one of FORMATS; guessed if None. Which files of a folder were taken is logged where it has several kinds
     encoding : of text files
-    columns : {"id": name, "contents": name, "title": name}, the columns or keys that hold them, each where it isn't found by itself
+    columns : {"id": name, "contents": name, "title": name}, the columns or keys that hold them; all are optional
     join_titles : as in `make_document`
 
     Raises InputError, with file and line, for a document without id or text and for malformed files; OptionError for a format
@@ -117,7 +117,7 @@ def read_documents(
 def make_document(record: Mapping[str, Any], place: str, *, join_titles: bool = True) -> dict[str, Any]:
     """Returns a record with the keys that kernelsearch uses: `id`, `contents`, then the other fields.
 
-    With `join_titles` the contents begin with the title, unless it is in them already; without, `title` stays a field of its own.
+    With `join_titles` the contents begin with the title, unless it is in them already; without, it stays a field of its own.
     `place` is the name of the record in messages. Raises InputError for a record without id or text.
     """
     docid = next((record[key] for key in ID_NAMES if record.get(key) not in (None, "")), None)
@@ -232,7 +232,8 @@ def _binary(start: bytes) -> str | None:
 def _folder_files(folder: Path, kind: str | None) -> list[tuple[Path, str]]:
     """The files of a folder with their format, in the order of their names.
 
-    Without a format these are the largest part of the folder that is of one format (or of several of PAGES); what else is in it is logged.
+    Without a format these are the largest part of the folder that is of one format (or of several of PAGES); what else is in it
+    is logged.
     """
     corpora = [file for file in (folder / "corpus.jsonl", folder / "corpus.jsonl.gz") if file.exists()]
     if kind == "beir" and not corpora:

@@ -25,7 +25,7 @@ def three_path(tmp_path_factory):
     """The collection TINY in three shards."""
     folder = tmp_path_factory.mktemp("three")
     source = write_jsonl(folder / "corpus.jsonl", TINY)
-    index_verb.main(["--input", str(source), "--index", str(folder / "index"), "--shards", "3"])
+    index_verb.main(["--input", str(source), "--index", str(folder / "index"), "--shards", "3", "--no-join-titles"])
     return folder / "index"
 
 
@@ -37,7 +37,7 @@ def three(three_path):
 def build(path, records, *flags):
     path.parent.mkdir(parents=True, exist_ok=True)
     source = write_jsonl(path.with_suffix(".jsonl"), records)
-    index_verb.main(["--input", str(source), "--index", str(path), *flags])
+    index_verb.main(["--input", str(source), "--index", str(path), "--no-join-titles", *flags])
     return path
 
 

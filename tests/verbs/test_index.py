@@ -80,7 +80,7 @@ def hits(index, word):
 def test_titles_are_searched_whatever_the_format(tmp_path, name, content, capsys):
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_text(content)
-    source, *rest = (tmp_path / name).relative_to(tmp_path).parts
+    source = name.partition("/")[0]
     flags = ["--columns", "id=number,contents=body,title=headline"] if "headline" in content else []
     index_verb.main(["--input", str(tmp_path / source), "--index", str(tmp_path / "i"), *flags])
     index = kernelsearch.open(tmp_path / "i")

@@ -1,7 +1,7 @@
 """Readers of document files, one module per family of formats.
 
-A reader takes a file and its encoding and yields (place in the file, record): the place is "line 7" or "row 3", and empty where the
-file is one document.
+A reader takes a file and its encoding and yields (place in the file, record): the place is "line 7" or "row 3", and
+empty where the file is one document.
 """
 
 from __future__ import annotations

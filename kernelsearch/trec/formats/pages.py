@@ -1,4 +1,7 @@
-"""Files that are one document each: plain text, Markdown, HTML, PDF. A record has `title` and `contents`; the id is the file's path."""
+"""Files that are one document each: plain text, Markdown, HTML, PDF.
+
+A record has `contents` and mostly `title`; its id, the path of the file, is added by the caller.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +20,45 @@ from kernelsearch.trec.formats import Records
 _HIDDEN = frozenset(("script", "style", "template", "noscript", "svg", "math", "iframe", "object", "select", "textarea"))
 #: HTML elements that run on within a line; every other one ends the line before it.
 _INLINE = frozenset(
-    "a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark q s samp small span strike strong sub sup "
-    "time tt u var wbr".split()
+    (
+        *(
+            "a",
+            "abbr",
+            "acronym",
+            "b",
+            "bdi",
+            "bdo",
+            "big",
+            "cite",
+            "code",
+            "data",
+            "del",
+            "dfn",
+            "em",
+            "font",
+            "i",
+            "ins",
+            "kbd",
+        ),
+        *(
+            "label",
+            "mark",
+            "q",
+            "s",
+            "samp",
+            "small",
+            "span",
+            "strike",
+            "strong",
+            "sub",
+            "sup",
+            "time",
+            "tt",
+            "u",
+            "var",
+            "wbr",
+        ),
+    )
 )
 
 

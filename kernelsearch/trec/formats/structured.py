@@ -64,7 +64,8 @@ def _read_table(path: Path, encoding: str, id_names: Collection[str], **dialect:
 
     def texts() -> Iterator[str]:
         nonlocal number
-        for number, line in lines(path, encoding):
+        for place, line in lines(path, encoding):
+            number = place
             yield line + "\n"
 
     header: list[str] | None = None

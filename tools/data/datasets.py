@@ -55,6 +55,8 @@ DATASETS = {
     "npl": Dataset("npl"),
     "nfcorpus": Dataset("nfcorpus", training=("train.topics.tsv", "train.qrels.txt")),
     "nfcorpus dev": Dataset("nfcorpus", topics="dev.topics.tsv", qrels="dev.qrels.txt"),
+    "scifact": Dataset("scifact", training=("train.topics.tsv", "train.qrels.txt")),
+    "scifact train": Dataset("scifact", topics="train.topics.tsv", qrels="train.qrels.txt"),
     "zerozero": Dataset("clicks_zerozero", language="pt"),
 }
 

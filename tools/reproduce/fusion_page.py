@@ -55,10 +55,7 @@ Bu, Niu, Ma & Long, "Listwise Multi-Kernel Similarity Learning Algorithm for Sim
   chosen by cross-validated MAP on cran, cacm, cisi and npl, and at MQ2008's validation and test files. The
   choices changed MAP by about 2%; adding `votes` to the recipe changed it by far more. The standard error that `best` allows
   was introduced after a bad choice on cacm. nfcorpus's test topics were not used.
-- `auto` has fixed weights, chosen by `python -m tools.reproduce.choose_auto` on cran, cacm, cisi, npl and nfcorpus dev, with a
-  price of 1.2 on the mean loss on known-item queries (words of one sentence of a document, which is the only answer). So its
-  rows below, nfcorpus test apart, are not held out; prices .6, 1.2 and 2 were tried, and 1.2 chosen as a compromise. "Choosing
-  auto" gives each collection's gain with `auto`'s weights and with weights chosen without it.
+- `auto` has fixed weights; [its page](auto.md) says how they were chosen.
 
 """
 
@@ -76,8 +73,6 @@ def write_page(
 ) -> None:
     found = {name: result for name in collections if (result := kept(f"fusion-{name}"))}
     parts = [HEAD.format(aims=aims(found, test, correct)), fusion_section(found, test, correct)]
-    if chosen := kept("choose-auto"):
-        parts.append(auto_section(chosen))
     for key, title in (
         ("ltr", "MQ2008 (46 features)"),
         ("similar-cran", "Similar documents of cran"),
@@ -173,19 +168,6 @@ def fusion_section(found: dict[str, Any], test: Callable[..., float], correct: C
                     mean(found[name]["values"][label]["AP"]) / mean(found[name]["values"]["BM25"]["AP"]) - 1 for name in counted
                 ]
                 out.append(f"| {label} | {100 * np.mean(gains):+.1f}% | {100 * min(gains):+.1f}% |\n")
-    return "".join(out) + "\n"
-
-
-def auto_section(chosen: dict[str, Any]) -> str:
-    """What the search for auto's weights found."""
-    out = ["## Choosing `auto`\n\nGain in MAP over BM25 within the pool.\n\n"]
-    out.append("| | weights of `auto` | chosen without it |\n|---|---|---|\n")
-    out += [
-        f"| {name} | {100 * own:+.1f}% | {100 * without:+.1f}% |\n" for name, (own, without) in chosen["collections"].items()
-    ]
-    means = np.mean(list(chosen["collections"].values()), axis=0)
-    out.append(f"| mean | {100 * means[0]:+.1f}% | {100 * means[1]:+.1f}% |\n")
-    out += [f"| known items of {name} | {100 * loss:+.1f}% | |\n" for name, loss in chosen["known items"].items()]
     return "".join(out) + "\n"
 
 

@@ -14,6 +14,7 @@ MODULES = [module.name for module in pkgutil.walk_packages(tools.__path__, "tool
 HELPERS = {
     "tools.bench.process_memory",
     "tools.data.datasets",
+    "tools.data.made_topics",
     "tools.reproduce.fusion_page",
     "tools.reproduce.fusion_tables",
     "tools.reproduce.mslm_report",

@@ -11,6 +11,7 @@ import kernelsearch
 from kernelsearch import search as search_verb
 from kernelsearch.core.errors import ArtefactError, InputError, OptionError
 from kernelsearch.core.types import Candidates
+from kernelsearch.rerankers.auto.reranker import AutoReranker
 from kernelsearch.rerankers.base import Context
 from kernelsearch.rerankers.dense.reranker import KernelDense
 from kernelsearch.rerankers.fusion.features import Features, parse
@@ -186,3 +187,32 @@ def test_fusion_learns_from_vectors_and_runs_and_takes_another_run_in_search(ind
     pipeline = index.pipeline({"fusion": {"model": str(folder), "runs": f"other={tmp_path / 'test.txt'}"}})
     ranked = pipeline.search([index.query("water", "1")])[0]
     assert index.forward.docids.take(ranked.docs[:1]) == ["d5"]
+
+
+def test_dense_rm_is_the_inner_product_with_the_posterior_mean(index):
+    """Against dense arithmetic: the nearest candidates' vectors, weighted by exp(5 s/s1)."""
+    pool = _candidates(index, ["d1", "d2", "d3", "d4", "d5", "d6"])
+    table = Features(index, ["dense-rm:m"]).tables([index.query("water", "1")], [pool])[0][:, 0]
+    products = VECTORS.astype(np.float64) @ QUERY.astype(np.float64)
+    order = np.argsort(-products)
+    sorted_products = products[order]
+    floor = min(0.0, sorted_products[-1])
+    raw = np.exp(5 * (sorted_products - floor) / (sorted_products[0] - floor))
+    values = VECTORS.astype(np.float64) @ (raw / raw.sum() @ VECTORS[order].astype(np.float64))
+    expected = dict(zip(IDS, values, strict=True)) | {"d4": values.mean()}
+    assert table == pytest.approx([expected[docid] for docid in ["d1", "d2", "d3", "d4", "d5", "d6"]], rel=1e-5)
+
+
+def test_auto_uses_vectors_where_queries_have_them(index, tiny, tmp_path, capsys):
+    reranker = AutoReranker(index)
+    assert reranker.recipe[-2:] == ("dense:m", "dense-rm:m") and reranker.sources == ("rm", "dense:m")
+    assert "dense:m" not in AutoReranker(index, vectors="none").recipe and "dense:m" not in AutoReranker(tiny).recipe
+    query = index.query("washer", "1")
+    ranked = reranker.apply(query, index.lucene.search([query], 10)[0], Context(hits=10))
+    assert set(IDS) <= set(index.forward.docids.take(ranked.docs))  # those that share no word with the query, too
+    without = kernelsearch.open(tmp_path / "index")
+    assert "dense:m" not in AutoReranker(without).recipe and "words alone" in capsys.readouterr().err
+    with pytest.raises(OptionError, match="where do the queries' vectors come from"):
+        AutoReranker(without, vectors="m")
+    with pytest.raises(ArtefactError):
+        AutoReranker(index, vectors="other")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from kernelsearch.core.options import option
 from kernelsearch.rerankers.fusion.settings import DepthSettings
 
 
@@ -13,3 +14,9 @@ class AutoSettings(DepthSettings):
     """Options of `auto`."""
 
     owner: ClassVar[str] = "auto"
+
+    vectors: str | None = option(
+        None,
+        "name of the vectors to use beside words; default: --vectors.name, or the only ones of the index where queries have "
+        "vectors too; none: words alone",
+    )

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.options import Settings, option
 from kernelsearch.core.types import Candidates, Query
+from kernelsearch.kernels.relevance import POSTERIOR_DOCUMENTS, posterior_weights
 from kernelsearch.rerankers.fusion.feature_kinds import Feature, FeatureContext, Floats
 from kernelsearch.rerankers.fusion.pool import Pool
 from kernelsearch.trec import read_run
@@ -43,22 +44,43 @@ class DenseFeature(Feature[DenseFeatureSettings]):
         self.vectors.queries.require()
 
     def values(self, pools: Sequence[Pool]) -> list[Floats]:
-        found = self.vectors.queries.find([pool.query for pool in pools])
-        out = []
-        for pool, vector in zip(pools, found, strict=True):
-            if vector is None:
-                out.append(np.zeros(pool.depth))
-                continue
-            scores = self.vectors.documents.scores(vector, pool.candidates.docs).astype(np.float64)
-            missing = np.isnan(scores)
-            if missing.any():
-                scores[missing] = 0.0 if missing.all() else scores[~missing].mean()
-            out.append(scores)
-        return out
+        vectors = self.vectors.queries.find([pool.query for pool in pools])
+        return [
+            np.zeros(pool.depth) if vector is None else self.pool_values(pool, vector)
+            for pool, vector in zip(pools, vectors, strict=True)
+        ]
+
+    def pool_values(self, pool: Pool, vector: NDArray[np.float32]) -> Floats:
+        """The feature's values for one pool and the query's vector, shape (candidates,)."""
+        return self._known_or_mean(self.vectors.documents.scores(vector, pool.candidates.docs).astype(np.float64))
+
+    @staticmethod
+    def _known_or_mean(scores: Floats) -> Floats:
+        missing = np.isnan(scores)
+        if missing.any():
+            scores[missing] = 0.0 if missing.all() else scores[~missing].mean()
+        return scores
 
     def retrieve(self, queries: Sequence[Query], lists: Sequence[Candidates], depth: int) -> list[NDArray[np.int32]]:
         live = self.index.forward.live
         return [docs[live[docs]] for docs, _ in self.vectors.nearest(queries, depth)]
+
+
+class DenseRelevanceModel(DenseFeature):
+    """The inner product of documents' vectors with the posterior mean of the candidates nearest to the query.
+
+    Feedback in the space of the vectors, as `rm` is among words: `kernels.relevance.posterior_weights` of the inner products
+    weights the nearest candidates. Documents and queries without a vector are treated as `dense` treats them.
+    """
+
+    def pool_values(self, pool: Pool, vector: NDArray[np.float32]) -> Floats:
+        documents, rows = self.vectors.documents, pool.candidates.docs
+        scores = documents.scores(vector, rows).astype(np.float64)
+        order = np.argsort(-scores, kind="stable")[: min(POSTERIOR_DOCUMENTS, int((~np.isnan(scores)).sum()))]
+        if not len(order):
+            return np.zeros(pool.depth)
+        mean = posterior_weights(scores[order]) @ documents.take(rows[order])
+        return self._known_or_mean(documents.scores(mean.astype(np.float32), rows).astype(np.float64))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ A recipe is plain data, is saved with a model and means the same on every index.
 - `rm`: BM25 of the query expanded by a relevance model whose documents are weighted by their posterior
 - `top`: the mean document kernel (cosine) to the first stage's best `docs` documents
 - `votes`: documents that were relevant to similar training queries
-- `dense:NAME`: the inner product with the vectors of that name
+- `dense:NAME`: the inner product with the vectors of that name; `dense-rm:NAME`: with the posterior mean of the nearest ones
 - `run:FILE`: the scores of a run file; `run:NAME` with --fusion.runs NAME=FILE
 - any reranker with its options: `klsa:z=10`, `mslm:mix=1`, `pert:alpha=0.5`
 """
@@ -30,7 +30,7 @@ from kernelsearch.kernels.term_scores import scores as first_stage_scores
 from kernelsearch.lucene.models import BM25Model, Model
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import OpenedIndex
-from kernelsearch.rerankers.fusion.evidence import DenseFeature, RunFeature
+from kernelsearch.rerankers.fusion.evidence import DenseFeature, DenseRelevanceModel, RunFeature
 from kernelsearch.rerankers.fusion.feature_kinds import (
     BM25FeatureSettings,
     DirichletFeatureSettings,
@@ -70,6 +70,7 @@ OTHER_KINDS: dict[str, type[Feature[Any]]] = {
     "top": Top,
     "votes": Votes,
     "dense": DenseFeature,
+    "dense-rm": DenseRelevanceModel,
     "run": RunFeature,
 }
 

@@ -25,6 +25,9 @@ AUTO_WEIGHTS = {
     "klsa:lambda=1": 1.0,
 }
 
+#: {kind of feature: weight} of `auto` on an index with vectors, beside AUTO_WEIGHTS.
+VECTOR_WEIGHTS = {"dense": 8.0, "dense-rm": 2.0}
+
 
 def available(recipe: Sequence[str], index: OpenedIndex, method: str) -> dict[str, str]:
     """What an index can offer of a recipe: {feature of the recipe: feature in its place}; what is left out is logged.

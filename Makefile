@@ -5,8 +5,8 @@ PYTHON ?= python3
 # Pytest's options, for example `make test PYTEST_ARGS="-k bm25 -x"`.
 PYTEST_ARGS ?=
 # Two processes; the tests of a file run in the same process, because they share the indexes that the file builds.
-# The tests of a cluster and of the page have targets of their own: workers and a browser need the cores.
-WHOLE_SUITE = -n 2 --dist loadfile -m "not cluster and not page"
+# The tests of a cluster, of the page and of long runs have targets of their own: workers and a browser need the cores.
+WHOLE_SUITE = -n 2 --dist loadfile -m "not cluster and not page and not soak"
 
 # Without byte code the environment is a fifth smaller; Python compiles what it imports.
 INSTALL = -m pip install --quiet --no-compile
@@ -17,7 +17,7 @@ NEWER = $(PYTHON312) python3.12 python3.13 python3.14 $(PYTHON) \
 find_newer = for python in $(NEWER); do \
     if $$python -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null; then echo $$python; break; fi; done
 
-.PHONY: help demo test test-dask test-page test-openapi coverage lint test-pyserini test-pyterrier test-lucene10 bench-bridge bench-dropin bridge freeze clean
+.PHONY: help demo test test-dask test-page test-openapi test-soak coverage lint test-pyserini test-pyterrier test-lucene10 bench-bridge bench-dropin bridge freeze clean
 
 help:  ## Lists the targets
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | awk -F '\t' '{printf "%-15s %s\n", $$1, $$2}'
@@ -36,6 +36,9 @@ test-page: .venv/.ready  ## Runs the page's tests in a headless Chromium (skippe
 
 test-openapi: .venv/.ready  ## Sends the service generated requests from its OpenAPI description (KERNELSEARCH_EXAMPLES=50 per endpoint)
 	KERNELSEARCH_EXAMPLES=$${KERNELSEARCH_EXAMPLES:-50} .venv/bin/python -m pytest tests/serve/test_openapi.py $(PYTEST_ARGS)
+
+test-soak: .venv/.ready  ## Runs queries from many threads and a service under abuse (KERNELSEARCH_SOAK_QUERIES=300 per thread, KERNELSEARCH_SOAK_SECONDS=30)
+	.venv/bin/python -m pytest -m soak $(PYTEST_ARGS)
 
 coverage: .venv/.ready  ## Runs the tests with line coverage, printed and in htmlcov/
 	.venv/bin/python -m pytest $(WHOLE_SUITE) --cov=kernelsearch --cov-report=term --cov-report=html $(PYTEST_ARGS)

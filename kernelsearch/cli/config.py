@@ -32,8 +32,9 @@ import tomli_w
 
 from kernelsearch.api.pipeline import Pipeline
 from kernelsearch.core.errors import InputError, OptionError
-from kernelsearch.core.files import open_bytes, write_file
+from kernelsearch.core.files import write_file
 from kernelsearch.core.options import Option
+from kernelsearch.core.reading import open_bytes
 from kernelsearch.core.version import __version__
 from kernelsearch.lucene.first_stage import FirstStageSettings
 from kernelsearch.lucene.jvm import find_jar

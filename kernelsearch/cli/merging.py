@@ -12,7 +12,8 @@ from typing import Any
 from kernelsearch.cli import config
 from kernelsearch.cli.search_settings import IN_CONFIG
 from kernelsearch.core.errors import InputError
-from kernelsearch.core.files import lines, write_file
+from kernelsearch.core.files import write_file
+from kernelsearch.core.reading import lines
 from kernelsearch.trec import read_run
 from kernelsearch.trec.topics import parse_part
 

@@ -12,7 +12,8 @@ import numpy as np
 from kernelsearch.clicks.models import ClickModel, attraction
 from kernelsearch.clicks.records import Impression, normalise_query
 from kernelsearch.core.errors import InputError
-from kernelsearch.core.files import lines, write_file
+from kernelsearch.core.files import write_file
+from kernelsearch.core.reading import lines
 from kernelsearch.trec.qrels import read_qrels
 from kernelsearch.trec.runs import read_run
 from kernelsearch.trec.topics import read_topics

@@ -31,3 +31,17 @@ class IndexReplaced(IndexProblem):
 
 class BusyError(KernelSearchError):
     """A file that another process has locked for too long."""
+
+
+def quote(value: object, most: int = 120) -> str:
+    """Returns the representation of a value for a message: its control characters escaped, cut to `most` characters.
+
+    >>> quote("a" * 500, most=8)
+    "'aaa...'"
+    """
+    if isinstance(value, str | bytes):
+        cut = value[:most]
+        text = repr(cut)
+        return text if len(text) <= most and len(cut) == len(value) else f"{text[: most - 4]}...{text[-1]}"
+    text = repr(value) if not isinstance(value, int) or value.bit_length() < 1000 else f"{value.bit_length()} bits"
+    return text if len(text) <= most else f"{text[:most]}..."

@@ -1,73 +1,16 @@
-"""Reading and writing files: writes are atomic, and every error message names the file."""
+"""Writing files: writes are atomic, and every error message names the file. `reading` has the other direction."""
 
 from __future__ import annotations
 
-import codecs
-import gzip
-import json
 import os
 import shutil
 import tempfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO
 
 from kernelsearch.core.errors import InputError
-
-
-def open_bytes(path: str | Path) -> IO[bytes]:
-    """Opens a file for reading bytes, decompressed if it is gzipped. Raises InputError if it can't be read."""
-    path = Path(path)
-    try:
-        if path.is_dir():
-            raise InputError(f"{path}: is a directory, a file was expected")
-        with open(path, "rb") as stream:
-            gzipped = stream.read(2) == b"\x1f\x8b"
-        return cast(IO[bytes], gzip.open(path, "rb")) if gzipped else open(path, "rb")
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file") from None
-    except OSError as problem:
-        raise InputError(f"{path}: cannot be read ({problem.strerror or problem})") from None
-
-
-def lines(path: str | Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
-    """Yields (line number from 1, line without its line break) of a text file, gzipped or not; drops a byte-order mark.
-
-    Raises InputError, with the line number, for bytes that are not valid in the encoding and for a damaged gzip file.
-    """
-    try:
-        codecs.lookup(encoding)
-    except LookupError:
-        raise InputError(f"--encoding: {encoding!r} is not an encoding that Python knows") from None
-    number = 0
-    # Decoded line by line, so that an invalid byte is reported with its line number.
-    with open_bytes(path) as stream:
-        try:
-            for number, raw in enumerate(stream, 1):
-                if number == 1:
-                    raw = raw.removeprefix(codecs.BOM_UTF8)
-                yield number, raw.decode(encoding).rstrip("\r\n")
-        except UnicodeDecodeError as problem:
-            byte = problem.object[problem.start]
-            raise InputError(f"{path}: line {number}: not valid {encoding.upper()} (byte 0x{byte:02x})") from None
-        except (EOFError, OSError, zlib.error) as problem:
-            raise InputError(f"{path}: damaged after line {number} ({problem})") from None
-
-
-def json_lines(path: str | Path, encoding: str = "utf-8") -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yields (line number from 1, object) of a JSONL file, gzipped or not; blank lines are skipped."""
-    for number, line in lines(path, encoding):
-        if not line.strip():
-            continue
-        try:
-            record = json.loads(line)
-        except ValueError as problem:
-            raise InputError(f"{path}: line {number}: not valid JSON ({problem})") from None
-        if not isinstance(record, dict):
-            raise InputError(f"{path}: line {number}: a JSON object was expected")
-        yield number, record
 
 
 @contextmanager

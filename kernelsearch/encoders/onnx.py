@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.core.errors import InputError, OptionError
-from kernelsearch.core.files import open_bytes
 from kernelsearch.core.options import Settings, option
+from kernelsearch.core.reading import open_bytes
 from kernelsearch.encoders.base import Encoder
 
 MODELS = ("model.onnx", "onnx/model.onnx")

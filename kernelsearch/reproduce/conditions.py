@@ -12,7 +12,7 @@ from typing import Any
 
 from kernelsearch.api.bundled import BUNDLED as BUNDLED_FOLDER
 from kernelsearch.core.errors import InputError
-from kernelsearch.core.files import open_bytes
+from kernelsearch.core.reading import open_bytes
 
 #: The conditions that come with the package.
 SHIPPED = Path(__file__).parent / "conditions.toml"

@@ -9,7 +9,7 @@ import numpy as np
 
 from kernelsearch.clicks.store import ClickLog
 from kernelsearch.core.errors import InputError
-from kernelsearch.core.files import lines
+from kernelsearch.core.reading import lines
 
 Groups = list[list[str]]
 

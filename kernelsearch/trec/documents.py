@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelsearch.core.errors import InputError, OptionError
-from kernelsearch.core.files import open_bytes
+from kernelsearch.core.reading import open_bytes
 from kernelsearch.trec.formats import ID_NAMES, Records
 from kernelsearch.trec.formats.pages import read_html, read_markdown, read_pdf, read_text
 from kernelsearch.trec.formats.structured import read_csv, read_json, read_jsonl, read_parquet, read_tsv

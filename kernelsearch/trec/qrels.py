@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kernelsearch.core.errors import InputError
-from kernelsearch.core.files import lines
+from kernelsearch.core.reading import lines
 
 
 def read_qrels(path: str | Path) -> dict[str, dict[str, int]]:

@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from kernelsearch.core.errors import InputError, OptionError
-from kernelsearch.core.files import lines, write_file
+from kernelsearch.core.files import write_file
+from kernelsearch.core.reading import lines
 
 FORMATS = ("trec", "msmarco")
 #: Decimals of printed scores.

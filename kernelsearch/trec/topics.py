@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from kernelsearch.core.errors import InputError, OptionError
-from kernelsearch.core.files import json_lines, lines
+from kernelsearch.core.reading import json_lines, lines
 
 FORMATS = ("tsv", "trec", "jsonl", "cacm")
 FIELDS = ("title", "description", "narrative")

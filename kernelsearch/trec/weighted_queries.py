@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from kernelsearch.core.errors import InputError
-from kernelsearch.core.files import lines, write_file
+from kernelsearch.core.files import write_file
+from kernelsearch.core.reading import lines
 from kernelsearch.core.types import Query
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.core.errors import InputError, OptionError
-from kernelsearch.core.files import json_lines, lines, open_bytes
+from kernelsearch.core.reading import json_lines, lines, open_bytes
 from kernelsearch.neighbours.index import load_faiss
 
 #: Names that files give to the ids and to the vectors; the first that a file has is read.

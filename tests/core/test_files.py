@@ -1,52 +1,9 @@
-import gzip
 import os
 
 import pytest
 
 from kernelsearch.core.errors import InputError
-from kernelsearch.core.files import lines, write_file, write_folder
-
-
-def test_lines_are_numbered_and_keep_odd_line_separators(tmp_path):
-    file = tmp_path / "x.txt"
-    file.write_bytes("\ufeffone\r\ntwo\u2028still two\n\nfour".encode())
-    assert list(lines(file)) == [(1, "one"), (2, "two\u2028still two"), (3, ""), (4, "four")]
-
-
-def test_gzip_is_recognised_by_content_not_by_name(tmp_path):
-    file = tmp_path / "x.txt"
-    file.write_bytes(gzip.compress(b"a\nb\n"))
-    assert [text for _, text in lines(file)] == ["a", "b"]
-
-
-def test_truncated_gzip_is_named(tmp_path):
-    file = tmp_path / "x.gz"
-    file.write_bytes(gzip.compress(os.urandom(5000).hex().encode())[:-3000])
-    with pytest.raises(InputError, match=r"x\.gz: damaged"):
-        list(lines(file))
-
-
-def test_bad_utf8_names_file_and_line(tmp_path):
-    file = tmp_path / "x.txt"
-    file.write_bytes(b"good\nbad \xff\n")
-    with pytest.raises(InputError, match=r"x\.txt: line 2: not valid UTF-8 \(byte 0xff\)"):
-        list(lines(file))
-
-
-def test_other_encodings_can_be_named(tmp_path):
-    file = tmp_path / "x.txt"
-    file.write_bytes("é".encode("latin-1"))
-    assert list(lines(file, "latin-1")) == [(1, "é")]
-    with pytest.raises(InputError, match="--encoding: 'nonsense'"):
-        list(lines(file, "nonsense"))
-
-
-@pytest.mark.parametrize("make", [lambda p: None, lambda p: p.mkdir()])
-def test_missing_file_and_directory_are_named(tmp_path, make):
-    file = tmp_path / "x"
-    make(file)
-    with pytest.raises(InputError, match=r"x: (no such file|is a directory)"):
-        list(lines(file))
+from kernelsearch.core.files import write_file, write_folder
 
 
 def test_failed_write_keeps_the_old_file_and_leaves_nothing(tmp_path):

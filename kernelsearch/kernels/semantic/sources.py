@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.core.errors import InputError
-from kernelsearch.core.files import lines
+from kernelsearch.core.reading import lines
 from kernelsearch.kernels.semantic.graph import SemanticGraph
 
 TermIds = Callable[[Sequence[str]], NDArray[np.int32]]

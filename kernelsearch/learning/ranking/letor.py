@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.core.errors import InputError
-from kernelsearch.core.files import open_bytes
+from kernelsearch.core.reading import open_bytes
 
 
 class Table(NamedTuple):

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.core.errors import InputError
-from kernelsearch.core.files import lines
+from kernelsearch.core.reading import lines
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.forward.index import ForwardIndex
 from kernelsearch.kernels import perturbation, relevance

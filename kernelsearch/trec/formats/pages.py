@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelsearch.core.errors import InputError, OptionError
-from kernelsearch.core.files import lines, open_bytes
+from kernelsearch.core.reading import lines, open_bytes
 from kernelsearch.trec.formats import Records
 
 #: HTML elements whose content is no text of the page.

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelsearch.core.errors import InputError, OptionError
-from kernelsearch.core.files import json_lines, lines
+from kernelsearch.core.reading import json_lines, lines
 from kernelsearch.trec.formats import ID_NAMES, Records
 
 #: Delimiters that are looked for in the first line of a CSV file; the first of the most frequent ones is taken.

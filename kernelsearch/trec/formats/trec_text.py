@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelsearch.core.errors import InputError
-from kernelsearch.core.files import lines
+from kernelsearch.core.reading import lines
 from kernelsearch.trec.formats import Records
 
 #: The parts of a TREC document that hold text, as Anserini's TrecCollection takes them.

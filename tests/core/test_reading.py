@@ -1,0 +1,239 @@
+"""The reading layer: pipes, gzip, encodings, limits, and messages that name file, line and column."""
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+import threading
+import zlib
+
+import pytest
+
+from kernelsearch.core import reading
+from kernelsearch.core.errors import InputError, quote
+from kernelsearch.core.reading import TextFile, json_lines, lines, open_bytes, parse_json, read_toml, whole_number
+
+
+@pytest.fixture
+def limits(monkeypatch):
+    """The limits, for a test that changes them."""
+    changed = reading.Limits()
+    monkeypatch.setattr(reading, "limits", changed)
+    return changed
+
+
+def test_lines_are_numbered_and_keep_odd_line_separators(tmp_path):
+    file = tmp_path / "x.txt"
+    file.write_bytes("\ufeffone\r\ntwo\u2028still two\n\nfour".encode())
+    assert list(lines(file)) == [(1, "one"), (2, "two\u2028still two"), (3, ""), (4, "four")]
+
+
+def test_gzip_is_recognised_by_content_not_by_name(tmp_path):
+    file = tmp_path / "x.txt"
+    file.write_bytes(gzip.compress(b"a\nb\n"))
+    assert [text for _, text in lines(file)] == ["a", "b"]
+
+
+def test_truncated_gzip_is_named(tmp_path):
+    file = tmp_path / "x.gz"
+    file.write_bytes(gzip.compress(os.urandom(5000).hex().encode())[:-3000])
+    with pytest.raises(InputError, match=r"x\.gz: damaged"):
+        list(lines(file))
+
+
+def test_bad_utf8_names_file_and_line(tmp_path):
+    file = tmp_path / "x.txt"
+    file.write_bytes(b"good\nbad \xff\n")
+    with pytest.raises(InputError, match=r"x\.txt: line 2, column 5: not valid UTF-8 \(byte 0xff\)"):
+        list(lines(file))
+
+
+def test_other_encodings_can_be_named(tmp_path):
+    file = tmp_path / "x.txt"
+    file.write_bytes("é".encode("latin-1"))
+    assert list(lines(file, "latin-1")) == [(1, "é")]
+    with pytest.raises(InputError, match=r"--encoding: 'nonsense'"):
+        list(lines(file, "nonsense"))
+
+
+@pytest.mark.parametrize("make", [lambda p: None, lambda p: p.mkdir()])
+def test_missing_file_and_directory_are_named(tmp_path, make):
+    file = tmp_path / "x"
+    make(file)
+    with pytest.raises(InputError, match=r"x: (no such file|is a directory)"):
+        list(lines(file))
+
+
+@pytest.mark.parametrize("content", [b"one\ntwo\n", gzip.compress(b"one\ntwo\n")])
+def test_a_named_pipe_is_read_once_from_its_beginning(tmp_path, content):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_bytes(content))
+    writer.start()
+    text = TextFile(pipe)
+    assert text.first_line() == "one"
+    assert list(text) == [(1, "one"), (2, "two")]
+    writer.join()
+
+
+def test_a_pipe_whose_writer_is_slow_is_waited_for(tmp_path, limits):
+    limits.wait = 0.2
+    read_end, write_end = os.pipe()
+    threading.Timer(0.6, lambda: (os.write(write_end, b"late\n"), os.close(write_end))).start()
+    assert list(lines(f"/dev/fd/{read_end}")) == [(1, "late")]
+    os.close(read_end)
+
+
+def test_a_named_pipe_without_a_writer_is_given_up(tmp_path, limits):
+    limits.wait = 0.2
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match=r"pipe: a named pipe that nothing has been written to in 0.2 s"):
+        list(lines(tmp_path / "pipe"))
+
+
+def test_an_empty_pipe_is_an_empty_file():
+    read_end, write_end = os.pipe()
+    os.close(write_end)
+    assert list(lines(f"/dev/fd/{read_end}")) == []
+    os.close(read_end)
+
+
+def test_every_damage_of_a_gzip_file_is_named(tmp_path):
+    good = gzip.compress(os.urandom(3000).hex().encode())
+    file = tmp_path / "x.gz"
+    for place in range(0, len(good), 37):
+        for bad in (good[:place], good[:place] + bytes([good[place] ^ 0x41]) + good[place + 1 :], good + b"rubbish"):
+            file.write_bytes(bad)
+            try:
+                for _ in lines(file):
+                    pass
+            except InputError as problem:
+                assert str(problem).startswith(str(file))
+
+
+def test_a_gzip_bomb_is_stopped_and_a_limit_of_ones_own_holds(tmp_path, limits):
+    file = tmp_path / "bomb.gz"
+    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+    block = b"\n".rjust(1 << 20)
+    file.write_bytes(b"".join(packer.compress(block) for _ in range(80)) + packer.flush())
+    with pytest.raises(InputError, match=r"bomb.gz: a gzip file that expands more than 250 times; --max-input"):
+        list(lines(file))
+    limits.total = 70 << 20
+    with open_bytes(file) as stream, pytest.raises(InputError, match=f"larger than {70 << 20} bytes"):
+        while stream.read(1 << 20):
+            pass
+    limits.total = 80 << 20
+    with open_bytes(file) as stream:
+        assert sum(len(part) for part in iter(lambda: stream.read(1 << 20), b"")) == 80 << 20
+
+
+def test_a_line_may_not_be_longer_than_the_limit(tmp_path, limits):
+    limits.line = 10
+    file = tmp_path / "x.txt"
+    file.write_bytes(b"123456789\n12345678901\n")
+    with pytest.raises(InputError, match=r"line 2: longer than 10 bytes; --max-line"):
+        list(lines(file))
+
+
+@pytest.mark.parametrize("encoding", ["rot13", "utf-16", "base64", "idna", "undefined", "no such", "a\0b", "utf-7"])
+def test_an_encoding_that_cannot_read_lines_is_refused(tmp_path, encoding):
+    (tmp_path / "x.txt").write_bytes(b"x\n")
+    with pytest.raises(InputError, match=r"^--encoding: "):
+        list(lines(tmp_path / "x.txt", encoding))
+
+
+@pytest.mark.parametrize("name", ["n" * 300, "a\0b", "\udcff"])
+def test_an_impossible_name_is_named(name):
+    with pytest.raises(InputError, match=r"cannot be read|no such file") as caught:
+        list(lines(name))
+    str(caught.value).encode()  # can be printed
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_without_permission_is_named(tmp_path):
+    file = tmp_path / "x"
+    file.write_text("")
+    file.chmod(0)
+    with pytest.raises(InputError, match=r"x: cannot be read .Permission denied"):
+        list(lines(file))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[" * 100_000 + "]" * 100_000, "nested deeper than 100"),
+        ('{"a":' * 100_000 + "1" + "}" * 100_000, "nested deeper than 100"),
+        ("[" * 100_000, "nested deeper than 100"),
+        ("9" * 5_000, "not valid JSON .Exceeds the limit"),
+        ('{"a": "\\ud800"}', "half of a surrogate pair"),
+        ('{"a" 1}', "f: line 3, column 6: not valid JSON"),
+        (b'"\xff"', "not valid UTF-8 .byte 2"),
+    ],
+)
+def test_json_that_would_break_a_reader_is_refused_in_a_short_line(text, message):
+    with pytest.raises(InputError, match=message) as caught:
+        parse_json(text, "f: line 3")
+    assert str(caught.value).startswith("f: line 3") and len(str(caught.value)) < 200
+
+
+def test_brackets_inside_strings_are_not_nested():
+    text = json.dumps({"a": "[{" * 500 + '"\\'})
+    assert parse_json(text, "f") == json.loads(text)
+
+
+def test_json_lines_must_be_objects(tmp_path):
+    (tmp_path / "x").write_text("{}\n3\n")
+    with pytest.raises(InputError, match=r"x: line 2: a JSON object was expected"):
+        list(json_lines(tmp_path / "x"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a = " + "[" * 100_000,
+        "a." * 100_000 + "b = 1",
+        "[" + "a." * 100_000 + "b]",
+        "x = {" + "a." * 100_000 + "b = 1}",
+        "a = 9" + "9" * 5_000,
+        "a = ",
+        "\udcff",
+        "a = 1\na = 2",
+    ],
+)
+def test_toml_that_would_break_a_reader_is_refused_in_a_short_line(tmp_path, text):
+    file = tmp_path / "x.toml"
+    file.write_bytes(text.encode("utf-8", "surrogateescape"))
+    with pytest.raises(InputError, match=r"x.toml: not a TOML file") as caught:
+        read_toml(file)
+    assert len(str(caught.value)) < 300
+
+
+def test_whole_numbers_have_bounds():
+    assert whole_number("-3") == -3
+    for text in ("1.0", "", "9" * 5000, "9223372036854775808", "x" * 10_000):
+        with pytest.raises(ValueError) as caught:
+            whole_number(text)
+        assert len(str(caught.value)) < 200
+
+
+def test_quotes_are_short_and_escaped():
+    assert quote("tap") == "'tap'"
+    assert len(quote("x" * 500_000)) <= 120 and quote("x" * 500_000).endswith("...'")
+    assert "\x1b" not in quote("\x1b[31mred")
+    assert len(quote(10**100_000)) < 120
+    assert len(quote(list(range(1000)))) <= 124
+
+
+def test_reading_is_as_quick_as_plain_python(tmp_path):
+    """A line costs little more than Python's own iteration over a binary file (twelve times at most, on a loaded machine)."""
+    file = tmp_path / "x.txt"
+    file.write_text("1 Q0 document 1 0.5 tag\n" * 50_000)
+    code = """
+import sys, time
+from kernelsearch.core.reading import lines
+start = time.process_time(); [line.decode() for line in open(sys.argv[1], "rb")]; plain = time.process_time() - start
+start = time.process_time(); list(lines(sys.argv[1])); ours = time.process_time() - start
+sys.exit(ours > 12 * plain + 0.05)
+"""
+    assert subprocess.run([sys.executable, "-c", code, str(file)]).returncode == 0

@@ -45,3 +45,12 @@ def quote(value: object, most: int = 120) -> str:
         return text if len(text) <= most and len(cut) == len(value) else f"{text[: most - 4]}...{text[-1]}"
     text = repr(value) if not isinstance(value, int) or value.bit_length() < 1000 else f"{value.bit_length()} bits"
     return text if len(text) <= most else f"{text[:most]}..."
+
+
+def short(text: str, most: int = 120) -> str:
+    """Returns a text for a message without quotes, as `quote` escapes and cuts it.
+
+    >>> short("a b")
+    'a b'
+    """
+    return quote(text, most)[1:-1]

@@ -22,7 +22,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from kernelsearch.core.errors import InputError, quote
 
@@ -56,6 +56,8 @@ def open_bytes(path: str | Path) -> IO[bytes]:
 
     Reading from the stream raises InputError, too, with the path.
     """
+    if (begun := _begun.pop(str(path), None)) is not None:
+        return begun
     try:
         raw, head = _open_once(path)
     except FileNotFoundError:
@@ -66,6 +68,21 @@ def open_bytes(path: str | Path) -> IO[bytes]:
         compressed = _Continued(b"", raw)
         return io.BufferedReader(_Checked(path, gzip.GzipFile(fileobj=compressed, mode="rb"), compressed), 1 << 17)
     return io.BufferedReader(_Checked(path, raw), 1 << 17)
+
+
+#: Pipes of which `first_bytes` has looked at the beginning, by path; the next `open_bytes` takes them.
+_begun: dict[str, IO[bytes]] = {}
+
+
+def first_bytes(path: str | Path, most: int) -> bytes:
+    """Returns the beginning of an input, decompressed, up to `most` bytes. They stay to be read, of a pipe as well."""
+    stream = open_bytes(path)
+    start = stream.read(most)
+    if os.path.isfile(path):
+        stream.close()
+    else:
+        _begun[str(path)] = io.BufferedReader(_Continued(start, cast(io.RawIOBase, stream)), 1 << 17)
+    return start
 
 
 def read_bytes(path: str | Path, most: int) -> bytes:

@@ -7,18 +7,21 @@ other fields it had.
 from __future__ import annotations
 
 import logging
+import os
 import re
+import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kernelsearch.core.errors import InputError, OptionError
-from kernelsearch.core.reading import open_bytes
+from kernelsearch.core.errors import InputError, OptionError, quote, short
+from kernelsearch.core.reading import first_bytes
 from kernelsearch.trec.formats import ID_NAMES, Records
 from kernelsearch.trec.formats.pages import read_html, read_markdown, read_pdf, read_text
 from kernelsearch.trec.formats.structured import read_csv, read_json, read_jsonl, read_parquet, read_tsv
 from kernelsearch.trec.formats.trec_text import read_trec
+from kernelsearch.trec.ids import check_id
 
 logger = logging.getLogger(__name__)
 
@@ -94,12 +97,16 @@ def read_documents(
     that is unknown or whose package is not installed.
     """
     path = Path(path)
-    if not path.exists():
-        raise InputError(f"{path}: no such file or folder")
+    try:
+        is_folder = stat.S_ISDIR(path.stat().st_mode)
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file or folder") from None
+    except (OSError, ValueError) as problem:
+        raise InputError(f"{short(str(path))}: cannot be read ({getattr(problem, 'strerror', problem)})") from None
     if kind is not None and kind not in FORMATS:
-        raise OptionError(f"--format: {kind!r} is not one of {', '.join(FORMATS)}")
+        raise OptionError(f"--format: {quote(kind)} is not one of {', '.join(FORMATS)}")
     columns = {name: column.strip() for name, column in (columns or {}).items()}
-    files = _folder_files(path, kind) if path.is_dir() else [(path, kind or _guess(path))]
+    files = _folder_files(path, kind) if is_folder else [(path, kind or _guess(path))]
     count = 0
     for file, file_kind in files:
         for within, record in _reader(file_kind, columns)(file, encoding):
@@ -123,27 +130,34 @@ def make_document(record: Mapping[str, Any], place: str, *, join_titles: bool = 
     docid = next((record[key] for key in ID_NAMES if record.get(key) not in (None, "")), None)
     if docid is None:
         raise InputError(f"{place}: a document without an id (looked for {', '.join(ID_NAMES)})")
-    docid = str(docid).strip()
-    if not docid or re.search(r"\s", docid):
-        raise InputError(f"{place}: document id {docid!r} is empty or has white space in it, which run files don't allow")
+    docid = check_id(_id_text(docid, place), "document", place)
     title = record.get("title") or ""
     if not isinstance(title, str):
-        raise InputError(f"{place}: document {docid}: title and contents must be text")
+        raise InputError(f"{place}: document {short(docid)}: title and contents must be text")
     if "contents" in record:
         contents = record["contents"]
         join = join_titles and isinstance(contents, str) and not contains_title(contents, title)
     else:
         contents = next((record[key] for key in ("text", "body", "content") if key in record), None)
         if contents is None and not title:
-            raise InputError(f"{place}: document {docid} has no text (looked for contents, text, body, content)")
+            raise InputError(f"{place}: document {short(docid)} has no text (looked for contents, text, body, content)")
         # As BEIR and Anserini do it: always joined.
         contents, join = contents or "", join_titles and bool(title)
     if not isinstance(contents, str):
-        raise InputError(f"{place}: document {docid}: title and contents must be text")
+        raise InputError(f"{place}: document {short(docid)}: title and contents must be text")
     if join:
         contents = f"{title}\n{contents}"
     rest = {key: value for key, value in record.items() if key not in (*ID_NAMES, "contents", "title")}
     return {"id": docid, "contents": contents, **({"title": title} if "title" in record else {}), **rest}
+
+
+def _id_text(value: Any, place: str) -> str:
+    if not isinstance(value, str | int | float) or isinstance(value, bool):
+        raise InputError(f"{place}: document id {quote(value)} is neither text nor a number")
+    try:
+        return str(value).strip()
+    except ValueError:  # an integer of more than 4,300 digits
+        raise InputError(f"{place}: document id of {quote(value)} is too long") from None
 
 
 def contains_title(contents: str, title: str) -> bool:
@@ -160,7 +174,7 @@ def parse_columns(texts: Sequence[str]) -> dict[str, str]:
     for text in texts:
         name, sign, column = (part.strip() for part in text.partition("="))
         if not sign or not column or name not in ("id", "contents", "title") or name in columns:
-            raise OptionError(f"--columns: {text!r} is not id=NAME, contents=NAME or title=NAME, each at most once")
+            raise OptionError(f"--columns: {quote(text)} is not id=NAME, contents=NAME or title=NAME, each at most once")
         columns[name] = column
     return columns
 
@@ -178,7 +192,7 @@ def _rename(record: dict[str, Any], columns: Mapping[str, str], place: str) -> d
     for target, column in columns.items():
         name = column if column in record else lower.get(column.lower())
         if name is None:
-            raise InputError(f"{place}: no {column!r}, which --columns names, among {', '.join(map(str, record))}")
+            raise InputError(f"{place}: no {quote(column)}, which --columns names, among {short(', '.join(map(str, record)))}")
         renamed[target] = record[name]
     if "id" in columns:
         # Another column that is called id is no longer one.
@@ -200,8 +214,7 @@ def _guess(path: Path) -> str:
     kind = next((kind for kind, suffixes in _SUFFIXES.items() if suffix in suffixes), None)
     if kind not in (None, "text"):
         return kind
-    with open_bytes(path) as stream:
-        start = stream.read(4096)
+    start = first_bytes(path, 4096)
     if start.startswith(b"%PDF"):
         return "pdf"
     if start.startswith(b"PAR1"):
@@ -240,11 +253,7 @@ def _folder_files(folder: Path, kind: str | None) -> list[tuple[Path, str]]:
         raise InputError(f"{folder}: no corpus.jsonl in it, a BEIR folder was expected")
     if corpora and kind in (None, "beir"):
         return [(corpora[0], "beir")]
-    files = sorted(
-        file
-        for file in folder.rglob("*")
-        if file.is_file() and not any(part.startswith(".") for part in file.relative_to(folder).parts)
-    )
+    files = _list_files(folder)
     if not files:
         raise InputError(f"{folder}: an empty folder, documents were expected")
     known: dict[str, list[tuple[Path, str]]] = {}
@@ -271,6 +280,19 @@ def _folder_files(folder: Path, kind: str | None) -> list[tuple[Path, str]]:
             "" if kind else " (--format takes another kind)",
         )
     return known[taken]
+
+
+def _list_files(folder: Path) -> list[Path]:
+    """All files below a folder by name, hidden ones left out. A folder that can't be listed is an error, not an empty one."""
+
+    def fail(problem: OSError) -> None:
+        raise InputError(f"{problem.filename}: cannot be read ({problem.strerror})") from None
+
+    files: list[Path] = []
+    for place, folders, names in os.walk(folder, onerror=fail):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        files += [Path(place, name) for name in names if not name.startswith(".")]
+    return sorted(file for file in files if file.is_file())
 
 
 def _folder_kind(file: Path) -> str | None:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kernelsearch.core.errors import InputError
-from kernelsearch.core.reading import lines
+from kernelsearch.core.errors import InputError, quote, short
+from kernelsearch.core.reading import lines, whole_number
+from kernelsearch.trec.ids import check_id
+
+#: The largest grade. trec_eval's memory grows with the grade, and near 2^31 it returns zeros.
+MAX_GRADE = 1_000_000
 
 
 def read_qrels(path: str | Path) -> dict[str, dict[str, int]]:
@@ -22,12 +26,20 @@ def read_qrels(path: str | Path) -> dict[str, dict[str, int]]:
         else:
             raise InputError(f"{path}: line {number}: {len(parts)} columns, a judgement has 4 (or 3 in BEIR's form)")
         try:
-            value = int(grade)
+            value = whole_number(grade, low=-MAX_GRADE, high=MAX_GRADE)
         except ValueError:
-            raise InputError(f"{path}: line {number}: grade {grade!r} is not a whole number") from None
+            raise InputError(
+                f"{path}: line {number}: grade {quote(grade)} is not a whole number from -{MAX_GRADE} to {MAX_GRADE}"
+            ) from None
+        if not line.isprintable():
+            place = f"{path}: line {number}"
+            check_id(qid, "topic", place)
+            check_id(docid, "document", place)
         known = qrels.setdefault(qid, {})
         if docid in known and known[docid] != value:
-            raise InputError(f"{path}: line {number}: topic {qid}, document {docid} is judged twice, with different grades")
+            raise InputError(
+                f"{path}: line {number}: topic {short(qid)}, document {short(docid)} is judged twice, with different grades"
+            )
         known[docid] = value
     if not qrels:
         raise InputError(f"{path}: no judgements in it")

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
-from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.core.errors import InputError, OptionError, quote, short
 from kernelsearch.core.files import write_file
-from kernelsearch.core.reading import lines
+from kernelsearch.core.reading import lines, whole_number
+from kernelsearch.trec.ids import check_id
 
 FORMATS = ("trec", "msmarco")
 #: Decimals of printed scores.
@@ -30,29 +31,42 @@ def read_run(path: str | Path) -> dict[str, list[tuple[str, float]]]:
     Reads TREC's six columns and MS MARCO's three (qid, docid, rank), whose scores are 1/rank. Raises InputError, with the line,
     for malformed lines and for a document that a topic lists twice.
     """
+    run = parse_run(path, lines(path))
+    if not run:
+        raise InputError(f"{path}: no results in it")
+    return run
+
+
+def parse_run(path: str | Path, numbered: Iterable[tuple[int, str]]) -> dict[str, list[tuple[str, float]]]:
+    """As `read_run`, of (line number, line); empty where there are no lines. `path` names the file in messages."""
     run: dict[str, dict[str, tuple[float, int]]] = {}
-    for number, line in lines(path):
+    for number, line in numbered:
         parts = line.split()
         if not parts:
             continue
         try:
             if len(parts) == 6:
-                qid, docid, rank, score = parts[0], parts[2], int(parts[3]), float(parts[4])
+                qid, docid, rank, score = parts[0], parts[2], whole_number(parts[3]), float(parts[4])
             elif len(parts) == 3:
-                qid, docid, rank = parts[0], parts[1], int(parts[2])
+                qid, docid, rank = parts[0], parts[1], whole_number(parts[2])
                 score = 1.0 / rank if rank > 0 else 1.0
             else:
                 raise InputError(f"{path}: line {number}: {len(parts)} columns, a run has 6 (TREC) or 3 (MS MARCO)")
         except ValueError:
-            raise InputError(f"{path}: line {number}: rank or score is not a number") from None
+            shown = " ".join(parts[3:5] if len(parts) == 6 else parts[2:])
+            raise InputError(
+                f"{path}: line {number}: rank or score is not a number, or a rank has more than 64 bits: {quote(shown)}"
+            ) from None
         if score != score or score in (float("inf"), float("-inf")):
-            raise InputError(f"{path}: line {number}: score {parts[4]} is not finite")
+            raise InputError(f"{path}: line {number}: score {short(parts[4])} is not finite")
+        if not line.isprintable():
+            place = f"{path}: line {number}"
+            check_id(qid, "topic", place)
+            check_id(docid, "document", place)
         ranked = run.setdefault(qid, {})
         if docid in ranked:
-            raise InputError(f"{path}: line {number}: topic {qid} lists document {docid} twice")
+            raise InputError(f"{path}: line {number}: topic {short(qid)} lists document {short(docid)} twice")
         ranked[docid] = (score, rank)
-    if not run:
-        raise InputError(f"{path}: no results in it")
     return {
         qid: [
             (docid, score) for docid, (score, _) in sorted(ranked.items(), key=lambda item: (-item[1][0], item[1][1], item[0]))

@@ -7,14 +7,15 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from kernelsearch.core.errors import InputError, OptionError
-from kernelsearch.core.reading import json_lines, lines
+from kernelsearch.core.errors import InputError, OptionError, quote, short
+from kernelsearch.core.reading import TextFile, json_lines
+from kernelsearch.trec.ids import check_id
 
 FORMATS = ("tsv", "trec", "jsonl", "cacm")
 FIELDS = ("title", "description", "narrative")
 
-#: Yields (line number, topic id, text) from a path.
-Reader = Callable[[str | Path], Iterator[tuple[int, str, str]]]
+#: Yields (line number, topic id, text) from a file.
+Reader = Callable[[TextFile], Iterator[tuple[int, str, str]]]
 
 
 def read_topics(path: str | Path, kind: str | None = None, field: str = "title") -> dict[str, str]:
@@ -23,20 +24,18 @@ def read_topics(path: str | Path, kind: str | None = None, field: str = "title")
     `kind` is one of FORMATS, guessed from the content if None. `field` chooses the fields of a TREC topic, joined with `+`
     (such as `title+description`). Raises InputError, with the line, for malformed topics and for ids that occur twice.
     """
-    kind = kind or _guess(path)
+    file = TextFile(path)
+    kind = kind or _guess(file)
     if kind not in FORMATS:
-        raise OptionError(f"--topics-format: {kind!r} is not one of {', '.join(FORMATS)}")
+        raise OptionError(f"--topics-format: {quote(kind)} is not one of {', '.join(FORMATS)}")
     readers: dict[str, Reader] = {"tsv": _tsv, "jsonl": _jsonl, "cacm": _cacm, "trec": partial(_trec, field=field)}
     topics: dict[str, str] = {}
-    for number, qid, text in readers[kind](path):
-        if not qid:
-            raise InputError(f"{path}: line {number}: a topic without an id")
-        if re.search(r"\s", qid):
-            raise InputError(f"{path}: line {number}: topic id {qid!r} has white space in it")
+    for number, qid, text in readers[kind](file):
+        check_id(qid, "topic", f"{path}: line {number}")
         if not text.strip():
-            raise InputError(f"{path}: line {number}: topic {qid} has no text")
+            raise InputError(f"{path}: line {number}: topic {short(qid)} has no text")
         if qid in topics:
-            raise InputError(f"{path}: line {number}: topic {qid} appears twice")
+            raise InputError(f"{path}: line {number}: topic {short(qid)} appears twice")
         topics[qid] = " ".join(text.split())
     if not topics:
         raise InputError(f"{path}: no topics in it (read as {kind})")
@@ -49,9 +48,9 @@ def parse_part(text: str) -> tuple[int, int]:
     >>> parse_part("2/8")
     (2, 8)
     """
-    match = re.fullmatch(r"\s*(\d+)\s*/\s*(\d+)\s*", text)
+    match = re.fullmatch(r"\s*(\d{1,9})\s*/\s*(\d{1,9})\s*", text)
     if not match or not 1 <= int(match[1]) <= int(match[2]):
-        raise OptionError(f"--shard: {text!r} is not I/N with I from 1 to N, such as 2/8")
+        raise OptionError(f"--shard: {quote(text)} is not I/N with I from 1 to N, such as 2/8")
     return int(match[1]), int(match[2])
 
 
@@ -66,41 +65,41 @@ def topics_part(topics: dict[str, str], part: tuple[int, int]) -> dict[str, str]
     return dict(list(topics.items())[start:end])
 
 
-def _guess(path: str | Path) -> str:
-    for _, line in lines(path):
-        text = line.strip()
-        if not text:
-            continue
-        if text.startswith("{"):
-            return "jsonl"
-        if text.lower().startswith("<doc>"):
-            return "cacm"
-        if text.startswith("<"):
-            return "trec"
-        return "tsv"
-    raise InputError(f"{path}: empty, topics were expected")
+def _guess(file: TextFile) -> str:
+    """The format by the first line, which stays to be read."""
+    first = file.first_line()
+    if first is None:
+        raise InputError(f"{file.path}: empty, topics were expected")
+    text = first.strip().lower()
+    if text.startswith("{"):
+        return "jsonl"
+    if text.startswith("<doc>"):
+        return "cacm"
+    return "trec" if text.startswith("<") else "tsv"
 
 
-def _tsv(path: str | Path) -> Iterator[tuple[int, str, str]]:
-    for number, line in lines(path):
+def _tsv(file: TextFile) -> Iterator[tuple[int, str, str]]:
+    for number, line in file:
         if not line.strip():
             continue
         qid, tab, text = line.partition("\t")
         if not tab:
-            raise InputError(f"{path}: line {number}: no tab between topic id and text")
+            raise InputError(f"{file.path}: line {number}: no tab between topic id and text")
         yield number, qid.strip(), text
 
 
-def _jsonl(path: str | Path) -> Iterator[tuple[int, str, str]]:
-    for number, record in json_lines(path):
+def _jsonl(file: TextFile) -> Iterator[tuple[int, str, str]]:
+    for number, record in json_lines(file):
         qid = next((record[key] for key in ("_id", "id", "qid", "query_id") if key in record), "")
         text = next((record[key] for key in ("text", "query", "title") if key in record), "")
+        if not isinstance(qid, str | int) or not isinstance(text, str | int | float | None):
+            raise InputError(f"{file.path}: line {number}: the id and the text of a topic must be text")
         yield number, str(qid).strip(), str(text or "")
 
 
-def _cacm(path: str | Path) -> Iterator[tuple[int, str, str]]:
+def _cacm(file: TextFile) -> Iterator[tuple[int, str, str]]:
     start, inside, body = 0, False, []
-    for number, line in lines(path):
+    for number, line in file:
         if not inside and line.strip().upper().startswith("<DOC>"):
             start, inside, body = number, True, [line.strip()[5:]]
         elif inside and line.strip().upper().startswith("</DOC>"):
@@ -111,16 +110,16 @@ def _cacm(path: str | Path) -> Iterator[tuple[int, str, str]]:
         elif inside:
             body.append(line)
     if inside:
-        raise InputError(f"{path}: line {start}: <DOC> without </DOC>")
+        raise InputError(f"{file.path}: line {start}: <DOC> without </DOC>")
 
 
-def _trec(path: str | Path, field: str) -> Iterator[tuple[int, str, str]]:
+def _trec(file: TextFile, field: str) -> Iterator[tuple[int, str, str]]:
     wanted = field.split("+")
     for name in wanted:
         if name not in FIELDS:
-            raise OptionError(f"--topics-field: {name!r} is not one of {', '.join(FIELDS)} (joined with +)")
+            raise OptionError(f"--topics-field: {quote(name)} is not one of {', '.join(FIELDS)} (joined with +)")
     start, inside, body = 0, False, []
-    for number, line in lines(path):
+    for number, line in file:
         if not inside and line.strip().lower().startswith("<top>"):
             start, inside, body = number, True, [line.strip()[5:]]
         elif inside and line.strip().lower().startswith("</top>"):
@@ -130,7 +129,7 @@ def _trec(path: str | Path, field: str) -> Iterator[tuple[int, str, str]]:
         elif inside:
             body.append(line)
     if inside:
-        raise InputError(f"{path}: line {start}: <top> without </top>")
+        raise InputError(f"{file.path}: line {start}: <top> without </top>")
 
 
 #: TREC tag, the label that often follows it, the field's name in kernelsearch

@@ -7,9 +7,9 @@ import math
 from collections.abc import Iterable
 from pathlib import Path
 
-from kernelsearch.core.errors import InputError
+from kernelsearch.core.errors import InputError, short
 from kernelsearch.core.files import write_file
-from kernelsearch.core.reading import lines
+from kernelsearch.core.reading import json_lines
 from kernelsearch.core.types import Query
 
 
@@ -28,21 +28,18 @@ def write_weighted_queries(path: str | Path, queries: Iterable[Query]) -> None:
 def read_weighted_queries(path: str | Path) -> dict[str, Query]:
     """Returns weighted queries by qid; their terms are analysed already. Raises InputError, with the line."""
     queries: dict[str, Query] = {}
-    for number, line in lines(path):
-        if not line.strip():
-            continue
+    for number, record in json_lines(path):
         try:
-            record = json.loads(line)
             qid, text, terms = str(record["qid"]), str(record.get("query", "")), dict(record["terms"])
             weights = tuple(float(weight) for weight in terms.values())
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, OverflowError):
             raise InputError(
-                f'{path}:{number}: not a weighted query such as {{"qid": "1", "terms": {{"word": 0.5}}}}'
+                f'{path}: line {number}: not a weighted query such as {{"qid": "1", "terms": {{"word": 0.5}}}}'
             ) from None
         if not all(math.isfinite(weight) and weight >= 0 for weight in weights):
-            raise InputError(f"{path}:{number}: weights must be finite and not negative")
+            raise InputError(f"{path}: line {number}: weights must be finite and not negative")
         if qid in queries:
-            raise InputError(f"{path}:{number}: query {qid} appears twice")
+            raise InputError(f"{path}: line {number}: query {short(qid)} appears twice")
         queries[qid] = Query(text, tuple(map(str, terms)), weights, qid)
     if not queries:
         raise InputError(f"{path}: no weighted queries in it")

@@ -63,10 +63,10 @@ def test_tsv_without_header_takes_quotes_as_text(tmp_path):
     ("name", "content", "message"),
     [
         ("c.jsonl", "", "no documents in it"),
-        ("c.jsonl", '{"id": "1", "contents": "x"}\n{"id": \n', "line 2: not valid JSON"),
+        ("c.jsonl", '{"id": "1", "contents": "x"}\n{"id": \n', "line 2, column 8: not valid JSON"),
         ("c.jsonl", '["x"]\n', "line 1: a JSON object was expected"),
         ("c.jsonl", '{"contents": "x"}\n', "line 1: a document without an id"),
-        ("c.jsonl", '{"id": "a b", "contents": "x"}\n', "document id 'a b' is empty or has white space"),
+        ("c.jsonl", '{"id": "a b", "contents": "x"}\n', "document id 'a b' has white space"),
         ("c.jsonl", '{"id": "1"}\n', "document 1 has no text"),
         ("c.jsonl", '{"id": "1", "contents": 5}\n', "title and contents must be text"),
         ("c.csv", "id,text\n1,a,b\n", "line 2: 3 columns, 2 were expected"),

@@ -71,7 +71,7 @@ def test_fields_of_a_trec_topic_can_be_joined(tmp_path):
         ("1\ta\n1\tb\n", "line 2: topic 1 appears twice"),
         ("\ttext\n", "line 1: a topic without an id"),
         ("a b\ttext\n", "topic id 'a b' has white space"),
-        ('{"_id": "1", "text": "x"}\n{broken\n', "line 2: not valid JSON"),
+        ('{"_id": "1", "text": "x"}\n{broken\n', "line 2, column 2: not valid JSON"),
         ("<top>\n<num> 1\n<title> x\n", "line 1: <top> without </top>"),
         ("<top>\n<num> 1\n<desc> x\n</top>\n", "line 1: topic 1 has no text"),
         ("<DOC>\nx\n</DOC>\n", "line 1: a topic without an id"),

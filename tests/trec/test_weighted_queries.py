@@ -17,11 +17,11 @@ def test_round_trip(tmp_path):
     ("text", "complaint"),
     [
         ("", "no weighted queries in it"),
-        ("{}\n", "q.jsonl:1: not a weighted query"),
-        ('{"qid": 1, "terms": {"a": 1}}\n{"qid": "1", "terms": {}}\n', "q.jsonl:2: query 1 appears twice"),
-        ('{"qid": 1, "terms": {"a": -1}}\n', "q.jsonl:1: weights must be finite and not negative"),
-        ('{"qid": 1, "terms": ["a"]}\n', "q.jsonl:1: not a weighted query"),
-        ('{"qid": 1, "terms": {"a": "much"}}\n', "q.jsonl:1: not a weighted query"),
+        ("{}\n", "q.jsonl: line 1: not a weighted query"),
+        ('{"qid": 1, "terms": {"a": 1}}\n{"qid": "1", "terms": {}}\n', "q.jsonl: line 2: query 1 appears twice"),
+        ('{"qid": 1, "terms": {"a": -1}}\n', "q.jsonl: line 1: weights must be finite and not negative"),
+        ('{"qid": 1, "terms": ["a"]}\n', "q.jsonl: line 1: not a weighted query"),
+        ('{"qid": 1, "terms": {"a": "much"}}\n', "q.jsonl: line 1: not a weighted query"),
     ],
 )
 def test_bad_files_are_refused(tmp_path, text, complaint):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 from kernelsearch.core.errors import InputError, OptionError
-from kernelsearch.core.reading import json_lines, lines
+from kernelsearch.core.reading import TextFile, json_lines, parse_json
 from kernelsearch.trec.formats import ID_NAMES, Records
 
 #: Delimiters that are looked for in the first line of a CSV file; the first of the most frequent ones is taken.
@@ -20,20 +19,21 @@ MAX_CELL = 2**31 - 1
 
 def read_jsonl(path: Path, encoding: str) -> Records:
     """Records of a file with one JSON object per line."""
-    for number, record in json_lines(path, encoding):
+    return _objects(TextFile(path, encoding))
+
+
+def _objects(text: TextFile) -> Records:
+    for number, record in json_lines(text):
         yield f"line {number}", record
 
 
 def read_json(path: Path, encoding: str) -> Records:
     """Records of a JSON array of objects; a file that doesn't begin with a bracket has one object per line."""
-    first = next((line.lstrip() for _, line in lines(path, encoding) if line.strip()), "")
-    if not first.startswith("["):
-        yield from read_jsonl(path, encoding)
+    text = TextFile(path, encoding)
+    if not (text.first_line() or "").lstrip().startswith("["):
+        yield from _objects(text)
         return
-    try:
-        records = json.loads("\n".join(line for _, line in lines(path, encoding)))
-    except (ValueError, RecursionError) as problem:
-        raise InputError(f"{path}: not valid JSON ({problem})") from None
+    records = parse_json("\n".join(line for _, line in text), str(path))
     for number, record in enumerate(records, 1):
         if not isinstance(record, dict):
             raise InputError(f"{path}: item {number}: a JSON object was expected")
@@ -42,13 +42,13 @@ def read_json(path: Path, encoding: str) -> Records:
 
 def read_csv(path: Path, encoding: str, id_names: Collection[str] = ID_NAMES) -> Records:
     """Rows of a CSV file, whose delimiter is found in its first line. Quoted cells may contain line breaks."""
-    first = next((line for _, line in lines(path, encoding) if line.strip()), "")
-    return _read_table(path, encoding, id_names, delimiter=find_delimiter(first), strict=True)
+    text = TextFile(path, encoding)
+    return _read_table(text, id_names, delimiter=find_delimiter(text.first_line() or ""), strict=True)
 
 
 def read_tsv(path: Path, encoding: str, id_names: Collection[str] = ID_NAMES) -> Records:
     """Rows of a TSV file, in which quotes have no special meaning."""
-    return _read_table(path, encoding, id_names, delimiter="\t", quoting=csv.QUOTE_NONE)
+    return _read_table(TextFile(path, encoding), id_names, delimiter="\t", quoting=csv.QUOTE_NONE)
 
 
 def find_delimiter(line: str) -> str:
@@ -57,14 +57,14 @@ def find_delimiter(line: str) -> str:
     return max(DELIMITERS, key=outside.count)
 
 
-def _read_table(path: Path, encoding: str, id_names: Collection[str], **dialect: Any) -> Records:
+def _read_table(text: TextFile, id_names: Collection[str], **dialect: Any) -> Records:
     """Rows of a table: with a header that has an id column, otherwise of two columns (id, text), as in MS MARCO."""
     csv.field_size_limit(MAX_CELL)
-    number = 0
+    path, number = text.path, 0
 
     def texts() -> Iterator[str]:
         nonlocal number
-        for place, line in lines(path, encoding):
+        for place, line in text:
             number = place
             yield line + "\n"
 

@@ -111,7 +111,7 @@ class Scaled(Kernel):
             raise OptionError(f"kernel: factor {self.factor} is not a finite number")
 
     def __str__(self) -> str:
-        return f"{self.factor:g}*{self.kernel}"
+        return f"{self.factor:.15g}*{_in_product(self.kernel)}"
 
     @property
     def has_map(self) -> bool:  # type: ignore[override]
@@ -187,7 +187,7 @@ class Product(Kernel):
     has_map = False
 
     def __str__(self) -> str:
-        return "*".join(f"({part})" if isinstance(part, Sum) else str(part) for part in (self.left, self.right))
+        return f"{_in_product(self.left)}*{_in_product(self.right)}"
 
     @property
     def has_query(self) -> bool:  # type: ignore[override]
@@ -199,6 +199,11 @@ class Product(Kernel):
 
     def documents(self, collection: Collection, a: NDArray[np.integer], b: NDArray[np.integer]) -> NDArray[np.floating]:
         return self.left.documents(collection, a, b) * self.right.documents(collection, a, b)
+
+
+def _in_product(kernel: Kernel) -> str:
+    """A kernel's name as a factor of a product."""
+    return f"({kernel})" if isinstance(kernel, Sum) else str(kernel)
 
 
 def counts(collection: Collection, docs: NDArray[np.integer], dtype: Any = np.float64) -> sparse.csr_matrix:

@@ -30,7 +30,7 @@ class Cosine(Kernel):
             raise OptionError(f"kernel cosine: needs a kernel with a feature map, {self.base} has none")
 
     def __str__(self) -> str:
-        return "cosine"
+        return "cosine" if self.base == VSM() else f"cosine({self.base})"
 
     @property
     def has_query(self) -> bool:  # type: ignore[override]
@@ -62,7 +62,7 @@ class RBF(Kernel):
             raise OptionError(f"kernel rbf: gamma {self.gamma} must be positive")
 
     def __str__(self) -> str:
-        return "rbf"
+        return "rbf" if self.base == Cosine() else f"rbf({self.base})"
 
     def documents(self, collection: Collection, a: NDArray[np.integer], b: NDArray[np.integer]) -> NDArray[np.floating]:
         x, y = (self.base.document_features(collection, docs) for docs in (a, b))
@@ -88,7 +88,7 @@ class Polynomial(Kernel):
             )
 
     def __str__(self) -> str:
-        return "polynomial"
+        return "polynomial" if self.base == Cosine() else f"polynomial({self.base})"
 
     def documents(self, collection: Collection, a: NDArray[np.integer], b: NDArray[np.integer]) -> NDArray[np.floating]:
         return (self.base.documents(collection, a, b) + self.offset) ** self.degree

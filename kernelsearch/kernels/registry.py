@@ -1,5 +1,8 @@
 """Kernels by name, as the command line writes them: `bm25`, `2*bm25+vsm`, `bm25*cosine`, `bm25+vectors:minilm`.
 
+Parentheses group: `(bm25+vsm)*cosine`. After the name of a kernel on another kernel's features they hold that other kernel:
+`cosine(bm25)`, `rbf(vsm)`.
+
 `vectors:NAME` is the cosine of an index's vectors of that name. In a sum with vectors the other kernels are cosines too (their
 features are brought to unit length), so that factors are weights.
 
@@ -15,6 +18,8 @@ when the kernel is used, not when names are listed.
 from __future__ import annotations
 
 import logging
+import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import cache
@@ -69,50 +74,107 @@ def register(name: str, factory: Callable[..., Kernel]) -> None:
     KERNELS[name] = factory
 
 
+def name_of(kind: type[Kernel]) -> str | None:
+    """The name of a class of kernels; None where neither this package nor a plugin has one for it."""
+    for name, factory in KERNELS.items():
+        if factory is kind:
+            return name
+    where = f"{kind.__module__}:{kind.__qualname__}"
+    return next((name for name, entry in plugins().items() if entry.value == where), None)
+
+
 def kernel(
     text: str, parameters: Mapping[str, Any] | None = None, vectors: Callable[[str | None], Vectors] | None = None
 ) -> Kernel:
-    """A kernel from its name or from a sum of products of names and numbers.
+    """A kernel from an expression of names, numbers, `+`, `*` and parentheses.
 
     `parameters` (k1, b, mu, ...) go to every named kernel that has them; None means the kernel's own default. `vectors` opens
-    an index's vectors by name; without it `vectors:NAME` is refused.
+    an index's vectors by name; without it `vectors:NAME` is refused. Raises OptionError.
     """
-    total: Kernel | None = None
-    parts = text.split("+")
-    normalised = len(parts) > 1 and any(_is_vectors(word.strip()) for part in parts for word in part.split("*"))
-    for part in parts:
-        product = _product(part, text, parameters or {}, vectors, normalised)
-        total = product if total is None else total + product
-    assert total is not None
-    return total
+    return _Expression(text, parameters or {}, vectors).parse()
 
 
-def _product(
-    part: str,
-    text: str,
-    parameters: Mapping[str, Any],
-    vectors: Callable[[str | None], Vectors] | None,
-    normalised: bool,
-) -> Kernel:
-    factor, result = 1.0, None
-    for word in (word.strip() for word in part.split("*")):
+class _Expression:
+    """A recursive-descent parser of sums of products of numbers, kernels and sums in parentheses."""
+
+    #: Numbers, operators and parentheses, names.
+    TOKEN = re.compile(r"-?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?![^+*()\s])|[+*()]|[^+*()\s]+")
+
+    def __init__(self, text: str, parameters: Mapping[str, Any], vectors: Callable[[str | None], Vectors] | None) -> None:
+        self.text, self.parameters, self.vectors = text, parameters, vectors
+        self.tokens = self.TOKEN.findall(text)
+        self.place = 0
+        self.normalised = "+" in self.tokens and any(map(_is_vectors, self.tokens))
+
+    def parse(self) -> Kernel:
+        """The kernel of the whole text."""
+        result = self._sum()
+        if self.place < len(self.tokens):
+            raise OptionError(f"kernel {self.text!r}: {self._next()!r} is not expected where it is")
+        return result
+
+    def _next(self) -> str:
+        return self.tokens[self.place] if self.place < len(self.tokens) else ""
+
+    def _take(self, token: str) -> bool:
+        """Whether the next token is this one; if so, it is read."""
+        if self._next() != token:
+            return False
+        self.place += 1
+        return True
+
+    def _sum(self) -> Kernel:
+        total = self._product()
+        while self._take("+"):
+            total = total + self._product()
+        return total
+
+    def _product(self) -> Kernel:
+        factor, result, first = 1.0, None, self.place
+        while True:
+            part = self._factor()
+            if isinstance(part, float):
+                factor *= part
+            else:
+                result = part if result is None else result * part
+            if not self._take("*"):
+                break
+        if result is None:
+            words = "*".join(token for token in self.tokens[first : self.place] if token != "*")
+            raise OptionError(f"kernel {self.text!r}: {words!r} names no kernel; known: {', '.join(names())}")
+        return result if factor == 1 else factor * result
+
+    def _factor(self) -> Kernel | float:
+        if self._take("("):
+            return self._closed(self._sum())
+        word = self._next()
+        if word in ("+", "*", ")"):
+            word = ""
         try:
-            factor *= float(word)
-            continue
+            number = float(word)
         except ValueError:
-            pass  # not a number: a kernel's name
+            number = math.nan  # not a number: a kernel's name
+        if math.isfinite(number):
+            self.place += 1
+            return number
         if _is_vectors(word):
-            made = _vector_kernel(word, text, parameters, vectors)
-        elif word not in KERNELS and word not in plugins():
-            raise OptionError(f"kernel {text!r}: {word!r} is not one of {', '.join(names())}, vectors:NAME")
-        else:
-            made = _make(word, parameters)
-            if normalised and made.has_map:
-                made = Normalised(made)
-        result = made if result is None else result * made
-    if result is None:
-        raise OptionError(f"kernel {text!r}: {part.strip()!r} names no kernel; known: {', '.join(names())}")
-    return result if factor == 1 else factor * result
+            self.place += 1
+            return _vector_kernel(word, self.text, self.parameters, self.vectors)
+        if word not in KERNELS and word not in plugins():
+            raise OptionError(f"kernel {self.text!r}: {word!r} is not one of {', '.join(names())}, vectors:NAME")
+        self.place += 1
+        parameters = dict(self.parameters)
+        if self._take("("):
+            parameters["base"] = self._closed(self._sum())
+        made = make(word, parameters)
+        if "base" in parameters and getattr(made, "base", None) is not parameters["base"]:
+            raise OptionError(f"kernel {self.text!r}: {word!r} takes no other kernel in parentheses")
+        return Normalised(made) if self.normalised and made.has_map else made
+
+    def _closed(self, inner: Kernel) -> Kernel:
+        if not self._take(")"):
+            raise OptionError(f"kernel {self.text!r}: a closing parenthesis is missing")
+        return inner
 
 
 def _is_vectors(word: str) -> bool:
@@ -129,8 +191,13 @@ def _vector_kernel(
     return VectorKernel(vectors(word.partition(":")[2] or None), 1.0 if weight is None else float(weight))
 
 
-def _make(name: str, parameters: Mapping[str, Any]) -> Kernel:
-    """The kernel of a name, with those of the parameters that it has."""
+def make(name: str, parameters: Mapping[str, Any]) -> Kernel:
+    """The kernel of a name, with those of the parameters that it has; None means the kernel's own default.
+
+    Raises OptionError for an unknown name, and for a plugin that can't be loaded.
+    """
+    if name not in KERNELS and name not in plugins():
+        raise OptionError(f"kernel {name!r}: not one of {', '.join(names())}")
     factory: Any = KERNELS[name] if name in KERNELS else _load(plugins()[name])
     known = {entry.name for entry in fields(factory)} if hasattr(factory, "__dataclass_fields__") else set(parameters)
     made = factory(**{key: value for key, value in parameters.items() if key in known and value is not None})

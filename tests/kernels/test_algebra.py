@@ -74,8 +74,26 @@ def test_kernels_by_name():
     assert str(registry.kernel("2*bm25+vsm")) == "2*bm25+vsm"
 
 
+def test_parentheses_group_and_name_the_kernel_underneath():
+    assert registry.kernel("(bm25+vsm)*cosine") == (BM25() + VSM()) * Cosine()
+    assert registry.kernel("0.5*(bm25 + 2*(vsm))") == 0.5 * (BM25() + 2 * VSM())
+    assert registry.kernel("cosine(bm25)", {"k1": 2.0}) == Cosine(BM25(k1=2.0))
+    assert registry.kernel("rbf(bm25+vsm)", {"gamma": 0.5}) == RBF(0.5, BM25() + VSM())
+    assert str(2 * (BM25() + VSM())) == "2*(bm25+vsm)" and str(Cosine(BM25())) == "cosine(bm25)"
+
+
 @pytest.mark.parametrize(
-    "text, word", [("bm26", "'bm26' is not one of linear"), ("bm25+", "'' is not one of"), ("2*3", "names no kernel")]
+    "text, word",
+    [
+        ("bm26", "'bm26' is not one of linear"),
+        ("bm25+", "'' is not one of"),
+        ("2*3", "names no kernel"),
+        ("(bm25", "closing parenthesis"),
+        ("bm25)", r"'\)' is not expected"),
+        ("()", "'' is not one of"),
+        ("vsm(bm25)", "takes no other kernel"),
+        ("inf*bm25", "'inf' is not"),
+    ],
 )
 def test_unknown_names_are_refused(text, word):
     with pytest.raises(OptionError, match=word):

@@ -13,8 +13,8 @@ from kernelsearch.cli.inputs import load_qrels, load_topics
 from kernelsearch.core.errors import ArtefactError, OptionError
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.evaluation.rows import JudgedRows
-from kernelsearch.kernels.asymmetric import BM25, Linear
-from kernelsearch.kernels.documents import RBF, Custom
+from kernelsearch.kernels.asymmetric import BM25, VSM, Linear
+from kernelsearch.kernels.documents import RBF, Cosine, Custom
 from kernelsearch.lucene.models import BM25Model as LuceneBM25
 from kernelsearch.lucene.models import DirichletModel
 from kernelsearch.rerankers.base import Context, TrainingData
@@ -287,6 +287,31 @@ def test_folding_the_same_documents_changes_nothing(indexed):
     assert np.allclose(basis.fold(features), basis.rows[:30], atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    "kernel",
+    [BM25(k1=1.2, b=0.75), BM25(k1=1.2, k3=0.5), Cosine(BM25(k1=1.2)), (BM25(k1=1.2) + VSM()) * Cosine()],
+    ids=["k1", "k3", "cosine", "parentheses"],
+)
+def test_a_basis_keeps_its_kernel(indexed, query, found, tmp_path, kernel):
+    """A kernel given to `fit_basis` scores as it is, with parameters that no option of train gave."""
+    fit_basis(tmp_path / "b", indexed.forward, kernel, dims=5)
+    scores = KernelLSA(indexed, basis=str(tmp_path / "b"), scores="kernel", **{"lambda": 0.0}).score(query, found)
+    assert scores == pytest.approx(kernel.scores(indexed.forward, query, found.docs), rel=1e-6)
+    if kernel.has_map:
+        before = np.array(LatentBasis(tmp_path / "b").rows)
+        KernelLSA.method.fit(indexed, TrainingData(output=tmp_path / "b"), fold_in=True)
+        assert np.allclose(LatentBasis(tmp_path / "b").rows, before, atol=1e-5)
+
+
+def test_a_basis_of_an_earlier_version_makes_its_kernel_from_the_options(indexed, query, found, tmp_path):
+    place = KernelLSA.method.fit(indexed, TrainingData(output=tmp_path / "b"), dims=5, k1=1.2, b=0.3)
+    meta = json.loads((place / "meta.json").read_text())
+    del meta["parameters"]["saved_kernel"]
+    (place / "meta.json").write_text(json.dumps(meta))
+    scores = KernelLSA(indexed, basis=str(place), scores="kernel", **{"lambda": 0.0}).score(query, found)
+    assert scores == pytest.approx(BM25(k1=1.2, b=0.3).scores(indexed.forward, query, found.docs))
+
+
 def test_kernels_without_a_map_go_through_landmarks(indexed, query, found, tmp_path):
     place = KernelLSA.method.fit(indexed, TrainingData(output=tmp_path / "rbf"), kernel="rbf", dims=10, landmarks=60)
     ranker = KernelLSA(indexed, basis=str(place), z=3)
@@ -311,6 +336,8 @@ def test_a_function_of_ones_own(indexed, query, found, tmp_path):
     kernel = Custom(lambda x, y: (x @ y.T).toarray() ** 3)
     fit_basis(tmp_path / "b", indexed.forward, kernel, dims=8, landmarks=100)
     assert np.isfinite(KernelLSA(indexed, basis=str(tmp_path / "b")).score(query, found)).all()
+    with pytest.raises(OptionError, match="isn't saved with the basis"):
+        KernelLSA(indexed, basis=str(tmp_path / "b"), scores="kernel").score(query, found)
 
 
 def test_lsi_is_the_linear_kernel(indexed, query, found, tmp_path):

@@ -317,6 +317,35 @@ def test_a_log_file_is_imported_once_and_training_keeps_one(tiny, tmp_path, monk
         RobustBM25.method.fit(tiny, TrainingData())
 
 
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("leaking faucet\td2\t0", "no query of this log was ever clicked"),
+        ("leaking faucet\tnowhere\t3", r"none of its 1 documents is in .*\(docids such as 'nowhere'\)"),
+    ],
+)
+def test_a_log_that_cannot_be_used_leaves_the_previous_one(tiny, tmp_path, monkeypatch, line, message):
+    monkeypatch.setenv("KERNELSEARCH_ARTEFACTS", str(tmp_path / "artefacts"))
+    log = tmp_path / "log.tsv"
+    log.write_text("query\tdocid\tclicks\nleaking faucet\td2\t3\n", encoding="utf-8")
+    path = RobustBM25.method.fit(tiny, TrainingData(clicks=log))
+    before = path.read_bytes()
+    log.write_text(f"query\tdocid\tclicks\n{line}\n", encoding="utf-8")
+    with pytest.raises(InputError, match=message):
+        RobustBM25.method.fit(tiny, TrainingData(clicks=log))
+    assert path.read_bytes() == before and not list(path.parent.glob("*.partial"))
+    assert len(RobustBM25(tiny).similar.find([tiny.query("leaking faucet")], 5)[0].ids) == 1
+
+
+def test_training_says_how_many_documents_of_the_log_the_index_has(tiny, tmp_path, monkeypatch, caplog):
+    monkeypatch.setenv("KERNELSEARCH_ARTEFACTS", str(tmp_path / "artefacts"))
+    log = tmp_path / "log.tsv"
+    log.write_text("query\tdocid\tclicks\nleaking faucet\td2\t3\nfaucet\tnowhere\t1\n", encoding="utf-8")
+    with caplog.at_level("INFO"):
+        RobustBM25.method.fit(tiny, TrainingData(clicks=log))
+    assert "rbm25: 1 of the log's 2 documents are in the index" in caplog.text
+
+
 def test_the_neighbours_follow_a_log_that_grows(tiny, tmp_path):
     path = tmp_path / "c.db"
     import_records([Tally("leaking faucet", "d2", 3, 0, 1.0)], path)

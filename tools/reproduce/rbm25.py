@@ -374,7 +374,8 @@ def main() -> None:
         (arguments.scratch / f"{part}.json").write_text(json.dumps(figures, indent=1))
         for condition, found in figures.items():
             print(f"\n{part}, {condition}\n\n{table(found)}")
-    write_page(arguments.scratch)
+    if any(part in PARTS for part in arguments.parts):
+        write_page(arguments.scratch)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from kernelsearch.core.memory_limit import MemoryLimit
 from kernelsearch.forward import ForwardIndex, StringTable
 from kernelsearch.kernels.algebra import Kernel
 from kernelsearch.kernels.documents import Cosine
+from kernelsearch.kernels.saved import to_data
 from kernelsearch.kernels.spectral import Decomposition, Rows, decompose
 from kernelsearch.kernels.spectral.feature_rows import FeatureSource, PartedRows
 from kernelsearch.kernels.vectors import VECTOR_FEATURE
@@ -117,7 +118,7 @@ def fit_basis(
     memory : bytes of Φ that are cached between passes over it
     limit : under a memory limit the solver's vectors are memory-mapped from a file where they would take more than half of it
     engine, parts : the engine that holds Φ in so many parts; results depend on `parts`, not on the engine
-    parameters : saved with the basis, so that the kernel can be made again
+    parameters : saved with the basis besides the kernel, its name and the field
     finish : may write further files into the artefact's folder, which has `rows.npy` by then
     progress : called with the number of products with Φ so far and the largest relative residual (nan: not known yet)
     """
@@ -134,6 +135,7 @@ def fit_basis(
     all_parameters = {
         **(parameters or {}),
         "kernel": str(kernel),
+        "saved_kernel": to_data(kernel),
         "landmarks": 0 if mapped else landmarks,
         "field": collection.field,
     }

@@ -28,6 +28,7 @@ from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels import registry
 from kernelsearch.kernels.algebra import Kernel
 from kernelsearch.kernels.relevance import POSTERIOR_DOCUMENTS, posterior_weights
+from kernelsearch.kernels.saved import from_data
 from kernelsearch.kernels.spectral.feature_rows import LEAST_PARTS, PART
 from kernelsearch.kernels.term_scores import scores as first_stage_scores
 from kernelsearch.neighbours import CLUSTERED, Neighbours
@@ -343,7 +344,16 @@ def _deviation(values: NDArray[np.floating]) -> float:
     return deviation if deviation > 1e-12 else 1.0
 
 
-def _kernel(recipe: Mapping[str, Any], index: OpenedIndex) -> Kernel:
+def _kernel(parameters: Mapping[str, Any], index: OpenedIndex) -> Kernel:
     """The kernel that the parameters of a basis describe, with the vectors of an index where it names them."""
-    parameters = {field: recipe.get(option) for option, field in KERNEL_PARAMETERS.items()}
-    return registry.kernel(recipe["kernel"], parameters, index.vectors)
+    saved = parameters.get("saved_kernel")
+    if saved is not None:
+        return from_data(saved, index.vectors)
+    if "saved_kernel" in parameters and "k1" not in parameters:
+        raise OptionError(
+            f"kernel {parameters['kernel']}: isn't saved with the basis, because its class has no name "
+            "(kernels.registry.register, or an entry point, gives one)"
+        )
+    # A basis of an earlier version, or a kernel from a plugin's function: made again from its name and the options of train.
+    options = {field: parameters.get(option) for option, field in KERNEL_PARAMETERS.items()}
+    return registry.kernel(parameters["kernel"], options, index.vectors)

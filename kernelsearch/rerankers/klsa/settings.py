@@ -42,7 +42,7 @@ class KernelLSAFitSettings(Settings):
 
     kernel: str = option(
         "bm25",
-        "document kernel, or a sum of products of kernels and numbers such as 2*bm25+vsm; "
+        "document kernel, or an expression of kernels and numbers such as 2*bm25+vsm, (bm25+vsm)*cosine or cosine(bm25); "
         "of linear, vsm, bm25, dirichlet, jm, cosine, rbf, polynomial, vectors:NAME",
     )
     k1: float = option(2.0, "k1 of kernel bm25", low=0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import os
 from abc import abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.clicks.importing import import_log
+from kernelsearch.clicks.store import ClickLog, new_database_beside
 from kernelsearch.core.errors import OptionError
 from kernelsearch.core.options import Settings
 from kernelsearch.core.types import Candidates, Query
@@ -19,7 +22,9 @@ from kernelsearch.lucene.models import BM25Model
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, CannotAct, Context, OpenedIndex, Reranker, TrainingData
 from kernelsearch.rerankers.rbm25.query_vectors import parse_query_kernel
 from kernelsearch.rerankers.rbm25.settings import ClickSettings
-from kernelsearch.rerankers.rbm25.similar_queries import Similar, SimilarQueries, Weights, open_log
+from kernelsearch.rerankers.rbm25.similar_queries import Similar, SimilarQueries, Weights, check_log, open_log
+
+logger = logging.getLogger(__name__)
 
 #: The settings of a method on a click log.
 L = TypeVar("L", bound=ClickSettings)
@@ -57,11 +62,21 @@ class ClickReranker(Reranker[L]):
 
     @classmethod
     def fit(cls, index: OpenedIndex, data: TrainingData, settings: Settings) -> Path:
-        """Imports the click log `data.clicks`, builds the search for similar queries and returns the imported log's path."""
+        """Imports the click log `data.clicks`, builds the search for similar queries and returns the imported log's path.
+
+        A log without clicks, or whose documents the index doesn't have, is refused and leaves the previous log as it was.
+        """
         if data.clicks is None:
             raise OptionError(f"--rerank {cls.method.name}: needs --clicks, the log to import")
         path = (data.output or index.artefacts) / "clicks.db"
-        import_log([data.clicks], path, progress=data.progress)
+        imported = new_database_beside(path)
+        try:
+            import_log([data.clicks], imported, progress=data.progress)
+            rows = check_log(index, ClickLog(imported), str(data.clicks))
+            os.replace(imported, path)
+        finally:
+            imported.unlink(missing_ok=True)
+        logger.info("%s: %d of the log's %d documents are in the index", cls.method.name, (rows >= 0).sum(), len(rows))
         SimilarQueries(index, open_log(index, str(path), cls.method.name))
         return path
 

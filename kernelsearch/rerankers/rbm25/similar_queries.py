@@ -161,13 +161,11 @@ class SimilarQueries:
                 ids.append(np.array(numbers, dtype=np.int64))
                 yield self._features(texts)
 
+        # Number 0 is no document of the log.
+        rows = np.concatenate([[-1], check_log(self.index, self.log, str(self.log.path))]).astype(np.int32)
         count = self.log.clicked_queries()
-        if not count:
-            raise InputError(f"{self.log.path}: no query of this log was ever clicked")
         sample = [text for _, text in self.log.all_queries(every=count // SAMPLE + 1)]
         near = SparseNeighbours.build(self._features(sample), blocks(), count)
-        # Number 0 is no document of the log.
-        rows = np.concatenate([[-1], self.index.forward.rows_of(self.log.docids())]).astype(np.int32)
         artefacts.save(
             folder,
             KIND,
@@ -292,6 +290,19 @@ class SimilarQueries:
 
 def _key(path: Path) -> str:
     return hashlib.sha256(str(path.absolute()).encode()).hexdigest()[:12]
+
+
+def check_log(index: OpenedIndex, log: ClickLog, source: str) -> NDArray[np.integer]:
+    """The row in the index of each document of a log, -1 where it has none; shape (documents of the log,).
+
+    Raises InputError, which names `source`, for a log without clicks and for one without a document of this index.
+    """
+    if not log.clicked_queries():
+        raise InputError(f"{source}: no query of this log was ever clicked")
+    rows = index.forward.rows_of(log.docids())
+    if not (rows >= 0).any():
+        raise InputError(f"{source}: none of its {len(rows)} documents is in {index.name} (docids such as {log.docids()[0]!r})")
+    return rows
 
 
 def open_log(index: OpenedIndex, log: str | None, owner: str = "rbm25") -> ClickLog:

@@ -126,7 +126,7 @@ def test_single_precision_is_close():
 
 @pytest.mark.parametrize("divergence", ["js", "kl"])
 @pytest.mark.parametrize("mode", MODES)
-def test_working_in_parts_and_blocks_changes_nothing(mode, divergence, monkeypatch):
+def test_working_in_parts_changes_nothing(mode, divergence, monkeypatch):
     rng = np.random.default_rng(7)
     graph = random_graph(40, 7)
     scales = (Scale(1, 0.7), Scale(2, 0.7), Scale(4, 0.7))
@@ -134,9 +134,23 @@ def test_working_in_parts_and_blocks_changes_nothing(mode, divergence, monkeypat
     texts = rows.texts(*pack([rng.integers(0, 40, length) for length in (30, 1, 0, 12, 50, 3)]))
     matcher = Matcher(scales, mode, divergence)
     whole = matcher.scores(rows, texts)
-    for name, small in (("TOKENS", 8), ("CELLS", 5), ("PAIRS", 12)):
-        monkeypatch.setattr(pyramid_match, name, small)
-        assert matcher.scores(rows, texts) == pytest.approx(whole, abs=1e-12)
+    monkeypatch.setattr(pyramid_match, "TOKENS", 8)
+    assert matcher.scores(rows, texts) == pytest.approx(whole, abs=1e-12)
+
+
+@pytest.mark.parametrize("importance", [None, np.arange(1.0, 41.0)])
+@pytest.mark.parametrize("step, at_least, width", [(1, 1, 0), (3, 1, 5), (4, 5, 0)])
+def test_columns_from_relevant_tokens_alone_are_those_from_all_tokens(step, at_least, width, importance):
+    rng = np.random.default_rng(8)
+    scale = Scale(2.5, 0.7)
+    rows = make_rows(random_graph(40, 8), [3, 8], (scale,), limit=4, importance=importance)
+    texts = rows.texts(*pack([rng.integers(0, 40, length) for length in (30, 1, 0, 12, 50, 3)]))
+    assert (texts.slots == texts.irrelevant).any()
+    level = rows.document_level(texts, scale, width, at_least=at_least, step=step)
+    whole = rows.document_columns(texts, level.samples, scale, width)
+    assert level.code.toarray() == pytest.approx(whole.code.toarray(), abs=1e-14)
+    assert level.held == pytest.approx(whole.held, abs=1e-14)
+    assert level.first.tolist() == whole.first.tolist()
 
 
 @pytest.mark.parametrize("mode", MODES)

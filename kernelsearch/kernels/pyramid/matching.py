@@ -16,7 +16,6 @@ from __future__ import annotations
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,8 +30,6 @@ DIVERGENCES = ("js", "kl")
 GLOBAL_COLUMNS = 8
 #: Tokens of the documents worked on together, which bounds the memory of a level.
 TOKENS = 1 << 15
-#: Cells, and pairs of a cell and a query column, worked on at a time: the temporaries stay in the processor's cache.
-CELLS, PAIRS = 1 << 15, 1 << 17
 
 
 @dataclass(frozen=True)
@@ -122,45 +119,46 @@ def _js_excess(a: Array, floor: Array, cells: sparse.csr_matrix) -> Array:
     """Σ_r [ψ(a_rj, b_rp) - ψ(a_rj, floor_r)] over the cells of each document column, shape (query columns, columns).
 
     That is half of Σ_r φ(a+b) - φ(b) - φ(a+floor) + φ(floor). A row in which a query column has nothing but background has
-    a = floor: it gives the same to all such columns. So all rows are summed once with a = floor, and for every query column
-    what its own rows change is added.
+    a = floor: it gives the same to all such columns. Where there are such rows, all rows are summed once with a = floor, and
+    for every query column what its own rows change is added.
     """
-    kind, ends = cells.dtype, cells.indptr
-    mine, background = a.astype(kind), floor.astype(kind)
-    constant = (phi(2 * floor) - phi(floor)).astype(kind)
+    kind, ends, b = cells.dtype, cells.indptr, cells.data
+    sizes = np.diff(ends)
     change = (phi(a + floor) - phi(2 * floor)).astype(kind)
-    shared, own = np.zeros(cells.shape[1], dtype=kind), np.zeros((len(a), cells.shape[1]), dtype=kind)
-    for low, high in _row_ranges(ends, min(CELLS, PAIRS // len(a))):
-        block, b, sizes = slice(low, high), cells.data[ends[low] : ends[high]], np.diff(ends[low : high + 1])
-        empty = np.repeat(background[block], sizes)
+    alike = bool((change == 0).mean() > 0.5)  # else the extra sum costs more than it saves
+    base = b * np.log(b)
+    out = np.zeros((len(a), cells.shape[1]), dtype=kind)
+    if alike:
+        empty = np.repeat(floor.astype(kind), sizes)
         empty += b
         empty *= np.log(empty)
-        value = empty - b * np.log(b)
-        value -= np.repeat(constant[block], sizes)
-        _add_by_column(cells, low, high, value[None, :], [shared])
-        filled = np.flatnonzero(change[:, block].any(axis=1))
-        values = np.repeat(mine[filled, block], sizes, axis=1)
-        values += b
+        base += np.repeat((phi(2 * floor) - phi(floor)).astype(kind), sizes)
+        out += _column_sums(cells, 0, len(floor), empty - base)
+        base = empty
+    else:
+        change = phi(a + floor).astype(kind) - phi(floor).astype(kind)
+    for mine, difference, total in zip(a.astype(kind), change, out, strict=True):
+        filled = np.flatnonzero(difference)
+        if not len(filled):
+            continue
+        low, high = int(filled[0]), int(filled[-1]) + 1  # a query column's rows stand together
+        span = slice(ends[low], ends[high])
+        values = np.repeat(mine[low:high], sizes[low:high])
+        values += b[span]
         values *= np.log(values)
-        values -= empty
-        values -= np.repeat(change[filled, block], sizes, axis=1)
-        _add_by_column(cells, low, high, values, [own[column] for column in filled])
-    own += shared
-    own *= 0.5
-    return own
+        values -= base[span]
+        values -= np.repeat(difference[low:high], sizes[low:high])
+        total += _column_sums(cells, low, high, values)
+    out *= 0.5
+    return out
 
 
-def _row_ranges(ends: NDArray[np.integer], size: int) -> list[tuple[int, int]]:
-    """Rows in ranges of about `size` cells."""
-    starts = np.unique(np.searchsorted(ends, np.arange(0, ends[-1], size), side="right") - 1)
-    return list(pairwise([*starts.tolist(), len(ends) - 1]))
-
-
-def _add_by_column(cells: sparse.csr_matrix, low: int, high: int, values: Array, sums: list[Array]) -> None:
-    """Adds values of the cells in rows low..high-1, shape (sums, cells), to `sums`, each of shape (columns,)."""
-    columns = cells.indices[cells.indptr[low] : cells.indptr[high]]
-    for line, total in zip(values, sums, strict=True):
-        np.add.at(total, columns, line)
+def _column_sums(cells: sparse.csr_matrix, low: int, high: int, values: Array) -> Array:
+    """The sums of values of the cells in rows low..high-1 by column, shape (columns,)."""
+    ends = cells.indptr[low : high + 1]
+    block = (values, cells.indices[ends[0] : ends[-1]], ends - ends[0])
+    result: Array = sparse.csc_matrix(block, shape=(cells.shape[1], high - low)) @ np.ones(high - low, dtype=values.dtype)
+    return result
 
 
 def _filled(code: sparse.csr_matrix, values: Array) -> sparse.csr_matrix:

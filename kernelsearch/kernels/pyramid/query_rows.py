@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from kernelsearch.kernels.pyramid.text_pyramid import Samples, interpolated_operator, spatial_operator
+from kernelsearch.kernels.pyramid.text_pyramid import Samples, interpolated_operator, spatial_operator, window
 from kernelsearch.kernels.semantic.graph import SemanticGraph
 
 Array = NDArray[np.float64]
@@ -182,11 +182,46 @@ class QueryRows:
         Documents with fewer than `at_least` columns are padded with columns of nothing but background.
         """
         if columns is None:
+            if 0 < scale.spatial < math.inf:
+                return self._stepped(texts, scale, width, at_least, scale.step if step is None else step)
             return self.document_columns(texts, _samples(texts.lengths, scale, at_least, step), scale, width)
         count = len(texts.lengths)
         samples = Samples(np.repeat(np.arange(count), columns), np.tile(np.arange(columns), count))
         window = interpolated_operator(texts.lengths, columns, scale.spatial, width, mass=texts.mass)
         return self._smoothed(texts, window, scale, samples, np.arange(count) * columns)
+
+    def _stepped(self, texts: Texts, scale: Scale, width: int, at_least: int, step: int) -> DocumentLevel:
+        """The same as `document_columns` at every `step`-th position, from the relevant tokens alone.
+
+        Other tokens add nothing to the rows; they count in the mass of the windows, by which columns are divided.
+        """
+        weights = window(scale.spatial, width)
+        half = len(weights) // 2
+        samples = Samples.every(texts.lengths, step, at_least)
+        filled = (texts.lengths + step - 1) // step  # columns that begin inside a text; those after them stay empty
+        counts = np.maximum(filled, at_least)
+        first = np.cumsum(counts) - counts
+        totals = _window_masses(texts, samples, weights)
+        tokens = np.flatnonzero(texts.slots != texts.irrelevant)
+        # By slot, as the product below needs them; numpy sorts short integers several times as fast.
+        short = np.uint16 if texts.irrelevant <= np.iinfo(np.uint16).max else np.int64
+        tokens = tokens[np.argsort(texts.slots[tokens].astype(short), kind="stable")]
+        slots = texts.slots[tokens]
+        starts = np.cumsum(texts.lengths) - texts.lengths
+        text = np.repeat(np.arange(len(starts)), texts.lengths)[tokens]
+        position = tokens - starts[text]
+        low = np.maximum((position - half + step - 1) // step, 0)
+        sizes = np.minimum((position + half) // step, filled[text] - 1) - low + 1
+        ends = np.concatenate([[0], np.cumsum(sizes)])
+        along = np.arange(ends[-1]) - np.repeat(ends[:-1], sizes)
+        columns = along + np.repeat(first[text] + low, sizes)
+        data = weights[np.repeat(position - low * step + half, sizes) - along * step]
+        if texts.mass is not None:
+            data *= np.repeat(texts.mass[tokens], sizes)
+        data /= totals[columns]
+        indptr = ends[np.searchsorted(slots, np.arange(texts.irrelevant + 2))]
+        words = sparse.csr_matrix((data, columns, indptr), shape=(texts.irrelevant + 1, len(samples.text)))
+        return DocumentLevel(self._lent[scale.semantic] @ words, words.T @ self._held[scale.semantic], samples, first)
 
     def document_columns(self, texts: Texts, samples: Samples, scale: Scale, width: int) -> DocumentLevel:
         """Documents smoothed at a level, at given columns; `first` needs `samples` in the order of the texts."""
@@ -208,6 +243,24 @@ class QueryRows:
         words = sparse.csr_matrix((window.data, slots, window.indptr), shape=(window.shape[0], texts.irrelevant + 1))
         code = self._lent[scale.semantic] @ words.T.tocsr()
         return DocumentLevel(code, window @ self.held(texts, scale), samples, first)
+
+
+def _window_masses(texts: Texts, samples: Samples, weights: Array) -> Array:
+    """The mass of all tokens inside the window around each sample, shape (columns,); 1 for samples beyond their text's end."""
+    half, lengths = len(weights) // 2, texts.lengths
+    # Texts with room for half a window between them, so that no window reaches into another text.
+    shift = np.arange(1, len(lengths) + 1) * half
+    padded = np.zeros(int(lengths.sum()) + (len(lengths) + 1) * half)
+    padded[np.arange(int(lengths.sum())) + np.repeat(shift, lengths)] = 1.0 if texts.mass is None else texts.mass
+    inside = np.flatnonzero(samples.position < lengths[samples.text])
+    text = samples.text[inside]
+    centres = (np.cumsum(lengths) - lengths + shift)[text] + samples.position[inside]
+    sums = np.zeros(len(inside))
+    for offset, weight in enumerate(weights.tolist()):
+        sums += weight * padded.take(centres + (offset - half))
+    out = np.ones(len(samples.text))
+    out[inside] = sums
+    return out
 
 
 def _samples(lengths: NDArray[np.int64], scale: Scale, at_least: int, step: int | None) -> Samples:

@@ -138,6 +138,14 @@ def sequences(index: Tokens, docs: NDArray[np.integer]) -> tuple[NDArray[np.int6
     return indptr, ordered[ordered >= 0]
 
 
+def take_ranges(
+    words: NDArray[np.int32], starts: NDArray[np.int64], ends: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Ranges start..end-1 of an array, one after another: (indptr, words)."""
+    indptr = np.concatenate([[0], np.cumsum(ends - starts)])
+    return indptr, words.take(np.arange(indptr[-1]) + np.repeat(starts - indptr[:-1], ends - starts))
+
+
 def cooccurrence_graph(
     index: Tokens,
     *,

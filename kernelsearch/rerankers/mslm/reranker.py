@@ -21,7 +21,7 @@ from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels import bm25
 from kernelsearch.kernels.pyramid.matching import Matcher
 from kernelsearch.kernels.pyramid.query_rows import QueryRows, Scale, Texts
-from kernelsearch.kernels.semantic.graph import SemanticGraph, sequences
+from kernelsearch.kernels.semantic.graph import SemanticGraph, sequences, take_ranges
 from kernelsearch.learning.mkl.bem import bem_weights, preference_margins, uniform_weights
 from kernelsearch.learning.ranking.lists import zscores
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, CannotAct, Context, Explanation, OpenedIndex, Reranker, TrainingData
@@ -30,6 +30,9 @@ from kernelsearch.rerankers.mslm.graph import GraphArtefact, build_graph, quick_
 from kernelsearch.rerankers.mslm.settings import MatchingSettings, MultiScaleFitSettings, MultiScaleSettings
 
 logger = logging.getLogger(__name__)
+
+#: Tokens of a collection whose texts are kept in reading order in memory, four bytes each.
+IN_MEMORY = 4_000_000
 
 #: The options of matching that learned level weights depend on, besides the scales themselves.
 MATCHING_OPTIONS = tuple(
@@ -146,7 +149,17 @@ class MultiScaleLM(Reranker[MultiScaleSettings]):
 
     def texts(self, rows: QueryRows, docs: NDArray[np.integer]) -> Texts:
         """Documents reduced to the words of the query's rows."""
-        return rows.texts(*sequences(self.forward, docs))
+        if self._reading_order is None:
+            return rows.texts(*sequences(self.forward, docs))
+        starts, words = self._reading_order
+        return rows.texts(*take_ranges(words, starts[docs], starts[np.asarray(docs) + 1]))
+
+    @cached_property
+    def _reading_order(self) -> tuple[NDArray[np.int64], NDArray[np.int32]] | None:
+        """All texts in reading order, (indptr, words), of a collection small enough to hold them in memory; else None."""
+        if self.forward.statistics.tokens > IN_MEMORY:
+            return None
+        return sequences(self.forward, np.arange(len(self.forward)))
 
     def level_scores(self, query: Query, candidates: Candidates) -> NDArray[np.float64]:
         """Raw similarities, shape (candidates, levels)."""

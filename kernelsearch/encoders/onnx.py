@@ -111,7 +111,12 @@ class OnnxEncoder(Encoder):
         tensors = {"input_ids": np.array([one.ids for one in encoded], dtype=np.int64), "attention_mask": mask}
         if "token_type_ids" in self._inputs:
             tensors["token_type_ids"] = np.array([one.type_ids for one in encoded], dtype=np.int64)
-        hidden = self._session.run([self._output], {name: tensors[name] for name in self._inputs})[0]
+        try:
+            hidden = self._session.run([self._output], {name: tensors[name] for name in self._inputs})[0]
+        except Exception as problem:  # onnxruntime's exceptions have no base class of their own
+            raise InputError(
+                f"{self.model}: failed on {len(texts)} texts of {mask.shape[1]} tokens ({_line(problem)})"
+            ) from None
         return self._pooled(np.asarray(hidden, dtype=np.float32), mask)
 
     def _pooled(self, hidden: NDArray[np.float32], mask: NDArray[np.int64]) -> NDArray[np.float32]:

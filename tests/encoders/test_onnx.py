@@ -98,3 +98,12 @@ def test_a_missing_library_is_named(tmp_path, monkeypatch):
 def test_a_missing_folder_is_named(tmp_path):
     with pytest.raises(InputError, match="no such folder"):
         open_encoder(str(tmp_path / "none"))
+
+
+def test_a_model_that_fails_on_a_text_is_named(tmp_path):
+    """The tokenizer of another model gives a token that the table of this one doesn't have."""
+    folder = write_encoder(tmp_path / "m")
+    file = folder / "tokenizer.json"
+    file.write_text(file.read_text().replace('"tap": 5', '"tap": 999'))
+    with pytest.raises(InputError, match=r"model.onnx: failed on 1 texts of 3 tokens \("):
+        open_encoder(str(folder)).documents(["tap"])

@@ -34,10 +34,15 @@ EXAMPLES = """examples:
   python -m kernelsearch.explain --index indexes/cacm --rerank klsa --query "time sharing systems" --docid CACM-1938 --json
   python -m kernelsearch.explain --index indexes/cacm --rerank klsa --query "time sharing systems" --plot klsa.svg"""
 
+#: Options of the short help.
+COMMON = ("index", "query", "rerank", "docid", "top", "json", "plot")
+
 
 def main(argv: list[str]) -> None:
     """Parses the flags, reranks the list of the query and prints the explanation."""
-    parser = make_parser("explain", "Shows how a method changed the list of a query, and why.", EXAMPLES, ExplainSettings)
+    parser = make_parser(
+        "explain", "Shows how a method changed the list of a query, and why.", EXAMPLES, ExplainSettings, COMMON
+    )
     arguments, _ = parse(parser, argv, SINGLE_QUERY)
     settings = read_flags(ExplainSettings, arguments)
     require(parser, settings, "index", "query")

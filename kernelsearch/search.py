@@ -25,6 +25,8 @@ EXAMPLES = """examples:
   python -m kernelsearch.search --index indexes/part1 --index indexes/part2 --query "time sharing systems"
   python -m kernelsearch.search --index indexes/cacm --topics topics.tsv --shard 2/8 --output runs/part-2.txt"""
 
+#: Options of the short help.
+COMMON = ("index", "query", "topics", "output", "rerank", "hits", "rm3", "run", "config", "threads")
 #: Documents in the printed table, unless --hits is given.
 SHOWN = 10
 
@@ -34,7 +36,7 @@ def main(argv: list[str]) -> None:
     if not REFUSED.keys().isdisjoint(word.partition("=")[0] for word in argv):
         refuse(argv)
     parser = make_parser(
-        "search", "Searches an index, reranks, and prints a table or writes a run file.", EXAMPLES, SearchSettings
+        "search", "Searches an index, reranks, and prints a table or writes a run file.", EXAMPLES, SearchSettings, COMMON
     )
     arguments, recipe = parse(parser, argv)
     settings = read_flags(SearchSettings, arguments)

@@ -18,13 +18,15 @@ examples:
       --try k1=0.4..2.5 --try b=0.1..0.9 --output bm25.toml
   python -m kernelsearch.search --config tuned.toml --topics topics.tsv --output runs/tuned.txt"""
 
+#: Options of the short help.
+COMMON = ("index", "topics", "qrels", "rerank", "try", "measure", "samples", "output", "processes")
 #: Options that tune takes from the top level of a config file.
 FROM_CONFIG = ("index", "topics", "topics_format", "topics_field", "language", "java_heap")
 
 
 def main(argv: list[str]) -> None:
     """Parses the flags, tries the settings, prints the outcome and writes the best setting."""
-    parser = make_parser("tune", "Finds good settings by cross-validation over topics.", EXAMPLES, TuneSettings)
+    parser = make_parser("tune", "Finds good settings by cross-validation over topics.", EXAMPLES, TuneSettings, COMMON)
     parser.add_argument(
         "--try",
         dest="tried",

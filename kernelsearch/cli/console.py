@@ -17,17 +17,79 @@ from kernelsearch.core.progress import Bar
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser that prints examples as written, and errors as one line."""
+    """An argument parser that prints examples as written, and errors as one line.
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    With `common`, the names of the options that most calls need, `--help` describes these only, on one screen; `--help PART`
+    describes a group of options, such as those of a method, and `--help-all` everything.
+    """
+
+    def __init__(self, *args: Any, common: Sequence[str] = (), **kwargs: Any) -> None:
         kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         kwargs.setdefault("allow_abbrev", False)
+        if common:
+            kwargs["add_help"] = False
         super().__init__(*args, **kwargs)
+        self.common = tuple(common)
+        if common:
+            text = "show the options that most calls need, or those of PART"
+            self.add_argument("-h", "--help", action=_Help, nargs="?", metavar="PART", default=argparse.SUPPRESS, help=text)
+            text = "show all options"
+            self.add_argument("--help-all", action=_HelpAll, nargs=0, default=argparse.SUPPRESS, help=text)
+
+    def parts(self) -> dict[str, Any]:
+        """The groups of options that `--help PART` describes, by name: "klsa" for a group "--rerank klsa: ..."."""
+        groups = self._action_groups[2:]  # the first two are argparse's own
+        return {(group.title or "").removeprefix("--rerank ").partition(":")[0]: group for group in groups}
+
+    def format_common(self) -> str:
+        """The help text of the common options."""
+        formatter = self._get_formatter()
+        formatter.add_usage(f"{self.prog} [options]", [], [], prefix="usage: ")
+        formatter.add_text(self.description)
+        formatter.start_section("options that most calls need")
+        flags = self._option_string_actions
+        formatter.add_arguments([flags[f"--{name}"] for name in self.common])
+        formatter.end_section()
+        methods = [(name, group.title) for name, group in self.parts().items() if group.title.startswith("--rerank ")]
+        lines = [f"  {name:<13} {title.partition(': ')[2]}" for name, title in methods]
+        others = [name for name in self.parts() if name not in dict(methods)]
+        parts = [*(f'--help "{name}"' for name in others), *(["--help METHOD"] if methods else [])]
+        more = f"more options: {', '.join(parts)}, --help-all"
+        examples = "\n".join((self.epilog or "").split("examples:\n", 1)[-1].splitlines()[:4])
+        sections = ["\n".join(["methods for --rerank:", *lines])] if methods else []
+        return "\n".join([formatter.format_help(), *(text + "\n" for text in (*sections, more)), f"examples:\n{examples}\n"])
+
+    def format_part(self, name: str) -> str:
+        """The help text of one group of options; ends the command where there is none of that name."""
+        parts = self.parts()
+        if name not in parts:
+            self.error(f"--help: no part {name!r}; there are {', '.join(parts)}")
+        formatter = self._get_formatter()
+        formatter.start_section(parts[name].title)
+        formatter.add_arguments(parts[name]._group_actions)
+        formatter.end_section()
+        return formatter.format_help()
 
     def error(self, message: str) -> NoReturn:
         """Prints one line on stderr and exits with status 2."""
         print(f"{self.prog}: {message} (--help lists the options)", file=sys.stderr)
         raise SystemExit(2)
+
+
+class _Help(argparse.Action):
+    """Prints the common options, or those of one part, and exits."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> NoReturn:
+        print(parser.format_common() if values is None else parser.format_part(values), end="")
+        parser.exit()
+
+
+class _HelpAll(argparse.Action):
+    """Prints all options and exits."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> NoReturn:
+        print(parser.format_help(), end="")
+        parser.exit()
 
 
 def run(main: Callable[[list[str]], None], argv: Sequence[str] | None = None) -> NoReturn:

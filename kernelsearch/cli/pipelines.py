@@ -22,13 +22,17 @@ from kernelsearch.rerankers import registry
 SINGLE_QUERY = ("index", "language", "java_heap", "vectors_name", "vectors_queries", "vectors_encoder")
 
 
-def make_parser(verb: str, description: str, examples: str, settings: type[IndexSettings]) -> argparse.ArgumentParser:
-    """A parser with the options of the verb, of the first stage and of every method."""
-    return _make_parser(verb, description, examples, settings.flags)
+def make_parser(
+    verb: str, description: str, examples: str, settings: type[IndexSettings], common: Sequence[str]
+) -> argparse.ArgumentParser:
+    """A parser with the options of the verb, of the first stage and of every method; `common` are those of the short help."""
+    return _make_parser(verb, description, examples, settings.flags, common)
 
 
-def _make_parser(verb: str, description: str, examples: str, options: tuple[Option, ...]) -> argparse.ArgumentParser:
-    parser = Parser(prog=f"python -m kernelsearch.{verb}", description=description, epilog=examples)
+def _make_parser(
+    verb: str, description: str, examples: str, options: tuple[Option, ...], common: Sequence[str] = ()
+) -> argparse.ArgumentParser:
+    parser = Parser(prog=f"python -m kernelsearch.{verb}", description=description, epilog=examples, common=common)
     add_flags(parser, options)
     add_flags(parser, FirstStageSettings.options, title="first stage")
     methods = registry.methods()

@@ -16,6 +16,9 @@ from kernelsearch.engines import EngineSettings, make_engine
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import FittedFeatures, TrainingData
 
+#: Options of the short help.
+COMMON = ("index", "rerank", "topics", "qrels", "clicks", "output", "memory-limit")
+
 
 @dataclass(frozen=True, kw_only=True)
 class TrainSettings(EngineSettings, VectorFlags):
@@ -34,7 +37,7 @@ class TrainSettings(EngineSettings, VectorFlags):
 
 def make_parser(description: str, examples: str) -> argparse.ArgumentParser:
     """A parser with the options of train, and the training options of every method that has some."""
-    parser = Parser(prog="python -m kernelsearch.train", description=description, epilog=examples)
+    parser = Parser(prog="python -m kernelsearch.train", description=description, epilog=examples, common=COMMON)
     add_flags(parser, TrainSettings.flags)
     methods = registry.methods()
     parser.add_argument("--rerank", required=True, metavar="NAME", help=f"method to fit ({', '.join(methods)})")

@@ -134,6 +134,9 @@ def jvm_options(heap: str | None = None) -> list[str]:
         f"-Xmx{heap}",
         "-XX:+UseSerialGC",  # quick to start, and no collector threads that compete with numpy's
         "--enable-native-access=ALL-UNNAMED",  # Lucene 10 maps files by native calls, of which Java warns
+        # Lucene 9 unmaps files through sun.misc.Unsafe, of which Java 24 and later warn. The property is that of the option
+        # --sun-misc-unsafe-memory-access, which a Java before 23 refuses.
+        "-Dsun.misc.unsafe.memory.access=allow",
         f"-Dlog4j2.configurationFile={JAVA_FILES / 'log4j2.properties'}",
         f"-Djava.util.logging.config.file={JAVA_FILES / 'logging.properties'}",
         *os.environ.get("KERNELSEARCH_JAVA_OPTIONS", "").split(),

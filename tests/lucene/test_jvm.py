@@ -1,8 +1,10 @@
 """Starting Java. Every test runs in a process of its own, because a process can start one JVM only."""
 
+import glob
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -79,6 +81,19 @@ except Exception as e: print(e)
     out = python(code).stdout.splitlines()
     assert out[:2] == ["True", "yes"]
     assert out[2].startswith("Java is running already")
+
+
+def java_homes():
+    """Every Java on this machine that is new enough."""
+    homes = {jvm.find_java(), *map(Path, glob.glob("/usr/lib/jvm/*"))}
+    return sorted(home for home in homes if (jvm.java_version(home) or 0) >= 21)
+
+
+@pytest.mark.parametrize("home", java_homes(), ids=lambda home: f"java{jvm.java_version(home)}-{home.name}")
+def test_java_prints_no_warnings_of_its_own(home, tiny_path):
+    code = f"import kernelsearch; print(len(kernelsearch.open({str(tiny_path)!r}).search('water')))"
+    done = python(code, JAVA_HOME=str(home))
+    assert (done.stdout, done.stderr) == ("2\n", "")
 
 
 def test_the_heap_of_an_index_leaves_configured_options_alone(tiny_path):

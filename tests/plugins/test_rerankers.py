@@ -44,10 +44,10 @@ def expected(index, text, reward):
 
 
 def test_the_command_line(tiny, tiny_path, tmp_path):
-    """In a process of its own: --help lists the method and its option, --rerank applies it."""
+    """In a process of its own: --help-all lists the method and its option, --rerank applies it."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE / "site"), *filter(None, sys.path)])}
     verb = [sys.executable, "-m", "kernelsearch.search"]
-    shown = subprocess.run([*verb, "--help"], env=environment, capture_output=True, text=True, check=True).stdout
+    shown = subprocess.run([*verb, "--help-all"], env=environment, capture_output=True, text=True, check=True).stdout
     assert "--coverage.reward" in shown and "first-stage score plus a reward per query term that occurs" in shown
     topics, run = tmp_path / "topics.tsv", tmp_path / "run.txt"
     topics.write_text("1\twater panel washer\n")

@@ -4,6 +4,7 @@ import sys
 
 import pytest
 
+import kernelsearch
 from kernelsearch import evaluate, search
 from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.trec import read_run
@@ -134,6 +135,43 @@ def test_help_shows_the_command():
     for verb in ("index", "search", "evaluate", "train", "explain"):
         done = command(verb, "--help")
         assert done.returncode == 0 and f"python -m kernelsearch.{verb}" in done.stdout
+
+
+def test_short_help_fits_a_screen(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    for verb in ("search", "explain", "tune", "train"):
+        shown = command(verb, "--help").stdout
+        assert len(shown.splitlines()) <= 45 and "--index" in shown and "--klsa.z" not in shown
+    shown = command("search", "-h").stdout
+    assert "kernel latent semantic analysis" in shown and "--help METHOD" in shown
+
+
+def test_help_of_a_part_and_of_everything():
+    part, everything = command("search", "--help", "klsa").stdout, command("search", "--help-all").stdout
+    assert "--klsa.retrieve" in part and "--pert.alpha" not in part and "--query" not in part
+    assert "--klsa.retrieve" in everything and "--pert.alpha" in everything and "--rocchio-beta" in everything
+    assert "--rocchio-beta" in command("search", "--help", "first stage").stdout
+    done = command("search", "--help", "nothing")
+    assert done.returncode == 2 and "--help: no part 'nothing'; there are first stage, auto" in done.stderr
+
+
+def test_one_command_for_all_verbs(tiny_path):
+    def run(*arguments):
+        env = {**os.environ, "PYTHONPATH": str(ROOT)}
+        flags = [sys.executable, "-m", "kernelsearch", *arguments]
+        return subprocess.run(flags, capture_output=True, text=True, env=env, timeout=60)
+
+    listed = run().stdout
+    modules = [path.stem for path in (ROOT / "kernelsearch").glob("[a-z]*.py")]
+    packages = [path.parent.name for path in (ROOT / "kernelsearch").glob("*/__main__.py")]
+    assert [name for name in modules + packages if f"\n  {name} " not in listed] == []
+    assert run("--version").stdout == f"kernelsearch {kernelsearch.__version__}\n"
+    assert run("search", "--index", str(tiny_path), "--query", "fuse").stdout.splitlines()[2].split()[:2] == ["1", "d3"]
+    assert run("clicks", "--help").returncode == 0
+    wrong = run("serch")
+    assert wrong.returncode == 2 and wrong.stderr.startswith("kernelsearch: no verb 'serch'; the verbs are index, search")
+    failed = run("search", "--index", "nowhere", "--query", "x")
+    assert failed.returncode == 2 and failed.stderr == "kernelsearch: nowhere: no such index\n"
 
 
 def test_output_to_a_closed_pipe_is_quiet(tiny_path):

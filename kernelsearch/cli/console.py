@@ -79,7 +79,7 @@ class Parser(argparse.ArgumentParser):
 class _Help(argparse.Action):
     """Prints the common options, or those of one part, and exits."""
 
-    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> NoReturn:
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
         print(parser.format_common() if values is None else parser.format_part(values), end="")
         parser.exit()
 
@@ -87,7 +87,7 @@ class _Help(argparse.Action):
 class _HelpAll(argparse.Action):
     """Prints all options and exits."""
 
-    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> NoReturn:
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
         print(parser.format_help(), end="")
         parser.exit()
 

@@ -26,17 +26,19 @@ def draw_pyramid(
     words: Sequence[str],
     tokens: Sequence[str] = (),
     power: float = 1.0,
+    length: int | None = None,
 ) -> None:
-    """Draws one heat map an axis, each (words, positions) on its own scale of greys; short texts get their words below.
+    """Draws one heat map per axis, each (words, positions) on its own scale of greys; short texts get their words below.
 
-    Greys go by a `power` of the mass: below 1 shows words that share their mass beside one that keeps its own.
+    `length` is the number of positions of the text where the maps hold a sample of them. Greys go by a `power` of the mass:
+    below 1 shows words that share their mass beside one that keeps its own.
     """
     from matplotlib.colors import PowerNorm
 
     for place, (axis, values, title) in enumerate(zip(axes, maps, titles, strict=True)):
         top = max(float(values.max(initial=0.0)), 1e-12)
         # Positions are counted from 1.
-        extent = (0.5, values.shape[1] + 0.5, len(words) - 0.5, -0.5)
+        extent = (0.5, (values.shape[1] if length is None else max(length, 1)) + 0.5, len(words) - 0.5, -0.5)
         axis.imshow(values, aspect="auto", cmap="Greys", norm=PowerNorm(power, 0, top), interpolation="nearest", extent=extent)
         axis.set_title(title, fontsize=10)
         axis.set_yticks(range(len(words)), words if place == 0 else [""] * len(words), fontsize=8)

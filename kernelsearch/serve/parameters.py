@@ -17,7 +17,7 @@ from kernelsearch.serve.settings import Limits
 #: Upper bounds for options that declare none, so that a single request cannot ask for unbounded work.
 MAX_INT, MAX_FLOAT, MAX_VALUES, MAX_PARAMETERS = 1000, 1e6, 8, 200
 #: Upper bound of finite values in lists of numbers, such as mslm's scales: windows are four times as wide.
-MAX_SCALE = 1000
+MAX_SCALE = 100
 #: Lower upper bounds for options whose cost grows with the square of the value, or with a product of several.
 MAX_BY_OPTION = {
     "similar": 30,
@@ -27,6 +27,9 @@ MAX_BY_OPTION = {
     "draws": 64,
     "pool": 1000,
     "groups": 12,
+    "width": 401,
+    "rows": 512,
+    "columns": 64,
     "rm3-terms": 100,
     "rm3-docs": 100,
     "rocchio-terms": 100,

@@ -134,8 +134,9 @@ def test_working_in_parts_changes_nothing(mode, divergence, monkeypatch):
     texts = rows.texts(*pack([rng.integers(0, 40, length) for length in (30, 1, 0, 12, 50, 3)]))
     matcher = Matcher(scales, mode, divergence)
     whole = matcher.scores(rows, texts)
-    monkeypatch.setattr(pyramid_match, "TOKENS", 8)
-    assert matcher.scores(rows, texts) == pytest.approx(whole, abs=1e-12)
+    for name, small in (("TOKENS", 8), ("WINDOW_TOKENS", 20)):
+        monkeypatch.setattr(pyramid_match, name, small)
+        assert matcher.scores(rows, texts) == pytest.approx(whole, abs=1e-12)
 
 
 @pytest.mark.parametrize("importance", [None, np.arange(1.0, 41.0)])

@@ -127,11 +127,61 @@ def test_level_weights_are_learned_and_used_only_where_they_fit(index, capsys):
         MultiScaleLM(index, scales=(1, 2), weights="learned")
 
 
-def test_weights_stay_uniform_with_a_notice_where_no_level_helps(index, capsys):
-    data = TrainingData(topics={"1": "pump seal"}, qrels={"1": {"near": 0, "far": 0, "short": 1}})
-    MultiScaleLM.method.fit(index, data, scales=(4.0,), min_count=1, weighting="none")
-    found = MultiScaleLM(index, scales=(4.0,), weighting="none", weights="learned").level_weights
-    assert found == pytest.approx([1.0])
+def test_weights_are_uniform_with_a_notice_where_no_level_prefers_the_relevant(index, caplog):
+    """The one relevant document is the one whose windows match worst at both levels."""
+    caplog.set_level("INFO", "kernelsearch")
+    data = TrainingData(topics={"1": "pump seal"}, qrels={"1": {"near": 0, "far": 1, "short": 0}})
+    options = {"scales": (2.0, 4.0), "weighting": "none"}
+    MultiScaleLM.method.fit(index, data, min_count=1, **options)
+    reranker = MultiScaleLM(index, weights="learned", **options)
+    query, before = first_stage(index, "pump seal")
+    levels = reranker.level_scores(query, before)[[names(index, before).index(docid) for docid in ("near", "short", "far")]]
+    assert (levels[2] < levels[:2].min(axis=0)).all()
+    assert reranker.level_weights == pytest.approx([0.5**0.5] * 2)
+    assert "no level prefers relevant documents; level weights stay uniform" in caplog.text
+
+
+def zscored(values):
+    return (values - values.mean(axis=0)) / values.std(axis=0)
+
+
+@pytest.mark.parametrize("normalise", ["z", "none"])
+def test_level_weights_are_equation_13_by_hand(index, normalise):
+    """Margins summed over pairs of one query, negative ones cut off, unit norm; with --mslm.normalise none, of raw levels."""
+    data = TrainingData(topics={"1": "pump seal worn"}, qrels={"1": {"near": 1, "far": 0, "short": 0}})
+    options = {"scales": (1.0, 8.0, float("inf")), "weighting": "none", "normalise": normalise}
+    MultiScaleLM.method.fit(index, data, min_count=1, **options)
+    reranker = MultiScaleLM(index, weights="learned", mix=0.7, **options)
+    query, before = first_stage(index, "pump seal worn")
+    raw = reranker.level_scores(query, before)
+    levels = zscored(raw) if normalise == "z" else raw
+    near, far, short = (names(index, before).index(docid) for docid in ("near", "far", "short"))
+    margins = np.maximum(2 * levels[near] - levels[far] - levels[short], 0)
+    assert reranker.level_weights == pytest.approx(margins / np.linalg.norm(margins))
+    expected = 0.7 * zscored(levels @ reranker.level_weights) + 0.3 * zscored(before.scores.astype(float))
+    assert reranker.score(query, before) == pytest.approx(expected)
+    explanation = reranker.explain(query, before, int(before.docs[near]))
+    assert sum(part.value for part in explanation.contributions) == pytest.approx(expected[near], abs=1e-4)
+
+
+def test_the_order_of_a_short_querys_words_changes_nothing(index):
+    """At scale 8 a query of up to eight words is one column around its middle, read from either end."""
+    for text in ("pump seal", "pump leak rubber seal", "worn seal pump"):
+        query, before = first_stage(index, text)
+        backwards = index.query(" ".join(reversed(text.split())))
+        reranker = MultiScaleLM(index, mix=1.0)
+        assert reranker.level_scores(backwards, before) == pytest.approx(reranker.level_scores(query, before), abs=1e-6)
+        assert reranker.rows(query).query_level(reranker.scales[0], 0).weights.shape == (1,)
+
+
+def test_step_and_columns_are_used(index):
+    query, before = first_stage(index, "pump seal worn garden")
+    sparse, dense = (MultiScaleLM(index, step=step, scales=(4,)) for step in (0, 1))
+    assert sparse.rows(query).query_level(sparse.scales[0], 0, step=4).weights.shape == (1,)
+    # Every window of step 4 begins at a column that step 1 looks at, too, but is compared at other columns.
+    assert not np.allclose(sparse.level_scores(query, before), dense.level_scores(query, before), atol=1e-3)
+    few, many = (MultiScaleLM(index, mode="global", columns=columns).level_scores(query, before) for columns in (2, 16))
+    assert not np.allclose(few, many, atol=1e-4)
 
 
 def test_training_errors_are_plain(index):
@@ -157,6 +207,20 @@ def test_option_errors_name_the_option(index):
         MultiScaleLM(index, mode="best")
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"width": 1_000_000}, r"--mslm\.width: 1000000 is above 4001"),
+        ({"scales": (1e9,)}, r"--mslm\.scales: a scale above 1000; inf takes the whole text"),
+        ({"scales": tuple(range(1, 20))}, r"--mslm\.scales: 19 scales; at most 16"),
+        ({"rows": 10**6}, r"--mslm\.rows: 1000000 is above 4096"),
+    ],
+)
+def test_options_that_would_need_too_much_memory_are_refused(index, options, message):
+    with pytest.raises(OptionError, match=message):
+        MultiScaleLM(index, **options)
+
+
 def test_index_without_positions_is_refused_by_name(index):
     index.forward.has_positions = False
     with pytest.raises(IndexProblem, match="without positions"):
@@ -170,16 +234,6 @@ def test_vectors_from_a_file(index, tmp_path):
     reranker = MultiScaleLM(index, model=str(tmp_path / "graph"))
     pump, leak = index.forward.term_ids(["pump", "leak"])
     assert reranker.graph.neighbours(pump)[0].tolist() == [leak]
-
-
-def test_batch_and_single_agree_and_repeat(index):
-    queries = index.lucene.queries(["pump seal", "garden wall paint", "water", "seal pump leak worn"])
-    lists = index.lucene.search(queries, 50)
-    reranker = MultiScaleLM(index)
-    for query, before, after in zip(queries, lists, reranker.apply_batch(queries, lists), strict=True):
-        again = reranker.apply(query, before)
-        assert again.docs.tolist() == after.docs.tolist()
-        assert again.scores == pytest.approx(after.scores)
 
 
 def average_precision(ranked, relevant):

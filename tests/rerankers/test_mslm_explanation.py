@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -93,6 +95,34 @@ def test_verb_prints_json_and_draws(index, tmp_path, capsys):
     explain_verb.main([*arguments, "--plot", str(tmp_path / "two.svg"), "--docid", record["list"][0]["docid"]])
     assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
     assert b"<svg" in (tmp_path / "one.svg").read_bytes()
+
+
+@pytest.fixture(scope="module")
+def long_index(tmp_path_factory):
+    """A document of 30,000 words that the index keeps; 7 GB as a matrix of positions by positions."""
+    folder = tmp_path_factory.mktemp("long")
+    words = np.array(["pump", "seal", *(f"filler{number}" for number in range(300))])
+    text = " ".join(words[np.random.default_rng(0).integers(0, len(words), 30_000)])
+    source = write_jsonl(folder / "corpus.jsonl", [{"id": "long", "contents": text}, {"id": "short", "contents": "pump seal"}])
+    index_verb.main(["--input", str(source), "--index", str(folder / "index")])
+    return kernelsearch.open(folder / "index")
+
+
+@pytest.mark.parametrize("options", [{"scales": (0, 1, 4, math.inf), "semantic": 0}, {"mode": "mean", "semantic": 0}])
+def test_a_long_document_is_explained_and_drawn_in_bounded_memory(long_index, tmp_path, options):
+    query, before = first_stage(long_index)
+    reranker = MultiScaleLM(long_index, **options)
+    row = int(long_index.forward.rows_of(["long"])[0])
+    tracemalloc.start()
+    explanation = reranker.explain(query, before, row)
+    reranker.plot(query, before, row, tmp_path / "long.svg")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 400e6
+    assert explanation.score == pytest.approx(reranker.score(query, before)[before.docs.tolist().index(row)], abs=1e-6)
+    assert sum(part.value for part in explanation.contributions) == pytest.approx(explanation.score, abs=1e-4)
+    assert len(explanation.notes["levels"][0]["window"]) <= 1000
+    assert (tmp_path / "long.svg").stat().st_size < 5e6
 
 
 def test_pyramid_of_a_text_from_python(tmp_path):

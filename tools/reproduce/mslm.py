@@ -83,10 +83,9 @@ def similarities(reranker, across, query, docs) -> dict[str, np.ndarray]:
     texts = reranker.texts(rows, docs)
     out: dict[str, list[np.ndarray]] = {mode: [] for mode in MODES}
     for level in reranker.scales:
-        one, many = reranker.matcher.levels(rows, texts, level)
-        columns = reranker.matcher.similarity(rows, one, many)
+        side, columns, places = reranker.matcher.local_similarity(rows, texts, level)
         for mode in ("mean", "sum", "max"):
-            out[mode].append(local_score(columns, one.weights, many, mode))
+            out[mode].append(local_score(columns, side.weights, places, mode))
     matcher = type(reranker.matcher)(reranker.scales, "global", reranker.matcher.divergence, reranker.matcher.width)
     out["global"] = list(matcher.scores(rows, texts).T)
     rows = across.rows(query)

@@ -96,11 +96,10 @@ def cells(index: kernelsearch.Index, queries: list[Judged], graph: SemanticGraph
             continue
         rows = reranker.rows(one.query, (WIDE, bag))
         texts = reranker.texts(rows, one.docs[:depth])
-        query, documents = reranker.matcher.levels(rows, texts, WIDE)
-        columns = reranker.matcher.similarity(rows, query, documents)
+        query, columns, places = reranker.matcher.local_similarity(rows, texts, WIDE)
         values = [
             Matcher((bag,), width=width).scores(rows, texts)[:, 0],
-            *(local_score(columns, query.weights, documents, mode) for mode in ("mean", "max")),
+            *(local_score(columns, query.weights, places, mode) for mode in ("mean", "max")),
             Matcher((WIDE,), "global", width=width).scores(rows, texts)[:, 0],
         ]
         orders = [np.argsort(-(zscores(level) + zscores(one.bm25[:depth])), kind="stable") for level in values]

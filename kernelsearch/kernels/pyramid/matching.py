@@ -22,25 +22,34 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from kernelsearch.kernels.pyramid.interest_points import points_score
-from kernelsearch.kernels.pyramid.query_rows import Array, DocumentLevel, QueryLevel, QueryRows, Scale, Texts
+from kernelsearch.kernels.pyramid.query_rows import Array, DocumentLevel, QueryLevel, QueryRows, Scale, Texts, samples
+from kernelsearch.kernels.pyramid.text_pyramid import Samples, window
 
 MODES = ("max", "mean", "sum", "global", "points")
 DIVERGENCES = ("js", "kl")
-#: Columns that global matching interpolates queries and documents to.
+#: Columns that global matching interpolates queries and documents to by default.
 GLOBAL_COLUMNS = 8
+#: Tokens under the windows of the document columns that are compared at a time, which bounds the memory of a long document.
+WINDOW_TOKENS = 1 << 21
 #: Tokens of the documents worked on together, which bounds the memory of a level.
 TOKENS = 1 << 15
 
 
 @dataclass(frozen=True)
 class Matcher:
-    """How levels are matched: `mode` in MODES, `divergence` in DIVERGENCES, the window's `width` (0: as the scale needs)."""
+    """How levels are matched.
+
+    `mode` is one of MODES, `divergence` one of DIVERGENCES, `width` the window's width (0: as the scale needs), `step` the
+    distance of the columns that are compared (0: the scale), `columns` the number of columns of mode `global`.
+    """
 
     scales: tuple[Scale, ...]
     mode: str = "max"
     divergence: str = "js"
     width: int = 0
     precision: type = np.float64
+    step: int = 0
+    columns: int = GLOBAL_COLUMNS
 
     def scores(self, rows: QueryRows, texts: Texts) -> Array:
         """Similarities of the query and each text at each level, shape (texts, levels)."""
@@ -53,26 +62,46 @@ class Matcher:
         return np.column_stack([self._level(rows, texts, scale) for scale in self.scales])
 
     def _level(self, rows: QueryRows, texts: Texts, scale: Scale) -> Array:
-        query, documents = self.levels(rows, texts, scale)
-        similarity = self.similarity(rows, query, documents)
         if self.mode == "global":
-            return global_score(similarity, query.weights, len(texts.lengths))
-        return local_score(similarity, query.weights, documents, self.mode)
+            query, documents = self.global_levels(rows, texts, scale)
+            return global_score(self.similarity(rows, query, documents), query.weights, len(texts.lengths))
+        query, similarity, places = self.local_similarity(rows, texts, scale)
+        return local_score(similarity, query.weights, places, self.mode)
 
     def similarity(self, rows: QueryRows, query: QueryLevel, documents: DocumentLevel) -> Array:
         """s(j, p), shape (query columns, document columns)."""
         return column_similarity(rows, query, documents, self.divergence, self.precision)
 
-    def levels(self, rows: QueryRows, texts: Texts, scale: Scale) -> tuple[QueryLevel, DocumentLevel]:
-        """Both sides at a level, with the columns that the mode compares."""
-        if self.mode == "global":
-            columns = GLOBAL_COLUMNS if np.isfinite(scale.spatial) else 1
-            return (
-                rows.query_level(scale, self.width, columns=columns),
-                rows.document_level(texts, scale, self.width, columns=columns),
-            )
-        query = rows.query_level(scale, self.width)
-        return query, rows.document_level(texts, scale, self.width, at_least=len(query.weights))
+    def global_levels(self, rows: QueryRows, texts: Texts, scale: Scale) -> tuple[QueryLevel, DocumentLevel]:
+        """Both sides at a level, interpolated to the same number of columns."""
+        columns = self.columns if np.isfinite(scale.spatial) else 1
+        query = rows.query_level(scale, self.width, columns=columns)
+        return query, rows.document_level(texts, scale, self.width, columns=columns)
+
+    def local_similarity(self, rows: QueryRows, texts: Texts, scale: Scale) -> tuple[QueryLevel, Array, Samples]:
+        """The query at a level, s(j, p), shape (query columns, document columns), and which columns those of the texts are.
+
+        Windows as long as the query slide over them.
+        """
+        step = self.step or None
+        query = rows.query_level(scale, self.width, step=step)
+        places = samples(texts.lengths, scale, at_least=len(query.weights), step=step)
+        if len(places.text) > self._columns_at_a_time(texts, scale):
+            return query, self.similarity_at(rows, query, texts, places, scale), places
+        documents = rows.document_level(texts, scale, self.width, at_least=len(query.weights), step=step)
+        return query, self.similarity(rows, query, documents), places
+
+    def similarity_at(self, rows: QueryRows, query: QueryLevel, texts: Texts, places: Samples, scale: Scale) -> Array:
+        """s(j, p) of the query's columns and document columns at any places, shape (query columns, columns)."""
+        blocks = places.blocks(self._columns_at_a_time(texts, scale))
+        parts = [self.similarity(rows, query, rows.document_columns(texts, block, scale, self.width)) for block in blocks]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+
+    def _columns_at_a_time(self, texts: Texts, scale: Scale) -> int:
+        span = int(texts.lengths.max(initial=1))
+        if np.isfinite(scale.spatial):
+            span = min(span, len(window(scale.spatial, self.width)))
+        return max(1, WINDOW_TOKENS // max(span, 1))
 
 
 def phi(x: Array) -> Array:
@@ -168,7 +197,7 @@ def _filled(code: sparse.csr_matrix, values: Array) -> sparse.csr_matrix:
     return other
 
 
-def local_windows(similarity: Array, weights: Array, documents: DocumentLevel) -> tuple[Array, NDArray[np.bool_]]:
+def local_windows(similarity: Array, weights: Array, places: Samples) -> tuple[Array, NDArray[np.bool_]]:
     """Σ_j w_j s(j, p + j) by a window's first column p, and which windows lie inside one document; both shape (columns,)."""
     count, columns = similarity.shape
     fit = columns - count + 1  # a document has at least as many columns as the query, so this is positive
@@ -177,21 +206,22 @@ def local_windows(similarity: Array, weights: Array, documents: DocumentLevel) -
     diagonals = np.lib.stride_tricks.as_strided(square, (count, fit), strides, writeable=False)
     values, inside = np.zeros(columns), np.zeros(columns, dtype=bool)
     values[:fit] = weights @ diagonals
-    inside[:fit] = documents.samples.text[:fit] == documents.samples.text[count - 1 :]
+    inside[:fit] = places.text[:fit] == places.text[count - 1 :]
     return values, inside
 
 
-def local_score(similarity: Array, weights: Array, documents: DocumentLevel, mode: str) -> Array:
-    """One similarity a document from its windows: their `mean`, `max`, or raw `sum`, shape (documents,)."""
-    values, inside = local_windows(similarity, weights, documents)
+def local_score(similarity: Array, weights: Array, places: Samples, mode: str) -> Array:
+    """One similarity per document from its windows: their `mean`, `max`, or raw `sum`, shape (documents,)."""
+    values, inside = local_windows(similarity, weights, places)
+    first = np.flatnonzero(np.diff(places.text, prepend=-1))  # every document has a column
     if mode == "max":
-        return np.maximum.reduceat(np.where(inside, values, -np.inf), documents.first)
-    total = np.add.reduceat(np.where(inside, values, 0.0), documents.first)
-    return total if mode == "sum" else total / np.add.reduceat(inside.astype(np.float64), documents.first)
+        return np.maximum.reduceat(np.where(inside, values, -np.inf), first)
+    total = np.add.reduceat(np.where(inside, values, 0.0), first)
+    return total if mode == "sum" else total / np.add.reduceat(inside.astype(np.float64), first)
 
 
 def global_score(similarity: Array, weights: Array, documents: int) -> Array:
-    """One similarity a document where both sides have the same columns: column g with column g, shape (documents,)."""
+    """One similarity per document where both sides have the same columns: column g with column g, shape (documents,)."""
     count = len(weights)
     result: Array = np.einsum("g,gdg->d", weights, similarity.reshape(count, documents, count))
     return result

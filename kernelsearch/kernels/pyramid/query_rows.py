@@ -16,7 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from kernelsearch.kernels.pyramid.text_pyramid import Samples, interpolated_operator, spatial_operator, window
+from kernelsearch.kernels.pyramid.text_pyramid import (
+    Samples,
+    centred_operator,
+    interpolated_operator,
+    spatial_operator,
+    window,
+)
 from kernelsearch.kernels.semantic.graph import SemanticGraph
 
 Array = NDArray[np.float64]
@@ -31,7 +37,7 @@ class Scale:
 
     @property
     def step(self) -> int:
-        """Columns of a coarse level are nearly alike: every σ-th is looked at, as image pyramids subsample."""
+        """The default step: columns of a coarse level are nearly alike, so every σ-th is compared, as image pyramids do."""
         return max(1, int(self.spatial)) if self.spatial < math.inf else 1
 
 
@@ -146,28 +152,35 @@ class QueryRows:
 
     def spread(self, texts: Texts, scale: Scale) -> Array:
         """Every token over the rows, dense: for one short text, shape (rows, tokens)."""
-        result: Array = self._lent[scale.semantic][:, texts.slots].toarray()
+        result: Array = self.sparse_spread(texts, scale).toarray()
         return result
+
+    def sparse_spread(self, texts: Texts, scale: Scale) -> sparse.csr_matrix:
+        """Every token over the rows, shape (rows, tokens)."""
+        return self._lent[scale.semantic][:, texts.slots]
 
     def held(self, texts: Texts, scale: Scale) -> Array:
         """The mass that each token gives to the rows together, shape (tokens,)."""
         return self._held[scale.semantic][texts.slots]
 
     def query_level(self, scale: Scale, width: int, *, columns: int | None = None, step: int | None = None) -> QueryLevel:
-        """The query smoothed at a level. A term's weight counts inside its window; a window's mass is its column's weight."""
+        """The query smoothed at a level. A term's weight counts inside its window; a window's mass is its column's weight.
+
+        Columns are `columns` interpolated ones, or every `step`-th (default: the scale's step), sampled around the query's
+        middle: a query no longer than a step is one column, which weighs the words to both sides of the middle alike.
+        """
         key = (scale, width, columns, step)
         if key not in self._query_levels:
             self._query_levels[key] = self._smoothed_query(*key)
         return self._query_levels[key]
 
     def _smoothed_query(self, scale: Scale, width: int, columns: int | None, step: int | None) -> QueryLevel:
-        lengths = self.own.lengths
-        if columns is not None:
-            window = interpolated_operator(lengths, columns, scale.spatial, width)
-        else:
-            window = spatial_operator(lengths, _samples(lengths, scale, 1, step), scale.spatial, width)
         # A query is small: plain matrices are quicker here than sparse ones.
-        weighted = window.toarray() * self.weights
+        if columns is not None:
+            window = interpolated_operator(self.own.lengths, columns, scale.spatial, width).toarray()
+        else:
+            window = centred_operator(len(self.query), scale.step if step is None else step, scale.spatial, width)
+        weighted = window * self.weights
         mass = weighted.sum(axis=1)
         code = weighted @ self.spread(self.own, scale).T / mass[:, None]
         held = (code + self.eta * self.background) / (1 + self.eta)
@@ -184,11 +197,11 @@ class QueryRows:
         if columns is None:
             if 0 < scale.spatial < math.inf:
                 return self._stepped(texts, scale, width, at_least, scale.step if step is None else step)
-            return self.document_columns(texts, _samples(texts.lengths, scale, at_least, step), scale, width)
+            return self.document_columns(texts, samples(texts.lengths, scale, at_least, step), scale, width)
         count = len(texts.lengths)
-        samples = Samples(np.repeat(np.arange(count), columns), np.tile(np.arange(columns), count))
+        places = Samples(np.repeat(np.arange(count), columns), np.tile(np.arange(columns), count))
         window = interpolated_operator(texts.lengths, columns, scale.spatial, width, mass=texts.mass)
-        return self._smoothed(texts, window, scale, samples, np.arange(count) * columns)
+        return self._smoothed(texts, window, scale, places, np.arange(count) * columns)
 
     def _stepped(self, texts: Texts, scale: Scale, width: int, at_least: int, step: int) -> DocumentLevel:
         """The same as `document_columns` at every `step`-th position, from the relevant tokens alone.
@@ -197,11 +210,11 @@ class QueryRows:
         """
         weights = window(scale.spatial, width)
         half = len(weights) // 2
-        samples = Samples.every(texts.lengths, step, at_least)
+        places = Samples.every(texts.lengths, step, at_least)
         filled = (texts.lengths + step - 1) // step  # columns that begin inside a text; those after them stay empty
         counts = np.maximum(filled, at_least)
         first = np.cumsum(counts) - counts
-        totals = _window_masses(texts, samples, weights)
+        totals = _window_masses(texts, places, weights)
         tokens = np.flatnonzero(texts.slots != texts.irrelevant)
         # By slot, as the product below needs them; numpy sorts short integers several times as fast.
         short = np.uint16 if texts.irrelevant <= np.iinfo(np.uint16).max else np.int64
@@ -220,8 +233,8 @@ class QueryRows:
             data *= np.repeat(texts.mass[tokens], sizes)
         data /= totals[columns]
         indptr = ends[np.searchsorted(slots, np.arange(texts.irrelevant + 2))]
-        words = sparse.csr_matrix((data, columns, indptr), shape=(texts.irrelevant + 1, len(samples.text)))
-        return DocumentLevel(self._lent[scale.semantic] @ words, words.T @ self._held[scale.semantic], samples, first)
+        words = sparse.csr_matrix((data, columns, indptr), shape=(texts.irrelevant + 1, len(places.text)))
+        return DocumentLevel(self._lent[scale.semantic] @ words, words.T @ self._held[scale.semantic], places, first)
 
     def document_columns(self, texts: Texts, samples: Samples, scale: Scale, width: int) -> DocumentLevel:
         """Documents smoothed at a level, at given columns; `first` needs `samples` in the order of the texts."""
@@ -239,10 +252,13 @@ class QueryRows:
         self, texts: Texts, window: sparse.csr_matrix, scale: Scale, samples: Samples, first: NDArray[np.int64]
     ) -> DocumentLevel:
         """The level whose columns are the windows (columns, tokens) over the texts."""
+        return DocumentLevel(self.code(texts, window, scale), window @ self.held(texts, scale), samples, first)
+
+    def code(self, texts: Texts, window: sparse.csr_matrix, scale: Scale) -> sparse.csr_matrix:
+        """What the windows (columns, tokens) over the texts hold of the rows, without background, shape (rows, columns)."""
         slots = texts.slots.astype(window.indices.dtype)[window.indices]
         words = sparse.csr_matrix((window.data, slots, window.indptr), shape=(window.shape[0], texts.irrelevant + 1))
-        code = self._lent[scale.semantic] @ words.T.tocsr()
-        return DocumentLevel(code, window @ self.held(texts, scale), samples, first)
+        return sparse.csr_matrix(self._lent[scale.semantic] @ words.T.tocsr())
 
 
 def _window_masses(texts: Texts, samples: Samples, weights: Array) -> Array:
@@ -263,7 +279,8 @@ def _window_masses(texts: Texts, samples: Samples, weights: Array) -> Array:
     return out
 
 
-def _samples(lengths: NDArray[np.int64], scale: Scale, at_least: int, step: int | None) -> Samples:
+def samples(lengths: NDArray[np.int64], scale: Scale, at_least: int = 1, step: int | None = None) -> Samples:
+    """The columns of texts that a level compares: every `step`-th (default: the scale's), at scale ∞ one per text."""
     if scale.spatial == math.inf:
         return Samples(np.arange(len(lengths)), np.zeros(len(lengths), dtype=np.int64))
     return Samples.every(lengths, scale.step if step is None else step, at_least)

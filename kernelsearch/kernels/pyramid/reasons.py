@@ -11,11 +11,15 @@ from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from kernelsearch.kernels.pyramid.interest_points import filled, point_similarities, regions
 from kernelsearch.kernels.pyramid.matching import Matcher, local_windows, psi
-from kernelsearch.kernels.pyramid.query_rows import Array, DocumentLevel, QueryLevel, QueryRows, Scale, Texts
+from kernelsearch.kernels.pyramid.query_rows import Array, QueryLevel, QueryRows, Scale, Texts
 from kernelsearch.kernels.pyramid.text_pyramid import Samples, interpolated_operator, spatial_operator
+
+#: Pairs of a query column and a document column whose cells are computed at a time: 257 rows of them take 35 MB.
+PAIRS = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -27,7 +31,7 @@ class LevelMatch:
     - `background`: the similarity of a text of nothing but background
     - `span`: first and last position (from 0, in words that the index keeps) of where most of the comparison was
     - `attention` (positions,): how much each position counted, summing to one for all modes but `sum`
-    - `lent` (rows, positions): whose tokens filled the rows, attention included
+    - `lent` (rows, positions), sparse: whose tokens filled the rows, attention included
     """
 
     scale: Scale
@@ -37,16 +41,18 @@ class LevelMatch:
     background: float
     span: tuple[int, int]
     attention: Array
-    lent: Array
+    lent: sparse.csr_matrix
 
 
 @dataclass(frozen=True)
 class _Aligned:
-    """Columns of both sides, and triples (query column, document column, weight)."""
+    """The query's columns, the document's windows (columns, tokens), and triples (query column, document column, weight).
+
+    Only document columns that are compared have a window.
+    """
 
     query: QueryLevel
-    document: DocumentLevel
-    window: Array
+    window: sparse.csr_matrix
     pairs: tuple[NDArray[np.int64], NDArray[np.int64], Array]
 
 
@@ -61,22 +67,37 @@ def level_matches(matcher: Matcher, rows: QueryRows, text: Texts) -> list[LevelM
 
 
 def _windows(matcher: Matcher, rows: QueryRows, text: Texts, scale: Scale) -> _Aligned:
-    query, document = matcher.levels(rows, text, scale)
-    count, columns = len(query.weights), document.code.shape[1]
     if matcher.mode == "global":
-        window = interpolated_operator(text.lengths, columns, scale.spatial, matcher.width, mass=text.mass)
-        each = np.arange(count)
-        return _Aligned(query, document, window.toarray(), (each, each, query.weights))
-    window = spatial_operator(text.lengths, document.samples, scale.spatial, matcher.width, mass=text.mass)
-    similarity = matcher.similarity(rows, query, document)
-    values, inside = local_windows(similarity, query.weights, document)
+        query, _ = matcher.global_levels(rows, text, scale)
+        columns = np.arange(len(query.weights))
+        window = interpolated_operator(text.lengths, len(columns), scale.spatial, matcher.width, mass=text.mass)
+        return _Aligned(query, window, (columns, columns, query.weights))
+    query, similarity, places = matcher.local_similarity(rows, text, scale)
+    count = len(query.weights)
+    values, inside = local_windows(similarity, query.weights, places)
     starts = np.flatnonzero(inside)
     if matcher.mode == "max":
         starts = starts[values[starts].argmax()][None]
     share = 1.0 if matcher.mode == "sum" else 1 / len(starts)
     mine = np.tile(np.arange(count), len(starts))
-    pairs = (mine, np.repeat(starts, count) + mine, np.tile(query.weights, len(starts)) * share)
-    return _Aligned(query, document, window.toarray(), pairs)
+    theirs, weights = np.repeat(starts, count) + mine, np.tile(query.weights, len(starts)) * share
+    return _aligned(query, text, places, (mine, theirs, weights), scale, matcher.width)
+
+
+def _aligned(
+    query: QueryLevel,
+    text: Texts,
+    places: Samples,
+    pairs: tuple[NDArray[np.int64], NDArray[np.int64], Array],
+    scale: Scale,
+    width: int,
+) -> _Aligned:
+    """The pairs with the windows of those of the columns `places` that they name."""
+    mine, theirs, weights = pairs
+    compared, theirs = np.unique(theirs, return_inverse=True)
+    columns = Samples(places.text[compared], places.position[compared])
+    window = spatial_operator(text.lengths, columns, scale.spatial, width, mass=text.mass)
+    return _Aligned(query, window, (mine, theirs, weights))
 
 
 def _points(matcher: Matcher, rows: QueryRows, text: Texts) -> list[_Aligned]:
@@ -86,27 +107,31 @@ def _points(matcher: Matcher, rows: QueryRows, text: Texts) -> list[_Aligned]:
         best = similarity.argmax(axis=1)
         chosen = Samples(at.text[best], at.position[best])
         sides = regions(mine, len(rows.query), chosen, text.lengths, scale)
-        samples = Samples.every(text.lengths)
-        document = rows.document_columns(text, samples, scale, matcher.width)
-        window = spatial_operator(text.lengths, samples, scale.spatial, matcher.width, mass=text.mass)
         near = np.concatenate([one for one, _ in sides])
         far = np.concatenate([other.position for _, other in sides])
         pairs = (near, far, np.tile(weights, len(sides)) / len(sides))
-        aligned.append(_Aligned(rows.query_level(scale, matcher.width, step=1), document, window.toarray(), pairs))
+        query = rows.query_level(scale, matcher.width, step=1)
+        aligned.append(_aligned(query, text, Samples.every(text.lengths), pairs, scale, matcher.width))
     return aligned
 
 
 def _reasons(matcher: Matcher, rows: QueryRows, text: Texts, scale: Scale, aligned: _Aligned) -> LevelMatch:
-    code, held = aligned.document.written_out()
-    cells = code / (1 + rows.eta) + rows.floor[:-1, None]
-    columns = np.vstack([cells, np.maximum(rows.floor[-1] - held / (1 + rows.eta), 0.0)]).T
     mine, theirs, weights = aligned.pairs
-    parts = weights @ psi(aligned.query.columns[mine], columns[theirs], matcher.divergence)
-    empty = weights @ psi(aligned.query.columns[mine], rows.floor[None, :], matcher.divergence)
+    code = rows.code(text, aligned.window, scale)
+    held = aligned.window @ rows.held(text, scale)
+    parts = np.zeros(len(rows.floor))
+    for start in range(0, len(mine), PAIRS):
+        block = slice(start, start + PAIRS)
+        columns, place = np.unique(theirs[block], return_inverse=True)
+        cells = code[:, columns].toarray() / (1 + rows.eta) + rows.floor[:-1, None]
+        filled_columns = np.vstack([cells, np.maximum(rows.floor[-1] - held[columns] / (1 + rows.eta), 0.0)]).T
+        parts += weights[block] @ psi(aligned.query.columns[mine[block]], filled_columns[place], matcher.divergence)
+    by_column = np.bincount(mine, weights, len(aligned.query.columns))
+    empty = by_column @ psi(aligned.query.columns, rows.floor[None, :], matcher.divergence)
     gain = parts - empty
-    used = np.bincount(theirs, weights, len(columns))
-    attention = used @ aligned.window
-    lent = rows.spread(text, scale) * attention
+    used = np.bincount(theirs, weights, aligned.window.shape[0])
+    attention = aligned.window.T @ used
+    lent = sparse.csr_matrix(rows.sparse_spread(text, scale).multiply(attention[None, :]))
     # Windows have long tails: what counted at least half as much as the position that counted most is what was compared.
     seen = np.flatnonzero(attention >= 0.5 * attention.max(initial=0.0))
     span = (int(seen[0]), int(seen[-1])) if attention.any() else (0, 0)

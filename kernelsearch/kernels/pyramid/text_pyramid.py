@@ -8,14 +8,15 @@ where word i stands at position j. Each level smooths it along positions (Eq. 6)
 Readings. The printed Gaussians lack a minus sign and a normalisation: the window is exp(-t²/2σ²), normalised, also at a
 text's two ends. At scale ∞ the spatial window is the whole text (the bag of words) and every neighbour in the graph
 counts as much as the word itself. Every column is kept at mass one (divide by N for the paper's Definition 1). The
-Dirichlet part of the code, (x + η b) / (1 + η) with a background b, is a fixed point of the smoothing and is therefore
-kept apart: codes stay sparse, `background` says what every column has on top.
+Dirichlet part of the code, (x + η b) / (1 + η) with a background b, is added after the smoothing: codes stay sparse, and
+`background` says what every column has on top. Smoothing along positions would leave b as it is; smoothing along words
+would not, since the columns of S sum to one and its rows don't: words with many neighbours would gain.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -59,12 +60,47 @@ class Samples:
     text: NDArray[np.int64]
     position: NDArray[np.int64]
 
+    def blocks(self, columns: int) -> Iterator[Samples]:
+        """The same columns in order, at most so many at a time; one block without columns where there are none."""
+        for start in range(0, max(len(self.text), 1), columns):
+            yield Samples(self.text[start : start + columns], self.position[start : start + columns])
+
     @classmethod
     def every(cls, lengths: ArrayLike, step: int = 1, at_least: int = 1) -> Samples:
         """Every `step`-th position of texts that stand one after another; short ones get empty columns up to `at_least`."""
         counts = np.maximum((np.asarray(lengths, dtype=np.int64) + step - 1) // step, at_least)
         text = np.repeat(np.arange(len(counts)), counts)
         return cls(text, (np.arange(len(text)) - np.repeat(np.cumsum(counts) - counts, counts)) * step)
+
+
+def centred_positions(length: int, step: int) -> NDArray[np.float64]:
+    """Every `step`-th position of a text, as far from its beginning as from its end, shape (columns,).
+
+    They lie between two words where the distances would differ otherwise; so the positions of a text read backwards are the
+    same. A text no longer than a step has one, its middle.
+
+    >>> centred_positions(6, 8), centred_positions(10, 4)
+    (array([2.5]), array([0.5, 4.5, 8.5]))
+    """
+    count = max(1, -(-length // step))
+    return np.arange(count) * step + (length - 1 - (count - 1) * step) / 2
+
+
+def centred_operator(length: int, step: int, scale: float, width: int = 0, shape: Shape = "gaussian") -> NDArray[np.float64]:
+    """Kᵀ for one text at `centred_positions`, dense, shape (columns, length): rows hold windows that sum to one.
+
+    At scale ∞ there is one row, the whole text.
+    """
+    if scale == math.inf:
+        return np.full((1, length), 1 / length)
+    offsets = np.arange(length)[None, :] - centred_positions(length, step)[:, None]
+    if scale == 0:
+        return (offsets == 0).astype(np.float64)
+    half = width // 2 if width else math.ceil(2 * scale)
+    weigh = SHAPES[shape] if isinstance(shape, str) else shape
+    # A narrow window between two words holds both of them.
+    weights = np.where(np.abs(offsets) <= max(half, 0.5), weigh(offsets / scale), 0.0)
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
 def spatial_operator(

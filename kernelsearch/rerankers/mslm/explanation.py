@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,7 +29,8 @@ def explain(reranker: MultiScaleLM, query: Query, candidates: Candidates, doc: i
     """Contributions that sum to the score of the document in row `doc`; the notes hold each level's words and positions."""
     rows = reranker.rows(query)
     raw = reranker.matcher.scores(rows, reranker.texts(rows, candidates.docs))
-    combined = zscores(raw) @ reranker.level_weights
+    levels = reranker.normalised(raw)
+    combined = levels @ reranker.level_weights
     place = reranker.place_of(candidates, doc)
     mix = reranker.settings.mix
     first = (1 - mix) * float(zscores(candidates.scores)[place])
@@ -39,16 +41,19 @@ def explain(reranker: MultiScaleLM, query: Query, candidates: Candidates, doc: i
     notes = []
     total = mix * float(zscores(combined)[place]) + first
     for level, match in enumerate(matches):
-        deviation = float(raw[:, level].std())
+        deviation = float(raw[:, level].std()) if reranker.settings.normalise == "z" else 1.0
         # A z-score is linear in the similarity, so a level's part is a sum over its words less the average candidate's.
         factor = mix * float(reranker.level_weights[level]) / (deviation * spread) if deviation * spread > 1e-12 else 0.0
-        value = mix * float(reranker.level_weights[level] * zscores(raw)[place, level]) / spread if spread > 1e-12 else 0.0
+        above = float(levels[place, level] - levels[:, level].mean())
+        value = mix * float(reranker.level_weights[level]) * above / spread if spread > 1e-12 else 0.0
         parts = _words(reranker, rows, match, text, factor, value)
-        window = [reranker.forward.terms[int(word)] for word in text[match.span[0] : match.span[1] + 1]]
+        window = [reranker.forward.terms[int(word)] for word in text[slice(*_shown_span(match))]]
         label = _name(match)
         where = f"positions {match.span[0] + 1}-{match.span[1] + 1} of {len(text)}: {' '.join(window[:14])}"
         contributions.append(Contribution(label, value, where + (" ..." if len(window) > 14 else ""), parts))
-        records = [_record(reranker, rows, match, text, int(row)) | {"lent": _heat(match.lent[row])} for row in _largest(match)]
+        records = [
+            _record(reranker, rows, match, text, int(row)) | {"lent": _heat(_lent(match, int(row)))} for row in _largest(match)
+        ]
         notes.append(
             {
                 "level": label,
@@ -65,6 +70,11 @@ def explain(reranker: MultiScaleLM, query: Query, candidates: Candidates, doc: i
     return Explanation(reranker.name, docid, total, tuple(contributions), extra)
 
 
+def _shown_span(match: LevelMatch) -> tuple[int, int]:
+    """Beginning and end of the compared positions, as far as they are listed."""
+    return match.span[0], min(match.span[1] + 1, match.span[0] + SHOWN_POSITIONS)
+
+
 def _heat(values: NDArray[np.floating]) -> list[float]:
     """The value of each position, for heat maps, to four digits."""
     return [float(f"{value:.4g}") for value in values[:SHOWN_POSITIONS].tolist()]
@@ -72,7 +82,7 @@ def _heat(values: NDArray[np.floating]) -> list[float]:
 
 def precise(matcher: Matcher) -> Matcher:
     """The same matching in double precision."""
-    return Matcher(matcher.scales, matcher.mode, matcher.divergence, matcher.width)
+    return replace(matcher, precision=np.float64)
 
 
 def _name(match: LevelMatch) -> str:
@@ -82,7 +92,12 @@ def _name(match: LevelMatch) -> str:
 def _largest(match: LevelMatch) -> NDArray[np.int64]:
     """Rows that a token of the document contributes to, by the size of their part, largest first."""
     order = np.argsort(-np.abs(match.words), kind="stable")
-    return np.asarray(order[match.lent.sum(axis=1)[order] > 0][:SHOWN_WORDS])
+    return np.asarray(order[np.asarray(match.lent.sum(axis=1)).ravel()[order] > 0][:SHOWN_WORDS])
+
+
+def _lent(match: LevelMatch, row: int) -> NDArray[np.float64]:
+    """What each position lends to a row, shape (positions,)."""
+    return np.asarray(match.lent[[row]].toarray()[0], dtype=np.float64)
 
 
 def _words(
@@ -109,15 +124,15 @@ def _words(
 
 def _record(reranker: MultiScaleLM, rows: QueryRows, match: LevelMatch, text: NDArray[np.int32], row: int) -> dict[str, Any]:
     """A row of the pyramid: its word, the query word it is related to, and the document's words that fill it, by share."""
-    terms, lent = reranker.forward.terms, match.lent[row]
+    terms, lent = reranker.forward.terms, _lent(match, row)
     word = int(rows.words[row])
     received = rows.graph.rows(np.array([word]), match.scale.semantic)
     weights = {int(w): float(v) for w, v in zip(received.indices, received.data, strict=True)}
     lender = max(rows.query.tolist(), key=lambda q: weights.get(int(q), 0.0))
-    shares: dict[str, float] = {}
-    for place in np.flatnonzero(lent):
-        name = terms[int(text[place])]
-        shares[name] = shares.get(name, 0.0) + float(lent[place] / lent.sum())
-    best = dict(sorted(shares.items(), key=lambda item: (-item[1], item[0]))[:3])
+    filled = np.flatnonzero(lent)
+    lenders, places = np.unique(text[filled], return_inverse=True)
+    shares = np.bincount(places, lent[filled] / max(float(lent.sum()), 1e-300))
+    named = {terms[int(lenders[place])]: float(shares[place]) for place in np.argsort(-shares, kind="stable")[:3]}
+    best = dict(sorted(named.items(), key=lambda item: (-item[1], item[0])))
     own = bool(np.any(rows.query == word))
     return {"word": terms[word], "own": own, "for": terms[int(lender)], "part": float(match.words[row]), "from": best}

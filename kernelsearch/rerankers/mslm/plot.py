@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.core.types import Query
-from kernelsearch.kernels.pyramid.matching import Matcher, local_windows
+from kernelsearch.kernels.pyramid.matching import Matcher
 from kernelsearch.kernels.pyramid.query_rows import QueryRows, Scale, Texts
 from kernelsearch.kernels.pyramid.text_pyramid import SCALES, Samples
 from kernelsearch.kernels.semantic.graph import sequences
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 #: Rows drawn: the query's words, then the related words with most mass in the document.
 DRAWN = 16
+#: Positions drawn of a long text, evenly spaced: more than a picture has pixels across.
+POSITIONS = 2000
 #: Scales whose matches are drawn; at scale 0 only exact positions match.
 MATCHED = (1.0, 2.0, 4.0, 8.0)
 
@@ -34,15 +36,16 @@ def plot(reranker: MultiScaleLM, query: Query, doc: int, path: Path) -> None:
     rows = reranker.rows(query, scales=(*levels, *matched))
     texts = reranker.texts(rows, np.array([doc]))
     tokens = sequences(reranker.forward, np.array([doc]))[1]
-    maps = [_dense(rows, texts, scale, reranker.settings.width) for scale in levels]
+    positions = _positions(int(texts.lengths[0]), POSITIONS)
+    maps = [_dense(rows, texts, scale, reranker.settings.width, positions) for scale in levels]
     chosen = _drawn(rows, maps)
     names = [reranker.forward.terms[int(rows.words[row])] for row in chosen]
     figure = new_figure(12, 2.6 + 0.19 * len(chosen) + 2.4)
     grid = figure.add_gridspec(2, len(levels), height_ratios=[0.4 + 0.19 * len(chosen), 2.2])
-    words = [reranker.forward.terms[int(word)] for word in tokens]
+    words = [reranker.forward.terms[int(word)] for word in tokens[:POSITIONS]]
     axes = [figure.add_subplot(grid[0, place]) for place in range(len(levels))]
     titles = [scale_name(scale.spatial) + (" (the code)" if scale.spatial == 0 else "") for scale in levels]
-    draw_pyramid(axes, [values[chosen] for values in maps], titles, names, words, power=0.5)
+    draw_pyramid(axes, [values[chosen] for values in maps], titles, names, words, power=0.5, length=int(texts.lengths[0]))
     below = figure.add_subplot(grid[1, :])
     _draw_matches(below, reranker, rows, texts, matched)
     title = query.text if len(query.text) <= 100 else query.text[:97] + "..."
@@ -50,10 +53,17 @@ def plot(reranker: MultiScaleLM, query: Query, doc: int, path: Path) -> None:
     save_figure(figure, path)
 
 
-def _dense(rows: QueryRows, texts: Texts, scale: Scale, width: int) -> NDArray[np.float64]:
-    """The document's code over the query's rows, (rows, positions)."""
-    columns = rows.document_columns(texts, Samples.every(texts.lengths), scale, width)
-    return columns.written_out()[0]
+def _positions(length: int, most: int) -> NDArray[np.int64]:
+    """At most so many evenly spaced positions of a text, all of a short one, shape (positions,)."""
+    return np.unique(np.linspace(0, max(length - 1, 0), min(max(length, 1), most)).astype(np.int64))
+
+
+def _dense(rows: QueryRows, texts: Texts, scale: Scale, width: int, positions: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The document's code over the query's rows at the positions, shape (rows, positions)."""
+    # At scale ∞ all columns are alike.
+    places = positions if math.isfinite(scale.spatial) else positions[:1]
+    columns = rows.document_columns(texts, Samples(np.zeros_like(places), places), scale, width)
+    return np.broadcast_to(columns.written_out()[0], (len(rows.words), len(positions)))
 
 
 def _drawn(rows: QueryRows, maps: list[NDArray[np.float64]]) -> NDArray[np.int64]:
@@ -69,11 +79,14 @@ def _draw_matches(axis: Any, reranker: MultiScaleLM, rows: QueryRows, texts: Tex
     matcher = Matcher(scales, "max", reranker.settings.divergence, reranker.settings.width)
     for colour, scale in zip(COLOURS, scales, strict=False):
         side = rows.query_level(scale, matcher.width, step=1)
-        document = rows.document_level(texts, scale, matcher.width, step=1, at_least=len(side.weights))
-        values, inside = local_windows(matcher.similarity(rows, side, document), side.weights, document)
-        shown = values[inside]
+        count = len(side.weights)
+        starts = _positions(max(int(texts.lengths[0]) - count + 1, 1), max(1, POSITIONS // count))
+        position = (starts[:, None] + np.arange(count)).ravel()
+        pairs = matcher.similarity_at(rows, side, texts, Samples(np.zeros_like(position), position), scale)
+        # The window that begins at a start compares query column j with the j-th column from there.
+        shown = np.einsum("j,jsj->s", side.weights, pairs.reshape(count, len(starts), count))
         height = (shown - shown.min()) / max(float(np.ptp(shown)), 1e-12)
-        centre = np.flatnonzero(inside) + (len(side.weights) - 1) / 2 + 1
+        centre = starts + (count - 1) / 2 + 1
         axis.plot(centre, height, color=colour, linewidth=1.3, label=scale_name(scale.spatial))
         axis.plot(centre[height.argmax()], 1.0, "o", color=colour, markersize=5)
     length = int(texts.lengths[0])

@@ -39,6 +39,9 @@ MATCHING_OPTIONS = tuple(
     option.key for option in MatchingSettings.options if option.key not in ("scales", "semantic", "one_scale")
 )
 
+#: Bounds of --mslm.scales: a window is four scales wide, and every level takes its time.
+WIDEST, MOST_LEVELS = 1000.0, 16
+
 
 class MultiScaleLM(Reranker[MultiScaleSettings]):
     """Multi-scale language models over a graph of related words, which `kernelsearch.train` builds."""
@@ -49,7 +52,10 @@ class MultiScaleLM(Reranker[MultiScaleSettings]):
         super().__init__(index, **options)
         self.scales = level_scales(self.settings)
         settings = self.settings
-        self.matcher = Matcher(self.scales, settings.mode, settings.divergence, settings.width, precision=np.float32)
+        self.matcher = Matcher(
+            self.scales, settings.mode, settings.divergence, settings.width,
+            precision=np.float32, step=settings.step, columns=settings.columns,
+        )  # fmt: skip
         self.forward = index.forward
         self.forward.require_positions()
         self.graph, self.level_weights = self._load()
@@ -66,7 +72,8 @@ class MultiScaleLM(Reranker[MultiScaleSettings]):
                 return SemanticGraph.empty(len(self.forward.terms)), uniform
             return quick_graph(self.index), uniform
         artefact = GraphArtefact.load(path, self.index)
-        weights = artefact.weights if artefact.learned_for == matching_options(self.settings) else None
+        learned_for = {**matching_options(MatchingSettings()), **(artefact.learned_for or {})}
+        weights = artefact.weights if learned_for == matching_options(self.settings) else None
         if wanted == "learned" and weights is None:
             reason = "not learned (no --qrels given)" if artefact.weights is None else "learned for other matching options"
             raise ArtefactError(f"{path}: level weights were {reason}; {command} learns them")
@@ -94,8 +101,8 @@ class MultiScaleLM(Reranker[MultiScaleSettings]):
     def learn(self, data: TrainingData, hits: int) -> NDArray[np.float64]:
         """BEM-MLM level weights (Eq. 13) from the best `hits` candidates of judged topics, shape (levels,).
 
-        Levels are z-scored per query first. Weights are uniform where no level prefers relevant documents; InputError is raised
-        where no topic has both relevant and other candidates.
+        Levels are z-scored per query first, unless --mslm.normalise is none. Weights are uniform where no level prefers
+        relevant documents; InputError is raised where no topic has both relevant and other candidates.
         """
         judged = [qid for qid in data.topics if qid in data.qrels]
         queries = self.index.lucene.queries([data.topics[qid] for qid in judged], judged)
@@ -105,7 +112,7 @@ class MultiScaleLM(Reranker[MultiScaleSettings]):
             labels = np.array([max(0, grades.get(docid, 0)) for docid in self.forward.docids.take(candidates.docs)], dtype=int)
             if len(np.unique(labels)) < 2 or not len(self.query_words(query)[0]):
                 continue
-            parts.append((zscores(self.level_scores(query, candidates)), labels))
+            parts.append((self.normalised(self.level_scores(query, candidates)), labels))
         if not parts:
             raise InputError(
                 "--qrels: no topic has both relevant and other documents among its candidates; nothing to learn from"
@@ -166,9 +173,13 @@ class MultiScaleLM(Reranker[MultiScaleSettings]):
         rows = self.rows(query)
         return self.matcher.scores(rows, self.texts(rows, candidates.docs))
 
+    def normalised(self, levels: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Level similarities of a query's candidates as they are weighted, shape (candidates, levels)."""
+        return zscores(levels) if self.settings.normalise == "z" else levels
+
     def score(self, query: Query, candidates: Candidates, context: Context = DEFAULT_CONTEXT) -> NDArray[np.float64]:
         """The weighted levels and the first stage, both z-scored, mixed by --mslm.mix."""
-        levels = zscores(self.level_scores(query, candidates)) @ self.level_weights
+        levels = self.normalised(self.level_scores(query, candidates)) @ self.level_weights
         return self.settings.mix * zscores(levels) + (1 - self.settings.mix) * zscores(candidates.scores)
 
     def explain(self, query: Query, candidates: Candidates, doc: int, context: Context = DEFAULT_CONTEXT) -> Explanation:
@@ -197,6 +208,10 @@ def level_scales(settings: MatchingSettings) -> tuple[Scale, ...]:
         raise OptionError(
             f"--mslm.semantic: {len(semantic)} values for {len(spatial)} scales; one, or one per scale, was expected"
         )
+    if len(spatial) > MOST_LEVELS:
+        raise OptionError(f"--mslm.scales: {len(spatial)} scales; at most {MOST_LEVELS} can be used")
+    if any(WIDEST < scale < math.inf for scale in spatial):
+        raise OptionError(f"--mslm.scales: a scale above {WIDEST:g}; inf takes the whole text")
     if points and (len(spatial) < 2 or math.inf in spatial or list(spatial) != sorted(set(spatial))):
         raise OptionError("--mslm.scales: interest points need two or more finite scales in ascending order")
     return tuple(Scale(*pair) for pair in zip(spatial, semantic, strict=True))

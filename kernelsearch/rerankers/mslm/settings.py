@@ -31,10 +31,19 @@ class MatchingSettings(Settings):
         (0.7,), "scales of smoothing along related words, one for all levels or one per level; 0: none", low=0
     )
     one_scale: bool = option(False, "use the scales along positions for related words too, as in the paper")
-    width: int = option(0, "positions in a window; 0: two scales to each side of its middle", low=0)
+    width: int = option(0, "positions in a window; 0: two scales to each side of its middle", low=0, high=4001)
+    step: int = option(
+        0, "distance in positions of the columns that windows are compared at; 0: the scale, 1: every column", low=0, high=1000
+    )
+    columns: int = option(8, "number of columns that --mslm.mode global interpolates texts to", low=1, high=256)
+    normalise: str = option(
+        "z",
+        "normalisation of a level's similarities per query before levels are weighted; none: Eqs. 12 and 13 as printed",
+        choices=("z", "none"),
+    )
     weighting: str = option("idf", "weight of a word before smoothing", choices=("idf", "none"))
     eta: float = option(0.1, "weight of the collection model in windows (background smoothing)", low=1e-06)
-    rows: int = option(256, "largest number of words per query: its own and related ones", low=1)
+    rows: int = option(256, "largest number of words per query: its own and related ones", low=1, high=4096)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,5 +1,8 @@
 """The `pert` method: what it returns, that its shortcuts equal the long way, and that it falls back where it can't act."""
 
+import re
+from collections import Counter
+
 import numpy as np
 import pytest
 
@@ -163,10 +166,28 @@ def test_sweep_equals_separate_runs(tiny):
             same(one, other)
 
 
-def test_rm3_makes_anserinis_queries(tiny):
+def test_rm3_is_the_relevance_model_by_hand(tiny):
+    """Σ_d s_d/Σs · tf/(tf of the document's 3 most frequent words), 3 words of it, half of the weight beside the query's."""
+    query, found = first(tiny, "water tap")
+    expanded = pert(tiny, method="rm3", docs=2, terms=3, weighting="score", alpha=0.5).expanded(query, found)
+    order = {word: number for number, word in enumerate(tiny.forward.terms.take(np.arange(len(tiny.forward.terms))))}
+    model = Counter()
+    for doc, score in zip(found.docs[:2], found.scores[:2], strict=True):
+        words = Counter(tiny.forward.terms[int(term)] for term in tiny.forward.tokens(int(doc)) if term >= 0)
+        top = sorted((word for word in words if len(word) > 1), key=lambda word: (-words[word], order[word]))[:3]
+        for word in top:
+            model[word] += float(score / found.scores[:2].sum()) * words[word] / sum(words[word] for word in top)
+    best = sorted(model, key=lambda word: (-round(model[word], 9), order[word]))[:3]
+    total = sum(model[word] for word in best)
+    expected = Counter({"water": 0.25, "tap": 0.25})
+    for word in best:
+        expected[word] += 0.5 * model[word] / total
+    assert dict(zip(expanded.terms, expanded.weights, strict=True)) == pytest.approx(dict(expected))
+
+
+def test_rm3_without_rare_words_keeps_the_list(tiny):
     query, found = first(tiny, "fuse fault")
     ours = pert(tiny, method="rm3", docs=1, terms=3, weighting="score", max_df=0.1)
-    # No word of six documents is rare enough for Anserini either: both are left with the query alone.
     after = ours.apply(query, found, context())
     assert after.docs.tolist() == found.docs.tolist()
     assert after.fallbacks == (("pert", "the feedback documents have no usable word"),)
@@ -185,6 +206,64 @@ def test_bad_options_are_named(tiny):
         pert(tiny, kernel="cosine")
     with pytest.raises(OptionError, match=r"--pert.alpha: 1.5 is above 1"):
         pert(tiny, alpha=1.5)
+
+
+@pytest.mark.parametrize("name", ["gamma", "kappa", "balance", "coverage", "budget", "temperature"])
+def test_infinite_options_are_refused(tiny, name):
+    with pytest.raises(OptionError, match=rf"--pert\.{name}: inf is above 1e\+06"):
+        pert(tiny, **{name: float("inf")})
+
+
+def test_term_at_a_time_reads_each_terms_own_best_documents(demo_index):
+    """The kernel of Eq. 4 from lists of every term alone over all documents; neither the pool nor the way of asking matters."""
+    forward = demo_index.forward
+    queries = demo_index.lucene.queries(["dripping tap washer", "cold radiator in the hall"], ["1", "2"])
+    lists = demo_index.lucene.search(queries, 300)
+    reranker = PerturbationReranker(demo_index, strategy="tat", docs=3, pool=1, smoothing=0.1, denominator="p")
+    everything = np.arange(len(forward), dtype=np.int32)
+    for query, listed in zip(queries, lists, strict=True):
+        found = reranker.expansion(query, listed, context())
+        counts = forward.term_frequencies(everything, found.terms) / np.maximum(forward.lengths, 1)[:, None]
+        collection = forward.cf[found.terms] / forward.cf.sum()
+
+        def model(scores, counts=counts, collection=collection):
+            best = np.lexsort((everything, -scores))[:3]
+            weights = np.exp(scores[best] / 5.0)
+            return 0.9 * (weights / weights.sum()) @ counts[best] + 0.1 * collection
+
+        parts = term_scores(forward, BM25Model(), forward.term_ids(query.terms), query.weights, everything).astype(float)
+        base = model(parts.sum(axis=1))
+        variants = np.array([model(part) for part in parts.T])
+        phi = (np.sqrt(variants) - np.sqrt(base)) / (np.sqrt(len(variants)) * base)
+        expected = ((phi[:, :, None] - phi[:, None, :]) ** 2).sum(axis=0)
+        assert found.apart == pytest.approx(expected, rel=1e-4, abs=1e-8)
+    swept = reranker.sweep(queries, lists, [reranker.alpha], context())[0]
+    for query, listed, one, other in zip(queries, lists, reranker.apply_batch(queries, lists, context()), swept, strict=True):
+        same(one, other)
+        same(one, demo_index.lucene.search([reranker.expanded(query, listed, context())], 100)[0])
+
+
+@pytest.mark.parametrize(
+    "option", [{"gamma": 20.0}, {"kappa": 5.0}, {"terms": 2}, {"docs": 3}, {"smoothing": 0.5}, {"support": 0.1}]
+)
+def test_options_of_the_program_are_used(demo_index, option):
+    """Each changes the weights of the expansion; a strong risk, so that the program's choice is not everything."""
+    query = demo_index.query("dripping tap washer")
+    listed = demo_index.lucene.search([query], 100)[0]
+    plain = PerturbationReranker(demo_index, **{"kappa": 1.0}).expanded(query, listed, context())
+    other = PerturbationReranker(demo_index, **{"kappa": 1.0, **option}).expanded(query, listed, context())
+    one, two = (dict(zip(found.terms, found.weights, strict=True)) for found in (plain, other))
+    assert max(abs(one.get(term, 0.0) - two.get(term, 0.0)) for term in one.keys() | two.keys()) > 1e-4
+
+
+def test_the_kernel_is_the_perturbation_kernel_and_pool_bounds_it(demo_index):
+    query = demo_index.query("dripping tap washer kitchen")
+    listed = demo_index.lucene.search([query], 300)[0]
+    made = [
+        PerturbationReranker(demo_index, **options).expansion(query, listed, context()).apart
+        for options in ({}, {"kernel": "jaccard"}, {"pool": 10})
+    ]
+    assert not np.allclose(made[0], made[1], atol=1e-3) and not np.allclose(made[0], made[2], atol=1e-6)
 
 
 @pytest.mark.collections
@@ -299,8 +378,13 @@ def test_given_perturbations(tiny, tmp_path):
 def test_pictures_are_drawn(tiny, tmp_path, text, suffix):
     query, found = first(tiny, text)
     path = tmp_path / f"words.{suffix}"
-    pert(tiny, terms=12).plot(query, found, None, path)
-    assert path.stat().st_size > 5000
+    reranker = pert(tiny, terms=12)
+    reranker.plot(query, found, None, path)
+    if suffix == "svg":
+        drawn = set(re.findall(r"<!-- (.*?) -->", path.read_text(encoding="utf-8")))
+        assert set(reranker.expansion(query, found).words) <= drawn
+    else:
+        assert path.read_bytes().startswith(b"\x89PNG")
 
 
 def test_pictures_need_coordinates(tiny, tmp_path):

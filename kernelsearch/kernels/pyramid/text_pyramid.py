@@ -83,7 +83,7 @@ def centred_positions(length: int, step: int) -> NDArray[np.float64]:
     (array([2.5]), array([0.5, 4.5, 8.5]))
     """
     count = max(1, -(-length // step))
-    return np.arange(count) * step + (length - 1 - (count - 1) * step) / 2
+    return np.arange(count, dtype=np.float64) * step + (length - 1 - (count - 1) * step) / 2
 
 
 def centred_operator(length: int, step: int, scale: float, width: int = 0, shape: Shape = "gaussian") -> NDArray[np.float64]:
@@ -95,7 +95,7 @@ def centred_operator(length: int, step: int, scale: float, width: int = 0, shape
         return np.full((1, length), 1 / length)
     offsets = np.arange(length)[None, :] - centred_positions(length, step)[:, None]
     if scale == 0:
-        return (offsets == 0).astype(np.float64)
+        return np.asarray(offsets == 0, dtype=np.float64)
     half = width // 2 if width else math.ceil(2 * scale)
     weigh = SHAPES[shape] if isinstance(shape, str) else shape
     # A narrow window between two words holds both of them.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -103,8 +104,24 @@ class Expander:
             budget=settings.budget,
         )
 
-    def expand(self, query: Query, candidates: Candidates, model: Model) -> Expansion:
-        """The expansion of a query from its list under `model`; raises CannotAct where no document or term can be used."""
+    @property
+    def needs_single_terms(self) -> bool:
+        """Whether variants are single terms, whose best documents mostly lie outside the query's list."""
+        settings = self.settings
+        return settings.strategy == "tat" and not self.vectors and self._perturbed
+
+    @property
+    def _perturbed(self) -> bool:
+        return self.settings.method == "program" and self.settings.kernel in ("perturbation", "gram")
+
+    def expand(
+        self, query: Query, candidates: Candidates, model: Model, single_terms: Sequence[Candidates] | None = None
+    ) -> Expansion:
+        """The expansion of a query from its list under `model`; raises CannotAct where no document or term can be used.
+
+        `single_terms` are the lists of the query's terms alone, where those are the variants; otherwise the variants' lists are
+        computed from the query's own list.
+        """
         terms = self.index.term_ids(query.terms).astype(np.int64)
         known = terms >= 0
         if not known.any() or not candidates.depth or sum(query.weights) <= 0:
@@ -114,7 +131,7 @@ class Expander:
         weights = self._document_weights(scores[None, : len(docs)])[0]
         if self.settings.method in ("rm1", "rm3"):
             return self._relevance_model(query, docs, weights)
-        return self._with_query_terms(query, terms, known, candidates, scores, docs, weights, model)
+        return self._with_query_terms(query, terms, known, candidates, scores, docs, weights, model, single_terms)
 
     def _document_weights(self, scores: Floats) -> Floats:
         return relevance.document_weights(scores, self.settings.docs, self.settings.weighting, self.settings.temperature)
@@ -142,7 +159,7 @@ class Expander:
 
     def _with_query_terms(
         self, query: Query, terms: NDArray[np.int64], known: NDArray[np.bool_], candidates: Candidates, scores: Floats,
-        docs: NDArray[np.int32], weights: Floats, model: Model,
+        docs: NDArray[np.int32], weights: Floats, model: Model, single_terms: Sequence[Candidates] | None,
     ) -> Expansion:  # fmt: skip
         """The query's terms and the strongest feedback terms, weighted by the relevance model and the program's choice."""
         settings = self.settings
@@ -157,8 +174,11 @@ class Expander:
         pool = candidates.docs[: max(settings.pool, len(docs))]
         table = np.zeros((1, len(pool)))
         table[0, : len(docs)] = weights
-        perturbed = settings.method == "program" and settings.kernel in ("perturbation", "gram")
-        if perturbed:
+        perturbed = self._perturbed
+        if perturbed and single_terms is not None:
+            lists = [listed for listed, there in zip(single_terms, known, strict=True) if there]
+            pool, table = self._joined([Candidates(docs, scores[: len(docs)]), *lists])
+        elif perturbed:
             parts = term_scores(self.index, model, own, np.asarray(query.weights)[known], pool)
             variants = perturbation.variant_scores(scores[: len(pool)], parts, self._multipliers(query, known))
             table = np.vstack([table, self._document_weights(variants)])
@@ -189,6 +209,15 @@ class Expander:
         return Expansion(
             query, strings, words, len(own), p, mass / mass.sum(), choice, gain, docs, weights, coordinates, apart, quadratic
         )
+
+    def _joined(self, lists: Sequence[Candidates]) -> tuple[NDArray[np.int32], Floats]:
+        """The documents of several lists, and each list's feedback weights over them, shape (lists, documents)."""
+        pool = np.unique(np.concatenate([listed.docs for listed in lists]))
+        table = np.zeros((len(lists), len(pool)))
+        for row, listed in zip(table, lists, strict=True):
+            if listed.depth:
+                row[np.searchsorted(pool, listed.docs)] = self._document_weights(np.asarray(listed.scores, dtype=np.float64))[0]
+        return pool.astype(np.int32), table
 
     def _multipliers(self, query: Query, known: NDArray[np.bool_]) -> Floats:
         """The query's perturbations over the terms that the index has, shape (variants, terms)."""

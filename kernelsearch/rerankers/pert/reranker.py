@@ -42,15 +42,31 @@ class PerturbationReranker(Reranker[PerturbationSettings]):
 
     def expansion(self, query: Query, candidates: Candidates, context: Context = DEFAULT_CONTEXT) -> Expansion:
         """The terms that the query is expanded with, before they are mixed with the query; raises CannotAct without any."""
-        return self.expander.expand(query, candidates, context.model)
+        return self.expander.expand(query, candidates, context.model, self._single_terms([query], context)[0])
+
+    def _single_terms(self, queries: Sequence[Query], context: Context) -> list[list[Candidates] | None]:
+        """The lists of each query's terms alone, where those are the variants: most of a term's best documents lie outside the
+        query's own list. One call into Lucene."""
+        if not self.expander.needs_single_terms:
+            return [None] * len(queries)
+        alone = [
+            Query(term, (term,), (weight,), query.qid)
+            for query in queries
+            for term, weight in zip(query.terms, query.weights, strict=True)
+        ]
+        lists = iter(self.index.lucene.search(alone, self.settings.docs, model=context.model, threads=context.threads))
+        return [[next(lists) for _ in query.terms] for query in queries]
 
     def expanded(self, query: Query, candidates: Candidates, context: Context = DEFAULT_CONTEXT) -> Query:
         """The weighted query of the second search; raises CannotAct where there is none."""
+        return self._expanded(query, candidates, context, self._single_terms([query], context)[0])
+
+    def _expanded(self, query: Query, candidates: Candidates, context: Context, single_terms: list[Candidates] | None) -> Query:
         if self.read_queries is not None:
             if query.qid not in self.read_queries:
                 raise CannotAct(f"{self.settings.queries} has no expanded query for it")
             return self.read_queries[query.qid]
-        return self.expansion(query, candidates, context).mixed(self.alpha)
+        return self.expander.expand(query, candidates, context.model, single_terms).mixed(self.alpha)
 
     def score(self, query: Query, candidates: Candidates, context: Context = DEFAULT_CONTEXT) -> NDArray[np.floating]:
         """The candidates' scores for the expanded query, equal to those of a second search."""
@@ -65,9 +81,10 @@ class PerturbationReranker(Reranker[PerturbationSettings]):
             return out
         numbers: list[int] = []
         expanded: list[Query] = []
+        single_terms = self._single_terms(queries, context)
         for number, (query, candidates) in enumerate(zip(queries, lists, strict=True)):
             try:
-                expanded.append(self.expanded(query, candidates, context))
+                expanded.append(self._expanded(query, candidates, context, single_terms[number]))
                 numbers.append(number)
             except CannotAct as reason:
                 out[number] = self.keep(candidates, reason)
@@ -92,9 +109,9 @@ class PerturbationReranker(Reranker[PerturbationSettings]):
     ) -> list[list[Candidates]]:
         """The lists at several values of alpha, as [alpha][query]: one expansion per query, one call into Lucene for all."""
         expansions: list[Expansion | None] = []
-        for query, candidates in zip(queries, lists, strict=True):
+        for query, candidates, single_terms in zip(queries, lists, self._single_terms(queries, context), strict=True):
             try:
-                expansions.append(self.expansion(query, candidates, context))
+                expansions.append(self.expander.expand(query, candidates, context.model, single_terms))
             except CannotAct:
                 expansions.append(None)
         mixed = [expansion.mixed(alpha) for alpha in alphas if alpha > 0 for expansion in expansions if expansion is not None]

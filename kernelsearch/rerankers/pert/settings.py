@@ -34,16 +34,18 @@ class PerturbationSettings(Settings):
     denominator: str = option("sqrt", "denominator of Eq. 4: p as printed, or its square root", choices=("sqrt", "p"))
     draws: int = option(8, "number of random variants with --pert.strategy dirichlet", low=1)
     seed: int = option(0, "seed for --pert.strategy dirichlet and --pert.kernel random", low=0)
-    kappa: float = option(0.01, "weight of the risk in the program", low=0)
-    gamma: float = option(0.75, "additional risk of terms that are far from the query's terms", low=0)
+    kappa: float = option(0.01, "weight of the risk in the program", low=0, high=1e6)
+    gamma: float = option(0.75, "additional risk of terms that are far from the query's terms", low=0, high=1e6)
     support: float = option(0.95, "lower bound of a query term's value in the program", low=0, high=1)
     balance: float | None = option(
-        None, "largest difference between a query term's share of similar terms and the average, in terms", low=0
+        None, "largest difference between a query term's share of similar terms and the average, in terms", low=0, high=1e6
     )
-    coverage: float | None = option(None, "lower bound of the summed similarity of added terms to each query term", low=0)
-    budget: float | None = option(None, "upper bound of the summed values of added terms", low=0)
+    coverage: float | None = option(
+        None, "lower bound of the summed similarity of added terms to each query term", low=0, high=1e6
+    )
+    budget: float | None = option(None, "upper bound of the summed values of added terms", low=0, high=1e6)
     weighting: str = option("softmax", "weights of the feedback documents", choices=("softmax", "score", "uniform"))
-    temperature: float = option(5.0, "temperature of --pert.weighting softmax", low=1e-06)
+    temperature: float = option(5.0, "temperature of --pert.weighting softmax", low=1e-06, high=1e6)
     smoothing: float = option(0.01, "share of the collection model in the relevance models", low=1e-06, high=1)
     max_df: float = option(0.1, "largest share of the documents that an added term may occur in", low=0, high=1)
     pool: int = option(200, "number of candidates that feedback documents of the perturbed queries are taken from", low=1)

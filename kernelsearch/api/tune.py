@@ -19,7 +19,7 @@ from kernelsearch.core.errors import InputError
 from kernelsearch.core.progress import Progress, silent
 from kernelsearch.core.sequences import chunks
 from kernelsearch.core.types import Candidates, Query
-from kernelsearch.learning.folds import assign_folds
+from kernelsearch.learning.folds import topic_folds
 from kernelsearch.lucene.first_stage import FirstStage
 from kernelsearch.tuning import space
 from kernelsearch.tuning.fitting import fit_missing
@@ -94,7 +94,7 @@ def tune(
     everything: list[Setting] = [{}, *tried]
     first_stage = _run_trials(pipeline, plan, texts, everything, journal, processes, progress)
     values = np.array([journal.values[space.key(setting)] for setting in everything])
-    choice = choose(values[1:], assign_folds(len(plan.qids), folds, seed))
+    choice = choose(values[1:], topic_folds(plan.qids, folds, seed))
     return Tuned(plan, tried, choice, values[0], first_stage)
 
 

@@ -19,7 +19,7 @@ from kernelsearch.core.errors import InputError
 from kernelsearch.core.files import write_file
 from kernelsearch.evaluation.comparison import Comparison, Procedure, compare
 from kernelsearch.evaluation.measures import Evaluation, evaluate, parse_measures
-from kernelsearch.learning.folds import assign_folds
+from kernelsearch.learning.folds import topic_folds
 from kernelsearch.reproduce.conditions import BUNDLED, Collection, Condition, Conditions, collections_folder, fill_placeholders
 from kernelsearch.trec import read_run, write_run
 
@@ -121,7 +121,7 @@ def _run(condition: Condition, collection: Collection, index: Path, output: Path
         return
     topics, qrels = load_topics(collection.topics), load_qrels(collection.qrels)
     qids = sorted(qid for qid in topics if qid in qrels)
-    folds = assign_folds(len(qids), FOLDS, seed=0)
+    folds = topic_folds(qids, FOLDS)
     with tempfile.TemporaryDirectory() as scratch:
         parts = []
         for fold in range(FOLDS):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kernelsearch.core.errors import OptionError
-from kernelsearch.learning.folds import assign_folds, query_folds
+from kernelsearch.learning.folds import assign_folds, query_folds, topic_folds
 
 
 def test_folds_are_even_seeded_and_cover_all():
@@ -38,3 +38,12 @@ def test_more_folds_than_queries_are_refused():
         assign_folds(3, 5, 0)
     with pytest.raises(OptionError, match="--folds: 5, but there are only 2"):
         query_folds([1, 2, 1], 5)
+
+
+def test_a_topic_is_in_the_same_fold_whatever_the_order_of_the_file():
+    qids = [str(number) for number in range(1, 41)]
+    forwards = dict(zip(qids, topic_folds(qids, 5), strict=True))
+    backwards = dict(zip(qids[::-1], topic_folds(qids[::-1], 5), strict=True))
+    assert forwards == backwards
+    masks = query_folds(np.repeat(qids, 3), 5)
+    assert all(masks[forwards[qid]][3 * place] for place, qid in enumerate(qids))

@@ -167,7 +167,7 @@ def remembered(index: Any, names: list[str], topics: dict[str, str], qrels: Any)
 
 def folds_of(index: Any, table: dict[str, NDArray], topics: dict[str, str], qrels: Any) -> Iterator[Fold]:
     """Five folds over the topics; what is held out is neither learned from nor remembered."""
-    for held_out in query_folds(np.arange(len(table["qids"])), FOLDS, SEED):
+    for held_out in query_folds(table["qids"], FOLDS, SEED):
         learned = [str(qid) for qid in table["qids"][~held_out]]
         whole = with_memory(index, table, topics, remembered(index, learned, topics, qrels))
         out, chance = held_out[whole["place"]], np.random.default_rng(SEED)

@@ -42,7 +42,8 @@ Bu, Niu, Ma & Long, "Listwise Multi-Kernel Similarity Learning Algorithm for Sim
   RM3; `tools/reproduce/prcl_runs.py` makes its runs in an environment with the full pyserini.
 - The candidates are the first 1,000 documents of BM25, RM3, Rocchio and, for learned fusion, of `votes`; the features are those
   of the default recipe, z-scored within the topic.
-- Learners: five folds over topics (`kernelsearch.learning.folds.topic_folds`, as in the README's table), all settings at their defaults; nfcorpus: learned on its 2,590 training topics, measured on
+- Learners: five folds over topics (`kernelsearch.learning.folds.topic_folds`, as in the README's table),
+  all settings at their defaults; nfcorpus: learned on its 2,590 training topics, measured on
   the test topics. The training lists are all relevant documents and 200 uniformly drawn others per topic.
 - `votes` are the documents judged relevant to similar training topics. Held-out topics of a fold are neither trained on nor
   vote, and a training topic does not vote for itself. Their power, and that they aren't divided by the number of a topic's

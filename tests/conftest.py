@@ -12,6 +12,7 @@ import pytest
 import kernelsearch
 from kernelsearch import index as index_verb
 from kernelsearch.cli import console
+from kernelsearch.core import checksums
 
 console.show_messages()  # as the command line does, so that tests of the verbs see the library's messages
 
@@ -45,6 +46,15 @@ def heeding_interrupts() -> None:
 def write_jsonl(path: Path, records: list[dict]) -> Path:
     path.write_text("".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records), encoding="utf-8")
     return path
+
+
+def rewrite_meta(folder: Path, change) -> None:
+    """Changes an artefact's description as someone does who also corrects its checksums."""
+    meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
+    change(meta)
+    meta["checksums"] = {name: checksums.file_checksum(folder / name) for name in meta["files"]}
+    del meta["checksum"]
+    (folder / "meta.json").write_text(json.dumps(checksums.signed(meta)), encoding="utf-8")
 
 
 @pytest.fixture(scope="session")

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.core import artefacts
+from kernelsearch.core import artefacts, invariants
 from kernelsearch.core.errors import ArtefactError, IndexProblem
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.forward import ForwardIndex, Statistics, StringTable, merge_terms
@@ -90,7 +90,7 @@ class WholeStatistics:
     @classmethod
     def load(cls, path: str | Path) -> WholeStatistics:
         """Maps a record into memory: nothing is read before it is asked for."""
-        meta, arrays = artefacts.load(path, KIND, VERSION)
+        meta, arrays = artefacts.load(path, KIND, VERSION, validate=validate)
         try:
             statistics = Statistics(**meta["extra"]["statistics"])
             shards = tuple((str(fingerprint), int(rows)) for fingerprint, rows in meta["extra"]["shards"])
@@ -98,6 +98,14 @@ class WholeStatistics:
             return cls(statistics, shards, terms, np.asarray(arrays["df"]), np.asarray(arrays["cf"]))
         except (KeyError, TypeError, ValueError) as problem:
             raise ArtefactError(f"{path}: damaged, no {problem}; make the {KIND} again") from None
+
+
+def validate(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+    """Raises ValueError or KeyError for a record whose arrays don't fit each other."""
+    invariants.require_offsets("term_ends", arrays["term_ends"], len(arrays["term_bytes"]), first=False)
+    for name in ("df", "cf"):
+        invariants.require_length(name, arrays[name], len(arrays["term_ends"]))
+        invariants.require_range(name, arrays[name], 0, 2**63)
 
 
 def merge_statistics(parts: Sequence[WholeStatistics]) -> WholeStatistics:

@@ -1,7 +1,8 @@
 """Fitted state on disk: a folder of `.npy` files, memory-mapped on load, and a `meta.json` that describes them.
 
-No pickle: loading an untrusted file must not run code. `meta.json` records the size of every file, so that a truncated copy
-is refused instead of giving wrong scores.
+No pickle: loading an untrusted file must not run code. `meta.json` records the size and the checksum of every file and its own,
+so that a damaged file is refused instead of giving wrong scores. What a checksum can't tell, a reader checks with `validate`:
+numbers in range and arrays of matching lengths, because native code trusts them.
 """
 
 from __future__ import annotations
@@ -14,8 +15,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from kernelsearch.core import checksums
 from kernelsearch.core.errors import ArtefactError
 from kernelsearch.core.files import write_folder
+
+#: Checks the content of an artefact, (meta, arrays by name), and raises ArtefactError or ValueError with the reason.
+Validate = Callable[[dict[str, Any], dict[str, NDArray[Any]]], None]
+#: The keys of `meta.json`.
+KEYS = ("kind", "version", "fingerprint", "parameters", "extra", "files", "checksums")
 
 
 def save(
@@ -40,38 +47,70 @@ def save(
             write_array(folder / f"{name}.npy", array)
         if fill is not None:
             fill(folder)
-        meta = {
+        meta: dict[str, Any] = {
             "kind": kind,
             "version": version,
             "fingerprint": fingerprint,
             "parameters": dict(parameters or {}),
             "extra": dict(extra or {}),
             "files": {file.name: file.stat().st_size for file in sorted(folder.iterdir())},
+            "checksums": {file.name: checksums.file_checksum(file) for file in sorted(folder.iterdir())},
         }
+        # Through JSON first, so that the checksum is that of what will be read.
+        meta = checksums.signed(json.loads(json.dumps(meta)))
         (folder / "meta.json").write_text(json.dumps(meta, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        checksums.note_verified(folder, meta["files"], meta["checksums"])
 
 
 def load(
-    path: str | Path, kind: str, version: int, *, fingerprint: str | None = None, mmap: bool = True
+    path: str | Path,
+    kind: str,
+    version: int,
+    *,
+    fingerprint: str | None = None,
+    mmap: bool = True,
+    validate: Validate | None = None,
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Returns the content of `meta.json` and the arrays by name, memory-mapped unless `mmap` is False.
 
-    Raises ArtefactError for an artefact that is damaged, of another format, or of an index with another `fingerprint`.
+    Small files are hashed; large ones and `validate` only where files were changed since they were written or verified. Raises
+    ArtefactError for an artefact that is damaged, of another format, or of an index with another `fingerprint`.
     """
     path = Path(path)
     meta = read_meta(path, kind, version, fingerprint=fingerprint)
+    recorded: dict[str, str] = meta.get("checksums", {})
+    unchanged = checksums.is_unchanged(path, meta["files"], recorded)
+    checksums.refuse_changed(path, recorded, advice=f"build the {kind} again", largest=checksums.SMALL if unchanged else None)
+    arrays = _open_arrays(path, meta, mmap)
+    if not unchanged:
+        if validate is not None:
+            run_validation(path, validate, meta, arrays, kind)
+        checksums.note_verified(path, meta["files"], recorded)
+    return meta, arrays
+
+
+def run_validation(path: Path, validate: Validate, meta: dict[str, Any], arrays: dict[str, NDArray[Any]], kind: str) -> None:
+    """Runs `validate` on the content of an artefact; raises ArtefactError where it finds something wrong."""
+    try:
+        validate(meta, arrays)
+    except (KeyError, TypeError, ValueError, IndexError) as problem:
+        reason = f"no {problem}" if isinstance(problem, KeyError) else str(problem)
+        raise ArtefactError(f"{path}: damaged ({reason[:200]}); build the {kind} again") from None
+
+
+def _open_arrays(path: Path, meta: dict[str, Any], mmap: bool) -> dict[str, NDArray[Any]]:
     arrays: dict[str, NDArray[Any]] = {}
     for name in meta["files"]:
         if name.endswith(".npy"):
             try:
                 arrays[name[:-4]] = np.load(path / name, mmap_mode="r" if mmap else None, allow_pickle=False)
-            except (ValueError, OSError):
+            except (ValueError, OSError, EOFError):
                 # numpy can't map an empty array; it is read instead.
                 try:
                     arrays[name[:-4]] = np.load(path / name, allow_pickle=False)
-                except (ValueError, OSError) as problem:
+                except (ValueError, OSError, EOFError, MemoryError) as problem:
                     raise ArtefactError(f"{path / name}: damaged ({problem})") from None
-    return meta, arrays
+    return arrays
 
 
 def read_meta(path: str | Path, kind: str, version: int, *, fingerprint: str | None = None) -> dict[str, Any]:
@@ -79,18 +118,24 @@ def read_meta(path: str | Path, kind: str, version: int, *, fingerprint: str | N
     path = Path(path)
     try:
         meta: dict[str, Any] = json.loads((path / "meta.json").read_text(encoding="utf-8"))
-        stored_kind, stored_version, files = meta["kind"], meta["version"], meta["files"]
+        stored_kind, stored_version, files = meta["kind"], meta["version"], dict(meta["files"])
+        if not checksums.is_signed_correctly(meta, KEYS):
+            raise ValueError
+        if (checksums.KEY in meta) != ("checksums" in meta) or set(meta.get("checksums", files)) != set(files):
+            raise ValueError
     except FileNotFoundError:
         raise ArtefactError(f"{path}: no {kind} here (meta.json is missing)") from None
     except OSError as problem:
         raise ArtefactError(f"{path}: cannot be read ({problem.strerror or problem})") from None
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise ArtefactError(f"{path / 'meta.json'}: damaged, not a {kind}'s description") from None
     if stored_kind != kind:
         raise ArtefactError(f"{path}: holds a {stored_kind}, a {kind} was expected")
     if stored_version != version:
         raise ArtefactError(f"{path}: format {stored_version} of a {kind}, this version reads format {version}; build it again")
     for name, size in files.items():
+        if Path(name).name != name:
+            raise ArtefactError(f"{path / 'meta.json'}: damaged, {name[:100]!r} is not a file's name")
         try:
             actual = (path / name).stat().st_size
         except OSError:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from kernelsearch.core import artefacts
+from kernelsearch.core import artefacts, invariants
 from kernelsearch.core.errors import ArtefactError, IndexProblem, InputError
 from kernelsearch.forward.selection import Occurrences, Selection
 from kernelsearch.forward.strings import StringTable, hashes
@@ -67,7 +67,7 @@ class ForwardIndex:
 
     def __init__(self, path: str | Path, *, fingerprint: str | None = None) -> None:
         self.path = Path(path)
-        meta, mapped = artefacts.load(self.path, KIND, VERSION, fingerprint=fingerprint)
+        meta, mapped = artefacts.load(self.path, KIND, VERSION, fingerprint=fingerprint, validate=validate)
         # Plain arrays over the same mapped memory: every small slice of a numpy.memmap is several times slower.
         arrays = {name: np.asarray(array) for name, array in mapped.items()}
         try:
@@ -94,8 +94,6 @@ class ForwardIndex:
             self._selections = threading.local()
         except (KeyError, TypeError) as problem:
             raise ArtefactError(f"{self.path}: damaged, no {problem}; build the forward index again") from None
-        if len(self.indptr) != len(self.lengths) + 1 or len(self.indices) != int(self.indptr[-1]):
-            raise ArtefactError(f"{self.path}: inconsistent arrays; build the forward index again")
 
     def __repr__(self) -> str:
         return (
@@ -277,6 +275,39 @@ class ForwardIndex:
     def norm_lengths(self) -> NDArray[np.float32]:
         """The document lengths that Lucene scores with, decoded from the norm bytes, shape (n,)."""
         return NORM_LENGTHS[self.norms]
+
+
+def validate(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+    """Raises ValueError or KeyError for a forward index whose arrays don't fit each other or have numbers out of range."""
+    rows, terms, postings = len(arrays["lengths"]), len(arrays["term_ends"]), len(arrays["indices"])
+    Statistics(**meta["extra"]["statistics"])
+    positions = meta["parameters"]["positions"]
+    invariants.require_length("indptr", arrays["indptr"], rows + 1)
+    invariants.require_offsets("indptr", arrays["indptr"], postings)
+    invariants.require_length("indices", arrays["indices"], postings)
+    invariants.require_range("indices", arrays["indices"], 0, terms)
+    invariants.require_length("frequencies", arrays["frequencies"], postings)
+    invariants.require_range("frequencies", arrays["frequencies"], 1, 2**31)
+    invariants.require_range("lengths", arrays["lengths"], 0, 2**31)
+    tokens = int(arrays["lengths"].sum(dtype=np.int64))
+    if int(arrays["frequencies"].sum(dtype=np.int64)) != tokens:
+        raise ValueError(f"the frequencies don't add up to the {tokens} tokens of the documents")
+    invariants.require_length("positions", arrays["positions"], tokens if positions else 0)
+    invariants.require_range("positions", arrays["positions"], 0, 2**31)
+    for name, kinds, length in (("norms", "u", rows), ("live", "b", rows), ("df", "i", terms), ("cf", "i", terms)):
+        invariants.require_kind(name, arrays[name], kinds)
+        invariants.require_length(name, arrays[name], length)
+    for name in ("df", "cf"):
+        invariants.require_range(name, arrays[name], 0, 2**63)
+    invariants.require_offsets("term_ends", arrays["term_ends"], len(arrays["term_bytes"]), first=False)
+    invariants.require_offsets("docid_ends", arrays["docid_ends"], len(arrays["docid_bytes"]), first=False)
+    for name in ("docid_ends", "docid_rank"):
+        invariants.require_length(name, arrays[name], rows)
+    invariants.require_range("docid_rank", arrays["docid_rank"], 0, rows)
+    live = int(arrays["live"].sum())
+    for name in ("docid_hashes", "docid_hash_rows"):
+        invariants.require_length(name, arrays[name], live)
+    invariants.require_range("docid_hash_rows", arrays["docid_hash_rows"], 0, rows)
 
 
 def _reopen(path: Path, fingerprint: str) -> ForwardIndex:

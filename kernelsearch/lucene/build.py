@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +10,8 @@ from typing import Any
 from kernelsearch.core.errors import IndexProblem, InputError, JavaError
 from kernelsearch.core.progress import Progress, silent
 from kernelsearch.lucene import jvm
-from kernelsearch.lucene.shards import ADDED_FOLDER
+from kernelsearch.lucene.integrity import note_written
+from kernelsearch.lucene.shards import write_index_record
 
 
 def build_index(
@@ -77,9 +77,8 @@ def build_index(
     refuse_losses(index, total, counters.indexed.get(), counters.empty.get())
     if not counters.indexed.get():
         raise IndexProblem(f"{index}: none of the {total} documents has text that can be indexed")
-    (index / ADDED_FOLDER).mkdir(exist_ok=True)
-    record = {"language": language, "fields": list(fields)}
-    (index / ADDED_FOLDER / "index.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    write_index_record(index, language, fields)
+    note_written(index)
     refuse_losses(index, total, _documents(index), counters.empty.get())
     return counters.indexed.get(), counters.empty.get()
 

@@ -17,6 +17,7 @@ from kernelsearch.core.errors import IndexProblem, JavaError, OptionError
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.lucene import jvm
 from kernelsearch.lucene.agreement import refuse_differences
+from kernelsearch.lucene.integrity import ADVICE, reason, verify_changed
 from kernelsearch.lucene.models import BM25Model, BM25WithoutIdf, Feedback, Model, model_of_expanded
 from kernelsearch.lucene.shards import Source, find_shards
 from kernelsearch.lucene.versions import has_term_vectors
@@ -299,7 +300,9 @@ def _open_reader(bridge: Any, path: Path) -> Any:
     import jnius
 
     try:
-        return bridge.open(jvm.path_of(path))
+        reader = bridge.open(jvm.path_of(path))
+        verify_changed(path)
+        return reader
     except jnius.JavaException as problem:
         raise IndexProblem(f"{path}: {_why_unreadable(problem)}") from None
 
@@ -313,7 +316,7 @@ def _why_unreadable(problem: BaseException) -> str:
     if name.endswith("IndexFormatTooOldException"):
         return "written by an older Lucene than this one reads; index the collection again"
     if name.endswith("CorruptIndexException") or name.endswith("EOFException") or name.endswith("NoSuchFileException"):
-        return "a damaged Lucene index (a file is missing or cut short); index the collection again"
+        return f"a damaged Lucene index ({reason(str(problem))}); {ADVICE}"
     detail = " ".join(str(problem).split())[:200]
     # Lucene 9 has no exception class of its own for indexes of Lucene 10.
     if "is in the future" in detail or ("codec" in detail.lower() and "does not exist" in detail.lower()):

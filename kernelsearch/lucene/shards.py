@@ -26,12 +26,15 @@ from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 
+from kernelsearch.core.checksums import is_signed_correctly, signed
 from kernelsearch.core.errors import IndexProblem, OptionError
 
 #: The folder inside the index for everything that kernelsearch adds: Lucene ignores it, and it is copied with the index.
 ADDED_FOLDER = "kernelsearch"
 #: The file in a folder of shards that lists their names, in order.
 RECORD = "shards.json"
+#: The file in ADDED_FOLDER that records how an index was built.
+INDEX_RECORD = "index.json"
 #: The language of the analyser where the index doesn't record one: Anserini's default.
 ENGLISH = "en"
 
@@ -116,7 +119,7 @@ def find_shards(source: Source, artefacts: str | Path | None = None) -> Shards:
 
 def write_record(folder: Path, names: Sequence[str]) -> None:
     """Writes the list of a folder's shards."""
-    (folder / RECORD).write_text(json.dumps({"shards": list(names)}, indent=1) + "\n", encoding="utf-8")
+    (folder / RECORD).write_text(json.dumps(signed({"shards": list(names)}), indent=1) + "\n", encoding="utf-8")
 
 
 def is_index(path: Path) -> bool:
@@ -147,11 +150,16 @@ def _shards_of(path: Path) -> list[Path]:
 
 def _recorded(record: Path) -> list[str]:
     try:
-        names = json.loads(record.read_text(encoding="utf-8"))["shards"]
-        if not names or not all(isinstance(name, str) and Path(name).name == name for name in names):
+        content = json.loads(record.read_text(encoding="utf-8"))
+        names = content["shards"]
+        if (
+            not is_signed_correctly(content, ("shards",))
+            or not names
+            or not all(isinstance(name, str) and Path(name).name == name for name in names)
+        ):
             raise ValueError
         return list(names)
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise IndexProblem(f"{record}: damaged, not a list of shards") from None
 
 
@@ -190,10 +198,24 @@ class IndexRecord:
     fields: tuple[str, ...]
 
 
+def write_index_record(path: Path, language: str, fields: Sequence[str]) -> None:
+    """Writes the record of an index with this analyser's language and these additional fields."""
+    (path / ADDED_FOLDER).mkdir(exist_ok=True)
+    record = signed({"language": language, "fields": list(fields)})
+    (path / ADDED_FOLDER / INDEX_RECORD).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+
 def index_record(path: Path) -> IndexRecord | None:
-    """Returns the record beside an index; None for an index that another program built."""
+    """Returns the record beside an index; None for an index that another program built, IndexProblem for a damaged record."""
+    file = path / ADDED_FOLDER / INDEX_RECORD
     try:
-        record = json.loads((path / ADDED_FOLDER / "index.json").read_text(encoding="utf-8"))
+        record = json.loads(file.read_text(encoding="utf-8"))
+        if not is_signed_correctly(record, ("language", "fields")):
+            raise ValueError
         return IndexRecord(str(record["language"]), tuple(map(str, record.get("fields", ()))))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except FileNotFoundError:
         return None
+    except OSError as problem:
+        raise IndexProblem(f"{file}: cannot be read ({problem.strerror or problem})") from None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise IndexProblem(f"{file}: damaged, not the record of an index; index the collection again") from None

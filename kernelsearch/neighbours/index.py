@@ -124,10 +124,16 @@ class Neighbours:
         faiss.write_index(self._index, str(path))
 
     @classmethod
-    def load(cls, path: Path, kind: str) -> Neighbours:
-        """Reads a saved index; its vectors are memory-mapped where FAISS supports it (ivf)."""
+    def load(cls, path: Path, kind: str, *, rows: int | None = None, dims: int | None = None) -> Neighbours:
+        """Reads a saved index; its vectors are memory-mapped where FAISS supports it (ivf).
+
+        Raises ArtefactError for a file that is damaged or has other than `rows` vectors of `dims` dimensions.
+        """
         index = open_index(path, mapped=kind in CLUSTERED)
-        return cls(index, kind, index.d - (kind != "flat"))
+        found = index.d - (kind != "flat")
+        if (rows is not None and index.ntotal != rows) or (dims is not None and found != dims):
+            raise ArtefactError(f"{path}: damaged ({index.ntotal} vectors of {found} dimensions, not {rows} of {dims})")
+        return cls(index, kind, found)
 
 
 def open_index(path: Path, *, mapped: bool) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.core import artefacts
+from kernelsearch.core import artefacts, invariants
 from kernelsearch.core.errors import ArtefactError, InputError, OptionError
 from kernelsearch.core.memory_limit import MemoryLimit
 from kernelsearch.core.progress import Progress, silent
@@ -41,7 +41,7 @@ class DocumentVectors:
     def __init__(self, path: str | Path, *, fingerprint: str | None = None) -> None:
         self.path = Path(path)
         self.name = self.path.name
-        self.meta, arrays = artefacts.load(self.path, KIND, VERSION, fingerprint=fingerprint)
+        self.meta, arrays = artefacts.load(self.path, KIND, VERSION, fingerprint=fingerprint, validate=validate)
         self.matrix: NDArray[np.floating] = np.asarray(arrays["matrix"])
         self.present: NDArray[np.bool_] = np.asarray(arrays["present"])
         self.normalised: bool = self.meta["parameters"]["normalise"]
@@ -95,8 +95,18 @@ class DocumentVectors:
         """The FAISS index over the vectors: the saved one, or an exact one made from the vectors."""
         for kind in (*CLUSTERED, "hnsw"):
             if (file := self.path / f"neighbours.{kind}").exists():
-                return Neighbours.load(file, kind)
+                return Neighbours.load(file, kind, rows=len(self), dims=self.dims)
         return Neighbours.build(self.matrix, "flat")
+
+
+def validate(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+    """Raises ValueError or KeyError for vectors whose arrays don't fit each other or that have values that aren't finite."""
+    if arrays["matrix"].ndim != 2:
+        raise ValueError(f"matrix has shape {arrays['matrix'].shape}")
+    invariants.require_finite("matrix", arrays["matrix"])
+    invariants.require_kind("present", arrays["present"], "b")
+    invariants.require_length("present", arrays["present"], len(arrays["matrix"]))
+    bool(meta["parameters"]["normalise"])
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,12 @@
 import json
+import shutil
 
 import numpy as np
 import pytest
 
-from kernelsearch.core import artefacts
+from kernelsearch.core import artefacts, checksums
 from kernelsearch.core.errors import ArtefactError
+from tests.conftest import rewrite_meta
 
 
 @pytest.fixture
@@ -69,9 +71,7 @@ def test_missing_artefact_is_named(tmp_path):
 
 def test_pickled_arrays_are_never_loaded(saved):
     np.save(saved / "u.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
-    meta = json.loads((saved / "meta.json").read_text())
-    meta["files"]["u.npy"] = (saved / "u.npy").stat().st_size
-    (saved / "meta.json").write_text(json.dumps(meta))
+    rewrite_meta(saved, lambda meta: meta["files"].update({"u.npy": (saved / "u.npy").stat().st_size}))
     with pytest.raises(ArtefactError, match=r"u\.npy: damaged"):
         artefacts.load(saved, "basis", 3)
 
@@ -86,3 +86,74 @@ def test_blocks_make_one_array_and_miscounts_are_noticed(tmp_path):
         artefacts.BlockWriter(tmp_path / "b.npy", "f4", (3, 2)) as w,
     ):
         w.write(np.ones(2))
+
+
+def damage(file, place=-1):
+    data = bytearray(file.read_bytes())
+    data[place] ^= 1
+    file.write_bytes(data)
+
+
+@pytest.mark.parametrize("count", [10, 1 << 19], ids=["small", "large"])
+def test_one_flipped_bit_is_refused_by_name(tmp_path, count):
+    path = tmp_path / "model"
+    artefacts.save(path, "basis", 3, arrays={"u": np.arange(count, dtype=np.float64)})
+    artefacts.load(path, "basis", 3)
+    damage(path / "u.npy")
+    with pytest.raises(ArtefactError, match=r"u\.npy: damaged \(its checksum is not the one that was written\); build"):
+        artefacts.load(path, "basis", 3)
+    damage(path / "u.npy")
+    artefacts.load(path, "basis", 3)
+
+
+def test_every_bit_of_the_description_counts(saved):
+    data = (saved / "meta.json").read_bytes()
+    for place in range(len(data)):
+        changed = bytearray(data)
+        changed[place] ^= 1
+        (saved / "meta.json").write_bytes(changed)
+        try:
+            meta, _ = artefacts.load(saved, "basis", 3, fingerprint="abc")
+        except ArtefactError:
+            continue
+        assert meta["parameters"] == {"dims": 4}  # white space, or the base of a hexadecimal digit
+
+
+def test_large_files_are_hashed_only_after_a_change(tmp_path, monkeypatch):
+    path = tmp_path / "model"
+    artefacts.save(path, "basis", 3, arrays={"u": np.zeros(1 << 19), "v": np.zeros(3)})
+    artefacts.load(path, "basis", 3)  # the clock's tick in which the files were written is over
+    hashed = []
+    real = checksums.file_checksum
+    monkeypatch.setattr(checksums, "file_checksum", lambda file: hashed.append(file.name) or real(file))
+    artefacts.load(path, "basis", 3)
+    assert hashed == ["v.npy"]
+    shutil.copytree(path, tmp_path / "copy")
+    hashed.clear()
+    for _ in range(2):
+        artefacts.load(tmp_path / "copy", "basis", 3)
+    assert sorted(hashed) == ["u.npy", "v.npy", "v.npy"]
+
+
+def test_artefacts_of_earlier_versions_have_no_checksums_and_are_validated(saved):
+    meta = json.loads((saved / "meta.json").read_text())
+    del meta["checksum"], meta["checksums"]
+    (saved / "meta.json").write_text(json.dumps(meta))
+    (saved / "verified.json").unlink()
+    artefacts.load(saved, "basis", 3)
+    (saved / "verified.json").unlink()
+
+    def refuse(meta, arrays):
+        raise ValueError("wrong numbers")
+
+    with pytest.raises(ArtefactError, match=r"model: damaged \(wrong numbers\); build the basis again"):
+        artefacts.load(saved, "basis", 3, validate=refuse)
+
+
+def test_names_that_lead_out_of_the_folder_are_refused(saved):
+    meta = json.loads((saved / "meta.json").read_text())
+    del meta["checksum"], meta["checksums"]
+    meta["files"]["../model/u.npy"] = meta["files"].pop("u.npy")
+    (saved / "meta.json").write_text(json.dumps(meta))
+    with pytest.raises(ArtefactError, match="is not a file's name"):
+        artefacts.load(saved, "basis", 3)

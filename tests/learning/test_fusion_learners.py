@@ -1,8 +1,5 @@
 """The learners on synthetic lists with a known answer: order, non-negative weights, seeds, round trips, refusals."""
 
-import json
-import shutil
-
 import numpy as np
 import pytest
 from scipy.optimize import minimize
@@ -16,6 +13,7 @@ from kernelsearch.learning.ranking.lists import Lists, mean_average_precision, n
 from kernelsearch.learning.ranking.simlistmkl import ExactSimListMKL, SimListMKL
 from kernelsearch.learning.ranking.triplets import SimTripletBoost, SimTripletNet, SimTripletSVM, triplet_differences
 from kernelsearch.rerankers.fusion import model as models
+from tests.conftest import rewrite_meta
 
 LINEAR = (SimTripletNet, SimTripletBoost, SimTripletSVM)
 ALL = (*LINEAR, SimListMKL, ExactSimListMKL)
@@ -147,17 +145,35 @@ def test_a_saved_model_scores_the_same(name, tmp_path):
 def test_damaged_models_are_refused(tmp_path):
     X, y, qid = lists(queries=12)
     models.save(tmp_path / "m", SimListMKL(trees=3).fit(X, y, qid), list("abcd"))
-    shutil.copytree(tmp_path / "m", tmp_path / "cut")
-    (tmp_path / "cut" / "trees.ubj").write_bytes(b"{")
-    with pytest.raises(ArtefactError, match=r"trees\.ubj: 1 bytes where"):
-        models.load(tmp_path / "cut")
-    meta = json.loads((tmp_path / "cut" / "meta.json").read_text())
-    meta["files"]["trees.ubj"] = 1
-    (tmp_path / "cut" / "meta.json").write_text(json.dumps(meta))
-    with pytest.raises(ArtefactError, match=r"trees\.ubj: damaged"):
-        models.load(tmp_path / "cut")
+    (tmp_path / "m" / "tree_left.npy").write_bytes(b"{")
+    with pytest.raises(ArtefactError, match=r"tree_left\.npy: 1 bytes where"):
+        models.load(tmp_path / "m")
     with pytest.raises(ArtefactError, match="'exact' can't be saved"):
         models.save(tmp_path / "e", ExactSimListMKL(trees=1).fit(X, y, qid), list("abcd"))
+
+
+@pytest.mark.parametrize(("name", "place", "value", "message"), [
+    ("tree_left", 0, 99, "child of a tree's node is out of range"),
+    ("tree_left", 0, 0, "child of a tree's node is out of range"),
+    ("tree_left", 0, 2, "no parent or several"),
+    ("tree_right", 0, -1, "one child"),
+    ("tree_features", 0, 4, r"outside 0\.\.3"),
+    ("tree_features", 0, -1, r"outside 0\.\.3"),
+    ("tree_thresholds", 0, np.nan, "not finite"),
+    ("tree_sizes", 0, 2**40, "outside"),
+    ("tree_sizes", 0, 1, "has shape"),
+])  # fmt: skip
+def test_trees_that_are_no_trees_never_reach_xgboost(tmp_path, name, place, value, message):
+    X, y, qid = lists(queries=12)
+    models.save(tmp_path / "m", SimListMKL(trees=3).fit(X, y, qid), list("abcd"))
+    array = np.load(tmp_path / "m" / f"{name}.npy")
+    array[place] = value
+    np.save(tmp_path / "m" / f"{name}.npy", array)
+    with pytest.raises(ArtefactError, match=rf"{name}\.npy: damaged"):
+        models.load(tmp_path / "m")
+    rewrite_meta(tmp_path / "m", lambda meta: None)
+    with pytest.raises(ArtefactError, match=message):
+        models.load(tmp_path / "m")
 
 
 def test_best_takes_what_cross_validation_prefers(tmp_path):

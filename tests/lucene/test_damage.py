@@ -7,7 +7,7 @@ import pytest
 import kernelsearch
 from kernelsearch import index as index_verb
 from kernelsearch import search as search_verb
-from kernelsearch.core.errors import JavaError
+from kernelsearch.core.errors import IndexProblem, JavaError
 from kernelsearch.lucene.models import RM3, BM25Model, Rocchio
 from kernelsearch.lucene.simple import simple_search, simple_searcher
 from tests.conftest import TINY, write_jsonl
@@ -24,8 +24,12 @@ def whole(tmp_path_factory):
 
 @pytest.fixture
 def damaged(whole, tmp_path):
-    """The index with term vectors that can't be read: the compressed data is overwritten, header and footer are whole."""
+    """The index with term vectors that can't be read: the compressed data is overwritten, header and footer are whole.
+
+    Without the note of verified files, as an index of another program.
+    """
     path = shutil.copytree(whole, tmp_path / "index")
+    (path / "kernelsearch" / "verified.json").unlink()
     (file,) = path.glob("*.tvd")
     data = bytearray(file.read_bytes())
     data[60:-20] = b"\xff" * (len(data) - 80)
@@ -67,3 +71,22 @@ def test_java_prints_as_before_outside_of_a_capture(whole, capfd):
 
     autoclass("java.lang.System").err.println("printed")
     assert capfd.readouterr().err == "printed\n"
+
+
+@pytest.mark.parametrize("name", ["*.doc", "*.pos", "*.fdt", "*.tvd", "*.tim", "*.nvd", "*.dvd"])
+def test_a_flipped_bit_in_a_file_of_lucene_is_refused_by_name(whole, tmp_path, name):
+    path = shutil.copytree(whole, tmp_path / "index")
+    (file,) = path.glob(name)
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 4
+    file.write_bytes(data)
+    with pytest.raises(IndexProblem, match=rf"index: a damaged Lucene index \({file.name}: .*; index the collection again"):
+        kernelsearch.open(path).lucene.search([])
+
+
+def test_a_damaged_record_of_the_language_is_refused(whole, tmp_path):
+    path = shutil.copytree(whole, tmp_path / "index")
+    file = path / "kernelsearch" / "index.json"
+    file.write_text(file.read_text().replace('"en"', '"es"'))
+    with pytest.raises(IndexProblem, match=r"index\.json: damaged"):
+        kernelsearch.open(path).query("water")

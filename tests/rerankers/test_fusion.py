@@ -1,6 +1,5 @@
 """`fusion` from end to end: training, applying, another index, clicks, feature files, explanations, refusals."""
 
-import json
 import subprocess
 import sys
 
@@ -18,7 +17,7 @@ from kernelsearch.rerankers.fusion import model as models
 from kernelsearch.rerankers.fusion.recipes import AUTO_WEIGHTS
 from kernelsearch.rerankers.fusion.reranker import FusionReranker
 from kernelsearch.trec import read_qrels, read_topics
-from tests.conftest import DEMO
+from tests.conftest import DEMO, rewrite_meta
 
 SMALL = "first bm25:k1=2,b=0.75 cosine:field=title rm3 top:docs=3"
 
@@ -149,9 +148,7 @@ def test_a_recipe_with_an_unknown_feature_is_refused(demo_index, model, tmp_path
     import shutil
 
     shutil.copytree(model, tmp_path / "m")
-    meta = json.loads((tmp_path / "m" / "meta.json").read_text())
-    meta["parameters"]["recipe"][0] = "telepathy:range=3"
-    (tmp_path / "m" / "meta.json").write_text(json.dumps(meta))
+    rewrite_meta(tmp_path / "m", lambda meta: meta["parameters"]["recipe"].__setitem__(0, "telepathy:range=3"))
     with pytest.raises(OptionError, match=r"--fusion\.model: unknown feature 'telepathy'"):
         FusionReranker(demo_index, model=str(tmp_path / "m"))
 

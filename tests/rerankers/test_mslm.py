@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 
 import numpy as np
@@ -16,7 +15,7 @@ from kernelsearch.core.errors import ArtefactError, IndexProblem, InputError, Op
 from kernelsearch.core.types import Candidates
 from kernelsearch.rerankers.base import TrainingData
 from kernelsearch.rerankers.mslm.reranker import MultiScaleLM
-from tests.conftest import write_jsonl
+from tests.conftest import rewrite_meta, write_jsonl
 
 TEXTS = {
     "near": "the pump leaks because its rubber seal is worn and a seal that is worn lets a pump leak",
@@ -95,9 +94,7 @@ def test_trained_graph_is_saved_loaded_and_checked(index, tmp_path, capsys):
     assert reranker.graph.edges > 0
     assert "building one in memory" not in capsys.readouterr().err
     saved = index.artefacts / "mslm"
-    meta = json.loads((saved / "meta.json").read_text())
-    meta["fingerprint"] = "0" * 32
-    (saved / "meta.json").write_text(json.dumps(meta))
+    rewrite_meta(saved, lambda meta: meta.update(fingerprint="0" * 32))
     with pytest.raises(ArtefactError, match="another index"):
         MultiScaleLM(index)
 

@@ -85,6 +85,16 @@ public final class Bridge {
     }
   }
 
+  /** Compares the checksums of all files of the latest commit of an index; throws CorruptIndexException where one differs. */
+  public static void verify(String path) throws IOException {
+    try (FSDirectory directory = FSDirectory.open(Paths.get(path), NoLockFactory.INSTANCE);
+        DirectoryReader reader = DirectoryReader.open(directory)) {
+      for (LeafReaderContext leaf : reader.leaves()) {
+        leaf.reader().checkIntegrity();
+      }
+    }
+  }
+
   /** Standard error, which collects what a thread prints between `startCapture` and `endCapture` instead of printing it. */
   private static final class CapturingStream extends PrintStream {
     private final PrintStream original;

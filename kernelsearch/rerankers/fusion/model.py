@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.core import artefacts
+from kernelsearch.core import artefacts, invariants
 from kernelsearch.core.errors import ArtefactError
 from kernelsearch.learning.ranking.choose import LEARNERS, Best
 from kernelsearch.learning.ranking.fusers import Learner
 from kernelsearch.learning.ranking.simlistmkl import SimListMKL, _xgboost
+from kernelsearch.learning.ranking.trees import SIZES, arrays_to_booster, check_trees, trees_to_arrays
 from kernelsearch.learning.ranking.triplets import TripletLearner
 
 KIND = "fusion model"
 VERSION = 1
-TREES = "trees.ubj"
 
 
 @dataclass(frozen=True)
@@ -68,13 +68,15 @@ def save(
         learner = learner.chosen_
     if learner.name not in LEARNERS or learner.name == "exact":
         raise ArtefactError(f"{path}: learner {learner.name!r} can't be saved; it exists for comparison only")
-    arrays = {"weights": learner.weights_} if isinstance(learner, TripletLearner) else {}
+    arrays: dict[str, NDArray[Any]] = {}
+    if isinstance(learner, TripletLearner):
+        arrays = {"weights": learner.weights_}
+    elif isinstance(learner, SimListMKL):
+        arrays = trees_to_arrays(learner.booster_)
+        check_trees(arrays, len(recipe))
     settings = {key: value.tolist() if isinstance(value, np.ndarray) else value for key, value in learner.get_params().items()}
-    trees = learner.booster_.save_raw("ubj") if isinstance(learner, SimListMKL) else None
 
     def write_files(folder: Path) -> None:
-        if trees is not None:
-            (folder / TREES).write_bytes(bytes(trees))
         for name, text in (files or {}).items():
             (folder / name).write_text(text, encoding="utf-8")
 
@@ -93,7 +95,7 @@ def save(
 
 def load(path: str | Path) -> FusionModel:
     """Reads a saved model; raises ArtefactError where it is missing or damaged."""
-    meta, arrays = artefacts.load(path, KIND, VERSION, mmap=False)
+    meta, arrays = artefacts.load(path, KIND, VERSION, mmap=False, validate=validate)
     try:
         parameters = meta["parameters"]
         recipe = tuple(str(name) for name in parameters["recipe"])
@@ -106,10 +108,20 @@ def load(path: str | Path) -> FusionModel:
     except (KeyError, TypeError) as problem:
         raise ArtefactError(f"{path}: damaged, no {problem}; train the model again") from None
     if isinstance(learner, SimListMKL):
-        xgboost = _xgboost()
-        learner.booster_ = xgboost.Booster({"nthread": 1})
-        try:
-            learner.booster_.load_model(bytearray((Path(path) / TREES).read_bytes()))
-        except (xgboost.core.XGBoostError, OSError, ValueError):
-            raise ArtefactError(f"{Path(path) / TREES}: damaged; train the model again") from None
+        _xgboost()  # says how to install it
+        # Always, unlike `validate`: xgboost ends the process where a tree is wrong.
+        artefacts.run_validation(Path(path), validate, meta, arrays, KIND)
+        learner.booster_ = arrays_to_booster(arrays, len(recipe), learner._settings())
     return FusionModel(learner, recipe, meta["extra"], str(meta.get("fingerprint", "")))
+
+
+def validate(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+    """Raises ValueError or KeyError for a model whose weights aren't finite or whose trees aren't trees over its features."""
+    recipe, learner = meta["parameters"]["recipe"], meta["parameters"]["learner"]
+    if learner == SimListMKL.name:
+        if SIZES not in arrays:
+            raise ValueError("its trees are in the format of an earlier version")
+        check_trees(arrays, len(recipe))
+    if "weights" in arrays:
+        invariants.require_length("weights", arrays["weights"], len(recipe))
+        invariants.require_finite("weights", arrays["weights"])

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
-from kernelsearch.core import artefacts
+from kernelsearch.core import artefacts, invariants
 from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.execution import Engine
 from kernelsearch.core.memory_limit import MemoryLimit
@@ -47,7 +47,7 @@ class LatentBasis:
 
     def __init__(self, path: str | Path, *, fingerprint: str | None = None) -> None:
         self.path = Path(path)
-        self.meta, arrays = artefacts.load(self.path, KIND, VERSION, fingerprint=fingerprint)
+        self.meta, arrays = artefacts.load(self.path, KIND, VERSION, fingerprint=fingerprint, validate=validate)
         self.rows: NDArray[np.float32] = arrays["rows"]
         self.values: NDArray[np.float64] = arrays["values"]
         self.loadings: NDArray[np.float32] = arrays["loadings"]
@@ -87,6 +87,19 @@ class LatentBasis:
         if self.parameters["landmarks"]:
             raise OptionError(f"{self.path}: a basis from landmarks has no feature map to fold documents in by; fit it again")
         return np.asarray(features @ (np.asarray(self.loadings, dtype=np.float64) / self.values))
+
+
+def validate(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+    """Raises ValueError or KeyError for a basis whose arrays don't fit each other or have numbers out of range."""
+    dims = len(arrays["values"])
+    for name in ("rows", "loadings"):
+        if arrays[name].ndim != 2 or arrays[name].shape[1] != dims:
+            raise ValueError(f"{name} has shape {arrays[name].shape}, {dims} columns were expected")
+    for name in ("rows", "loadings", "values"):
+        invariants.require_finite(name, arrays[name])
+    invariants.require_length("feature_terms", arrays["feature_terms"], len(arrays["loadings"]))
+    invariants.require_range("feature_terms", arrays["feature_terms"], -1, len(arrays["term_ends"]))
+    invariants.require_offsets("term_ends", arrays["term_ends"], len(arrays["term_bytes"]), first=False)
 
 
 def fit_basis(

@@ -300,7 +300,7 @@ class KernelLSA(Reranker[KernelLSASettings]):
         """The FAISS index over the rows of U."""
         for kind in (*CLUSTERED, "hnsw"):
             if (file := self.basis.path / f"neighbours.{kind}").exists():
-                return Neighbours.load(file, kind)
+                return Neighbours.load(file, kind, rows=len(self.basis.rows), dims=self.basis.dims)
         return Neighbours.build(self.basis.rows, "flat")
 
     def explain(self, query: Query, candidates: Candidates, doc: int, context: Context = DEFAULT_CONTEXT) -> Explanation:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.core import artefacts
+from kernelsearch.core import artefacts, invariants
 from kernelsearch.core.errors import ArtefactError, InputError, OptionError
 from kernelsearch.core.execution import Engine, LocalEngine
 from kernelsearch.core.memory_limit import MemoryLimit
@@ -49,12 +49,24 @@ class GraphArtefact:
     @classmethod
     def load(cls, path: Path, index: OpenedIndex) -> GraphArtefact:
         """Reads a saved graph, memory-mapped; raises ArtefactError where it is missing, damaged or of another index."""
-        meta, arrays = artefacts.load(path, KIND, VERSION, fingerprint=index.fingerprint)
+        meta, arrays = artefacts.load(path, KIND, VERSION, fingerprint=index.fingerprint, validate=validate)
         graph = SemanticGraph(int(meta["extra"]["words"]), arrays["indptr"], arrays["indices"], arrays["distances"])
         if graph.words != len(index.forward.terms) or len(graph.indptr) != graph.words + 1:
             raise ArtefactError(f"{path}: the graph's words aren't the index's; build it again")
         weights = np.asarray(arrays["weights"]) if "weights" in arrays else None
         return cls(graph, weights, meta["extra"].get("learned_for"))
+
+
+def validate(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+    """Raises ValueError or KeyError for a graph whose arrays don't fit each other or have numbers out of range."""
+    words = int(meta["extra"]["words"])
+    invariants.require_length("indptr", arrays["indptr"], words + 1)
+    invariants.require_offsets("indptr", arrays["indptr"], len(arrays["indices"]))
+    invariants.require_range("indices", arrays["indices"], 0, words)
+    invariants.require_length("distances", arrays["distances"], len(arrays["indices"]))
+    invariants.require_finite("distances", arrays["distances"])
+    if "weights" in arrays:
+        invariants.require_finite("weights", arrays["weights"])
 
 
 def build_graph(

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,7 @@ from scipy import sparse
 
 from kernelsearch.clicks.importing import import_log
 from kernelsearch.clicks.store import ClickLog
-from kernelsearch.core import artefacts
+from kernelsearch.core import artefacts, invariants
 from kernelsearch.core.errors import ArtefactError, InputError
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.forward import ForwardIndex
@@ -35,6 +36,7 @@ from kernelsearch.kernels.queries import (
     pearson_of_sums,
 )
 from kernelsearch.neighbours import SparseNeighbours
+from kernelsearch.neighbours.sparse import LISTS
 from kernelsearch.rerankers.base import OpenedIndex
 from kernelsearch.rerankers.rbm25.query_vectors import LoggedQueryVectors
 from kernelsearch.vectors.opened import Vectors
@@ -94,6 +96,14 @@ class CachedTerms:
         return np.fromiter((self._find(term) for term in terms), dtype=np.int32, count=len(terms))
 
 
+def validate(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+    """Raises ValueError or KeyError for an index of queries with numbers out of range."""
+    invariants.require_range("rows", arrays["rows"], -1, 2**31 - 1)
+    invariants.require_range("queries", arrays["queries"], 0, 2**63)
+    invariants.require_range("frequencies", arrays["frequencies"], 0, 2**31)
+    invariants.require_length("frequencies", arrays["frequencies"], LISTS)
+
+
 class SimilarQueries:
     """Finds similar queries in a click log.
 
@@ -128,12 +138,12 @@ class SimilarQueries:
             self._text.append((self.weights.bm25, BM25Cosine()))
         folder = index.artefacts / f"similar-queries-{_key(log.path)}"
         try:
-            meta, arrays = artefacts.load(folder, KIND, VERSION, fingerprint=index.fingerprint)
+            meta, arrays = artefacts.load(folder, KIND, VERSION, fingerprint=index.fingerprint, validate=validate)
             if meta["parameters"] != self._stamp():
                 raise ArtefactError(f"{folder}: built for an earlier state of the log")
         except ArtefactError:
             self._build(folder)
-            meta, arrays = artefacts.load(folder, KIND, VERSION, fingerprint=index.fingerprint)
+            meta, arrays = artefacts.load(folder, KIND, VERSION, fingerprint=index.fingerprint, validate=validate)
         self.rows: NDArray[np.int32] = arrays["rows"]  #: row of each document of the log in the index, -1 if it has none
         self._ids: NDArray[np.int64] = arrays["queries"]
         self._near = SparseNeighbours.load(folder / "queries.faiss", arrays["frequencies"])

@@ -1,0 +1,133 @@
+"""Checksums of files, and the note that files have been verified and have not been changed since.
+
+Hashing a large artefact takes longer than opening it. A file is therefore hashed when it is written, and again only where it is
+small or where its size, times or inode differ from those that the note `verified.json` records: after a copy, a restore, or
+damage. `python -m kernelsearch.check` hashes every file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from kernelsearch.core.errors import ArtefactError
+
+#: The file beside verified files that records their state.
+NOTE = "verified.json"
+#: Files of at most this many bytes are hashed whenever they are opened, which takes less than a millisecond.
+SMALL = 1 << 20
+#: The key of a description's own checksum.
+KEY = "checksum"
+BLOCK = 1 << 20
+
+
+def file_checksum(path: Path) -> str:
+    """Returns the checksum of a file (XXH3, 128 bits, in hexadecimal)."""
+    import xxhash  # imported here, as others are: `--help` doesn't need it
+
+    digest = xxhash.xxh3_128()
+    with open(path, "rb", buffering=0) as stream:
+        while block := stream.read(BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def signed(description: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a JSON object with a checksum of its content under KEY."""
+    return {**description, KEY: _content_checksum(description)}
+
+
+def is_signed_correctly(description: Mapping[str, Any], keys: Iterable[str]) -> bool:
+    """Returns whether a JSON object is as `signed` made it; without a checksum, whether it has no other keys than `keys`.
+
+    Descriptions of earlier versions have no checksum. One whose key KEY was damaged has a key that isn't known.
+    """
+    content = {key: value for key, value in description.items() if key != KEY}
+    if KEY in description:
+        return bool(description[KEY] == _content_checksum(content))
+    return set(content) <= set(keys)
+
+
+def _content_checksum(content: Mapping[str, Any]) -> str:
+    import xxhash
+
+    text = json.dumps(content, sort_keys=True, ensure_ascii=False)
+    return str(xxhash.xxh3_128(text.encode("utf-8", errors="surrogatepass")).hexdigest())
+
+
+def is_unchanged(folder: Path, names: Iterable[str], checksums: Mapping[str, str], *, into: Path | None = None) -> bool:
+    """Returns whether the files of a folder were verified with these checksums, or written, and not changed since.
+
+    `into` is the folder of the note, if it is another one.
+    """
+    recorded, written = _read_note(into or folder)
+    state = _state(folder, names, checksums)
+    # A file that was changed in the same tick of the clock as the note was written could have the recorded times.
+    return recorded == state and all(changed < written for _, _, _, changed, _ in state.values())
+
+
+def note_verified(folder: Path, names: Iterable[str], checksums: Mapping[str, str], *, into: Path | None = None) -> None:
+    """Records that the files of a folder have been verified, or just been written.
+
+    The note is kept in the folder, or in the user's cache where the folder can't be written; where neither can be, files are
+    verified again whenever they are opened. `into` is the folder of the note, if it is another one.
+    """
+    text = json.dumps(_state(folder, names, checksums)) + "\n"
+    for place in _note_places(into or folder):
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            partial = place.with_name(f".{place.name}.{os.getpid()}.partial")
+            partial.write_text(text, encoding="utf-8")
+            os.replace(partial, place)
+            return
+        except OSError:
+            continue  # the next place
+
+
+def refuse_changed(folder: Path, checksums: Mapping[str, str], *, advice: str, largest: int | None = None) -> None:
+    """Raises ArtefactError for the first file whose checksum differs; the message ends with `advice`.
+
+    `largest` leaves out files of more bytes.
+    """
+    for name, checksum in checksums.items():
+        file = folder / name
+        try:
+            if largest is not None and file.stat().st_size > largest:
+                continue
+            actual = file_checksum(file)
+        except OSError as problem:
+            raise ArtefactError(f"{file}: cannot be read ({problem.strerror or problem})") from None
+        if actual != checksum:
+            raise ArtefactError(f"{file}: damaged (its checksum is not the one that was written); {advice}")
+
+
+def _state(folder: Path, names: Iterable[str], checksums: Mapping[str, str]) -> dict[str, Any]:
+    """Each file's checksum, size, times in nanoseconds and inode."""
+    state: dict[str, Any] = {}
+    for name in names:
+        try:
+            file = (folder / name).stat()
+        except OSError:
+            continue  # reported by whoever opens it
+        state[name] = [checksums.get(name, ""), file.st_size, file.st_mtime_ns, file.st_ctime_ns, file.st_ino]
+    return state
+
+
+def _read_note(folder: Path) -> tuple[Any, int]:
+    """The recorded state, None where there is none, and when it was written, in nanoseconds."""
+    for place in _note_places(folder):
+        try:
+            return json.loads(place.read_text(encoding="utf-8")), place.stat().st_mtime_ns
+        except (OSError, ValueError, RecursionError):
+            continue  # no note, or a damaged one: the files are verified
+    return None, 0
+
+
+def _note_places(folder: Path) -> tuple[Path, Path]:
+    import xxhash
+
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kernelsearch" / "verified"
+    return folder / NOTE, cache / f"{xxhash.xxh3_128(os.fsencode(folder.absolute())).hexdigest()}.json"

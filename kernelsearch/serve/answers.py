@@ -19,6 +19,7 @@ from kernelsearch.core.types import Candidates, Query
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, CannotAct, Context, Reranker
 from kernelsearch.serve.catalogue import ServedIndex
 from kernelsearch.serve.parameters import Parameters
+from kernelsearch.serve.settings import Limits
 
 #: Options of the first stage for pseudo-relevance feedback.
 FEEDBACK = {"rm3", "rocchio"}
@@ -94,6 +95,48 @@ def search(served: ServedIndex, parameters: Parameters, result: RankedQuery | No
     if parameters.highlight:
         answer["highlight"] = matching_words(served, result.query, top.docs)
     return answer
+
+
+def run_batch(served: ServedIndex, queries: Sequence[Topic], parameters: Parameters) -> dict[str, Any]:
+    """The ranked lists of several queries under one pipeline."""
+    methods = parameters.columns[0] if parameters.columns else ()
+    pipeline = served.pipeline(methods, parameters.methods, parameters.first, _depth(served, parameters, methods))
+    results = []
+    with served.reading_clicks(methods):
+        for query, ranked in zip(queries, run_topics(pipeline, queries), strict=True):
+            top = ranked.candidates.top(parameters.hits)
+            texts = served.texts.answers(top.docs, parameters.parse)
+            entries = zip(ranked.docids, top.scores.tolist(), texts, strict=False)
+            results.append(
+                {
+                    "qid": query.qid,
+                    "query": {"text": query.text},
+                    "candidates": [
+                        {"docid": docid, "score": round(score, 6), "rank": rank, "doc": doc}
+                        for rank, (docid, score, doc) in enumerate(entries, 1)
+                    ],
+                    "kept": "; ".join(reason for _, reason in ranked.candidates.fallbacks) or None,
+                }
+            )
+    return {"api": "v1", "index": served.name, "methods": list(methods), "results": results}
+
+
+def read_batch(queries: Any, limits: Limits) -> list[Topic]:
+    """The queries of a batch: texts, or {"qid": ..., "text": ...}. Raises InputError."""
+    if not isinstance(queries, list) or not 1 <= len(queries) <= limits.batch:
+        raise InputError(f"queries: a list of 1 to {limits.batch} queries is expected")
+    topics = []
+    for number, query in enumerate(queries, 1):
+        record = {"text": query} if isinstance(query, str) else query
+        if not isinstance(record, dict) or not record.keys() <= {"qid", "text"} or not isinstance(record.get("text"), str):
+            raise InputError(f'queries: number {number} is not a text or {{"qid": ..., "text": ...}}')
+        qid, text = record.get("qid", str(number)), record["text"]
+        if not isinstance(qid, str) or len(qid) > limits.query:
+            raise InputError(f"queries: the qid of number {number} is not a text of at most {limits.query} characters")
+        if not text.strip() or len(text) > limits.query:
+            raise InputError(f"queries: number {number}: between 1 and {limits.query} characters are expected")
+        topics.append(Topic(qid, text))
+    return topics
 
 
 def compare(served: ServedIndex, parameters: Parameters) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from fastapi.routing import APIRoute
 from fastapi.staticfiles import StaticFiles
 from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Match
 
 from kernelsearch.core.errors import ArtefactError, BusyError, IndexProblem, JavaError, KernelSearchError
@@ -25,9 +26,9 @@ from kernelsearch.serve import answers, models, parameters
 from kernelsearch.serve.answers import NotFound
 from kernelsearch.serve.catalogue import ServedIndex
 from kernelsearch.serve.gate import Application, Gate, Receive, Refused, Scope, Send
-from kernelsearch.serve.parameters import Reader, openapi_parameters
-from kernelsearch.serve.service import JSON_OPTIONS, Service
-from kernelsearch.serve.settings import ServiceSettings
+from kernelsearch.serve.parameters import Reader, openapi_body, openapi_parameters
+from kernelsearch.serve.service import JSON_OPTIONS, Service, describe_indexes
+from kernelsearch.serve.settings import Limits, ServiceSettings
 from kernelsearch.serve.workers import Overloaded, TimedOut
 
 PAGE = Path(__file__).parent / "page"
@@ -79,13 +80,14 @@ def make_app(settings: ServiceSettings) -> Application:
         title="kernelsearch",
         version=__version__,
         description=DESCRIPTION,
-        docs_url=None,  # these pages load their scripts from another host
+        docs_url=None,  # FastAPI's pages load their scripts from another host
         redoc_url=None,
         lifespan=lifespan,
     )
     app.state.service = service
     _add_error_handlers(app)
     search_route = _add_search_route(app, service)
+    _add_body_routes(app, service)
     _add_ranking_routes(app, service)
     _add_description_routes(app, service)
     _add_click_route(app, service)
@@ -100,9 +102,22 @@ def make_app(settings: ServiceSettings) -> Application:
     async def page() -> Response:
         if (PAGE / "index.html").is_file():
             return FileResponse(PAGE / "index.html")
-        return _json_response({"name": "kernelsearch", "version": __version__, "documentation": "/openapi.json"})
+        return _json_response({"name": "kernelsearch", "version": __version__, "documentation": "/docs"})
 
-    return Gate(DirectRoute(app, search_route), settings, service.metrics)
+    @app.get("/docs", include_in_schema=False)
+    async def documentation() -> Response:
+        return FileResponse(PAGE / "docs.html")
+
+    gate = Gate(DirectRoute(app, search_route), settings, service.metrics)
+    if not settings.cors:
+        return gate
+    # Outside the gate, because a preflight has no key.
+    return CORSMiddleware(
+        gate,
+        allow_origins=settings.cors,
+        allow_methods=("GET", "HEAD", "POST"),
+        allow_headers=("content-type", "x-api-key", "authorization"),
+    )
 
 
 def _add_search_route(app: FastAPI, service: Service) -> APIRoute:
@@ -116,6 +131,51 @@ def _add_search_route(app: FastAPI, service: Service) -> APIRoute:
         return Response(found, media_type=JSON_TYPE)
 
     return next(route for route in app.routes if isinstance(route, APIRoute) and route.path == path)
+
+
+def _add_body_routes(app: FastAPI, service: Service) -> None:
+    """Searches whose parameters are a JSON body: without limits of URLs, and not in anybody's access log."""
+    limits = service.settings.limits
+    search = Reader(parameters.SEARCH, limits, ranks=True)
+    batch = Reader(parameters.BATCH, limits, ranks=True)
+    text = {"type": "string", "minLength": 1, "maxLength": limits.query}
+    query = {"oneOf": [text, {**models.BatchQuery.model_json_schema(), "required": ["text"], "additionalProperties": False}]}
+    queries = {
+        "type": "array",
+        "minItems": 1,
+        "maxItems": limits.batch,
+        "items": query,
+        "description": "texts, with or without ids",
+    }
+
+    @app.post("/v1/{index}/search", **_openapi_post(openapi_body(search), models.SearchAnswer, limits))
+    async def search_index_by_post(request: Request) -> Response:
+        """As GET, with the parameters as a JSON object: `{"query": "...", "rerank": ["klsa"], "klsa.z": 5}`."""
+        read, _ = search.read_json(await _json_body(request))
+        return Response(await service.search(request.path_params["index"], read), media_type=JSON_TYPE)
+
+    @app.post("/v1/{index}/batch", **_openapi_post(openapi_body(batch, queries=queries), models.BatchAnswer, limits))
+    async def search_batch(request: Request) -> Response:
+        """The ranked lists of several queries, which share all other parameters; one time limit holds for all of them."""
+        read, rest = batch.read_json(await _json_body(request), "queries")
+        topics = answers.read_batch(rest.get("queries"), limits)
+        return Response(
+            await service.answer(request.path_params["index"], answers.run_batch, topics, read), media_type=JSON_TYPE
+        )
+
+
+async def _json_body(request: Request) -> bytes:
+    # A page of another origin can send this type only after a CORS preflight, which is refused without --cors.
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON_TYPE:
+        raise Refused(415, "Content-Type: application/json is expected")
+    return await request.body()
+
+
+def _openapi_post(schema: dict[str, Any], model: type[BaseModel], limits: Limits) -> dict[str, Any]:
+    """As `_openapi`, for a route with a JSON body."""
+    declaration = _openapi(Reader((), limits), model)
+    declaration["openapi_extra"]["requestBody"] = {"required": True, "content": {JSON_TYPE: {"schema": schema}}}
+    return declaration
 
 
 def _add_ranking_routes(app: FastAPI, service: Service) -> None:
@@ -172,7 +232,7 @@ def _add_description_routes(app: FastAPI, service: Service) -> None:
     async def list_indexes(request: Request) -> Response:
         """The indexes, the methods that are ready on each, and the size of each click log."""
         no_parameters.read(request.scope["query_string"])
-        return Response(await service.workers.run(_describe_indexes, service), media_type=JSON_TYPE)
+        return Response(await service.workers.run(describe_indexes, service), media_type=JSON_TYPE)
 
     @app.get("/v1/methods", **_openapi(no_parameters, models.MethodsAnswer, path=()))
     async def list_methods(request: Request) -> Response:
@@ -203,29 +263,18 @@ def _add_description_routes(app: FastAPI, service: Service) -> None:
         return Response(service.metrics.text(), media_type="text/plain; version=0.0.4")
 
 
-def _describe_indexes(service: Service) -> bytes:
-    described = [service.call(name, ServedIndex.describe) for name in service.names]
-    return orjson.dumps({"api": "v1", "indexes": described}, option=JSON_OPTIONS)
-
-
 def _add_click_route(app: FastAPI, service: Service) -> None:
-    declaration = _openapi(Reader((), service.settings.limits), models.ClickAnswer)
-    declaration["openapi_extra"]["requestBody"] = {
-        "required": True,
-        "content": {JSON_TYPE: {"schema": models.Click.model_json_schema()}},
-    }
+    schema = models.Click.model_json_schema()
 
-    @app.post("/v1/{index}/click", **declaration)
+    @app.post("/v1/{index}/click", **_openapi_post(schema, models.ClickAnswer, service.settings.limits))
     async def record_click(request: Request) -> Response:
         """Adds a shown list and a click to the click log; needs a server that was started with --record-clicks."""
         name = request.path_params["index"]
         if not service.index(name).clicks.recording:
             raise Refused(403, "clicks are not recorded: the server was started without --record-clicks")
-        # A page of another origin can send this type only after a CORS preflight, which is always refused.
-        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON_TYPE:
-            raise Refused(415, "Content-Type: application/json is expected")
+        body = await _json_body(request)
         try:
-            click = models.Click.model_validate_json(await request.body())
+            click = models.Click.model_validate_json(body)
         except ValidationError as problem:
             first = problem.errors()[0]
             where = ".".join(map(str, first["loc"])) or "body"

@@ -29,8 +29,8 @@ HEADERS = (
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-resource-policy", b"same-origin"),
 )
-#: Paths that need no key: the page, which asks for one, and the health check.
-OPEN_PATHS = ("/", "/health")
+#: Paths that need no key: the pages, which contain no data, and the health check.
+OPEN_PATHS = ("/", "/docs", "/health")
 
 
 #: Status in the metrics of a request whose client closed the connection before the body was complete, as nginx counts it.
@@ -65,6 +65,9 @@ class Gate:
                 await self.app(scope, receive, send)
             return
         start, status = time.perf_counter(), 500
+        head = scope["method"] == "HEAD"
+        if head and not scope["path"].startswith("/mcp"):
+            scope = {**scope, "method": "GET"}  # the same answer without its body
 
         async def send_with_headers(message: Message) -> None:
             nonlocal status
@@ -72,6 +75,8 @@ class Gate:
                 status = message["status"]
                 present = {name for name, _ in message["headers"]}
                 message["headers"] = [*message["headers"], *(pair for pair in HEADERS if pair[0] not in present)]
+            elif head:
+                message = {**message, "body": b""}
             await send(message)
 
         self.metrics.in_flight.inc()

@@ -1,4 +1,4 @@
-"""The service for language models: an endpoint of the Model Context Protocol at /mcp with four tools.
+"""The service for language models: an endpoint of the Model Context Protocol at /mcp with six tools.
 
 A tool builds the query string that a client of the REST API would send, so that checks, limits and answers are the same.
 """
@@ -10,16 +10,18 @@ from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
+import orjson
+
 from kernelsearch.core.errors import KernelSearchError, OptionError
 from kernelsearch.core.version import __version__
 from kernelsearch.serve import answers, parameters
 from kernelsearch.serve.parameters import Reader
+from kernelsearch.serve.service import Service, describe_indexes
 from kernelsearch.serve.workers import Overloaded, TimedOut
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-    from kernelsearch.serve.service import Service
 
 PATH = "/mcp"
 
@@ -72,7 +74,16 @@ def add_mcp(app: FastAPI, service: Service) -> AbstractAsyncContextManager[None]
         """Returns the documents of an index that are most similar to one of them, as JSON."""
         return await answer(answers.similar, index, similar_reader, {"hits": hits}, docid)
 
-    for tool in (search, doc, explain, similar):
+    async def list_indexes() -> str:
+        """Lists the indexes with their numbers of documents and the methods that are ready on each, as JSON."""
+        described = await service.workers.run(describe_indexes, service)
+        return described.decode()
+
+    async def list_methods() -> str:
+        """Lists the methods for `rerank` with their options (name, type, bounds, default, help), as JSON."""
+        return orjson.dumps(service.methods).decode()
+
+    for tool in (search, doc, explain, similar, list_indexes, list_methods):
         server.tool(structured_output=False)(tool)
     inner = server.streamable_http_app(
         streamable_http_path=PATH,

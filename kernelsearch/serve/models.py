@@ -61,6 +61,31 @@ class SearchAnswer(BaseModel):
     impression: str | None = Field(None, description=IMPRESSION)
 
 
+class BatchResult(BaseModel):
+    """The ranked list of one query of a batch."""
+
+    qid: str
+    query: QueryText
+    candidates: list[Candidate]
+    kept: str | None
+
+
+class BatchAnswer(BaseModel):
+    """The ranked lists of a batch, in the order of its queries."""
+
+    api: str = "v1"
+    index: str
+    methods: list[str]
+    results: list[BatchResult]
+
+
+class BatchQuery(BaseModel):
+    """A query of a batch."""
+
+    qid: str = Field(description="comes back with the list; default: the query's number from 1")
+    text: str
+
+
 class Column(BaseModel):
     """One of the compared lists."""
 

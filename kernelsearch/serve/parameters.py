@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import parse_qsl
 
+import orjson
+
 from kernelsearch.core.errors import OptionError
 from kernelsearch.core.options import Option
 from kernelsearch.lucene.first_stage import FirstStageSettings
@@ -48,6 +50,8 @@ CANDIDATES = Option(
 )
 
 SEARCH = (QUERY, HITS, PARSE, HIGHLIGHT, TOPIC, RERANK, CANDIDATES)
+#: Without what belongs to a single query: measures, highlighted words.
+BATCH = (HITS, PARSE, RERANK, CANDIDATES)
 EXPLAIN = (QUERY, DOCID, TOPIC, RERANK, CANDIDATES)
 DOC = (PARSE,)
 SIMILAR = (HITS, PARSE, Option("other", str, None, "a second document, whose similarity is explained"))
@@ -139,6 +143,25 @@ class Reader:
             raise OptionError("the query string is not valid UTF-8 in percent-encoding") from None
         except ValueError:
             raise OptionError(f"more than {MAX_PARAMETERS} parameters") from None
+        return self.read_pairs(pairs)
+
+    def read_json(self, body: bytes, *others: str) -> tuple[Parameters, dict[str, Any]]:
+        """The parameters of a JSON object with the names of a query string; raises OptionError.
+
+        `others` are names that are no parameters; they are returned as they are, where the object has them. Values are strings,
+        numbers, booleans and lists of them; null is the default.
+        """
+        try:
+            record = orjson.loads(body)
+        except orjson.JSONDecodeError as problem:
+            raise OptionError(f"body: not JSON ({str(problem)[:100]})") from None
+        if not isinstance(record, dict) or len(record) > MAX_PARAMETERS:
+            raise OptionError(f"body: a JSON object with at most {MAX_PARAMETERS} names is expected")
+        rest = {name: record.pop(name) for name in others if name in record}
+        return self.read_pairs([pair for name, value in record.items() for pair in _json_pairs(name, value)]), rest
+
+    def read_pairs(self, pairs: Iterable[tuple[str, str]]) -> Parameters:
+        """The parameters of names and values; raises OptionError with the parameter's name."""
         parameters = Parameters()
         for name, value in pairs:
             if name == "rerank" and self.ranks:
@@ -186,6 +209,17 @@ class Reader:
         if owner in self.methods:
             return f"unknown parameter; those of {owner} are {', '.join(self.methods[owner])}"
         return f"unknown parameter; known: {', '.join([*self.own, *self.first])}" + (", METHOD.OPTION" if self.methods else "")
+
+
+def _json_pairs(name: str, value: Any) -> list[tuple[str, str]]:
+    """A JSON value as names and values of a query string: a list of methods is one value per method, others have commas."""
+    if value is None:
+        return []
+    values = value if isinstance(value, list) else [value]
+    if not all(isinstance(item, str | int | float) for item in values):
+        raise OptionError(f"{name[:100]}: a string, a number, true, false, or a list of them is expected")
+    texts = [str(item).lower() if isinstance(item, bool) else str(item) for item in values]
+    return [(name, text) for text in texts] if name == "rerank" or not isinstance(value, list) else [(name, ",".join(texts))]
 
 
 def _limit_option(option: Option, limits: Limits) -> Option:
@@ -259,3 +293,11 @@ def _openapi_parameter(option: Option, name: str, reader: Reader) -> dict[str, A
         schema["default"] = list(option.default) if option.many else option.default
     parameter = {"name": name, "in": "query", "description": option.help, "schema": schema}
     return {**parameter, "explode": False, "style": "form"} if option.many else parameter
+
+
+def openapi_body(reader: Reader, **others: dict[str, Any]) -> dict[str, Any]:
+    """The parameters of an endpoint as the schema of a JSON body; `others` are schemas of further names, which are required."""
+    listed = [parameter for parameter in openapi_parameters(reader, ()) if parameter["name"] not in others]
+    properties = {parameter["name"]: {**parameter["schema"], "description": parameter["description"]} for parameter in listed}
+    schema = {"type": "object", "properties": {**others, **properties}, "additionalProperties": False}
+    return {**schema, "required": list(others)} if others else schema

@@ -155,3 +155,9 @@ def _encode_batch(group: answers.FirstStageOnly, requests: list[Parameters]) -> 
         except KernelSearchError as problem:
             raise type(problem)(group.served.public_message(problem)) from None
         return [orjson.dumps(answer, option=JSON_OPTIONS) for answer in batch]
+
+
+def describe_indexes(service: Service) -> bytes:
+    """The answer of /v1/indexes as JSON."""
+    described = [service.call(name, ServedIndex.describe) for name in service.names]
+    return orjson.dumps({"api": "v1", "indexes": described}, option=JSON_OPTIONS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,6 +25,7 @@ class Limits:
     hits: int = 1000  #: documents in an answer
     candidates: int = 1000  #: documents that the first stage retrieves for the rerankers
     body: int = 64 * 1024  #: bytes of a request's body
+    batch: int = 100  #: queries of a batch
     seconds: float = 10.0  #: until a request times out with 504
     threads: int = field(default_factory=lambda: os.cpu_count() or 1)  #: requests that are processed at once
     waiting: int = 64  #: requests that may wait for a thread; more are refused with 503
@@ -58,6 +60,7 @@ class ServiceSettings:
     methods: Mapping[str, dict[str, Any]] = field(default_factory=dict)  #: options of methods, which requests may override
     api_key: str | None = None
     hosts: frozenset[str] | None = None  #: accepted values of the Host header; None: any
+    cors: tuple[str, ...] = ()  #: origins of other pages that may call the service
     record_clicks: bool = False
     language: str | None = None
     mcp: bool = False
@@ -79,6 +82,7 @@ class ServeSettings(Settings):
     click_rate: int = option(DEFAULTS.clicks_per_minute, "maximum number of recorded clicks per client and minute", low=1)
     proxy: str | None = option(None, "address of a reverse proxy whose X-Forwarded-For header names the client")
     mcp: bool = option(False, "serve the Model Context Protocol at /mcp, for language models")
+    cors: str | None = option(None, "origins of other pages that may call the service, separated by commas; * for any")
     threads: int = option(DEFAULTS.threads, "requests that are processed at once", low=1, high=256)
     waiting: int = option(DEFAULTS.waiting, "requests that may wait for a thread; more are refused with 503", low=0)
     timeout: float = option(DEFAULTS.seconds, "seconds until a request times out with 504", low=0.001)
@@ -124,6 +128,7 @@ class ServeSettings(Settings):
             methods,
             key,
             frozenset({"localhost", "127.0.0.1", "[::1]", self.host.lower()}) if local else None,
+            _origins(self.cors),
             self.record_clicks,
             self.language,
             self.mcp,
@@ -137,3 +142,12 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def _origins(value: str | None) -> tuple[str, ...]:
+    """The origins of --cors; raises OptionError for one that no browser would send."""
+    origins = tuple(origin.strip() for origin in value.split(",")) if value is not None else ()
+    for origin in origins:
+        if origin != "*" and not re.fullmatch(r"https?://[^/\s?#@]+", origin):
+            raise OptionError(f"--cors: {origin!r} is not an origin such as https://example.org or http://localhost:3000")
+    return origins

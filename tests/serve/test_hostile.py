@@ -139,6 +139,7 @@ def test_documents_with_markup_are_data(start, tmp_path):
     client = start(ServiceSettings((IndexSpec("evil", str(tmp_path / "evil")),), Limits(threads=1, seconds=120)))
     answer = client.get("/v1/evil/search?query=tap&highlight=true")
     found = {one["docid"]: one["doc"] for one in answer.json()["candidates"]}
+    evil["contents"] = f"{evil['title']}\n{evil['contents']}"  # as it is indexed
     assert found[evil["id"]] == evil
     assert answer.headers["content-type"] == "application/json"
     again = client.get(f"/v1/evil/doc/{quote(evil['id'], safe='')}")
@@ -164,7 +165,8 @@ def test_calls_by_another_name_are_refused(start, settings):
 
 
 def test_other_methods_are_not_allowed(client):
-    assert client.post("/v1/demo/search", json={}).status_code == 405
+    assert client.put("/v1/demo/search", json={}).status_code == 405
+    assert client.post("/v1/demo/compare", json={}).status_code == 405
     assert client.get("/v1/demo/click").status_code == 405
     assert client.delete("/v1/demo/doc/hr001").status_code == 405
 

@@ -32,7 +32,7 @@ def used(tools, name: str, **arguments: Any) -> tuple[bool, str]:
 
 def test_the_tools_are_listed_with_their_parameters(tools):
     found = {tool["name"]: tool for tool in tools("tools/list")["tools"]}
-    assert set(found) == {"search", "doc", "explain", "similar"}
+    assert set(found) == {"search", "doc", "explain", "similar", "list_indexes", "list_methods"}
     assert found["search"]["inputSchema"]["required"] == ["index", "query"]
     assert "rerank" in found["search"]["description"]
 
@@ -67,3 +67,10 @@ def test_mistakes_are_said(tools, name, arguments, said):
 
 def test_the_endpoint_is_there_only_where_asked_for(client):
     assert client.post("/mcp", json={}).status_code == 404
+
+
+def test_indexes_and_methods_are_listed(tools, client):
+    failed, text = used(tools, "list_indexes")
+    assert not failed and json.loads(text) == client.get("/v1/indexes").json()
+    failed, text = used(tools, "list_methods")
+    assert not failed and json.loads(text)["methods"] == client.get("/v1/methods").json()["methods"]

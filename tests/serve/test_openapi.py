@@ -40,7 +40,9 @@ def made_sensible(case: Any, reranker: str | None, query: str | None) -> None:
         case.path_parameters["index"] = "demo"
     if "docid" in case.path_parameters and query:
         case.path_parameters["docid"] = "hr001"
-    if "search" in case.path or "compare" in case.path or "explain" in case.path:
+    if case.method == "POST":
+        make_body_sensible(case, reranker, query)
+    elif "search" in case.path or "compare" in case.path or "explain" in case.path:
         own = f"{reranker}."
         case.query = {name: value for name, value in (case.query or {}).items() if "." not in name or name.startswith(own)}
         for name in ("topic", "docid", "qljm", "rocchio", "rerank"):
@@ -49,6 +51,19 @@ def made_sensible(case: Any, reranker: str | None, query: str | None) -> None:
             case.query["rerank"] = reranker
         if query is not None:
             case.query["query"] = query
+
+
+def make_body_sensible(case: Any, reranker: str | None, query: str | None) -> None:
+    if not isinstance(case.body, dict) or "click" in case.path:
+        return
+    own = f"{reranker}."
+    case.body = {name: value for name, value in case.body.items() if "." not in name or name.startswith(own)}
+    for name in ("topic", "qljm", "rocchio", "rerank"):
+        case.body.pop(name, None)
+    if reranker is not None:
+        case.body["rerank"] = [reranker]
+    if query is not None:
+        case.body.update({"query": query} if "search" in case.path else {"queries": [query, {"qid": "a", "text": query}]})
 
 
 ADDRESSES = (
@@ -60,6 +75,8 @@ ADDRESSES = (
     ("get", "/v1/{index}/doc/{docid}"),
     ("get", "/v1/{index}/topics"),
     ("get", "/v1/{index}/suggest"),
+    ("post", "/v1/{index}/search"),
+    ("post", "/v1/{index}/batch"),
     ("post", "/v1/{index}/click"),
     ("get", "/v1/indexes"),
     ("get", "/v1/methods"),

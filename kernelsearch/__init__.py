@@ -11,17 +11,19 @@ change in any release.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kernelsearch.core.errors import KernelSearchError
 from kernelsearch.core.version import __version__
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from kernelsearch.api.index import Index
     from kernelsearch.lucene.shards import Source
 
-__all__ = ["Index", "KernelSearchError", "__version__", "open"]
+__all__ = ["Index", "KernelSearchError", "__version__", "build", "open"]
 
 
 def open(path: Source, *, language: str | None = None, vectors: str | Mapping[str, Any] | None = None) -> Index:
@@ -35,6 +37,18 @@ def open(path: Source, *, language: str | None = None, vectors: str | Mapping[st
     from kernelsearch.api.index import Index
 
     return Index(path, language=language, vectors=vectors)
+
+
+def build(path: str | Path, documents: Iterable[Mapping[str, Any]] | Any, *, join_titles: bool = True, **options: Any) -> Index:
+    """Builds an index from dicts, or from a pandas DataFrame, and opens it.
+
+    A document has `id`, `contents` and perhaps `title` and other fields. With `join_titles` the title is searched, too. Options
+    are those of `kernelsearch.index` (`force=True`, `fields=("title", "url")`, `language="pt"`, `shards=4`). Raises InputError
+    for documents without id or text, and where `path` exists and `force` is not set.
+    """
+    from kernelsearch.api.building import build as build_from_documents
+
+    return build_from_documents(path, documents, join_titles=join_titles, **options)
 
 
 def __getattr__(name: str) -> object:

@@ -30,6 +30,7 @@ class ExplainSettings(QuerySettings):
 
 
 EXAMPLES = """examples:
+  python -m kernelsearch.explain --index indexes/cacm --query "time sharing systems"                 (the first stage, by term)
   python -m kernelsearch.explain --index indexes/cacm --rerank klsa --query "time sharing systems"
   python -m kernelsearch.explain --index indexes/cacm --rerank klsa --query "time sharing systems" --docid CACM-1938 --json
   python -m kernelsearch.explain --index indexes/cacm --rerank klsa --query "time sharing systems" --plot klsa.svg"""
@@ -41,13 +42,17 @@ COMMON = ("index", "query", "rerank", "docid", "top", "json", "plot")
 def main(argv: list[str]) -> None:
     """Parses the flags, reranks the list of the query and prints the explanation."""
     parser = make_parser(
-        "explain", "Shows how a method changed the list of a query, and why.", EXAMPLES, ExplainSettings, COMMON
+        "explain",
+        "Shows why a document is ranked where it is, and how a method changed the list.",
+        EXAMPLES,
+        ExplainSettings,
+        COMMON,
     )
     arguments, _ = parse(parser, argv, SINGLE_QUERY)
     settings = read_flags(ExplainSettings, arguments)
     require(parser, settings, "index", "query")
-    if len(arguments.rerank) != 1:
-        parser.error("--rerank: exactly one method can be explained at a time")
+    if len(arguments.rerank) > 1:
+        parser.error("--rerank: one method can be explained at a time")
     if settings.plot:
         picture_format(settings.plot)
     chosen = read_pipeline(arguments)
@@ -66,8 +71,11 @@ def main(argv: list[str]) -> None:
 
 
 def _table(explained: ExplainedQuery, top: int) -> str:
-    """The lists before and after side by side, with how far each document moved."""
+    """The lists before and after side by side, with how far each document moved; one list where there is no method."""
     before, after = explained.entries_before(top), explained.entries_after(top)
+    if not explained.pipeline.rerankers:
+        plain = [(entry.rank, entry.docid, f"{entry.score:.4f}") for entry in after]
+        return text_table(("rank", "docid", "score"), plain, align="><>")
     left = [(entry.docid, f"{entry.score:.4f}") for entry in before]
     left += [("", "")] * (len(after) - len(left))
     rows = [

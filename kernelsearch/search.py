@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
+import sys
 from collections import Counter
 
 from kernelsearch.api.pipeline import Pipeline, count_fallbacks, fallback_messages
+from kernelsearch.api.snippets import highlight, make_snippet, matching_words
 from kernelsearch.cli import config, console
 from kernelsearch.cli.flags import read_flags, require
 from kernelsearch.cli.pipelines import make_parser, open_pipeline, parse
@@ -72,21 +75,33 @@ def _check(parser: argparse.ArgumentParser, settings: SearchSettings) -> None:
 
 
 def _print_table(pipeline: Pipeline, text: str, threads: int) -> Counter[tuple[str, str]]:
-    """Prints the best documents for a query with the beginning of their text; returns the fallbacks of the methods."""
+    """Prints the best documents for a query with titles and snippets; returns the fallbacks of the methods."""
     index = pipeline.index
-    ranked = pipeline.search([index.query(text)], threads=threads)[0]
+    query = index.query(text)
+    ranked = pipeline.search([query], threads=threads)[0]
     top = ranked.top(SHOWN if pipeline.first.hits == 1000 else pipeline.first.hits)
     if not top.depth:
         console.notice(f"no document matches {text!r}")
         return count_fallbacks([ranked])
-    width = max(30, shutil.get_terminal_size((110, 20)).columns - 40)
-    docids, texts = index.forward.docids.take(top.docs), index.lucene.stored(top.docs, "contents")
+    docids = index.forward.docids.take(top.docs)
+    width = max(40, shutil.get_terminal_size((120, 20)).columns - max(map(len, docids)) - 16)
+    texts = [stored or "" for stored in index.lucene.stored(top.docs, "contents")]
+    words = matching_words(index, query, texts)
     rows = [
-        (rank, docid, f"{score:.4f}", " ".join((stored or "").split())[:width])
+        (rank, docid, f"{score:.4f}", make_snippet(stored, words, width))
         for rank, (docid, score, stored) in enumerate(zip(docids, top.scores.tolist(), texts, strict=True), 1)
     ]
-    print(text_table(("rank", "docid", "score", "text"), rows, align="><><"))
+    print(_in_colour(text_table(("rank", "docid", "score", "text"), rows, align="><><"), words))
     return count_fallbacks([ranked])
+
+
+def _in_colour(table: str, words: set[str]) -> str:
+    """The table with the query's words in colour in its last column, where it is printed on a terminal."""
+    if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
+        return table
+    header, *lines = table.split("\n")
+    place = header.rindex("text")
+    return "\n".join([header, *(line[:place] + highlight(line[place:], words) for line in lines)])
 
 
 if __name__ == "__main__":

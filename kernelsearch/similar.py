@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from kernelsearch.api.snippets import make_snippet
 from kernelsearch.cli import console
 from kernelsearch.cli.flags import IndexSettings, add_flags, read_flags, require
 from kernelsearch.cli.inputs import load_qrels
@@ -91,6 +93,9 @@ def _read_groups(parser: argparse.ArgumentParser, settings: SimilarSettings) -> 
 def _print_similar(finder: SimilarDocuments, docid: str, settings: SimilarSettings) -> None:
     """Prints the documents similar to `docid`, with an explanation where one is asked for."""
     similar = list(enumerate(finder.find(docid, settings.top), 1))
+    rows_of_similar = finder.index.forward.rows_of([other for _, (other, _) in similar])
+    width = max(40, shutil.get_terminal_size((120, 20)).columns - 40)
+    texts = [make_snippet(text or "", set(), width) for text in finder.index.lucene.stored(rows_of_similar, "contents")]
     explanation = finder.explain(docid, settings.explain) if settings.explain else None
     if settings.plot:
         if explanation is None:
@@ -98,12 +103,15 @@ def _print_similar(finder: SimilarDocuments, docid: str, settings: SimilarSettin
         plot(explanation, f"{docid} and {settings.explain}", Path(settings.plot))
         console.notice(f"{settings.plot}: drawn")
     if settings.json:
-        entries = [{"rank": rank, "docid": other, "score": score} for rank, (other, score) in similar]
+        entries = [
+            {"rank": rank, "docid": other, "score": score, "text": text}
+            for (rank, (other, score)), text in zip(similar, texts, strict=True)
+        ]
         record = {"docid": docid, "similar": entries, "explanation": explanation.to_dict() if explanation else None}
         print(json.dumps(record, indent=1, ensure_ascii=False))
         return
-    rows = [(rank, other, f"{score:.4f}") for rank, (other, score) in similar]
-    print(text_table(("rank", "docid", "score"), rows, align="><>"))
+    rows = [(rank, other, f"{score:.4f}", text) for (rank, (other, score)), text in zip(similar, texts, strict=True)]
+    print(text_table(("rank", "docid", "score", "text"), rows, align="><><"))
     if explanation:
         print("\n" + "\n".join(explanation.lines()))
 

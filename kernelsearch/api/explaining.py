@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from kernelsearch.api.pipeline import Pipeline
 from kernelsearch.api.results import earlier_ranks
 from kernelsearch.core.errors import InputError
 from kernelsearch.core.types import Candidates, Query
-from kernelsearch.rerankers.base import Explanation
+from kernelsearch.kernels import bm25
+from kernelsearch.kernels.term_scores import term_scores
+from kernelsearch.lucene.models import BM25Model, DirichletModel
+from kernelsearch.rerankers.base import Contribution, Explanation
 
 
 class ListEntry(NamedTuple):
@@ -42,8 +47,8 @@ class ExplainedQuery:
 
     @property
     def method(self) -> str:
-        """The name of the method."""
-        return self.pipeline.rerankers[0].name
+        """The name of the method, or "first stage"."""
+        return self.pipeline.rerankers[0].name if self.pipeline.rerankers else "first stage"
 
     def entries_before(self, top: int) -> list[ListEntry]:
         """The first `top` documents of the first stage."""
@@ -73,17 +78,55 @@ def explain_query(
 ) -> ExplainedQuery:
     """Searches and explains the document `docid`, by default the best one after reranking.
 
-    The pipeline has one method. `plot` is the PNG or SVG file that its plot is drawn into. Raises InputError where no document
-    matches, and where `docid` is not in the list.
+    The pipeline has one method, or none: then the score of the first stage is explained. `plot` is the PNG or SVG file that its
+    plot is drawn into. Raises InputError where no document matches, and where `docid` is not in the list.
     """
-    index, reranker, context = pipeline.index, pipeline.rerankers[0], pipeline.context(threads)
+    index, context = pipeline.index, pipeline.context(threads)
     query = index.query(text)
     before = pipeline.retrieve([query], threads=threads)[0]
     after = pipeline.rerank([query], [before], threads=threads)[0]
     if not after.depth:
         raise InputError(f"--query: no document matches {text!r}")
     row = int(after.docs[0]) if docid is None else index.row(docid, "--docid", after)
+    if not pipeline.rerankers:
+        if plot is not None:
+            raise InputError("--plot: only methods have a plot; name one with --rerank")
+        return ExplainedQuery(pipeline, query, before, after, explain_first_stage(pipeline, query, row))
+    reranker = pipeline.rerankers[0]
     explanation = None if after.fallbacks else reranker.explain(query, before, row, context)
     if plot is not None:
         reranker.plot(query, before, row if docid is not None else None, Path(plot), context)
     return ExplainedQuery(pipeline, query, before, after, explanation)
+
+
+def explain_first_stage(pipeline: Pipeline, query: Query, row: int) -> Explanation:
+    """The first-stage score of a document as a sum over the terms of the query, which feedback may have expanded.
+
+    Raises InputError for the searches that Anserini's own searcher makes (weighted fields, query-side BM25).
+    """
+    first, index = pipeline.first, pipeline.index
+    if first.fields or first.query_side:
+        raise InputError("--fields and --bm25qs: scores of these searches can't be explained by term")
+    expander = index.expander if first.feedback is not None else None
+    query = first.expand(index.lucene, [query], expander=expander)[0]
+    forward, model = index.forward, first.model
+    numbers, docs = forward.term_ids(query.terms), np.array([row], dtype=np.int32)
+    parts = term_scores(forward, model, numbers, query.weights, docs)[0]
+    frequencies = forward.term_frequencies(docs, numbers)[0]
+    documents = forward.statistics.documents
+    length, average = float(forward.norm_lengths[row]), float(forward.statistics.average_length)
+    contributions = []
+    for term, number, weight, value, frequency in zip(query.terms, numbers, query.weights, parts, frequencies, strict=True):
+        df = int(forward.df[number]) if number >= 0 else 0
+        detail = f"tf {frequency}, in {df} of {documents} documents"
+        if isinstance(model, BM25Model) and df:
+            detail += f", idf {float(bm25.idf(df, documents)):.4f}"
+        detail += f", length {length:g} (average {average:.1f})" if frequency else ""
+        detail += f", weight {weight:.4g}" if weight != 1 else ""
+        contributions.append(Contribution(term, float(value), detail))
+    name = {BM25Model: "BM25", DirichletModel: "query likelihood"}.get(type(model), "query likelihood (Jelinek-Mercer)")
+    name += f" + {type(first.feedback).__name__}" if first.feedback is not None else ""
+    notes = {"model": asdict(model), "length": length, "average_length": average}
+    contributions.sort(key=lambda part: -part.value)
+    score = float(sum(np.asarray(parts, dtype=np.float64)))
+    return Explanation(name, forward.docids.take(docs)[0], score, tuple(contributions), notes)

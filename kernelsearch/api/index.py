@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kernelsearch.api import keywords
+from kernelsearch.api.explaining import explain_first_stage
 from kernelsearch.api.export import export
 from kernelsearch.api.pipeline import Pipeline
 from kernelsearch.api.results import Hit, Results, make_hits
@@ -113,18 +114,50 @@ class Index:
         query, before, after = self._run(pipeline, text)
         return Results(self, query, [method.name for method in pipeline.rerankers], before, after.top(k))
 
-    def explain(self, text: str, rerank: keywords.Rerank, docid: str | None = None, **options: Any) -> Explanation:
-        """Why a document stands where one method puts it: contributions that sum to its score.
+    def search_batch(
+        self,
+        texts: Mapping[str, str] | Sequence[str],
+        rerank: keywords.Rerank = None,
+        k: int = 10,
+        *,
+        threads: int = 1,
+        **options: Any,
+    ) -> dict[str, Results]:
+        """The best `k` documents for many queries, which are searched together, with `threads` threads.
+
+        `texts` is {qid: text}, or texts, whose numbers from 0 are their qids. The other parameters are those of `search`.
+        Returns {qid: results}.
+        """
+        if k < 1:
+            raise OptionError(f"k: {k} is below 1")
+        topics = dict(texts) if isinstance(texts, Mapping) else {str(number): text for number, text in enumerate(texts)}
+        empty = next((qid for qid, text in topics.items() if not text.strip()), None)
+        if empty is not None:
+            raise InputError(f"query {empty} has no text")
+        pipeline = self.pipeline(rerank, **{"hits": max(k, 1000), **options})
+        queries = self.lucene.queries(list(topics.values()), list(topics))
+        before = pipeline.retrieve(queries, threads=threads)
+        after = pipeline.rerank(queries, before, threads=threads)
+        methods = [method.name for method in pipeline.rerankers]
+        lists = zip(queries, before, after, strict=True)
+        return {query.qid: Results(self, query, methods, first, last.top(k)) for query, first, last in lists}
+
+    def explain(self, text: str, rerank: keywords.Rerank = None, docid: str | None = None, **options: Any) -> Explanation:
+        """Why a document is ranked where it is: contributions that sum to its score.
+
+        `rerank` names one method; without it the first stage's score is explained by term.
 
         `docid` is the document to explain; by default the best one. Options are those of `search`.
         """
         pipeline = self.pipeline(rerank, **options)
-        if len(pipeline.rerankers) != 1:
-            raise OptionError(f"rerank: exactly one method can be explained at a time, not {len(pipeline.rerankers)}")
+        if len(pipeline.rerankers) > 1:
+            raise OptionError(f"rerank: one method can be explained at a time, not {len(pipeline.rerankers)}")
         query, before, after = self._run(pipeline, text)
         if not after.depth:
             raise InputError(f"no document matches {text!r}")
         row = int(after.docs[0]) if docid is None else self.row(docid, among=after)
+        if not pipeline.rerankers:
+            return explain_first_stage(pipeline, query, row)
         method = pipeline.rerankers[0]
         try:
             return method.explain(query, before, row, pipeline.context())

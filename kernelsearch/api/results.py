@@ -144,6 +144,23 @@ class Results(Sequence[Hit]):
         """The scores, best first."""
         return [hit.score for hit in self.hits]
 
+    def to_dataframe(self) -> Any:
+        """A pandas DataFrame with the columns qid, query, rank (from 1), docid, score, moved and text, one row per hit."""
+        import pandas
+
+        texts = self._index.lucene.stored(self._ranked.docs, "contents")
+        columns = {
+            "rank": range(1, len(self) + 1),
+            "docid": self.docids,
+            "score": self.scores,
+            "moved": self.moved(),
+            "text": texts,
+        }
+        frame = pandas.DataFrame({name: list(values) for name, values in columns.items()})
+        frame.insert(0, "qid", self.query.qid)
+        frame.insert(1, "query", self.query.text)
+        return frame
+
     def moved(self) -> list[int | None]:
         """How many ranks each hit has gained since the first stage's list; None for a document that was not in it."""
         return rank_changes(earlier_ranks(self._before, self._ranked))

@@ -41,7 +41,7 @@ class TuneSettings(QuerySettings):
     folds: int = option(5, "folds of topics for cross-validation", low=2)
     seed: int = option(0, "seed for the folds and the random settings", low=0)
     processes: int = option(os.cpu_count() or 1, "number of processes", low=1)
-    output: str | None = option(None, "config file to write the best settings to")
+    output: str | None = option(None, "config file to write the best settings to; default: tuned-METHOD.toml")
     results: str | None = option(None, "file of results, from which a killed command continues; default: OUTPUT.results.jsonl")
 
 

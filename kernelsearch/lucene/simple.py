@@ -93,6 +93,9 @@ def search_by_text(
     """
     from jnius import autoclass
 
+    for name, _ in fields:
+        if not lucene.field_statistics(name).documents:
+            raise InputError(f"--fields: {lucene.name} has no field {name!r}; `index --fields` chooses the fields of an index")
     searcher = simple_searcher(lucene, model, feedback)
     generator = None
     if dismax is not None:

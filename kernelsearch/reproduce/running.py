@@ -15,7 +15,7 @@ from kernelsearch.api.topics import Topic, run_topics
 from kernelsearch.cli.inputs import load_documents, load_qrels, load_topics
 from kernelsearch.cli.pipelines import pipeline_from_flags
 from kernelsearch.cli.training import train_from_flags
-from kernelsearch.core.errors import InputError
+from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.files import write_file
 from kernelsearch.evaluation.comparison import Comparison, Procedure, compare
 from kernelsearch.evaluation.measures import Evaluation, evaluate, parse_measures
@@ -73,7 +73,7 @@ def run_conditions(
                 cells, judged = _judge(conditions, condition, collection.name, evaluation)
                 verdicts += judged
                 report(f"{collection.name:<9} {condition.name:<9} {'  '.join(cells)}")
-        except InputError as problem:
+        except (InputError, OptionError) as problem:
             if not located.documents.startswith("irds:"):
                 raise
             report(f"{collection.name:<9} skipped: {problem}")

@@ -20,6 +20,29 @@ from kernelsearch.rerankers import registry
 Setting = dict[str, Any]
 
 
+#: What is tried of a method where nothing is named: its parameters with most effect, around their defaults.
+DEFAULT_GRIDS = {
+    "": ("k1=0.6,0.9,1.2,1.6", "b=0.2,0.4,0.6,0.8"),
+    "klsa": ("klsa.z=auto,5,20", "klsa.lambda=0.3,0.5,0.7,0.9"),
+    "mslm": ("mslm.mix=0.3,0.5,0.7,0.9",),
+    "pert": ("pert.alpha=0.3,0.5,0.7", "pert.docs=5,10,20"),
+}
+
+
+def default_grid(methods: Sequence[str]) -> list[str]:
+    """The values of `--try` for a pipeline for which none are named; "" in DEFAULT_GRIDS is a first stage without methods.
+
+    Raises OptionError where there is no default for one of the methods.
+    """
+    unknown = [name for name in methods if name not in DEFAULT_GRIDS]
+    if unknown:
+        known = ", ".join(option.name for option in registry.method(unknown[0]).options) or "none"
+        raise OptionError(
+            f"--try: {unknown[0]} has no default grid; name what to try with --try {unknown[0]}.NAME=VALUES; names: {known}"
+        )
+    return [text for name in (methods or [""]) for text in DEFAULT_GRIDS[name]]
+
+
 @dataclass(frozen=True)
 class Dimension:
     """A parameter with the values to try, or with a range (`low` to `high`) to draw from."""
@@ -146,6 +169,8 @@ def label(setting: Setting) -> str:
 def _shown(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
+    if value is None:
+        return "auto"
     return (
         "|".join(map(str, value))
         if isinstance(value, tuple | list)

@@ -1,6 +1,7 @@
 import pytest
 
 from kernelsearch.core.errors import OptionError
+from kernelsearch.tuning import space
 from kernelsearch.tuning.space import draws, grid, key, label, parse_dimension, split
 
 
@@ -65,3 +66,15 @@ def test_names_for_people_and_parts_for_programs():
     setting = {"rm3-docs": 5, "klsa.lambda": 0.5, "mslm.one-scale": True}
     assert label(setting) == "rm3-docs=5 klsa.lambda=0.5 mslm.one-scale=true" and label({}) == "as given"
     assert split(setting, ["klsa", "mslm"]) == ({"rm3_docs": 5}, {"klsa": {"lambda": 0.5}, "mslm": {"one_scale": True}})
+
+
+@pytest.mark.parametrize("methods", [[], ["klsa"], ["mslm"], ["pert"], ["pert", "klsa"]])
+def test_default_grids_have_values_that_the_options_take(methods):
+    dimensions = [space.parse_dimension(text, methods) for text in space.default_grid(methods)]
+    assert all(not dimension.is_range and len(dimension.values) > 1 for dimension in dimensions)
+    assert {dimension.name.partition(".")[0] for dimension in dimensions if "." in dimension.name} == set(methods)
+
+
+def test_a_method_without_a_default_grid_names_its_parameters():
+    with pytest.raises(OptionError, match=r"--try: auto has no default grid; .* names: .*depth"):
+        space.default_grid(["auto"])

@@ -5,8 +5,8 @@ import sys
 import pytest
 
 import kernelsearch
-from kernelsearch import evaluate, search
-from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch import evaluate, explain, search, similar
+from kernelsearch.core.errors import ArtefactError, InputError, OptionError
 from kernelsearch.trec import read_run
 from tests.conftest import ROOT
 
@@ -135,6 +135,39 @@ def test_help_shows_the_command():
     for verb in ("index", "search", "evaluate", "train", "explain"):
         done = command(verb, "--help")
         assert done.returncode == 0 and f"python -m kernelsearch.{verb}" in done.stdout
+
+
+def test_a_field_that_does_not_exist_is_named(tiny_path):
+    with pytest.raises(InputError, match=r"--fields: .* has no field 'headline'"):
+        search.main(["--index", str(tiny_path), "--query", "fuse", "--fields", "headline=1"])
+
+
+def test_fusion_without_training_names_the_command(tiny_path):
+    with pytest.raises(ArtefactError, match=r"kernelsearch\.train --index .* --rerank fusion .* or use --rerank auto"):
+        search.main(["--index", str(tiny_path), "--query", "fuse", "--rerank", "fusion"])
+
+
+def test_words_are_coloured_on_a_terminal_only(tiny_path, capsys, monkeypatch):
+    search.main(["--index", str(tiny_path), "--query", "fuses"])
+    plain = capsys.readouterr().out
+    assert "When a fuse blows" in plain and "\x1b" not in plain
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    search.main(["--index", str(tiny_path), "--query", "fuses"])
+    coloured = capsys.readouterr().out
+    assert "When a \x1b[1;33mfuse\x1b[0m blows" in coloured
+    assert coloured.replace("\x1b[1;33m", "").replace("\x1b[0m", "") == plain
+
+
+def test_explain_without_a_method(tiny_path, capsys):
+    explain.main(["--index", str(tiny_path), "--query", "replaced fuses"])
+    shown = capsys.readouterr().out
+    assert "BM25: d3 scores" in shown and "fuse  (tf 2, in 1 of 5 documents, idf" in shown
+
+
+def test_similar_prints_texts(demo_index, capsys):
+    similar.main(["--index", str(demo_index.path), "--docid", "hr001", "--top", "2"])
+    assert capsys.readouterr().out.splitlines()[0].split() == ["rank", "docid", "score", "text"]
 
 
 def test_short_help_fits_a_screen(monkeypatch):

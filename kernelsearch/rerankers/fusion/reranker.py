@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.clicks.store import ClickLog
-from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.core.errors import ArtefactError, InputError, OptionError
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.learning.ranking.fusers import CombSUM, Learner
 from kernelsearch.learning.ranking.letor import read_letor
@@ -46,6 +46,11 @@ class FusionReranker(FusedReranker[FusionSettings]):
     def __init__(self, index: OpenedIndex, **options: Any) -> None:
         super().__init__(index, **options)
         path = Path(self.settings.model or index.artefacts / "fusion")
+        if self.settings.model is None and not path.exists():
+            raise ArtefactError(
+                f"{index.name}: no fusion is trained for it; train one with python -m kernelsearch.train {index.shards.flags} "
+                "--rerank fusion --topics TOPICS --qrels QRELS, or use --rerank auto, which needs no training"
+            )
         self.model = models.load(path)
         if "normalise" not in self.model.notes:
             raise OptionError(f"--fusion.model: {path} was learned from a feature file, whose columns no index has")

@@ -1,0 +1,49 @@
+"""Building an index from Python objects."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from kernelsearch.api.build import BuildSettings, build_index
+from kernelsearch.api.index import Index
+from kernelsearch.core.errors import InputError
+from kernelsearch.trec.documents import make_document
+
+
+def build(path: str | Path, documents: Iterable[Mapping[str, Any]] | Any, *, join_titles: bool = True, **options: Any) -> Index:
+    """Builds an index from documents and opens it.
+
+    Parameters
+    ----------
+    path : the folder of the new index
+    documents : dicts with `id`, `contents` and perhaps `title` and other fields, or a pandas DataFrame with such columns. They
+        are read twice where two ids may be equal; an iterator is therefore kept in memory
+    join_titles : put the title before the contents, which are searched, unless it is in them already
+    options : those of `kernelsearch.index`, such as `force=True`, `fields=("title", "url")`, `language="pt"` or `shards=4`
+
+    Raises InputError for documents without id or text, and where `path` exists and `force` is not set.
+    """
+    settings = BuildSettings.of(options)
+    if hasattr(documents, "to_dict") and hasattr(documents, "columns"):
+        # None and NaN are a table's empty cells.
+        records: Any = [
+            {name: value for name, value in record.items() if not _missing(value)} for record in documents.to_dict("records")
+        ]
+    else:
+        records = list(documents) if iter(documents) is documents else documents
+
+    def read() -> Iterator[tuple[str, dict[str, Any]]]:
+        for number, record in enumerate(records):
+            if not isinstance(record, Mapping):
+                raise InputError(f"document {number}: a dict was expected, not {type(record).__name__}")
+            yield f"document {number}", make_document(record, f"document {number}", join_titles=join_titles)
+
+    build_index(Path(path), read, settings)
+    return Index(path)
+
+
+def _missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))

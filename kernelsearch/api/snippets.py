@@ -1,0 +1,63 @@
+"""Texts of documents for a list of results: the title, then the part of the text that has most of the query's words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from kernelsearch.core.types import Query
+
+if TYPE_CHECKING:
+    from kernelsearch.api.index import Index
+
+#: A first line of up to this many characters is taken for the title.
+MAX_TITLE = 120
+_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+
+
+def matching_words(index: Index, query: Query, texts: Iterable[str]) -> set[str]:
+    """The words of texts, in lower case, that the index's analyser makes into terms of the query."""
+    words = sorted({word.lower() for text in texts for word in _WORD.findall(text)})
+    wanted = set(query.terms)
+    return {word for word, terms in zip(words, index.lucene.analyze(words), strict=True) if wanted.intersection(terms)}
+
+
+def make_snippet(text: str, words: set[str], width: int) -> str:
+    """The title of a text and the window of it with most distinct words of `words`, in at most `width` characters.
+
+    >>> make_snippet("Dripping tap\\nTurn the water off first. Then replace the washer of the tap.", {"washer"}, 50)
+    'Dripping tap: … replace the washer of the tap.'
+    """
+    first, line_break, rest = text.strip().partition("\n")
+    title = " ".join(first.split()) if line_break and len(first) <= MAX_TITLE else ""
+    body = " ".join((rest if title else text).split())
+    space = max(width - len(title) - 2, width // 3) if title else width
+    start = _best_start(body, words, space)
+    part, space = body[start:], space - 2 * (start > 0)
+    if len(part) > space:
+        part = (part[: space - 1].rpartition(" ")[0] or part[: space - 2]) + " …"
+    shown = ("… " if start else "") + part
+    return ": ".join(filter(None, (title, shown)))
+
+
+def _best_start(text: str, words: set[str], space: int) -> int:
+    """Where the window of `space` characters begins that has most distinct matching words; the first of several."""
+    matches = [(match.start(), match.end(), match[0].lower()) for match in _WORD.finditer(text)]
+    found = [match for match in matches if match[2] in words]
+    if not found or found[0][0] == 0 or len(text) <= space:
+        return 0
+    starts = [match[0] for match in matches]
+
+    def count(start: int) -> int:
+        return len({word for begin, end, word in found if begin >= start and end <= start + space - 4})
+
+    # A few words before the match show how it is meant.
+    candidates = [0, *(max((begin for begin in starts if begin <= max(at - space // 4, 0)), default=0) for at, _, _ in found)]
+    return max(candidates, key=lambda start: (count(start), -start))
+
+
+def highlight(text: str, words: Iterable[str], marks: Sequence[str] = ("\x1b[1;33m", "\x1b[0m")) -> str:
+    """The text with marks, by default a terminal's bold yellow, around the words."""
+    wanted = set(words)
+    return _WORD.sub(lambda match: f"{marks[0]}{match[0]}{marks[1]}" if match[0].lower() in wanted else match[0], text)

@@ -1,0 +1,54 @@
+import pytest
+
+import kernelsearch
+from kernelsearch.core.errors import InputError, OptionError
+
+DOCUMENTS = [
+    {"id": 1, "title": "Zebra crossing", "contents": "Replace the washer", "year": 1999},
+    {"id": 2, "contents": "A blown fuse"},
+]
+
+
+def test_from_an_iterator_of_dicts(tmp_path):
+    index = kernelsearch.build(tmp_path / "i", iter(DOCUMENTS))
+    assert index.search("zebra").docids == ["1"] and index.search("fuse").docids == ["2"]
+    apart = kernelsearch.build(tmp_path / "i", DOCUMENTS, force=True, join_titles=False)
+    assert apart.search("zebra").docids == []
+
+
+def test_from_a_dataframe_with_empty_cells(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    index = kernelsearch.build(tmp_path / "i", pandas.DataFrame(DOCUMENTS))
+    assert index.search("zebra").docids == ["1"] and index.search("fuse").docids == ["2"]
+
+
+def test_what_is_wrong_is_named(tmp_path):
+    with pytest.raises(InputError, match="document 1: a document without an id"):
+        kernelsearch.build(tmp_path / "i", [DOCUMENTS[0], {"contents": "x"}])
+    with pytest.raises(InputError, match="document 0: a dict was expected, not str"):
+        kernelsearch.build(tmp_path / "i", ["text"])
+    with pytest.raises(InputError, match="document 1: document id '2' appears twice"):
+        kernelsearch.build(tmp_path / "i", [DOCUMENTS[1], DOCUMENTS[1]])
+    with pytest.raises(OptionError, match="unknown option 'colour'"):
+        kernelsearch.build(tmp_path / "i", DOCUMENTS, colour=1)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_batch_is_as_single_searches(tiny):
+    texts = {"q1": "water tap", "q2": "fuse", "q3": "zebra"}
+    batch = tiny.search_batch(texts, "pert", k=3)
+    assert list(batch) == ["q1", "q2", "q3"] and len(batch["q3"]) == 0
+    for qid, text in texts.items():
+        single = tiny.search(text, "pert", k=3)
+        assert (batch[qid].docids, batch[qid].scores, batch[qid].query.qid) == (single.docids, single.scores, qid)
+    assert list(tiny.search_batch(["fuse", "tap"])) == ["0", "1"]
+    with pytest.raises(InputError, match="query q has no text"):
+        tiny.search_batch({"q": " "})
+
+
+def test_results_as_a_dataframe(tiny):
+    pytest.importorskip("pandas")
+    frame = tiny.search_batch({"7": "water tap"}, "pert", k=2)["7"].to_dataframe()
+    assert list(frame.columns) == ["qid", "query", "rank", "docid", "score", "moved", "text"]
+    assert frame["qid"].tolist() == ["7", "7"] and frame["rank"].tolist() == [1, 2]
+    assert frame.loc[0, "docid"] == "d1" and frame.loc[0, "text"].startswith("A dripping tap wastes water")

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from kernelsearch.api.carrying import carry_over
 from kernelsearch.api.export import EXPORT_BLOCK, export, export_by_shards
 from kernelsearch.api.staging import Reader, Staged, indexing_threads, split_staged, stage_documents
 from kernelsearch.core.errors import InputError, KernelSearchError, OptionError
@@ -20,6 +21,7 @@ from kernelsearch.core.files import write_folder
 from kernelsearch.core.memory_limit import MemoryLimit
 from kernelsearch.core.options import Settings, option
 from kernelsearch.core.progress import Progress, silent
+from kernelsearch.core.replacing import STAGED, remove_leftovers, temporary_prefix
 from kernelsearch.lucene.build import build_index as run_anserini
 from kernelsearch.lucene.index import CONTENTS, LuceneIndex
 from kernelsearch.lucene.shards import ADDED_FOLDER, Source, find_shards, is_index, write_record
@@ -105,6 +107,7 @@ def build_index(
     engine = engine or LocalEngine()
     if engine.name != "local" and not settings.shards:
         raise OptionError("--engine: a cluster builds shards; set their number with --shards")
+    remove_leftovers(index)
     if index.exists() and not settings.force:
         raise InputError(f"{index}: exists already; --force replaces it")
     if index.exists() and not index.is_dir():
@@ -113,10 +116,12 @@ def build_index(
         raise InputError(f"{index}: contains something that is not an index; --force replaces indexes only")
     with (
         write_folder(index, replace=True) as folder,
-        tempfile.TemporaryDirectory(dir=folder.parent, prefix=".staged.") as stage,
+        tempfile.TemporaryDirectory(dir=folder.parent, prefix=temporary_prefix(index), suffix=STAGED) as stage,
     ):
         try:
-            return _Build(read, settings, source, engine, progress, folder, Path(stage)).run()
+            built = _Build(read, settings, source, engine, progress, folder, Path(stage)).run()
+            carry_over(index, folder)
+            return built
         except KernelSearchError as problem:
             # Messages name the index that the user asked for, not the temporary folder.
             raise type(problem)(str(problem).replace(str(folder), str(index))) from None

@@ -12,6 +12,7 @@ import numpy as np
 from kernelsearch.core.errors import IndexProblem
 from kernelsearch.core.postings import PostingsSource
 from kernelsearch.core.progress import Progress, silent
+from kernelsearch.core.replacing import PARTIAL, temporary_prefix
 from kernelsearch.forward import ForwardIndex, MergedSource, Statistics, write_forward
 from kernelsearch.lucene import jvm
 from kernelsearch.lucene.index import CONTENTS, FieldStatistics, LuceneIndex
@@ -51,7 +52,7 @@ def export_by_shards(
     found = _required(lucene, field)
     path = path or _place(lucene, field)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".shards.") as scratch:
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=temporary_prefix(path), suffix=PARTIAL) as scratch:
         copies = [Path(scratch).absolute() / str(number) for number in range(len(lucene.shards.paths))]
         work = [(shard.absolute(), copy) for shard, copy in zip(lucene.shards.paths, copies, strict=True)]
         with progress(f"shards' forward indexes of {field}", total=len(work), unit="shard") as bar:

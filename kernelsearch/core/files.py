@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO
 
 from kernelsearch.core.errors import InputError
+from kernelsearch.core.replacing import OLD, PARTIAL, remove_leftovers, replace_folder, sync_folder, temporary_prefix
 
 
 @contextmanager
@@ -42,11 +43,13 @@ def _complete_file(path: str | Path) -> Iterator[int]:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.is_dir():
             raise InputError(f"{path}: is a directory, cannot write a file there")
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent)
+        remove_leftovers(path)
+        descriptor, temporary = tempfile.mkstemp(prefix=temporary_prefix(path), suffix=PARTIAL, dir=path.parent)
         os.fchmod(descriptor, 0o666 & ~_umask())
         yield descriptor
         os.replace(temporary, path)
         temporary = None
+        sync_folder(path.parent)
     except OSError as problem:
         raise InputError(f"{path}: cannot be written ({problem.strerror or problem})") from None
     finally:
@@ -62,40 +65,36 @@ def write_folder(path: str | Path, *, replace: bool = False) -> Iterator[Path]:
     """
     path = Path(path)
     temporary: Path | None = None
+    aside: Path | None = None
     try:
+        remove_leftovers(path)
         if path.exists() and not replace:
             raise InputError(f"{path}: exists already")
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent))
+        temporary = Path(tempfile.mkdtemp(prefix=temporary_prefix(path), suffix=PARTIAL, dir=path.parent))
         temporary.chmod(0o777 & ~_umask())
         yield temporary
         _sync(temporary)
-        if path.exists():
-            # A folder can't be renamed over another one: the old one is moved away first, and back on failure.
-            old = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".old", dir=path.parent))
-            os.replace(path, old / "old")
-            try:
-                os.replace(temporary, path)
-            except OSError:
-                os.replace(old / "old", path)
-                raise
-            finally:
-                shutil.rmtree(old, ignore_errors=True)
-        else:
-            os.replace(temporary, path)
+        aside = Path(tempfile.mkdtemp(prefix=temporary_prefix(path), suffix=OLD, dir=path.parent))
+        replace_folder(temporary, path, aside)
         temporary = None
     except OSError as problem:
         raise InputError(f"{path}: cannot be written ({problem.strerror or problem})") from None
     finally:
-        if temporary is not None:
-            shutil.rmtree(temporary, ignore_errors=True)
+        for folder in (temporary, aside):
+            if folder is not None:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _sync(folder: Path) -> None:
+    """Waits until a folder and everything below it is on disk."""
     for file in folder.rglob("*"):
         if file.is_file():
             with open(file, "rb") as stream:
                 os.fsync(stream.fileno())
+        elif file.is_dir():
+            sync_folder(file)
+    sync_folder(folder)
 
 
 def _umask() -> int:

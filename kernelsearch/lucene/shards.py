@@ -28,6 +28,7 @@ from pathlib import Path
 
 from kernelsearch.core.checksums import is_signed_correctly, signed
 from kernelsearch.core.errors import IndexProblem, OptionError
+from kernelsearch.core.replacing import remove_leftovers
 
 #: The folder inside the index for everything that kernelsearch adds: Lucene ignores it, and it is copied with the index.
 ADDED_FOLDER = "kernelsearch"
@@ -129,6 +130,8 @@ def is_index(path: Path) -> bool:
 
 def _shards_of(path: Path) -> list[Path]:
     """The Lucene indexes that a folder names: itself, or those in it."""
+    if not path.exists():
+        remove_leftovers(path)  # brings it back where a process was killed while it replaced the folder
     if not path.is_dir() or any(path.glob("segments_*")):
         segments_file(path)
         return [path]

@@ -193,7 +193,7 @@ def test_interrupted_indexing_leaves_nothing(tmp_path, stop, status):
         preexec_fn=heeding_interrupts,
     )
     deadline = time.monotonic() + 60
-    while not list(tmp_path.glob(".staged.*/*.jsonl")) and time.monotonic() < deadline:
+    while not list(tmp_path.glob(".*.staged/*.jsonl")) and time.monotonic() < deadline:
         time.sleep(0.05)
     process.send_signal(stop)
     error = process.communicate(timeout=60)[1]

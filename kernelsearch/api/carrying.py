@@ -1,0 +1,74 @@
+"""What `index --force` keeps of the index that it replaces: recorded clicks, and models that can't be trained again from it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+import sqlite3
+from pathlib import Path
+
+from kernelsearch.lucene.shards import ADDED_FOLDER
+from kernelsearch.rerankers.fusion.model import KIND as FUSION
+from kernelsearch.rerankers.mslm.graph import KIND as GRAPH
+
+logger = logging.getLogger(__name__)
+
+#: The click log that a service records.
+CLICKS = "clicks.db"
+#: The folder in ADDED_FOLDER for models of a replaced index, which were trained from judgements or clicks.
+REPLACED = "replaced"
+
+
+def carry_over(old: Path, new: Path) -> None:
+    """Copies what can't be made again from the index `old` into its successor `new`, and says what is dropped with it.
+
+    Recorded clicks refer to docids and stay in use. Models that were trained from judgements or clicks are kept apart, in
+    `kernelsearch/replaced`, because their features were computed on the old index.
+    """
+    source, target = old / ADDED_FOLDER, new / ADDED_FOLDER
+    if not source.is_dir():
+        return
+    target.mkdir(exist_ok=True)
+    if (source / CLICKS).is_file():
+        _copy_database(source / CLICKS, target / CLICKS)
+        logger.info("%s: recorded clicks are carried over", old)
+    if (source / REPLACED).is_dir():
+        shutil.copytree(source / REPLACED, target / REPLACED)
+    dropped = []
+    for folder in sorted(meta.parent for meta in source.rglob("meta.json")):
+        name = folder.relative_to(source)
+        if any(part.startswith(".") for part in name.parts) or name.parts[0] in (REPLACED, "forward"):
+            continue
+        if _is_trained(folder):
+            shutil.copytree(folder, target / REPLACED / name, dirs_exist_ok=True)
+            place = Path(ADDED_FOLDER) / REPLACED
+            logger.info("%s: the trained model %s is kept in %s; train it again for the new index", old, name, place)
+        else:
+            dropped.append(str(name))
+    if dropped:
+        logger.info("%s: dropped with the old index, to be made again: %s", old, ", ".join(dropped))
+
+
+def _is_trained(folder: Path) -> bool:
+    """Whether an artefact was trained from judgements or clicks, which the index doesn't have."""
+    try:
+        meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
+        return meta["kind"] == FUSION or (meta["kind"] == GRAPH and "weights.npy" in meta["files"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return True  # damaged: rather kept than lost
+
+
+def _copy_database(source: Path, target: Path) -> None:
+    """Copies an SQLite database that a service may be writing; file by file where SQLite can't read it."""
+    try:
+        original = sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True)
+        copy = sqlite3.connect(target)
+        try:
+            original.backup(copy)
+        finally:
+            copy.close()
+            original.close()
+    except sqlite3.Error:
+        for file in source.parent.glob(f"{source.name}*"):
+            shutil.copy2(file, target.parent / file.name)

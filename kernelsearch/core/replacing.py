@@ -1,0 +1,107 @@
+"""Temporary names and renames: a folder is exchanged with its successor in one step, and what a killed process left is removed.
+
+A temporary file or folder carries the machine and the process that owns it in its name, `.NAME.MACHINE-PID.RANDOM.SUFFIX`. The
+next command that writes NAME on the same machine removes those whose process is gone.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import re
+import shutil
+import socket
+import sys
+import zlib
+from pathlib import Path
+
+#: Suffixes of temporary names: what is being written, staged documents, and a folder that is being replaced.
+PARTIAL, STAGED, OLD = ".partial", ".staged", ".old"
+#: The name of a replaced folder within its temporary folder.
+REPLACED = "replaced"
+RENAME_EXCHANGE = 2  # of Linux's renameat2
+AT_FDCWD = -100
+
+
+def temporary_prefix(path: Path) -> str:
+    """Returns the beginning of a temporary name for `path`, for the functions of `tempfile`."""
+    return f".{path.name}.{_machine()}-{os.getpid()}."
+
+
+def remove_leftovers(path: Path) -> None:
+    """Removes temporary files and folders of `path` whose process is gone; a folder that it had moved away comes back."""
+    pattern = re.compile(rf"\.{re.escape(path.name)}\.{_machine()}-(\d+)\.\w+({PARTIAL}|{STAGED}|{OLD})")
+    try:
+        names = [match for name in os.listdir(path.parent) if (match := pattern.fullmatch(name))]
+    except OSError:
+        return  # the folder is missing or can't be read, which whoever writes into it reports
+    for match in names:
+        if _runs(int(match[1])):
+            continue
+        leftover = path.parent / match[0]
+        if match[2] == OLD and not path.exists() and (leftover / REPLACED).exists():
+            os.replace(leftover / REPLACED, path)
+        if leftover.is_dir():
+            shutil.rmtree(leftover, ignore_errors=True)
+        else:
+            leftover.unlink(missing_ok=True)
+
+
+def replace_folder(new: Path, path: Path, aside: Path) -> None:
+    """Renames `new` to `path`, where a folder may exist; that one is removed.
+
+    The two are exchanged in one step where the system can. Otherwise the old one is moved into the empty folder `aside` before;
+    a process that is killed in between leaves it there, and `remove_leftovers` moves it back.
+    """
+    if not path.exists():
+        os.replace(new, path)
+    elif exchange(new, path):
+        shutil.rmtree(new, ignore_errors=True)
+    else:
+        os.replace(path, aside / REPLACED)
+        try:
+            os.replace(new, path)
+        except OSError:
+            os.replace(aside / REPLACED, path)
+            raise
+    sync_folder(path.parent)
+
+
+def exchange(first: Path, second: Path) -> bool:
+    """Exchanges two names in one step and returns True; False where the system or the file system can't (only Linux can)."""
+    if sys.platform != "linux":
+        return False
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if rename is None:
+        return False
+    if rename(AT_FDCWD, os.fsencode(first), AT_FDCWD, os.fsencode(second), RENAME_EXCHANGE) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in (errno.ENOSYS, errno.EINVAL):
+        return False
+    raise OSError(number, os.strerror(number), str(second))
+
+
+def sync_folder(folder: Path) -> None:
+    """Waits until the names in a folder are on disk."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _machine() -> str:
+    """A short name of this machine: process numbers of another one, on a shared file system, mean nothing here."""
+    return f"{zlib.crc32(socket.gethostname().encode()):08x}"
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True  # of another user
+    return True

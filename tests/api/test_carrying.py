@@ -4,8 +4,8 @@ import numpy as np
 
 import kernelsearch
 from kernelsearch import index as index_verb
-from kernelsearch.clicks.store import ClickLog
 from kernelsearch.clicks.importing import import_log
+from kernelsearch.clicks.store import ClickLog
 from kernelsearch.core import artefacts
 from kernelsearch.rerankers.fusion import model as models
 from tests.conftest import TINY, write_jsonl

@@ -34,7 +34,7 @@ class Option:
     `kind` is int, float, str or bool. `low` and `high` are inclusive bounds. A bool becomes a switch (`--x.flag`,
     `--x.no-flag`). A default of None means "not set" and is not checked; for a number it can be written `auto`. With `many` the
     value is a tuple, comma-separated on the command line, and with `words` also several words after the flag. With `repeat` the
-    flag may be repeated: a single value stays as it is, several are a tuple.
+    flag may be repeated: a single value stays as it is, several are a tuple. A number must be finite unless it is `unbounded`.
     """
 
     name: str
@@ -47,6 +47,7 @@ class Option:
     many: bool = False
     repeat: bool = False
     words: bool = False
+    unbounded: bool = False
 
     #: The name in Python and in config files: `save-queries` is `save_queries`.
     key: str = dataclasses.field(init=False, repr=False, compare=False)
@@ -60,7 +61,7 @@ class Option:
         `owner` is the method that the option belongs to, for messages. Raises OptionError.
         """
         label = f"--{owner}.{self.name}" if owner else f"--{self.name}"
-        if value is None or (value == "auto" and self.default is None and self.kind in (int, float)):
+        if self.default is None and (value is None or (value == "auto" and self.kind in (int, float))):
             return None
         if self.many:
             values = value if isinstance(value, list | tuple) else [value]
@@ -75,6 +76,8 @@ class Option:
 
     def _parse_single(self, value: Any, label: str) -> Any:
         try:
+            if value is None:
+                raise TypeError
             if self.kind is bool:
                 parsed: Any = value if isinstance(value, bool) else {"true": True, "false": False}[str(value).lower()]
             elif self.kind is int:
@@ -83,12 +86,14 @@ class Option:
                     raise ValueError
             else:
                 parsed = self.kind(value)
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, OverflowError):
             raise OptionError(f"{label}: {value!r} is not {_describe(self.kind)}") from None
         if self.choices is not None and parsed not in self.choices:
             raise OptionError(f"{label}: {parsed!r} is not one of {', '.join(map(str, self.choices))}")
         if self.kind is float and math.isnan(parsed):
             raise OptionError(f"{label}: not a number")
+        if self.kind is float and math.isinf(parsed) and not self.unbounded:
+            raise OptionError(f"{label}: {parsed} is not a finite number")
         if self.low is not None and parsed < self.low:
             raise OptionError(f"{label}: {parsed} is below {self.low:g}")
         if self.high is not None and parsed > self.high:
@@ -114,13 +119,15 @@ def option(
     high: float | None = None,
     repeat: bool = False,
     words: bool = False,
+    unbounded: bool = False,
     name: str | None = None,
 ) -> Any:
     """Returns a field of a `Settings` class, whose name and type complete the declaration; for the parameters see `Option`.
 
     A field of type `tuple[T, ...]` has `many` values. `name` is the option's name where it isn't the field's with hyphens.
     """
-    declaration = {"help": help, "choices": choices, "low": low, "high": high, "repeat": repeat, "words": words, "name": name}
+    bounds = {"choices": choices, "low": low, "high": high, "unbounded": unbounded}
+    declaration = {"help": help, "repeat": repeat, "words": words, "name": name, **bounds}
     return dataclasses.field(default=default, metadata=declaration)
 
 

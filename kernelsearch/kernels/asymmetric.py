@@ -7,6 +7,7 @@ Park & Ramamohanarao, "Kernel Latent Semantic Analysis using an Information Retr
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,8 +71,10 @@ class BM25(Kernel):
     k3: float | None = None
 
     def __post_init__(self) -> None:
-        if self.k1 < 0 or not 0 <= self.b <= 1 or (self.k3 is not None and self.k3 < 0):
-            raise OptionError(f"kernel bm25: k1 {self.k1} and k3 {self.k3} must not be negative, b {self.b} must lie in 0..1")
+        if not (0 <= self.k1 < math.inf and 0 <= self.b <= 1 and (self.k3 is None or 0 <= self.k3 < math.inf)):
+            raise OptionError(
+                f"kernel bm25: k1 {self.k1} and k3 {self.k3} must be finite and not negative, b {self.b} must lie in 0..1"
+            )
 
     def __str__(self) -> str:
         return "bm25"
@@ -111,8 +114,8 @@ class Dirichlet(Kernel):
     mu: float = 1000.0
 
     def __post_init__(self) -> None:
-        if self.mu <= 0:
-            raise OptionError(f"kernel dirichlet: mu {self.mu} must be positive")
+        if not 0 < self.mu < math.inf:
+            raise OptionError(f"kernel dirichlet: mu {self.mu} must be positive and finite")
 
     def __str__(self) -> str:
         return "dirichlet"

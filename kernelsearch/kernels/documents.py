@@ -5,6 +5,7 @@ A kernel works on the field whose postings it is given: `Cosine().documents(inde
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -58,8 +59,8 @@ class RBF(Kernel):
     has_query = False
 
     def __post_init__(self) -> None:
-        if self.gamma <= 0:
-            raise OptionError(f"kernel rbf: gamma {self.gamma} must be positive")
+        if not 0 < self.gamma < math.inf:
+            raise OptionError(f"kernel rbf: gamma {self.gamma} must be positive and finite")
 
     def __str__(self) -> str:
         return "rbf" if self.base == Cosine() else f"rbf({self.base})"
@@ -82,9 +83,11 @@ class Polynomial(Kernel):
     has_query = False
 
     def __post_init__(self) -> None:
-        if self.degree < 1 or self.offset < 0:
+        # A fractional power of a negative kernel value is not a number.
+        if not (self.degree >= 1 and self.degree == int(self.degree) and 0 <= self.offset < math.inf):
             raise OptionError(
-                f"kernel polynomial: degree {self.degree} must be at least 1 and offset {self.offset} not negative"
+                f"kernel polynomial: degree {self.degree} must be a whole number from 1 on, offset {self.offset} finite and "
+                "not negative"
             )
 
     def __str__(self) -> str:

@@ -28,12 +28,15 @@ Gram = Callable[[Numbers, Numbers], NDArray[np.floating]]
 #: An asymmetric kernel on parallel lists of queries and documents.
 Relevance = Callable[[Numbers, Numbers], NDArray[np.floating]]
 
+#: Largest asymmetry and negative eigenvalue of a precomputed kernel that count as rounding, as a share of its largest value.
+ROUNDING = 1e-8
+
 
 class Pairs:
-    """Parallel lists of query and document numbers."""
+    """Parallel lists of query and document numbers, whole numbers from 0 on. Raises OptionError for others."""
 
     def __init__(self, queries: ArrayLike, docs: ArrayLike) -> None:
-        self.queries, self.docs = np.asarray(queries, dtype=np.int64), np.asarray(docs, dtype=np.int64)
+        self.queries, self.docs = _whole_numbers(queries, "queries"), _whole_numbers(docs, "documents")
         if self.queries.shape != self.docs.shape or self.queries.ndim != 1:
             raise OptionError(f"pairs: {self.queries.shape} queries but {self.docs.shape} documents")
 
@@ -41,13 +44,40 @@ class Pairs:
         return len(self.queries)
 
 
+def _whole_numbers(values: ArrayLike, name: str) -> NDArray[np.int64]:
+    numbers = np.asarray(values)
+    if numbers.size and not (
+        np.issubdtype(numbers.dtype, np.number) and np.all(np.mod(numbers, 1) == 0) and numbers.min() >= 0
+    ):
+        raise OptionError(f"pairs: {name} must be whole numbers from 0 on")
+    return numbers.astype(np.int64)
+
+
+def _not_negative(values: Sequence[float]) -> bool:
+    return bool(np.all(np.isfinite(values)) and np.min(values) >= 0)
+
+
 def precomputed(matrix: NDArray[np.floating]) -> Gram:
-    """A kernel from its matrix of values, shape (items, items)."""
+    """A kernel from its matrix of values, shape (items, items).
+
+    Raises OptionError for a matrix that is not symmetric and positive semi-definite (up to rounding): no kernel has it.
+    """
+    values = np.asarray(matrix, dtype=np.float64)
+    if values.ndim != 2 or values.shape[0] != values.shape[1] or not np.isfinite(values).all():
+        raise OptionError(f"precomputed kernel: a square matrix of finite numbers is needed, not one of shape {values.shape}")
+    scale = float(np.abs(values).max(initial=0.0))
+    if np.abs(values - values.T).max(initial=0.0) > ROUNDING * scale:
+        raise OptionError("precomputed kernel: the matrix is not symmetric")
+    smallest = float(np.linalg.eigvalsh(values).min(initial=0.0))
+    if smallest < -ROUNDING * scale * max(len(values), 1):
+        raise OptionError(f"precomputed kernel: the matrix has the eigenvalue {smallest:.3g}, it is not positive semi-definite")
     return lambda a, b: matrix[np.ix_(a, b)]
 
 
 def precomputed_relevance(matrix: NDArray[np.floating]) -> Relevance:
-    """An asymmetric kernel from its matrix of values, shape (queries, documents)."""
+    """An asymmetric kernel from its matrix of values, shape (queries, documents). Raises OptionError where one isn't finite."""
+    if np.ndim(matrix) != 2 or not np.isfinite(matrix).all():
+        raise OptionError(f"precomputed relevance: a matrix of finite numbers is needed, not one of shape {np.shape(matrix)}")
     return lambda queries, docs: matrix[queries, docs]
 
 
@@ -95,8 +125,8 @@ class PowerSeries(HyperKernel):
     coefficients: Sequence[float]
 
     def __post_init__(self) -> None:
-        if not len(self.coefficients) or min(self.coefficients) < 0:
-            raise OptionError("power series: needs at least one coefficient and no negative one")
+        if not len(self.coefficients) or not _not_negative(self.coefficients):
+            raise OptionError("power series: needs at least one coefficient, and finite ones that are not negative")
 
     def __call__(self, a: Pairs, b: Pairs) -> NDArray[np.float64]:
         inner = self.base.inner(a, b)
@@ -111,8 +141,8 @@ class Combined(HyperKernel):
     kernels: tuple[HyperKernel, ...]
 
     def __post_init__(self) -> None:
-        if len(self.weights) != len(self.kernels) or not self.weights or min(self.weights) < 0:
-            raise OptionError("combined kernels: one weight per kernel is needed, none negative")
+        if len(self.weights) != len(self.kernels) or not self.weights or not _not_negative(self.weights):
+            raise OptionError("combined kernels: one finite weight per kernel is needed, none negative")
 
     def __call__(self, a: Pairs, b: Pairs) -> NDArray[np.float64]:
         return np.asarray(sum(weight * kernel(a, b) for weight, kernel in zip(self.weights, self.kernels, strict=True)))

@@ -19,7 +19,7 @@ class Made(Settings):
     save_queries: str | None = option(None, "file")
     rescore: bool = option(False, "only rescore")
     smooth: bool = option(True, "smooth")
-    scales: tuple[float, ...] = option((0.0, 1.0), "scales")
+    scales: tuple[float, ...] = option((0.0, 1.0), "scales", unbounded=True)
 
 
 def parse(*argv):
@@ -107,3 +107,27 @@ def test_settings_are_immutable():
 
 def test_check_keeps_what_was_given_and_nothing_else():
     assert Made.check({"dims": "7", "save-queries": "x"}) == {"dims": 7, "save_queries": "x"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Numbers(Settings):
+    owner: ClassVar[str] = "n"
+
+    mu: float = option(1.0, "prior", low=0)
+    scale: float = option(1.0, "scale", unbounded=True)
+    limit: int | None = option(None, "limit")
+
+
+@pytest.mark.parametrize("value", ["inf", "-inf", float("inf"), "1e999"])
+def test_infinity_is_refused_unless_the_option_says_otherwise(value):
+    with pytest.raises(OptionError, match=r"--n.mu: -?inf is (not a finite number|below 0)"):
+        Numbers(mu=value)
+    assert Numbers(scale=float("inf")).scale == float("inf")
+    with pytest.raises(OptionError, match=r"--n.limit: .* is not a whole number"):
+        Numbers(limit=float("inf"))
+
+
+def test_none_is_refused_where_it_is_not_the_default():
+    with pytest.raises(OptionError, match=r"--n.mu: None is not a number"):
+        Numbers(mu=None)
+    assert Numbers(limit=None).limit is None

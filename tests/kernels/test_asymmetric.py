@@ -140,6 +140,13 @@ def _queries(index):
         (lambda: BM25(k1=-1), "k1 -1"),
         (lambda: Dirichlet(mu=0), "mu 0"),
         (lambda: JelinekMercer(lam=0), "lambda 0"),
+        (lambda: BM25(k1=math.nan), "k1 nan"),
+        (lambda: BM25(k1=math.inf), "k1 inf"),
+        (lambda: BM25(b=math.nan), "b nan"),
+        (lambda: BM25(k3=math.nan), "k3 nan"),
+        (lambda: Dirichlet(mu=math.nan), "mu nan"),
+        (lambda: Dirichlet(mu=math.inf), "mu inf"),
+        (lambda: JelinekMercer(lam=math.nan), "lambda nan"),
     ],
 )
 def test_parameters_out_of_range_are_refused(make, word):

@@ -38,7 +38,14 @@ def test_any_function_of_two_feature_matrices(topical):
 
 @pytest.mark.parametrize(
     "make, word",
-    [(lambda: RBF(gamma=0), "gamma"), (lambda: Polynomial(degree=0), "degree"), (lambda: Cosine(RBF()), "has none")],
+    [
+        (lambda: RBF(gamma=0), "gamma"),
+        (lambda: RBF(gamma=np.nan), "gamma nan"),
+        (lambda: Polynomial(degree=0), "degree"),
+        (lambda: Polynomial(degree=1.5), "degree 1.5"),
+        (lambda: Polynomial(offset=np.nan), "offset nan"),
+        (lambda: Cosine(RBF()), "has none"),
+    ],
 )
 def test_bad_parameters_are_refused(make, word):
     with pytest.raises(OptionError, match=word):

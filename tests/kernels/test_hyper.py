@@ -65,3 +65,27 @@ def test_negative_weights_and_uneven_pairs_are_refused():
         -1.0 * FULL
     with pytest.raises(OptionError, match="queries but"):
         Pairs([1, 2], [1])
+    for bad in ([0.5], [-1], ["x"], [np.nan]):
+        with pytest.raises(OptionError, match="whole numbers"):
+            Pairs(bad, [1])
+    for bad in (np.nan, np.inf):
+        with pytest.raises(OptionError, match="finite"):
+            PowerSeries(FULL, [1.0, bad])
+        with pytest.raises(OptionError, match="finite"):
+            bad * FULL
+
+
+@pytest.mark.parametrize(
+    ("matrix", "message"),
+    [
+        ([[1.0, 2.0], [2.0, 1.0]], "has the eigenvalue -1,"),
+        ([[1.0, 0.5], [0.0, 1.0]], "not symmetric"),
+        ([[1.0, np.nan], [np.nan, 1.0]], "finite numbers"),
+        ([[1.0, 0.0]], "square"),
+    ],
+)
+def test_matrices_that_no_kernel_has_are_refused(matrix, message):
+    with pytest.raises(OptionError, match=message):
+        precomputed(np.array(matrix))
+    with pytest.raises(OptionError, match="finite"):
+        precomputed_relevance(np.array([[np.inf]]))

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 
 from kernelsearch.core.errors import OptionError
 from kernelsearch.kernels.hyper import Hyper, Pairs, precomputed, precomputed_relevance
@@ -94,5 +95,13 @@ def test_wrong_shapes_and_labels_are_refused():
         learner.fit_regression(Pairs([0], [0]), [1, 2])
     with pytest.raises(OptionError, match="preferred pairs"):
         learner.fit_ranking(Pairs([0], [0]), Pairs([], []))
-    with pytest.raises(OptionError, match="positive"):
-        AsymmetricKernelLearner(KERNEL, lam=0)
+    with pytest.raises(OptionError, match="finite"):
+        learner.fit_regression(Pairs([0], [0]), [np.nan])
+    for bad in (0, np.nan, np.inf):
+        with pytest.raises(OptionError, match="positive"):
+            AsymmetricKernelLearner(KERNEL, lam=bad)
+
+
+def test_predicting_before_a_fit_is_scikit_learns_error():
+    with pytest.raises(NotFittedError, match="first"):
+        AsymmetricKernelLearner(KERNEL).predict(ALL)

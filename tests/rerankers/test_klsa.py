@@ -10,7 +10,7 @@ import kernelsearch
 from kernelsearch import explain, index, search, train
 from kernelsearch.cli import console
 from kernelsearch.cli.inputs import load_qrels, load_topics
-from kernelsearch.core.errors import ArtefactError, OptionError
+from kernelsearch.core.errors import ArtefactError, InputError, OptionError
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.evaluation.rows import JudgedRows
 from kernelsearch.kernels.asymmetric import BM25, VSM, Linear
@@ -164,6 +164,49 @@ def test_retrieved_documents_score_under_other_first_stages_too(indexed, query):
     known = dict(zip(every.docs.tolist(), every.scores.tolist(), strict=True))
     assert ranked.depth > 10
     assert ranked.scores == pytest.approx([known.get(doc, 0.0) for doc in ranked.docs.tolist()], rel=1e-4, abs=1e-5)
+
+
+def test_scores_of_retrieved_documents_are_bounded_by_the_lists_last(indexed, query):
+    """A list from elsewhere, whose scores BM25 doesn't explain: what is added can't pass it by BM25's own scale."""
+    every = indexed.lucene.search([query], 1000)[0]
+    foreign = Candidates(every.docs[-10:], np.linspace(1e-3, 1e-4, 10, dtype=np.float32))
+    ranked = KernelLSA(indexed, retrieve=150, z=3, **{"lambda": 0.0}).apply(query, foreign)
+    new = ~np.isin(ranked.docs, foreign.docs)
+    assert new.any() and indexed.forward.term_frequencies(ranked.docs[new], indexed.forward.term_ids(query.terms)).any()
+    assert ranked.scores[new].max() <= np.float32(1e-4)
+
+
+def test_effort_searches_more_clusters(indexed, query, found, tmp_path):
+    place = KernelLSA.method.fit(indexed, TrainingData(output=tmp_path / "b"), dims=DIMS, neighbours="ivf", k1=2.0, b=0.75)
+    depth = [
+        KernelLSA(indexed, basis=str(place), retrieve=150, effort=effort, z=3).apply(query, found.top(5)).depth
+        for effort in (1, 100)
+    ]
+    assert depth[0] < depth[1]
+
+
+def test_documents_opposite_to_the_query_are_not_retrieved(indexed, query, found):
+    reranker = KernelLSA(indexed, retrieve=150, z=3, **{"lambda": 1.0})
+    ranked = reranker.apply(query, found.top(5))
+    products = reranker.basis.rows @ reranker.spread(found.top(5).scores, found.top(5).docs)
+    new = np.setdiff1d(ranked.docs, found.top(5).docs)
+    assert (products < -1e-6).any() and (products[new] > 0).all()
+
+
+def test_fit_uses_its_field_and_its_k3(tmp_path):
+    """The basis of the titles is another one; k3 saturates repeated query terms in the kernel's own scores."""
+    records = [{**record, "title": " ".join(record["contents"].split()[:6])} for record in documents(60)]
+    opened = build(tmp_path, records)
+    fitted = {"dims": 5, "k1": 1.2, "b": 0.75, "k3": 0.0}
+    place = KernelLSA.method.fit(opened, TrainingData(output=tmp_path / "b"), field="title", **fitted)
+    title = opened.field("title")
+    values = np.linalg.eigvalsh(BM25(k1=1.2, b=0.75).documents(title, np.arange(60), np.arange(60)))[::-1][:5]
+    assert LatentBasis(place).values ** 2 == pytest.approx(values, rel=1e-4)
+    word = title.terms.take(np.argsort(-title.df)[:1])[0]
+    query, once = Query.from_tokens("", [word, word]), Query.from_tokens("", [word])
+    candidates = opened.lucene.search([query], 100)[0]
+    scores = KernelLSA(opened, basis=str(place), scores="kernel", **{"lambda": 0.0}).score(query, candidates)
+    assert scores == pytest.approx(BM25(k1=1.2, b=0.75).scores(title, once, candidates.docs)) and scores.any()
 
 
 def test_explanation_adds_up(indexed, query, found):
@@ -355,6 +398,11 @@ def test_an_unknown_kernel_is_one_line_and_status_2(indexed, capsys):
         console.run(train.main, ["--index", str(indexed.path), "--rerank", "klsa", "--klsa.kernel", "bm52"])
     assert ended.value.code == 2
     assert capsys.readouterr().err.startswith("kernelsearch: kernel 'bm52': 'bm52' is not one of linear, vsm, bm25")
+
+
+def test_a_kernel_multiplied_by_zero_says_so(indexed, tmp_path):
+    with pytest.raises(InputError, match="kernel is multiplied by zero"):
+        KernelLSA.method.fit(indexed, TrainingData(output=tmp_path / "b"), kernel="0*bm25", dims=5)
 
 
 @pytest.mark.collections

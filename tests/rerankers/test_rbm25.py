@@ -180,10 +180,35 @@ def test_a_large_prior_gives_bm25_back_and_the_printed_form_does_not(demo_index,
 
 def test_auto_moves_from_the_printed_form_to_bm25_with_the_evidence(demo_index, robust):
     queries = demo_index.lucene.queries(["dripping tap", "driping taps", "how do i choose curtains for a cold room"])
-    logged, misspelt, distant = robust.similar.find(queries, 20)
-    assert logged.own_clicks > 0 and robust.weight_of_bm25(logged) == 0
-    assert misspelt.own_clicks == 0 and distant.own_clicks == 0
-    assert 0 < robust.weight_of_bm25(misspelt) < robust.weight_of_bm25(distant) == robust.settings.prior
+    found = robust.similar.find(queries, 20)
+    lists = robust.retrieve(found, Context())
+    weights = [robust.weight_of_bm25(near, [lists[number] for number in near.ids.tolist()]) for near in found]
+    assert [near.own >= 0 for near in found] == [True, False, False]
+    assert 0 < weights[0] < weights[2] and 0 < weights[1] < weights[2] == robust.settings.prior
+
+
+@pytest.mark.parametrize(
+    ("lists", "agreeing", "clicked"),
+    [
+        ([[1, 0, 0]], 0.95, ["d1"]),  # one click at position 1, of which .05 may be noise
+        ([[1, 0, 0]] * 4, 3.8, ["d1"]),  # clicks on one document confirm each other
+        ([[1, 0, 0], [0, 0, 1]], (0.9**2 + (1 - 0.1 / 3) ** 2) / (0.9 + 1 - 0.1 / 3), ["d1", "d5"]),  # on two they don't
+        ([[0, 1, 0]], 0.975, ["d2"]),  # a document without a word of the query
+        ([[1, 0, 0]] + [[0, 0, 0]] * 99, 0.25, ["d1"]),  # one click in a hundred examinations is noise
+    ],
+)
+def test_the_weight_of_bm25_with_clicks_by_hand(tiny, tmp_path, lists, agreeing, clicked):
+    shown = ("d1", "d2", "d5")
+    log = [Impression("dripping water", shown, (1, 2, 3), tuple(map(bool, clicks))) for clicks in lists]
+    import_records(log, tmp_path / "c.db")
+    reranker = RobustBM25(tiny, clicks=str(tmp_path / "c.db"))
+    queries, candidates = first_stage(tiny, ["dripping water"])
+    scores = dict(zip(docids(tiny, candidates[0]), candidates[0].scores.tolist(), strict=True))
+    share = np.mean([scores.get(docid, 0.0) / candidates[0].scores[0] for docid in clicked])
+    near = reranker.similar.find(queries, 5, candidates)[0]
+    weight = reranker.weight_of_bm25(near, [reranker.retrieve([near], Context())[number] for number in near.ids.tolist()])
+    expected = 1.5 * 2 / 3 * (1 + 20 * (1 - share) / agreeing**2) / agreeing
+    assert weight == pytest.approx(expected, rel=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -199,8 +224,8 @@ def test_auto_moves_from_the_printed_form_to_bm25_with_the_evidence(demo_index, 
 )
 def test_the_weight_of_bm25_by_hand(robust, text, clicks, agreement, share):
     one = np.ones(1)
-    similar = Similar(np.array([1]), (), one, one[:, None], clicks * one, text * one, 0.0, agreement)
-    assert robust.weight_of_bm25(similar) == pytest.approx(share * robust.settings.prior)
+    similar = Similar(np.array([1]), (), one, one[:, None], clicks * one, text * one, -1, agreement)
+    assert robust.weight_of_bm25(similar, []) == pytest.approx(share * robust.settings.prior)
 
 
 ONE_KERNEL = {
@@ -275,6 +300,19 @@ def test_a_log_of_clicks_alone_is_compared_with_what_was_retrieved(tiny, tmp_pat
     queries, lists = first_stage(tiny, ["dripping"])
     assert docids(tiny, lists[0]) == ["d1"]
     assert docids(tiny, reranker.apply(queries[0], lists[0]))[0] == "d2"
+
+
+def test_shown_documents_are_not_among_the_retrieved_ones_that_fill_up_the_pairs(tiny, tmp_path):
+    """d1 was clicked and d5 shown: a click is compared with d5 by the log, and with no shown document as a retrieved one."""
+    shown = Impression("water", ("d1", "d5"), (1, 2), (True, False))
+    import_records([shown], tmp_path / "c.db")
+    reranker = RobustBM25(tiny, clicks=str(tmp_path / "c.db"), min_similarity=0.0)
+    queries, lists = first_stage(tiny, ["water"])
+    assert sorted(docids(tiny, lists[0])) == ["d1", "d5"]
+    near = reranker.similar.find(queries, 5, lists)[0]
+    pairs = reranker.learn(near, [reranker.retrieve([near], Context())[number] for number in near.ids.tolist()]).pairs
+    rows = tiny.forward.docids.take(pairs.docs)
+    assert [(rows[a], rows[b]) for a, b in zip(pairs.better, pairs.worse, strict=True)] == [("d1", "d5")]
 
 
 def test_documents_that_the_index_lacks_are_passed_over(tiny, tmp_path):

@@ -59,7 +59,7 @@ def decompose(
         raise OptionError(f"solver: {solver!r} is not one of {', '.join(SOLVERS)}")
     total = rows.squared_norm()
     if total <= 0:
-        raise InputError("decomposition: the documents have no features (is the field empty?)")
+        raise InputError("decomposition: all features are zero: the field has no terms, or the kernel is multiplied by zero")
     by_features = rows.shape[1] <= rows.shape[0]
     size = min(rows.shape)
     apply = rows.gram_times if by_features else (lambda x: rows.times(rows.transposed_times(x)))

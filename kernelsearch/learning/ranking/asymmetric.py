@@ -6,6 +6,8 @@ k*(q, d) = Σ α_i k̄((q_i, d_i), (q, d)) (Eq. 3).
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -17,12 +19,16 @@ from kernelsearch.learning.ranking.dual import maximise_dual
 class AsymmetricKernelLearner:
     """Learns k* from pairs. After fitting, `pairs_` and `alpha_` hold the representer theorem's expansion.
 
-    `lam` is λ: the weight of |k|²/2 against the sum of losses.
+    Parameters
+    ----------
+    kernel : the hyper asymmetric kernel k̄
+    lam : λ, the weight of |k|²/2 against the sum of losses
+    tolerance, sweeps : of the solver, see `maximise_dual`
     """
 
     def __init__(self, kernel: HyperKernel, *, lam: float = 1.0, tolerance: float = 1e-8, sweeps: int = 2000) -> None:
-        if lam <= 0:
-            raise OptionError(f"lam: {lam} must be positive")
+        if not 0 < lam < math.inf:
+            raise OptionError(f"lam: {lam} must be positive and finite")
         self.kernel, self.lam, self.tolerance, self.sweeps = kernel, lam, tolerance, sweeps
 
     def fit_ranking(self, better: Pairs, worse: Pairs, weights: ArrayLike = 1.0) -> AsymmetricKernelLearner:
@@ -33,7 +39,7 @@ class AsymmetricKernelLearner:
         gram, size = self.kernel(both, both), len(better)
         matrix = gram[:size, :size] - gram[:size, size:] - gram[size:, :size] + gram[size:, size:]
         theta = self._solve(matrix, np.ones(size), weights)
-        return self._keep(both, np.concatenate([theta, -theta]))
+        return self._store(both, np.concatenate([theta, -theta]))
 
     def fit_classification(self, pairs: Pairs, labels: ArrayLike) -> AsymmetricKernelLearner:
         """Hinge loss [1 - t_i k(q_i, d_i)]₊ with labels -1 and +1."""
@@ -41,28 +47,34 @@ class AsymmetricKernelLearner:
         if not np.isin(signs, (-1.0, 1.0)).all():
             raise OptionError("classification: labels must be -1 or +1")
         theta = self._solve(self.kernel(pairs, pairs) * np.outer(signs, signs), np.ones(len(pairs)))
-        return self._keep(pairs, theta * signs)
+        return self._store(pairs, theta * signs)
 
     def fit_regression(self, pairs: Pairs, targets: ArrayLike) -> AsymmetricKernelLearner:
         """Squared loss (k(q_i, d_i) - t_i)²/2: kernel ridge regression."""
         values = self._targets(pairs, targets)
         gram = self.kernel(pairs, pairs)
-        return self._keep(pairs, np.asarray(np.linalg.solve(gram + self.lam * np.eye(len(pairs)), values), dtype=np.float64))
+        return self._store(pairs, np.asarray(np.linalg.solve(gram + self.lam * np.eye(len(pairs)), values), dtype=np.float64))
 
     def predict(self, pairs: Pairs) -> NDArray[np.float64]:
-        """k*(q, d) of each pair."""
+        """k*(q, d) of each pair, shape (pairs,). Raises scikit-learn's NotFittedError before a fit."""
+        if not hasattr(self, "alpha_"):
+            from sklearn.exceptions import NotFittedError  # importing scikit-learn takes seconds
+
+            raise NotFittedError("AsymmetricKernelLearner: call fit_ranking, fit_classification or fit_regression first")
         return self.kernel(pairs, self.pairs_) @ self.alpha_
 
     def _targets(self, pairs: Pairs, targets: ArrayLike) -> NDArray[np.float64]:
         values = np.asarray(targets, dtype=np.float64)
         if values.shape != (len(pairs),) or not len(pairs):
             raise OptionError(f"targets: {values.shape} values for {len(pairs)} pairs")
+        if not np.isfinite(values).all():
+            raise OptionError("targets: must be finite numbers")
         return values
 
     def _solve(self, matrix: NDArray[np.float64], linear: NDArray[np.float64], weights: ArrayLike = 1.0) -> NDArray[np.float64]:
         bounds = np.asarray(weights, dtype=np.float64) / self.lam
         return maximise_dual(matrix, linear, bounds, tolerance=self.tolerance, sweeps=self.sweeps).theta
 
-    def _keep(self, pairs: Pairs, alpha: NDArray[np.float64]) -> AsymmetricKernelLearner:
+    def _store(self, pairs: Pairs, alpha: NDArray[np.float64]) -> AsymmetricKernelLearner:
         self.pairs_, self.alpha_ = pairs, alpha
         return self

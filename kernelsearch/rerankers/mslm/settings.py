@@ -25,7 +25,10 @@ class MatchingSettings(Settings):
         choices=("js", "kl"),
     )
     scales: tuple[float, ...] | None = option(
-        None, "scales of smoothing along positions, one per level; inf is the bag of words; default: 8 (points: 1,2,4,8)", low=0
+        None,
+        "scales of smoothing along positions, one per level; inf is the bag of words; default: 8 (points: 1,2,4,8)",
+        low=0,
+        unbounded=True,
     )
     semantic: tuple[float, ...] = option(
         (0.7,), "scales of smoothing along related words, one for all levels or one per level; 0: none", low=0

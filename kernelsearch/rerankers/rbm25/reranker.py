@@ -12,6 +12,7 @@ instead of that of k: without evidence in the log, BM25's order stays. `auto` ch
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +40,16 @@ NO_EVIDENCE = 0.3
 SMALLEST_SHARE = 0.2
 #: From this correlation between the clicks of the nearest queries on, they count as wordings of one information need.
 SAME_NEED_CORRELATION = 0.2
+# How `auto` weights BM25 for a query with clicks of its own, chosen on cacm and cisi (`python -m tools.reproduce.rbm25_sparse`,
+# the same page, "Sparse and wrong clicks").
+#: Weight of BM25 after one click on the document that BM25 ranks first, as a share of --rbm25.prior.
+SINGLE_CLICK_SHARE = 2 / 3
+#: How much larger that weight is where the clicked document has a BM25 score of zero.
+DOUBT = 20.0
+#: Clicks per examination of a document that is not relevant (`clicks.models.attraction`): so many prove nothing.
+NOISE = 0.05
+#: Agreeing clicks that a clicked query counts as having at least.
+FEWEST_CLICKS = 0.25
 #: Weight of a pair whose worse document was retrieved but not shown according to the log: weaker evidence than a skipped one.
 UNSHOWN_WEIGHT = 0.1
 
@@ -133,27 +144,56 @@ class RobustBM25(ClickReranker[RobustBM25Settings]):
         features = self.features(pairs.docs)
         matrix = _differences(features, pairs, gains)
         matrix *= similar.gram[:, pairs.owner][pairs.owner]
-        weight = self.weight_of_bm25(similar)
+        weight = self.weight_of_bm25(similar, retrieved)
         linear = 1.0 - weight * (gains[:, 0] - gains[:, 1])
         solution = maximise_dual(matrix, linear, pairs.bounds, tolerance=DUALITY_GAP)
         return Learned(similar, pairs, gains, solution.theta, features, weight)
 
-    def weight_of_bm25(self, similar: Similar) -> float:
+    def weight_of_bm25(self, similar: Similar, retrieved: Sequence[Candidates]) -> float:
         """The weight a of BM25: 0 in the printed form, --rbm25.prior in the regularised one; `auto` goes by the evidence.
 
-        A query with clicks of its own gets the printed form. For other queries the evidence is the best similarity to a logged
-        query: that of the texts, plus half of that between the retrieved documents and the logged query's clicked ones. It is
-        halved where the clicks of the nearest queries don't correlate: wordings of one information need share their clicks,
-        queries that merely share terms don't.
+        For a query with clicks of its own the evidence is how many of them agree, see `_weight_with_clicks`. For other queries
+        it is the best similarity to a logged query: that of the texts, plus half of that between the retrieved documents and
+        the logged query's clicked ones. It is halved where the clicks of the nearest queries don't correlate: wordings of one
+        information need share their clicks, queries that merely share terms don't. `retrieved` are the similar queries' lists.
         """
         form, full = self.settings.form, self.settings.prior
-        if form == "paper" or (form == "auto" and similar.own_clicks):
+        if form == "paper":
             return 0.0
         if form == "prior":
             return full
+        if similar.own >= 0:
+            return full * self._weight_with_clicks(similar, retrieved)
         similarity = float((similar.by_text + 0.5 * np.maximum(similar.by_clicks, 0.0)).max())
         evidence = similarity * (0.5 + 0.5 * min(max(similar.agreement, 0.0) / SAME_NEED_CORRELATION, 1.0))
         return full * min(max((FULL_EVIDENCE - evidence) / (FULL_EVIDENCE - NO_EVIDENCE), SMALLEST_SHARE), 1.0)
+
+    def _weight_with_clicks(self, similar: Similar, retrieved: Sequence[Candidates]) -> float:
+        """The weight of BM25, as a share of --rbm25.prior, for a query with clicks of its own.
+
+        The weight falls as 1/c, the squared relative standard error of a Poisson rate that c clicks were counted of. c is the
+        expected number of clicks on the document of a click, Σ n_d² / Σ n_d, where n_d are a document's clicks beyond those
+        that NOISE explains: clicks on one document confirm each other, single clicks on several documents don't. A click on a
+        document that BM25 ranks low is more often a mistake than one on its first document; until others confirm it, it
+        weighs less.
+        """
+        shown = self.log.shown(np.array([similar.own]), clicked_only=True)
+        clicks = np.maximum(shown.clicks - NOISE * shown.exposure, 0.0)
+        agreeing = float((clicks**2).sum() / max(clicks.sum(), 1e-12))
+        agreeing = max(agreeing, FEWEST_CLICKS)
+        doubt = DOUBT * (1.0 - self._share_of_clicked(similar, retrieved, shown)) / agreeing**2
+        return SINGLE_CLICK_SHARE * (1.0 + doubt) / agreeing
+
+    def _share_of_clicked(self, similar: Similar, retrieved: Sequence[Candidates], shown: Shown) -> float:
+        """BM25 of the query's own clicked documents as a share of its best score, weighted by their squared clicks."""
+        rows = self.similar.rows[shown.docs]
+        known = rows >= 0
+        places = np.flatnonzero(similar.ids == similar.own)
+        if not known.any() or not len(places) or not retrieved[places[0]].depth:
+            return 0.0
+        query, best = similar.queries[places[0]], float(retrieved[places[0]].scores[0])
+        shares = np.minimum(self.bm25(query, rows[known]) / best, 1.0)
+        return float(np.average(shares, weights=shown.clicks[known] ** 2))
 
     def features(self, docs: NDArray[np.integer]) -> sparse.csr_matrix:
         """Features whose inner product is k_D, shape (documents, terms)."""

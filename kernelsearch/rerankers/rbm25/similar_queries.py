@@ -70,8 +70,9 @@ class Similar:
     """The similar queries of one query, most similar first.
 
     `ids` (n,) are the log's numbers; `kernel` (n,) is k_Q(q, q_i) and `gram` (n, n) is k_Q(q_i, q_j); `by_clicks` and `by_text`
-    (n,) are its parts before weighting (text: the mean of n-grams and terms); `own_clicks` counts the query's own clicks;
-    `agreement` is the correlation of the nearest query's clicks with those of the next three, on average.
+    (n,) are its parts before weighting (text: the mean of n-grams and terms); `own` is the log's number of the query itself
+    where it has clicks, else -1; `agreement` is the correlation of the nearest query's clicks with those of the next three, on
+    average.
     """
 
     ids: NDArray[np.int64]
@@ -80,7 +81,7 @@ class Similar:
     gram: NDArray[np.float64]
     by_clicks: NDArray[np.float64]
     by_text: NDArray[np.float64]
-    own_clicks: float
+    own: int
     agreement: float
 
 
@@ -199,7 +200,8 @@ class SimilarQueries:
         A query without clicks uses the best documents of its list in `lists` as if they had been clicked: so queries are found
         that share no term with it, but whose users clicked what it retrieves.
         """
-        own = self._clicks(self.log.query_ids([query.text for query in queries]))
+        own_ids = self.log.query_ids([query.text for query in queries])
+        own = self._clicks(own_ids)
         asked = Queries.make(queries, self.vocabulary, own if lists is None else self._with_borrowed(own, lists))
         found = self._near.search(self._both(asked), max(OVERSAMPLING * count, AT_LEAST))
         candidates = [
@@ -237,7 +239,7 @@ class SimilarQueries:
                     self._gram(correlations, [b[nearest] for _, b in text], ids[order]),
                     clicks[order],
                     (cosines[0] + cosines[1])[order] / 2,
-                    float(own[place].sum()),
+                    int(own_ids[place]) if own[place].nnz else -1,
                     float(correlations[0, 1:4].mean()) if len(nearest) > 1 else 0.0,
                 )
             )

@@ -1,0 +1,296 @@
+"""Wu, Xu, Li & Oyama, "Asymmetric Kernel Learning" (2010).
+
+Each equation once: dense numpy from token lists and raw impressions against the product. Equations without a number are
+named by their section or theorem.
+"""
+
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+from scipy.optimize import Bounds, minimize
+
+from kernelsearch.clicks.importing import import_records
+from kernelsearch.clicks.records import Impression
+from kernelsearch.core.types import Query
+from kernelsearch.kernels.asymmetric import BM25, VSM, Dirichlet
+from kernelsearch.kernels.hyper import Combined, Hyper, Pairs, PowerSeries, precomputed, precomputed_relevance
+from kernelsearch.learning.ranking.asymmetric import AsymmetricKernelLearner
+from kernelsearch.rerankers.registry import method
+from tests.papers.brute_force import WORDS, Dense, build, full_text, make_documents
+
+TEXT = "w03 w03 w17 w41"
+RNG = np.random.default_rng(2)
+
+
+@pytest.fixture(scope="module")
+def collection(tmp_path_factory):
+    """An index, its documents as dense arrays, a click log and its impressions."""
+    folder = tmp_path_factory.mktemp("akl")
+    records = make_documents()
+    opened = build(folder, records)
+    log = impressions(Dense([full_text(record) for record in records]))
+    import_records(log, folder / "clicks.db")
+    return opened, records, log, str(folder / "clicks.db")
+
+
+def impressions(dense):
+    """Four queries of the documents' words, three lists of ten each with one or two clicks, some on the same documents."""
+    rng = np.random.default_rng(8)
+    frequent = [WORDS[column] for column in np.argsort(-(dense.counts > 0).sum(axis=0))[:12]]
+    out = []
+    for number in range(4):
+        text = " ".join(frequent[number : number + 3])
+        best = np.argsort(-dense.bm25(text), kind="stable")[:14]
+        for _ in range(3):
+            shown = rng.permutation(best)[:10]
+            clicked = rng.random(10) < 0.2
+            clicked[int(rng.integers(10))] = True
+            out.append(Impression(text, tuple(f"d{doc:02d}" for doc in shown), tuple(range(1, 11)), tuple(clicked.tolist())))
+    return out
+
+
+# Section 3: asymmetric kernels
+
+
+def all_scores(opened, kernel):
+    return kernel.scores(opened.forward, Query.from_tokens(TEXT, TEXT.split()), np.arange(len(opened.forward)))
+
+
+def test_section_3_2_1_vsm(collection):
+    opened, records, _, _ = collection
+    dense = Dense([full_text(record) for record in records])
+    expected = (dense.counts * dense.idf) @ (dense.query(TEXT) * dense.idf)
+    assert all_scores(opened, VSM()) == pytest.approx(expected, rel=1e-5)
+
+
+def test_eq_1_bm25_with_k3(collection):
+    """The product leaves out the constant factor (k1 + 1)."""
+    opened, records, _, _ = collection
+    dense = Dense([full_text(record) for record in records])
+    k1, b, k3 = 1.2, 0.6, 2.0
+    lengths = k1 * (1 - b + b * dense.lengths / dense.lengths.mean())
+    documents = dense.idf * (k1 + 1) * dense.counts / (lengths[:, None] + dense.counts)
+    weights = dense.query(TEXT)
+    expected = documents @ ((k3 + 1) * weights / (k3 + weights)) / (k1 + 1)
+    assert all_scores(opened, BM25(k1=k1, b=b, k3=k3)) == pytest.approx(expected, rel=1e-5)
+
+
+def test_section_3_2_3_lmir(collection):
+    opened, records, _, _ = collection
+    dense, mu = Dense([full_text(record) for record in records]), 30.0
+    features = np.log(1 + dense.counts / (mu * dense.probability))
+    weights = dense.query(TEXT)
+    expected = features @ weights + weights.sum() * np.log(mu / (dense.lengths + mu))
+    assert all_scores(opened, Dirichlet(mu=mu)) == pytest.approx(expected, rel=1e-5)
+
+
+# Section 4: hyper asymmetric kernels
+
+
+def semi_definite(size):
+    x = RNG.normal(size=(size, size))
+    return x @ x.T / size
+
+
+KQ, KD, G = semi_definite(4), semi_definite(6), RNG.uniform(0.1, 1, size=(4, 6))
+HYPER = Hyper(precomputed(KQ), precomputed(KD), precomputed_relevance(G))
+ALL = Pairs(np.repeat(np.arange(4), 6), np.tile(np.arange(6), 4))
+
+
+def brute_hyper(value):
+    """A kernel over all pairs, entry by entry; `value` maps k_Q·k_D to the part between g and g'."""
+    return np.array([
+        [G[q, d] * value(KQ[q, r] * KD[d, e]) * G[r, e] for r in range(4) for e in range(6)]
+        for q in range(4) for d in range(6)
+    ])  # fmt: skip
+
+
+def test_eq_2_the_learned_kernel_minimises_loss_and_norm():
+    """Squared loss: the minimum over all expansions of Eq. 3, by the normal equations of the primal."""
+    targets, lam = RNG.normal(size=24), 0.7
+    gram = brute_hyper(lambda value: value)
+    values, vectors = np.linalg.eigh(gram)
+    features = vectors * np.sqrt(np.maximum(values, 0))
+    weights = np.linalg.solve(features.T @ features + lam * np.eye(24), features.T @ targets)
+    learned = AsymmetricKernelLearner(HYPER, lam=lam).fit_regression(ALL, targets)
+    assert learned.predict(ALL) == pytest.approx(features @ weights, abs=1e-8)
+
+
+def test_eq_3_the_learned_kernel_is_an_expansion_over_training_pairs():
+    learned = AsymmetricKernelLearner(HYPER, lam=0.5).fit_regression(ALL, RNG.normal(size=24))
+    assert learned.predict(ALL) == pytest.approx(brute_hyper(lambda value: value) @ learned.alpha_)
+
+
+def test_eq_4_the_hyper_kernel():
+    assert HYPER(ALL, ALL) == pytest.approx(brute_hyper(lambda value: value))
+
+
+def test_theorem_3_the_power_series():
+    expected = brute_hyper(lambda value: 0.5 + 0.3 * value + 0.2 * value**2)
+    assert PowerSeries(HYPER, [0.5, 0.3, 0.2])(ALL, ALL) == pytest.approx(expected)
+
+
+def test_theorem_4_several_kernels():
+    other = Hyper(precomputed(np.eye(4)), precomputed(KD), precomputed_relevance(G))
+    expected = 0.5 * brute_hyper(lambda value: value) + 2 * other(ALL, ALL)
+    assert Combined((0.5, 2.0), (HYPER, other))(ALL, ALL) == pytest.approx(expected)
+
+
+# Section 5: Robust BM25
+
+
+class Counts:
+    """The log's sums per query, from the raw impressions."""
+
+    def __init__(self, log):
+        self.queries = list(dict.fromkeys(record.query for record in log))
+        self.docs = list(dict.fromkeys(docid for record in log for docid in record.docids))
+        shape = (len(self.queries), len(self.docs))
+        self.clicks, self.exposure, self.corrected, self.impressions = (np.zeros(shape) for _ in range(4))
+        self.lists = {query: [] for query in self.queries}
+        for record in log:
+            row = self.queries.index(record.query)
+            self.lists[record.query].append(record)
+            for docid, position, clicked in zip(record.docids, record.positions, record.clicked, strict=True):
+                column = self.docs.index(docid)
+                self.clicks[row, column] += clicked
+                self.impressions[row, column] += 1
+                self.exposure[row, column] += 1 / position
+                self.corrected[row, column] += clicked * position
+
+    def pairs(self, row, kind, limit, corrected):
+        """Columns of preferred and other documents, best supported first."""
+        clicks = self.corrected[row] if corrected else self.clicks[row]
+        shown = np.flatnonzero(self.impressions[row])
+        if kind == "shown":
+            better = sorted((c for c in shown if self.clicks[row, c]), key=lambda c: -clicks[c])
+            worse = sorted((c for c in shown if not self.clicks[row, c]), key=lambda c: -self.exposure[row, c])
+            turns = [(n % len(better), n // len(better)) for n in range(len(better) * len(worse))]
+            return [(better[i], worse[(i + turn) % len(worse)]) for i, turn in turns][:limit]
+        if kind == "rate":
+            rate = clicks / np.maximum(self.impressions[row], 1)
+            ranked = sorted(shown, key=lambda c: -rate[c])
+            return [(i, j) for j in reversed(ranked) for i in ranked if rate[i] > 0 and rate[i] > rate[j]][:limit]
+        votes = Counter()
+        for record in self.lists[self.queries[row]]:
+            for place, docid in enumerate(record.docids):
+                for above in range(place) if record.clicked[place] else ():
+                    if not record.clicked[above]:
+                        votes[self.docs.index(docid), self.docs.index(record.docids[above])] += 1
+        net = {pair: count - votes[pair[::-1]] for pair, count in votes.items() if count > votes[pair[::-1]]}
+        return sorted(net, key=lambda pair: (-net[pair], pair))[:limit]
+
+    def weight(self, row, pair, pairs, confident, corrected):
+        """The weight of a pair among its query's pairs."""
+        weight = 1.0
+        if corrected:
+            inverse = [self.corrected[row, i] / self.clicks[row, i] for i, _ in pairs]
+            weight *= self.corrected[row, pair[0]] / self.clicks[row, pair[0]] / np.mean(inverse)
+        if confident:
+            mean = self.clicks[row].sum() / self.exposure[row].sum()
+            rate = (self.clicks[row] + mean) / (self.exposure[row] + 1)
+            weight *= min(max(rate[pair[0]] - rate[pair[1]], 0), 1)
+        return weight
+
+
+def trigrams(text):
+    padded = f" {text} "
+    return Counter(padded[place : place + 3] for place in range(len(padded) - 2))
+
+
+def cosine(a, b):
+    return sum(a[key] * b[key] for key in a) / math.sqrt(sum(v * v for v in a.values()) * sum(v * v for v in b.values()))
+
+
+DEFAULTS = {
+    "form": "paper", "prior": 1.5, "pairs": "shown", "confident": True, "corrected": False, "documents": "body",
+    "k1": 0.9, "b": 0.4, "hits": 100, "lambda": 0.5, "epsilon": 0.5, "pairs_per_query": 3, "similar": 20,
+}  # fmt: skip
+VARIANTS = [
+    {}, {"form": "prior"}, {"form": "prior", "prior": 0.4}, {"pairs": "rate"}, {"pairs": "skipped", "pairs_per_query": 2},
+    {"confident": False}, {"corrected": True}, {"documents": "title"}, {"documents": "both"}, {"k1": 2.0}, {"b": 0.9},
+    {"hits": 3},
+    {"lambda": 2.0}, {"epsilon": 0.1}, {"similar": 2}, {"pairs_per_query": 4},
+]  # fmt: skip
+
+
+def query_kernel(counts, dense):
+    """Section 5.3 and Theorem 4: the correlation of clicks over the log's documents, and the cosines of 3-grams and terms."""
+    size = len(counts.queries)
+    terms = [Counter({w: n * dense.idf[WORDS.index(w)] for w, n in Counter(q.split()).items()}) for q in counts.queries]
+    grams = [trigrams(query) for query in counts.queries]
+    text = [[0.5 * cosine(grams[i], grams[j]) + 0.5 * cosine(terms[i], terms[j]) for j in range(size)] for i in range(size)]
+    return np.corrcoef(counts.clicks) + np.array(text)
+
+
+def robust_bm25(records, log, asked, candidates, options):
+    """Scores of the merged documents by docid: section 5.3, with the product's scaling of BM25."""
+    body = Dense([full_text(record) for record in records])
+    title = Dense([record["title"] for record in records])
+    unit = {"body": body.cosine(), "title": title.cosine(), "both": np.hstack([body.cosine(), title.cosine()]) / math.sqrt(2)}
+    similarity = unit[options["documents"]] @ unit[options["documents"]].T
+    counts = Counts(log)
+    kernel = query_kernel(counts, body)
+    row = counts.queries.index(asked)
+    near = [n for n in sorted(range(len(kernel)), key=lambda n: (-kernel[row, n], n)) if kernel[row, n] > 0.1][
+        : options["similar"]
+    ]
+    scores = {n: body.bm25(counts.queries[n], options["k1"], options["b"]) for n in near}
+    number = [int(docid[1:]) for docid in counts.docs]
+    entries = []  # similar query, preferred document, other document, upper bound
+    for n in near:
+        pairs = counts.pairs(n, options["pairs"], options["pairs_per_query"], options["corrected"])
+        assert len(pairs) == options["pairs_per_query"]  # fewer would be filled up with retrieved documents
+        for i, j in pairs:
+            bound = counts.weight(n, (i, j), pairs, options["confident"], options["corrected"]) / options["lambda"]
+            entries.append((n, number[i], number[j], bound))
+
+    def scaled(values, best):
+        return (np.minimum(values / best, 1) + options["epsilon"]) / (1 + options["epsilon"])
+
+    gain = {n: scaled(scores[n], scores[n].max()) for n in near}
+    matrix = np.array([
+        [kernel[n, m] * (similarity[i, k] * gain[n][i] * gain[m][k] - similarity[i, h] * gain[n][i] * gain[m][h]
+                         - similarity[j, k] * gain[n][j] * gain[m][k] + similarity[j, h] * gain[n][j] * gain[m][h])
+         for m, k, h, _ in entries] for n, i, j, _ in entries
+    ])  # fmt: skip
+    weight = options["prior"] if options["form"] == "prior" else 0.0
+    linear = np.array([1 - weight * (gain[n][i] - gain[n][j]) for n, i, j, _ in entries])
+    theta = minimize(
+        lambda t: 0.5 * t @ matrix @ t - linear @ t,
+        np.zeros(len(entries)),
+        jac=lambda t: matrix @ t - linear,
+        bounds=Bounds(0, np.array([bound for *_, bound in entries])),
+        method="L-BFGS-B",
+        options={"maxiter": 50_000, "maxfun": 200_000, "ftol": 1e-16, "gtol": 1e-12},
+    ).x
+    retrieved = {
+        int(doc) for n in near for doc in np.argsort(-scores[n], kind="stable")[: options["hits"]] if scores[n][doc] > 0
+    }
+    merged = sorted({*candidates, *retrieved, *(i for _, i, _, _ in entries)})
+    base = scaled(scores[row][merged], scores[row][merged].max())
+    learned = [
+        sum(t * kernel[row, n] * (gain[n][i] * similarity[i, doc] - gain[n][j] * similarity[j, doc])
+            for t, (n, i, j, _) in zip(theta, entries, strict=True))
+        for doc in merged
+    ]  # fmt: skip
+    return {f"d{doc:02d}": g * (weight + value) for doc, g, value in zip(merged, base, learned, strict=True)}
+
+
+@pytest.mark.parametrize("changed", VARIANTS, ids=lambda changed: "-".join(f"{k}={v}" for k, v in changed.items()) or "default")
+def test_eq_5_and_section_5_3_robust_bm25(collection, changed):
+    opened, records, log, database = collection
+    options = {**DEFAULTS, **changed}
+    asked = log[0].query
+    query = opened.lucene.queries([asked])
+    candidates = opened.lucene.search(query, 5)[0]
+    after = method("rbm25").make(opened, clicks=database, **options).apply(query[0], candidates)
+    found = dict(zip(opened.forward.docids.take(after.docs), after.scores.tolist(), strict=True))
+    expected = robust_bm25(records, log, asked, candidates.docs.tolist(), options)
+    assert found.keys() == expected.keys()
+    assert found == pytest.approx(expected, abs=2e-4)
+    if changed:
+        plain = robust_bm25(records, log, asked, candidates.docs.tolist(), DEFAULTS)
+        assert plain.keys() != expected.keys() or plain != pytest.approx(expected, abs=2e-3)  # the option has an effect

@@ -1,0 +1,94 @@
+"""Park & Ramamohanarao, "Kernel Latent Semantic Analysis using an Information Retrieval based Kernel" (CIKM 2009).
+
+Each equation once: dense numpy from token lists against the product.
+"""
+
+import numpy as np
+import pytest
+
+from kernelsearch.core.types import Query
+from kernelsearch.kernels.asymmetric import BM25
+from kernelsearch.lucene.models import BM25Model
+from kernelsearch.rerankers.base import TrainingData
+from kernelsearch.rerankers.registry import method
+from tests.papers.brute_force import Dense, build, full_text, make_documents
+
+K1, B, DIMS = 2.0, 0.75, 12
+TEXT = "w03 w03 w17 w41"
+
+
+@pytest.fixture(scope="module")
+def collection(tmp_path_factory):
+    """An index with a fitted basis, and the same documents as dense arrays."""
+    records = make_documents()
+    opened = build(tmp_path_factory.mktemp("klsa"), records)
+    method("klsa").fit(opened, TrainingData(), dims=DIMS, k1=K1, b=B)
+    return opened, Dense([full_text(record) for record in records])
+
+
+def gram(dense):
+    saturation = dense.saturation(K1, B)
+    return (saturation * dense.idf) @ saturation.T
+
+
+def query_and_list(opened):
+    query = Query.from_tokens(TEXT, TEXT.split())
+    return query, opened.lucene.search([query], 1000, model=BM25Model(K1, B))[0]
+
+
+def expected_scores(dense, z, weight):
+    eigenvalues, vectors = np.linalg.eigh(gram(dense))
+    basis = vectors[:, np.argsort(-eigenvalues)[:DIMS]]
+    scores = dense.bm25(TEXT, K1, B)
+    threshold = np.where(np.argsort(np.argsort(-scores, kind="stable")) < z, scores, 0.0)
+    return weight * basis @ (basis.T @ threshold) + (1 - weight) * scores
+
+
+def reranked(opened, z, weight):
+    query, found = query_and_list(opened)
+    scores = method("klsa").make(opened, z=z, **{"lambda": weight}).score(query, found)
+    return found.docs, scores
+
+
+def test_eq_1_scores_are_the_query_kernel_through_the_eigenvectors(collection):
+    opened, dense = collection
+    docs, scores = reranked(opened, 10**6, 1.0)
+    assert scores == pytest.approx(expected_scores(dense, 10**6, 1.0)[docs], abs=1e-5)
+
+
+def test_eq_2_the_basis_decomposes_the_gram_matrix(collection):
+    opened, dense = collection
+    basis = method("klsa").make(opened).basis
+    eigenvalues, vectors = np.linalg.eigh(gram(dense))
+    order = np.argsort(-eigenvalues)[:DIMS]
+    assert basis.values**2 == pytest.approx(eigenvalues[order], rel=1e-5)
+    rows = np.asarray(basis.rows, dtype=float)
+    assert rows @ rows.T == pytest.approx(vectors[:, order] @ vectors[:, order].T, abs=1e-4)
+
+
+@pytest.mark.parametrize("k3", [None, 0.0, 1.5])
+def test_eq_3_bm25_between_query_and_document(collection, k3):
+    opened, dense = collection
+    query, found = query_and_list(opened)
+    scores = BM25(k1=K1, b=B, k3=k3).scores(opened.forward, query, found.docs)
+    assert scores == pytest.approx(dense.bm25(TEXT, K1, B, np.inf if k3 is None else k3 + 1e-12)[found.docs], rel=1e-5)
+
+
+def test_eq_4_bm25_between_documents(collection):
+    opened, dense = collection
+    docs = np.arange(len(opened.forward))
+    assert BM25(k1=K1, b=B).documents(opened.forward, docs, docs) == pytest.approx(gram(dense), abs=1e-5)
+
+
+@pytest.mark.parametrize("z", [1, 5, 10])
+def test_section_3_2_top_z_leaves_the_z_largest(collection, z):
+    opened, dense = collection
+    docs, scores = reranked(opened, z, 1.0)
+    assert scores == pytest.approx(expected_scores(dense, z, 1.0)[docs], abs=1e-5)
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.3, 0.9])
+def test_section_3_3_smoothing_mixes_both_scores(collection, weight):
+    opened, dense = collection
+    docs, scores = reranked(opened, 3, weight)
+    assert scores == pytest.approx(expected_scores(dense, 3, weight)[docs], abs=1e-5)

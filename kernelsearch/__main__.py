@@ -22,6 +22,7 @@ VERBS = {
     "vectors": "import or compute vectors of documents",
     "serve": "serve indexes over HTTP, with a page for the browser",
     "merge": "join the run files of a search in parts",
+    "check": "verify every file of an index, and repair what can be rebuilt",
     "demo": "run every method on the bundled collection",
     "reproduce": "measure the published figures again",
 }

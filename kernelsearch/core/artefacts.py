@@ -81,7 +81,7 @@ def load(
     recorded: dict[str, str] = meta.get("checksums", {})
     unchanged = checksums.is_unchanged(path, meta["files"], recorded)
     checksums.refuse_changed(path, recorded, advice=f"build the {kind} again", largest=checksums.SMALL if unchanged else None)
-    arrays = _open_arrays(path, meta, mmap)
+    arrays = open_arrays(path, meta, mmap)
     if not unchanged:
         if validate is not None:
             run_validation(path, validate, meta, arrays, kind)
@@ -98,7 +98,8 @@ def run_validation(path: Path, validate: Validate, meta: dict[str, Any], arrays:
         raise ArtefactError(f"{path}: damaged ({reason[:200]}); build the {kind} again") from None
 
 
-def _open_arrays(path: Path, meta: dict[str, Any], mmap: bool) -> dict[str, NDArray[Any]]:
+def open_arrays(path: Path, meta: dict[str, Any], mmap: bool) -> dict[str, NDArray[Any]]:
+    """Returns the arrays of an artefact by name, memory-mapped with `mmap`, without comparing checksums."""
     arrays: dict[str, NDArray[Any]] = {}
     for name in meta["files"]:
         if name.endswith(".npy"):

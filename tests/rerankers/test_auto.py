@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from kernelsearch.api.pipeline import FirstStage, Pipeline
+from kernelsearch.core.types import Candidates
 from kernelsearch.evaluation.measures import evaluate, parse_measures
 from kernelsearch.rerankers.auto.reranker import AutoReranker
-from kernelsearch.rerankers.base import DEFAULT_CONTEXT
 from kernelsearch.rerankers.fusion.features import Features, parse
 from kernelsearch.rerankers.fusion.recipes import AUTO_WEIGHTS
 from kernelsearch.trec import read_qrels, read_topics
@@ -74,20 +74,33 @@ def test_a_large_index_without_a_graph_matches_by_positions(tiny, monkeypatch, c
     assert "--rerank mslm" in capsys.readouterr().err
 
 
-def test_the_score_is_the_weighted_sum_of_z_scores(demo_index):
-    """Against each feature on its own, z-scored here over the pool."""
+def z(columns):
+    """Columns with mean 0 and deviation 1, constant ones 0."""
+    deviation = columns.std(axis=0)
+    return np.divide(columns - columns.mean(axis=0), deviation, out=np.zeros_like(columns), where=deviation > 0)
+
+
+@pytest.mark.parametrize("matched", [5, 1000])
+def test_the_score_is_the_weighted_sum_of_z_scores(demo_index, monkeypatch, matched):
+    """Against each feature on its own: a sum with the first stage's score chooses whom the language model matches."""
+    monkeypatch.setattr("kernelsearch.rerankers.auto.reranker.MATCHED", matched)
     query = demo_index.query("paint flaking off the ceiling")
     found = demo_index.lucene.search([query], 1000)[0]
-    reranker = AutoReranker(demo_index)
-    ranked = reranker.apply(query, found)
-    pool, _ = reranker.tables([query], [found], DEFAULT_CONTEXT)[0]
-    total = np.zeros(pool.depth)
-    for name, weight in AUTO_WEIGHTS.items():
-        column = Features(demo_index, [name]).tables([query], [pool])[0][:, 0]
-        if column.std() > 0:
-            total += weight * (column - column.mean()) / column.std()
-    expected = dict(zip(pool.docs.tolist(), total, strict=True))
-    assert [expected[row] for row in ranked.docs.tolist()] == pytest.approx(ranked.scores.tolist(), abs=1e-9)
+    names, weights = list(AUTO_WEIGHTS), np.array(list(AUTO_WEIGHTS.values()))
+    pool = Features(demo_index, ["first"], sources=["rm"]).pool([query], [found], found.depth)[0]
+    table = Features(demo_index, ["first", *names[1:]]).tables([query], [pool])[0]
+    wide = z(table) @ weights
+    best = np.sort(np.argsort(-wide, kind="stable")[:matched])
+    chosen = Candidates(pool.docs[best], pool.scores[best])
+    match = Features(demo_index, names[:1]).tables([query], [chosen])[0]
+    final = z(np.column_stack([match, table[best, 1:]])) @ weights
+    ranked = AutoReranker(demo_index).apply(query, found)
+    shown = min(len(best), ranked.depth)
+    assert ranked.docs[:shown].tolist() == chosen.docs[np.argsort(-final, kind="stable")][:shown].tolist()
+    assert ranked.scores[:shown] == pytest.approx(np.sort(final)[::-1][:shown], abs=1e-9)
+    others = [row for row in pool.docs[np.argsort(-wide, kind="stable")].tolist() if row not in chosen.docs]
+    assert ranked.docs[shown:].tolist() == others[: ranked.depth - shown]
+    assert (np.diff(ranked.scores) <= 0).all() and len(set(ranked.docs.tolist())) == ranked.depth
 
 
 def test_the_explanation_names_the_feedback_documents(demo_index):

@@ -19,9 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 import kernelsearch
+from kernelsearch.core.measures import average_precision
 from kernelsearch.learning.ranking.lists import list_average_precision, zscores
+from kernelsearch.rerankers.auto.reranker import MATCHED, AutoReranker
+from kernelsearch.rerankers.base import Context
 from kernelsearch.rerankers.fusion.features import Features
-from kernelsearch.rerankers.fusion.recipes import AUTO_WEIGHTS
+from kernelsearch.rerankers.fusion.recipes import AUTO_WEIGHTS, MATCH, PLAIN
 from tools import ROOT
 from tools.data.datasets import DATASETS, Judgements, Topics, add_collections_option, judged_topics, open_index
 from tools.data.made_topics import Documents, conclusions, known_items, read_corpus, titles
@@ -55,16 +58,29 @@ class Condition:
     tables: list[NDArray[np.float32]]
     relevant: list[NDArray[np.bool_]]
     totals: list[int]
+    auto_ap: NDArray[np.float64]  #: AP per topic of `--rerank auto` itself
 
     def ap(self, weights: Mapping[str, float]) -> NDArray[np.float64]:
-        """AP per topic of a weighted sum of features."""
+        """AP per topic of a weighted sum of features.
+
+        As in `auto`, the language model takes the place of the first stage's score among the best MATCHED documents.
+        """
         vector = np.array([weights.get(name, 0.0) for name in RECIPE], dtype=np.float32)
-        return np.array(
-            [
-                list_average_precision((table @ vector).astype(np.float64), relevant, total)
-                for table, relevant, total in zip(self.tables, self.relevant, self.totals, strict=True)
-            ]
-        )
+        rows = zip(self.tables, self.relevant, self.totals, strict=True)
+        if not weights.get(MATCH) or sum(map(bool, weights.values())) == 1:
+            return np.array([list_average_precision((table @ vector).astype(np.float64), *rest) for table, *rest in rows])
+        wide = vector.copy()
+        wide[RECIPE.index(PLAIN)] += wide[RECIPE.index(MATCH)]
+        wide[RECIPE.index(MATCH)] = 0
+        out = []
+        for table, relevant, total in rows:
+            scores = (table @ wide).astype(np.float64)
+            best = np.argsort(-scores, kind="stable")[:MATCHED]
+            if len(best):
+                again = zscores(table[best]) @ vector.astype(np.float64)
+                scores[best] = again - again.min() + scores.max() + 1
+            out.append(list_average_precision(scores, relevant, total))
+        return np.array(out)
 
     @cached_property
     def base(self) -> NDArray[np.float64]:
@@ -117,11 +133,16 @@ def measured(
         features = Features(index, RECIPE, sources=("rm",))
         queries = index.lucene.queries([topics[qid] for qid in qids], qids)
         saved: dict[str, NDArray[np.generic]] = {}
+        auto, auto_ap = AutoReranker(index), []
         totals: list[int] = []
         for start in range(0, len(queries), 16):
             batch = queries[start : start + 16]
             lists = index.lucene.search(batch, 1000)
             pools = features.pool(batch, lists, DEPTH)
+            for query, ranked in zip(batch, auto.apply_batch(batch, lists, Context(hits=1000)), strict=True):
+                grades = qrels[query.qid]
+                hits = np.array([grades.get(docid, 0) > 0 for docid in index.forward.docids.take(ranked.docs)], dtype=bool)
+                auto_ap.append(average_precision(np.flatnonzero(hits), sum(grade > 0 for grade in grades.values())))
             for query, pool, table in zip(batch, pools, features.tables(batch, pools), strict=True):
                 number, grades = len(totals), qrels[query.qid]
                 docids = index.forward.docids.take(pool.docs)
@@ -129,14 +150,14 @@ def measured(
                 saved[f"r{number}"] = np.array([grades.get(docid, 0) > 0 for docid in docids], dtype=bool)
                 totals.append(sum(grade > 0 for grade in grades.values()))
         cache.parent.mkdir(parents=True, exist_ok=True)
-        np.savez(cache, totals=np.array(totals), recipe=np.array(RECIPE), **saved)  # type: ignore[arg-type]
+        np.savez(cache, totals=np.array(totals), recipe=np.array(RECIPE), auto=np.array(auto_ap), **saved)  # type: ignore[arg-type]
         print(f"{name}: {len(totals)} topics", flush=True)
     data = np.load(cache)
     if tuple(data["recipe"]) != RECIPE:
         raise SystemExit(f"{cache}: features of another recipe; remove {scratch}")
     count = len(data["totals"])
     tables, relevant = ([data[f"{letter}{number}"] for number in range(count)] for letter in "Xr")
-    return Condition(name, kind, corpus, tables, relevant, data["totals"].tolist())
+    return Condition(name, kind, corpus, tables, relevant, data["totals"].tolist(), data["auto"])
 
 
 def worth(chosen: Sequence[Condition], weights: Mapping[str, float]) -> float:
@@ -182,7 +203,7 @@ def page(found: Sequence[Condition], left_out: Mapping[str, dict[str, float]]) -
         base = condition.base
         cells = [condition.name, str(len(base)), rounded(float(base.mean()))]
         for name, weights in rankers.items():
-            change = condition.ap(weights) - base
+            change = (condition.auto_ap if name == "auto" else condition.ap(weights)) - base
             changes[name].append(change)
             hurt[name] += int((change < -0.01).sum())
             cells.append(f"{100 * change.mean() / base.mean():+.1f} ({(change < -0.01).sum()}/{(change > 0.01).sum()})")
@@ -211,7 +232,8 @@ def page(found: Sequence[Condition], left_out: Mapping[str, dict[str, float]]) -
         [[name, ", ".join(f"`{feature}` {weight:g}" for feature, weight in left_out[name].items())] for name in CORPORA],
     )
     held = 100 * float(np.mean(means["held out"]))
-    below = [f"{one.name} ({100 * one.gain(AUTO_WEIGHTS):+.1f}%)" for one in found if one.gain(AUTO_WEIGHTS) < -0.005]
+    changed = {one.name: float(one.auto_ap.mean() / one.base.mean() - 1) for one in found}
+    below = [f"{name} ({100 * change:+.1f}%)" for name, change in changed.items() if change < -0.005]
     return TEXT.format(
         gains=gains, risk=risk, single=single, chosen=chosen, held=f"{held:+.1f}%", below=", ".join(below) or "none"
     )

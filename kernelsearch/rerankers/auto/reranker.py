@@ -6,6 +6,9 @@ the latent space. All three weight the best documents by the posterior p(d|q) of
 decides per query how far to go: where one document scores far above the others, feedback is that document alone and changes
 little; where many score alike, it is their common vocabulary.
 
+The language model takes longer than all other features together. It is therefore computed for the best MATCHED documents of a
+sum with the first stage's score in its place; those are ranked by the whole sum, the others follow.
+
 On an index with vectors, the inner product with the query's vector and with the posterior mean of the documents nearest to it
 weigh a little more than all that is made of words, and the nearest documents of the whole index join the candidates.
 
@@ -16,23 +19,33 @@ besides (docs/reproductions/auto.md).
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.core.errors import ArtefactError, OptionError
+from kernelsearch.core.sequences import chunks
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels.relevance import posterior_weights
 from kernelsearch.learning.ranking.fusers import CombSUM
+from kernelsearch.learning.ranking.lists import zscores
 from kernelsearch.rerankers.auto import AUTO
 from kernelsearch.rerankers.auto.settings import AutoSettings
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, Context, Explanation, OpenedIndex, feedback_note
-from kernelsearch.rerankers.fusion.base import FusedReranker
-from kernelsearch.rerankers.fusion.recipes import AUTO_WEIGHTS, VECTOR_WEIGHTS, available
+from kernelsearch.rerankers.fusion.base import CACHED_TABLES, FusedReranker, followed_by
+from kernelsearch.rerankers.fusion.features import Features
+from kernelsearch.rerankers.fusion.recipes import AUTO_WEIGHTS, PLAIN, VECTOR_WEIGHTS, available
 from kernelsearch.vectors.store import names as vector_names
 
 logger = logging.getLogger(__name__)
+
+#: A query's candidates and their features, shape (candidates, features).
+Table = tuple[Candidates, NDArray[np.float64]]
+
+#: Documents that are matched by the language model: twice as many change MAP by less than half a percent.
+MATCHED = 100
 
 
 class AutoReranker(FusedReranker[AutoSettings]):
@@ -52,6 +65,53 @@ class AutoReranker(FusedReranker[AutoSettings]):
         self.recipe = tuple(weights)
         self.weights = np.array(list(weights.values()))
         self.learner = CombSUM(weights=self.weights.tolist(), normalise="none")
+        self._match: tuple[Context, Features] | None = None
+
+    @property
+    def table_recipe(self) -> tuple[str, ...]:
+        """The recipe with the first stage's score in the place of the match."""
+        return (PLAIN, *self.recipe[1:])
+
+    def tables(self, queries: Sequence[Query], lists: Sequence[Candidates], context: Context) -> list[Table]:
+        """Each query's best MATCHED documents, in the first stage's order, and their features, z-scored among them."""
+        return self._matched(queries, super().tables(queries, lists, context), context)
+
+    def apply_batch(
+        self, queries: Sequence[Query], lists: Sequence[Candidates], context: Context = DEFAULT_CONTEXT
+    ) -> list[Candidates]:
+        """The reranked lists: the best MATCHED documents by the whole sum, then the others of the pool, then the list's."""
+        out = list(lists)
+        for numbers in chunks([number for number, listed in enumerate(lists) if listed.depth], CACHED_TABLES):
+            batch = [queries[number] for number in numbers]
+            pools = super().tables(batch, [lists[number] for number in numbers], context)
+            matched = self._matched(batch, pools, context)
+            for number, (pool, table), (best, features) in zip(numbers, pools, matched, strict=True):
+                listed = lists[number].docs
+                ranked = self.ordered(best.docs, self.learner.predict(features))
+                others = self.ordered(pool.docs, self.learner.predict(table)).docs
+                others = np.concatenate([others, listed[~np.isin(listed, others)]])
+                out[number] = followed_by(ranked, others, max(context.hits or 0, len(listed)))
+        return out
+
+    def _matched(self, queries: Sequence[Query], pools: Sequence[Table], context: Context) -> list[Table]:
+        """Of each pool the best documents with the match in the place of the first stage's score."""
+        if self.recipe[0] == PLAIN:
+            return list(pools)
+        chosen = []
+        for pool, table in pools:
+            ties = self.index.forward.docid_rank[pool.docs]
+            best = np.sort(np.lexsort((ties, -self.learner.predict(table)))[:MATCHED])
+            chosen.append((Candidates(pool.docs[best], pool.scores[best]), table[best, 1:]))
+        matches = self._match_features(context).tables(queries, [best for best, _ in chosen])
+        return [
+            (best, zscores(np.column_stack([match, others]))) for (best, others), match in zip(chosen, matches, strict=True)
+        ]
+
+    def _match_features(self, context: Context) -> Features:
+        """The match alone as a table, for a first stage; that of the last first stage is cached."""
+        if self._match is None or self._match[0] != context:
+            self._match = context, Features(self.index, self.recipe[:1], model=context.model, threads=context.threads)
+        return self._match[1]
 
     def _vectors(self) -> str | None:
         """The name of the vectors to use, None for words alone. Vectors that the options name must be usable."""

@@ -15,6 +15,8 @@ class AutoSettings(DepthSettings):
 
     owner: ClassVar[str] = "auto"
 
+    depth: int = option(500, "number of candidates per source that are fused", low=1)
+
     vectors: str | None = option(
         None,
         "name of the vectors to use beside words; default: --vectors.name, or the only ones of the index where queries have "

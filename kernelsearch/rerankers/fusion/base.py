@@ -51,13 +51,18 @@ class FusedReranker(Reranker[D]):
         self._tables: OrderedDict[TableKey, tuple[Candidates, Floats]] = OrderedDict()
         self._features: tuple[tuple[Model, int], Features] | None = None
 
+    @property
+    def table_recipe(self) -> tuple[str, ...]:
+        """The features that tables of whole pools hold."""
+        return self.recipe
+
     def features(self, context: Context) -> Features:
         """The recipe's features for a first stage; those of the last first stage are cached."""
         key = (context.model, context.threads)
         if self._features is None or self._features[0] != key:
             features = Features(
                 self.index,
-                self.recipe,
+                self.table_recipe,
                 sources=self.sources,
                 model=context.model,
                 threads=context.threads,
@@ -113,15 +118,9 @@ class FusedReranker(Reranker[D]):
             batch = numbers[start : start + CACHED_TABLES]
             tables = self.tables([queries[number] for number in batch], [lists[number] for number in batch], context)
             for number, (pool, table) in zip(batch, tables, strict=True):
-                out[number] = self._ranked(pool, table, lists[number], context)
+                best = self.ordered(pool.docs, self.learner.predict(table))
+                out[number] = followed_by(best, lists[number].docs, max(context.hits or 0, lists[number].depth))
         return out
-
-    def _ranked(self, pool: Candidates, table: Floats, candidates: Candidates, context: Context) -> Candidates:
-        best = self.ordered(pool.docs, self.learner.predict(table))
-        rest = candidates.docs[~np.isin(candidates.docs, pool.docs)]
-        below = float(best.scores[-1]) - 1 - np.arange(len(rest))
-        limit = max(context.hits or 0, candidates.depth)
-        return Candidates(np.concatenate([best.docs, rest])[:limit], np.concatenate([best.scores, below])[:limit])
 
     @abstractmethod
     def importance(self) -> Floats:
@@ -141,3 +140,10 @@ class FusedReranker(Reranker[D]):
 
         shown = int(self.apply(query, candidates, context).docs[0]) if doc is None else doc
         plot(self.explain(query, candidates, shown, context), query.text, path)
+
+
+def followed_by(best: Candidates, docs: NDArray[np.int32], limit: int) -> Candidates:
+    """A ranked list followed by the documents of `docs` that it lacks, in their order, with falling scores; at most `limit`."""
+    rest = docs[~np.isin(docs, best.docs)]
+    below = float(best.scores[-1]) - 1 - np.arange(len(rest))
+    return Candidates(np.concatenate([best.docs, rest])[:limit], np.concatenate([best.scores, below])[:limit])

@@ -18,7 +18,7 @@ MATCH, POSITIONS, PLAIN = "mslm", "mslm:semantic=0", "first"
 
 #: {feature: weight} of the sum of z-scores of `auto`, which is also what a trained fusion starts from.
 AUTO_WEIGHTS = {
-    MATCH: 3.0,
+    MATCH: 2.0,
     "bm25:field=title": 1.0,
     "rm": 1.0,
     f"top:docs={POSTERIOR_DOCUMENTS},sharpness={POSTERIOR_SHARPNESS:g}": 1.0,

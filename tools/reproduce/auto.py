@@ -68,7 +68,7 @@ class Condition:
         vector = np.array([weights.get(name, 0.0) for name in RECIPE], dtype=np.float32)
         rows = zip(self.tables, self.relevant, self.totals, strict=True)
         if not weights.get(MATCH) or sum(map(bool, weights.values())) == 1:
-            return np.array([list_average_precision((table @ vector).astype(np.float64), *rest) for table, *rest in rows])
+            return np.array([list_average_precision((X @ vector).astype(np.float64), y, total) for X, y, total in rows])
         wide = vector.copy()
         wide[RECIPE.index(PLAIN)] += wide[RECIPE.index(MATCH)]
         wide[RECIPE.index(MATCH)] = 0

@@ -82,7 +82,7 @@ def main(argv: list[str]) -> None:
     if settings.output:
         _write(settings.output, text)
     else:
-        print(text, end="")
+        console.show(text, end="")
     for line in topic_messages(evaluations, comparison, settings.complete):
         console.notice(line)
     if report.html:

@@ -61,11 +61,11 @@ def main(argv: list[str]) -> None:
     if settings.plot:
         console.notice(f"{settings.plot}: drawn")
     if settings.json:
-        print(json.dumps(explained.to_dict(settings.top), indent=1, ensure_ascii=False))
+        console.show(json.dumps(explained.to_dict(settings.top), indent=1, ensure_ascii=False))
     else:
-        print(_table(explained, settings.top))
+        console.show(_table(explained, settings.top))
         if explained.explanation:
-            print("\n" + "\n".join(explained.explanation.lines()))
+            console.show("\n" + "\n".join(explained.explanation.lines()))
     for line in fallback_messages(count_fallbacks([explained.after])):
         console.notice(line)
 

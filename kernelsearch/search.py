@@ -91,7 +91,8 @@ def _print_table(pipeline: Pipeline, text: str, threads: int) -> Counter[tuple[s
         (rank, docid, f"{score:.4f}", make_snippet(stored, words, width))
         for rank, (docid, score, stored) in enumerate(zip(docids, top.scores.tolist(), texts, strict=True), 1)
     ]
-    print(_in_colour(text_table(("rank", "docid", "score", "text"), rows, align="><><"), words))
+    table = console.printable(text_table(("rank", "docid", "score", "text"), rows, align="><><"))
+    print(_in_colour(table, words))
     return count_fallbacks([ranked])
 
 

@@ -108,12 +108,12 @@ def _print_similar(finder: SimilarDocuments, docid: str, settings: SimilarSettin
             for (rank, (other, score)), text in zip(similar, texts, strict=True)
         ]
         record = {"docid": docid, "similar": entries, "explanation": explanation.to_dict() if explanation else None}
-        print(json.dumps(record, indent=1, ensure_ascii=False))
+        console.show(json.dumps(record, indent=1, ensure_ascii=False))
         return
     rows = [(rank, other, f"{score:.4f}", text) for (rank, (other, score)), text in zip(similar, texts, strict=True)]
-    print(text_table(("rank", "docid", "score", "text"), rows, align="><><"))
+    console.show(text_table(("rank", "docid", "score", "text"), rows, align="><><"))
     if explanation:
-        print("\n" + "\n".join(explanation.lines()))
+        console.show("\n" + "\n".join(explanation.lines()))
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ def main(argv: list[str]) -> None:
     fitted = train(arguments, progress=console.progress)
     if fitted.measures:
         row = (arguments.ltr_test, *(f"{value:.4f}" for value in fitted.measures.values()))
-        print(text_table(("file", *fitted.measures), [row]))
+        console.show(text_table(("file", *fitted.measures), [row]))
     console.notice(f"{fitted.path}: fitted")
 
 

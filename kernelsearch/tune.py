@@ -48,7 +48,7 @@ def main(argv: list[str]) -> None:
         arguments.tried = default_grid(arguments.rerank)
         console.notice(f"tried: {' '.join(f'--try {text}' for text in arguments.tried)}")
     tuned, pipeline = tune_pipeline(settings, read_pipeline(arguments), arguments.tried, progress=console.progress)
-    print(outcome_text(tuned))
+    console.show(outcome_text(tuned))
     console.notice(
         f"(its mean over the topics that it was chosen on is {tuned.choice.best_mean:.4f}, which is too good to be reported)"
     )

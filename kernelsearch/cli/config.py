@@ -21,7 +21,6 @@ import argparse
 import hashlib
 import json
 import platform
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
@@ -31,10 +30,10 @@ from typing import Any
 import tomli_w
 
 from kernelsearch.api.pipeline import Pipeline
-from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.core.errors import InputError, OptionError, quote
 from kernelsearch.core.files import write_file
 from kernelsearch.core.options import Option
-from kernelsearch.core.reading import open_bytes
+from kernelsearch.core.reading import read_toml
 from kernelsearch.core.version import __version__
 from kernelsearch.lucene.first_stage import FirstStageSettings
 from kernelsearch.lucene.jvm import find_jar
@@ -65,11 +64,7 @@ def read(path: str | Path, options: Iterable[Option]) -> Config:
 
     Raises InputError for a file that is not TOML, an unknown option or method, and a value that its option refuses.
     """
-    try:
-        with open_bytes(path) as stream:
-            table = tomllib.loads(stream.read().decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
-        raise InputError(f"{path}: not a TOML file ({problem})") from None
+    table = read_toml(path)
     first, made, methods = table.pop(FIRST, {}), table.pop(MADE, {}), table.pop(RERANK, [])
     if not isinstance(first, dict) or not isinstance(made, dict):
         raise InputError(f"{path}: {FIRST} and {MADE} must be tables, such as [{FIRST}]")
@@ -83,7 +78,7 @@ def read(path: str | Path, options: Iterable[Option]) -> Config:
     for entry in methods:
         name = entry.pop("name")
         if name not in registry.names():
-            raise InputError(f"{path}: {RERANK}: {name!r} is not one of {', '.join(registry.names())}")
+            raise InputError(f"{path}: {RERANK}: {quote(name)} is not one of {', '.join(registry.names())}")
         if name in dict(chosen):
             raise InputError(f"{path}: {RERANK}: {name} is listed twice")
         chosen.append((name, _checked(path, f"[[{RERANK}]] {name}", entry, registry.method(name).options)))
@@ -101,7 +96,7 @@ def _checked(path: str | Path, where: str, values: Mapping[str, Any], options: I
     for name, value in values.items():
         option = known.get(name.replace("-", "_"))
         if option is None:
-            raise InputError(f"{path}: {where}: unknown option {name!r}; known: {', '.join(sorted(known)) or 'none'}")
+            raise InputError(f"{path}: {where}: unknown option {quote(name)}; known: {', '.join(sorted(known)) or 'none'}")
         if isinstance(value, bool) and option.kind in (int, float):
             raise InputError(f"{path}: {where}: {name} = {str(value).lower()} is not a number")
         try:

@@ -5,15 +5,22 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import re
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, NoReturn
 
-from kernelsearch.core.errors import KernelSearchError
+from kernelsearch.core import reading
+from kernelsearch.core.errors import KernelSearchError, OptionError, quote
 from kernelsearch.core.progress import Bar
+from kernelsearch.core.reading import whole_number
+
+#: Exit status of an internal error (EX_SOFTWARE of sysexits.h).
+INTERNAL = 70
 
 
 class Parser(argparse.ArgumentParser):
@@ -35,6 +42,12 @@ class Parser(argparse.ArgumentParser):
             self.add_argument("-h", "--help", action=_Help, nargs="?", metavar="PART", default=argparse.SUPPRESS, help=text)
             text = "show all options"
             self.add_argument("--help-all", action=_HelpAll, nargs=0, default=argparse.SUPPRESS, help=text)
+        group = self.add_argument_group("input and errors")
+        for name, text in _LIMITS.items():
+            group.add_argument(f"--{name}", action=_Limit, default=argparse.SUPPRESS, metavar="N", help=text)
+        group.add_argument(
+            "--debug", action="store_true", default=argparse.SUPPRESS, help="print the traceback of an internal error"
+        )
 
     def parts(self) -> dict[str, Any]:
         """The groups of options that `--help PART` describes, by name: "klsa" for a group "--rerank klsa: ..."."""
@@ -72,7 +85,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Prints one line on stderr and exits with status 2."""
-        print(f"{self.prog}: {message} (--help lists the options)", file=sys.stderr)
+        print(one_line(f"{self.prog}: {message} (--help lists the options)"), file=sys.stderr)
         raise SystemExit(2)
 
 
@@ -92,31 +105,110 @@ class _HelpAll(argparse.Action):
         parser.exit()
 
 
-def run(main: Callable[[list[str]], None], argv: Sequence[str] | None = None) -> NoReturn:
-    """Runs a verb and exits: status 0 on success, 2 with one line on stderr for an error of the user, 130 after Ctrl-C.
+_LIMITS = {
+    "max-line": f"longest line of an input file, in bytes [{reading.limits.line}]",
+    "max-input": f"largest input file after decompression, in bytes [a gzip file may expand {reading.MAX_EXPANSION} times]",
+    "pipe-wait": f"seconds to wait until a named pipe is written to [{reading.limits.wait:g}]",
+}
 
-    `argv` are the arguments; default: those of the process.
+
+class _Limit(argparse.Action):
+    """Sets one of `reading.limits`; the parsed arguments don't have it."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        name = self.dest.split("_")[1]
+        try:
+            value = float(values) if name == "wait" else whole_number(values, low=1)
+            if not 0 <= value <= 2**62:
+                raise ValueError
+        except ValueError:
+            parser.error(f"{option_string}: {quote(values)} is not a positive number")
+        setattr(reading.limits, {"line": "line", "input": "total", "wait": "wait"}[name], value)
+
+
+#: Longest message of an error, in characters.
+MESSAGE = 2000
+
+
+def one_line(message: str) -> str:
+    """A message on one line of at most MESSAGE characters, without control characters."""
+    line = printable(" ".join(message.split()))
+    return line if len(line) <= MESSAGE else f"{line[:MESSAGE]}..."
+
+
+def printable(text: str) -> str:
+    """The text with control characters (but line breaks and tabs) escaped: a document may not command the terminal.
+
+    >>> printable("a\\x1b[2J\\tb")
+    'a\\\\x1b[2J\\tb'
+    """
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+#: C0 and C1 control characters, and those that change the direction of text, with which a line can show another order.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def show(text: str, end: str = "\n") -> None:
+    """Prints text on stdout, with control characters escaped."""
+    print(printable(text), end=end)
+
+
+def run(main: Callable[[list[str]], None], argv: Sequence[str] | None = None) -> NoReturn:
+    """Runs a verb and exits.
+
+    Status 0 on success; 2 with one line on stderr for an error of the user; 70 with one line for an internal error, whose
+    traceback `--debug` prints; 130 after Ctrl-C. `argv` are the arguments; default: those of the process.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in arguments
     # SIGTERM (kill, the time limit of a batch system) is handled like an error, so that partial files are removed.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     sys.unraisablehook = _repeat_signal
     show_messages()
     try:
+        for word in arguments:
+            if not word.isascii() and any("\ud800" <= letter <= "\udfff" for letter in word):
+                raise OptionError(f"argument {quote(word)} is not valid UTF-8")
         main(arguments)
         sys.stdout.flush()
         status = 0
     except KernelSearchError as problem:
-        print(f"kernelsearch: {' '.join(str(problem).split())}", file=sys.stderr)
+        _report(str(problem), problem, debug)
         status = 2
     except KeyboardInterrupt:
         print("kernelsearch: interrupted, nothing was written", file=sys.stderr)
         status = 130
     except BrokenPipeError:
         # The reader of the output has closed it (`| head`), which is no error. Python must not flush into it at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         status = 128 + signal.SIGPIPE
+    except OSError as problem:
+        # The machine's problem, such as a full disk under stdout, and not one of the code.
+        name = f"{problem.filename}: " if problem.filename else ""
+        _report(f"{name}{problem.strerror or problem}", problem, debug)
+        _drop_output()
+        status = 2
+    except MemoryError as problem:
+        _report(f"out of memory ({problem})" if str(problem) else "out of memory", problem, debug)
+        status = 2
+    except Exception as problem:
+        _report(f"internal error, please report it: {type(problem).__name__}: {problem} (--debug prints where)", problem, debug)
+        status = INTERNAL
     raise SystemExit(status)
+
+
+def _report(message: str, problem: BaseException, debug: bool) -> None:
+    """Prints one line on stderr, after the traceback if `debug`."""
+    if debug:
+        traceback.print_exception(problem)
+    print(one_line(f"kernelsearch: {message}"), file=sys.stderr)
+
+
+def _drop_output() -> None:
+    """Python must not flush into stdout at exit where nothing can be written any more."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _repeat_signal(lost: Any) -> None:
@@ -167,14 +259,14 @@ class _StderrHandler(logging.Handler):
     """Prints messages of the library to stderr, without a prefix."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        print(record.getMessage(), file=sys.stderr)
+        print(printable(record.getMessage()), file=sys.stderr)
 
 
 class _StdoutHandler(logging.Handler):
     """Prints lines that the user asked for to stdout."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        print(record.getMessage())
+        show(record.getMessage())
 
 
 def show_messages() -> None:
@@ -194,4 +286,4 @@ def show_messages() -> None:
 
 def notice(message: str) -> None:
     """Prints one line on stderr, apart from the output."""
-    print(message, file=sys.stderr)
+    print(printable(message), file=sys.stderr)

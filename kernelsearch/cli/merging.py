@@ -13,8 +13,8 @@ from kernelsearch.cli import config
 from kernelsearch.cli.search_settings import IN_CONFIG
 from kernelsearch.core.errors import InputError
 from kernelsearch.core.files import write_file
-from kernelsearch.core.reading import lines
-from kernelsearch.trec import read_run
+from kernelsearch.core.reading import byte_lines
+from kernelsearch.trec.runs import parse_run
 from kernelsearch.trec.topics import parse_part
 
 logger = logging.getLogger(__name__)
@@ -43,18 +43,25 @@ class RunFile:
 def read(path: Path) -> RunFile:
     """Reads a run file and the config file beside it. Only a run of a part of the topics may be empty."""
     topics: dict[str, list[str]] = {}
-    columns = 0
-    for _, line in lines(path):
+    columns, digest, numbered = 0, hashlib.sha256(), []
+    for number, raw in byte_lines(path):
+        digest.update(raw)
+        try:
+            numbered.append((number, raw.decode("utf-8").rstrip("\r\n")))
+        except UnicodeDecodeError as problem:
+            raise InputError(f"{path}: line {number}, column {problem.start + 1}: not valid UTF-8") from None
+    for _, line in numbered:
         if words := line.split():
             topics.setdefault(words[0], []).append(line)
             columns = len(words)
     beside = Path(f"{path}.toml")
     recipe = config.read(beside, IN_CONFIG) if beside.exists() else None
-    if recipe and recipe.made.get("output-sha256") not in (None, _digest(path)):
+    if recipe and recipe.made.get("output-sha256") not in (None, digest.hexdigest()):
         raise InputError(f"{path}: changed, or cut short, since {beside} was written; search again, or remove {beside.name}")
     run = RunFile(path, topics, columns, recipe)
-    if topics or run.part is None:
-        read_run(path)  # raises InputError for lines that are not those of a run
+    # Raises InputError for lines that are not those of a run.
+    if not parse_run(path, numbered) and run.part is None:
+        raise InputError(f"{path}: no results in it")
     return run
 
 

@@ -26,7 +26,7 @@ class SimulateSettings(IndexSettings):
     depth: int = option(10, "documents per list", low=1)
     explore: float = option(0.3, "share of lists with documents that the search misses", low=0, high=1)
     noise: float = option(0.05, "click probability of a document that is not relevant, once looked at", low=0, high=0.9)
-    seed: int = option(1, "seed for the simulation; the same seed gives the same bytes")
+    seed: int = option(1, "seed for the simulation; the same seed gives the same bytes", low=0)
 
 
 def simulate_log(settings: SimulateSettings, *, progress: Progress = silent) -> tuple[int, int]:

@@ -81,10 +81,10 @@ def _stats(parser: ArgumentParser, arguments: Namespace) -> None:
     settings = read_flags(StatsSettings, arguments)
     require(parser, settings, "log")
     log = ClickLog(settings.log or "")
-    print(text_table(("count", "value"), list(asdict(log.totals()).items())))
+    console.show(text_table(("count", "value"), list(asdict(log.totals()).items())))
     if settings.top:
         print()
-        print(text_table(("query", "impressions", "clicks"), log.most_clicked(settings.top)))
+        console.show(text_table(("query", "impressions", "clicks"), log.most_clicked(settings.top)))
 
 
 def _pairs(parser: ArgumentParser, arguments: Namespace) -> None:
@@ -94,7 +94,7 @@ def _pairs(parser: ArgumentParser, arguments: Namespace) -> None:
     for text, better, worse, weight in preferences_by_query(
         log, arguments.query, kind=settings.kind, limit=settings.limit, corrected=settings.corrected
     ):
-        print(f"{text}\t{better}\t{worse}\t{weight:.4g}")
+        console.show(f"{text}\t{better}\t{worse}\t{weight:.4g}")
 
 
 def _simulate(parser: ArgumentParser, arguments: Namespace) -> None:

@@ -6,15 +6,18 @@ named.
 
 from __future__ import annotations
 
-import gzip
-import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kernelsearch.core.errors import InputError
+from kernelsearch.core.errors import InputError, short
+from kernelsearch.core.reading import byte_lines, parse_json
+
+#: The largest rank (the database has 32 bits for it) and the largest number of clicks (whole in 64-bit floats).
+MAX_RANK, MAX_COUNT = 2**31 - 1, 2**53
 
 
 class Impression(NamedTuple):
@@ -76,30 +79,39 @@ def read(source: str | Path, skipped: Skipped) -> Iterator[Record]:
     Lines that can't be used are counted in `skipped`. Raises InputError for a file that is no click log.
     """
     path = Path(source)
-    for line in _byte_lines(path):
-        if line.strip():
-            return (
-                from_sessions(path, skipped) if line.lstrip(b"\xef\xbb\xbf \t").startswith(b"{") else from_table(path, skipped)
-            )
-    raise InputError(f"{path}: empty, a click log was expected")
+    # Lines as bytes, so that a bad byte invalidates one line and not the file.
+    numbered = ((number, line) for number, line in byte_lines(path) if line.strip())
+    first = next(numbered, None)
+    if first is None:
+        raise InputError(f"{path}: empty, a click log was expected")
+    if first[1].lstrip().startswith(b"{"):
+        return from_sessions(path, chain([first], numbered), skipped)
+    return from_table(path, first, numbered, skipped)
 
 
-def from_sessions(path: Path, skipped: Skipped) -> Iterator[Impression]:
-    """Reads JSON lines: {"query": ..., "items": [{"docid": ..., "clicked": true or false, "rank": optional}, ...]}."""
-    for number, line in enumerate(_byte_lines(path), 1):
-        if not line.strip():
-            continue
+def from_sessions(path: Path, numbered: Iterable[tuple[int, bytes]], skipped: Skipped) -> Iterator[Impression]:
+    """Reads JSON lines: {"query": ..., "items": [{"docid": ..., "clicked": true or false, "rank": optional}, ...]}.
+
+    `numbered` are (line number, line), none of them blank.
+    """
+    for number, line in numbered:
         try:
-            record = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
-            if b"\\u" in line:
-                json.dumps(record, ensure_ascii=False).encode()  # half of an escaped surrogate pair is valid JSON, but not text
-            yield _session(record)
-        except UnicodeError:
-            skipped.add("not UTF-8", f"{path}:{number}")
-        except ValueError:
-            skipped.add("not JSON", f"{path}:{number}")
+            yield _session(_parse_line(line))
         except _Bad as reason:
             skipped.add(str(reason), f"{path}:{number}")
+
+
+def _parse_line(line: bytes) -> Any:
+    try:
+        text = line.decode("utf-8")
+    except UnicodeDecodeError:
+        raise _Bad("not UTF-8") from None
+    try:
+        return parse_json(text, "")
+    except InputError as problem:
+        message = str(problem)
+        reasons = {"surrogate": "not UTF-8", "deeper": "nested too deeply"}
+        raise _Bad(next((reason for word, reason in reasons.items() if word in message), "not JSON")) from None
 
 
 def from_qlogs(records: Iterable[Any], skipped: Skipped, name: str = "ir_datasets") -> Iterator[Impression]:
@@ -116,21 +128,23 @@ def from_qlogs(records: Iterable[Any], skipped: Skipped, name: str = "ir_dataset
             skipped.add(str(reason), f"{name} record {number}")
 
 
-def from_table(path: Path, skipped: Skipped) -> Iterator[Tally]:
-    """Reads a TSV whose header names query, docid, clicks and, where known, impressions and the average position."""
-    stream = enumerate(_byte_lines(path), 1)
-    number, first = next((n, line) for n, line in stream if line.strip())
-    header = [name.strip().lower() for name in first.decode("utf-8-sig", errors="replace").rstrip("\r\n").split("\t")]
+def from_table(
+    path: Path, first: tuple[int, bytes], numbered: Iterable[tuple[int, bytes]], skipped: Skipped
+) -> Iterator[Tally]:
+    """Reads a TSV whose header names query, docid, clicks and, where known, impressions and the average position.
+
+    `first` is (line number, line) of the header, `numbered` are the other lines, none of them blank.
+    """
+    number, head = first
+    header = [name.strip().lower() for name in head.decode("utf-8", errors="replace").rstrip("\r\n").split("\t")]
     columns = {role: _column(header, names) for role, names in _COLUMNS.items()}
     missing = [role for role in ("query", "docid", "clicks") if columns[role] is None]
     if missing:
         raise InputError(
             f"{path}: line {number} is not the header of a click table: no column {', '.join(missing)} "
-            f"(found: {', '.join(header)})"
+            f"(found: {short(', '.join(header))})"
         )
-    for number, line in stream:
-        if not line.strip():
-            continue
+    for number, line in numbered:
         try:
             cells = line.decode("utf-8").rstrip("\r\n").split("\t")
             if len(cells) != len(header):
@@ -167,13 +181,15 @@ def _tally(cells: list[str], columns: dict[str, int | None]) -> Tally:
             raise _Bad(f"{role} not a number") from None
         if not math.isfinite(value) or value < 0:
             raise _Bad(f"{role} negative or not finite")
+        if value > (MAX_RANK if role == "position" else MAX_COUNT):
+            raise _Bad(f"{role} too large")
         return value
 
     query, docid = normalise_query(cells[columns["query"] or 0]), cells[columns["docid"] or 0].strip()
     clicks, impressions, position = number("clicks", 0), number("impressions", 0), number("position", 1)
     if not query:
         raise _Bad("empty query")
-    if not docid:
+    if not docid or "\0" in docid:
         raise _Bad("no docid")
     if clicks != int(clicks) or impressions != int(impressions):
         raise _Bad("clicks or impressions not whole")
@@ -202,7 +218,7 @@ def _plain_list(query: str, items: Any) -> Impression | None:
     except (KeyError, TypeError):
         return None
     usual = set(map(type, docids)) == {str} and set(map(type, flags)) == {bool}
-    if ranked or not usual or len(set(docids)) < len(docids) or not all(docids):
+    if ranked or not usual or len(set(docids)) < len(docids) or not all(docids) or "\0" in "".join(docids):
         return None
     return Impression(query, docids, tuple(range(1, len(docids) + 1)), flags)
 
@@ -222,31 +238,18 @@ def _item(item: Any, place: int) -> tuple[str, int, bool]:
     if not isinstance(item, dict):
         raise _Bad("an item that is not an object")
     docid = item.get("docid", item.get("doc_id"))
-    if isinstance(docid, int) and not isinstance(docid, bool):
+    if isinstance(docid, int) and not isinstance(docid, bool) and abs(docid) < 2**63:
         docid = str(docid)
     if not isinstance(docid, str) or not docid:
         raise _Bad("an item without docid")
+    if "\0" in docid:
+        raise _Bad("a docid with NUL")
     clicked = item.get("clicked")
     if clicked not in (True, False):  # 0 and 1 equal these and are accepted
         raise _Bad("an item without clicked flag")
     rank = item.get("rank")
     if rank is None:
         return docid, place, bool(clicked)
-    if not isinstance(rank, int) or isinstance(rank, bool) or rank < 1:
+    if not isinstance(rank, int) or isinstance(rank, bool) or not 1 <= rank <= MAX_RANK:
         raise _Bad("a rank that is not a whole number from 1")
     return docid, rank, bool(clicked)
-
-
-def _byte_lines(path: Path) -> Iterator[bytes]:
-    """Lines as bytes, so that a bad byte invalidates one line and not the file."""
-    try:
-        if path.is_dir():
-            raise InputError(f"{path}: is a directory, a click log was expected")
-        with open(path, "rb") as probe:
-            zipped = probe.read(2) == b"\x1f\x8b"
-        with gzip.open(path, "rb") if zipped else open(path, "rb") as stream:
-            yield from stream
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file") from None
-    except (OSError, EOFError) as problem:
-        raise InputError(f"{path}: cannot be read ({problem})") from None

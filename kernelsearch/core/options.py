@@ -24,7 +24,10 @@ from dataclasses import dataclass
 from types import NoneType
 from typing import Any, ClassVar, Self, get_args, get_origin, get_type_hints
 
-from kernelsearch.core.errors import OptionError
+from kernelsearch.core.errors import OptionError, quote
+
+#: The largest whole number of an option: what Java's and numpy's 32-bit integers hold.
+LARGEST = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -87,13 +90,15 @@ class Option:
             else:
                 parsed = self.kind(value)
         except (ValueError, TypeError, KeyError, OverflowError):
-            raise OptionError(f"{label}: {value!r} is not {_describe(self.kind)}") from None
+            raise OptionError(f"{label}: {quote(value)} is not {_describe(self.kind)}") from None
         if self.choices is not None and parsed not in self.choices:
-            raise OptionError(f"{label}: {parsed!r} is not one of {', '.join(map(str, self.choices))}")
+            raise OptionError(f"{label}: {quote(parsed)} is not one of {', '.join(map(str, self.choices))}")
         if self.kind is float and math.isnan(parsed):
             raise OptionError(f"{label}: not a number")
         if self.kind is float and math.isinf(parsed) and not self.unbounded:
             raise OptionError(f"{label}: {parsed} is not a finite number")
+        if self.kind is int and abs(parsed) > LARGEST:
+            raise OptionError(f"{label}: {quote(parsed)} is beyond {LARGEST}")
         if self.low is not None and parsed < self.low:
             raise OptionError(f"{label}: {parsed} is below {self.low:g}")
         if self.high is not None and parsed > self.high:
@@ -169,7 +174,7 @@ class Settings:
         for name in values:
             if name.replace("-", "_") not in known:
                 label = cls.owner or "option"
-                raise OptionError(f"{label}: unknown option {name!r}; known: {', '.join(sorted(known)) or 'none'}")
+                raise OptionError(f"{label}: unknown option {quote(name)}; known: {', '.join(sorted(known)) or 'none'}")
         return cls(**{known[name.replace("-", "_")]: value for name, value in values.items()})
 
     @classmethod

@@ -14,7 +14,6 @@ The folder holds `model.onnx` (or `onnx/model.onnx`), `tokenizer.json` and, wher
 from __future__ import annotations
 
 import hashlib
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +24,7 @@ from numpy.typing import NDArray
 
 from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.options import Settings, option
-from kernelsearch.core.reading import open_bytes
+from kernelsearch.core.reading import read_toml
 from kernelsearch.encoders.base import Encoder
 
 MODELS = ("model.onnx", "onnx/model.onnx")
@@ -142,11 +141,7 @@ def read_declaration(path: Path) -> OnnxSettings:
     """The settings of `encoder.toml`; the defaults where there is no such file."""
     if not path.is_file():
         return OnnxSettings()
-    try:
-        with open_bytes(path) as stream:
-            table = tomllib.loads(stream.read().decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
-        raise InputError(f"{path}: not a TOML file ({problem})") from None
+    table = read_toml(path)
     try:
         return OnnxSettings.of(table)
     except OptionError as problem:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.core.errors import OptionError
+from kernelsearch.core.errors import InputError, OptionError, quote, short
+from kernelsearch.trec.qrels import MAX_GRADE
 
 #: Measures of `evaluate`, unless others are asked for.
 DEFAULT = ("AP", "nDCG@10", "P@10", "R@1000", "RR")
@@ -34,20 +37,34 @@ def parse_measures(names: Iterable[str]) -> list[Measure]:
     for name in names:
         try:
             found = [ir_measures.parse_measure(name)]
-        except (NameError, ValueError, SyntaxError, KeyError, TypeError):
+        except (NameError, ValueError, SyntaxError, KeyError, TypeError, AssertionError, RecursionError):
             try:
                 found = ir_measures.parse_trec_measure(name)
-            except (NameError, ValueError, KeyError, TypeError):
-                raise OptionError(f"--measures: {name!r} is not a measure that ir_measures knows") from None
+            except (NameError, ValueError, KeyError, TypeError, AssertionError):
+                raise OptionError(f"--measures: {quote(name)} is not a measure that ir_measures knows") from None
         for measure in found:
+            _check_parameters(measure, name)
             if not pipeline.supports(measure):
                 raise OptionError(
-                    f"--measures: {name!r} can't be computed with these parameters, or needs a library that isn't installed"
+                    f"--measures: {quote(name)} can't be computed with these parameters, or needs a package that is missing"
                 )
         measures += [measure for measure in found if measure not in measures]
     if not measures:
         raise OptionError("--measures: no measure is given")
     return measures
+
+
+def _check_parameters(measure: Measure, name: str) -> None:
+    """Raises OptionError for parameters that the libraries don't check: trec_eval's code aborts the process for P@0."""
+    try:
+        measure.validate_params()
+    except AssertionError as problem:
+        raise OptionError(f"--measures: {quote(name)}: {str(problem).partition('<object')[0]}") from None
+    bounds = {"cutoff": (1, 2**31 - 1), "rel": (1, MAX_GRADE)}
+    for parameter, value in measure.params.items():
+        low, high = bounds.get(parameter, (-math.inf, math.inf))
+        if isinstance(value, int | float) and not low <= value <= high:
+            raise OptionError(f"--measures: {quote(name)}: {parameter} must be between {low} and {high}")
 
 
 @dataclass(frozen=True)
@@ -82,10 +99,12 @@ def trec_order(ranked: Sequence[tuple[str, float]]) -> list[str]:
 def evaluate(qrels: Qrels, run: Run, measures: Sequence[Measure], *, complete: bool = True) -> Evaluation:
     """The values of a run per topic.
 
-    Judged topics that the run lacks count as zero (trec_eval -c), or are left out if not `complete`.
+    Judged topics that the run lacks count as zero (trec_eval -c), or are left out if not `complete`. Raises InputError for ids
+    and grades that trec_eval's code can't take, and OptionError for measures that can't be computed on this run.
     """
     import ir_measures
 
+    _check_ids_and_grades(qrels, run)
     topics = [qid for qid in qrels if complete or qid in run]
     # The libraries behind ir_measures break ties in different ways, so they get scores without ties, in trec_eval's order.
     scored = {}
@@ -96,8 +115,12 @@ def evaluate(qrels: Qrels, run: Run, measures: Sequence[Measure], *, complete: b
     computed: dict[str, dict[str, float]] = {str(measure): {} for measure in measures}
     judged = {qid: dict(qrels[qid]) for qid in topics}
     if judged:
-        for metric in ir_measures.iter_calc(list(measures), judged, scored):
-            computed[str(metric.measure)][metric.query_id] = float(metric.value)
+        try:
+            for metric in ir_measures.iter_calc(list(measures), judged, scored):
+                computed[str(metric.measure)][metric.query_id] = float(metric.value)
+        except (ArithmeticError, ValueError, TypeError, AssertionError) as problem:
+            names = ", ".join(map(str, measures))
+            raise OptionError(f"--measures: {quote(names)} can't be computed ({problem})") from None
     for measure in measures:
         if measure.NAME == "NumRel":  # the only measure that is not zero for a topic that the run lacks
             for qid in set(topics) - set(run):
@@ -113,11 +136,25 @@ def evaluate(qrels: Qrels, run: Run, measures: Sequence[Measure], *, complete: b
     )
 
 
+def _check_ids_and_grades(qrels: Qrels, run: Run) -> None:
+    """Raises InputError for ids with NUL, at which C strings end, or with half of a surrogate pair, and for huge grades."""
+    ids = "".join([*qrels, *run, *(docid for grades in qrels.values() for docid in grades)])
+    ids += "".join(docid for ranked in run.values() for docid, _ in ranked)
+    if "\0" in ids or (not ids.isascii() and _REFUSED.search(ids)):
+        raise InputError("an id of a topic or document has NUL or half of a surrogate pair in it, which can't be evaluated")
+    for qid, grades in qrels.items():
+        if grades and not -MAX_GRADE <= min(grades.values()) <= max(grades.values()) <= MAX_GRADE:
+            raise InputError(f"topic {short(qid)}: a grade is not between -{MAX_GRADE} and {MAX_GRADE}")
+
+
+_REFUSED = re.compile("[\ud800-\udfff]")
+
+
 def run_labels(paths: list[str]) -> list[str]:
     """Short labels of run files: file names where they differ, else whole paths. Raises OptionError for a path given twice."""
     names = [Path(path).name.removesuffix(".gz").removesuffix(".txt") for path in paths]
     labels = names if len(set(names)) == len(names) else list(paths)
     if len(set(labels)) < len(labels):
         twice = next(label for label in labels if labels.count(label) > 1)
-        raise OptionError(f"{twice}: this run is given twice")
+        raise OptionError(f"{short(twice)}: this run is given twice")
     return labels

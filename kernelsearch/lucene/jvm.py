@@ -27,7 +27,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from kernelsearch.core.errors import JavaError
+from kernelsearch.core.errors import JavaError, quote
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -62,9 +62,15 @@ def configure(*, heap: str | None = None, options: Sequence[str] = ()) -> None:
 
 
 def check_heap(heap: str | None) -> None:
-    """Raises JavaError unless `heap` is None or a heap size such as `512m`."""
-    if heap is not None and not re.fullmatch(r"\d+[kKmMgG]", heap):
-        raise JavaError(f"Java heap: {heap!r} is not a size such as 512m or 4g")
+    """Raises JavaError unless `heap` is None or a heap size such as `512m`, of 16 MB to 16 TB.
+
+    Java would print its own complaint about other sizes to stdout.
+    """
+    if heap is None:
+        return
+    match = re.fullmatch(r"(\d{1,12})([kmg])", heap.lower())
+    if not match or not 16 << 20 <= int(match[1]) << {"k": 10, "m": 20, "g": 30}[match[2]] <= 16 << 40:
+        raise JavaError(f"Java heap: {quote(heap)} is not a size such as 512m or 4g")
 
 
 def running() -> bool:

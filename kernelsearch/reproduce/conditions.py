@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 
 from kernelsearch.api.bundled import BUNDLED as BUNDLED_FOLDER
 from kernelsearch.core.errors import InputError
-from kernelsearch.core.reading import open_bytes
+from kernelsearch.core.reading import read_toml
 
 #: The conditions that come with the package.
 SHIPPED = Path(__file__).parent / "conditions.toml"
@@ -117,14 +116,13 @@ def count_verdicts(verdicts: Sequence[str]) -> str:
 
 def read_conditions(path: str | Path = SHIPPED) -> Conditions:
     """Reads and checks a file of conditions. Raises InputError for a file that is none, and for contradictions in it."""
+    table = read_toml(path)
     try:
-        with open_bytes(path) as stream:
-            table = tomllib.loads(stream.read().decode("utf-8"))
         collections = {name: _collection(name, entry) for name, entry in table["collections"].items()}
         conditions = [_condition(entry) for entry in table["condition"]]
         scripts = [_script(entry) for entry in table.get("script", [])]
         content = Conditions(float(table["okish"]), str(table["baseline"]), collections, conditions, scripts)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, KeyError, TypeError, ValueError, AttributeError) as problem:
+    except (KeyError, TypeError, ValueError, AttributeError) as problem:
         raise InputError(f"{path}: not a file of conditions ({type(problem).__name__}: {problem})") from None
     names = [condition.name for condition in conditions] + [script.name for script in scripts]
     for name in names:

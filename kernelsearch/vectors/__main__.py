@@ -135,7 +135,7 @@ def _list(index: Index) -> None:
         current = "yes" if found.meta["fingerprint"] == index.fingerprint else "no, the index has changed"
         encoder = (found.encoder or {}).get("source", "")
         rows.append((name, int(found.present.sum()), found.dims, str(found.matrix.dtype), current, encoder))
-    print(text_table(("name", "vectors", "dims", "type", "current", "encoder"), rows, align="<>><<<"))
+    console.show(text_table(("name", "vectors", "dims", "type", "current", "encoder"), rows, align="<>><<<"))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,8 @@
 import gzip
 import json
 import logging
+import os
+import threading
 from collections import namedtuple
 
 import pytest
@@ -114,7 +116,7 @@ def test_ir_datasets_records_are_read_with_and_without_rank():
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(b"", "empty"), (b"query\tclicks\n", "no column docid"), (b"\x1f\x8b\x08\x00broken", "cannot be read")],
+    [(b"", "empty"), (b"query\tclicks\n", "no column docid"), (b"\x1f\x8b\x08\x00broken", "damaged gzip file")],
 )
 def test_files_that_are_no_log_are_refused_by_name(tmp_path, content, message):
     path = tmp_path / "log"
@@ -122,6 +124,39 @@ def test_files_that_are_no_log_are_refused_by_name(tmp_path, content, message):
     with pytest.raises(InputError, match=message) as problem:
         list(read(path, Skipped()))
     assert str(path) in str(problem.value)
+
+
+def test_numbers_and_nesting_beyond_the_database_are_skipped(tmp_path):
+    path = tmp_path / "log"
+    item = '{"docid": "a", "clicked": true, "rank": %s}'
+    bad = [item % 2**31, item % 10**30, '{"docid": %s, "clicked": true}' % 10**30, '{"docid": "a\\u0000b", "clicked": true}']
+    path.write_text(
+        "".join(f'{{"query": "q", "items": [{entry}]}}\n' for entry in (item % (2**31 - 1), *bad))
+        + '{"query": "q", "items": '
+        + "[" * 100_000
+        + "]" * 100_000
+        + "}\n"
+    )
+    skipped = Skipped()
+    assert [record.positions for record in read(path, skipped)] == [(2**31 - 1,)]
+    assert skipped.counts == {
+        "a rank that is not a whole number from 1": 2,
+        "an item without docid": 1,
+        "a docid with NUL": 1,
+        "nested too deeply": 1,
+    }
+    path.write_text("query\tdocid\tclicks\tposition\nq\ta\t1e300\t1\nq\ta\t1\t1e300\nq\ta\t1\t2\n")
+    skipped = Skipped()
+    assert list(read(path, skipped)) == [Tally("q", "a", 1, 0, 2.0)]
+    assert skipped.counts == {"clicks too large": 1, "position too large": 1}
+
+
+def test_a_log_from_a_pipe_is_whole(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    content = '{"query": "q", "items": [{"docid": "a", "clicked": true}]}\n' * 3000
+    threading.Thread(target=lambda: pipe.write_text(content), daemon=True).start()
+    assert len(list(read(pipe, Skipped()))) == 3000
 
 
 def test_missing_file_and_folder_are_named(tmp_path):

@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from kernelsearch.core.errors import OptionError
+from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.evaluation.measures import evaluate, parse_measures, trec_order
 from kernelsearch.trec import read_qrels, read_run, write_run
 from tests.evaluation.conftest import random_judgements_and_run
@@ -63,3 +63,51 @@ def test_names_of_measures():
         parse_measures(["Magic@3"])
     with pytest.raises(OptionError, match="--measures: no measure is given"):
         parse_measures([])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *[
+            "P@0",
+            "P_0",
+            "nDCG@0",
+            "R@0",
+            "AP@0",
+            "Success@0",
+            "Judged@0",
+            "RR@0",
+            "P@99999999999999",
+            "P@1.5",
+            "P(rel=0)@5",
+            "AP(rel=0)",
+        ],
+        *["AP(rel=999999999999)", "RBP(p=2)", "Compat(p=3)", "P(judged_only=7)@5", "INSQ"],
+        "(" * 5000,
+        "P@" + "9" * 9999,
+    ],
+)
+def test_parameters_that_would_abort_the_process_are_refused(name):
+    with pytest.raises(OptionError, match=r"^--measures: ") as caught:
+        parse_measures([name])
+    assert len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize("bad", ["a\0b", "\ud800"])
+def test_ids_that_end_a_c_string_are_refused(bad):
+    measures = parse_measures(["AP"])
+    for qrels, run in (
+        ({bad: {"a": 1}}, {"1": [("a", 1.0)]}),
+        ({"1": {bad: 1}}, {"1": [("a", 1.0)]}),
+        ({"1": {"a": 1}}, {bad: [("a", 1.0)]}),
+        ({"1": {"a": 1}}, {"1": [(bad, 1.0)]}),
+    ):
+        with pytest.raises(InputError, match="can't be evaluated"):
+            evaluate(qrels, run, measures)
+
+
+def test_huge_grades_are_refused_and_large_ones_are_not():
+    measures = parse_measures(["AP"])
+    with pytest.raises(InputError, match="topic 1: a grade is not between"):
+        evaluate({"1": {"a": 2_147_483_647}}, {"1": [("a", 1.0)]}, measures)
+    assert evaluate({"1": {"a": 1_000_000}}, {"1": [("a", 1.0)]}, measures).mean("AP") == 1.0

@@ -236,12 +236,50 @@ def test_letor_files(tmp_path):
     assert table.X.tolist() == [[0.5, 0, 1], [0, 0.001, 0], [-1, 0, 0]]
     assert table.y.tolist() == [2, 0, 1] and table.qid.tolist() == [7, 7, 8]
     assert read_letor(path, features=5).X.shape == (3, 5)
-    for text, message in (("x qid:1 1:2\n", "not a LETOR file"), ("1 1:2\n", "only 0 name their query"), ("", "is empty")):
+    for text, message in (("x qid:1 1:2\n", "not a LETOR file"), ("1 1:2\n", "line 1: not a LETOR file"), ("", "is empty")):
         path.write_text(text)
         with pytest.raises(InputError, match=message):
             read_letor(path)
     with pytest.raises(InputError, match="no such file"):
         read_letor(tmp_path / "none.txt")
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "1 qid:1 2147483647:1",  # 134 GiB as a dense table
+        "1 qid:1 99999999999999999999:1",
+        "1 qid:99999999999999999999 1:1",
+        "1 qid:1 0:1",
+        "1 qid:1 2:1 1:1",
+        "1 qid:1 1:1 1:2",
+        "1 qid:1 1:nan",
+        "inf qid:1 1:1",
+        "1 qid:1 1",
+        "1 qid: 1:1",
+        "1",
+        "1 qid:1 1:" + "x" * 100_000,
+    ],
+)
+def test_letor_rows_that_make_no_table_are_refused_by_line(tmp_path, row):
+    path = tmp_path / "t.txt"
+    path.write_text(f"0 qid:1 1:1\n{row}\n")
+    with pytest.raises(InputError, match=r"t.txt: line 2: ") as caught:
+        read_letor(path)
+    assert len(str(caught.value)) < 400
+
+
+def test_letor_agrees_with_scikit_learn(tmp_path):
+    from sklearn.datasets import dump_svmlight_file, load_svmlight_file
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(50, 9)) * (rng.random((50, 9)) < 0.5)
+    dump_svmlight_file(X, rng.integers(0, 3, 50), str(tmp_path / "t"), zero_based=False, query_id=np.arange(50) // 5)
+    loaded, grades, queries = load_svmlight_file(str(tmp_path / "t"), query_id=True, zero_based=False)
+    table = read_letor(tmp_path / "t")
+    np.testing.assert_array_equal(table.X, loaded.toarray())
+    np.testing.assert_array_equal(table.y, grades)
+    np.testing.assert_array_equal(table.qid, queries)
 
 
 @pytest.mark.collections

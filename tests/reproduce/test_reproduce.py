@@ -129,7 +129,7 @@ def test_unknown_names_are_refused(reproduce):
             "'bm25' expects figures of 'moon', which is no collection",
         ),
         (lambda text: text.replace("flags = ", "flag = "), "not a file of conditions"),
-        (lambda text: text + "[[", "not a file of conditions"),
+        (lambda text: text + "[[", "not a TOML file"),
     ],
 )
 def test_bad_files_are_refused(tmp_path, change, message):

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.core.errors import InputError
-from kernelsearch.core.reading import open_bytes
+from kernelsearch.core.errors import InputError, quote, short
+from kernelsearch.core.reading import lines, whole_number
+
+#: The largest number of a feature: LETOR's own collections have at most 700.
+MAX_FEATURE = 100_000
 
 
 class Table(NamedTuple):
@@ -21,19 +25,41 @@ class Table(NamedTuple):
 
 
 def read_letor(path: str | Path, features: int | None = None) -> Table:
-    """Reads a file, gzipped or not. `features` is how many columns a model expects; a file with more is refused."""
-    from sklearn.datasets import load_svmlight_file
+    """Reads a file, gzipped or not. `features` is how many columns a model expects; a file with more is refused.
 
-    with open_bytes(path) as stream:
+    A column that no row names is a column of zeros. Raises InputError, with the line, for a line of another form.
+    """
+    grades: list[float] = []
+    queries: list[int] = []
+    rows: list[tuple[NDArray[np.int32], NDArray[np.float64]]] = []
+    largest = 0
+    for number, line in lines(path):
+        words = line.partition("#")[0].split()
+        if not words:
+            continue
+        place = f"{path}: line {number}"
+        if len(words) < 2 or not words[1].startswith("qid:"):
+            raise InputError(f"{place}: not a LETOR file, which has rows such as 2 qid:7 1:0.3 2:1.5, but {quote(line)}")
         try:
-            # One-based, as LETOR counts; a column that no row names is a column of zeros.
-            X, y, qid = load_svmlight_file(stream, query_id=True, zero_based=False, n_features=features)
+            queries.append(whole_number(words[1][4:]))
+            grades.append(float(words[0]))
+            pairs = [word.partition(":") for word in words[2:]]
+            columns = [whole_number(name, low=1, high=features or MAX_FEATURE) for name, _, _ in pairs]
+            values = np.array([float(value) for _, _, value in pairs], dtype=np.float64)
         except ValueError as problem:
-            raise InputError(f"{path}: not a LETOR file ({' '.join(str(problem).split())[:160]})") from None
-        except (EOFError, OSError) as problem:
-            raise InputError(f"{path}: damaged ({problem})") from None
-    if len(qid) != len(y):
-        raise InputError(f"{path}: {len(y)} rows, but only {len(qid)} name their query (qid:N)")
-    if not len(y):
+            raise InputError(f"{place}: not a LETOR file ({short(str(problem))})") from None
+        if not np.isfinite(grades[-1]) or not np.isfinite(values).all():
+            raise InputError(f"{place}: a grade or value that is not finite")
+        if any(left >= right for left, right in pairwise(columns)):
+            raise InputError(f"{place}: features must be in the order of their numbers, each at most once")
+        largest = max(largest, columns[-1] if columns else 0)
+        rows.append((np.array(columns, dtype=np.int32) - 1, values))
+    if not rows:
         raise InputError(f"{path}: is empty")
-    return Table(X.toarray().astype(np.float64), y.astype(np.float64), qid.astype(np.int64))
+    try:
+        X = np.zeros((len(rows), features or largest))
+    except (MemoryError, ValueError):
+        raise InputError(f"{path}: {len(rows)} rows of {largest} features don't fit into memory") from None
+    for row, (places, values) in zip(X, rows, strict=True):
+        row[places] = values
+    return Table(X, np.array(grades), np.array(queries, dtype=np.int64))

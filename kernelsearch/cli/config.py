@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import json
 import platform
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,7 +32,7 @@ from kernelsearch.api.pipeline import Pipeline
 from kernelsearch.core.errors import InputError, OptionError, quote
 from kernelsearch.core.files import write_file
 from kernelsearch.core.options import Option
-from kernelsearch.core.reading import read_toml
+from kernelsearch.core.reading import parse_json, read_toml
 from kernelsearch.core.version import __version__
 from kernelsearch.lucene.first_stage import FirstStageSettings
 from kernelsearch.lucene.jvm import find_jar
@@ -189,8 +188,8 @@ def _fitted(settings: Mapping[str, Any], usual: Path) -> dict[str, Any] | None:
     """The parameters of a method's fitted state: of the folder that an option names, or else of the usual one."""
     folders = [Path(value) for value in settings.values() if isinstance(value, str) and (Path(value) / "meta.json").is_file()]
     try:
-        return dict(json.loads(((folders or [usual])[0] / "meta.json").read_text(encoding="utf-8"))["parameters"])
-    except (OSError, ValueError, KeyError, TypeError):
+        return dict(parse_json(((folders or [usual])[0] / "meta.json").read_bytes(), "meta.json")["parameters"])
+    except (OSError, InputError, ValueError, KeyError, TypeError):
         return None
 
 

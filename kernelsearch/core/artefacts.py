@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from kernelsearch.core import checksums
-from kernelsearch.core.errors import ArtefactError
+from kernelsearch.core.errors import ArtefactError, InputError
 from kernelsearch.core.files import write_folder
+from kernelsearch.core.reading import parse_json
 
 #: Checks the content of an artefact, (meta, arrays by name), and raises ArtefactError or ValueError with the reason.
 Validate = Callable[[dict[str, Any], dict[str, NDArray[Any]]], None]
@@ -118,7 +119,7 @@ def read_meta(path: str | Path, kind: str, version: int, *, fingerprint: str | N
     """Returns the content of `meta.json`, checked as `load` does, without opening the arrays."""
     path = Path(path)
     try:
-        meta: dict[str, Any] = json.loads((path / "meta.json").read_text(encoding="utf-8"))
+        meta: dict[str, Any] = parse_json((path / "meta.json").read_bytes(), "meta.json")
         stored_kind, stored_version, files = meta["kind"], meta["version"], dict(meta["files"])
         if not checksums.is_signed_correctly(meta, KEYS):
             raise ValueError
@@ -128,7 +129,7 @@ def read_meta(path: str | Path, kind: str, version: int, *, fingerprint: str | N
         raise ArtefactError(f"{path}: no {kind} here (meta.json is missing)") from None
     except OSError as problem:
         raise ArtefactError(f"{path}: cannot be read ({problem.strerror or problem})") from None
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (InputError, ValueError, KeyError, TypeError):
         raise ArtefactError(f"{path / 'meta.json'}: damaged, not a {kind}'s description") from None
     if stored_kind != kind:
         raise ArtefactError(f"{path}: holds a {stored_kind}, a {kind} was expected")

@@ -27,7 +27,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from kernelsearch.core.checksums import is_signed_correctly, signed
-from kernelsearch.core.errors import IndexProblem, OptionError
+from kernelsearch.core.errors import IndexProblem, InputError, OptionError
+from kernelsearch.core.reading import parse_json
 from kernelsearch.core.replacing import remove_leftovers
 
 #: The folder inside the index for everything that kernelsearch adds: Lucene ignores it, and it is copied with the index.
@@ -153,7 +154,7 @@ def _shards_of(path: Path) -> list[Path]:
 
 def _recorded(record: Path) -> list[str]:
     try:
-        content = json.loads(record.read_text(encoding="utf-8"))
+        content = parse_json(record.read_bytes(), str(record))
         names = content["shards"]
         if (
             not is_signed_correctly(content, ("shards",))
@@ -162,7 +163,7 @@ def _recorded(record: Path) -> list[str]:
         ):
             raise ValueError
         return list(names)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (OSError, InputError, ValueError, KeyError, TypeError, AttributeError):
         raise IndexProblem(f"{record}: damaged, not a list of shards") from None
 
 
@@ -212,7 +213,7 @@ def index_record(path: Path) -> IndexRecord | None:
     """Returns the record beside an index; None for an index that another program built, IndexProblem for a damaged record."""
     file = path / ADDED_FOLDER / INDEX_RECORD
     try:
-        record = json.loads(file.read_text(encoding="utf-8"))
+        record = parse_json(file.read_bytes(), str(file))
         if not is_signed_correctly(record, ("language", "fields")):
             raise ValueError
         return IndexRecord(str(record["language"]), tuple(map(str, record.get("fields", ()))))
@@ -220,5 +221,5 @@ def index_record(path: Path) -> IndexRecord | None:
         return None
     except OSError as problem:
         raise IndexProblem(f"{file}: cannot be read ({problem.strerror or problem})") from None
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (InputError, ValueError, KeyError, TypeError, AttributeError):
         raise IndexProblem(f"{file}: damaged, not the record of an index; index the collection again") from None

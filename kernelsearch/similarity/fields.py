@@ -5,7 +5,6 @@ A kernel is 1 for equal values, decreases to 0 with distance, and is 0 where eit
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from datetime import date, datetime
@@ -14,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelsearch.core.errors import InputError
+from kernelsearch.core.reading import parse_json
 from kernelsearch.rerankers.base import OpenedIndex
 
 Floats = NDArray[np.float64]
@@ -30,8 +31,8 @@ def records(index: OpenedIndex, docs: NDArray[np.integer]) -> list[dict[str, Any
     out: list[dict[str, Any]] = []
     for raw in index.lucene.stored(docs):
         try:
-            found = json.loads(raw) if raw else {}
-        except ValueError:
+            found = parse_json(raw, "stored document") if raw else {}
+        except InputError:
             found = {}
         out.append(found if isinstance(found, dict) else {})
     return out

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.core.errors import InputError
+from kernelsearch.core.reading import parse_json
 from kernelsearch.tuning.space import Setting, key
 
 KIND, VERSION = "kernelsearch tuning", 1
@@ -56,8 +57,8 @@ class Journal:
         whole = data.rfind(b"\n") + 1
         lines = data[:whole].split(b"\n")[:-1]
         for number, line in enumerate(lines, 1):
+            record = parse_json(line, f"{self.path}: line {number}")
             try:
-                record = json.loads(line)
                 if number == 1:
                     self._check(record)
                 else:

@@ -15,6 +15,7 @@ from kernelsearch.core.errors import InputError
 from kernelsearch.core.files import write_file
 from kernelsearch.core.memory_limit import MemoryLimit
 from kernelsearch.core.progress import Progress, silent
+from kernelsearch.core.reading import parse_json
 from kernelsearch.encoders import Encoder
 from kernelsearch.forward import ForwardIndex
 from kernelsearch.vectors.store import Stored, VectorWriter, finish, save_vectors
@@ -109,9 +110,9 @@ def encode_documents(
 def _resume(work: Path, wanted: dict[str, Any]) -> dict[str, Any] | None:
     """The state of an interrupted encoding of the same work; None, and a clean start, for anything else."""
     try:
-        state: dict[str, Any] = json.loads((work / STATE).read_text(encoding="utf-8"))
+        state: dict[str, Any] = parse_json((work / STATE).read_bytes(), str(work / STATE))
         same = all(state[key] == value for key, value in wanted.items()) and (work / "matrix.npy").is_file()
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, InputError, ValueError, KeyError, TypeError):
         same = False
     if same:
         return state

@@ -53,6 +53,6 @@ def test_another_tunings_results_are_refused(tmp_path):
     with pytest.raises(InputError, match="r: results of another tuning"), Journal(tmp_path / "r", "other", ["a"]):
         pass
     (tmp_path / "r").write_text("precious text\n")
-    with pytest.raises(InputError, match="r: line 1: not a tuning result"), Journal(tmp_path / "r", "id", ["a"]):
+    with pytest.raises(InputError, match="r: line 1, column 1: not valid JSON"), Journal(tmp_path / "r", "id", ["a"]):
         pass
     assert (tmp_path / "r").read_text() == "precious text\n"

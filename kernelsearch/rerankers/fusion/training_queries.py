@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from kernelsearch.core.errors import ArtefactError
+from kernelsearch.core.errors import ArtefactError, InputError
+from kernelsearch.core.reading import json_lines
 from kernelsearch.core.types import Query
 from kernelsearch.kernels.documents import Cosine
 from kernelsearch.rerankers.base import OpenedIndex
@@ -49,10 +50,10 @@ class TrainingQueries:
         if not (folder / FILE).exists():
             return cls()
         try:
-            records = [json.loads(line) for line in (folder / FILE).read_text(encoding="utf-8").splitlines()]
+            records = [record for _, record in json_lines(folder / FILE)]
             queries = tuple(Query("", tuple(record["terms"]), tuple(record["weights"])) for record in records)
             return cls(queries, tuple(tuple(record["docids"]) for record in records))
-        except (ValueError, KeyError, TypeError, OSError):
+        except (InputError, ValueError, KeyError, TypeError):
             raise ArtefactError(f"{folder / FILE}: damaged; train the model again") from None
 
 

@@ -89,7 +89,7 @@ def test_the_recipe_names_everything_the_run_depends_on(first_run, demo_index):
     assert (
         recipe["first-stage"]["k1"] == 1.2 and recipe["first-stage"]["rm3"] is False and recipe["first-stage"]["rm3-docs"] == 7
     )
-    assert recipe["rerank"][0]["name"] == "klsa" and recipe["rerank"][0]["z"] == 3 and recipe["rerank"][0]["lambda"] == 0.9
+    assert recipe["rerank"][0]["name"] == "klsa" and recipe["rerank"][0]["z"] == 3
     made = recipe["made-with"]
     assert made["index-fingerprint"] == demo_index.fingerprint and len(made["topics-sha256"]) == 64
     assert {"kernelsearch", "numpy", "jar", "python"} <= set(made) and made["fitted-klsa"]["kernel"] == "bm25"

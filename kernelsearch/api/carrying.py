@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import shutil
 import sqlite3
 from pathlib import Path
 
+from kernelsearch.core.errors import InputError
+from kernelsearch.core.reading import parse_json
 from kernelsearch.lucene.shards import ADDED_FOLDER
 from kernelsearch.rerankers.fusion.model import KIND as FUSION
 from kernelsearch.rerankers.mslm.graph import KIND as GRAPH
@@ -53,9 +54,9 @@ def carry_over(old: Path, new: Path) -> None:
 def _is_trained(folder: Path) -> bool:
     """Whether an artefact was trained from judgements or clicks, which the index doesn't have."""
     try:
-        meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
+        meta = parse_json((folder / "meta.json").read_bytes(), "meta.json")
         return meta["kind"] == FUSION or (meta["kind"] == GRAPH and "weights.npy" in meta["files"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, InputError, KeyError, TypeError):
         return True  # damaged: rather kept than lost
 
 

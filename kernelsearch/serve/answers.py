@@ -19,6 +19,7 @@ from kernelsearch.core.types import Candidates, Query
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, CannotAct, Context, Reranker
 from kernelsearch.serve.catalogue import ServedIndex
 from kernelsearch.serve.parameters import Parameters
+from kernelsearch.serve.readable import titles_and_words
 from kernelsearch.serve.settings import Limits
 
 #: Options of the first stage for pseudo-relevance feedback.
@@ -185,6 +186,8 @@ def explain(served: ServedIndex, parameters: Parameters) -> dict[str, Any]:
         explanation = None
         if result.fallback is None:
             explanation = result.rerankers[0].explain(result.query, result.before, row, result.context).to_dict()
+    docid = served.index.forward.docids.take([row])[0]
+    readable = titles_and_words(served, docid, explanation) if explanation is not None else {"titles": {}, "words": {}}
     place = int(np.flatnonzero(result.after.docs == row)[0])
     listed = Candidates(result.after.docs[place : place + 1], result.after.scores[place : place + 1])
     return {
@@ -192,12 +195,13 @@ def explain(served: ServedIndex, parameters: Parameters) -> dict[str, Any]:
         "index": served.name,
         "query": {"text": text, "terms": list(result.query.terms)},
         "method": methods[0],
-        "docid": served.index.forward.docids.take(listed.docs)[0],
+        "docid": docid,
         "score": round(float(listed.scores[0]), 6),
         "rank": place + 1,
         "before": earlier_ranks(result.before, listed)[0],
         "kept": result.fallback,
         "explanation": explanation,
+        **readable,
     }
 
 

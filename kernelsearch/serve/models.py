@@ -139,6 +139,8 @@ class ExplainAnswer(BaseModel):
     before: int | None
     kept: str | None
     explanation: Explanation | None = Field(description="null where the method left the list unchanged")
+    titles: dict[str, str] = Field(description="titles of the documents that the explanation mentions, by docid")
+    words: dict[str, str] = Field(description="words for the terms that the explanation mentions, where they differ")
 
 
 class DocAnswer(BaseModel):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 import kernelsearch
@@ -149,3 +151,17 @@ def test_what_there_is(client):
     assert "basis" not in options
     assert methods["klsa"]["draws"] and not methods["rbm25"]["draws"]
     assert get(client, "/health")["indexes"] == ["demo"]
+
+
+def test_explanations_come_with_titles_and_words(client):
+    corpus = {
+        record["id"]: record for record in map(json.loads, (DEMO / "corpus.jsonl").read_text(encoding="utf-8").splitlines())
+    }
+    answer = get(client, "/v1/demo/explain", query="outdoor faucet leaking", rerank="pert")
+    mentioned = {docid for word in answer["explanation"]["notes"]["words"] for docid in word["documents"]}
+    assert mentioned <= answer["titles"].keys()
+    assert all(title == corpus[docid]["title"] for docid, title in answer["titles"].items())
+    words = answer["words"]
+    assert words["singl"] == "single" and "faucet" not in words
+    text = " ".join(json.dumps(record) for record in corpus.values()).lower()
+    assert all(word in text and word != term for term, word in words.items())

@@ -71,15 +71,15 @@ def test_a_typed_query_is_compared_side_by_side(page):
     page.open()
     page.driver.find_element("css selector", "body").send_keys("/")
     page.focused.send_keys(QUERY, keys("ENTER"))
-    before, klsa, rbm25 = (page.ranked(query=QUERY, **more) for more in ({}, {"rerank": "klsa"}, {"rerank": "rbm25"}))
-    page.shows(before, klsa, rbm25)
+    before, auto, klsa = (page.ranked(query=QUERY, **more) for more in ({}, {"rerank": "auto"}, {"rerank": "klsa"}))
+    page.shows(before, auto, klsa)
     assert [mark.text for mark in page.all("#list-0 li:first-child .hit-title mark")] == ["faucet", "leaks"]
-    moved = page.ask("/v1/demo/search", query=QUERY, rerank="klsa")["candidates"]
+    moved = page.ask("/v1/demo/search", query=QUERY, rerank="auto")["candidates"]
     signs = [
         text.split()[1] for text in page.js("return [...document.querySelectorAll('#list-1 .rank')].map((r) => r.innerText)")
     ]
     assert signs == ["=" if one["moved"] == 0 else f"{'▲' if one['moved'] > 0 else '▼'}{abs(one['moved'])}" for one in moved]
-    page.wait(lambda: len(page.all("#lines path")) == len(set(before) & set(klsa)) + len(set(klsa) & set(rbm25)))
+    page.wait(lambda: len(page.all("#lines path")) == len(set(before) & set(auto)) + len(set(auto) & set(klsa)))
     drawn = {line.get_attribute("data-docid") for line in page.all("#lines path.rose")}
     assert {one["docid"] for one in moved if (one["moved"] or 0) > 0 and one["before"] <= 10} <= drawn
 
@@ -119,14 +119,15 @@ def test_topics_bring_measures_and_judgements(page):
 def test_a_slider_ranks_again_and_stands_in_the_address(page):
     page.open(q=QUERY, m="klsa")
     slider = page.one("[data-option='klsa.z'] input")
-    slider.send_keys(*[keys("ARROW_RIGHT")] * 60)
+    assert page.text("[data-option='klsa.z'] output") == "auto"
+    slider.send_keys(keys("HOME"), *[keys("ARROW_RIGHT")] * 60)
     z = int(page.text("[data-option='klsa.z'] output"))
     assert z == 5  # 200 ** (60 / 200)
     page.shows(page.ranked(query=QUERY), page.ranked(query=QUERY, rerank="klsa", **{"klsa.z": z}))
     page.wait(lambda: f"m=klsa%7Ez%3D{z}" in page.driver.current_url)
     page.one("#column-1 .reset").click()
     page.shows(page.ranked(query=QUERY), page.ranked(query=QUERY, rerank="klsa"))
-    assert page.text("[data-option='klsa.z'] output") == "1"
+    assert page.text("[data-option='klsa.z'] output") == "auto"
     page.one("[data-option='b'] input").send_keys(keys("END"))
     page.shows(page.ranked(query=QUERY, b=1), page.ranked(query=QUERY, rerank="klsa", b=1))
 
@@ -386,3 +387,73 @@ def test_it_looks_right(page, tmp_path, width, theme):
         other = "light" if theme == "dark" else "dark"
         page.driver.refresh()
         assert page.js("return document.documentElement.dataset.theme") == other
+
+
+def test_explanations_are_in_a_searchers_words(page):
+    page.open(q=QUERY, m=["auto", "klsa", "pert"], doc="hr267", **{"in": 1})
+    page.wait(lambda: page.all(".level.outermost .bar-label"))
+    labels = [label.text.split("\n")[0] for label in page.all(".level.outermost .bar-label")]
+    assert "match in the title" in labels and "likeness to the 20 best documents" in labels
+    assert not any(":" in label or "=" in label for label in labels)
+    answer = page.ask("/v1/demo/explain", query=QUERY, rerank="auto", docid="hr267")
+    feedback = answer["explanation"]["notes"]["feedback"]["documents"]
+    assert [row.text for row in page.all(".feedback .link")] == [answer["titles"][one["docid"]] for one in feedback[:8]]
+    shares = [int(row.text.rstrip("%")) for row in page.all(".feedback .bar-value")]
+    assert shares == [round(100 * one["weight"]) for one in feedback[:8]]
+    page.open(q=QUERY, m=["auto", "klsa"], doc="hr267", **{"in": 2})
+    page.wait(lambda: page.all(".drawing .chosen"))
+    names = [name.text for name in page.all(".drawing .name")]
+    assert "query" in names and any(name.startswith("Air conditioner") for name in names)
+    assert not any(name.startswith("hr") for name in names)
+    page.open(q=QUERY, m="pert", doc="hr267", **{"in": 1})
+    page.wait(lambda: page.all(".drawing .own"))
+    names = {name.text for name in page.all(".drawing .name")}
+    assert names & {"single", "outdoors", "leaks"} and not names & {"singl", "insid"}
+    assert page.text("[data-option='pert.alpha'] label") == "share of added words (α)"
+
+
+def test_compact_lists_show_more_hits(page):
+    page.open(q=QUERY, m="klsa")
+    tall = page.js("return document.querySelector('#list-0').offsetHeight")
+    page.one("#compact").click()
+    assert page.js("return document.querySelector('#list-0').offsetHeight") < 0.65 * tall
+    assert not page.one("#list-0 .snippet").is_displayed()
+    page.driver.refresh()
+    page.settled()
+    assert page.one("#compact").is_selected() and not page.one("#list-0 .snippet").is_displayed()
+
+
+def test_an_index_that_is_not_there_is_named(page):
+    page.open(index="nosuch", q="tap", m="none")
+    assert "no index “nosuch”" in page.text("#problem .notice")
+    page.shows(page.ranked(query="tap"))
+    page.open(index="demo", q="tap", m="none")
+    assert page.all("#problem .notice") == []
+
+
+def test_an_empty_list_offers_what_to_try(page):
+    page.open(q="dripqqq zzzzzz", m="none")
+    assert "No document contains a word" in page.text("#list-0")
+    page.wait(lambda: [chip.text for chip in page.all("#list-0 .chip")][:2] == ["dripqqq", "zzzzzz"])
+    logged = [one["query"] for one in page.ask("/v1/demo/suggest", prefix="dri", limit=6)["suggestions"]]
+    page.wait(lambda: [chip.text for chip in page.all("#list-0 .chip")][2:] == logged)
+    page.all("#list-0 .chip")[2].click()
+    page.wait(lambda: len(page.all("#list-0 .hit")) == 10)
+
+
+def test_options_are_folded_away_on_a_narrow_screen(page):
+    page.size(400, 860)
+    page.open(q=QUERY, m="klsa")
+    places = [page.one(selector) for selector in (".toolbar", "#column-0 .settings")]
+    assert not any(place.is_displayed() for place in places)
+    assert page.js("return document.querySelector('#list-0 .hit').getBoundingClientRect().top") < 300
+    page.one("#fold").click()
+    assert all(place.is_displayed() for place in places)
+    assert page.one("#fold").get_attribute("aria-expanded") == "true"
+
+
+def test_the_api_is_described_on_a_page(page):
+    page.driver.get(f"{page.server}/docs")
+    page.wait(lambda: len(page.all(".opblock")) >= 15)
+    loaded = page.js("return performance.getEntriesByType('resource').map((one) => one.name)")
+    assert all(name.startswith((page.server, "data:")) for name in loaded)

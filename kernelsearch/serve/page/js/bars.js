@@ -5,35 +5,37 @@ import { number, signed } from "./format.js";
 
 const SHOWN = 12;
 
-/** The list of a record's contributions, and their sum. */
-export function contributionBars(explanation) {
+const asTheyAre = { label: (text) => text, detail: (text) => text };
+
+/** The list of an explanation's contributions, and their sum; `reading` words labels and details. */
+export function contributionBars(explanation, reading = asTheyAre) {
   return el("div", { class: "bars" },
-    level(explanation.contributions, true),
+    level(explanation.contributions, true, reading),
     el("p", { class: "sum" }, el("span", {}, "Sum, the score"), el("strong", {}, number(explanation.score, 4))));
 }
 
-function level(parts, outermost) {
+function level(parts, outermost, reading) {
   const low = Math.min(0, ...parts.map((part) => part.value));
   const high = Math.max(0, ...parts.map((part) => part.value));
   const list = el("ul", { class: outermost ? "level outermost" : "level" });
-  const row = (part) => el("li", {}, part.parts?.length ? foldable(part, low, high) : line(part, low, high, "div"));
+  const row = (part) => el("li", {}, part.parts?.length ? foldable(part, low, high, reading) : line(part, low, high, "div", reading));
   list.append(...parts.slice(0, SHOWN).map(row));
   if (parts.length > SHOWN) list.append(remainder(list, parts.slice(SHOWN), row, low, high));
   return list;
 }
 
 /** A fold whose inner bars are drawn when it is first opened. */
-function foldable(part, low, high) {
-  const fold = el("details", {}, line(part, low, high, "summary"));
+function foldable(part, low, high, reading) {
+  const fold = el("details", {}, line(part, low, high, "summary", reading));
   fold.addEventListener("toggle", () => {
-    if (fold.open && fold.childElementCount === 1) fold.append(level(part.parts, false));
+    if (fold.open && fold.childElementCount === 1) fold.append(level(part.parts, false, reading));
   });
   return fold;
 }
 
-function line(part, low, high, tag) {
+function line(part, low, high, tag, reading = asTheyAre) {
   return el(tag, { class: "bar-line" },
-    el("span", { class: "bar-label" }, part.label, part.detail ? el("small", {}, part.detail) : null),
+    el("span", { class: "bar-label" }, reading.label(part.label), part.detail ? el("small", {}, reading.detail(part.detail, part.label)) : null),
     bar(part.value, low, high),
     el("span", { class: "bar-value" }, signed(part.value)));
 }

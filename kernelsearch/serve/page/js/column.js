@@ -27,7 +27,7 @@ export class Column {
       el("div", { class: "column-list" }, this.kept, this.list));
   }
 
-  /** The head and the options of a method; rebuilt only when the method changes, so that a dragged slider stays in hand. */
+  /** The head and the options of a method; rebuilt only when the method changes, so that a drag of a slider goes on. */
   describe(name, summary, options, values, choices) {
     this.node.setAttribute("aria-label", name);
     this.summary.textContent = this.summary.title = summary;
@@ -64,7 +64,7 @@ export class Column {
     this.kept.replaceChildren(...(result.kept ? [el("p", { class: "kept" }, `${name} leaves this list as it is: ${result.kept}.`)] : []));
     this.list.replaceChildren(...(result.hits.length
       ? result.hits.map((hit) => hitNode(hit, result.words, this.actions))
-      : [el("li", { class: "nothing" }, "No document matches.")]));
+      : [el("li", { class: "nothing" }, this.helpNothing?.() ?? "No document matches.")]));
     const buttons = [...this.list.querySelectorAll(".hit")];
     const again = buttons.find((button) => button.dataset.docid === focused);
     if (buttons.length) (again ?? buttons[0]).tabIndex = 0;
@@ -90,7 +90,7 @@ export class Column {
     for (const place of [this.list, this.kept, this.measures]) place.replaceChildren();
   }
 
-  /** Marks the document that stands open in the panel. */
+  /** Marks the document that is open in the panel. */
   mark(docid) {
     for (const button of this.list.querySelectorAll(".hit")) button.setAttribute("aria-current", String(button.dataset.docid === docid));
   }

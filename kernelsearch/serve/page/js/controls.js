@@ -2,7 +2,7 @@
 
 import { el } from "./dom.js";
 import { setting } from "./format.js";
-import { reach, symbol } from "./ranges.js";
+import { START, optionName, reach } from "./ranges.js";
 
 const TICKS = 200; // positions of a logarithmic slider
 let serial = 0;
@@ -12,22 +12,22 @@ let serial = 0;
  */
 export function control(option, value, change) {
   const id = `option-${++serial}`;
-  const current = value ?? option.default;
+  const current = value ?? option.default ?? START[option.parameter];
   const report = (next) => change(same(next, option.default) ? undefined : next);
   if (option.type === "boolean") return toggle(option, id, current, report);
   if (option.choices) return choice(option, id, current, report);
-  if (option.many || option.default === null || option.type === "string") return field(option, id, value, change);
-  return slider(option, id, current, report);
+  if (option.many || current === undefined || current === null || option.type === "string") return field(option, id, value, change);
+  return slider(option, id, current, report, value === undefined && option.default === null);
 }
 
 const same = (a, b) => a === b || (typeof a === "number" && typeof b === "number" && Math.abs(a - b) < 1e-9);
 
 const labelled = (option, id, ...rest) =>
   el("div", { class: "control", dataset: { option: option.parameter } },
-    el("label", { for: id, title: option.help }, symbol(option.name)), rest,
+    el("label", { for: id, title: option.help }, optionName(option)), rest,
     el("span", { class: "hidden", id: `${id}-help` }, option.help));
 
-function slider(option, id, current, report) {
+function slider(option, id, current, report, automatic) {
   const { least, most, step, log } = reach(option);
   const shown = el("output", { for: id, class: "option-value" }, setting(current));
   const toPlace = (value) => (log ? Math.round((TICKS * Math.log(Math.max(value, least) / least)) / Math.log(most / least)) : value);
@@ -50,6 +50,10 @@ function slider(option, id, current, report) {
   };
   input.value = String(toPlace(current));
   tell(current);
+  if (automatic) {
+    shown.textContent = "auto";
+    input.setAttribute("aria-valuetext", "auto");
+  }
   return labelled(option, id, input, shown);
 }
 

@@ -7,7 +7,9 @@ import { byId, debounced } from "./dom.js";
 import { changed, firstName, firstOptions, firstValues } from "./firststage.js";
 import { askForKey } from "./key.js";
 import { listenToKeys } from "./keyboard.js";
+import { Layout } from "./layout.js";
 import { Lists } from "./lists.js";
+import { nothingNode } from "./nothing.js";
 import { failureNode } from "./notice.js";
 import { Panel } from "./panel.js";
 import { SearchBox } from "./searchbox.js";
@@ -15,7 +17,7 @@ import { MOST_METHODS, fromSearch, toSearch } from "./state.js";
 import { Toolbar } from "./toolbar.js";
 import { welcome } from "./welcome.js";
 
-const DEFAULT_METHODS = ["klsa", "rbm25", "pert", "mslm", "auto"];
+const DEFAULT_METHODS = ["auto", "klsa", "rbm25", "pert", "mslm"];
 const DEFAULT_COLUMNS = 2;
 const SLIDER_PAUSE = 60; // milliseconds: a drag asks for some lists on its way, not for all
 const ADDRESS_PAUSE = 250;
@@ -29,6 +31,7 @@ class App {
     this.panel = new Panel(this);
     this.box = new SearchBox(this);
     this.toolbar = new Toolbar(this);
+    this.layout = new Layout();
     this.clicks = new Clicks(() => this.found.clear());
     this.ask = debounced(() => this.fetchLists(), SLIDER_PAUSE);
     // Browsers refuse more than a few changes of the address a second: a dragged slider is noted when it rests.
@@ -74,7 +77,10 @@ class App {
 
   /** Fits a state that came from an address to what the server has, then shows it. */
   async arrive() {
+    const asked = this.state.index;
+    const known = !asked || this.indexes.some((one) => one.name === asked);
     this.state.index = this.index.name;
+    byId("problem").replaceChildren(...(known ? [] : [failureNode(new api.Failure("refused", `This server has no index “${asked}”. Below is ${this.index.name}.`))]));
     this.state.columns = this.state.columns === null ? this.defaultColumns() : this.state.columns.filter((column) => this.method(column.method));
     if (this.state.open && this.state.open.column > this.state.columns.length) this.state.open = null;
     await this.toolbar.useIndex();
@@ -130,6 +136,7 @@ class App {
       const method = this.method(column.method);
       this.board.columns[n + 1].describe(method.name, method.summary, method.options, column.options, this.choices());
     }
+    for (const column of this.board.columns) column.helpNothing = () => nothingNode(this);
     this.columnKeys = [first, ...state.columns.map((column) => column.method)];
   }
 

@@ -1,4 +1,4 @@
-// The side panel: why a document stands where it stands, its text, documents like it.
+// The side panel: why a document has its rank, its text, similar documents.
 
 import * as api from "./api.js";
 import { contributionBars } from "./bars.js";
@@ -7,7 +7,9 @@ import { number } from "./format.js";
 import { marked } from "./highlight.js";
 import { judgement, movement } from "./hit.js";
 import { failureNode } from "./notice.js";
+import { feedbackPicture } from "./pictures/feedback.js";
 import { drawnHere, picture } from "./pictures/index.js";
+import { Reading } from "./reading.js";
 import { similarNode, withoutTitle } from "./similar.js";
 import { VIEWS } from "./state.js";
 
@@ -62,7 +64,7 @@ export class Panel {
     this.running = new AbortController();
     const other = key.split("|")[0] !== this.shown.split("|")[0];
     this.shown = key;
-    if (other) this.body.replaceChildren(el("p", { class: "nothing" }, "Asking…"));
+    if (other) this.body.replaceChildren(el("p", { class: "nothing" }, "Loading…"));
     await this.fill(open, fresh, this.running.signal);
   }
 
@@ -146,9 +148,13 @@ export class Panel {
   };
 
   async reasons(answer, column, signal) {
-    const drawn = picture(answer.explanation, { open: (docid) => this.app.open(docid), search: (text) => this.app.search(text) });
+    const reading = new Reading(answer);
+    const actions = { open: (docid) => this.app.open(docid), search: (text) => this.app.search(text), ...reading };
+    const drawn = picture(answer.explanation, actions);
+    const feedback = feedbackPicture(answer.explanation, actions);
     return el("div", { class: "reasons" },
-      el("section", {}, el("h4", {}, `What ${column.method} counted`), contributionBars(answer.explanation)),
+      el("section", {}, el("h4", {}, `What ${column.method} counted`), contributionBars(answer.explanation, reading)),
+      feedback ? el("section", {}, el("h4", {}, feedback.title), feedback.node, el("p", { class: "note" }, feedback.note)) : null,
       drawn ? el("section", {}, el("h4", {}, drawn.title), drawn.node, el("p", { class: "note" }, drawn.note))
         : this.app.draws(column.method) && !drawnHere(column.method) ? await this.plotted(answer, column, signal) : null);
   }

@@ -1,6 +1,32 @@
-// Which options get a slider in first place, and how far sliders reach where an option's own bounds are too wide to drag.
+// Which options are shown first, what they are called, and how far sliders reach where an option's own bounds are too wide to drag.
 
 const GREEK = { alpha: "α", beta: "β", gamma: "γ", epsilon: "ε", eta: "η", kappa: "κ", lambda: "λ", mu: "μ" };
+
+/** Where the sliders of options begin that the method chooses by itself unless they are set. */
+export const START = { "klsa.z": 20, "klsa.lambda": 0.5 };
+
+// What options mean to a searcher; the symbol of the paper or the flag follows in parentheses.
+const MEANINGS = {
+  "klsa.z": "neighbours (z)",
+  "klsa.lambda": "share of the latent score (λ)",
+  "klsa.retrieve": "documents to add",
+  "mslm.mix": "share of this method",
+  "mslm.eta": "share of the collection (η)",
+  "mslm.semantic": "reach of related words",
+  "pert.alpha": "share of added words (α)",
+  "pert.kappa": "weight of the risk (κ)",
+  "pert.terms": "words to add",
+  "rbm25.prior": "weight of BM25",
+  "rbm25.click-weight": "weight of shared clicks",
+  "rbm25.term-weight": "weight of shared words",
+  "prcl.alpha": "share of the classifiers (α)",
+  "prcl.r": "documents taken as relevant",
+  "prcl.n": "documents taken as not relevant",
+  "auto.depth": "documents to fuse",
+  "fusion.depth": "documents to fuse",
+  k1: "repeated words (k1)",
+  b: "length of texts (b)",
+};
 
 const FIRST = {
   klsa: ["z", "lambda", "retrieve"],
@@ -37,9 +63,10 @@ const REACH = {
   docs: [1, 50, false],
 };
 
-export const symbol = (name) => GREEK[name] ?? name.replaceAll("-", " ");
+/** What an option is called on the page. */
+export const optionName = (option) => MEANINGS[option.parameter] ?? GREEK[option.name] ?? option.name.replaceAll("-", " ");
 
-/** The names of a method's options that stand in first place. */
+/** The names of a method's options that are shown first. */
 export const primary = (method, options) => FIRST[method] ?? options.filter((option) => option.type === "number").slice(0, 3).map((option) => option.name);
 
 /** { least, most, step, log } of a numeric option's slider, always within the option's own bounds. */

@@ -3,7 +3,7 @@
 import { svg } from "../dom.js";
 import { fitted, names, plane } from "../scatter.js";
 
-export function klsaPicture({ notes, docid }, { open }) {
+export function klsaPicture({ notes, docid }, { open, title, word }) {
   const map = notes.map;
   if (!map) return null;
   const scale = fitted([...map.background, ...map.documents, ...map.path].map((one) => (Array.isArray(one) ? one : [one.x, one.y])));
@@ -13,22 +13,22 @@ export function klsaPicture({ notes, docid }, { open }) {
   const dots = shown.map((one) => svg("circle", {
     cx: one.x, cy: one.y, r: one.radius, class: one.docid === docid ? "chosen" : one.rank <= 10 ? "listed" : "lower",
     dataset: { docid: one.docid }, onclick: () => open(one.docid),
-  }, svg("title", {}, `${one.docid}, rank ${one.rank}`)));
+  }, svg("title", {}, `${title(one.docid)}, rank ${one.rank}`)));
   const steps = map.path.map((one) => ({ ...one, x: scale.x(one.x), y: scale.y(one.y) }));
   const way = [
     svg("polyline", { points: steps.map((one) => `${one.x},${one.y}`).join(" "), class: "way" }),
     steps.map((one) => svg("circle", { cx: one.x, cy: one.y, r: one.z === map.z ? 6 : 2.6, class: one.z === map.z ? "query here" : "query" },
-      svg("title", {}, `the query's place with z = ${one.z}`))),
+      svg("title", {}, `the query's place with ${one.z} neighbours`))),
   ];
   const marked = [
-    ...shown.filter((one) => one.docid === docid).map((one) => ({ ...one, name: one.docid, class: "strong" })),
-    ...steps.filter((one) => one.z === map.z).map((one) => ({ ...one, radius: 6, name: `query, z = ${one.z}`, class: "strong" })),
-    ...shown.filter((one) => one.docid !== docid && one.rank <= 10).map((one) => ({ ...one, name: one.docid })),
+    ...shown.filter((one) => one.docid === docid).map((one) => ({ ...one, name: title(one.docid), class: "strong" })),
+    ...steps.filter((one) => one.z === map.z).map((one) => ({ ...one, radius: 6, name: "query", class: "strong" })),
+    ...shown.filter((one) => one.docid !== docid && one.rank <= 10).map((one) => ({ ...one, name: title(one.docid) })),
   ];
-  const axes = map.axes.map((terms, place) => `dimension ${place + 1}: ${terms.join(", ")}`);
+  const axes = map.axes.map((terms, place) => `dimension ${place + 1}: ${terms.map(word).join(", ")}`);
   return {
     title: "In the latent space",
-    note: "Grey: a sample of the collection. Blue: the list. The line is the query's place, the weighted mean of its z best documents, as z grows.",
+    note: "Grey: a sample of the collection. Blue: the list. The line is the query's place, the weighted mean of its best documents, as more of them count.",
     node: plane(scale, axes, "Documents and the query in the first two latent dimensions", background, way, dots, names(marked)),
   };
 }

@@ -6,28 +6,29 @@ import { number, shortened } from "../format.js";
 const LEFT = 92;
 const ROW = 17;
 
-export function mslmPicture({ notes }) {
+export function mslmPicture({ notes }, { word, label }) {
+  const text = notes.text?.map(word);
   if (!notes.text || !notes.levels?.some((level) => level.attention)) return null;
   return {
     title: "The pyramid over the text",
-    note: "The text as the index keeps it, darker where the level looked. Below, which positions filled which word.",
-    node: el("div", { class: "pyramid" }, notes.levels.map((level) => levelPicture(level, notes.text, notes.levels.length))),
+    note: "The text as it is indexed, darker where the level matched. Below, which positions filled which word.",
+    node: el("div", { class: "pyramid" }, notes.levels.map((level) => levelPicture(level, text, notes.levels.length, word, label))),
   };
 }
 
-function levelPicture(level, text, count) {
+function levelPicture(level, text, count, asWord, label) {
   const most = Math.max(...level.attention, 1e-12);
   const words = text.map((word, place) => {
     const heat = Math.round((level.attention[place] / most) * 9);
     return [el("span", { class: `heat-${heat}`, title: `position ${place + 1}, attention ${number(level.attention[place])}` }, word), " "];
   });
   return el("section", {},
-    el("h5", {}, count > 1 ? level.level : `Level: ${level.level}`, el("small", {}, `similarity ${number(level.similarity)}`)),
+    el("h5", {}, count > 1 ? label(level.level) : `Level: ${label(level.level)}`, el("small", {}, `similarity ${number(level.similarity)}`)),
     el("p", { class: "heat-text" }, words),
-    heatMap(level, text));
+    heatMap(level, text, asWord));
 }
 
-function heatMap(level, text) {
+function heatMap(level, text, asWord) {
   const rows = level.words.filter((word) => word.lent);
   if (!rows.length) return null;
   const step = (WIDTH - LEFT) / text.length;
@@ -35,12 +36,12 @@ function heatMap(level, text) {
   const cells = rows.map((word, row) => word.lent.map((value, place) => {
     const heat = Math.round((value / most) * 9);
     return heat > 0 && svg("rect", { x: LEFT + place * step, y: row * ROW + 1, width: Math.max(step, 1), height: ROW - 2, class: `cell-${heat}` },
-      svg("title", {}, `${word.word} from ${text[place]} at position ${place + 1}: ${number(value / most)} of the most`));
+      svg("title", {}, `${asWord(word.word)} from ${text[place]} at position ${place + 1}: ${number(value / most)} of the most`));
   }));
   const tracks = rows.map((word, row) => [
     svg("rect", { x: LEFT, y: row * ROW + 1, width: WIDTH - LEFT, height: ROW - 2, class: "bar-track" }),
     svg("text", { x: LEFT - 8, y: row * ROW + 13, "text-anchor": "end", class: `name ${word.own ? "strong" : ""}` },
-      shortened(word.word, 14), svg("title", {}, word.own ? "a query word" : `related to ${word.for}`)),
+      shortened(asWord(word.word), 14), svg("title", {}, word.own ? "a query word" : `related to ${asWord(word.for)}`)),
   ]);
   const foot = rows.length * ROW + 14;
   return drawing(WIDTH, foot + 4, `Positions that filled the words of ${level.level}`, tracks, cells,

@@ -5,7 +5,7 @@ import { likeness, number, plural, signed } from "../format.js";
 
 const SHOWN_DOCUMENTS = 8;
 
-export function rbm25Picture({ contributions, notes }, { open, search }) {
+export function rbm25Picture({ contributions, notes }, { open, search, title }) {
   const near = notes["similar queries"];
   if (!near?.length) return null;
   const most = Math.max(...near.map((one) => one.kernel), 1e-12);
@@ -13,12 +13,12 @@ export function rbm25Picture({ contributions, notes }, { open, search }) {
     el("td", {}, el("button", { type: "button", class: "link", onclick: () => search(one.query) }, one.query)),
     el("td", { class: "meter" }, meter(one.kernel / most)),
     ["kernel", "by clicks", "by text"].map((name) => el("td", {}, likeness(one[name])))));
-  const head = ["similar query", "", "kernel", "clicks", "text"].map((name) => el("th", { scope: "col" }, name));
+  const head = ["similar query", "", "similarity", "by clicks", "by text"].map((name) => el("th", { scope: "col" }, name));
   return {
     title: "Similar queries in the click log",
     note: `${plural(notes.pairs, "preference pair")} of these queries were learned from; BM25 has weight ${number(notes["weight of BM25"])}.`,
     node: el("div", {}, el("div", { class: "scroll" }, el("table", { class: "figures" }, el("thead", {}, el("tr", {}, head)), el("tbody", {}, rows))),
-      clickedDocuments(contributions, open)),
+      clickedDocuments(contributions, open, title)),
   };
 }
 
@@ -26,7 +26,7 @@ const meter = (share) => svg("svg", { class: "bar", "aria-hidden": "true" },
   svg("rect", { width: `${Math.max(share, 0) * 100}%`, height: "100%", class: "bar-up" }));
 
 /** Documents that pulled most, over all similar queries. */
-function clickedDocuments(contributions, open) {
+function clickedDocuments(contributions, open, title) {
   const pulls = new Map();
   for (const query of contributions) {
     for (const part of query.parts ?? []) {
@@ -38,6 +38,6 @@ function clickedDocuments(contributions, open) {
   if (!strongest.length) return null;
   return el("div", {}, el("h5", {}, "Their users' documents that pulled most"),
     el("ul", { class: "chips" }, strongest.map(([docid, pull]) => el("li", {},
-      el("button", { type: "button", class: "chip", onclick: () => open(docid) }, docid,
+      el("button", { type: "button", class: "chip", onclick: () => open(docid) }, title(docid),
         el("small", {}, `${pull.clicked ? "clicked" : "left"}, ${signed(pull.value, 2)}`))))));
 }

@@ -1,0 +1,76 @@
+// Explanations in a searcher's words: titles for docids, words for stems, meanings for the names of features.
+
+import { shortened } from "./format.js";
+
+const FEATURES = {
+  first: "score of the first stage",
+  bm25: "match with the query's words (BM25)",
+  "bm25:field=title": "match in the title",
+  dirichlet: "query likelihood, Dirichlet smoothing",
+  jm: "query likelihood, Jelinek-Mercer smoothing",
+  vsm: "cosine of the query and the text",
+  rm: "words typical of the best documents",
+  rm3: "query expanded from the best documents (RM3)",
+  rocchio: "query expanded from the best documents (Rocchio)",
+  top: "likeness to the best documents",
+  votes: "votes of training queries",
+  klsa: "likeness in meaning to the best documents",
+  mslm: "query's words close together, or related ones",
+  pert: "query expanded at low risk",
+  rbm25: "clicks of similar queries",
+  dense: "likeness of vectors to the query",
+  "dense-rm": "likeness of vectors to the best documents",
+};
+
+const LABELS = {
+  "like the best documents": "likeness to the best documents",
+  "own score": "its own match with the query",
+  "mean of the candidates": "average of the list, subtracted",
+};
+
+const DETAILS = [
+  [/λ (\S+), z auto/, "share of the latent score $1, neighbours weighted by their relevance"],
+  [/λ (\S+), z (\d+)/, "share of the latent score $1, $2 neighbours"],
+  [/\(1 - λ\) × k_q (\S+)/, "the rest of the score; $1 in the first stage"],
+  [/\bk_q (\S+)/, "score $1 in the first stage"],
+  [/\bk_Q (\S+), clicks (\S+), text (\S+)/, "similarity $1: $2 by clicks, $3 by text"],
+];
+
+/** What a feature of auto or fusion means; its own name where that is not known. */
+export function featureName(label) {
+  const [kind, tail] = label.split(/:(.*)/s);
+  const docs = tail?.match(/docs=(\d+)/)?.[1];
+  if (kind === "top" && docs) return `likeness to the ${docs} best documents`;
+  return FEATURES[label] ?? FEATURES[kind] ?? label;
+}
+
+/** Reads the answer of /explain: `titles` and `words` came with it. */
+export class Reading {
+  constructor({ titles = {}, words = {}, explanation }) {
+    Object.assign(this, { titles, words, method: explanation.method });
+  }
+
+  title = (docid) => this.titles[docid] ?? docid;
+
+  /** A term, perhaps with a minus sign, as a word. */
+  word = (term) => (term.startsWith("-") ? `−${this.word(term.slice(1))}` : this.words[term] ?? term);
+
+  label = (label) => {
+    if (["auto", "fusion"].includes(this.method)) return featureName(label);
+    if (LABELS[label]) return LABELS[label];
+    const through = label.match(/^through (.+)$/)?.[1];
+    if (through) return through === "itself" ? label : `through “${shortened(this.title(through), 60)}”`;
+    const scale = label.match(/^scale (\S+), words (\S+)$/);
+    if (scale) return scale[1] === "inf" ? `the whole text, related words at scale ${scale[2]}` : `passages at scale ${scale[1]}, related words at scale ${scale[2]}`;
+    const group = label.match(/^(added words of group \d+ )\((.+)\)$/);
+    if (group) return `${group[1]}(${this.word(group[2])})`;
+    return this.titles[label] ?? this.word(label);
+  };
+
+  detail = (detail, label) => {
+    if (this.method === "pert") return detail.replace(/, from (.+)$/, (_, docids) => `, from ${docids.split(", ").map((docid) => shortened(this.title(docid), 40)).join("; ")}`);
+    if (/^dimension \d+$/.test(label)) return detail.split(", ").map(this.word).join(", ");
+    if (this.method === "mslm") return detail.replace(/(?<=: |from |, |^)([\p{L}\p{N} ]+)/gu, (terms) => (/^(positions|a query word|related)/.test(terms) ? terms : terms.split(" ").map(this.word).join(" ")));
+    return DETAILS.reduce((text, [pattern, words]) => text.replace(pattern, words), detail);
+  };
+}

@@ -140,7 +140,7 @@ def test_what_there_is(client):
     about = get(client, "/v1/indexes")["indexes"][0]
     ready = {one["name"]: one for one in about["methods"]}
     assert ready["klsa"]["ready"] and not ready["fusion"]["ready"]
-    assert ready["fusion"]["why"].startswith("demo/fusion")
+    assert ready["fusion"]["why"].startswith("demo: no fusion is trained")
     assert about["recording"] is False and about["clicks"]["impressions"] == 2990
     methods = {one["name"]: one for one in get(client, "/v1/methods")["methods"]}
     options = {one["name"]: one for one in methods["klsa"]["options"]}

@@ -191,3 +191,23 @@ SHOWN: dict[str, tuple[str, ...]] = {
 
 def test_the_api_page_is_what_the_docstrings_say():
     assert make_api_docs.OUTPUT.read_text(encoding="utf-8") == make_api_docs.page(), "run python -m tools.make_api_docs"
+
+
+def test_every_page_is_in_the_site():
+    """mkdocs.yml's navigation has every page of docs/, once."""
+    listed = re.findall(r": ([\w/.-]+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(listed) == sorted(page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").rglob("*.md"))
+
+
+@pytest.mark.skipif(importlib.util.find_spec("mkdocs") is None, reason="mkdocs is not installed")
+def test_the_site_is_built_without_a_warning(tmp_path):
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
+    env = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, env=env)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "site" / "which-method.html").exists()
+
+
+def test_the_readme_fits_two_screens_before_its_figures():
+    before = (ROOT / "README.md").read_text(encoding="utf-8").partition("## Figures")[0]
+    assert before.count("\n") <= 100

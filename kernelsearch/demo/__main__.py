@@ -10,8 +10,18 @@ from pathlib import Path
 
 from kernelsearch.cli import console
 from kernelsearch.cli.flags import add_flags, read_flags
+from kernelsearch.cli.inputs import load_topics
 from kernelsearch.core.options import Settings, option
-from kernelsearch.demo.steps import MEASURES, Report, build_demo_index, evaluate_demo, run_all, write_markdown
+from kernelsearch.demo.steps import (
+    MEASURES,
+    Report,
+    build_demo_index,
+    bundled_file,
+    evaluate_demo,
+    run_all,
+    showcase_table,
+    write_markdown,
+)
 from kernelsearch.evaluation.tables import render
 
 
@@ -35,6 +45,7 @@ def main(argv: list[str]) -> None:
     print()
     evaluations = evaluate_demo(written, report)
     print(render("text", evaluations, MEASURES), end="")
+    print("\n" + showcase_table(evaluations, load_topics(bundled_file("topics.tsv"))))
     write_markdown(runs / "report.md", evaluations)
     console.notice(f"{runs / 'report.md'}: the same as a table in Markdown")
 

@@ -23,6 +23,7 @@ from kernelsearch.cli.pipelines import pipeline_from_flags
 from kernelsearch.cli.training import train_from_flags
 from kernelsearch.core.files import write_file
 from kernelsearch.core.progress import Progress, silent
+from kernelsearch.core.tables import text_table
 from kernelsearch.evaluation.measures import Evaluation, parse_measures
 from kernelsearch.evaluation.run_files import evaluate_runs, read_runs
 from kernelsearch.rerankers import registry
@@ -49,6 +50,12 @@ REMARKS = {
     "not what a log is worth.",
     "fusion": "fusion ranks each half of the queries with a model that learned from the judgements of the other half.",
 }
+
+#: Queries that show what the methods do: two that most of them improve, one for kernel LSA, one that feedback hurts, one that
+#: no method can help because BM25 finds nothing relevant to start from.
+SHOWCASE = ("d39", "d76", "d95", "d17", "d90")
+#: The runs that are compared on them.
+SHOWCASE_RUNS = ("bm25", "rm3", "klsa", "mslm", "pert", "auto")
 
 MEASURES = ("AP", "nDCG@10", "P@5", "R@100", "RR")
 
@@ -95,6 +102,13 @@ def evaluate_demo(runs: Sequence[str], report: Report) -> dict[str, Evaluation]:
     """The evaluation of each run by its label."""
     report.show("evaluate", ["--qrels", bundled_file("qrels.txt"), "--measures", ",".join(MEASURES), *runs])
     return evaluate_runs(read_qrels(BUNDLED / "qrels.txt"), read_runs(runs), parse_measures(MEASURES))
+
+
+def showcase_table(evaluations: Mapping[str, Evaluation], topics: Mapping[str, str]) -> str:
+    """The nDCG@10 of each method on the queries of SHOWCASE; `topics` is {qid: text}."""
+    runs = [name for name in SHOWCASE_RUNS if name in evaluations]
+    rows = [(topics[qid], *(f"{evaluations[name].values['nDCG@10'][qid]:.3f}" for name in runs)) for qid in SHOWCASE]
+    return text_table(("nDCG@10 of some queries", *runs), rows)
 
 
 def write_markdown(path: Path, evaluations: Mapping[str, Evaluation]) -> None:

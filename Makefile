@@ -17,7 +17,7 @@ NEWER = $(PYTHON312) python3.12 python3.13 python3.14 $(PYTHON) \
 find_newer = for python in $(NEWER); do \
     if $$python -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null; then echo $$python; break; fi; done
 
-.PHONY: help demo docs test test-dask test-page test-openapi test-soak coverage lint test-pyserini test-pyterrier test-lucene10 bench-bridge bench-dropin bridge freeze clean
+.PHONY: help demo docs test test-corrupt test-kill test-dask test-page test-openapi test-soak coverage lint test-pyserini test-pyterrier test-lucene10 bench-bridge bench-dropin bridge freeze clean
 
 help:  ## Lists the targets
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | awk -F '\t' '{printf "%-15s %s\n", $$1, $$2}'
@@ -39,6 +39,12 @@ test-openapi: .venv/.ready  ## Sends the service generated requests from its Ope
 
 test-soak: .venv/.ready  ## Runs queries from many threads and a service under abuse (KERNELSEARCH_SOAK_QUERIES=300 per thread, KERNELSEARCH_SOAK_SECONDS=30)
 	.venv/bin/python -m pytest -m soak $(PYTEST_ARGS)
+
+test-corrupt: .venv/.ready  ## Damages every file of an index: refused by name or without effect (KERNELSEARCH_CORRUPTIONS=500 cases)
+	KERNELSEARCH_CORRUPTIONS=$${KERNELSEARCH_CORRUPTIONS:-500} .venv/bin/python -m pytest tests/corruption/test_corrupt.py $(PYTEST_ARGS)
+
+test-kill: .venv/.ready  ## Kills commands at random times and at renames and syncs (KERNELSEARCH_KILLS=10 per command)
+	KERNELSEARCH_KILLS=$${KERNELSEARCH_KILLS:-10} .venv/bin/python -m pytest tests/corruption/test_kill.py $(PYTEST_ARGS)
 
 coverage: .venv/.ready  ## Runs the tests with line coverage, printed and in htmlcov/
 	.venv/bin/python -m pytest $(WHOLE_SUITE) --cov=kernelsearch --cov-report=term --cov-report=html $(PYTEST_ARGS)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelsearch.core.errors import ArtefactError
+from kernelsearch.core.replacing import PARTIAL, remove_leftovers, temporary_prefix
 
 #: The file beside verified files that records their state.
 NOTE = "verified.json"
@@ -79,7 +80,8 @@ def note_verified(folder: Path, names: Iterable[str], checksums: Mapping[str, st
     for place in _note_places(into or folder):
         try:
             place.parent.mkdir(parents=True, exist_ok=True)
-            partial = place.with_name(f".{place.name}.{os.getpid()}.partial")
+            remove_leftovers(place)
+            partial = place.with_name(f"{temporary_prefix(place)}note{PARTIAL}")
             partial.write_text(text, encoding="utf-8")
             os.replace(partial, place)
             return

@@ -115,7 +115,9 @@ def test_explanation_sums_to_the_score_and_is_drawn(demo_index, judged, model, t
     assert sum(told.notes["importance"].values()) == pytest.approx(1, abs=1e-3)
     for name in ("p.svg", "p.png"):
         reranker.plot(query, found, None, tmp_path / name)
-        assert (tmp_path / name).stat().st_size > 2000
+    drawn = (tmp_path / "p.svg").read_text(encoding="utf-8")
+    assert all(f"<!-- {name} -->" in drawn for name in SMALL.split())
+    assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
     reranker.plot(query, found, None, tmp_path / "again.svg")
     assert (tmp_path / "p.svg").read_bytes() == (tmp_path / "again.svg").read_bytes()
 

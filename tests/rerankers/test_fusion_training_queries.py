@@ -8,10 +8,12 @@ import pytest
 
 from kernelsearch.core.errors import ArtefactError
 from kernelsearch.kernels.documents import Cosine
+from kernelsearch.lucene.models import BM25Model
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, TrainingData
 from kernelsearch.rerankers.fusion.features import Features
 from kernelsearch.rerankers.fusion.reranker import FusionReranker
 from kernelsearch.rerankers.fusion.training_queries import FILE, TrainingQueries, TrainingVotes
+from kernelsearch.rerankers.fusion.training_table import FeaturePlan, FeatureTables
 
 TEXTS = {"a": "dripping tap", "b": "tap washer", "c": "radiator stays cold"}
 
@@ -129,3 +131,21 @@ def test_a_foreign_models_training_queries_do_not_vote(demo_index, docids, tmp_p
         pool, table = reranker.tables([query], [found], DEFAULT_CONTEXT)[0]
         assert row not in pool.docs and not table[:, 1].any()
     assert caplog.text.count("was trained on another index") == 1
+
+
+def test_while_learning_no_query_gets_votes_from_itself(demo_index, docids):
+    """Two queries without a common word: neither's own documents are voted for in the table that is learned from."""
+    queries = demo_index.lucene.queries(["dripping tap", "cold radiator"], ["1", "2"])
+    found = demo_index.lucene.search(queries, 5)
+    judged = {
+        query.qid: {str(docid): 1 for docid in demo_index.forward.docids.take(listed.docs[:2])}
+        for query, listed in zip(queries, found, strict=True)
+    }
+    training = TrainingQueries.of(queries, judged)
+    plan = FeaturePlan(demo_index, ("first", "votes"), ("votes",), BM25Model(), training, 20, "none")
+    votes = [table[:, 1] for _, table in FeatureTables(plan).make(queries)]
+    assert not np.concatenate(votes).any()
+    heard = Features(
+        demo_index, ["votes"], sources=[], training_votes=TrainingVotes(demo_index, training, leave_out=False)
+    ).tables(queries, found)
+    assert all(table.any() for table in heard)

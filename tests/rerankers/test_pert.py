@@ -261,8 +261,9 @@ def test_the_kernel_is_the_perturbation_kernel_and_pool_bounds_it(demo_index):
     listed = demo_index.lucene.search([query], 300)[0]
     made = [
         PerturbationReranker(demo_index, **options).expansion(query, listed, context()).apart
-        for options in ({}, {"kernel": "jaccard"}, {"pool": 10})
+        for options in ({}, {"kernel": "jaccard"}, {"pool": 10}, {"kernel": "random"})
     ]
+    assert not np.allclose(made[1], made[3], atol=1e-3)
     assert not np.allclose(made[0], made[1], atol=1e-3) and not np.allclose(made[0], made[2], atol=1e-6)
 
 

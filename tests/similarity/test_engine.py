@@ -116,7 +116,8 @@ def test_the_verb(store, families, tmp_path, capsys):
     )  # fmt: skip
     told = json.loads(capsys.readouterr().out)
     assert len(told["similar"]) == 3 and told["explanation"]["docid"] == "app03"
-    assert (tmp_path / "p.svg").stat().st_size > 2000
+    drawn = (tmp_path / "p.svg").read_text(encoding="utf-8")
+    assert all(f"<!-- {part['label']} -->" in drawn for part in told["explanation"]["contributions"])
     similar_verb.main([*where, "--docid", "app00"])
     assert "rank" in capsys.readouterr().out
 

@@ -1,0 +1,241 @@
+"""Yang & Zha, "Language Pyramid and Multi-Scale Text Analysis" (CIKM 2010): each equation densely, against the product."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+from sklearn.svm import SVC
+
+import kernelsearch
+from kernelsearch import index as index_verb
+from kernelsearch.kernels.pyramid.text_pyramid import gaussian_pyramid, laplacian_pyramid
+from kernelsearch.kernels.semantic.graph import SemanticGraph
+from kernelsearch.learning.mkl.bem import bem_weights, preference_margins
+from kernelsearch.learning.mkl.bem_mkl import BemMKL
+from kernelsearch.learning.mkl.multiscale_kernel import MultiScaleKernel
+from kernelsearch.learning.mkl.simple_mkl import SimpleMKL
+from kernelsearch.rerankers.mslm.reranker import MultiScaleLM
+from tests.conftest import write_jsonl
+
+TEXTS = {
+    "a": "pump seal worn pump leak rubber seal pipe tap water",
+    "b": "garden wall paint seal roof tile pump",
+    "c": "rubber pipe water pump valve",
+    "d": "seal",
+}
+
+
+def dense_semantic(words, edges, scale):
+    """Eq. 8's κ: a word keeps weight 1 and lends exp(-d²/2σ²) to each neighbour; columns sum to one."""
+    matrix = np.eye(words)
+    for (i, j), distance in edges.items():
+        lent = math.exp(-0.5 * (distance / scale) ** 2) if 0 < scale < math.inf else float(scale == math.inf)
+        matrix[i, j] = matrix[j, i] = lent
+    return matrix / matrix.sum(axis=0)
+
+
+def edges_of(graph):
+    """{(word, word): distance} of a graph."""
+    found = {}
+    for word in range(graph.words):
+        for other, distance in zip(*graph.neighbours(word), strict=True):
+            found[tuple(sorted((word, int(other))))] = float(distance)
+    return found
+
+
+def dense_spatial(length, positions, scale, width=0):
+    """Eq. 6's k: Gaussian weights of the tokens around a position, cut off at the text's ends; columns sum to one."""
+    out = np.zeros((length, len(positions)))
+    half = width // 2 if width else math.ceil(2 * scale)
+    for column, position in enumerate(positions):
+        for token in range(length):
+            if abs(token - position) <= half:
+                out[token, column] = math.exp(-0.5 * ((token - position) / scale) ** 2)
+    return out / out.sum(axis=0)
+
+
+@pytest.fixture
+def graph():
+    graph = SemanticGraph.from_edges(6, np.array([0, 1, 2]), np.array([1, 3, 5]), np.array([0.5, 0.9, 0.7]))
+    return graph, edges_of(graph)
+
+
+TOKENS = [0, 3, 1, 1, 5, 2, 0]
+
+
+def test_equation_1_the_bag_of_words_is_the_sum_over_positions(graph):
+    level = gaussian_pyramid(TOKENS, SemanticGraph.empty(6), scales=[math.inf], eta=0.0)[0]
+    assert level.dense()[:, 0] * len(TOKENS) == pytest.approx([2, 2, 1, 1, 0, 1])
+
+
+def test_equations_6_and_8_smoothing_along_positions_and_words(graph):
+    operator, edges = graph
+    background = np.array([0.3, 0.1, 0.1, 0.2, 0.2, 0.1])
+    levels = gaussian_pyramid(TOKENS, operator, scales=[1.0, 2.0], width=5, eta=0.2, background=background)
+    for level, scale in zip(levels, (1.0, 2.0), strict=True):
+        code = np.eye(6)[:, TOKENS]
+        smooth = dense_semantic(6, edges, scale) @ code @ dense_spatial(7, range(7), scale, 5)
+        assert level.dense() == pytest.approx((smooth + 0.2 * background[:, None]) / 1.2)
+    fine, coarse = (level.dense() for level in levels)
+    assert laplacian_pyramid(levels)[0].toarray() == pytest.approx(fine - coarse)  # section 3: X_l = X_g(l) - X_g(l + 1)
+
+
+def test_equations_9_and_10_margins_of_nearest_hits_and_misses():
+    rng = np.random.default_rng(1)
+    features = rng.normal(size=(3, 12, 4)) + np.array([0.0, 2.0, 0.5])[:, None, None] * (np.arange(12) % 2)[None, :, None]
+    kernels = np.stack([points @ points.T for points in features], axis=2)
+    y = np.arange(12) % 2
+
+    def distance(level, i, j):
+        return math.sqrt(max(kernels[i, i, level] + kernels[j, j, level] - 2 * kernels[i, j, level], 0.0))
+
+    margins = np.zeros(3)
+    for i in range(12):
+        together = [sum(distance(level, i, j) ** 2 for level in range(3)) for j in range(12)]
+        hit = min((j for j in range(12) if j != i and y[j] == y[i]), key=lambda j: together[j])
+        miss = min((j for j in range(12) if y[j] != y[i]), key=lambda j: together[j])
+        margins += [distance(level, i, miss) - distance(level, i, hit) for level in range(3)]
+    positive = np.maximum(margins / 12, 0)
+    fitted = BemMKL(standardize=False).fit(kernels, y)
+    assert fitted.margins_ == pytest.approx(margins / 12)
+    assert fitted.weights_ == pytest.approx(positive / np.linalg.norm(positive))
+    assert fitted.transform(kernels) == pytest.approx(kernels @ fitted.weights_)
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pyramid")
+    source = write_jsonl(folder / "corpus.jsonl", [{"id": name, "contents": text} for name, text in TEXTS.items()])
+    index_verb.main(["--input", str(source), "--index", str(folder / "index")])
+    return kernelsearch.open(folder / "index")
+
+
+def js_similarity(a, b):
+    middle = (a + b) / 2
+    return math.log(2) - 0.5 * sum(float(x[x > 0] @ np.log(x[x > 0] / middle[x > 0])) for x in (a, b))
+
+
+@pytest.mark.parametrize("mode", ["max", "mean", "sum"])
+@pytest.mark.parametrize("text", ["pump seal rubber", "water pipe seal pump worn leak"])
+@pytest.mark.parametrize("step", [1, 0])
+def test_equation_11_divergence_of_windows(index, mode, text, step):
+    """ln 2 - JS of the query and every window as long as it, over the whole vocabulary; scale 2, words smoothed at .7."""
+    forward, eta = index.forward, 0.1
+    words = len(forward.terms)
+    pairs = np.array([forward.term_ids(pair) for pair in (["pump", "valv"], ["seal", "rubber"])])
+    query = index.query(text)
+    candidates = index.lucene.search([query], 10)[0]
+    reranker = MultiScaleLM(index, mode=mode, scales=2, semantic=0.7, step=step, weighting="none", eta=eta, rows=4096)
+    reranker.graph = SemanticGraph.from_edges(words, pairs[:, 0], pairs[:, 1], np.array([0.4, 0.8]))
+    edges = edges_of(reranker.graph)
+    found = reranker.level_scores(query, candidates)[:, 0]
+
+    rows = reranker.rows(query).words
+    rest = np.setdiff1d(np.arange(words), rows)
+    background = forward.cf / forward.cf.sum()
+    semantic = dense_semantic(words, edges, 0.7)
+
+    def columns(tokens, positions):
+        code = np.eye(words)[:, tokens]
+        smooth = (semantic @ code @ dense_spatial(len(tokens), positions, 2.0) + eta * background[:, None]) / (1 + eta)
+        return np.vstack([smooth[rows], smooth[rest].sum(axis=0)])
+
+    jump = step or 2
+    tokens = forward.term_ids(query.terms)
+    count = -(-len(tokens) // jump)
+    centred = np.arange(count) * jump + (len(tokens) - 1 - (count - 1) * jump) / 2
+    mine = columns(tokens, centred)
+    mass = np.array([
+        sum(math.exp(-0.5 * ((t - p) / 2) ** 2) for t in range(len(tokens)) if abs(t - p) <= 4)
+        / sum(math.exp(-0.5 * ((t - p) / 2) ** 2) for t in range(len(tokens)) if abs(t - p) <= 4)
+        for p in centred
+    ])  # fmt: skip
+    share = mass / mass.sum()
+    empty = eta * background / (1 + eta)
+    empty = np.append(empty[rows], 1 - empty[rows].sum())
+    for doc, value in zip(candidates.docs, found, strict=True):
+        theirs = forward.tokens(int(doc))
+        document = columns(theirs, np.arange(0, len(theirs), jump))
+        document = np.column_stack([document, *[empty] * max(0, count - document.shape[1])])
+        windows = [
+            sum(share[j] * js_similarity(mine[:, j], document[:, start + j]) for j in range(count))
+            for start in range(document.shape[1] - count + 1)
+        ]
+        assert value == pytest.approx({"max": max, "mean": np.mean, "sum": sum}[mode](windows), abs=2e-6)
+
+
+def test_equations_12_and_13_margins_of_preference_pairs():
+    rng = np.random.default_rng(2)
+    queries = [(rng.normal(size=(7, 3)), rng.integers(0, 3, 7)) for _ in range(4)]
+    margins = np.zeros(3)
+    for scores, grades in queries:
+        for i, j in product(range(7), range(7)):
+            if grades[i] > grades[j]:
+                margins += scores[i] - scores[j]
+    assert preference_margins(queries) == pytest.approx(margins)
+    positive = np.maximum(margins, 0)
+    assert bem_weights(margins) == pytest.approx(positive / np.linalg.norm(positive))
+
+
+@pytest.mark.parametrize("kernel", ["frobenius", "rbf", "js"])
+@pytest.mark.parametrize("weighting", ["none", "idf"])
+def test_section_4_1_kernels_between_texts(kernel, weighting):
+    """One level, two columns: texts stretched to two columns, smoothed along words by the learned graph, compared."""
+    texts = [
+        "red car fast car road", "fast red car", "green pear ripe pear", "ripe green pear tree",
+        "wind storm cloud", "storm wind rain cloud", "stone wall brick", "brick stone house wall",
+    ]  # fmt: skip
+    maker = MultiScaleKernel(
+        scales=[2.0], semantic_scales=[0.7], kernel=kernel, weighting=weighting, columns=2, width=0, min_count=1, common=1.0,
+        combine="stack", gamma=3.0,
+    )  # fmt: skip
+    found = maker.fit(texts).transform(texts)[:, :, 0]
+    words = [text.split() for text in texts]
+    vocabulary = sorted({word for text in words for word in text})
+    df = np.array([sum(word in text for text in words) for word in vocabulary])
+    idf = np.log(9 / (1 + df)) + 1
+    edges = edges_of(maker.graph_)
+    assert edges and sorted(maker.vocabulary_) == vocabulary
+    codes = []
+    for text in words:
+        tokens = [vocabulary.index(word) for word in text]
+        spatial = dense_spatial(len(tokens), [0, len(tokens) - 1], 2.0)
+        if weighting == "idf":
+            spatial *= idf[tokens][:, None]
+            spatial /= spatial.sum(axis=0)
+        codes.append((dense_semantic(len(vocabulary), edges, 0.7) @ np.eye(len(vocabulary))[:, tokens] @ spatial) / 2)
+    for i, j in product(range(8), range(8)):
+        a, b = codes[i], codes[j]
+        expected = {
+            "frobenius": (a * b).sum() / math.sqrt((a * a).sum() * (b * b).sum()),
+            "rbf": math.exp(-3.0 * ((a - b) ** 2).sum()),
+            "js": js_similarity(a.ravel(), b.ravel()) / math.log(2),
+        }[kernel]
+        assert found[i, j] == pytest.approx(expected, abs=1e-6)
+
+
+def test_simple_mkl_minimises_the_sum_over_all_classes():
+    """Against a grid over the simplex: the objective of one against the rest, summed over three classes."""
+    rng = np.random.default_rng(3)
+    y = np.repeat([0, 1, 2], 8)
+    signals = [(y == 0) * 2.0, (y == 2) * 2.0]  # the first kernel knows class 0, the second class 2
+    features = [np.column_stack([signal + rng.normal(scale=0.7, size=24), rng.normal(size=24)]) for signal in signals]
+    kernels = np.stack([points @ points.T + np.eye(24) for points in features], axis=2)
+    learner = SimpleMKL(C=1.0, tol=1e-5, normalize=False).fit(kernels, y)
+
+    def objective(weights):
+        total = 0.0
+        for label in (0, 1, 2):
+            gram = kernels @ weights
+            model = SVC(kernel="precomputed", C=1.0, tol=1e-8).fit(gram, np.where(y == label, 1, -1))
+            beta = np.zeros(24)
+            beta[model.support_] = model.dual_coef_[0]
+            total += np.abs(beta).sum() - 0.5 * beta @ gram @ beta
+        return total
+
+    grid = [objective(np.array([share, 1 - share])) for share in np.linspace(0, 1, 41)]
+    assert objective(learner.weights_) <= min(grid) + 1e-3
+    assert 0.1 < learner.weights_[0] < 0.9

@@ -1,0 +1,77 @@
+"""Collins-Thompson, "Robust Word Similarity Estimation Using Perturbation Kernels" (ICTIR 2009), densely."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from kernelsearch.kernels.term_scores import term_scores
+from kernelsearch.lucene.models import BM25Model
+from kernelsearch.rerankers.base import Context
+from kernelsearch.rerankers.pert.reranker import PerturbationReranker
+
+SMOOTHING, TEMPERATURE = 0.1, 5.0
+
+
+def relevance_model(index, scores, words):
+    """p(w|R) = Σ_d p(d|q) tf/length, mixed with the collection's model; p(d|q) is a softmax over documents with a term."""
+    found = np.flatnonzero(np.isfinite(scores))
+    weights = np.exp(scores[found] / TEMPERATURE)
+    weights /= weights.sum()
+    counts = index.forward.matrix().toarray()[:, words] / np.maximum(index.forward.lengths, 1)[:, None]
+    collection = index.forward.cf[words] / index.forward.cf.sum()
+    return (1 - SMOOTHING) * weights @ counts[found] + SMOOTHING * collection
+
+
+@pytest.mark.parametrize("denominator", ["p", "sqrt"])
+@pytest.mark.parametrize("text", ["dripping tap washer", "cold radiator in the hall"])
+def test_equation_4_and_figure_1_leave_one_out(demo_index, text, denominator):
+    """φ_i(w) = (√p_i - √p) / (√n p), G = AAᵀ, D = g_ii + g_jj - 2 g_ij; every document is a feedback document."""
+    forward = demo_index.forward
+    query = demo_index.query(text)
+    listed = demo_index.lucene.search([query], len(forward))[0]
+    reranker = PerturbationReranker(
+        demo_index, docs=10**6, pool=10**6, terms=15, smoothing=SMOOTHING, temperature=TEMPERATURE, denominator=denominator
+    )
+    found = reranker.expansion(query, listed, Context(BM25Model(), hits=1000))
+    everything = np.arange(len(forward), dtype=np.int32)
+    parts = term_scores(forward, BM25Model(), forward.term_ids(query.terms), query.weights, everything).astype(float)
+
+    def scores(kept):
+        return np.where((parts[:, kept] > 0).any(axis=1), parts[:, kept].sum(axis=1), -np.inf)
+
+    terms = len(query.terms)
+    base = relevance_model(demo_index, scores(list(range(terms))), found.terms)
+    variants = [
+        relevance_model(demo_index, scores([term for term in range(terms) if term != out]), found.terms) for out in range(terms)
+    ]
+    below = base if denominator == "p" else np.sqrt(base)
+    phi = np.array([(np.sqrt(variant) - np.sqrt(base)) / (np.sqrt(terms) * below) for variant in variants]).T
+    gram = phi @ phi.T
+    assert found.coordinates == pytest.approx(phi, rel=1e-4, abs=1e-7)
+    expected = np.diag(gram)[:, None] + np.diag(gram)[None, :] - 2 * gram
+    assert found.apart == pytest.approx(expected, rel=1e-3, abs=1e-7)
+
+
+@pytest.mark.parametrize(("kappa", "gamma"), [(0.5, 0.75), (2.0, 0.0), (2.0, 5.0)])
+def test_the_expansion_program_against_a_general_solver(demo_index, kappa, gamma):
+    """min -c'x + κ/2 x'(S + γ diag r)x over the box; S = exp(-D / median D), r the mean distance to the query's terms."""
+    from scipy.optimize import minimize
+
+    query = demo_index.query("dripping tap washer")
+    listed = demo_index.lucene.search([query], 100)[0]
+    found = PerturbationReranker(demo_index, kappa=kappa, gamma=gamma).expansion(query, listed, Context(BM25Model(), hits=100))
+    own, words = found.query_terms, len(found.words)
+    upper = found.apart[np.triu_indices(words, 1)]
+    similar = np.exp(-found.apart / np.median(upper))
+    far = found.apart[:, :own].mean(axis=1)
+    quadratic = kappa * (similar + gamma * np.diag(far / far.mean()))
+    gain = np.minimum(1.0, found.p / found.p[own:].max())
+    bounds = [(0.95, 1.0)] * own + [(0.0, 1.0)] * (words - own)
+    solved = minimize(
+        lambda x: -gain @ x + x @ quadratic @ x / 2, np.ones(words), jac=lambda x: quadratic @ x - gain, bounds=bounds,
+        method="L-BFGS-B", options={"maxiter": 2000, "ftol": 1e-14, "gtol": 1e-10},
+    )  # fmt: skip
+    assert found.choice == pytest.approx(solved.x, abs=1e-4)
+    mass = found.choice * found.p
+    assert found.weights == pytest.approx(mass / mass.sum())

@@ -1,0 +1,142 @@
+"""Bu, Niu, Ma & Long, "Listwise Multi-Kernel Similarity Learning Algorithm for Similar Mobile App Recommendation".
+
+Each equation by brute force, against the product.
+"""
+
+from __future__ import annotations
+
+import json
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from kernelsearch.learning.ranking.lambdas import lambdas, swap_deltas
+from kernelsearch.learning.ranking.simlistmkl import ExactSimListMKL, SimListMKL
+from kernelsearch.learning.ranking.triplets import SimTripletNet, SimTripletSVM
+
+
+def tables(queries=8, size=12, features=3, seed=0):
+    rng = np.random.default_rng(seed)
+    qid = np.repeat(np.arange(queries), size)
+    y = (np.arange(queries * size) % size < 3).astype(float)
+    X = rng.normal(size=(len(qid), features)) + y[:, None] * np.array([1.5, 0.5, 0.0])
+    return X, y, qid
+
+
+def zscored(X, qid):
+    out = X.copy()
+    for query in np.unique(qid):
+        rows = qid == query
+        out[rows] = (X[rows] - X[rows].mean(axis=0)) / X[rows].std(axis=0)
+    return out
+
+
+def triplets(X, y, qid):
+    """K(q, better) - K(q, worse) of all triplets, and weights by which every query counts the same."""
+    Z, parts, weights = zscored(X, qid), [], []
+    queries = np.unique(qid)
+    for query in queries:
+        rows = np.flatnonzero(qid == query)
+        pairs = [(i, j) for i, j in product(rows, rows) if y[i] > y[j]]
+        parts += [Z[i] - Z[j] for i, j in pairs]
+        weights += [1 / len(pairs) / len(queries)] * len(pairs)
+    return np.array(parts), np.array(weights)
+
+
+def average_precision(order, relevant):
+    """AP of documents in an order, by its definition."""
+    hits, total = 0, 0.0
+    for rank, document in enumerate(order, 1):
+        if relevant[document]:
+            hits += 1
+            total += hits / rank
+    return total / sum(relevant)
+
+
+def test_equation_3_cross_entropy_of_triplets():
+    X, y, qid = tables()
+    D, w = triplets(X, y, qid)
+    start = np.full(3, 2 / 3)
+
+    def loss(omega):
+        return w @ np.log1p(np.exp(-D @ omega)) + 0.03 / 2 * ((omega - start) ** 2).sum()
+
+    best = minimize(loss, np.ones(3), bounds=[(0, None)] * 3, method="SLSQP", options={"ftol": 1e-13, "maxiter": 1000})
+    assert SimTripletNet().fit(X, y, qid).weights_ == pytest.approx(best.x, abs=2e-3)
+
+
+def test_equation_5_hinge_loss_of_triplets():
+    X, y, qid = tables()
+    D, w = triplets(X, y, qid)
+
+    def objective(omega):
+        return 0.5 * omega @ omega + 10.0 * w @ np.maximum(0, 1 - D @ omega)
+
+    learned = SimTripletSVM(C=10.0, tolerance=1e-5).fit(X, y, qid).weights_
+    starts = (np.zeros(3), np.ones(3), learned)
+    rivals = [minimize(objective, start, bounds=[(0, 10)] * 3, method="Powell").fun for start in starts]
+    assert (learned >= 0).all() and objective(learned) <= min(rivals) + 1e-3
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_equations_6_to_8_lambdas_of_all_swaps(seed):
+    """y_i = Σ_j |ΔAP| / (1 + exp(f_i - f_j)) with ΔAP by swapping the two; Eq. 8 is |P@r_i - P@r_j|."""
+    rng = np.random.default_rng(seed)
+    scores, relevant = rng.permutation(9).astype(float) / 3, rng.random(9) < 0.4
+    relevant[:2] = True, False
+    order = np.argsort(-scores)
+    place = np.empty(9, dtype=int)
+    place[order] = np.arange(9)
+    pull, curvature = np.zeros(9), np.zeros(9)
+    precision = np.cumsum(relevant[order]) / np.arange(1, 10)
+    good, bad = np.flatnonzero(relevant), np.flatnonzero(~relevant)
+    for (a, i), (b, j) in product(enumerate(good), enumerate(bad)):
+        swapped = order.copy()
+        swapped[place[i]], swapped[place[j]] = j, i
+        delta = abs(average_precision(swapped, relevant) - average_precision(order, relevant))
+        assert swap_deltas(scores, relevant)[a, b] == pytest.approx(delta)
+        assert swap_deltas(scores, relevant, "printed")[a, b] == pytest.approx(abs(precision[place[i]] - precision[place[j]]))
+        rho = 1 / (1 + np.exp(scores[i] - scores[j]))
+        pull[i] += delta * rho
+        pull[j] -= delta * rho
+        curvature[i] += delta * rho * (1 - rho)
+        curvature[j] += delta * rho * (1 - rho)
+    found = lambdas(scores, relevant)
+    assert found[0] == pytest.approx(pull) and found[1] == pytest.approx(curvature)
+
+
+def test_listing_of_section_3_one_round_by_hand():
+    """f₀ = 2 × the mean kernel; one tree of two leaves on the lambdas; its leaves are η Σy/Σw (lines 6-17)."""
+    X, y, qid = tables(queries=3, size=12)
+    Z = zscored(X, qid)
+    start = 2.0 * Z.mean(axis=1)
+    pull, curvature = np.zeros(len(y)), np.zeros(len(y))
+    for query in range(3):
+        rows = qid == query
+        pull[rows], curvature[rows] = lambdas(start[rows], y[rows] > 0)
+    best = None
+    for feature, cut in product(range(3), range(5, len(y) - 5)):
+        order = np.argsort(Z[:, feature], kind="stable")
+        left = np.isin(np.arange(len(y)), order[:cut])
+        error = sum(((pull[side] - pull[side].mean()) ** 2).sum() for side in (left, ~left))
+        if best is None or error < best[0] - 1e-12:
+            best = error, left
+    assert best is not None
+    left = best[1]
+    expected = start + 0.1 * np.where(
+        left, pull[left].sum() / curvature[left].sum(), pull[~left].sum() / curvature[~left].sum()
+    )
+    learner = ExactSimListMKL(trees=1, leaves=2, min_rows=5, learning_rate=0.1).fit(X, y, qid)
+    assert learner.predict(X, qid) == pytest.approx(expected)
+
+
+def test_the_fast_learner_optimises_average_precision():
+    """xgboost's objective is the listwise one, on relevance, with the sum of kernels as its start."""
+    X, y, qid = tables()
+    learner = SimListMKL(trees=2).fit(X, 3 * y, qid)
+    config = json.loads(learner.booster_.save_config())["learner"]
+    assert config["objective"]["name"] == "rank:map"
+    empty = SimListMKL(trees=0).fit(X, y, qid)
+    assert empty.predict(X, qid) == pytest.approx(2.0 * zscored(X, qid).mean(axis=1))

@@ -1,6 +1,5 @@
 """What fusion remembers: votes by hand, silence about oneself, the file, candidates, other indexes."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -109,7 +108,7 @@ def test_a_model_brings_its_memory_along(demo_index, tiny, tmp_path):
 
 
 @pytest.mark.parametrize("stored", ["of another index", ""])
-def test_a_foreign_models_training_queries_do_not_vote(demo_index, docids, tmp_path, caplog, stored):
+def test_a_foreign_models_training_queries_do_not_vote(demo_index, docids, tmp_path, caplog, monkeypatch, stored):
     """Docids collide between collections: only the index that a model was trained on gets its votes, else one notice."""
     caplog.set_level("INFO", "kernelsearch")
     qid, text, document = "1", "dripping tap", docids[3]
@@ -124,8 +123,9 @@ def test_a_foreign_models_training_queries_do_not_vote(demo_index, docids, tmp_p
     assert row in reranker.tables([query], [found], DEFAULT_CONTEXT)[0][0].docs
     assert "don't vote" not in caplog.text
 
-    meta = json.loads((tmp_path / "m" / "meta.json").read_text())
-    (tmp_path / "m" / "meta.json").write_text(json.dumps({**meta, "fingerprint": stored}))
+    with monkeypatch.context() as changed:
+        changed.setattr(demo_index, "fingerprint", stored)
+        FusionReranker.method.fit(demo_index, data, features="first votes", sources="votes", learner="combsum", depth=20)
     reranker = FusionReranker(demo_index, model=str(tmp_path / "m"))
     for _ in range(2):
         pool, table = reranker.tables([query], [found], DEFAULT_CONTEXT)[0]

@@ -210,7 +210,7 @@ def test_bad_options_are_named(tiny):
 
 @pytest.mark.parametrize("name", ["gamma", "kappa", "balance", "coverage", "budget", "temperature"])
 def test_infinite_options_are_refused(tiny, name):
-    with pytest.raises(OptionError, match=rf"--pert\.{name}: inf is above 1e\+06"):
+    with pytest.raises(OptionError, match=rf"--pert\.{name}: inf is"):
         pert(tiny, **{name: float("inf")})
 
 

@@ -1,0 +1,118 @@
+"""A text classifier of multi-scale kernels, and its saved form.
+
+Yang & Zha, "Language Pyramid and Multi-Scale Text Analysis" (CIKM 2010), Section 4.1: an SVM on the levels' kernels, which are
+added up, or weighted by BEM-MKL (Eq. 10) or SimpleMKL.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.svm import SVC
+
+from kernelsearch.core import artefacts
+from kernelsearch.core.errors import ArtefactError, InputError
+from kernelsearch.core.options import Settings, option
+from kernelsearch.learning.mkl.bem_mkl import BemMKL
+from kernelsearch.learning.mkl.multiscale_kernel import MultiScaleKernel
+from kernelsearch.learning.mkl.simple_mkl import SimpleMKL
+
+KIND, VERSION, TEXTS = "text classifier", 1, "texts.jsonl"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassifierSettings(Settings):
+    """Options of a text classifier."""
+
+    owner: ClassVar[str] = ""
+
+    kernel: str = option("js", "kernel between two texts at a level", choices=("js", "frobenius", "rbf"))
+    weights: str = option(
+        "sum", "weights of the levels: equal (sum), BEM-MKL (bem) or SimpleMKL (simple)", choices=("sum", "bem", "simple")
+    )
+    scales: tuple[float, ...] = option(
+        (0.0, 1.0, 2.0, 4.0, float("inf")), "scales of the levels; inf is the bag of words", low=0, unbounded=True
+    )
+    columns: int = option(8, "length that texts are interpolated to", low=1, high=256)
+    weighting: str = option("none", "weight of a word before smoothing", choices=("none", "idf"))
+    C: float = option(10.0, "the SVM's C", low=1e-6, high=1e6, name="C")
+
+    def pipeline(self, graph_texts: Sequence[str] = ()) -> Pipeline:
+        """An unfitted scikit-learn pipeline from texts to labels; `graph_texts` are further texts for the word graph."""
+        combine = "sum" if self.weights == "sum" else "stack"
+        maker = MultiScaleKernel(
+            kernel=self.kernel, scales=self.scales, columns=self.columns, weighting=self.weighting, combine=combine,
+            graph_texts=list(graph_texts) or None,
+        )  # fmt: skip
+        learner = {"sum": [], "bem": [BemMKL()], "simple": [SimpleMKL(C=self.C)]}[self.weights]
+        return make_pipeline(maker, *learner, SVC(kernel="precomputed", C=self.C))
+
+
+@dataclass(frozen=True)
+class LabelledTexts:
+    """Training texts with their labels, and further texts without labels for the word graph."""
+
+    texts: tuple[str, ...]
+    labels: tuple[str, ...]
+    graph_texts: tuple[str, ...] = ()
+
+    def fit(self, settings: ClassifierSettings) -> Pipeline:
+        """A pipeline fitted on the texts. Raises InputError where there are fewer than two labels."""
+        if len(set(self.labels)) < 2:
+            raise InputError(f"classify: the training texts have {len(set(self.labels))} label; two or more are needed")
+        return settings.pipeline(self.graph_texts).fit(list(self.texts), np.array(self.labels))
+
+
+def cross_validate(data: LabelledTexts, settings: ClassifierSettings, folds: int, seed: int = 0) -> NDArray[np.str_]:
+    """The label that each text gets from a model trained without its fold, shape (texts,); folds have equal shares of labels.
+
+    Raises InputError where a label has fewer texts than there are folds.
+    """
+    from sklearn.model_selection import StratifiedKFold
+
+    labels = np.array(data.labels)
+    names, counts = np.unique(labels, return_counts=True)
+    if counts.min() < folds:
+        raise InputError(f"--folds: {folds}, but label {str(names[counts.argmin()])!r} has only {counts.min()} texts")
+    out = labels.copy()
+    for learned, held_out in StratifiedKFold(folds, shuffle=True, random_state=seed).split(labels, labels):
+        part = LabelledTexts(tuple(data.texts[row] for row in learned), tuple(labels[learned]), data.graph_texts)
+        out[held_out] = part.fit(settings).predict([data.texts[row] for row in held_out])
+    return out
+
+
+def save(path: str | Path, data: LabelledTexts, settings: ClassifierSettings) -> None:
+    """Saves the training texts and the settings; a model is fitted from them again when it is loaded, the same every time.
+
+    So nothing has to be unpickled; kernels need the training texts anyway.
+    """
+    lines = [json.dumps({"text": text, "label": label}) for text, label in zip(data.texts, data.labels, strict=True)]
+    lines += [json.dumps({"text": text}) for text in data.graph_texts]
+    values: dict[str, Any] = settings.to_dict()
+    values["scales"] = [str(scale) for scale in settings.scales]
+
+    def write_texts(folder: Path) -> None:
+        (folder / TEXTS).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+    artefacts.save(path, KIND, VERSION, parameters=values, fill=write_texts)
+
+
+def load(path: str | Path) -> tuple[LabelledTexts, ClassifierSettings]:
+    """The texts and settings that `save` has written; raises ArtefactError where they are missing or damaged."""
+    meta = artefacts.read_meta(path, KIND, VERSION)
+    try:
+        records = [json.loads(line) for line in (Path(path) / TEXTS).read_text(encoding="utf-8").splitlines()]
+        labelled = [record for record in records if "label" in record]
+        others = tuple(record["text"] for record in records if "label" not in record)
+        settings = ClassifierSettings.of(meta["parameters"])
+        texts, labels = (tuple(record[key] for record in labelled) for key in ("text", "label"))
+        return LabelledTexts(texts, labels, others), settings
+    except (ValueError, KeyError, TypeError, OSError):
+        raise ArtefactError(f"{path}: damaged; train the classifier again") from None

@@ -12,7 +12,7 @@ from kernelsearch.cli.flags import add_flags, read_flags
 from kernelsearch.core.errors import InputError
 from kernelsearch.core.files import write_file
 from kernelsearch.core.options import Settings, option
-from kernelsearch.core.reading import lines
+from kernelsearch.core.reading import lines, parse_json
 from kernelsearch.learning.mkl.text_classifier import ClassifierSettings, LabelledTexts, cross_validate, load, save
 
 
@@ -86,7 +86,7 @@ def _read_records(path: str) -> list[tuple[str, str, str | None]]:
         if not line.strip():
             continue
         try:
-            record = json.loads(line)
+            record = parse_json(line, f"{path}: line {number}")
             text = record["text"] if "text" in record else record["contents"]
             if not isinstance(text, str):
                 raise TypeError

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kernelsearch.core.errors import ArtefactError
+from kernelsearch.core.errors import ArtefactError, InputError
 from kernelsearch.kernels.documents import Cosine
 from kernelsearch.lucene.models import BM25Model
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, TrainingData
@@ -149,3 +149,16 @@ def test_while_learning_no_query_gets_votes_from_itself(demo_index, docids):
         demo_index, ["votes"], sources=[], training_votes=TrainingVotes(demo_index, training, leave_out=False)
     ).tables(queries, found)
     assert all(table.any() for table in heard)
+
+
+@pytest.mark.parametrize(
+    ("grade", "message"), [(1, "all documents that queries find are relevant"), (0, "no query finds a relevant document")]
+)
+def test_nothing_to_learn_is_told_apart(tiny, grade, message, tmp_path):
+    """Every document relevant, or none of those found: other reasons, other messages."""
+    docids = [str(docid) for docid in tiny.forward.docids.take(np.arange(len(tiny.forward)))]
+    judged = {docid: grade for docid in docids} | {"elsewhere": 1}
+    data = TrainingData(topics={"1": "water tap"}, qrels={"1": judged}, output=tmp_path / "m")
+    with pytest.raises(InputError, match=message):
+        FusionReranker.method.fit(tiny, data, features="first", sources="none", learner="net", depth=5)
+    assert not (tmp_path / "m").exists()

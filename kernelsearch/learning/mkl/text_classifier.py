@@ -20,6 +20,7 @@ from sklearn.svm import SVC
 from kernelsearch.core import artefacts
 from kernelsearch.core.errors import ArtefactError, InputError
 from kernelsearch.core.options import Settings, option
+from kernelsearch.core.reading import parse_json
 from kernelsearch.learning.mkl.bem_mkl import BemMKL
 from kernelsearch.learning.mkl.multiscale_kernel import MultiScaleKernel
 from kernelsearch.learning.mkl.simple_mkl import SimpleMKL
@@ -108,11 +109,11 @@ def load(path: str | Path) -> tuple[LabelledTexts, ClassifierSettings]:
     """The texts and settings that `save` has written; raises ArtefactError where they are missing or damaged."""
     meta = artefacts.read_meta(path, KIND, VERSION)
     try:
-        records = [json.loads(line) for line in (Path(path) / TEXTS).read_text(encoding="utf-8").splitlines()]
+        records = [parse_json(line, str(path)) for line in (Path(path) / TEXTS).read_text(encoding="utf-8").splitlines()]
         labelled = [record for record in records if "label" in record]
         others = tuple(record["text"] for record in records if "label" not in record)
         settings = ClassifierSettings.of(meta["parameters"])
         texts, labels = (tuple(record[key] for record in labelled) for key in ("text", "label"))
         return LabelledTexts(texts, labels, others), settings
-    except (ValueError, KeyError, TypeError, OSError):
+    except (InputError, ValueError, KeyError, TypeError, OSError):
         raise ArtefactError(f"{path}: damaged; train the classifier again") from None

@@ -106,6 +106,7 @@ def training_table(
     generator, forward, parts = np.random.default_rng(random_state), plan.index.forward, []
     measured = set(np.random.default_rng(random_state).permutation(len(queries))[:complete].tolist())
     rankings: list[CompleteList] = []
+    full = False  # whether a query has relevant candidates only
     batches = list(chunks(queries, BATCH))
     with progress("features", total=len(queries), unit="query") as bar:
         made = engine.map_shared(_make_tables, batches, shared, label="table")
@@ -119,6 +120,7 @@ def training_table(
                 total = sum(grade > 0 for grade in grades.values())
                 rankings.append(CompleteList(number, table.astype(np.float32), y > 0, total))
             relevant, others = np.flatnonzero(y > 0), np.flatnonzero(y <= 0)
+            full = full or (len(relevant) > 0 and not len(others))
             if len(relevant) and len(others):
                 if len(others) > negatives:
                     others = generator.choice(others, negatives, replace=False)
@@ -126,7 +128,8 @@ def training_table(
                 parts.append((table[selected], y[selected], np.full(len(selected), number)))
             bar.update()
     if not parts:
-        raise InputError("training: no query finds a relevant document, so there is nothing to learn")
+        reason = "all documents that queries find are relevant" if full else "no query finds a relevant document"
+        raise InputError(f"training: {reason}, so there is nothing to learn")
     X, y, qid = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     return TrainingTable(X, y, qid, rankings)
 

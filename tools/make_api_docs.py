@@ -16,6 +16,7 @@ PAGES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("Opening and searching", "kernelsearch", ("open",)),
     ("", "kernelsearch.api.index", ("Index",)),
     ("Results", "kernelsearch.api.results", ("Results", "Hit")),
+    ("", "kernelsearch.api.evaluating", ("Measured",)),
     ("Running topics", "kernelsearch.api.topics", ("run_topics", "Topic", "TopicList")),
     ("", "kernelsearch.api.pipeline", ("Pipeline",)),
     ("Building an index", "kernelsearch", ("build",)),

@@ -32,6 +32,7 @@ from kernelsearch.rerankers.base import CannotAct, Explanation, TrainingData
 from kernelsearch.vectors.settings import VectorSettings
 
 if TYPE_CHECKING:
+    from kernelsearch.api.evaluating import Measured
     from kernelsearch.vectors.opened import Vectors
 
 CONTENTS = "contents"
@@ -163,6 +164,33 @@ class Index:
             return method.explain(query, before, row, pipeline.context())
         except CannotAct as reason:
             raise InputError(f"{method.name} keeps the first stage's list for {text!r}: {reason}") from None
+
+    def evaluate(
+        self,
+        topics: Mapping[str, str],
+        qrels: Mapping[str, Mapping[str, int]],
+        methods: Mapping[str, keywords.Rerank] | Sequence[str | None] = (None, "auto"),
+        *,
+        measures: Sequence[str] = ("AP", "nDCG@10"),
+        hits: int = 1000,
+        threads: int = 1,
+        **options: Any,
+    ) -> Measured:
+        """Measures methods on judged topics and compares them with the first one.
+
+        Parameters
+        ----------
+        topics : {qid: text}; topics without judgements are left out
+        qrels : {qid: {docid: grade}}
+        methods : names of methods, None for the first stage; or {label: method}, with methods as `search` takes them
+        measures : by their names in ir_measures or trec_eval
+        hits : documents per topic
+        threads : search threads
+        options : those of `search`, for all methods
+        """
+        from kernelsearch.api.evaluating import evaluate_methods
+
+        return evaluate_methods(self, topics, qrels, methods, measures=measures, hits=hits, threads=threads, **options)
 
     def similar(self, docid: str, k: int = 10, **options: Any) -> list[Hit]:
         """The `k` documents most similar to a document; options are those of `kernelsearch.similarity.SimilarDocuments`."""

@@ -1,23 +1,20 @@
 """The README's examples: queries of the bundled collection on which methods visibly help, hurt, or can't act."""
 
 from kernelsearch.demo.steps import SHOWCASE, showcase_table
-from kernelsearch.evaluation.measures import Evaluation, evaluate, parse_measures
+from kernelsearch.evaluation.measures import Evaluation
 from kernelsearch.trec import read_qrels, read_topics
 from tests.conftest import DEMO
 
 
 def test_the_readme_says_what_the_methods_do(demo_index):
     topics, qrels = read_topics(DEMO / "topics.tsv"), read_qrels(DEMO / "qrels.txt")
-    texts, judged = {qid: topics[qid] for qid in SHOWCASE}, {qid: qrels[qid] for qid in SHOWCASE}
-    values = {}
-    for name in (None, "klsa", "pert", "auto"):
-        lists = demo_index.search_batch(texts, name, k=1000)
-        run = {qid: list(zip(results.docids, results.scores, strict=True)) for qid, results in lists.items()}
-        values[name or "bm25"] = evaluate(judged, run, parse_measures(["nDCG@10"])).values["nDCG@10"]
+    texts = {qid: topics[qid] for qid in SHOWCASE}
+    measured = demo_index.evaluate(texts, qrels, {"bm25": None, "klsa": "klsa", "pert": "pert", "auto": "auto"})
+    values = {name: evaluation.values["nDCG@10"] for name, evaluation in measured.evaluations.items()}
     assert all(values[name]["d39"] > values["bm25"]["d39"] + 0.1 for name in ("klsa", "pert", "auto"))
     assert min(values["pert"]["d76"], values["auto"]["d76"]) > values["bm25"]["d76"] + 0.3
     assert values["klsa"]["d95"] > values["bm25"]["d95"] + 0.1
-    assert values["pert"]["d17"] < values["bm25"]["d17"] - 0.1 and values["klsa"]["d17"] == values["bm25"]["d17"]
+    assert values["pert"]["d54"] < values["bm25"]["d54"] - 0.1 and values["klsa"]["d54"] >= values["bm25"]["d54"]
     assert {values[name]["d90"] for name in values} == {0.0}
 
 

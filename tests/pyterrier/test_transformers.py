@@ -200,7 +200,7 @@ def test_every_method_has_a_class_and_entry_points_declare_the_module():
     from kernelsearch.rerankers import registry
 
     classes = {
-        "Auto", "ClickPrior", "KernelLSA", "MultiScaleLM", "PairwiseKernel", "Perturbation", "QuerySubstitution",
+        "Auto", "ClickPrior", "KernelDense", "KernelLSA", "MultiScaleLM", "PairwiseKernel", "Perturbation", "QuerySubstitution",
         "RelevanceClassifier", "RobustBM25",
     }  # fmt: skip
     assert classes | {"Expansion", "Fusion", "Retriever"} <= set(ks.__all__) <= set(dir(ks))

@@ -1,6 +1,7 @@
 """Conditions against expected figures, on the bundled collection."""
 
 import json
+import sys
 
 import pytest
 
@@ -71,6 +72,21 @@ def reproduce(measured, monkeypatch, tmp_path, capsys):
         return capsys.readouterr().out.splitlines()
 
     return run
+
+
+def test_without_ir_datasets_its_collections_are_skipped(measured, monkeypatch, tmp_path, capsys):
+    """The others are measured all the same."""
+    folder, means = measured
+    monkeypatch.setenv("KERNELSEARCH_COLLECTIONS", str(DEMO))
+    monkeypatch.setitem(sys.modules, "ir_datasets", None)
+    text = FILE % tuple(f"{mean:.4f}" for mean in means.values())
+    first = text.index("[collections.demo]")
+    absent = '[collections.vaswani]\ndocuments = "no"\ntopics = "no"\nqrels = "no"\nirds = "vaswani"\n'
+    (tmp_path / "c.toml").write_text(text[:first] + absent + text[first:])
+    main(["--conditions", str(tmp_path / "c.toml"), *places(folder), "--reuse"])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("vaswani   skipped: ") and "ir_datasets is not installed" in lines[0]
+    assert lines[1].split()[:2] == ["demo", "bm25"]
 
 
 def test_figures_that_agree_and_a_collection_that_is_not_there(reproduce, measured):

@@ -111,7 +111,7 @@ def validate(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
 def merge_statistics(parts: Sequence[WholeStatistics]) -> WholeStatistics:
     """The record of a collection from those of its shards, in their order.
 
-    Documents that stand in two shards are not noticed here, but when the collection's forward index is made.
+    Documents that are in two shards are not noticed here, but when the collection's forward index is made.
     """
     shards = tuple(shard for part in parts for shard in part.shards)
     if len({fingerprint for fingerprint, _ in shards}) < len(shards):

@@ -127,8 +127,8 @@ def _add_search_route(app: FastAPI, service: Service) -> APIRoute:
     @app.get(path, **_openapi(reader, models.SearchAnswer))
     async def search_index(request: Request) -> Response:
         """A ranked list: that of the first stage, or of methods that rerank it."""
-        found = await service.search(request.path_params["index"], reader.read(request.scope["query_string"]))
-        return Response(found, media_type=JSON_TYPE)
+        read = reader.read(request.scope["query_string"])
+        return Response(await service.search(request.path_params["index"], read), media_type=JSON_TYPE)
 
     return next(route for route in app.routes if isinstance(route, APIRoute) and route.path == path)
 

@@ -8,7 +8,7 @@ export class Failure extends Error {
   }
 }
 
-let key = ""; // the API key, where the server wants one; kept in this page only
+let key = ""; // the API key, where the server requires one; stored in this page only
 export const useKey = (value) => {
   key = value;
 };

@@ -1,4 +1,4 @@
-// Clicks are recorded only where the server keeps a log and the user of the page has agreed.
+// Clicks are recorded only where the server has a click log and the user of the page has agreed.
 
 import { click } from "./api.js";
 import { byId } from "./dom.js";

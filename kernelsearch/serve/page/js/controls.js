@@ -82,7 +82,7 @@ function field(option, id, value, change) {
   return labelled(option, id, input);
 }
 
-/** The options of a list: the first ones open, the others behind a fold, and a way back to the defaults. */
+/** The options of a list: the first ones open, the others behind a fold, and a button that restores the defaults. */
 export function controls(options, first, values, change) {
   const set = (option) => control(option, values[option.name], (value) => change(option.name, value));
   const front = first.map((name) => options.find((option) => option.name === name)).filter(Boolean);

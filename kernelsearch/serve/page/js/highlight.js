@@ -1,4 +1,4 @@
-// The query's words in a text, marked. The service says which words they are: it knows how the index takes words apart.
+// The query's words in a text, marked. The service sends these words, because they depend on the index's analyser.
 
 const WORD = /[\p{L}\p{N}\p{M}_]+/gu;
 
@@ -6,13 +6,13 @@ const WORD = /[\p{L}\p{N}\p{M}_]+/gu;
 export function marked(text, words) {
   const nodes = [];
   let end = 0;
-  for (const found of text.matchAll(WORD)) {
-    if (!words.has(found[0].toLowerCase())) continue;
-    if (found.index > end) nodes.push(text.slice(end, found.index));
+  for (const match of text.matchAll(WORD)) {
+    if (!words.has(match[0].toLowerCase())) continue;
+    if (match.index > end) nodes.push(text.slice(end, match.index));
     const mark = document.createElement("mark");
-    mark.textContent = found[0];
+    mark.textContent = match[0];
     nodes.push(mark);
-    end = found.index + found[0].length;
+    end = match.index + match[0].length;
   }
   if (end < text.length) nodes.push(text.slice(end));
   return nodes;
@@ -22,8 +22,8 @@ export function marked(text, words) {
 export function snippet(text, words, length = 200) {
   const line = text.replace(/\s+/g, " ").trim();
   if (line.length <= length) return line;
-  const found = [...line.matchAll(WORD)].find((one) => words.has(one[0].toLowerCase()));
-  let start = Math.max(0, Math.min((found?.index ?? 0) - 40, line.length - length));
+  const first = [...line.matchAll(WORD)].find((match) => words.has(match[0].toLowerCase()));
+  let start = Math.max(0, Math.min((first?.index ?? 0) - 40, line.length - length));
   if (start > 0) start = line.indexOf(" ", start) + 1;
   return (start > 0 ? "…" : "") + line.slice(start, start + length) + (start + length < line.length ? "…" : "");
 }

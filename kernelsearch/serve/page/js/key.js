@@ -1,9 +1,9 @@
-// Asks for the API key of a server that wants one. It is kept in memory only: a reload asks again.
+// Asks for the API key of a server that requires one. It is stored in memory only: a reload asks again.
 
 import { useKey } from "./api.js";
 import { byId } from "./dom.js";
 
-/** Shows the dialog; `then` is called when a key was given. */
+/** Shows the dialog; `then` is called when a key was entered. */
 export function askForKey(then) {
   const dialog = byId("key");
   if (dialog.open) return;

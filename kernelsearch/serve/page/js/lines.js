@@ -1,4 +1,4 @@
-// Lines between neighbouring lists: who rose, who fell, who came and who left.
+// Lines between neighbouring lists: which documents rise, fall, enter and leave.
 
 import { svg } from "./dom.js";
 

@@ -1,8 +1,8 @@
-// Fetches lists: one request a column, the newest wins, and what was fetched lately isn't fetched again.
+// Fetches lists: one request per column, of which the newest is shown, with a cache of recent answers.
 
 import { search } from "./api.js";
 
-const KEPT = 60;
+const CACHE_SIZE = 60;
 
 export class Lists {
   constructor() {
@@ -36,7 +36,7 @@ export class Lists {
 
   keep(address, result) {
     this.known.set(address, result);
-    if (this.known.size > KEPT) this.known.delete(this.known.keys().next().value);
+    if (this.known.size > CACHE_SIZE) this.known.delete(this.known.keys().next().value);
   }
 
   /** Forgets what a column shows, so that the same address is asked again. */

@@ -19,22 +19,22 @@ import { welcome } from "./welcome.js";
 
 const DEFAULT_METHODS = ["auto", "klsa", "rbm25", "pert", "mslm"];
 const DEFAULT_COLUMNS = 2;
-const SLIDER_PAUSE = 60; // milliseconds: a drag asks for some lists on its way, not for all
+const SLIDER_PAUSE = 60; // milliseconds: a drag of a slider fetches some lists, not all
 const ADDRESS_PAUSE = 250;
 
 class App {
   constructor() {
     this.state = fromSearch(location.search);
     this.columnKeys = [];
-    this.found = new Lists();
+    this.cache = new Lists();
     this.board = new Board(this);
     this.panel = new Panel(this);
     this.box = new SearchBox(this);
     this.toolbar = new Toolbar(this);
     this.layout = new Layout();
-    this.clicks = new Clicks(() => this.found.clear());
+    this.clicks = new Clicks(() => this.cache.clear());
     this.ask = debounced(() => this.fetchLists(), SLIDER_PAUSE);
-    // Browsers refuse more than a few changes of the address a second: a dragged slider is noted when it rests.
+    // Browsers refuse more than a few changes of the address per second, so a slider changes it when it stops.
     this.noteAddress = debounced(() => history.replaceState(null, "", location.pathname + toSearch(this.state)), ADDRESS_PAUSE);
     addEventListener("popstate", () => {
       this.state = fromSearch(location.search);
@@ -142,7 +142,7 @@ class App {
 
   fetchLists() {
     for (const [n, column] of this.board.columns.entries()) {
-      this.found.fetch(n, api.searchAddress(this.state, this.state.columns[n - 1]), {
+      this.cache.fetch(n, api.searchAddress(this.state, this.state.columns[n - 1]), {
         started: () => column.loading(),
         done: (result) => this.received(n, result),
         failed: (problem) => {
@@ -164,7 +164,7 @@ class App {
   }
 
   retryAll() {
-    this.board.columns.forEach((_, n) => this.found.forget(n));
+    this.board.columns.forEach((_, n) => this.cache.forget(n));
     if (this.indexes) this.show();
     else this.start();
   }
@@ -216,7 +216,7 @@ class App {
       },
       emphasise: (docid) => this.board.emphasise(docid),
       retry: () => {
-        this.found.forget(place);
+        this.cache.forget(place);
         this.fetchLists();
       },
       choose: (method) => {
@@ -226,7 +226,7 @@ class App {
       remove: () => {
         this.columnKeys = [];
         this.change({ columns: this.state.columns.filter((_, n) => n !== place - 1), open: null });
-        this.board.columns.forEach((_, n) => this.found.forget(n));
+        this.board.columns.forEach((_, n) => this.cache.forget(n));
         this.ask();
       },
       reset: () => {

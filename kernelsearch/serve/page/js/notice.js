@@ -1,4 +1,4 @@
-// What went wrong, plainly, where it went wrong.
+// Error messages, shown where the error occurred.
 
 import { el } from "./dom.js";
 
@@ -11,7 +11,7 @@ const HEADS = {
   broken: "Server error",
 };
 
-/** A box with the reason of a failure, and a way to try again where that can help. */
+/** A box with the reason of a failure, and a button to try again where that can help. */
 export function failureNode(problem, retry) {
   const kind = problem.kind ?? "broken";
   return el("div", { class: `notice ${kind}`, role: "alert" },

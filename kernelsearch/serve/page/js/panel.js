@@ -134,10 +134,10 @@ export class Panel {
     },
     async text(doc) {
       const rest = (doc.fields ?? []).filter(([, value]) => value !== null && value !== "");
-      const told = (value) => (Array.isArray(value) ? value.join(", ") : typeof value === "object" ? JSON.stringify(value) : String(value));
+      const asText = (value) => (Array.isArray(value) ? value.join(", ") : typeof value === "object" ? JSON.stringify(value) : String(value));
       return el("article", { class: "full-text" },
         withoutTitle({ title: doc.title, text: doc.text ?? "" }).split(/\n+/).map((line) => el("p", {}, marked(line, this.words()))),
-        rest.length ? el("dl", { class: "fields" }, rest.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, told(value))))) : null);
+        rest.length ? el("dl", { class: "fields" }, rest.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, asText(value))))) : null);
     },
     async similar(doc, open, signal) {
       return similarNode(this.app.state.index, doc.docid, this.words(), (hit) => {

@@ -1,4 +1,4 @@
-// Points in a plane with names that keep out of each other's way.
+// Points in a plane with names that do not overlap.
 
 import { PICTURE_WIDTH as WIDTH, drawing, svg } from "./dom.js";
 import { shortened } from "./format.js";
@@ -11,8 +11,8 @@ export function fitted(places) {
   const range = (axis) => {
     const values = places.map((place) => place[axis]);
     const [low, high] = [Math.min(...values), Math.max(...values)];
-    const room = (high - low || 1) * 0.06;
-    return [low - room, high + room];
+    const margin = (high - low || 1) * 0.06;
+    return [low - margin, high + margin];
   };
   const [x, y] = [range(0), range(1)];
   return {
@@ -39,7 +39,7 @@ export function plane(scale, axes, label, ...layers) {
 const SPOTS = [[1, 0], [-1, 0], [0, -1], [0, 1], [0.8, -0.8], [-0.8, -0.8], [0.8, 0.8], [-0.8, 0.8]];
 
 /**
- * Names beside their points, the first of the list first; one that finds no free spot is left out (a title still tells it).
+ * Names beside their points, the first of the list first; one that finds no free spot is left out (its tooltip still shows it).
  * `items` are { x, y, radius, name, class } in drawing coordinates; `taken` are boxes to keep clear.
  */
 export function names(items, taken = []) {

@@ -38,21 +38,21 @@ export class SearchBox {
     if (document.activeElement !== this.input) return;
     this.running = new AbortController();
     try {
-      const found = await suggestions(this.app.state.index, this.input.value.trimStart(), this.running.signal);
-      if (document.activeElement === this.input) this.show(found.filter((one) => one.query !== this.input.value.trim()));
+      const logged = await suggestions(this.app.state.index, this.input.value.trimStart(), this.running.signal);
+      if (document.activeElement === this.input) this.show(logged.filter((one) => one.query !== this.input.value.trim()));
     } catch (problem) {
       if (problem.name !== "AbortError") this.close(); // suggestions are a comfort: without them the box still searches
     }
   }
 
-  show(found) {
+  show(logged) {
     this.active = -1;
-    this.list.replaceChildren(...found.map((one, place) => el("li", {
+    this.list.replaceChildren(...logged.map((one, place) => el("li", {
       role: "option", id: `suggestion-${place}`, "aria-selected": "false",
       onmousedown: (event) => event.preventDefault(), onclick: () => this.go(one.query),
     }, el("span", {}, one.query), el("small", {}, one.clicks === 1 ? "1 click" : `${one.clicks} clicks`))));
-    this.list.hidden = !found.length;
-    this.input.setAttribute("aria-expanded", String(found.length > 0));
+    this.list.hidden = !logged.length;
+    this.input.setAttribute("aria-expanded", String(logged.length > 0));
     this.input.removeAttribute("aria-activedescendant");
   }
 

@@ -6,7 +6,7 @@ import { el } from "./dom.js";
 import { number } from "./format.js";
 import { marked, snippet } from "./highlight.js";
 
-/** The list of documents like `docid`; a fold under each says why. */
+/** The list of documents similar to `docid`, each with an explanation that can be unfolded. */
 export async function similarNode(index, docid, words, open, signal) {
   const { hits } = await similar(index, docid, null, signal);
   if (!hits.length) return el("p", { class: "nothing" }, "No document of the collection is similar to this one.");

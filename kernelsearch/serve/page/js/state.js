@@ -59,11 +59,11 @@ export function fromSearch(search) {
   if (DEPTHS.includes(Number(params.get("hits")))) state.hits = Number(params.get("hits"));
   try {
     if (params.get("first")) state.first = decodeOptions(params.get("first").split("~"));
-    const told = params.getAll("m").filter((text) => text !== NONE).slice(0, MOST_METHODS).map((text) => {
+    const columns = params.getAll("m").filter((text) => text !== NONE).slice(0, MOST_METHODS).map((text) => {
       const [name, ...rest] = text.split("~");
       return { method: decodeURIComponent(name), options: decodeOptions(rest) };
     });
-    if (params.has("m")) state.columns = told;
+    if (params.has("m")) state.columns = columns;
   } catch {
     state.columns = null; // a mangled address: start with the usual methods
   }

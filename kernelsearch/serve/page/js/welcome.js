@@ -11,12 +11,12 @@ export function welcome(app) {
   const judged = spread(app.toolbar.topics, SHOWN).map((one) => chip(one.text, () => app.search(one.text, one.topic)));
   const asked = el("ul", { class: "chips" });
   const asking = el("section", { hidden: true }, el("h2", {}, "Often asked"), asked);
-  suggestions(app.state.index, "").then((found) => {
-    asked.replaceChildren(...found.slice(0, SHOWN).map((one) => chip(one.query, () => app.search(one.query))));
-    asking.hidden = !found.length;
+  suggestions(app.state.index, "").then((logged) => {
+    asked.replaceChildren(...logged.slice(0, SHOWN).map((one) => chip(one.query, () => app.search(one.query))));
+    asking.hidden = !logged.length;
   }, () => asking.remove()); // no suggestions, no section
   return el("div", { class: "welcome" },
-    el("h1", {}, "See what each kernel does to a ranked list"),
+    el("h1", {}, "Compare what each method does to a ranked list"),
     el("p", {}, `Search ${plural(app.index.documents, "document")} of ${app.index.name}. The first stage's list is on the left; lines show which documents rise and fall in the methods' lists beside it. Open a document to see why.`),
     judged.length ? el("section", {}, el("h2", {}, "Judged topics, with live measures"), el("ul", { class: "chips" }, judged)) : null,
     asking);

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
 from kernelsearch.core.errors import InputError
-from kernelsearch.core.replacing import OLD, PARTIAL, remove_leftovers, replace_folder, sync_folder, temporary_prefix
+from kernelsearch.core.replacing import OLD, PARTIAL, remove_leftovers, replace_folder, sync_folder, temporary_name
 
 
 @contextmanager
@@ -44,7 +43,9 @@ def _complete_file(path: str | Path) -> Iterator[int]:
         if path.is_dir():
             raise InputError(f"{path}: is a directory, cannot write a file there")
         remove_leftovers(path)
-        descriptor, temporary = tempfile.mkstemp(prefix=temporary_prefix(path), suffix=PARTIAL, dir=path.parent)
+        # Named before it exists: a signal may arrive between the two.
+        temporary = str(temporary_name(path, PARTIAL))
+        descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         os.fchmod(descriptor, 0o666 & ~_umask())
         yield descriptor
         os.replace(temporary, path)
@@ -71,11 +72,13 @@ def write_folder(path: str | Path, *, replace: bool = False) -> Iterator[Path]:
         if path.exists() and not replace:
             raise InputError(f"{path}: exists already")
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=temporary_prefix(path), suffix=PARTIAL, dir=path.parent))
-        temporary.chmod(0o777 & ~_umask())
+        # Named before it exists: a signal may arrive between the two.
+        temporary = temporary_name(path, PARTIAL)
+        temporary.mkdir()
         yield temporary
         _sync(temporary)
-        aside = Path(tempfile.mkdtemp(prefix=temporary_prefix(path), suffix=OLD, dir=path.parent))
+        aside = temporary_name(path, OLD)
+        aside.mkdir()
         replace_folder(temporary, path, aside)
         temporary = None
     except OSError as problem:

@@ -10,6 +10,7 @@ import ctypes
 import errno
 import os
 import re
+import secrets
 import shutil
 import socket
 import sys
@@ -27,6 +28,11 @@ AT_FDCWD = -100
 def temporary_prefix(path: Path) -> str:
     """Returns the beginning of a temporary name for `path`, for the functions of `tempfile`."""
     return f".{path.name}.{_machine()}-{os.getpid()}."
+
+
+def temporary_name(path: Path, suffix: str) -> Path:
+    """Returns a path beside `path` that nothing has yet, for a temporary file or folder."""
+    return path.with_name(f"{temporary_prefix(path)}{secrets.token_hex(6)}{suffix}")
 
 
 def remove_leftovers(path: Path) -> None:

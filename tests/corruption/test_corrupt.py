@@ -23,7 +23,7 @@ from kernelsearch.trec.topics import read_topics
 from tests.conftest import DEMO, TINY, write_jsonl
 
 CASES = int(os.environ.get("KERNELSEARCH_CORRUPTIONS", "12"))
-QUERIES = ("dripping tap", "frozen pipes")
+QUERIES = ("dripping tap", "frozen pipes", "paint a wooden door")
 #: Changed by design: SQLite has no checksums, and a lock file has no content.
 LEFT_OUT = (".db", "write.lock", "verified.json")
 
@@ -72,6 +72,9 @@ def damaged(data: bytes, how: str, chance: random.Random, foreign: bytes | None)
     place = chance.randrange(len(data))
     if how == "flip":
         return data[:place] + bytes([data[place] ^ 1 << chance.randrange(8)]) + data[place + 1 :]
+    if how == "noise":
+        half = len(data) // 2
+        return data[:half] + bytes(byte ^ chance.randrange(8) for byte in data[half:])
     if how == "cut":
         return data[:place]
     if how == "zero":
@@ -88,7 +91,7 @@ def test_damage_is_refused_by_name_or_has_no_effect(indexes, number):
     chance = random.Random(number)
     everything = files(path)
     file = everything[(number * 37) % len(everything)]  # 37 is coprime to the usual numbers of files: all are visited
-    how = chance.choice(("flip", "flip", "cut", "zero", "zero all", "swap"))
+    how = chance.choice(("flip", "noise", "noise", "cut", "zero", "zero all", "swap"))
     twin = other / file.relative_to(path)
     data = file.read_bytes()
     file.write_bytes(damaged(data, how, chance, twin.read_bytes() if twin.is_file() else None))

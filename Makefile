@@ -17,7 +17,7 @@ NEWER = $(PYTHON312) python3.12 python3.13 python3.14 $(PYTHON) \
 find_newer = for python in $(NEWER); do \
     if $$python -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null; then echo $$python; break; fi; done
 
-.PHONY: help demo docs test test-corrupt test-kill test-dask test-page test-openapi test-soak coverage lint test-pyserini test-pyterrier test-lucene10 bench-bridge bench-dropin bridge freeze clean
+.PHONY: help demo docs test fuzz mutants licences test-corrupt test-kill test-dask test-page test-openapi test-soak coverage lint test-pyserini test-pyterrier test-lucene10 bench-bridge bench-dropin bridge freeze clean
 
 help:  ## Lists the targets
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | awk -F '\t' '{printf "%-15s %s\n", $$1, $$2}'
@@ -45,6 +45,15 @@ test-corrupt: .venv/.ready  ## Damages every file of an index: refused by name o
 
 test-kill: .venv/.ready  ## Kills commands at random times and at renames and syncs (KERNELSEARCH_KILLS=10 per command)
 	KERNELSEARCH_KILLS=$${KERNELSEARCH_KILLS:-10} .venv/bin/python -m pytest tests/corruption/test_kill.py $(PYTEST_ARGS)
+
+fuzz: .venv/.ready  ## Reads 10,000 changed files with every reader (KERNELSEARCH_FUZZ=10000)
+	KERNELSEARCH_FUZZ=$${KERNELSEARCH_FUZZ:-10000} .venv/bin/python -m pytest tests/fuzz -n 2 $(PYTEST_ARGS)
+
+mutants: .venv/.ready  ## Changes 300 operators and constants, one at a time, and counts how many the tests notice (MUTANT_ARGS)
+	.venv/bin/python -m tools.mutants $(MUTANT_ARGS)
+
+licences: .venv/.ready  ## Lists the licences of all dependencies; fails for one that is not permissive
+	.venv/bin/python -m tools.licences --extras plots,datasets,serve,mcp,encode,dask
 
 coverage: .venv/.ready  ## Runs the tests with line coverage, printed and in htmlcov/
 	.venv/bin/python -m pytest $(WHOLE_SUITE) --cov=kernelsearch --cov-report=term --cov-report=html $(PYTEST_ARGS)

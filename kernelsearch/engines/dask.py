@@ -18,6 +18,9 @@ DEATHS = 3
 #: Tasks per worker thread that are submitted at a time, so that the scheduler's memory doesn't limit the number of topics.
 AHEAD = 4
 
+#: The address that a cluster of this machine listens on.
+LOOPBACK = "127.0.0.1"
+
 logger = logging.getLogger(__name__)
 
 
@@ -49,7 +52,9 @@ class DaskEngine(Engine):
                 n_workers=workers,
                 threads_per_worker=1,
                 processes=True,
-                dashboard_address=":0",
+                # Both to loopback: whoever reaches the scheduler can run code, and the dashboard shows what is computed.
+                host=LOOPBACK,
+                dashboard_address=f"{LOOPBACK}:0",
                 memory_limit=0,
                 silence_logs=logging.CRITICAL,
             )

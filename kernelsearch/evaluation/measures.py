@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -59,7 +60,7 @@ def _check_parameters(measure: Measure, name: str) -> None:
     try:
         measure.validate_params()
     except AssertionError as problem:
-        raise OptionError(f"--measures: {quote(name)}: {str(problem).partition('<object')[0]}") from None
+        raise OptionError(f"--measures: {quote(name)}: {short(str(problem).partition('<object')[0])}") from None
     bounds = {"cutoff": (1, 2**31 - 1), "rel": (1, MAX_GRADE)}
     for parameter, value in measure.params.items():
         low, high = bounds.get(parameter, (-math.inf, math.inf))
@@ -118,9 +119,9 @@ def evaluate(qrels: Qrels, run: Run, measures: Sequence[Measure], *, complete: b
         try:
             for metric in ir_measures.iter_calc(list(measures), judged, scored):
                 computed[str(metric.measure)][metric.query_id] = float(metric.value)
-        except (ArithmeticError, ValueError, TypeError, AssertionError) as problem:
+        except (ArithmeticError, ValueError, TypeError, AssertionError, subprocess.CalledProcessError) as problem:
             names = ", ".join(map(str, measures))
-            raise OptionError(f"--measures: {quote(names)} can't be computed ({problem})") from None
+            raise OptionError(f"--measures: {quote(names)} can't be computed ({short(str(problem))})") from None
     for measure in measures:
         if measure.NAME == "NumRel":  # the only measure that is not zero for a topic that the run lacks
             for qid in set(topics) - set(run):

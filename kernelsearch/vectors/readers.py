@@ -16,7 +16,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.core.errors import InputError, OptionError, short
 from kernelsearch.core.reading import json_lines, lines, open_bytes
 from kernelsearch.neighbours.index import load_faiss
 
@@ -177,7 +177,7 @@ class JsonReader(VectorReader):
                 name, vector = record[_choose(record, ID_NAMES)], record[_choose(record, VECTOR_NAMES)]
             except KeyError:
                 found = ", ".join(record) or "nothing"
-                raise InputError(f"{self.path}: line {number}: id and vector were expected, found {found}") from None
+                raise InputError(f"{self.path}: line {number}: id and vector were expected, found {short(found)}") from None
             if not isinstance(vector, list):
                 raise InputError(f"{self.path}: line {number}: the vector is no list of numbers")
             ids.append(str(name))
@@ -304,7 +304,7 @@ def _choose(names: Any, wanted: Sequence[str], path: Path | None = None) -> str:
             return name
     if path is None:
         raise KeyError(wanted[0])
-    raise InputError(f"{path}: none of {', '.join(wanted)} in it, but {', '.join(map(str, names)) or 'nothing'}")
+    raise InputError(f"{path}: none of {', '.join(wanted)} in it, but {short(', '.join(map(str, names))) or 'nothing'}")
 
 
 def _npy_header(stream: IO[bytes], path: Path) -> tuple[tuple[int, ...], np.dtype[Any]]:

@@ -6,7 +6,9 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -205,6 +207,25 @@ def test_trees_over_which_workers_die_again_and_again_are_given_up(cluster, monk
     with pytest.raises(InputError, match="--engine dask: workers were lost 1 times while trees were grown"):
         SimListMKL(trees=300).fit(X, y, np.repeat(np.arange(200), 30), client=cluster.client)
     strike.join(timeout=10)
+
+
+def test_a_cluster_of_this_machine_listens_on_loopback_only(cluster):
+    """By the kernel's table of listening sockets, of all processes of the cluster."""
+    owners = {os.getpid(), *cluster.client.run(os.getpid).values()}
+    inodes = set()
+    for pid in owners:
+        for entry in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(OSError):
+                target = os.readlink(entry)
+                if target.startswith("socket:["):
+                    inodes.add(target[8:-1])
+    listening = []
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for line in Path(table).read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and fields[9] in inodes:
+                listening.append(fields[1].partition(":")[0])
+    assert listening and set(listening) == {"0100007F"}  # 127.0.0.1
 
 
 def test_an_error_of_ours_comes_back_as_it_is(cluster, demo_index):

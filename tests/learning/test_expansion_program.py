@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from kernelsearch.kernels.perturbation import random_distances, similarity
-from kernelsearch.learning.programs.box import Infeasible, minimise_in_box, solve_rows, violation
+from kernelsearch.learning.programs.active_set import Infeasible
+from kernelsearch.learning.programs.box import minimise_in_box, solve_rows, violation
 from kernelsearch.learning.programs.expansion import ExpansionProgram
 
 

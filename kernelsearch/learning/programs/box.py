@@ -1,19 +1,17 @@
-"""Small convex quadratic programs, solved exactly: boxes by clipped coordinate descent, further rows by a dual active set."""
+"""Small convex quadratic programs, solved exactly: boxes by clipped coordinate descent, further rows by an active set."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelsearch.learning.programs.active_set import solve_program
+
 Floats = NDArray[np.float64]
 
 #: Added to the diagonal where the active-set solver must factor a matrix that may be singular.
 RIDGE = 1e-9
 TOLERANCE = 1e-9
-
-
-class Infeasible(Exception):
-    """No point satisfies the constraints."""
 
 
 def minimise_in_box(quadratic: Floats, linear: Floats, lower: Floats, upper: Floats, *, sweeps: int = 10_000) -> Floats:
@@ -71,23 +69,14 @@ def violation(quadratic: Floats, linear: Floats, lower: Floats, upper: Floats, x
 def solve_rows(quadratic: Floats, linear: Floats, lower: Floats, upper: Floats, rows: Floats, least: Floats) -> Floats:
     """As `minimise_in_box`, with rows @ x >= least besides; rows (constraints, n). Raises Infeasible where no x satisfies them.
 
-    The box optimum is tried first: where it satisfies the rows it is the answer. Otherwise the dual active-set method of
-    Goldfarb & Idnani (1983), as the quadprog package implements it.
+    The box optimum is tried first: where it satisfies the rows it is the answer. Otherwise a dual active-set method.
     """
     x = minimise_in_box(quadratic, linear, lower, upper)
     if (rows @ x >= least - TOLERANCE).all():
         return x
-    import quadprog
-
     size = len(linear)
     firm = quadratic + RIDGE * max(1.0, float(np.trace(quadratic)) / size) * np.eye(size)
     conditions = np.vstack([np.eye(size), -np.eye(size), rows])
-    bounds = np.concatenate([lower, -upper, least])
-    try:
-        x = quadprog.solve_qp(firm, linear.astype(np.float64), conditions.T.copy(), bounds)[0]
-    except ValueError as problem:
-        if "inconsistent" in str(problem):
-            raise Infeasible from None
-        raise
+    x = solve_program(firm, linear, conditions, np.concatenate([lower, -upper, least]))
     result: Floats = np.clip(x, lower, upper)
     return result

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelsearch.core.errors import InputError
+from kernelsearch.learning.programs.active_set import solve_program
 from kernelsearch.learning.ranking.fusers import Learner
 from kernelsearch.learning.ranking.lists import Lists, check, normalise_features
 
@@ -173,10 +174,8 @@ class SimTripletSVM(TripletLearner):
         self.C, self.tolerance, self.rounds = C, tolerance, rounds
 
     def _solve(self, differences: Floats, weights: Floats) -> Floats:
-        import quadprog
-
         features = differences.shape[1]
-        # Unknowns: ω, then ξ. quadprog wants a positive definite matrix, hence the tiny curvature of ξ.
+        # Unknowns: ω, then ξ. The solver needs a positive definite matrix, hence the tiny curvature of ξ.
         quadratic = np.diag(np.append(np.ones(features), 1e-9))
         linear = np.append(np.zeros(features), -self.C)
         planes, sides = [np.eye(features + 1)], [np.zeros(features + 1)]
@@ -188,6 +187,6 @@ class SimTripletSVM(TripletLearner):
                 break
             planes.append(np.append(direction, 1.0)[None, :])
             sides.append(np.array([needed]))
-            solution = quadprog.solve_qp(quadratic, linear, np.concatenate(planes).T, np.concatenate(sides))[0]
+            solution = solve_program(quadratic, linear, np.concatenate(planes), np.concatenate(sides))
             omega, slack = np.maximum(solution[:features], 0.0), float(solution[features])
         return omega

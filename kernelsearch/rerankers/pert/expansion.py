@@ -14,7 +14,7 @@ from kernelsearch.core.types import Candidates, Query
 from kernelsearch.forward.index import ForwardIndex
 from kernelsearch.kernels import perturbation, relevance
 from kernelsearch.kernels.term_scores import term_scores
-from kernelsearch.learning.programs.box import Infeasible
+from kernelsearch.learning.programs.active_set import Infeasible
 from kernelsearch.learning.programs.expansion import ExpansionProgram
 from kernelsearch.lucene.models import Model
 from kernelsearch.rerankers.base import CannotAct

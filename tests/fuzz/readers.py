@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from kernelsearch.classify import _read_records
 from kernelsearch.cli import config, merging
 from kernelsearch.cli.search_settings import IN_CONFIG
 from kernelsearch.clicks.importing import import_log
@@ -80,6 +81,10 @@ def _clicks(path: Path) -> Any:
         database.unlink(missing_ok=True)
 
 
+def _labelled(path: Path) -> Any:
+    return _read_records(str(path))
+
+
 def _journal(path: Path) -> Any:
     with Journal(path, "id", ["1", "2"]) as journal:
         return journal.values
@@ -123,6 +128,11 @@ READERS: dict[str, tuple[str, bytes, Callable[[Path], Any]]] = {
     "clicks-sessions": ("", _SESSIONS.encode(), _clicks),
     "clicks-table": ("", b"query\tdocid\tclicks\timpressions\tposition\ntap\td1\t3\t9\t1.5\nfuse\td2\t1\t4\t2\n", _clicks),
     "clicks-skipped": ("", _SESSIONS.encode(), lambda path: list(read_clicks(path, Skipped()))),
+    "labelled-texts": (
+        ".jsonl",
+        b'{"text": "a tap drips", "label": "water"}\n{"text": "fuse", "label": "power"}\n',
+        _labelled,
+    ),
     "letor": ("", b"2 qid:7 1:0.5 3:1 # docid = A\n0 qid:7 2:1e-3\n1 qid:8 1:-1\n", read_letor),
     "perturbations": ("", b"1\t1 0 2\n1\t0.5 1 1\n2\t1 1\n", lambda path: read_vectors(str(path))),
     "similar-pairs": ("", b"d1\td2\nd3 d4\n", groups_from_pairs),

@@ -37,6 +37,7 @@ def reads_index(method: F) -> F:
 
     @functools.wraps(method)
     def wrapper(self: LuceneIndex, *args: Any, **kwargs: Any) -> Any:
+        jvm.start()  # outside the block: what prevents a start, such as a fork, says nothing about the index
         try:
             return calling(self, *args, **kwargs)
         except JavaError as problem:

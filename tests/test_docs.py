@@ -186,6 +186,8 @@ SHOWN: dict[str, tuple[str, ...]] = {
     "troubleshooting-java": ("from kernelsearch.lucene import jvm",),
     "experiments": ("python -m kernelsearch.reproduce",),
     "shards": ("python -m kernelsearch.search --index indexes/large",),
+    "mslm": ("python -m kernelsearch.classify",),
+    "vectors": ("python -m kernelsearch.vectors --index indexes/cran", "python -m kernelsearch.search  --index indexes/cran"),
 }
 
 

@@ -36,8 +36,8 @@ def test_numbers_that_json_lacks_are_stored_as_null_and_no_document_is_lost(tmp_
     ('{"id": "odd", "contents": "water", "n": ' + "9" * 1001 + "}", r"line 3: an integer \(n\) of more than 1000 digits"),
     ('{"id": "odd", "contents": "water", "' + "k" * 50_001 + '": 1}', r"line 3: a key of 50001 characters \(k{40}\.\.\.\)"),
     ('{"id": "odd", "contents": "' + "w " * 10_000_001 + '"}', r"line 3: a text of 20000002 characters \(contents\)"),
-    ('{"id": "' + "x" * 32_767 + '", "contents": "water"}', r"line 3: a document id of 32767 characters \(x{40}\.\.\.\)"),
-    ('{"id": "' + "ü" * 16_384 + '", "contents": "water"}', r"line 3: a document id of 16384 characters"),
+    ('{"id": "' + "x" * 32_767 + '", "contents": "water"}', r"line 3: document id 'x{10,}.* has more than 32766 bytes"),
+    ('{"id": "' + "ü" * 16_384 + '", "contents": "water"}', r"line 3: document id 'ü{10,}.* has more than 32766 bytes"),
 ], ids=["integer", "key", "text", "docid", "docid in bytes"])  # fmt: skip
 def test_a_record_beyond_the_limits_is_refused_by_line(tmp_path, odd, message):
     with pytest.raises(InputError, match=message):
@@ -50,7 +50,7 @@ def test_records_at_the_limits_are_indexed(tmp_path):
         '{"id": "integer", "contents": "water", "n": -' + "9" * 1000 + "}",
         '{"id": "key", "contents": "water", "' + "k" * 50_000 + '": 1}',
         '{"id": "' + "x" * 32_766 + '", "contents": "water"}',
-        '{"id": "deep", "contents": "water", "nested": ' + "[" * 900 + "]" * 900 + "}",
+        '{"id": "deep", "contents": "water", "nested": ' + "[" * 99 + "]" * 99 + "}",
     ]
     index_verb.main(["--input", str(write(tmp_path / "c.jsonl", *odd)), "--index", str(tmp_path / "i")])
     assert len(kernelsearch.open(tmp_path / "i").forward) == 10

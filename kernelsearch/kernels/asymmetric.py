@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,9 @@ from kernelsearch.core.errors import OptionError
 from kernelsearch.core.types import Query
 from kernelsearch.kernels import bm25
 from kernelsearch.kernels.algebra import Collection, Kernel, counts, weighted_terms
+
+#: Postings read at a time for entropy weights.
+POSTINGS_PER_BLOCK = 10_000_000
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,30 @@ class VSM(Kernel):
 
     def query_features(self, collection: Collection, query: Query) -> sparse.csr_matrix:
         return weighted_terms(collection, query, np.array(query.weights) * _idf(collection, query))
+
+
+@dataclass(frozen=True)
+class LogEntropy(Kernel):
+    """log(1 + tf) times the entropy weight of the term on both sides: the weights that LSI is at its best with.
+
+    Dumais, "Improving the retrieval of information from external sources" (1991): g_t = 1 + Σ_d p_dt log p_dt / log N with
+    p_dt = tf / cf, over the N documents. It is 1 for a term of one document, 0 for one spread evenly over all.
+    """
+
+    def __str__(self) -> str:
+        return "logentropy"
+
+    def document_features(
+        self, collection: Collection, docs: NDArray[np.integer], dtype: Any = np.float64
+    ) -> sparse.csr_matrix:
+        features = counts(collection, docs, dtype)
+        features.data = (np.log1p(features.data) * _entropy_weights(collection)[features.indices]).astype(dtype)
+        return features
+
+    def query_features(self, collection: Collection, query: Query) -> sparse.csr_matrix:
+        numbers = collection.term_ids(query.terms)
+        weights = np.where(numbers >= 0, _entropy_weights(collection)[np.maximum(numbers, 0)], 0.0)
+        return weighted_terms(collection, query, np.log1p(np.array(query.weights)) * weights)
 
 
 @dataclass(frozen=True)
@@ -170,6 +198,25 @@ def _idf(collection: Collection, query: Query) -> NDArray[np.float32]:
     numbers = collection.term_ids(query.terms)
     df = np.asarray(collection.df[np.maximum(numbers, 0)]) if len(collection.df) else np.zeros(len(numbers))
     return np.where(numbers >= 0, bm25.idf(df, collection.statistics.documents), np.float32(0))
+
+
+#: Entropy weights by collection: one pass over all postings computes them.
+_ENTROPY: WeakKeyDictionary[Any, NDArray[np.float64]] = WeakKeyDictionary()
+
+
+def _entropy_weights(collection: Collection) -> NDArray[np.float64]:
+    """The entropy weight of each term, shape (terms,)."""
+    found = _ENTROPY.get(collection)
+    if found is None:
+        total = np.zeros(len(collection.terms))
+        cf = np.asarray(collection.cf, dtype=np.float64)
+        for start in range(0, len(collection.indices), POSTINGS_PER_BLOCK):
+            terms = np.asarray(collection.indices[start : start + POSTINGS_PER_BLOCK])
+            share = collection.frequencies[start : start + POSTINGS_PER_BLOCK] / cf[terms]
+            total += np.bincount(terms, share * np.log(share), len(total))
+        found = 1.0 + total / np.log(max(len(collection), 2))
+        _ENTROPY[collection] = found
+    return found
 
 
 def _probability(collection: Collection) -> NDArray[np.float64]:

@@ -28,7 +28,7 @@ from typing import Any
 
 from kernelsearch.core.errors import OptionError
 from kernelsearch.kernels.algebra import Kernel
-from kernelsearch.kernels.asymmetric import BM25, VSM, Dirichlet, JelinekMercer, Linear
+from kernelsearch.kernels.asymmetric import BM25, VSM, Dirichlet, JelinekMercer, Linear, LogEntropy
 from kernelsearch.kernels.documents import RBF, Cosine, Polynomial
 from kernelsearch.kernels.vectors import Normalised, VectorKernel
 from kernelsearch.vectors.opened import Vectors
@@ -41,6 +41,7 @@ logger = logging.getLogger(__name__)
 KERNELS: dict[str, Callable[..., Kernel]] = {
     "linear": Linear,
     "vsm": VSM,
+    "logentropy": LogEntropy,
     "bm25": BM25,
     "dirichlet": Dirichlet,
     "jm": JelinekMercer,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kernelsearch.core.errors import OptionError
 from kernelsearch.core.types import Query
 from kernelsearch.kernels import registry
-from kernelsearch.kernels.asymmetric import BM25, VSM, Dirichlet, JelinekMercer, Linear
+from kernelsearch.kernels.asymmetric import BM25, VSM, Dirichlet, JelinekMercer, Linear, LogEntropy
 from kernelsearch.kernels.documents import RBF, Cosine, Custom, Polynomial
 from kernelsearch.kernels.saved import from_data, to_data
 
@@ -25,6 +25,7 @@ def numbers(low, high):
 MAPPED = st.one_of(
     st.just(Linear()),
     st.just(VSM()),
+    st.just(LogEntropy()),
     st.builds(BM25, k1=numbers(0, 5), b=st.floats(0, 1), k3=st.none() | numbers(0, 10)),
     st.builds(Dirichlet, mu=numbers(0, 5000)),
     st.builds(JelinekMercer, lam=numbers(0, 1)),

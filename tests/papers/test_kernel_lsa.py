@@ -6,7 +6,7 @@ Each equation once: dense numpy from token lists against the product.
 import numpy as np
 import pytest
 
-from kernelsearch.core.types import Query
+from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels.asymmetric import BM25
 from kernelsearch.lucene.models import BM25Model
 from kernelsearch.rerankers.base import TrainingData
@@ -85,6 +85,26 @@ def test_section_3_2_top_z_leaves_the_z_largest(collection, z):
     opened, dense = collection
     docs, scores = reranked(opened, z, 1.0)
     assert scores == pytest.approx(expected_scores(dense, z, 1.0)[docs], abs=1e-5)
+
+
+def test_the_baseline_lsi_with_log_entropy_weights_and_the_cosine(collection, tmp_path):
+    """Dumais (1991): documents and query as log(1 + tf) times the entropy weight, compared in the space of the SVD."""
+    opened, dense = collection
+    share = dense.counts / np.maximum(dense.counts.sum(axis=0), 1)
+    entropy = np.where(share > 0, share * np.log(np.where(share > 0, share, 1)), 0).sum(axis=0)
+    weights = (1 + entropy / np.log(len(dense.counts))) * (dense.counts.sum(axis=0) > 0)
+    left, values, right = np.linalg.svd(np.log1p(dense.counts) * weights, full_matrices=False)
+    documents = left[:, :DIMS] * values[:DIMS]
+    query_vector = right[:DIMS] @ (np.log1p(dense.query(TEXT)) * weights)
+    expected = documents @ query_vector / np.linalg.norm(documents, axis=1)
+    place = method("klsa").fit(opened, TrainingData(output=tmp_path / "lsi"), kernel="logentropy", dims=DIMS)
+    query, _ = query_and_list(opened)
+    everything = Candidates(np.arange(len(dense.counts), dtype=np.int32), np.zeros(len(dense.counts), dtype=np.float32))
+    options = {"basis": str(place), "scores": "kernel", "z": 10**6, "cosine": True, "lambda": 1.0}
+    reranker = method("klsa").make(opened, **options)
+    assert reranker.score(query, everything) == pytest.approx(expected, abs=1e-4)
+    explanation = reranker.explain(query, everything, 7)
+    assert explanation.score == pytest.approx(expected[7], abs=1e-4)
 
 
 @pytest.mark.parametrize("weight", [0.0, 0.3, 0.9])

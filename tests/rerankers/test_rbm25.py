@@ -188,23 +188,28 @@ def test_auto_moves_from_the_printed_form_to_bm25_with_the_evidence(demo_index, 
 
 
 @pytest.mark.parametrize(
-    ("lists", "agreeing", "clicked"),
+    ("lists", "wordings", "counted"),
     [
-        ([[1, 0, 0]], 0.95, ["d1"]),  # one click at position 1, of which .05 may be noise
-        ([[1, 0, 0]] * 4, 3.8, ["d1"]),  # clicks on one document confirm each other
-        ([[1, 0, 0], [0, 0, 1]], (0.9**2 + (1 - 0.1 / 3) ** 2) / (0.9 + 1 - 0.1 / 3), ["d1", "d5"]),  # on two they don't
-        ([[0, 1, 0]], 0.975, ["d2"]),  # a document without a word of the query
-        ([[1, 0, 0]] + [[0, 0, 0]] * 99, 0.25, ["d1"]),  # one click in a hundred examinations is noise
+        ([[1, 0, 0]], 1, {"d1": 0.95}),  # one click at position 1, of which .05 may be noise
+        ([[1, 0, 0]] * 4, 1, {"d1": 3.8}),  # clicks on one document confirm each other
+        ([[1, 0, 0], [0, 0, 1]], 1, {"d1": 0.9, "d5": 1 - 0.1 / 3}),  # on two they don't
+        ([[0, 1, 0]], 1, {"d2": 0.975}),  # a document without a word of the query
+        ([[1, 0, 0]] + [[0, 0, 0]] * 99, 1, {}),  # one click in a hundred examinations is noise
+        ([[1, 0, 0]], 2, {"d1": 1.9}),  # another wording with the same clicks confirms them
     ],
 )
-def test_the_weight_of_bm25_with_clicks_by_hand(tiny, tmp_path, lists, agreeing, clicked):
-    shown = ("d1", "d2", "d5")
-    log = [Impression("dripping water", shown, (1, 2, 3), tuple(map(bool, clicks))) for clicks in lists]
+def test_the_weight_of_bm25_with_clicks_by_hand(tiny, tmp_path, lists, wordings, counted):
+    texts = ["dripping water", "drippings water"][:wordings]
+    log = [Impression(text, ("d1", "d2", "d5"), (1, 2, 3), tuple(map(bool, row))) for text in texts for row in lists]
     import_records(log, tmp_path / "c.db")
     reranker = RobustBM25(tiny, clicks=str(tmp_path / "c.db"))
-    queries, candidates = first_stage(tiny, ["dripping water"])
+    queries, candidates = first_stage(tiny, texts[:1])
     scores = dict(zip(docids(tiny, candidates[0]), candidates[0].scores.tolist(), strict=True))
-    share = np.mean([scores.get(docid, 0.0) / candidates[0].scores[0] for docid in clicked])
+    squares = {docid: clicks**2 for docid, clicks in counted.items()}
+    agreeing = max(sum(squares.values()) / sum(counted.values()) if counted else 0, 0.25)
+    share = (
+        sum(w * scores.get(docid, 0.0) for docid, w in squares.items()) / max(scores.values()) / (sum(squares.values()) or 1)
+    )
     near = reranker.similar.find(queries, 5, candidates)[0]
     weight = reranker.weight_of_bm25(near, [reranker.retrieve([near], Context())[number] for number in near.ids.tolist()])
     expected = 1.5 * 2 / 3 * (1 + 20 * (1 - share) / agreeing**2) / agreeing

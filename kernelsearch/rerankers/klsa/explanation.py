@@ -40,7 +40,7 @@ def explain(method: KernelLSA, query: Query, candidates: Candidates, doc: int, c
     scale = method.scale(method.latent(method.spread(query_scores, candidates.docs), candidates.docs), query_scores)
     parts = method.coordinates(candidates.docs[top]).astype(np.float64)
     parts *= weight / scale.latent_deviation * shares[:, None]
-    parts *= method.coordinates(np.array([doc]))[0].astype(np.float64)
+    parts *= method.targets(np.array([doc]))[0].astype(np.float64)
     totals = parts.sum(axis=1)
     order = np.argsort(-np.abs(totals), kind="stable")
     contributions = [

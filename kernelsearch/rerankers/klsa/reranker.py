@@ -197,8 +197,20 @@ class KernelLSA(Reranker[KernelLSASettings]):
         return np.argsort(-query_scores, kind="stable")[: self.z]
 
     def latent(self, vector: NDArray[np.float32], docs: NDArray[np.integer]) -> NDArray[np.float32]:
-        """Inner products of a query's latent vector with documents' coordinates, shape (documents,)."""
-        return np.asarray(self.coordinates(docs) @ vector)
+        """Inner products of a query's latent vector with documents' target vectors, shape (documents,)."""
+        return np.asarray(self.targets(docs) @ vector)
+
+    def targets(self, docs: NDArray[np.integer]) -> NDArray[np.float32]:
+        """The vectors that a query's vector is compared with, shape (documents, dims).
+
+        They are the documents' coordinates; with `cosine` over their length in U Σ, the space of LSI: the query's vector is its
+        vector there times Σ.
+        """
+        coordinates = self.coordinates(docs)
+        if not self.settings.cosine or self.automatic:
+            return coordinates
+        lengths = np.linalg.norm(coordinates * self.basis.values[: self.dims], axis=1)[:, None].astype(np.float32)
+        return np.divide(coordinates, lengths, out=np.zeros_like(coordinates), where=lengths > 0)
 
     def scale(self, latent: NDArray[np.floating], query_scores: NDArray[np.floating]) -> Scale:
         """How scores of a list are brought to one scale: as they are with a given z or a λ of 0, else by mean and deviation."""
@@ -248,13 +260,13 @@ class KernelLSA(Reranker[KernelLSASettings]):
             return super().variants(rerankers, queries, lists, context)
         out: list[list[Candidates]] = [[] for _ in members]
         for candidates in lists:
-            latent_scores: dict[tuple[Path, int, int | None], NDArray[np.float32]] = {}
+            latent_scores: dict[tuple[Path, int, int | None, bool], NDArray[np.float32]] = {}
             scores = candidates.scores
             for member, ranked in zip(members, out, strict=True):
                 if not candidates.depth or not member.weight:
                     ranked.append(member.ordered(candidates.docs, scores))
                     continue
-                key = (member.basis.path, member.dims, member.settings.z)
+                key = (member.basis.path, member.dims, member.settings.z, member.settings.cosine)
                 if key not in latent_scores:
                     latent_scores[key] = member.latent(member.spread(scores, candidates.docs), candidates.docs)
                 latent = latent_scores[key]

@@ -31,6 +31,11 @@ class KernelLSASettings(Settings):
     scores: str = option(
         "first", "query scores k_q to smooth: the first stage's, or those of the fitted kernel", choices=("first", "kernel")
     )
+    cosine: bool = option(
+        False,
+        "with a given z, divide latent scores by the length of the document's latent vector, as in LSI with the cosine; for "
+        "--klsa.lambda 1, because they are no longer on the scale of k_q (without z it is always the cosine)",
+    )
     basis: str | None = option(None, "folder of the fitted basis; default: the one beside the index")
 
 
@@ -43,7 +48,7 @@ class KernelLSAFitSettings(Settings):
     kernel: str = option(
         "bm25",
         "document kernel, or an expression of kernels and numbers such as 2*bm25+vsm, (bm25+vsm)*cosine or cosine(bm25); "
-        "of linear, vsm, bm25, dirichlet, jm, cosine, rbf, polynomial, vectors:NAME",
+        "of linear, vsm, logentropy, bm25, dirichlet, jm, cosine, rbf, polynomial, vectors:NAME",
     )
     k1: float = option(2.0, "k1 of kernel bm25", low=0)
     b: float = option(0.75, "b of kernel bm25", low=0, high=1)

@@ -173,27 +173,32 @@ class RobustBM25(ClickReranker[RobustBM25Settings]):
 
         The weight falls as 1/c, the squared relative standard error of a Poisson rate that c clicks were counted of. c is the
         expected number of clicks on the document of a click, Σ n_d² / Σ n_d, where n_d are a document's clicks beyond those
-        that NOISE explains: clicks on one document confirm each other, single clicks on several documents don't. A click on a
-        document that BM25 ranks low is more often a mistake than one on its first document; until others confirm it, it
-        weighs less.
+        that NOISE explains, those of similar queries included by the correlation of their clicks: clicks on one document
+        confirm each other, single clicks on several documents don't. A click on a document that BM25 ranks low is more often a
+        mistake than one on its first document; until others confirm it, it weighs less.
         """
-        shown = self.log.shown(np.array([similar.own]), clicked_only=True)
-        clicks = np.maximum(shown.clicks - NOISE * shown.exposure, 0.0)
-        agreeing = float((clicks**2).sum() / max(clicks.sum(), 1e-12))
-        agreeing = max(agreeing, FEWEST_CLICKS)
-        doubt = DOUBT * (1.0 - self._share_of_clicked(similar, retrieved, shown)) / agreeing**2
+        shown = self.log.shown(similar.ids, clicked_only=True)
+        order = np.argsort(similar.ids)
+        owner = order[np.searchsorted(similar.ids[order], shown.queries)]
+        confirmed = np.maximum(similar.by_clicks[owner], 0.0) * np.maximum(shown.clicks - NOISE * shown.exposure, 0.0)
+        docs, places = np.unique(shown.docs, return_inverse=True)
+        clicks = np.bincount(places, confirmed, len(docs))
+        agreeing = max(float((clicks**2).sum() / max(clicks.sum(), 1e-12)), FEWEST_CLICKS)
+        doubt = DOUBT * (1.0 - self._share_of_clicked(similar, retrieved, docs, clicks)) / agreeing**2
         return SINGLE_CLICK_SHARE * (1.0 + doubt) / agreeing
 
-    def _share_of_clicked(self, similar: Similar, retrieved: Sequence[Candidates], shown: Shown) -> float:
-        """BM25 of the query's own clicked documents as a share of its best score, weighted by their squared clicks."""
-        rows = self.similar.rows[shown.docs]
-        known = rows >= 0
+    def _share_of_clicked(
+        self, similar: Similar, retrieved: Sequence[Candidates], docs: NDArray[np.int64], clicks: NDArray[np.float64]
+    ) -> float:
+        """BM25 of clicked documents of the log as a share of the query's best score, weighted by their squared clicks."""
+        rows = self.similar.rows[docs]
+        counted = (rows >= 0) & (clicks > 0)
         places = np.flatnonzero(similar.ids == similar.own)
-        if not known.any() or not len(places) or not retrieved[places[0]].depth:
+        if not counted.any() or not len(places) or not retrieved[places[0]].depth:
             return 0.0
         query, best = similar.queries[places[0]], float(retrieved[places[0]].scores[0])
-        shares = np.minimum(self.bm25(query, rows[known]) / best, 1.0)
-        return float(np.average(shares, weights=shown.clicks[known] ** 2))
+        shares = np.minimum(self.bm25(query, rows[counted]) / best, 1.0)
+        return float(np.average(shares, weights=clicks[counted] ** 2))
 
     def features(self, docs: NDArray[np.integer]) -> sparse.csr_matrix:
         """Features whose inner product is k_D, shape (documents, terms)."""

@@ -175,7 +175,8 @@ class RobustBM25(ClickReranker[RobustBM25Settings]):
         expected number of clicks on the document of a click, Σ n_d² / Σ n_d, where n_d are a document's clicks beyond those
         that NOISE explains, those of similar queries included by the correlation of their clicks: clicks on one document
         confirm each other, single clicks on several documents don't. A click on a document that BM25 ranks low is more often a
-        mistake than one on its first document; until others confirm it, it weighs less.
+        mistake than one on its first document; until others confirm it, it weighs less. Where other wordings of the need are
+        logged, whose clicks correlate with these, BM25 has at most its smallest weight, as for a wording that isn't logged.
         """
         shown = self.log.shown(similar.ids, clicked_only=True)
         order = np.argsort(similar.ids)
@@ -185,7 +186,8 @@ class RobustBM25(ClickReranker[RobustBM25Settings]):
         clicks = np.bincount(places, confirmed, len(docs))
         agreeing = max(float((clicks**2).sum() / max(clicks.sum(), 1e-12)), FEWEST_CLICKS)
         doubt = DOUBT * (1.0 - self._share_of_clicked(similar, retrieved, docs, clicks)) / agreeing**2
-        return SINGLE_CLICK_SHARE * (1.0 + doubt) / agreeing
+        weight = SINGLE_CLICK_SHARE * (1.0 + doubt) / agreeing
+        return min(weight, SMALLEST_SHARE) if similar.agreement >= SAME_NEED_CORRELATION else weight
 
     def _share_of_clicked(
         self, similar: Similar, retrieved: Sequence[Candidates], docs: NDArray[np.int64], clicks: NDArray[np.float64]

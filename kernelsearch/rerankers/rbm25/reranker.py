@@ -183,7 +183,7 @@ class RobustBM25(ClickReranker[RobustBM25Settings]):
         owner = order[np.searchsorted(similar.ids[order], shown.queries)]
         confirmed = np.maximum(similar.by_clicks[owner], 0.0) * np.maximum(shown.clicks - NOISE * shown.exposure, 0.0)
         docs, places = np.unique(shown.docs, return_inverse=True)
-        clicks = np.bincount(places, confirmed, len(docs))
+        clicks = np.bincount(places, confirmed, len(docs)).astype(np.float64)
         agreeing = max(float((clicks**2).sum() / max(clicks.sum(), 1e-12)), FEWEST_CLICKS)
         doubt = DOUBT * (1.0 - self._share_of_clicked(similar, retrieved, docs, clicks)) / agreeing**2
         weight = SINGLE_CLICK_SHARE * (1.0 + doubt) / agreeing

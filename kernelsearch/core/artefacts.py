@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,8 @@ from kernelsearch.core.reading import parse_json
 
 #: Checks the content of an artefact, (meta, arrays by name), and raises ArtefactError or ValueError with the reason.
 Validate = Callable[[dict[str, Any], dict[str, NDArray[Any]]], None]
+#: What numpy raises for a damaged `.npy` file; its header is parsed as Python.
+_UNREADABLE = (ValueError, TypeError, OSError, EOFError, MemoryError, SyntaxError, TokenError)
 #: The keys of `meta.json`.
 KEYS = ("kind", "version", "fingerprint", "parameters", "extra", "files", "checksums")
 
@@ -106,11 +109,11 @@ def open_arrays(path: Path, meta: dict[str, Any], mmap: bool) -> dict[str, NDArr
         if name.endswith(".npy"):
             try:
                 arrays[name[:-4]] = np.load(path / name, mmap_mode="r" if mmap else None, allow_pickle=False)
-            except (ValueError, OSError, EOFError):
+            except _UNREADABLE:
                 # numpy can't map an empty array; it is read instead.
                 try:
                     arrays[name[:-4]] = np.load(path / name, allow_pickle=False)
-                except (ValueError, OSError, EOFError, MemoryError) as problem:
+                except _UNREADABLE as problem:
                     raise ArtefactError(f"{path / name}: damaged ({problem})") from None
     return arrays
 

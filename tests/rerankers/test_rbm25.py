@@ -88,6 +88,8 @@ def test_scores_are_the_general_learners(demo_index, robust):
     # Queries: the similar ones, then the query itself as the last one. Documents: the merged list.
     gram = np.zeros((len(similar.ids) + 1,) * 2)
     gram[:-1, :-1], gram[-1, :-1], gram[:-1, -1] = similar.gram, similar.kernel, similar.kernel
+    # The query's kernel with itself is not used; by Schur's complement this value leaves the matrix positive semi-definite.
+    gram[-1, -1] = 1 + similar.kernel @ np.linalg.pinv(similar.gram) @ similar.kernel
     best = np.array([found.scores[0] for found in lists])[:, None]
     epsilon = paper.settings.epsilon
     relevance = (paper.bm25_of_all(similar.queries, docs) / best + epsilon) / (1 + epsilon)

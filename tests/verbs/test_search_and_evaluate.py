@@ -185,7 +185,7 @@ def test_help_of_a_part_and_of_everything():
     assert "--klsa.retrieve" in everything and "--pert.alpha" in everything and "--rocchio-beta" in everything
     assert "--rocchio-beta" in command("search", "--help", "first stage").stdout
     done = command("search", "--help", "nothing")
-    assert done.returncode == 2 and "--help: no part 'nothing'; there are first stage, auto" in done.stderr
+    assert done.returncode == 2 and "--help: no part 'nothing'; there are input and errors, first stage, auto" in done.stderr
 
 
 def test_one_command_for_all_verbs(tiny_path):

@@ -108,9 +108,10 @@ def test_tune_takes_shards(four, tmp_path, capsys):
 
 def test_a_folder_of_shards_is_served(four):
     from kernelsearch.serve.catalogue import ServedIndex
+    from kernelsearch.serve.impressions import Impressions
     from kernelsearch.serve.settings import IndexSpec, ServiceSettings
 
-    served = ServedIndex(IndexSpec("four", str(four)), ServiceSettings((IndexSpec("four", str(four)),)))
+    served = ServedIndex(IndexSpec("four", str(four)), ServiceSettings((IndexSpec("four", str(four)),)), Impressions())
     assert len(served.index.forward) == 364
 
 

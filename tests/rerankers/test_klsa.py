@@ -399,7 +399,7 @@ def test_an_unknown_kernel_is_one_line_and_status_2(indexed, capsys):
     with pytest.raises(SystemExit) as ended:
         console.run(train.main, ["--index", str(indexed.path), "--rerank", "klsa", "--klsa.kernel", "bm52"])
     assert ended.value.code == 2
-    assert capsys.readouterr().err.startswith("kernelsearch: kernel 'bm52': 'bm52' is not one of linear, vsm, bm25")
+    assert capsys.readouterr().err.startswith("kernelsearch: kernel 'bm52': 'bm52' is not one of linear, vsm, logentropy, bm25")
 
 
 def test_a_kernel_multiplied_by_zero_says_so(indexed, tmp_path):

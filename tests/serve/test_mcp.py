@@ -37,6 +37,11 @@ def test_the_tools_are_listed_with_their_parameters(tools):
     assert "rerank" in found["search"]["description"]
 
 
+def rounded(text):
+    """JSON with numbers to four digits after the point."""
+    return json.loads(text, parse_float=lambda number: round(float(number), 4))
+
+
 def test_tools_give_the_rest_apis_answers(tools, client):
     failed, text = used(tools, "search", index="demo", query="dripping tap", hits=3, rerank="klsa", options={"klsa.z": "5"})
     assert not failed
@@ -47,7 +52,8 @@ def test_tools_give_the_rest_apis_answers(tools, client):
         ("explain", {"query": "tap", "rerank": "klsa"}, "/v1/demo/explain?query=tap&rerank=klsa"),
     ):
         failed, text = used(tools, name, index="demo", **arguments)
-        assert not failed and json.loads(text) == client.get(path).json()
+        # Sums in single precision may differ in the last digit from call to call.
+        assert not failed and rounded(text) == rounded(client.get(path).text)
 
 
 @pytest.mark.parametrize(

@@ -37,8 +37,9 @@ pytestmark = pytest.mark.soak
 THREADS, CLIENTS = 8, 32
 QUERIES = int(os.environ.get("KERNELSEARCH_SOAK_QUERIES", "300"))
 SECONDS = float(os.environ.get("KERNELSEARCH_SOAK_SECONDS", "30"))
-#: Growth of memory that is not taken for a leak: caches fill, and allocators keep what they were given back.
-ALLOWED_MEMORY, ALLOWED_FILES = 60 << 20, 10
+#: Growth that is not taken for a leak: caches fill, allocators keep what they were given back, and each thread opens click
+#: databases of its own. A leak per query would be thousands of files.
+ALLOWED_MEMORY, ALLOWED_FILES = 60 << 20, 50
 METHODS = (None, "klsa", "mslm", "pert", "auto", ["pert", "klsa"])
 FIRST_STAGES = ({}, {"rm3": True}, {"qld": True}, {"k1": 1.2, "b": 0.6})
 

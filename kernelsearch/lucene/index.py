@@ -41,7 +41,7 @@ def reads_index(method: F) -> F:
         try:
             return calling(self, *args, **kwargs)
         except JavaError as problem:
-            if self.name in str(problem):
+            if str(problem).startswith(f"{self.name}: "):
                 raise  # from a method that this one calls
             raise JavaError(
                 f"{self.name}: {problem}; python -m kernelsearch.check {self.shards.flags} says whether the index is damaged"

@@ -42,7 +42,7 @@ def damaged(whole, tmp_path):
 def test_feedback_on_damaged_vectors_is_an_error(damaged, capfd, feedback, threads):
     index = kernelsearch.open(damaged)
     queries = [index.query("water tap"), index.query("fuse")]
-    with pytest.raises(JavaError, match=rf"Java: .*{damaged}"):
+    with pytest.raises(JavaError, match=rf"{damaged}: Java: .*kernelsearch\.check --index {damaged} "):
         index.lucene.search(queries, feedback=feedback, threads=threads)
     assert capfd.readouterr().err == ""
     assert len(index.lucene.search(queries)[0].docs)  # what isn't damaged is still found

@@ -83,7 +83,7 @@ class _LimitedProtocol(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """A header, or a trailer after a chunked body."""
-        self._count_head(len(name) + len(value))
+        self._count_head(len(name) + len(value) + len(b": \r\n"))
         super().on_header(name, value)
 
     def on_body(self, body: bytes) -> None:

@@ -284,6 +284,8 @@ def test_connections_are_limited_in_size_time_and_number(impatient):
     before = resident_megabytes(server.pid)
     start = b"GET /health HTTP/1.1\r\n" + host
     assert ask_raw(address, start, b"X: " + b"a" * 100_000 + b"\r\n\r\n").startswith(b"HTTP/1.1 431 ")
+    # One write, so that a request may arrive whole, and two, so that it may not.
+    assert ask_raw(address, start + b"X: 1\r\n" * 20_000 + b"\r\n").startswith(b"HTTP/1.1 431 ")
     assert ask_raw(address, start, b"X: 1\r\n" * 20_000, b"\r\n").startswith(b"HTTP/1.1 431 ")
     with contextlib.suppress(ConnectionError):
         assert b"431" in ask_raw(address, start + b"X: ", *[b"a" * 1_000_000] * 50)[:20]

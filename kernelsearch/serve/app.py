@@ -9,6 +9,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 from pathlib import Path
 from typing import Any
 
+import fastapi_offline
 import orjson
 from fastapi import FastAPI, Request
 from fastapi.responses import FileResponse, JSONResponse, Response
@@ -32,6 +33,7 @@ from kernelsearch.serve.settings import Limits, ServiceSettings
 from kernelsearch.serve.workers import Overloaded, TimedOut
 
 PAGE = Path(__file__).parent / "page"
+SWAGGER = Path(fastapi_offline.__file__).parent / "static"  #: Swagger UI's script and styles
 JSON_TYPE = "application/json"
 COLUMNS = 3  #: lists beside the first stage's that can be compared at once
 RETRY_AFTER = "1"
@@ -91,6 +93,7 @@ def make_app(settings: ServiceSettings) -> Application:
     _add_ranking_routes(app, service)
     _add_description_routes(app, service)
     _add_click_route(app, service)
+    app.mount("/page/swagger", StaticFiles(directory=SWAGGER))
     app.mount("/page", StaticFiles(directory=PAGE, check_dir=False))
     mcp_session: AbstractAsyncContextManager[None] = nullcontext()
     if settings.mcp:

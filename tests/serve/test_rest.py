@@ -131,5 +131,8 @@ def test_origins_are_checked_when_the_server_starts():
 def test_the_description_of_the_api_is_served_whole(client):
     page = client.get("/docs")
     assert page.status_code == 200 and "http" not in re.sub("http-equiv", "", page.text)
-    for path in re.findall(r'(?:src|href)="(page/[^"]+)"', page.text):
+    paths = re.findall(r'(?:src|href)="(page/[^"]+)"', page.text)
+    assert {"page/swagger/swagger-ui.css", "page/swagger/swagger-ui-bundle.js"} <= set(paths)
+    for path in paths:
         assert client.get(f"/{path}").status_code == 200
+    assert "SwaggerUIBundle" in client.get("/page/swagger/swagger-ui-bundle.js").text[:1000]

@@ -1,4 +1,4 @@
-// The API's description in Swagger UI 5.34.1, which is bundled in page/swagger (Apache 2.0).
+// The API's description in Swagger UI, whose files are those of the package fastapi-offline.
 
 /* global SwaggerUIBundle */
 const key = new URLSearchParams(location.hash.slice(1)).get("key"); // a server with a key: /docs#key=...

@@ -180,7 +180,7 @@ def _ampersands(cells: Any) -> str:
 
 CSV_HEADER = (
     "run", "topic", "measure", "value", "difference", "low", "high", "p",
-    "p_corrected", "wins", "ties", "losses", "urisk", "trisk", "georisk",
+    "p_corrected", "wins", "ties", "losses", "urisk", "trisk", "georisk", "lost",
 )  # fmt: skip
 
 
@@ -197,7 +197,8 @@ def as_csv(found: Evaluations, measures: Sequence[str], comparison: Comparison |
             rest: list[Any] = [""] * (len(CSV_HEADER) - 4)
             if comparison is not None and label != comparison.baseline:
                 d = comparison.of(label, name)
-                rest = [d.difference, *d.interval, d.p, d.p_corrected, d.wins, d.ties, d.losses, d.urisk, d.trisk, d.georisk]
+                tests, counts = [d.difference, *d.interval, d.p, d.p_corrected], [d.wins, d.ties, d.losses]
+                rest = [*tests, *counts, d.urisk, d.trisk, d.georisk, d.lost]
             writer.writerow([label, "all", name, repr(one.mean(name)), *("" if cell is None else cell for cell in rest)])
     return stream.getvalue()
 

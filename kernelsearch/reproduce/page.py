@@ -8,6 +8,7 @@ from pathlib import Path
 from kernelsearch.core.errors import InputError
 from kernelsearch.core.files import write_file
 from kernelsearch.core.version import __version__
+from kernelsearch.evaluation.comparison import Comparison
 from kernelsearch.plots.figures import new_figure, save_figure
 from kernelsearch.plots.svg import COLOURS
 from kernelsearch.reproduce.conditions import Condition, Conditions
@@ -26,7 +27,8 @@ def figures_page(conditions: Conditions, outcomes: Sequence[Outcome]) -> str:
         "commands are at the end. Methods run with their default settings. The defaults were chosen with these "
         "collections in view (the pages of the methods say how), so their rows aren't figures on unseen data. 1000 documents "
         "per query, all judged topics. ▲ and ▼: better and worse than BM25; paired t test over topics, Holm's correction over "
-        "the rows of a collection, p < .05.",
+        "the rows of a collection, p < .05. Hurt and helped: topics with lower and higher AP than BM25's, in the first table "
+        "over all of its collections; AP lost: what the topics hurt lose in sum.",
         "",
         f"![Gain over {conditions.baseline} in AP]({PLOT})",
         "",
@@ -42,11 +44,15 @@ def figures_page(conditions: Conditions, outcomes: Sequence[Outcome]) -> str:
 
 
 def headline(conditions: Conditions, outcomes: Sequence[Outcome]) -> list[str]:
-    """The lines of the headline table: AP and nDCG@10 on its collections, one row per condition."""
+    """The lines of the headline table, one row per condition: AP and nDCG@10 on its collections, and the risk over all of them.
+
+    The last two columns compare AP with the baseline's: the number of topics hurt and helped, and the AP lost by those hurt.
+    """
     outcomes = [outcome for outcome in outcomes if outcome.collection.headline]
+    names = [outcome.collection.name for outcome in outcomes]
     lines = [
-        "| AP / nDCG@10 | " + " | ".join(outcome.collection.name for outcome in outcomes) + " |",
-        "| --- |" + " --- |" * len(outcomes),
+        f"| AP / nDCG@10 | {' | '.join([*names, 'hurt / helped', 'AP lost'])} |",
+        "| --- |" + " --- |" * len(outcomes) + " ---: | ---: |",
     ]
     marked = {outcome.collection.name: outcome.comparison(conditions.baseline) for outcome in outcomes}
     for condition in _ran(conditions, outcomes):
@@ -62,8 +68,23 @@ def headline(conditions: Conditions, outcomes: Sequence[Outcome]) -> list[str]:
                     mark = ("▲" if difference.difference > 0 else "▼") if difference.significant else ""
                 shown.append(f"{evaluation.mean(measure):.4f}".removeprefix("0") + mark if evaluation else "")
             cells.append(" / ".join(shown) or "-")
-        lines.append(f"| {condition.title} | {' | '.join(cells)} |")
+        lines.append(f"| {condition.title} | {' | '.join([*cells, *_risk(condition.name, list(marked.values()))])} |")
     return lines
+
+
+def _risk(name: str, comparisons: Sequence[Comparison | None]) -> list[str]:
+    """A condition's topics hurt and helped, and the AP lost by those hurt, summed over the comparisons it is in."""
+    differences = [
+        difference
+        for comparison in comparisons
+        if comparison is not None
+        for difference in comparison.differences
+        if (difference.run, difference.measure) == (name, "AP")
+    ]
+    if not differences:
+        return ["-", "-"]
+    hurt, helped = sum(one.losses for one in differences), sum(one.wins for one in differences)
+    return [f"{hurt} / {helped}", f"{sum(one.lost for one in differences):.1f}"]
 
 
 def _collection(conditions: Conditions, outcome: Outcome) -> list[str]:
@@ -74,7 +95,7 @@ def _collection(conditions: Conditions, outcome: Outcome) -> list[str]:
         "",
         f"{topics} topics.",
         "",
-        "| condition | AP | expected | nDCG@10 | expected | AP better / same / worse | AP lost | URisk | TRisk |",
+        "| condition | AP | expected | nDCG@10 | expected | hurt / same / helped | AP lost | URisk | TRisk |",
         "| --- |" + " ---: |" * 8,
     ]
     comparison = outcome.comparison(conditions.baseline)
@@ -90,7 +111,7 @@ def _collection(conditions: Conditions, outcome: Outcome) -> list[str]:
             cells.append("-" if figure is None else f"{figure:.4f} {conditions.judge(figure, measured)}")
         if comparison is not None and condition.name != conditions.baseline:
             d = comparison.of(condition.name, "AP")
-            cells += [f"{d.wins} / {d.ties} / {d.losses}", f"{d.lost:.2f}", f"{d.urisk:+.4f}", f"{d.trisk:+.2f}"]
+            cells += [f"{d.losses} / {d.ties} / {d.wins}", f"{d.lost:.2f}", f"{d.urisk:+.4f}", f"{d.trisk:+.2f}"]
         else:
             cells += ["-"] * 4
         lines.append(f"| {condition.title} | {' | '.join(cells)} |")

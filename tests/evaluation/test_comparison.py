@@ -84,6 +84,8 @@ def test_csv_and_json_keep_full_precision(found):
     rows = list(csv.DictReader(io.StringIO(render("csv", found, ["RR"], comparison, per_query=True))))
     assert len(rows) == 3 * 7
     good = next(row for row in rows if row["run"] == "good" and row["topic"] == "all")
+    mixed = next(row for row in rows if row["run"] == "mixed" and row["topic"] == "all")
+    assert (mixed["wins"], mixed["losses"], mixed["lost"]) == ("2", "1", "0.5")
     assert float(good["value"]) == found["good"].mean("RR") and float(good["p"]) == comparison.of("good", "RR").p
     record = json.loads(render("json", found, ["RR"], comparison, per_query=True))
     assert record["runs"]["mixed"]["per_topic"]["RR"] == found["mixed"].values["RR"]

@@ -1,6 +1,7 @@
 """Conditions against expected figures, on the bundled collection."""
 
 import json
+import shutil
 import sys
 
 import pytest
@@ -119,13 +120,43 @@ def test_the_page_the_picture_and_the_readme(reproduce, measured, tmp_path):
     assert text.startswith("before\n<!-- begin figures -->\n| AP / nDCG@10 | demo |") and text.endswith(
         "<!-- end figures -->\nafter\n"
     )
-    assert f"| BM25 | {ap[1:]} / {ndcg[1:]} |" in text and "old" not in text
+    assert f"| BM25 | {ap[1:]} / {ndcg[1:]} | - | - |" in text and "old" not in text
     first = (tmp_path / "docs" / "baselines-and-methods.svg").read_bytes()
     reproduce("--docs", str(tmp_path / "docs"))
     assert (tmp_path / "docs" / "baselines-and-methods.svg").read_bytes() == first
     readme.write_text("no marks")
     with pytest.raises(InputError, match=r"README.md: has no <!-- begin figures -->"):
         reproduce("--docs", str(tmp_path / "docs"), "--readme", str(readme))
+
+
+def test_tables_count_topics_hurt_and_helped_and_the_loss(measured, monkeypatch, tmp_path):
+    """Summed over collections in the headline table (here the same one twice); counted by ir_measures."""
+    import ir_measures
+
+    folder, means = measured
+    qrels = list(ir_measures.read_trec_qrels(str(DEMO / "qrels.txt")))
+    values = {}
+    for name in ("bm25", "rm3"):
+        run = ir_measures.read_trec_run(str(folder / "runs" / "demo" / f"{name}.txt"))
+        values[name] = {one.query_id: one.value for one in ir_measures.iter_calc([ir_measures.AP], qrels, run)}
+    changes = [after - values["bm25"][qid] for qid, after in values["rm3"].items()]
+    hurt, helped = sum(change < -1e-9 for change in changes), sum(change > 1e-9 for change in changes)
+    lost = -sum(change for change in changes if change < 0)
+    assert 0 < hurt < helped
+    for part in ("indexes", "runs"):
+        for name in ("demo", "absent"):
+            shutil.copytree(folder / part / "demo", tmp_path / part / name)
+    text = (FILE % tuple(f"{mean:.4f}" for mean in means.values())).replace("no/", "")
+    (tmp_path / "c.toml").write_text(text)
+    readme = tmp_path / "README.md"
+    readme.write_text("<!-- begin figures --><!-- end figures -->")
+    monkeypatch.setenv("KERNELSEARCH_COLLECTIONS", str(DEMO))
+    flags = ["--conditions", str(tmp_path / "c.toml"), *places(tmp_path), "--reuse", "--docs", str(tmp_path)]
+    main([*flags, "--readme", str(readme)])
+    row = next(line for line in readme.read_text().splitlines() if line.startswith("| BM25 + RM3"))
+    assert row.endswith(f" | {2 * hurt} / {2 * helped} | {2 * lost:.1f} |")
+    page = (tmp_path / "baselines-and-methods.md").read_text()
+    assert f" | {hurt} / {len(changes) - hurt - helped} / {helped} | {lost:.2f} | " in page
 
 
 def test_unknown_names_are_refused(reproduce):

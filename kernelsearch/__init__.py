@@ -12,6 +12,7 @@ change in any release.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from kernelsearch.core.errors import KernelSearchError
@@ -21,9 +22,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kernelsearch.api.index import Index
+    from kernelsearch.evaluate import evaluate
     from kernelsearch.lucene.shards import Source
+    from kernelsearch.tune import tune
 
-__all__ = ["Index", "KernelSearchError", "__version__", "build", "open"]
+__all__ = ["Index", "KernelSearchError", "__version__", "build", "evaluate", "open", "tune"]
 
 
 def open(path: Source, *, language: str | None = None, vectors: str | Mapping[str, Any] | None = None) -> Index:
@@ -57,4 +60,6 @@ def __getattr__(name: str) -> object:
         from kernelsearch.api.index import Index
 
         return Index
+    if name in ("evaluate", "tune"):  # modules of verbs that can be called
+        return import_module(f"{__name__}.{name}")
     raise AttributeError(f"module 'kernelsearch' has no attribute {name!r}")

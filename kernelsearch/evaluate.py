@@ -1,13 +1,21 @@
-"""`python -m kernelsearch.evaluate`: measures of runs by relevance judgements, and comparison with a baseline."""
+"""`python -m kernelsearch.evaluate`, `kernelsearch.evaluate()`: measures by relevance judgements, compared with a baseline."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
+from kernelsearch.api import keywords
+from kernelsearch.api.evaluating import Measured
+from kernelsearch.api.index import Index
 from kernelsearch.api.report import page
 from kernelsearch.cli import console
 from kernelsearch.cli.flags import add_flags, read_flags, require
-from kernelsearch.cli.inputs import load_qrels, load_topics
+from kernelsearch.cli.inputs import load_qrels, load_topics, qrels_from, topics_from
+from kernelsearch.cli.verbs import CallableModule
 from kernelsearch.core.files import write_file
 from kernelsearch.core.options import Settings, option
 from kernelsearch.evaluation.comparison import Procedure, compare
@@ -21,6 +29,7 @@ from kernelsearch.evaluation.run_files import (
     topic_messages,
 )
 from kernelsearch.evaluation.tables import FORMATS, render
+from kernelsearch.lucene.shards import Source
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +64,37 @@ EXAMPLES = """examples:
   python -m kernelsearch.evaluate --qrels qrels.txt runs/bm25.txt runs/klsa.txt --measures AP,nDCG@10,P@5 --per-query
   python -m kernelsearch.evaluate --qrels qrels.txt --baseline runs/bm25.txt runs/*.txt --test randomisation --format markdown
   python -m kernelsearch.evaluate --qrels qrels.txt --baseline runs/bm25.txt runs/klsa.txt --topics topics.tsv --html p.html"""
+
+
+def evaluate(
+    index: Index | Source,
+    topics: Mapping[str, str] | str | Path,
+    qrels: Mapping[str, Mapping[str, int]] | str | Path,
+    methods: Mapping[str, keywords.Rerank] | Sequence[str | None] = (None, "auto"),
+    *,
+    measures: Sequence[str] = ("AP", "nDCG@10"),
+    hits: int = 1000,
+    threads: int = 1,
+    **options: Any,
+) -> Measured:
+    """Searches judged topics with several methods, measures the lists and compares them with those of the first method.
+
+    Parameters
+    ----------
+    index : an opened index, or what `kernelsearch.open` takes
+    topics : {qid: text}, a file of topics or irds:NAME; topics without judgements are left out
+    qrels : {qid: {docid: grade}}, a file of judgements or irds:NAME
+    methods : names of methods, None for the first stage; or {label: method}, with methods as `Index.search` takes them
+    measures : by their names in ir_measures or trec_eval
+    hits : documents per topic
+    threads : search threads
+    options : those of `Index.search`, for all methods
+
+    The command of this name measures run files. Raises InputError where no topic is judged.
+    """
+    opened = index if isinstance(index, Index) else Index(index)
+    judged = qrels_from(qrels)
+    return opened.evaluate(topics_from(topics), judged, methods, measures=measures, hits=hits, threads=threads, **options)
 
 
 def main(argv: list[str]) -> None:
@@ -96,6 +136,8 @@ def _write(path: str, text: str) -> None:
         stream.write(text)
     console.notice(f"{path}: written")
 
+
+sys.modules[__name__].__class__ = CallableModule
 
 if __name__ == "__main__":
     console.run(main)

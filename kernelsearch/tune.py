@@ -1,13 +1,26 @@
-"""`python -m kernelsearch.tune`: finds good settings by k-fold cross-validation over topics."""
+"""`python -m kernelsearch.tune`, `kernelsearch.tune()`: finds good settings by k-fold cross-validation over topics."""
 
 from __future__ import annotations
 
+import sys
+import tempfile
+from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
+from kernelsearch.api import keywords
+from kernelsearch.api.index import Index
+from kernelsearch.api.tune import Tuned
 from kernelsearch.cli import console
 from kernelsearch.cli.flags import read_flags, require
-from kernelsearch.cli.pipelines import make_parser, parse, read_pipeline
-from kernelsearch.cli.tuning import TuneSettings, outcome_text, tune_pipeline, write_best
+from kernelsearch.cli.inputs import qrels_from, topics_from
+from kernelsearch.cli.pipelines import PipelineSettings, make_parser, parse, read_pipeline
+from kernelsearch.cli.tuning import TuneSettings, tune_on_topics, tune_pipeline, write_best
+from kernelsearch.cli.verbs import CallableModule
+from kernelsearch.core.errors import OptionError
+from kernelsearch.lucene.shards import Source
+from kernelsearch.tuning import space
 from kernelsearch.tuning.space import default_grid
 
 EXAMPLES = """--try NAME=VALUES says what to try, and may be repeated: k1=0.9,1.2 for the first stage, klsa.z=1,5 for a method,
@@ -26,6 +39,72 @@ examples:
 COMMON = ("index", "topics", "qrels", "rerank", "try", "measure", "samples", "output", "processes")
 #: Options that tune takes from the top level of a config file.
 FROM_CONFIG = ("index", "topics", "topics_format", "topics_field", "language", "java_heap")
+
+
+def tune(
+    index: Index | Source,
+    topics: Mapping[str, str] | str | Path,
+    qrels: Mapping[str, Mapping[str, int]] | str | Path,
+    rerank: keywords.Rerank = None,
+    tried: Mapping[str, Any] | None = None,
+    *,
+    measure: str = "AP",
+    samples: int | None = None,
+    folds: int = 5,
+    seed: int = 0,
+    processes: int = 1,
+    output: str | Path | None = None,
+    **options: Any,
+) -> Tuned:
+    """Tries settings of a pipeline on judged topics and chooses among them by cross-validation over the topics.
+
+    Parameters
+    ----------
+    index : an opened index, or what `kernelsearch.open` takes
+    topics : {qid: text}, a file of topics or irds:NAME
+    qrels : {qid: {docid: grade}}, a file of judgements or irds:NAME
+    rerank : the methods, as in `Index.search`
+    tried : {parameter: values}, such as {"k1": [0.9, 1.2], "klsa_z": [1, 5], "b": "0.1..0.9"}; a text is what the option --try
+        takes, and ranges are drawn from with `samples`. Default: a small grid of the method
+    measure : the measure to maximise
+    samples : number of random settings to try instead of the whole grid
+    folds, seed : number and seed of the folds
+    processes : processes that try settings
+    output : config file for the best setting, with results and fitted state beside it; a tuning that was killed continues from
+        them. Required where parameters of training are tried
+    options : options of the pipeline that stay fixed, as in `Index.search`
+
+    Raises InputError where no topic is judged, OptionError for an unknown parameter or value.
+    """
+    opened = index if isinstance(index, Index) else Index(index)
+    methods, first = keywords.split(rerank, options)
+    names = [name for name, _ in methods]
+    texts = [space.dimension_text(name, values, names) for name, values in tried.items()] if tried else default_grid(names)
+    parts = space.split({text.partition("=")[0]: None for text in texts}, names)[1] if names else {}
+    fitted = [f"{name}_{key}" for name, part in parts.items() for key in space.fit_part(name, part)]
+    if fitted and output is None:
+        raise OptionError(f"output: not given; what is fitted for each value of {', '.join(fitted)} is kept beside it")
+    chosen = PipelineSettings(first, methods)
+    with tempfile.TemporaryDirectory(prefix="kernelsearch-tune-") as scratch:
+        settings = TuneSettings.of(
+            {
+                "index": tuple(map(str, opened.shards.folders)),
+                "topics": topics if isinstance(topics, str) else None,
+                "qrels": qrels if isinstance(qrels, str) else None,
+                "language": opened.language,
+                "measure": measure,
+                "samples": samples,
+                "folds": folds,
+                "seed": seed,
+                "processes": processes,
+                "output": str(output or Path(scratch) / "tuned.toml"),
+            }
+        )
+        pipeline = chosen.open(opened)
+        tuned = tune_on_topics(settings, chosen, pipeline, topics_from(topics), qrels_from(qrels), texts)
+        if output is not None:
+            write_best(settings, tuned, pipeline)
+    return tuned
 
 
 def main(argv: list[str]) -> None:
@@ -48,13 +127,15 @@ def main(argv: list[str]) -> None:
         arguments.tried = default_grid(arguments.rerank)
         console.notice(f"tried: {' '.join(f'--try {text}' for text in arguments.tried)}")
     tuned, pipeline = tune_pipeline(settings, read_pipeline(arguments), arguments.tried, progress=console.progress)
-    console.show(outcome_text(tuned))
+    console.show(repr(tuned))
     console.notice(
         f"(its mean over the topics that it was chosen on is {tuned.choice.best_mean:.4f}, which is too good to be reported)"
     )
     write_best(settings, tuned, pipeline)
     console.notice(f"{settings.output}: written; python -m kernelsearch.search --config {settings.output} takes it")
 
+
+sys.modules[__name__].__class__ = CallableModule
 
 if __name__ == "__main__":
     console.run(main)

@@ -16,7 +16,10 @@ PAGES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("Opening and searching", "kernelsearch", ("open",)),
     ("", "kernelsearch.api.index", ("Index",)),
     ("Results", "kernelsearch.api.results", ("Results", "Hit")),
+    ("Evaluating and tuning", "kernelsearch.evaluate", ("evaluate",)),
     ("", "kernelsearch.api.evaluating", ("Measured",)),
+    ("", "kernelsearch.tune", ("tune",)),
+    ("", "kernelsearch.api.tune", ("Tuned",)),
     ("Running topics", "kernelsearch.api.topics", ("run_topics", "Topic", "TopicList")),
     ("", "kernelsearch.api.pipeline", ("Pipeline",)),
     ("Building an index", "kernelsearch", ("build",)),
@@ -90,7 +93,9 @@ def source_of(module: str) -> Path:
 def entry(module: str, node: ast.ClassDef | ast.FunctionDef) -> str:
     """One class or function."""
     if isinstance(node, ast.FunctionDef):
-        return f"### `{module}.{node.name}`\n\n```text\n{signature(node)}\n```\n\n{text_of(node)}\n"
+        # `kernelsearch.tune` is a function and the module that it is in.
+        name = module if module.endswith(f".{node.name}") else f"{module}.{node.name}"
+        return f"### `{name}`\n\n```text\n{signature(node)}\n```\n\n{text_of(node)}\n"
     initial = next((part for part in node.body if isinstance(part, ast.FunctionDef) and part.name == "__init__"), None)
     shown = signature(initial, node.name) if initial else f"{node.name}({', '.join(fields_of(node))})"
     parts = [f"### `{module}.{node.name}`\n\n```text\n{shown}\n```\n\n{text_of(node)}\n"]

@@ -32,10 +32,21 @@ class Measured:
     def __repr__(self) -> str:
         return render("text", self.evaluations, list(self.measures), self.comparison).rstrip("\n")
 
-    def to_dataframe(self) -> Any:
-        """The mean of each measure as a pandas DataFrame, one row per method, one column per measure."""
+    def to_dataframe(self, per_query: bool = False) -> Any:
+        """The mean of each measure as a pandas DataFrame, one row per method, one column per measure.
+
+        With `per_query` the values: one row per method, measure and topic, with the columns method, qid, measure and value.
+        """
         import pandas
 
+        if per_query:
+            rows = [
+                (name, qid, measure, value)
+                for name, entry in self.evaluations.items()
+                for measure in self.measures
+                for qid, value in entry.values[measure].items()
+            ]
+            return pandas.DataFrame(rows, columns=["method", "qid", "measure", "value"])
         means = {name: [entry.mean(measure) for measure in self.measures] for name, entry in self.evaluations.items()}
         return pandas.DataFrame.from_dict(means, orient="index", columns=list(self.measures))
 

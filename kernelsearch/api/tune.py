@@ -18,9 +18,12 @@ from kernelsearch.api.topics import Topic, run_topics
 from kernelsearch.core.errors import InputError
 from kernelsearch.core.progress import Progress, silent
 from kernelsearch.core.sequences import chunks
+from kernelsearch.core.tables import text_table
 from kernelsearch.core.types import Candidates, Query
+from kernelsearch.evaluation.significance import bootstrap_interval, paired_t
 from kernelsearch.learning.folds import topic_folds
 from kernelsearch.lucene.first_stage import FirstStage
+from kernelsearch.rerankers import registry
 from kernelsearch.tuning import space
 from kernelsearch.tuning.fitting import fit_missing
 from kernelsearch.tuning.folds import Choice, choose
@@ -33,12 +36,13 @@ from kernelsearch.tuning.workers import try_tasks
 TASK_SIZE = 10
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Tuned:
     """The outcome of tuning.
 
-    `plan` is what was measured, with the folders of fitted state; `tried` are the settings, `choice` is the one chosen among
-    them; `given` and `first_stage` (topics,) are the values of the original pipeline and of its first stage.
+    `plan` is what was measured, with the folders of fitted state; `tried` are the settings and `values` (settings, topics) what
+    was measured; `choice` is the one chosen among them; `given` and `first_stage` (topics,) are the values of the original
+    pipeline and of its first stage. Prints as the tables of `kernelsearch.tune`.
     """
 
     plan: Plan
@@ -46,11 +50,70 @@ class Tuned:
     choice: Choice
     given: NDArray[np.float64]
     first_stage: NDArray[np.float64]
+    values: NDArray[np.float64]
 
     @property
     def best(self) -> Setting:
         """The setting with the best mean over all topics."""
         return self.tried[self.choice.best]
+
+    @property
+    def held_out(self) -> float:
+        """The mean over topics, each measured with the setting that was chosen without its fold."""
+        return float(self.choice.held_out.mean())
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The best setting as keywords of `Index.search`: `index.search(text, rerank, **tuned.options)`."""
+        first, parts = space.split(self.best, self.plan.names)
+        searched = dict(self.plan.method_settings(self.best))
+        for name, part in parts.items():
+            fitted = space.fit_part(name, part)
+            keys = [key for key in part if key not in fitted]
+            keys += [str(registry.method(name).fitted_option)] if fitted else []
+            first |= {f"{name}_{key}": searched[name][key] for key in keys}
+        return first
+
+    def to_dataframe(self) -> Any:
+        """A pandas DataFrame with one row per setting, best first.
+
+        Its columns are the parameters, the mean of the measure over all topics, and `folds`, the number of folds that chose the
+        setting without seeing their topics.
+        """
+        import pandas
+
+        frame = pandas.DataFrame(self.tried)
+        frame[self.plan.measure] = self.values.mean(axis=1)
+        chosen = [fold.chosen for fold in self.choice.folds]
+        frame["folds"] = [chosen.count(number) for number in range(len(self.tried))]
+        return frame.sort_values(self.plan.measure, ascending=False, kind="stable", ignore_index=True)
+
+    def __repr__(self) -> str:
+        choice, measure = self.choice, self.plan.measure
+        rows = [
+            (
+                number,
+                len(fold.topics),
+                f"{fold.training_mean:.4f}",
+                f"{fold.held_out_mean:.4f}",
+                space.label(self.tried[fold.chosen]),
+            )
+            for number, fold in enumerate(choice.folds, 1)
+        ]
+        means = [("first stage, as given", f"{self.first_stage.mean():.4f}")] if self.plan.methods else []
+        means += [("pipeline, as given", f"{self.given.mean():.4f}"), ("tuned, held out", f"{self.held_out:.4f}")]
+        gains = choice.held_out - self.given
+        low, high = bootstrap_interval(gains)
+        return "\n".join(
+            [
+                text_table(("fold", "topics", "training", "held out", "chosen"), rows, align=">>>><"),
+                "",
+                text_table((measure, "mean"), means),
+                f"tuned against given: {gains.mean():+.4f}, 95% interval [{low:+.4f}, {high:+.4f}], "
+                f"paired t test p = {paired_t(gains):.4f}",
+                f"best of {len(self.tried)} settings: {space.label(self.best)}",
+            ]
+        )
 
 
 def settings_to_try(texts: Sequence[str], methods: Sequence[str], samples: int | None, seed: int) -> list[Setting]:
@@ -95,7 +158,7 @@ def tune(
     first_stage = _run_trials(pipeline, plan, texts, everything, journal, processes, progress)
     values = np.array([journal.values[space.key(setting)] for setting in everything])
     choice = choose(values[1:], topic_folds(plan.qids, folds, seed))
-    return Tuned(plan, tried, choice, values[0], first_stage)
+    return Tuned(plan, tried, choice, values[0], first_stage, values[1:])
 
 
 def identity(plan: Plan, queries: Sequence[Query], made_with: Mapping[str, Any]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from kernelsearch.clicks.records import Record, Skipped, from_qlogs, read
@@ -53,6 +54,16 @@ def load_qrels(source: str) -> dict[str, dict[str, int]]:
 
         return irds.qrels(source)
     return read_qrels(source)
+
+
+def topics_from(given: Mapping[str, str] | str | Path) -> Mapping[str, str]:
+    """Topics that are given in Python: {qid: text}, or what `load_topics` takes."""
+    return load_topics(str(given)) if isinstance(given, str | Path) else given
+
+
+def qrels_from(given: Mapping[str, Mapping[str, int]] | str | Path) -> Mapping[str, Mapping[str, int]]:
+    """Judgements that are given in Python: {qid: {docid: grade}}, or what `load_qrels` takes."""
+    return load_qrels(str(given)) if isinstance(given, str | Path) else given
 
 
 def load_clicks(source: str, skipped: Skipped) -> Iterator[Record]:

@@ -1,9 +1,10 @@
-"""Tuning as the verb does it: the plan from options and files, the outcome as text, and the best settings as a config file."""
+"""Tuning as the verb does it: the plan from options and files, and the best settings as a config file."""
 
 from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,9 +17,7 @@ from kernelsearch.cli.pipelines import PipelineSettings
 from kernelsearch.core.errors import InputError
 from kernelsearch.core.options import option
 from kernelsearch.core.progress import Progress, silent
-from kernelsearch.core.tables import text_table
 from kernelsearch.evaluation.measures import parse_measures
-from kernelsearch.evaluation.significance import bootstrap_interval, paired_t
 from kernelsearch.rerankers import registry
 from kernelsearch.tuning import space
 from kernelsearch.tuning.journal import Journal
@@ -54,17 +53,34 @@ def tune_pipeline(
     from which a killed command continues. Returns the outcome and the pipeline before tuning.
     """
     pipeline = chosen.open(settings.open_index(progress, language=settings.language))
-    plan, texts = _make_plan(settings, chosen, pipeline)
+    assert settings.topics is not None and settings.qrels is not None
+    topics = load_topics(settings.topics, settings.topics_format, settings.topics_field)
+    qrels = load_qrels(settings.qrels)
+    return tune_on_topics(settings, chosen, pipeline, topics, qrels, dimensions, progress=progress), pipeline
+
+
+def tune_on_topics(
+    settings: TuneSettings,
+    chosen: PipelineSettings,
+    pipeline: Pipeline,
+    topics: Mapping[str, str],
+    qrels: Mapping[str, Mapping[str, int]],
+    dimensions: Sequence[str],
+    *,
+    progress: Progress = silent,
+) -> Tuned:
+    """As `tune_pipeline`, with topics and judgements that are read already."""
+    plan = _make_plan(settings, chosen, pipeline, topics, qrels)
     tried = settings_to_try(dimensions, plan.names, settings.samples, settings.seed)
-    queries = pipeline.index.lucene.queries([texts[qid] for qid in plan.qids], plan.qids)
+    queries = pipeline.index.lucene.queries([topics[qid] for qid in plan.qids], plan.qids)
     results = settings.results or f"{settings.output}.results.jsonl"
     with Journal(results, identity(plan, queries, config.made_with(pipeline, {})), plan.qids) as journal:
         if journal.values:
             logger.info("%s: %d settings are known already", journal.path, len(journal.values))
-        tuned = tune(
+        return tune(
             pipeline,
             plan,
-            texts,
+            topics,
             tried,
             journal=journal,
             fitted=Path(f"{settings.output}.fitted"),
@@ -73,62 +89,33 @@ def tune_pipeline(
             processes=settings.processes,
             progress=progress,
         )
-    return tuned, pipeline
 
 
-def _make_plan(settings: TuneSettings, chosen: PipelineSettings, pipeline: Pipeline) -> tuple[Plan, dict[str, str]]:
-    """What all settings share, and the texts of the topics."""
+def _make_plan(
+    settings: TuneSettings,
+    chosen: PipelineSettings,
+    pipeline: Pipeline,
+    topics: Mapping[str, str],
+    qrels: Mapping[str, Mapping[str, int]],
+) -> Plan:
+    """What all settings share."""
     measures = parse_measures([settings.measure])
     if len(measures) != 1:
         raise InputError(f"--measure: {settings.measure!r} names {len(measures)} measures; give one")
-    assert settings.topics is not None and settings.qrels is not None
-    topics = load_topics(settings.topics, settings.topics_format, settings.topics_field)
-    qrels = load_qrels(settings.qrels)
     # Sorted, so that folds don't depend on the order of the file.
     qids = sorted(qid for qid in topics if qid in qrels)
+    name = settings.topics or "topics"
     if not qids:
-        raise InputError(f"{settings.topics}: none of its topics is judged in {settings.qrels}")
+        raise InputError(f"{name}: none of its topics is judged in {settings.qrels or 'qrels'}")
     unjudged, missing = sum(qid not in qrels for qid in topics), sum(qid not in topics for qid in qrels)
     if unjudged or missing:
-        logger.info(
-            "left out: %d topics without judgements, %d judged topics that are not in %s", unjudged, missing, settings.topics
-        )
-    plan = Plan(
+        logger.info("left out: %d topics without judgements, %d judged topics that are not in %s", unjudged, missing, name)
+    return Plan(
         measure=str(measures[0]),
         first=chosen.first.to_dict(),
         methods=pipeline.methods,
         qrels={qid: dict(qrels[qid]) for qid in qids},
         qids=qids,
-    )
-    return plan, topics
-
-
-def outcome_text(tuned: Tuned) -> str:
-    """The setting that each fold chose, and the gain of tuning on held-out topics."""
-    choice, measure = tuned.choice, tuned.plan.measure
-    rows = [
-        (
-            number,
-            len(fold.topics),
-            f"{fold.training_mean:.4f}",
-            f"{fold.held_out_mean:.4f}",
-            space.label(tuned.tried[fold.chosen]),
-        )
-        for number, fold in enumerate(choice.folds, 1)
-    ]
-    means = [("first stage, as given", f"{tuned.first_stage.mean():.4f}")] if tuned.plan.methods else []
-    means += [("pipeline, as given", f"{tuned.given.mean():.4f}"), ("tuned, held out", f"{choice.held_out.mean():.4f}")]
-    gains = choice.held_out - tuned.given
-    low, high = bootstrap_interval(gains)
-    return "\n".join(
-        [
-            text_table(("fold", "topics", "training", "held out", "chosen"), rows, align=">>>><"),
-            "",
-            text_table((measure, "mean"), means),
-            f"tuned against given: {gains.mean():+.4f}, 95% interval [{low:+.4f}, {high:+.4f}], "
-            f"paired t test p = {paired_t(gains):.4f}",
-            f"best of {len(tuned.tried)} settings: {space.label(tuned.best)}",
-        ]
     )
 
 

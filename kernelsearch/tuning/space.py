@@ -43,6 +43,26 @@ def default_grid(methods: Sequence[str]) -> list[str]:
     return [text for name in (methods or [""]) for text in DEFAULT_GRIDS[name]]
 
 
+def dimension_text(name: str, values: Any, methods: Sequence[str]) -> str:
+    """A parameter and its values from Python as the text of `--try`.
+
+    `name` is an option (`k1`), an option of a method (`klsa.z`) or its keyword (`klsa_z`); `values` are the values, or the text
+    of VALUES, such as "0.1..0.9".
+    """
+    owner, line, rest = name.partition("_")
+    if line and "." not in name and owner in methods:
+        name = f"{owner}.{rest.replace('_', '-')}"
+    if isinstance(values, str):
+        return f"{name}={values}"
+    many = find_option(name, methods).many
+    return f"{name}={('|' if many else ',').join(_typed(value) for value in values)}"
+
+
+def _typed(value: Any) -> str:
+    """A value as the command line takes it."""
+    return ",".join(map(str, value)) if isinstance(value, tuple | list) else _shown(value) if value is None else str(value)
+
+
 @dataclass(frozen=True)
 class Dimension:
     """A parameter with the values to try, or with a range (`low` to `high`) to draw from."""

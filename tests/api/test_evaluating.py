@@ -1,7 +1,9 @@
+import numpy as np
 import pytest
 
+import kernelsearch
 from kernelsearch import evaluate, search
-from kernelsearch.core.errors import InputError
+from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.trec import read_qrels, read_topics
 from tests.conftest import DEMO
 
@@ -29,3 +31,45 @@ def test_nothing_to_measure_is_named(demo_index):
         demo_index.evaluate({"1": "tap"}, {"2": {"hr001": 1}})
     with pytest.raises(InputError, match="methods: none is named"):
         demo_index.evaluate({"1": "tap"}, {"1": {"hr001": 1}}, [])
+
+
+def test_evaluate_is_a_function_and_a_verb(demo_index):
+    topics, qrels = read_topics(DEMO / "topics.tsv"), read_qrels(DEMO / "qrels.txt")
+    from_files = kernelsearch.evaluate(str(demo_index.path), DEMO / "topics.tsv", DEMO / "qrels.txt", [None], measures=["P@5"])
+    run = demo_index.search_batch(topics, k=5)
+    by_hand = {qid: sum(qrels[qid].get(docid, 0) > 0 for docid in run[qid].docids) / 5 for qid in topics if qid in qrels}
+    values = from_files.to_dataframe(per_query=True)
+    assert dict(zip(values["qid"], values["value"], strict=True)) == pytest.approx(by_hand)
+    assert set(values["method"]) == {"first stage"} and set(values["measure"]) == {"P@5"}
+    assert from_files.to_dataframe()["P@5"].tolist() == pytest.approx([np.mean(list(by_hand.values()))])
+    assert kernelsearch.evaluate.main is evaluate.main
+
+
+def test_tuning_from_python_gives_the_figures_of_evaluate(demo_index):
+    topics, qrels = read_topics(DEMO / "topics.tsv"), read_qrels(DEMO / "qrels.txt")
+    tried = {"k1": [0.9, 1.5], "pert_alpha": (0.3, 0.7)}
+    tuned = kernelsearch.tune(demo_index, topics, DEMO / "qrels.txt", "pert", tried, folds=3, pert_docs=5)
+    frame = tuned.to_dataframe()
+    assert list(frame.columns) == ["k1", "pert.alpha", "AP", "folds"] and frame["folds"].sum() == 3
+    assert frame["AP"].is_monotonic_decreasing and len(frame) == 4
+    for _, row in frame.iterrows():
+        options = {"k1": row["k1"], "pert_alpha": row["pert.alpha"], "pert_docs": 5}
+        measured = demo_index.evaluate(topics, qrels, ["pert"], measures=["AP"], **options)
+        assert measured.to_dataframe()["AP"].iloc[0] == pytest.approx(row["AP"], abs=1e-12)
+    assert tuned.options == {"k1": frame["k1"][0], "pert_alpha": frame["pert.alpha"][0]}
+    assert demo_index.search("tap", "pert", **tuned.options)
+    assert "best of 4 settings" in repr(tuned) and f"{tuned.held_out:.4f}" in repr(tuned)
+
+
+def test_tuning_of_training_parameters_needs_a_place_for_them(demo_index, tmp_path):
+    topics, qrels = read_topics(DEMO / "topics.tsv"), read_qrels(DEMO / "qrels.txt")
+    with pytest.raises(OptionError, match="output: not given; what is fitted for each value of klsa_kernel"):
+        kernelsearch.tune(demo_index, topics, qrels, "klsa", {"klsa_kernel": ["vsm"]})
+    output = tmp_path / "best.toml"
+    tuned = kernelsearch.tune(
+        demo_index, topics, qrels, "klsa", {"klsa_kernel": ["vsm"], "klsa_z": [3]}, output=output, folds=2
+    )
+    assert output.is_file() and set(tuned.options) == {"klsa_z", "klsa_basis"}
+    assert demo_index.search("tap", "klsa", **tuned.options)
+    with pytest.raises(InputError, match="topics: none of its topics is judged in qrels"):
+        kernelsearch.tune(demo_index, {"x": "tap"}, qrels, folds=2)

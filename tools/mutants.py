@@ -1,8 +1,8 @@
 """Mutation testing by a seeded sample: `python -m tools.mutants` changes one operator or constant at a time and runs the tests.
 
-A mutant is killed where a test fails. Each mutant runs the tests of its package, in a copy of the checkout, with a time limit;
-a mutant that hangs counts as killed. The survivors are listed with their line: each is a missing test, or a change without
-effect.
+A mutant is killed where a test fails. The tests run once unchanged, with coverage; a mutant then runs only the tests that
+execute its line, in a copy of the checkout, with a time limit. A mutant that hangs counts as killed and is listed. The
+survivors are listed with their line: each is a missing test, or a change without effect.
 """
 
 from __future__ import annotations
@@ -10,22 +10,26 @@ from __future__ import annotations
 import argparse
 import ast
 import copy
+import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+
+import coverage
 
 from tools import ROOT, environment
 
 #: The packages that are mutated, and the tests that have to notice.
 PACKAGES = {
-    "kernels": ("tests/kernels",),
-    "learning": ("tests/learning",),
-    "rerankers": ("tests/rerankers",),
+    "kernels": ("tests/kernels", "tests/papers"),
+    "learning": ("tests/learning", "tests/papers", "tests/verbs/test_classify.py"),
+    "rerankers": ("tests/rerankers", "tests/papers"),
     "forward": ("tests/forward",),
     "clicks": ("tests/clicks",),
 }
@@ -47,16 +51,30 @@ _SWAPS: dict[type[ast.AST], type[ast.AST]] = {
 }
 
 
-def mutations(tree: ast.Module) -> Iterator[tuple[int, str, ast.Module]]:
-    """Yields (line, what was changed, changed module) for every operator and number of a module's functions."""
-    nodes = [node for top in tree.body for node in ast.walk(top) if _changed(node) is not None]
-    for number, node in enumerate(nodes):
-        mutant = copy.deepcopy(tree)
-        twin = [node for top in mutant.body for node in ast.walk(top) if _changed(node) is not None][number]
-        field, value = _changed(twin) or ("", None)
-        before = ast.unparse(twin)
-        setattr(twin, field, value)
-        yield getattr(node, "lineno", 0), f"{before} -> {ast.unparse(twin)}", mutant
+@dataclass(frozen=True)
+class Mutant:
+    """A module with one change."""
+
+    package: str
+    file: Path  #: relative to the root of the checkout
+    lines: range  #: lines of the changed expression
+    change: str  #: the expression before and after
+    source: str  #: the changed module
+
+
+def places(tree: ast.Module) -> list[ast.expr]:
+    """The operators and numbers of a module."""
+    return [node for node in ast.walk(tree) if isinstance(node, ast.expr) and _changed(node) is not None]
+
+
+def mutation(tree: ast.Module, number: int) -> tuple[range, str, ast.Module]:
+    """(lines, what was changed, changed module) for one of the `places` of a module."""
+    mutant = copy.deepcopy(tree)
+    node = places(mutant)[number]
+    field, value = _changed(node) or ("", None)
+    before = ast.unparse(node)
+    setattr(node, field, value)
+    return range(node.lineno, (node.end_lineno or node.lineno) + 1), f"{before} -> {ast.unparse(node)}", mutant
 
 
 def _changed(node: ast.AST) -> tuple[str, object] | None:
@@ -70,43 +88,99 @@ def _changed(node: ast.AST) -> tuple[str, object] | None:
     return None
 
 
-def sample(count: int, seed: int, packages: list[str]) -> list[tuple[str, Path, int, str, str]]:
-    """A random sample of mutants: (package, file, line, change, source of the changed module)."""
+def sample(count: int, seed: int, packages: list[str]) -> list[Mutant]:
+    """A random sample of mutants, sorted by file and line."""
     generator = random.Random(seed)
-    places = [
-        (package, file)
+    modules = {
+        (package, file.relative_to(ROOT)): ast.parse(file.read_text(encoding="utf-8"))
         for package in packages
         for file in sorted((ROOT / "kernelsearch" / package).rglob("*.py"))
         if file.name not in ("__init__.py", "__main__.py", "settings.py", "plot.py")
-    ]
-    sizes = {
-        file: sum(1 for top in ast.parse(file.read_text()).body for node in ast.walk(top) if _changed(node))
-        for _, file in places
     }
-    # Files in proportion to their number of possible changes.
-    drawn = Counter(generator.choices(places, weights=[sizes[file] for _, file in places], k=count))
+    every = [(package, file, number) for (package, file), tree in modules.items() for number in range(len(places(tree)))]
     found = []
-    for (package, file), times in drawn.items():
-        every = list(mutations(ast.parse(file.read_text(encoding="utf-8"))))
-        for line, change, tree in generator.sample(every, min(times, len(every))):
-            found.append((package, file.relative_to(ROOT), line, change, ast.unparse(tree)))
-    return sorted(found, key=lambda mutant: (mutant[1], mutant[2], mutant[3]))
+    for package, file, number in generator.sample(every, min(count, len(every))):
+        lines, change, tree = mutation(modules[package, file], number)
+        found.append(Mutant(package, file, lines, " ".join(change.split()), ast.unparse(tree)))
+    return sorted(found, key=lambda mutant: (mutant.file, mutant.lines.start, mutant.change))
 
 
-def is_killed(copy_of_checkout: Path, package: str, file: Path, source: str, limit: float) -> bool:
-    """Whether the package's tests fail, or take more than `limit` seconds, with this source of the file."""
-    target = copy_of_checkout / file
-    before = target.read_bytes()
-    target.write_text(source, encoding="utf-8")
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider", *PACKAGES[package]]
-    try:
-        variables = environment(PYTHONPATH=str(copy_of_checkout), PYTHONDONTWRITEBYTECODE="1", HYPOTHESIS_MAX_EXAMPLES="20")
-        done = subprocess.run(command, cwd=copy_of_checkout, env=variables, capture_output=True, timeout=limit)
-        return done.returncode != 0
-    except subprocess.TimeoutExpired:
-        return True
-    finally:
-        target.write_bytes(before)
+class Tests:
+    """The tests of some packages in a copy of the checkout, and which of them execute a line.
+
+    Tests that fail without any change are left out and listed in `broken`.
+    """
+
+    def __init__(self, checkout: Path, packages: list[str]) -> None:
+        self._checkout = checkout
+        folders = sorted({folder for package in packages for folder in PACKAGES[package]})
+        done = self._run(
+            ["-p", "pytest_cov", "--cov=kernelsearch", "--cov-context=test", "--cov-report=", "-rfE", *folders], None
+        )
+        if done.returncode not in (0, 1):
+            raise SystemExit(f"the tests cannot be run:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+        outcomes = [line.split() for line in done.stdout.splitlines()]
+        self.broken = {
+            words[1] for words in outcomes if len(words) > 1 and words[0] in ("FAILED", "ERROR") and "::" in words[1]
+        }
+        self._data = coverage.CoverageData(str(checkout / ".coverage"))
+        self._data.read()
+
+    def covering(self, mutant: Mutant) -> list[str]:
+        """The tests that execute the mutant's lines, or for code that runs on import the tests that execute any of the file.
+
+        A fixture may be shared by all tests of a file; where the setup of a test executes the lines, the whole file is run.
+        """
+        by_line = self._data.contexts_by_lineno(str(self._checkout / mutant.file))
+        contexts = {context for line in mutant.lines for context in by_line.get(line, [])}
+        if contexts == {""}:
+            contexts = {context for line in by_line.values() for context in line}
+        found = set()
+        for context in contexts - {""}:
+            test, _, phase = context.rpartition("|")
+            found.add(test if phase == "run" else test.partition("::")[0])
+        return sorted(
+            test for test in found - self.broken if test.partition("::")[0] == test or test.partition("::")[0] not in found
+        )
+
+    def outcome(self, mutant: Mutant, limit: float) -> str:
+        """ "killed", "survived", "not covered", or "too slow" after `limit` seconds."""
+        if not (tests := self.covering(mutant)):
+            return "not covered"
+        target = self._checkout / mutant.file
+        before = target.read_bytes()
+        target.write_text(mutant.source, encoding="utf-8")
+        try:
+            chosen = self._checkout / "mutant-tests.txt"
+            chosen.write_text(
+                "\n".join([*(f"--deselect={test}" for test in sorted(self.broken)), *tests]) + "\n", encoding="utf-8"
+            )
+            return "survived" if self._run(["-x", f"@{chosen.name}"], limit).returncode == 0 else "killed"
+        except subprocess.TimeoutExpired:
+            return "too slow"
+        finally:
+            target.write_bytes(before)
+
+    def _run(self, arguments: list[str], limit: float | None) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "pytest", "-q", "--no-header", "--tb=no", "-p", "no:cacheprovider", *arguments]
+        # The tests need none of the installed plugins, and some take seconds to import.
+        variables = environment(PYTHONPATH=str(self._checkout), PYTHONDONTWRITEBYTECODE="1", PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
+        # A process group of its own, so that what the tests have started ends with them.
+        with subprocess.Popen(
+            command,
+            cwd=self._checkout,
+            env=variables,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            process_group=0,
+        ) as process:
+            try:
+                output, errors = process.communicate(timeout=limit)
+            except BaseException:
+                os.killpg(process.pid, signal.SIGKILL)
+                raise
+        return subprocess.CompletedProcess(command, process.returncode, output, errors)
 
 
 def main() -> int:
@@ -115,25 +189,30 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=300, help="number of mutants")
     parser.add_argument("--seed", type=int, default=0, help="seed of the sample")
     parser.add_argument("--packages", nargs="+", default=list(PACKAGES), choices=list(PACKAGES), help="packages to mutate")
-    parser.add_argument("--limit", type=float, default=600.0, help="seconds per mutant")
+    parser.add_argument("--limit", type=float, default=300.0, help="seconds per mutant")
     parser.add_argument("--least", type=float, default=0.0, help="share of killed mutants below which the command fails")
     arguments = parser.parse_args()
-    killed: Counter[str] = Counter()
-    total: Counter[str] = Counter()
+    os.nice(10)
+    outcomes: dict[str, Counter[str]] = {}
     with tempfile.TemporaryDirectory(prefix="kernelsearch-mutants-") as folder:
-        checkout = Path(folder) / "checkout"
+        checkout = Path(folder).resolve() / "checkout"
         ignored = shutil.ignore_patterns(".git", ".venv*", "indexes", "runs", "__pycache__", "htmlcov", ".*_cache")
         shutil.copytree(ROOT, checkout, ignore=ignored)
-        for package, file, line, change, source in sample(arguments.count, arguments.seed, arguments.packages):
-            total[package] += 1
-            if is_killed(checkout, package, file, source, arguments.limit):
-                killed[package] += 1
-            else:
-                print(f"survived: {file}:{line}: {' '.join(change.split())[:160]}", flush=True)
-    for package in total:
-        print(f"{package}: {killed[package]} of {total[package]} killed")
-    share = killed.total() / max(total.total(), 1)
-    print(f"killed: {killed.total()} of {total.total()} ({share:.0%}), seed {arguments.seed}")
+        mutants = sample(arguments.count, arguments.seed, arguments.packages)
+        tests = Tests(checkout, arguments.packages)
+        for test in sorted(tests.broken):
+            print(f"fails without a change, left out: {test}", flush=True)
+        for mutant in mutants:
+            outcome = tests.outcome(mutant, arguments.limit)
+            outcomes.setdefault(mutant.package, Counter())[outcome] += 1
+            if outcome != "killed":
+                print(f"{outcome}: {mutant.file}:{mutant.lines.start}: {mutant.change[:160]}", flush=True)
+    for package, counts in outcomes.items():
+        print(f"{package}: {counts['killed'] + counts['too slow']} of {counts.total()} killed")
+    every = sum(outcomes.values(), Counter[str]())
+    killed = every["killed"] + every["too slow"]
+    share = killed / max(every.total(), 1)
+    print(f"killed: {killed} of {every.total()} ({share:.0%}), seed {arguments.seed}")
     return 1 if share < arguments.least else 0
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import logging
 import shutil
 import sqlite3
+import time
+from contextlib import closing
 from pathlib import Path
 
-from kernelsearch.core.errors import InputError
+from kernelsearch.clicks.store import connect_to_read, remove_side_files
+from kernelsearch.core.errors import BusyError, InputError
 from kernelsearch.core.reading import parse_json
 from kernelsearch.lucene.shards import ADDED_FOLDER
 from kernelsearch.rerankers.fusion.model import KIND as FUSION
@@ -17,6 +20,8 @@ logger = logging.getLogger(__name__)
 
 #: The click log that a service records.
 CLICKS = "clicks.db"
+#: Seconds to wait for a click log that another process has locked.
+LOCK_WAIT = 10.0
 #: The folder in ADDED_FOLDER for models of a replaced index, which were trained from judgements or clicks.
 REPLACED = "replaced"
 
@@ -61,15 +66,21 @@ def _is_trained(folder: Path) -> bool:
 
 
 def _copy_database(source: Path, target: Path) -> None:
-    """Copies an SQLite database that a service may be writing; file by file where SQLite can't read it."""
+    """Copies an SQLite database that a service may be writing, with what is only in its write-ahead log.
+
+    A database that SQLite can't read is copied file by file. Raises BusyError where it stays locked.
+    """
+    end = time.monotonic() + LOCK_WAIT
+
+    def give_up(status: int, remaining: int, total: int) -> None:
+        # `backup` itself tries again for ever.
+        if status in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) and time.monotonic() > end:
+            raise BusyError(f"{source}: locked by another process, so its clicks cannot be carried over; try again later")
+
     try:
-        original = sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True)
-        copy = sqlite3.connect(target)
-        try:
-            original.backup(copy)
-        finally:
-            copy.close()
-            original.close()
+        with closing(connect_to_read(source)) as original, closing(sqlite3.connect(target)) as copy:
+            original.backup(copy, progress=give_up)
     except sqlite3.Error:
+        remove_side_files(target)
         for file in source.parent.glob(f"{source.name}*"):
             shutil.copy2(file, target.parent / file.name)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelsearch.api.explaining import explain_first_stage
 from kernelsearch.api.results import earlier_ranks, rank_changes
 from kernelsearch.api.topics import Topic, run_topics
 from kernelsearch.core.errors import InputError, OptionError
@@ -24,6 +25,8 @@ from kernelsearch.serve.settings import Limits
 
 #: Options of the first stage for pseudo-relevance feedback.
 FEEDBACK = {"rm3", "rocchio"}
+#: The name of the first stage in explanations, where a method's name would be.
+FIRST_STAGE = "first stage"
 WORD = re.compile(r"\w+")
 _drawing = threading.Lock()  # matplotlib's font cache is shared by all threads and not thread-safe
 
@@ -177,15 +180,13 @@ def compare(served: ServedIndex, parameters: Parameters) -> dict[str, Any]:
 
 
 def explain(served: ServedIndex, parameters: Parameters) -> dict[str, Any]:
-    """The explanation of a document's score under one method."""
-    methods = _single_method(parameters)
+    """The explanation of a document's score under one method, or of its score in the first stage, by term."""
+    methods = _single_method(parameters) if parameters.columns else ()
     text = _query_text(served, parameters)
     with served.reading_clicks(methods):
-        result = _rank(served, parameters, text, methods, None)
+        result = _rank(served, parameters, text, methods, None, full=True)
         row = _listed_row(served, parameters, result)
-        explanation = None
-        if result.fallback is None:
-            explanation = result.rerankers[0].explain(result.query, result.before, row, result.context).to_dict()
+        explanation = _explain_row(served, parameters, result, row)
     docid = served.index.forward.docids.take([row])[0]
     readable = titles_and_words(served, docid, explanation) if explanation is not None else {"titles": {}, "words": {}}
     place = int(np.flatnonzero(result.after.docs == row)[0])
@@ -194,7 +195,7 @@ def explain(served: ServedIndex, parameters: Parameters) -> dict[str, Any]:
         "api": "v1",
         "index": served.name,
         "query": {"text": text, "terms": list(result.query.terms)},
-        "method": methods[0],
+        "method": methods[0] if methods else FIRST_STAGE,
         "docid": docid,
         "score": round(float(listed.scores[0]), 6),
         "rank": place + 1,
@@ -203,6 +204,16 @@ def explain(served: ServedIndex, parameters: Parameters) -> dict[str, Any]:
         "explanation": explanation,
         **readable,
     }
+
+
+def _explain_row(served: ServedIndex, parameters: Parameters, result: RankedQuery, row: int) -> dict[str, Any] | None:
+    """The explanation as plain data; None where the method left the list unchanged."""
+    if not result.rerankers:
+        pipeline = served.pipeline((), {}, parameters.first, _depth(served, parameters, (), full=True))
+        return explain_first_stage(pipeline, result.query, row).to_dict()
+    if result.fallback is not None:
+        return None
+    return result.rerankers[0].explain(result.query, result.before, row, result.context).to_dict()
 
 
 def plot(served: ServedIndex, parameters: Parameters) -> bytes:
@@ -300,7 +311,7 @@ def _query_text(served: ServedIndex, parameters: Parameters) -> str:
 
 def _single_method(parameters: Parameters) -> tuple[str, ...]:
     if not parameters.columns or len(parameters.columns[0]) != 1:
-        raise OptionError("rerank: exactly one method can be explained at a time")
+        raise OptionError("rerank: exactly one method is expected")
     return parameters.columns[0]
 
 

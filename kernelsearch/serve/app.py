@@ -199,7 +199,7 @@ def _add_ranking_routes(app: FastAPI, service: Service) -> None:
 
     @app.get("/v1/{index}/explain", **_openapi(explain, models.ExplainAnswer))
     async def explain_score(request: Request) -> Response:
-        """The explanation of a document's score under one method: contributions that sum to the score."""
+        """The contributions to a document's score, which sum to it: under one method, or by term without `rerank`."""
         return await answer(request, answers.explain, explain)
 
     @app.get("/v1/{index}/explain/plot.svg", **_openapi(explain, None, media="image/svg+xml"))

@@ -64,8 +64,15 @@ def add_mcp(app: FastAPI, service: Service) -> AbstractAsyncContextManager[None]
         """Returns a document of an index by its docid, as JSON."""
         return await answer(answers.document, index, doc_reader, {}, docid)
 
-    async def explain(index: str, query: str, rerank: str, docid: str | None = None, options: dict[str, str] = {}) -> str:  # noqa: B006  never changed
-        """Explains the score of a document (default: the first of the list) under a method by contributions that sum to it."""
+    async def explain(
+        index: str,
+        query: str,
+        rerank: str | None = None,
+        docid: str | None = None,
+        options: dict[str, str] = {},  # noqa: B006  never changed
+    ) -> str:
+        """Explains the score of a document (default: the first of the list) by contributions that sum to it: under the method
+        `rerank`, or without one by the terms of the query."""
         return await answer(
             answers.explain, index, explain_reader, {**options, "query": query, "rerank": rerank, "docid": docid}
         )

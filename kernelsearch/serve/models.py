@@ -132,7 +132,7 @@ class ExplainAnswer(BaseModel):
     api: str = "v1"
     index: str
     query: QueryText
-    method: str
+    method: str = Field(description="the method's name, or `first stage`")
     docid: str
     score: float
     rank: int

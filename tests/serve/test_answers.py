@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+from collections import Counter
 
 import pytest
 
@@ -94,6 +96,49 @@ def test_explain_sums_to_the_score(client):
         parts = sum(part["value"] for part in found["explanation"]["contributions"])
         assert parts == pytest.approx(found["explanation"]["score"], rel=1e-4), method
         assert found["rank"] == 1
+
+
+def bm25_by_hand(index, query: str, docid: str, k1: float, b: float) -> dict[str, float]:
+    """BM25 by term from the collection's texts; Lucene's rounded length comes from the forward index."""
+    records = [json.loads(line) for line in (DEMO / "corpus.jsonl").read_text(encoding="utf-8").splitlines()]
+    texts = [
+        record["contents"] if record["contents"].startswith(record["title"]) else f"{record['title']} {record['contents']}"
+        for record in records
+    ]
+    counts = [Counter(terms) for terms in index.lucene.analyze(texts)]
+    place = [record["id"] for record in records].index(docid)
+    average = sum(sum(count.values()) for count in counts) / len(counts)
+    norm = k1 * (1 - b + b * float(index.forward.norm_lengths[index.row(docid)]) / average)
+    scores = {}
+    for term in index.lucene.analyze([query])[0]:
+        df = sum(term in count for count in counts)
+        idf = math.log(1 + (len(counts) - df + 0.5) / (df + 0.5))
+        scores[term] = idf * counts[place][term] / (counts[place][term] + norm)
+    return scores
+
+
+@pytest.mark.parametrize("options", [{}, {"k1": 2.0, "b": 0.8}])
+def test_bm25_is_explained_by_term(client, index, options):
+    query = "dripping kitchen tap"
+    listed = get(client, "/v1/demo/search", query=query, hits=20, **options)["candidates"]
+    for entry in (listed[0], listed[15]):
+        found = get(client, "/v1/demo/explain", query=query, docid=entry["docid"], **options)
+        assert (found["method"], found["rank"], found["before"]) == ("first stage", entry["rank"], entry["rank"])
+        parts = {part["label"]: part["value"] for part in found["explanation"]["contributions"]}
+        expected = bm25_by_hand(index, query, entry["docid"], **{"k1": 0.9, "b": 0.4, **options})
+        assert parts == pytest.approx(expected, abs=1e-6)
+        assert sum(parts.values()) == pytest.approx(entry["score"], abs=1e-5)
+        assert found["score"] == entry["score"]
+        assert found["titles"][entry["docid"]] == entry["doc"]["title"]
+    best = get(client, "/v1/demo/explain", query=query)
+    assert best["docid"] == get(client, "/v1/demo/search", query=query)["candidates"][0]["docid"]
+
+
+def test_an_expanded_query_is_explained_with_its_added_terms(client):
+    listed = get(client, "/v1/demo/search", query="dripping tap", rm3="true")["candidates"][0]
+    explanation = get(client, "/v1/demo/explain", query="dripping tap", rm3="true")["explanation"]
+    assert explanation["method"] == "BM25 + RM3" and len(explanation["contributions"]) > 2
+    assert sum(part["value"] for part in explanation["contributions"]) == pytest.approx(listed["score"], abs=1e-5)
 
 
 def test_a_query_that_a_method_leaves_alone_says_why(client):

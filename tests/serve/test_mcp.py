@@ -50,6 +50,7 @@ def test_tools_give_the_rest_apis_answers(tools, client):
         ("doc", {"docid": "hr001"}, "/v1/demo/doc/hr001"),
         ("similar", {"docid": "hr001", "hits": 2}, "/v1/demo/similar/hr001?hits=2"),
         ("explain", {"query": "tap", "rerank": "klsa"}, "/v1/demo/explain?query=tap&rerank=klsa"),
+        ("explain", {"query": "tap"}, "/v1/demo/explain?query=tap"),
     ):
         failed, text = used(tools, name, index="demo", **arguments)
         # Sums in single precision may differ in the last digit from call to call.

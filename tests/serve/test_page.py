@@ -184,6 +184,24 @@ def test_reasons_are_drawn(page, method, drawn):
         page.wait(lambda: page.all(".level:not(.outermost) .bar-line"))
 
 
+def test_the_first_stage_is_explained_by_term(page):
+    page.open(q=QUERY, m="klsa")
+    docid = page.columns()[0][1]
+    page.all("#list-0 .hit")[1].click()
+    parts = page.ask("/v1/demo/explain", query=QUERY, docid=docid)["explanation"]["contributions"]
+    page.wait(lambda: len(page.all(".level.outermost .bar-value")) == len(parts))
+    values = [float(bar.text) for bar in page.all(".level.outermost .bar-value")]
+    assert values == pytest.approx([part["value"] for part in parts], abs=0.006)
+    hit = next(one for one in page.ask("/v1/demo/search", query=QUERY)["candidates"] if one["docid"] == docid)
+    assert float(page.text(".sum strong")) == pytest.approx(hit["score"], abs=6e-4)
+    labels = [label.text.split("\n") for label in page.all(".level.outermost .bar-label")]
+    assert [label[0] for label in labels] == ["outdoor", "leak", "faucet"]
+    assert labels[0][1] == "1 time here (tf); in 9 of 364 documents: idf 3.65" and labels[2][1].startswith("not here; in 11 of")
+    page.one("[data-option='b'] input").send_keys(keys("END"))
+    score = page.ask("/v1/demo/explain", query=QUERY, docid=docid, b=1)["score"]
+    page.wait(lambda: float(page.text(".sum strong")) == pytest.approx(score, abs=6e-4))
+
+
 def test_a_slider_changes_the_reasons_that_stand_open(page):
     page.open(q=QUERY, m="klsa", doc="hr282", **{"in": 1})
     before = page.text(".sum strong")

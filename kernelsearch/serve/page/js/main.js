@@ -212,7 +212,7 @@ class App {
     return {
       open: (docid) => {
         this.clicks.opened(this.state.index, this.state.query, this.board.columns[place].shown, docid);
-        this.open(docid, place, this.state.open?.view ?? (place === 0 ? "text" : "why"));
+        this.open(docid, place);
       },
       emphasise: (docid) => this.board.emphasise(docid),
       retry: () => {

@@ -9,7 +9,7 @@ import { judgement, movement } from "./hit.js";
 import { failureNode } from "./notice.js";
 import { feedbackPicture } from "./pictures/feedback.js";
 import { drawnHere, picture } from "./pictures/index.js";
-import { Reading } from "./reading.js";
+import { Reading, firstStageNote } from "./reading.js";
 import { similarNode, withoutTitle } from "./similar.js";
 import { VIEWS } from "./state.js";
 
@@ -86,7 +86,8 @@ export class Panel {
   key(open) {
     const { state } = this.app;
     const column = state.columns[open.column - 1];
-    const address = column ? api.explainAddress(state, column, open.docid) : `${state.index} ${this.app.lists()[0] ? "listed" : ""}`;
+    const listed = column || this.app.lists()[0] ? "listed" : "";
+    const address = `${api.explainAddress(state, column, open.docid)} ${listed}`;
     return `${open.view} ${open.docid}|${open.view === "why" ? address : `${state.index} ${state.query} ${this.words().size}`}`;
   }
 
@@ -123,13 +124,12 @@ export class Panel {
     async why(doc, open, signal) {
       const { state } = this.app;
       const column = state.columns[open.column - 1];
-      if (!column) {
-        const hit = this.app.lists()[0]?.hits.find((one) => one.docid === doc.docid);
-        return el("div", { class: "nothing" }, hit ? el("p", {}, `${this.app.names()[0]} gives this document ${number(hit.score, 4)}.`) : null,
-          el("p", {}, "Choose the document in a method's list to see that method's reasons."));
+      if (!column && !this.app.lists()[0]?.hits.some((hit) => hit.docid === doc.docid)) {
+        return el("p", { class: "nothing" }, `${this.app.names()[0]}'s list does not show this document.`);
       }
       const answer = await api.explain(api.explainAddress(state, column, doc.docid), signal);
       if (!answer.explanation) return el("p", { class: "nothing" }, `${column.method} leaves the first stage's list as it is: ${answer.kept}.`);
+      if (!column) return this.firstStageReasons(answer);
       return this.reasons(answer, column, signal);
     },
     async text(doc) {
@@ -146,6 +146,15 @@ export class Panel {
       }, signal);
     },
   };
+
+  /** The score of the first stage by term. */
+  firstStageReasons(answer) {
+    const { explanation } = answer;
+    const note = firstStageNote(explanation);
+    return el("div", { class: "reasons" },
+      el("section", {}, el("h4", {}, `${explanation.method} by term`), contributionBars(explanation, new Reading(answer)),
+        note ? el("p", { class: "note" }, note) : null));
+  }
 
   async reasons(answer, column, signal) {
     const reading = new Reading(answer);

@@ -1,6 +1,6 @@
 // Explanations in a searcher's words: titles for docids, words for stems, meanings for the names of features.
 
-import { shortened } from "./format.js";
+import { number, plural, shortened } from "./format.js";
 
 const FEATURES = {
   first: "score of the first stage",
@@ -44,10 +44,32 @@ export function featureName(label) {
   return FEATURES[label] ?? FEATURES[kind] ?? label;
 }
 
+// Details of the first stage's terms: tf 2, in 15 of 364 documents, idf 3.1528, length 40 (average 38.1), weight 0.5
+const TERM = /^tf (\d+), in (\d+) of (\d+) documents(?:, idf ([\d.]+))?(?:, length \S+ \(average \S+\))?(?:, weight (\S+))?$/;
+
+function termDetail(detail) {
+  const found = detail.match(TERM);
+  if (!found) return detail;
+  const [, frequency, containing, all, idf, weight] = found;
+  return [
+    frequency === "0" ? "not here" : `${plural(Number(frequency), "time")} here (tf)`,
+    `in ${Number(containing).toLocaleString("en")} of ${plural(Number(all), "document")}${idf ? `: idf ${number(Number(idf))}` : ""}`,
+    weight ? `weight ${number(Number(weight))}` : null,
+  ].filter(Boolean).join("; ");
+}
+
+/** The document's length and the model's parameters, in one sentence. */
+export function firstStageNote({ notes }) {
+  if (!notes.length) return "";
+  const parameters = Object.entries(notes.model ?? {}).map(([name, value]) => `${name} ${number(value)}`).join(", ");
+  return `The document has ${plural(Math.round(notes.length), "term")}, the average is ${number(notes.average_length)}. `
+    + `A term adds more when it is repeated, rare in the collection, and in a short document (${parameters}).`;
+}
+
 /** Reads the answer of /explain: `titles` and `words` came with it. */
 export class Reading {
-  constructor({ titles = {}, words = {}, explanation }) {
-    Object.assign(this, { titles, words, method: explanation.method });
+  constructor({ titles = {}, words = {}, method, explanation }) {
+    Object.assign(this, { titles, words, method: explanation.method, byTerm: method === "first stage" });
   }
 
   title = (docid) => this.titles[docid] ?? docid;
@@ -56,6 +78,7 @@ export class Reading {
   word = (term) => (term.startsWith("-") ? `−${this.word(term.slice(1))}` : this.words[term] ?? term);
 
   label = (label) => {
+    if (this.byTerm) return this.word(label);
     if (["auto", "fusion"].includes(this.method)) return featureName(label);
     if (LABELS[label]) return LABELS[label];
     const through = label.match(/^through (.+)$/)?.[1];
@@ -68,6 +91,7 @@ export class Reading {
   };
 
   detail = (detail, label) => {
+    if (this.byTerm) return termDetail(detail);
     if (this.method === "pert") return detail.replace(/, from (.+)$/, (_, docids) => `, from ${docids.split(", ").map((docid) => shortened(this.title(docid), 40)).join("; ")}`);
     if (/^dimension \d+$/.test(label)) return detail.split(", ").map(this.word).join(", ");
     if (this.method === "mslm") return detail.replace(/(?<=: |from |, |^)([\p{L}\p{N} ]+)/gu, (terms) => (/^(positions|a query word|related)/.test(terms) ? terms : terms.split(" ").map(this.word).join(" ")));

@@ -17,6 +17,7 @@ VERBS = {
     "similar": "find documents similar to a document",
     "evaluate": "evaluate run files by relevance judgements and compare them",
     "train": "fit what a method needs, such as a fusion from judgements",
+    "ltr": "learn to rank files of features (LETOR) and apply the model",
     "classify": "train and apply text classifiers over multi-scale kernels",
     "tune": "find good settings by cross-validation over topics",
     "clicks": "import, describe or simulate a click log",

@@ -1,4 +1,4 @@
-"""Linear similarity from triplets (query, better, worse): f = Σ ω_d K_d with ω ≥ 0.
+"""Linear similarity from triplets (query, better, worse): f = Σ ω_d K_d, with ω ≥ 0 unless weights may be negative.
 
 Bu, Niu, Ma & Long, "Listwise Multi-Kernel Similarity Learning Algorithm for Similar Mobile App Recommendation", section
 2.3: SimTripletNet (Eq. 3, cross entropy), SimTripletBoost (Eq. 4, exponential loss), SimTripletSVM (Eq. 5, hinge loss).
@@ -43,12 +43,15 @@ def triplet_differences(table: Floats, y: Floats, lists: Lists, limit: int, rand
 
 
 class TripletLearner(Learner):
-    """Base of the three: normalises, draws triplets, keeps the weights ω ≥ 0 in `weights_` (features,)."""
+    """Base of the three: normalises, draws triplets, keeps the weights ω in `weights_` (features,).
+
+    ω ≥ 0 as in the paper, which makes f a kernel; `signed` allows negative weights, for features of which less is better.
+    """
 
     weights_: Floats
 
-    def __init__(self, *, triplets: int = 200, normalise: str = "z", random_state: int = 0) -> None:
-        self.triplets, self.normalise, self.random_state = triplets, normalise, random_state
+    def __init__(self, *, triplets: int = 200, normalise: str = "z", random_state: int = 0, signed: bool = False) -> None:
+        self.triplets, self.normalise, self.random_state, self.signed = triplets, normalise, random_state, signed
 
     def fit(self, X: ArrayLike, y: ArrayLike, qid: ArrayLike | None = None) -> TripletLearner:
         table, ids, labels = check(X, qid, y)
@@ -89,8 +92,9 @@ class SimTripletNet(TripletLearner):
         normalise: str = "z",
         random_state: int = 0,
         iterations: int = 500,
+        signed: bool = False,
     ) -> None:
-        super().__init__(triplets=triplets, normalise=normalise, random_state=random_state)
+        super().__init__(triplets=triplets, normalise=normalise, random_state=random_state, signed=signed)
         self.penalty, self.strength, self.start, self.iterations = penalty, strength, start, iterations
 
     def _solve(self, differences: Floats, weights: Floats) -> Floats:
@@ -107,7 +111,7 @@ class SimTripletNet(TripletLearner):
             slope = -(weights / (1 + np.exp(np.clip(margins, -500, 500)))) @ differences + self.penalty * away
             return float(value), slope
 
-        bounds = [(0.0, None)] * len(start)
+        bounds = None if self.signed else [(0.0, None)] * len(start)
         options = {"maxiter": self.iterations}
         result: Floats = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
         return result
@@ -126,8 +130,9 @@ class SimTripletBoost(TripletLearner):
         triplets: int = 200,
         normalise: str = "z",
         random_state: int = 0,
+        signed: bool = False,
     ) -> None:
-        super().__init__(triplets=triplets, normalise=normalise, random_state=random_state)
+        super().__init__(triplets=triplets, normalise=normalise, random_state=random_state, signed=signed)
         self.rounds, self.learning_rate = rounds, learning_rate
 
     def _solve(self, differences: Floats, weights: Floats) -> Floats:
@@ -140,9 +145,11 @@ class SimTripletBoost(TripletLearner):
             hard = np.exp(hard - hard.max())
             edge = hard @ columns
             curvature = hard @ squares
-            # The Newton step of each kernel alone; a weight may shrink again, but not below 0.
+            # The Newton step of each kernel alone; a weight may shrink again, but not below 0 unless it may have a sign.
             step = np.divide(edge, curvature, out=np.zeros_like(edge), where=curvature > 0)
-            step = np.maximum(self.learning_rate * step, -omega)
+            step *= self.learning_rate
+            if not self.signed:
+                step = np.maximum(step, -omega)
             best = int(np.argmax(step * edge))
             if step[best] * edge[best] <= 0:
                 break
@@ -155,7 +162,7 @@ class SimTripletSVM(TripletLearner):
     """Hinge loss with an L2 penalty: ½|ω|² + C·ξ, solved by cutting planes with one slack.
 
     Joachims, "Training Linear SVMs in Linear Time" (KDD 2006): each round adds the constraint that the current ω breaks most;
-    the small quadratic program over ω ≥ 0 and ξ ≥ 0 is solved exactly.
+    the small quadratic program over ω (≥ 0 unless `signed`) and ξ ≥ 0 is solved exactly.
     """
 
     name = "svm"
@@ -169,8 +176,9 @@ class SimTripletSVM(TripletLearner):
         triplets: int = 200,
         normalise: str = "z",
         random_state: int = 0,
+        signed: bool = False,
     ) -> None:
-        super().__init__(triplets=triplets, normalise=normalise, random_state=random_state)
+        super().__init__(triplets=triplets, normalise=normalise, random_state=random_state, signed=signed)
         self.C, self.tolerance, self.rounds = C, tolerance, rounds
 
     def _solve(self, differences: Floats, weights: Floats) -> Floats:
@@ -178,7 +186,9 @@ class SimTripletSVM(TripletLearner):
         # Unknowns: ω, then ξ. The solver needs a positive definite matrix, hence the tiny curvature of ξ.
         quadratic = np.diag(np.append(np.ones(features), 1e-9))
         linear = np.append(np.zeros(features), -self.C)
-        planes, sides = [np.eye(features + 1)], [np.zeros(features + 1)]
+        # The first constraints: ξ ≥ 0, and ω ≥ 0 unless weights may have a sign.
+        bounded = np.eye(features + 1)[features:] if self.signed else np.eye(features + 1)
+        planes, sides = [bounded], [np.zeros(len(bounded))]
         omega, slack = np.zeros(features), 0.0
         for _ in range(self.rounds):
             broken = weights * (differences @ omega < 1)
@@ -188,5 +198,7 @@ class SimTripletSVM(TripletLearner):
             planes.append(np.append(direction, 1.0)[None, :])
             sides.append(np.array([needed]))
             solution = solve_program(quadratic, linear, np.concatenate(planes), np.concatenate(sides))
-            omega, slack = np.maximum(solution[:features], 0.0), float(solution[features])
+            omega, slack = solution[:features], float(solution[features])
+            if not self.signed:
+                omega = np.maximum(omega, 0.0)  # what rounding leaves below 0
         return omega

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelsearch.core.errors import OptionError
 from kernelsearch.core.execution import Engine
-from kernelsearch.learning.ranking.choose import LEARNERS, Best
+from kernelsearch.learning.ranking.choose import CANDIDATES, LEARNERS, Best
 from kernelsearch.learning.ranking.fusers import CombSUM, Learner
 from kernelsearch.learning.ranking.simlistmkl import SimListMKL
 from kernelsearch.learning.ranking.triplets import SimTripletNet
@@ -19,18 +21,35 @@ Floats = NDArray[np.float64]
 logger = logging.getLogger(__name__)
 
 
-def make_learner(name: str, *, normalise: str, folds: int = 5, random_state: int = 0) -> Learner:
+def make_learner(
+    name: str,
+    *,
+    normalise: str,
+    folds: int = 5,
+    random_state: int = 0,
+    parameters: Mapping[str, Any] | None = None,
+    owner: str = "",
+) -> Learner:
     """An unfitted learner: `best`, which chooses by cross-validation over `folds`, or one of LEARNERS.
 
     `normalise` is the learner's own normalisation of features ("z", "minmax" or "none"), for learners that have one;
-    `random_state` is the seed, for learners that draw.
+    `random_state` is the seed, for learners that draw. `parameters` are further ones by name, for `best` those of its
+    candidates; one that the learner doesn't have is an OptionError, which names the option `--OWNER.NAME`.
     """
-    if name == "best":
-        return Best(folds=folds, normalise=normalise, random_state=random_state)
-    learner_class = LEARNERS[name]
-    known = learner_class().get_params()
-    parameters = {"normalise": normalise, "random_state": random_state}
-    return learner_class(**{key: value for key, value in parameters.items() if key in known})
+    given = dict(parameters or {})
+    names = CANDIDATES if name == "best" else (name,)
+    for parameter in given:
+        if not any(parameter in LEARNERS[kind]().get_params() for kind in names):
+            flag = f"--{owner}.{parameter}" if owner else f"--{parameter}"
+            raise OptionError(f"{flag.replace('_', '-')}: learner {name} has no such parameter")
+    made = {}
+    for kind in names:
+        known = LEARNERS[kind]().get_params()
+        values = {"normalise": normalise, "random_state": random_state, **given}
+        made[kind] = LEARNERS[kind](**{key: value for key, value in values.items() if key in known})
+    if name != "best":
+        return made[name]
+    return Best(candidates=made, folds=folds, normalise=normalise, random_state=random_state)
 
 
 #: Penalties of `net` that cross-validation chooses among, from the strongest pull towards auto's weights to the weakest.

@@ -41,7 +41,7 @@ class FusionModel:
             gains = learner.booster_.get_score(importance_type="total_gain")
             shares = np.array([gains.get(f"f{number}", 0.0) for number in range(len(self.recipe))], dtype=np.float64)
         elif isinstance(learner, TripletLearner):
-            shares = learner.weights_
+            shares = np.abs(learner.weights_)
         else:
             weights = getattr(learner, "weights", None)
             shares = np.ones(len(self.recipe)) if weights is None else np.abs(np.asarray(weights, dtype=np.float64))

@@ -17,15 +17,16 @@ from numpy.typing import NDArray
 from kernelsearch.clicks.store import ClickLog
 from kernelsearch.core.errors import ArtefactError, InputError, OptionError
 from kernelsearch.core.types import Candidates, Query
+from kernelsearch.evaluation.measures import parse_measures
 from kernelsearch.learning.ranking.fusers import CombSUM, Learner
 from kernelsearch.learning.ranking.letor import read_letor
-from kernelsearch.learning.ranking.lists import Lists, mean_average_precision, precisions
 from kernelsearch.lucene.models import BM25Model
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, Context, FittedFeatures, OpenedIndex, TrainingData
 from kernelsearch.rerankers.fusion import FUSION
 from kernelsearch.rerankers.fusion import model as models
 from kernelsearch.rerankers.fusion.base import FusedReranker
 from kernelsearch.rerankers.fusion.evidence import read_runs
+from kernelsearch.rerankers.fusion.feature_files import MEASURES, evaluate_scores, fit_table, load_model, save_model, score_file
 from kernelsearch.rerankers.fusion.features import parse_recipe
 from kernelsearch.rerankers.fusion.learners import ENOUGH_QUERIES, anchored_learner, fit_learner, log_choice, make_learner
 from kernelsearch.rerankers.fusion.recipes import AUTO_WEIGHTS, available
@@ -94,6 +95,9 @@ class FusionReranker(FusedReranker[FusionSettings]):
     @classmethod
     def fit(cls, index: OpenedIndex, data: TrainingData, settings: FusionFitSettings) -> Path:
         """Learns from judged topics or from a click log, saves the model with its recipe and returns its folder."""
+        if settings.learner == "best" and settings.parameters():
+            flag = f"--fusion.{next(iter(settings.parameters()))}".replace("_", "-")
+            raise OptionError(f"{flag}: belongs to a learner; name it with --fusion.learner")
         recipe = parse_recipe(settings.features)
         weights = {name: weight for name, weight in AUTO_WEIGHTS.items() if name in recipe}
         if settings.features == RECIPE:
@@ -119,7 +123,13 @@ class FusionReranker(FusedReranker[FusionSettings]):
         count = len(np.unique(table.qid))
         learner: Learner
         if settings.learner != "best":
-            learner = cls._learner(settings, normalise="none")  # the table is normalised already
+            learner = make_learner(
+                settings.learner,
+                normalise="none",  # the table is normalised already
+                random_state=settings.random_state,
+                parameters=settings.parameters(),
+                owner=settings.owner,
+            )
             fit_learner(learner, table.X, table.y, table.qid, data.engine)
         elif count < ENOUGH_QUERIES and weights:
             logger.info(
@@ -151,27 +161,13 @@ class FusionReranker(FusedReranker[FusionSettings]):
         if data.output is None:
             raise OptionError("--output is not given: a model learned from a feature file belongs to no index")
         table = read_letor(data.ltr)
-        learner = cls._learner(settings, normalise=settings.normalise)
-        fit_learner(learner, table.X, table.y, table.qid, data.engine)
-        count = len(np.unique(table.qid))
-        log_choice(learner, cls.method.name, f"{count} queries")
-        recipe = [f"column:{number}" for number in range(1, table.X.shape[1] + 1)]
-        folder = models.save(data.output, learner, recipe, {"rows": len(table.y), "queries": count})
-        measures = {}
-        if data.ltr_test is not None:
-            test = read_letor(data.ltr_test, table.X.shape[1])
-            lists, scores = Lists.of(test.qid), models.load(folder).learner.predict(test.X, test.qid)
-            precision = precisions(scores, test.y, lists).mean(axis=0)
-            measures = {
-                "AP": mean_average_precision(scores, test.y, lists),
-                "P@1": float(precision[0]),
-                "P@10": float(precision[9]),
-            }
-        return FittedFeatures(folder, measures)
-
-    @staticmethod
-    def _learner(settings: FusionFitSettings, normalise: str) -> Learner:
-        return make_learner(settings.learner, normalise=normalise, folds=settings.folds, random_state=settings.random_state)
+        learner = fit_table(table, settings, folds=settings.folds, engine=data.engine)
+        folder = save_model(data.output, learner, table)
+        if data.ltr_test is None:
+            return FittedFeatures(folder)
+        test, scores = score_file(load_model(folder), data.ltr_test)
+        evaluation = evaluate_scores(test, scores, parse_measures(MEASURES), data.ltr_test)
+        return FittedFeatures(folder, {name: evaluation.mean(name) for name in MEASURES})
 
 
 def query_key(query: Query) -> str:

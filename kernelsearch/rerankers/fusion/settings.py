@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from kernelsearch.core.options import Settings, option
 
@@ -15,6 +15,8 @@ RECIPE = (
 )
 #: The features that bring candidates by default.
 SOURCES = "rm rm3 votes"
+#: The names of --fusion.learner.
+LEARNERS = ("best", "simlistmkl", "net", "boost", "svm", "combsum", "combmnz", "rrf")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +37,30 @@ class FusionSettings(DepthSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FusionFitSettings(Settings):
+class LearnerSettings(Settings):
+    """Which learner combines features, and its parameters; None leaves a parameter at the learner's own default."""
+
+    learner: str = option(
+        "best", "learner of the feature weights; best: chosen by cross-validation over the training queries", choices=LEARNERS
+    )
+    normalise: str = option("z", "normalisation of features within a query", choices=("z", "minmax", "none"))
+    trees: int | None = option(None, "number of trees of simlistmkl; auto: 100", low=1, high=10_000)
+    leaves: int | None = option(None, "largest number of leaves of a tree of simlistmkl; auto: 8", low=2, high=10_000)
+    learning_rate: float | None = option(
+        None, "learning rate of simlistmkl and boost; auto: 0.05 for simlistmkl, 0.1 for boost", low=1e-6, high=1
+    )
+    C: float | None = option(None, "weight of the hinge loss of svm against the size of its weights; auto: 10", low=1e-9)
+    signed: bool = option(False, "allow negative weights in svm, net and boost")
+    random_state: int = option(0, "seed for random draws, the folds and the learner", low=0)
+
+    def parameters(self) -> dict[str, Any]:
+        """The parameters that were given, by name."""
+        given = {name: getattr(self, name) for name in ("trees", "leaves", "learning_rate", "C")}
+        return {name: value for name, value in given.items() if value is not None} | ({"signed": True} if self.signed else {})
+
+
+@dataclass(frozen=True, kw_only=True)
+class FusionFitSettings(LearnerSettings):
     """Options of `fusion` in train."""
 
     owner: ClassVar[str] = "fusion"
@@ -48,13 +73,11 @@ class FusionFitSettings(Settings):
         "best",
         "learner of the feature weights; best: the first stage, auto's weights, or net pulled towards auto's weights, "
         "whichever cross-validation over the training topics prefers (with a feature file: one of the learners)",
-        choices=("best", "simlistmkl", "net", "boost", "svm", "combsum", "combmnz", "rrf"),
+        choices=LEARNERS,
     )
     runs: tuple[str, ...] | None = option(None, "run files for the features run:NAME, as NAME=FILE, separated by commas")
-    normalise: str = option("z", "normalisation of features within a query", choices=("z", "minmax", "none"))
     depth: int = option(1000, "number of candidates per source that are learned from", low=1)
     negatives: int = option(200, "number of documents not judged relevant that are drawn per query", low=1)
     folds: int = option(5, "number of cross-validation folds with --fusion.learner best", low=2)
-    random_state: int = option(0, "seed for the draw of negatives, the folds and the learner", low=0)
     k1: float = option(0.9, "BM25's k1 of the first stage in training", low=0)
     b: float = option(0.4, "BM25's b of the first stage in training", low=0, high=1)

@@ -11,9 +11,11 @@ import kernelsearch
 from kernelsearch import search as search_verb
 from kernelsearch.core.errors import ArtefactError, InputError, OptionError
 from kernelsearch.core.types import Candidates
+from kernelsearch.learning.ranking.fusers import CombSUM
 from kernelsearch.rerankers.auto.reranker import AutoReranker
 from kernelsearch.rerankers.base import Context
 from kernelsearch.rerankers.dense.reranker import KernelDense
+from kernelsearch.rerankers.fusion import model as models
 from kernelsearch.rerankers.fusion.features import Features, parse
 from kernelsearch.vectors.__main__ import main as vectors_verb
 
@@ -216,3 +218,40 @@ def test_auto_uses_vectors_where_queries_have_them(index, tiny, tmp_path, capsys
         AutoReranker(without, vectors="m")
     with pytest.raises(ArtefactError):
         AutoReranker(index, vectors="other")
+
+
+EMPTY = Candidates(np.empty(0, dtype=np.int32), np.empty(0, dtype=np.float32))
+
+
+def test_auto_finds_documents_where_the_first_stage_finds_none(index):
+    """No word of the query is in the index: the order is that of vectors, and the words' features can't disturb it."""
+    lists = AutoReranker(index).apply_batch(
+        [index.query("zzz", "1"), index.query("zzz", "3"), index.query("zzz", "2")], [EMPTY] * 3
+    )
+    assert index.forward.docids.take(lists[0].docs[:1]) == [max(IDS, key=lambda docid: PRODUCTS[docid])]
+    assert index.forward.docids.take(lists[1].docs[:1]) == [min(IDS, key=lambda docid: PRODUCTS[docid])]
+    assert sorted(index.forward.docids.take(lists[0].docs)) == IDS
+    assert lists[2].depth == 0  # a query without a vector
+
+
+def test_fusion_finds_documents_where_the_first_stage_finds_none(index, tmp_path):
+    run = tmp_path / "run.txt"
+    run.write_text("1 Q0 d5 1 9 x\n1 Q0 d4 2 1 x\n7 Q0 d2 1 9 x\n")
+    model = models.save(
+        tmp_path / "model",
+        CombSUM(weights=[1.0, 3.0], normalise="none"),
+        ["first", f"run:{run}"],
+        {"normalise": "z", "sources": [f"run:{run}"]},
+    )
+    pipeline = index.pipeline({"fusion": {"model": str(model)}}, hits=10)
+    first, second, third = pipeline.search([index.query("zzz", "1"), index.query("zzz", "7"), index.query("zzz", "8")])
+    assert index.forward.docids.take(first.docs) == ["d5", "d4"]
+    assert index.forward.docids.take(second.docs) == ["d2"]
+    assert third.depth == 0
+
+
+def test_documents_without_a_first_stage_score_keep_the_sources_order(index, tmp_path):
+    run = tmp_path / "run.txt"
+    run.write_text("1 Q0 d6 1 9 x\n1 Q0 d4 2 8 x\n1 Q0 d1 3 7 x\n")
+    pool = Features(index, ["first"], sources=[f"run:{run}"]).pool([index.query("zzz", "1")], [EMPTY], 10)[0]
+    assert index.forward.docids.take(pool.docs) == ["d6", "d4", "d1"] and pool.scores.tolist() == [0, 0, 0]

@@ -81,16 +81,18 @@ class AutoReranker(FusedReranker[AutoSettings]):
     ) -> list[Candidates]:
         """The reranked lists: the best MATCHED documents by the whole sum, then the others of the pool, then the list's."""
         out = list(lists)
-        for numbers in chunks([number for number, listed in enumerate(lists) if listed.depth], CACHED_TABLES):
+        for numbers in chunks(range(len(lists)), CACHED_TABLES):
             batch = [queries[number] for number in numbers]
             pools = super().tables(batch, [lists[number] for number in numbers], context)
             matched = self._matched(batch, pools, context)
             for number, (pool, table), (best, features) in zip(numbers, pools, matched, strict=True):
+                if not pool.depth:
+                    continue
                 listed = lists[number].docs
                 ranked = self.ordered(best.docs, self.learner.predict(features))
                 others = self.ordered(pool.docs, self.learner.predict(table)).docs
                 others = np.concatenate([others, listed[~np.isin(listed, others)]])
-                out[number] = followed_by(ranked, others, max(context.hits or 0, len(listed)))
+                out[number] = followed_by(ranked, others, self.limit(lists[number], pool, context))
         return out
 
     def _matched(self, queries: Sequence[Query], pools: Sequence[Table], context: Context) -> list[Table]:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelsearch.core.sequences import chunks
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.learning.ranking.fusers import Learner
 from kernelsearch.learning.ranking.lists import Lists, normalise_features
@@ -82,7 +83,8 @@ class FusedReranker(Reranker[D]):
         fresh: dict[int, tuple[Candidates, Floats]] = {}
         if missing:
             new_queries, new_lists = [queries[number] for number in missing], [lists[number] for number in missing]
-            depth = min(self.settings.depth, context.hits or max(listed.depth for listed in new_lists))
+            longest = max(listed.depth for listed in new_lists)
+            depth = min(self.settings.depth, context.hits or longest or self.settings.depth)
             features = self.features(context)
             pools = features.pool(new_queries, new_lists, depth)
             for number, pool, table in zip(missing, pools, features.tables(new_queries, pools), strict=True):
@@ -113,14 +115,18 @@ class FusedReranker(Reranker[D]):
     ) -> list[Candidates]:
         """The reranked lists, of at most as many documents as the first stage was asked for."""
         out = list(lists)
-        numbers = [number for number, listed in enumerate(lists) if listed.depth]
-        for start in range(0, len(numbers), CACHED_TABLES):
-            batch = numbers[start : start + CACHED_TABLES]
-            tables = self.tables([queries[number] for number in batch], [lists[number] for number in batch], context)
-            for number, (pool, table) in zip(batch, tables, strict=True):
-                best = self.ordered(pool.docs, self.learner.predict(table))
-                out[number] = followed_by(best, lists[number].docs, max(context.hits or 0, lists[number].depth))
+        for numbers in chunks(range(len(lists)), CACHED_TABLES):
+            tables = self.tables([queries[number] for number in numbers], [lists[number] for number in numbers], context)
+            for number, (pool, table) in zip(numbers, tables, strict=True):
+                if pool.depth:
+                    best = self.ordered(pool.docs, self.learner.predict(table))
+                    out[number] = followed_by(best, lists[number].docs, self.limit(lists[number], pool, context))
         return out
+
+    @staticmethod
+    def limit(listed: Candidates, pool: Candidates, context: Context) -> int:
+        """The length of a query's reranked list: what the first stage was asked for; the pool's where it found nothing."""
+        return max(context.hits or 0, listed.depth) or pool.depth
 
     @abstractmethod
     def importance(self) -> Floats:

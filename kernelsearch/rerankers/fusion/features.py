@@ -182,7 +182,8 @@ class Features:
         """The union of the best `depth` documents of the first stage and of each source, in the first stage's order.
 
         A document that the first stage didn't list gets its exact score under the first stage's model, but at most that of the
-        list's last document: the model doesn't explain the scores of lists from an expanded query or a run file.
+        list's last document: the model doesn't explain the scores of lists from an expanded query or a run file. Where the
+        first stage found nothing, documents of equal score keep the order in which the sources found them.
         """
         retrieved = [source.retrieve(queries, lists, depth) for source in self.sources]
         forward, pools = self.index.forward, []
@@ -190,12 +191,16 @@ class Features:
             listed = Candidates(first.docs[:depth], first.scores[:depth])
             others = [docs[number] for docs in retrieved]
             new = np.setdiff1d(np.concatenate(others), listed.docs).astype(np.int32) if others else listed.docs[:0]
-            if not len(new) or not listed.depth:
+            if not len(new):
                 pools.append(listed)
                 continue
             scores = first_stage_scores(forward, self.model, forward.term_ids(query.terms), query.weights, new)
-            exact = np.minimum(scores.astype(np.float64), float(listed.scores[-1]))
-            order = np.lexsort((forward.docid_rank[new], -exact))
+            exact = scores.astype(np.float64)
+            if listed.depth:
+                exact = np.minimum(exact, float(listed.scores[-1]))
+                order = np.lexsort((forward.docid_rank[new], -exact))
+            else:
+                order = np.lexsort((forward.docid_rank[new], best_ranks(new, others), -exact))
             docs, scores = np.concatenate([listed.docs, new[order]]), np.concatenate([listed.scores, exact[order]])
             pools.append(Candidates(docs, scores))
         return pools
@@ -205,3 +210,11 @@ class Features:
         pools = [Pool(self.index, query, listed) for query, listed in zip(queries, candidates, strict=True)]
         columns = [feature.values(pools) for feature in self.features]
         return [np.column_stack([column[number] for column in columns]) for number in range(len(queries))]
+
+
+def best_ranks(docs: NDArray[np.int32], lists: Sequence[NDArray[np.int32]]) -> NDArray[np.int64]:
+    """The best rank (from 0) of each document among several lists of rows; `docs` is ascending and holds all of them."""
+    ranks = np.full(len(docs), np.iinfo(np.int64).max)
+    for listed in lists:
+        np.minimum.at(ranks, np.searchsorted(docs, listed), np.arange(len(listed)))
+    return ranks

@@ -74,7 +74,7 @@ def main(argv: list[str]) -> None:
         if flags.model or flags.predict:
             learner = fit_table(table, settings)
         if flags.model and learner is not None:
-            console.notice(f"{save_model(flags.model, learner, table)}: fitted on {len(np.unique(table.qid))} queries")
+            console.notice(f"{save_model(flags.model, learner, table)}: fitted ({len(np.unique(table.qid))} training queries)")
     else:
         learner = load_model(flags.model or "")
     if flags.predict and learner is not None:

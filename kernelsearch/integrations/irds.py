@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.trec.topics import warn_about_empty
 
 PREFIX = "irds:"
 
@@ -58,10 +59,14 @@ def documents(name: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def topics(name: str) -> dict[str, str]:
-    """The topics of a dataset, {qid: text}, with the default text of ir_datasets."""
+    """The topics of a dataset, {qid: text}, with the default text of ir_datasets; those without text are left out."""
     source = dataset(name)
     name = name.removeprefix(PREFIX)
-    return {str(record.query_id): record.default_text() for record in _read(name, "queries", lambda: source.queries_iter())}
+    found = {str(record.query_id): record.default_text() for record in _read(name, "queries", lambda: source.queries_iter())}
+    empty = [qid for qid, text in found.items() if not text.strip()]
+    if empty:
+        warn_about_empty(empty, f"{PREFIX}{name}")
+    return {qid: text for qid, text in found.items() if text.strip()}
 
 
 def qrels(name: str) -> dict[str, dict[str, int]]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
 from kernelsearch.core.errors import InputError, OptionError, quote, short
 from kernelsearch.core.reading import TextFile, json_lines
 from kernelsearch.trec.ids import check_id
+
+logger = logging.getLogger(__name__)
 
 FORMATS = ("tsv", "trec", "jsonl", "cacm")
 FIELDS = ("title", "description", "narrative")
@@ -22,7 +25,9 @@ def read_topics(path: str | Path, kind: str | None = None, field: str = "title")
     """Returns topics in file order, {qid: text}.
 
     `kind` is one of FORMATS, guessed from the content if None. `field` chooses the fields of a TREC topic, joined with `+`
-    (such as `title+description`). Raises InputError, with the line, for malformed topics and for ids that occur twice.
+    (such as `title+description`). Topics without text are left out, with a warning that names the first and its line: a run
+    has no lines for them, as trec_eval expects of a topic that finds nothing. Raises InputError, with the line, for malformed
+    topics and for ids that occur twice.
     """
     file = TextFile(path)
     kind = kind or _guess(file)
@@ -30,16 +35,32 @@ def read_topics(path: str | Path, kind: str | None = None, field: str = "title")
         raise OptionError(f"--topics-format: {quote(kind)} is not one of {', '.join(FORMATS)}")
     readers: dict[str, Reader] = {"tsv": _tsv, "jsonl": _jsonl, "cacm": _cacm, "trec": partial(_trec, field=field)}
     topics: dict[str, str] = {}
+    empty: dict[str, int] = {}  # topics without text, with their lines
     for number, qid, text in readers[kind](file):
         check_id(qid, "topic", f"{path}: line {number}")
-        if not text.strip():
-            raise InputError(f"{path}: line {number}: topic {short(qid)} has no text")
-        if qid in topics:
+        if qid in topics or qid in empty:
             raise InputError(f"{path}: line {number}: topic {short(qid)} appears twice")
-        topics[qid] = " ".join(text.split())
+        if text.strip():
+            topics[qid] = " ".join(text.split())
+        else:
+            empty[qid] = number
+    if empty:
+        first, line = next(iter(empty.items()))
+        if not topics:
+            raise InputError(f"{path}: line {line}: topic {short(first)} has no text, nor has any other (read as {kind})")
+        warn_about_empty(list(empty), f"{path}: line {line}")
     if not topics:
         raise InputError(f"{path}: no topics in it (read as {kind})")
     return topics
+
+
+def warn_about_empty(qids: Sequence[str], place: str) -> None:
+    """One warning for all topics without text; `place` is where the first of them was found."""
+    others = f", nor have {len(qids) - 1} others; they are" if len(qids) > 1 else "; it is"
+    logger.warning(
+        "%s: topic %s has no text%s skipped (evaluate counts a judged topic without results as zero)",
+        *(place, short(qids[0]), others),
+    )
 
 
 def parse_part(text: str) -> tuple[int, int]:

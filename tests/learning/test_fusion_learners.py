@@ -218,9 +218,24 @@ def test_learners_can_be_cloned_by_scikit_learn(kind):
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_nothing_to_learn_is_said(kind):
-    with pytest.raises(InputError, match="nothing to learn"):
-        kind().fit(np.ones((4, 2)), np.zeros(4), [0, 0, 1, 1])
+@pytest.mark.parametrize(
+    ("y", "reason"),
+    [
+        ([0, 0, 0, 0], "no document is relevant"),
+        ([1, 1, 1, 1], "all documents are relevant"),
+        ([1, 1, 0, 0], "no query has both relevant and other documents"),
+    ],
+)
+def test_why_there_is_nothing_to_learn_is_said(kind, y, reason):
+    with pytest.raises(InputError, match=f"^training: {reason}, so there is nothing to learn$"):
+        kind().fit(np.ones((4, 2)), y, [0, 0, 1, 1])
+
+
+@pytest.mark.parametrize("kind", LEARNERS.values())
+def test_labels_that_are_not_finite_are_refused(kind):
+    for bad in (np.nan, np.inf):
+        with pytest.raises(InputError, match="labels: that of row 3 is not a finite number"):
+            kind().fit(np.eye(4), [0, 1, bad, 0], [0, 0, 1, 1])
 
 
 def test_another_number_of_features_is_refused():

@@ -67,7 +67,8 @@ def test_fields_of_a_trec_topic_can_be_joined(tmp_path):
         ("", "topics: empty"),
         ("\n\n", "topics: empty"),
         ("1 no tab\n", "line 1: no tab"),
-        ("1\ta\n2\t \n", "line 2: topic 2 has no text"),
+        ("1\t\n2\t \n", "line 1: topic 1 has no text, nor has any other"),
+        ("1\ta\n2\t \n2\tb\n", "line 3: topic 2 appears twice"),
         ("1\ta\n1\tb\n", "line 2: topic 1 appears twice"),
         ("\ttext\n", "line 1: a topic without an id"),
         ("a b\ttext\n", "topic id 'a b' has white space"),
@@ -83,6 +84,26 @@ def test_bad_topics_are_named(tmp_path, content, message):
     with pytest.raises(InputError) as caught:
         read_topics(file)
     assert message in str(caught.value) and str(file) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("1\ta\n2\t \n3\tb\n", "line 2: topic 2 has no text; it is skipped"),
+        ("1\ta\n2\t \n3\tb\n4\t\n", "line 2: topic 2 has no text, nor have 1 others; they are skipped"),
+        (
+            '{"id": "1", "text": "a"}\n{"id": "2", "text": ""}\n{"id": "3", "text": "b"}',
+            "line 2: topic 2 has no text; it is skipped",
+        ),
+    ],
+)
+def test_topics_without_text_are_skipped_with_one_warning(tmp_path, caplog, content, message):
+    file = tmp_path / "topics"
+    file.write_text(content)
+    assert read_topics(file) == {"1": "a", "3": "b"}
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{file}: {message} (evaluate counts a judged topic without results as zero)"
+    ]
 
 
 def test_unknown_format():

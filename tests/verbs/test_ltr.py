@@ -203,6 +203,18 @@ def test_files_without_relevant_rows_are_scored_and_not_measured(files, tmp_path
     assert len(np.loadtxt(tmp_path / "s.txt")) == len(y)
 
 
+def test_a_single_training_query_is_said(tmp_path, capsys, caplog):
+    X, y, qid = draw(0, queries=2, size=5)
+    for queries, expected in ((1, 1), (2, 0)):
+        caplog.clear()
+        rows = qid < queries
+        file = write_letor(tmp_path / "t.txt", X[rows], y[rows], qid[rows])
+        ltr.main(["--train", file, "--learner", "svm", "--model", str(tmp_path / "m")])
+        assert [record.getMessage() for record in caplog.records] == [
+            "svm: there is only one training query, so what is learned fits that query and maybe no other"
+        ] * expected
+
+
 def test_what_is_refused(files, tmp_path, demo_index):
     model = str(tmp_path / "m")
     with pytest.raises(OptionError, match="--trees: learner svm has no such parameter"):

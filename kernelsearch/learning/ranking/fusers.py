@@ -33,7 +33,9 @@ class Learner:
     features_: int
 
     def fit(self, X: ArrayLike, y: ArrayLike, qid: ArrayLike | None = None) -> Learner:
-        self.features_ = int(np.asarray(X).shape[1])
+        """Checks the table; fusers without weights have nothing to learn."""
+        table, _, _ = check(X, qid, y)
+        self.features_ = table.shape[1]
         return self
 
     def predict(self, X: ArrayLike, qid: ArrayLike | None = None) -> Floats:

@@ -73,6 +73,19 @@ def check(X: ArrayLike, qid: ArrayLike | None, y: ArrayLike | None = None) -> tu
     return table, ids, labels
 
 
+def require_contrast(labels: Floats, lists: Lists) -> None:
+    """Raises InputError, with the reason, where no list has two different grades, so that there is nothing to learn."""
+    if any(np.ptp(labels[rows]) > 0 for rows in lists):
+        return
+    if (labels > 0).all():
+        reason = "all documents are relevant"
+    elif not (labels > 0).any():
+        reason = "no document is relevant"
+    else:
+        reason = "no query has both relevant and other documents"
+    raise InputError(f"training: {reason}, so there is nothing to learn")
+
+
 def normalise_features(X: Floats, lists: Lists, kind: str = "z") -> Floats:
     """Each column brought to one scale within each query: `z` (mean 0, deviation 1), `minmax` (0..1) or `none`.
 

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.core.errors import OptionError
 from kernelsearch.learning.ranking.fusers import Learner
 from kernelsearch.learning.ranking.lambdas import lambdas
-from kernelsearch.learning.ranking.lists import Lists, check, normalise_features
+from kernelsearch.learning.ranking.lists import Lists, check, normalise_features, require_contrast
 
 Floats = NDArray[np.float64]
 
@@ -50,8 +50,7 @@ class _Boosted(Learner):
     def _training(self, X: ArrayLike, y: ArrayLike, qid: ArrayLike | None) -> tuple[Floats, Floats, Lists]:
         table, ids, labels = check(X, qid, y)
         lists = Lists.of(ids)
-        if not any((labels[rows] > 0).any() and (labels[rows] <= 0).any() for rows in lists):
-            raise InputError("training: no query has both relevant and other documents, so there is nothing to learn")
+        require_contrast((labels > 0).astype(np.float64), lists)
         self.features_ = table.shape[1]
         return normalise_features(table, lists, self.normalise), labels, lists
 

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from kernelsearch.core.errors import InputError
 from kernelsearch.learning.programs.active_set import solve_program
 from kernelsearch.learning.ranking.fusers import Learner
-from kernelsearch.learning.ranking.lists import Lists, check, normalise_features
+from kernelsearch.learning.ranking.lists import Lists, check, normalise_features, require_contrast
 
 Floats = NDArray[np.float64]
 
@@ -25,6 +25,7 @@ def triplet_differences(table: Floats, y: Floats, lists: Lists, limit: int, rand
     Triplets are drawn uniformly: positives against the top-ranked negatives alone wreck learning. Every query weighs the same
     in sum, however many triplets it has; the weights sum to 1.
     """
+    require_contrast(y, lists)
     chance = np.random.default_rng(random_state)
     parts, weights = [], []
     for rows in lists:
@@ -37,8 +38,6 @@ def triplet_differences(table: Floats, y: Floats, lists: Lists, limit: int, rand
             better, worse = better[chosen], worse[chosen]
         parts.append(table[rows[better]] - table[rows[worse]])
         weights.append(np.full(len(better), 1.0 / len(better)))
-    if not parts:
-        raise InputError("training: no query has both relevant and other documents, so there is nothing to learn")
     return np.concatenate(parts), np.concatenate(weights) / len(parts)
 
 

@@ -84,8 +84,12 @@ def anchored_learner(recipe: Sequence[str], weights: Mapping[str, float], *, fol
 def fit_learner(learner: Learner, X: Floats, y: Floats, qid: NDArray[np.generic], engine: Engine | None = None) -> Learner:
     """Fits a learner on X (rows, features), y (rows,) and qid (rows,), and returns it.
 
-    On the Dask workers of an engine where the learner can use them (the trees of simlistmkl).
+    On the Dask workers of an engine where the learner can use them (the trees of simlistmkl). Warns of a single query.
     """
+    if len(np.unique(qid)) == 1:
+        logger.warning(
+            "%s: there is only one training query, so what is learned fits that query and maybe no other", learner.name
+        )
     if engine is None or engine.client is None or not isinstance(learner, SimListMKL):
         return learner.fit(X, y, qid)
     return learner.fit(X, y, qid, client=engine.client)

@@ -133,9 +133,9 @@ class FusionReranker(FusedReranker[FusionSettings]):
             fit_learner(learner, table.X, table.y, table.qid, data.engine)
         elif count < ENOUGH_QUERIES and weights:
             logger.info(
-                "fusion: %d training queries with a relevant candidate are too few to learn from (%d are needed); "
-                "auto's weights are used",
-                *(count, ENOUGH_QUERIES),
+                "fusion: %s with a relevant candidate %s too few to learn from (%d are needed); auto's weights are used",
+                *(("1 training query", "is") if count == 1 else (f"{count} training queries", "are")),
+                ENOUGH_QUERIES,
             )
             learner = CombSUM(weights=[weights.get(name, 0.0) for name in recipe], normalise="none")
             learner.fit(table.X, table.y, table.qid)

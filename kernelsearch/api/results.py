@@ -101,9 +101,12 @@ def earlier_ranks(before: Candidates, after: Candidates) -> list[int | None]:
     return [ranks.get(row) for row in after.docs.tolist()]
 
 
-def rank_changes(earlier: Sequence[int | None]) -> list[int | None]:
-    """How many ranks each document of a list has gained; `earlier` is the result of `earlier_ranks`, whose None stays None."""
-    return [None if rank is None else rank - new for new, rank in enumerate(earlier, 1)]
+def rank_changes(earlier: Sequence[int | None], first: int = 1) -> list[int | None]:
+    """How many ranks each document of a list has gained; the list begins with rank `first`.
+
+    `earlier` is the result of `earlier_ranks`, whose None stays None.
+    """
+    return [None if rank is None else rank - new for new, rank in enumerate(earlier, first)]
 
 
 class Results(Sequence[Hit]):

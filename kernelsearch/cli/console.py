@@ -23,6 +23,10 @@ from kernelsearch.core.reading import whole_number
 INTERNAL = 70
 
 
+#: How the title of a group with a method's options begins.
+_METHOD = re.compile(r"--rerank |rerank=")
+
+
 class Parser(argparse.ArgumentParser):
     """An argument parser that prints examples as written, and errors as one line.
 
@@ -50,9 +54,12 @@ class Parser(argparse.ArgumentParser):
         )
 
     def parts(self) -> dict[str, Any]:
-        """The groups of options that `--help PART` describes, by name: "klsa" for a group "--rerank klsa: ..."."""
+        """The groups of options that `--help PART` describes, by name.
+
+        The name is "klsa" for a group "--rerank klsa: ...", or "rerank=klsa: ..." where requests choose the method.
+        """
         groups = self._action_groups[2:]  # the first two are argparse's own
-        return {(group.title or "").removeprefix("--rerank ").partition(":")[0]: group for group in groups}
+        return {_METHOD.sub("", group.title or "").partition(":")[0]: group for group in groups}
 
     def format_common(self) -> str:
         """The help text of the common options."""
@@ -63,13 +70,14 @@ class Parser(argparse.ArgumentParser):
         flags = self._option_string_actions
         formatter.add_arguments([flags[f"--{name}"] for name in self.common])
         formatter.end_section()
-        methods = [(name, group.title) for name, group in self.parts().items() if group.title.startswith("--rerank ")]
+        methods = [(name, group.title) for name, group in self.parts().items() if _METHOD.match(group.title)]
         lines = [f"  {name:<13} {title.partition(': ')[2]}" for name, title in methods]
         others = [name for name in self.parts() if name not in dict(methods)]
         parts = [*(f'--help "{name}"' for name in others), *(["--help METHOD"] if methods else [])]
         more = f"more options: {', '.join(parts)}, --help-all"
         examples = "\n".join((self.epilog or "").split("examples:\n", 1)[-1].splitlines()[:4])
-        sections = ["\n".join(["methods for --rerank:", *lines])] if methods else []
+        heading = "methods for --rerank:" if "--rerank" in flags else "methods for requests with rerank=METHOD:"
+        sections = ["\n".join([heading, *lines])] if methods else []
         return "\n".join([formatter.format_help(), *(text + "\n" for text in (*sections, more)), f"examples:\n{examples}\n"])
 
     def format_part(self, name: str) -> str:

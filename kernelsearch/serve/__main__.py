@@ -24,6 +24,9 @@ EXAMPLES = """examples:
   curl "http://127.0.0.1:8080/v1/cacm/search?query=time+sharing&hits=5&rerank=klsa&klsa.z=5"
 """
 
+#: Options of the short help.
+COMMON = ("index", "topics", "qrels", "clicks", "host", "port", "api-key", "record-clicks", "mcp", "threads")
+
 
 @dataclass
 class IndexFlags:
@@ -79,7 +82,12 @@ class IndexAction(argparse.Action):
 
 def make_parser() -> argparse.ArgumentParser:
     """The parser of all flags. Methods' options are defaults that requests may override; files are set only here."""
-    parser = console.Parser(prog="python -m kernelsearch.serve", description="Serves indexes over HTTP.", epilog=EXAMPLES)
+    parser = console.Parser(
+        prog="python -m kernelsearch.serve",
+        description="Serves indexes over HTTP, with a page for people.",
+        epilog=EXAMPLES,
+        common=COMMON,
+    )
     for name, metavar, text in (
         ("index", "[NAME=]FOLDER", "an index to serve, by default under the folder's name; repeatable"),
         ("topics", "FILE", "topics of the index before it"),
@@ -89,9 +97,9 @@ def make_parser() -> argparse.ArgumentParser:
         ("query-vectors", "FILE", "vectors of queries by topic id, or by text, for the vectors of the index before it"),
     ):
         parser.add_argument(f"--{name}", action=IndexAction, metavar=metavar, help=text, default=argparse.SUPPRESS)
-    add_flags(parser, ServeSettings.options)
+    add_flags(parser, ServeSettings.options, title="server")
     for name, method in registry.methods().items():
-        add_flags(parser, method.options, owner=name, title=f"{name}: {method.summary}")
+        add_flags(parser, method.options, owner=name, title=f"rerank={name}: {method.summary}")
     return parser
 
 

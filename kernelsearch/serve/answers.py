@@ -19,9 +19,11 @@ from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, CannotAct, Context, Reranker
 from kernelsearch.serve.catalogue import ServedIndex
+from kernelsearch.serve.filters import Filter
 from kernelsearch.serve.parameters import Parameters
 from kernelsearch.serve.readable import titles_and_words
 from kernelsearch.serve.settings import Limits
+from kernelsearch.serve.texts import StoredDocument
 
 #: Options of the first stage for pseudo-relevance feedback.
 FEEDBACK = {"rm3", "rocchio"}
@@ -81,11 +83,16 @@ def search(served: ServedIndex, parameters: Parameters, result: RankedQuery | No
     if result is None:
         with served.reading_clicks(methods):
             result = _rank(served, parameters, text, methods, None)
-    top = result.after.top(parameters.hits)
+    measures = _measures(served, parameters, result.after)
+    filtered = None
+    if parameters.filters:
+        result, filtered = _filter_lists(served, parameters.filters, result)
+    top = _page(result.after, parameters)
     documents = served.texts.get(top.docs)
-    entries = _entries(served, parameters, result, top, [document.docid for document in documents])
+    docids = [document.docid for document in documents]
+    entries = _entries(served, parameters, result, top, docids, parameters.offset + 1)
     for entry, document in zip(entries, documents, strict=True):
-        entry["doc"] = document.answer(parameters.parse)
+        entry["doc"] = _document_answer(document, parameters)
     answer: dict[str, Any] = {
         "api": "v1",
         "index": served.name,
@@ -93,12 +100,49 @@ def search(served: ServedIndex, parameters: Parameters, result: RankedQuery | No
         "candidates": entries,
         "methods": list(methods),
         "kept": result.fallback,
-        "measures": _measures(served, parameters, result.after),
-        **served.sign(text, [document.docid for document in documents]),
+        "measures": measures,
     }
+    if filtered is not None:
+        answer["filtered"] = filtered
+    if not parameters.offset:  # click models take the first document of a shown list for the best one
+        answer.update(served.sign(text, docids))
     if parameters.highlight:
         answer["highlight"] = matching_words(served, result.query, top.docs)
     return answer
+
+
+def _page(candidates: Candidates, parameters: Parameters) -> Candidates:
+    """The part of a list that a request asks for."""
+    window = slice(parameters.offset, parameters.offset + parameters.hits)
+    return Candidates(candidates.docs[window], candidates.scores[window], candidates.fallbacks)
+
+
+def _document_answer(document: StoredDocument, parameters: Parameters) -> Any:
+    """The document in an answer, or its chosen fields."""
+    if parameters.fields is None:
+        return document.answer(parameters.parse)
+    fields = document.fields()
+    return {name: fields[name] for name in parameters.fields if name in fields}
+
+
+def _filter_lists(served: ServedIndex, filters: Sequence[Filter], result: RankedQuery) -> tuple[RankedQuery, dict[str, Any]]:
+    """A query's lists with the documents that fulfil all conditions, and what the filters did."""
+    rows = np.union1d(result.before.docs, result.after.docs)
+    records = [document.fields() for document in served.texts.get(rows)]
+    matching = rows[[all(condition.matches(record) for condition in filters) for record in records]] if len(rows) else rows
+    before, after = (_only(ranked, matching) for ranked in (result.before, result.after))
+    names = {name for record in records for name in record}
+    report = {
+        "candidates": result.after.depth,
+        "matching": after.depth,
+        "unknown": sorted({condition.field for condition in filters} - names) if records else [],
+    }
+    return result._replace(before=before, after=after), report
+
+
+def _only(candidates: Candidates, rows: NDArray[np.int32]) -> Candidates:
+    chosen = np.isin(candidates.docs, rows)
+    return Candidates(candidates.docs[chosen], candidates.scores[chosen], candidates.fallbacks)
 
 
 def run_batch(served: ServedIndex, queries: Sequence[Topic], parameters: Parameters) -> dict[str, Any]:
@@ -108,18 +152,27 @@ def run_batch(served: ServedIndex, queries: Sequence[Topic], parameters: Paramet
     results = []
     with served.reading_clicks(methods):
         for query, ranked in zip(queries, run_topics(pipeline, queries), strict=True):
-            top = ranked.candidates.top(parameters.hits)
-            texts = served.texts.answers(top.docs, parameters.parse)
-            entries = zip(ranked.docids, top.scores.tolist(), texts, strict=False)
+            result = RankedQuery(Query(query.text), ranked.candidates, ranked.candidates, (), DEFAULT_CONTEXT, None)
+            extra: dict[str, Any] = {}
+            if parameters.filters:
+                result, extra["filtered"] = _filter_lists(served, parameters.filters, result)
+            top = _page(result.after, parameters)
+            entries = zip(served.texts.get(top.docs), top.scores.tolist(), strict=True)
             results.append(
                 {
                     "qid": query.qid,
                     "query": {"text": query.text},
                     "candidates": [
-                        {"docid": docid, "score": round(score, 6), "rank": rank, "doc": doc}
-                        for rank, (docid, score, doc) in enumerate(entries, 1)
+                        {
+                            "docid": document.docid,
+                            "score": round(score, 6),
+                            "rank": rank,
+                            "doc": _document_answer(document, parameters),
+                        }
+                        for rank, (document, score) in enumerate(entries, parameters.offset + 1)
                     ],
                     "kept": "; ".join(reason for _, reason in ranked.candidates.fallbacks) or None,
+                    **extra,
                 }
             )
     return {"api": "v1", "index": served.name, "methods": list(methods), "results": results}
@@ -336,21 +389,27 @@ def _rank(
 
 def _depth(served: ServedIndex, parameters: Parameters, methods: tuple[str, ...], full: bool = False) -> int:
     """How many documents the first stage retrieves."""
-    deep = full or bool(methods) or parameters.topic is not None or bool(FEEDBACK & parameters.first.keys())
-    return parameters.candidates or (served.limits.candidates if deep else parameters.hits)
+    p = parameters
+    deep = full or bool(methods) or bool(p.filters) or p.topic is not None or bool(FEEDBACK & p.first.keys())
+    return p.candidates or (served.limits.candidates if deep else p.offset + p.hits)
 
 
 def _entries(
-    served: ServedIndex, parameters: Parameters, result: RankedQuery, top: Candidates, docids: list[str]
+    served: ServedIndex,
+    parameters: Parameters,
+    result: RankedQuery,
+    top: Candidates,
+    docids: list[str],
+    first_rank: int = 1,
 ) -> list[dict[str, Any]]:
     scores = [round(score, 6) for score in top.scores.tolist()]
     entries: list[dict[str, Any]] = [
         {"docid": docid, "score": score, "rank": rank}
-        for rank, (docid, score) in enumerate(zip(docids, scores, strict=True), 1)
+        for rank, (docid, score) in enumerate(zip(docids, scores, strict=True), first_rank)
     ]
     if result.rerankers:
         ranks = earlier_ranks(result.before, top)
-        for entry, before, moved in zip(entries, ranks, rank_changes(ranks), strict=True):
+        for entry, before, moved in zip(entries, ranks, rank_changes(ranks, first_rank), strict=True):
             entry["before"] = before
             entry["moved"] = moved
     if parameters.topic is not None:

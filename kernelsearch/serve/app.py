@@ -183,7 +183,7 @@ def _openapi_post(schema: dict[str, Any], model: type[BaseModel], limits: Limits
 
 def _add_ranking_routes(app: FastAPI, service: Service) -> None:
     limits = service.settings.limits
-    compare = Reader(parameters.SEARCH, limits, ranks=True, columns=COLUMNS)
+    compare = Reader(parameters.COMPARE, limits, ranks=True, columns=COLUMNS)
     explain = Reader(parameters.EXPLAIN, limits, ranks=True)
     similar = Reader(parameters.SIMILAR, limits)
     doc = Reader(parameters.DOC, limits)

@@ -44,7 +44,15 @@ class Measures(BaseModel):
     nDCG_at_10: float = Field(alias="nDCG@10")
 
 
-IMPRESSION = "a token for clicks on this list; absent where clicks are not recorded"
+class Filtered(BaseModel):
+    """What the filters left of a list."""
+
+    candidates: int = Field(description="documents before filtering")
+    matching: int = Field(description="documents that fulfil all conditions")
+    unknown: list[str] = Field(description="fields of conditions that no document of the list has")
+
+
+IMPRESSION = "a token for clicks on this list; absent where clicks are not recorded, and with an offset"
 
 
 class SearchAnswer(BaseModel):
@@ -56,7 +64,8 @@ class SearchAnswer(BaseModel):
     candidates: list[Candidate]
     methods: list[str] = Field(description="the rerankers, in order")
     kept: str | None = Field(description="the reason why a method left the list unchanged, where it did")
-    measures: Measures | None = Field(description="measures for the topic, where one is given")
+    measures: Measures | None = Field(description="measures for the topic before filtering, where one is given")
+    filtered: Filtered | None = Field(None, description="what the filters did; absent without filter")
     highlight: list[str] | None = Field(None, description="words of the documents that match the query, in lower case")
     impression: str | None = Field(None, description=IMPRESSION)
 
@@ -68,6 +77,7 @@ class BatchResult(BaseModel):
     query: QueryText
     candidates: list[Candidate]
     kept: str | None
+    filtered: Filtered | None = Field(None, description="what the filters did; absent without filter")
 
 
 class BatchAnswer(BaseModel):

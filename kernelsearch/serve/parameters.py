@@ -14,10 +14,13 @@ from kernelsearch.core.errors import OptionError
 from kernelsearch.core.options import Option
 from kernelsearch.lucene.first_stage import FirstStageSettings
 from kernelsearch.rerankers import registry
+from kernelsearch.serve.filters import Filter
 from kernelsearch.serve.settings import Limits
 
 #: Upper bounds for options that declare none, so that a single request cannot ask for unbounded work.
 MAX_INT, MAX_FLOAT, MAX_VALUES, MAX_PARAMETERS = 1000, 1e6, 8, 200
+#: Upper bounds of the number of fields and of filters.
+MAX_FIELDS, MAX_FILTERS = 50, 8
 #: Upper bound of finite values in lists of numbers, such as mslm's scales: windows are four times as wide.
 MAX_SCALE = 100
 #: Lower upper bounds for options whose cost grows with the square of the value, or with a product of several.
@@ -40,18 +43,32 @@ MAX_BY_OPTION = {
 
 QUERY = Option("query", str, None, "the query's text; may be left out where `topic` is given")
 HITS = Option("hits", int, 10, "documents in the answer", low=1)
+OFFSET = Option("offset", int, 0, "documents of the list to skip before the first one in the answer", low=0)
+FIELDS = Option("fields", str, None, "fields of the documents to return, separated by commas; default: all", many=True)
+FILTER = Option(
+    "filter",
+    str,
+    None,
+    "a condition on a stored field, such as `category=plumbing` or `minutes<=30` (operators = != < <= > >=); all of several "
+    "must hold. The candidates of the first stage and of the methods are filtered, not the whole index",
+)
 PARSE = Option("parse", bool, True, "return documents that are JSON as JSON instead of text")
 HIGHLIGHT = Option("highlight", bool, False, "list the words of the documents that match the query")
 TOPIC = Option("topic", str, None, "a judged topic of the collection: adds its measures and the documents' grades")
 DOCID = Option("docid", str, None, "the document to explain; default: the first one of the list")
 RERANK = Option("rerank", str, None, "a method; several, separated by commas, are applied one after the other")
 CANDIDATES = Option(
-    "candidates", int, None, "documents that the first stage retrieves; default: the maximum, or `hits` without rerank", low=1
+    "candidates",
+    int,
+    None,
+    "documents that the first stage retrieves; default: the maximum, or `offset` + `hits` without rerank and filter",
+    low=1,
 )
 
-SEARCH = (QUERY, HITS, PARSE, HIGHLIGHT, TOPIC, RERANK, CANDIDATES)
+SEARCH = (QUERY, HITS, OFFSET, FIELDS, FILTER, PARSE, HIGHLIGHT, TOPIC, RERANK, CANDIDATES)
+COMPARE = (QUERY, HITS, PARSE, HIGHLIGHT, TOPIC, RERANK, CANDIDATES)
 #: Without what belongs to a single query: measures, highlighted words.
-BATCH = (HITS, PARSE, RERANK, CANDIDATES)
+BATCH = (HITS, OFFSET, FIELDS, FILTER, PARSE, RERANK, CANDIDATES)
 EXPLAIN = (QUERY, DOCID, TOPIC, RERANK, CANDIDATES)
 DOC = (PARSE,)
 SIMILAR = (HITS, PARSE, Option("other", str, None, "a second document, whose similarity is explained"))
@@ -66,11 +83,14 @@ class Parameters:
     """The checked parameters of a request; those that its endpoint does not have keep their defaults.
 
     `columns` holds the methods of each list, `methods` their options by method and name, `first` the options of the first
-    stage by name.
+    stage by name. `fields` are the names of the fields to return, None for all.
     """
 
     query: str | None = None
     hits: int = HITS.default
+    offset: int = OFFSET.default
+    fields: tuple[str, ...] | None = None
+    filters: list[Filter] = field(default_factory=list)
     parse: bool = PARSE.default
     highlight: bool = HIGHLIGHT.default
     topic: str | None = None
@@ -166,6 +186,8 @@ class Reader:
         for name, value in pairs:
             if name == "rerank" and self.ranks:
                 self._add_column(parameters, value)
+            elif name == "filter" and name in self.own:
+                self._add_filter(parameters, value)
             elif name in self.own:
                 setattr(parameters, name, self._parse_own(self.own[name], value))
             elif name in self.first:
@@ -176,12 +198,27 @@ class Reader:
         for owner, options in parameters.methods.items():
             if owner not in used:
                 raise OptionError(f"{owner}.{next(iter(options))}: has no effect without rerank={owner}")
+        if parameters.offset + parameters.hits > self.limits.hits:
+            raise OptionError(
+                f"offset: with hits it is {parameters.offset + parameters.hits}, the maximum is {self.limits.hits}"
+            )
+        if parameters.fields is not None and not parameters.parse:
+            raise OptionError("fields: has no effect with parse=false")
         return parameters
 
     def _parse_own(self, option: Option, value: str) -> Any:
         if option.kind is str and len(value) > self.limits.query:
             raise OptionError(f"{option.name}: {len(value)} characters, the maximum is {self.limits.query}")
         return _parse(option, value, option.name)
+
+    def _add_filter(self, parameters: Parameters, value: str) -> None:
+        if len(parameters.filters) >= MAX_FILTERS:
+            raise OptionError(f"filter: more than {MAX_FILTERS} conditions")
+        text = self._parse_own(self.own["filter"], value)
+        try:
+            parameters.filters.append(Filter.parse(text))
+        except OptionError as problem:
+            raise OptionError(f"filter: {problem}") from None
 
     def _add_column(self, parameters: Parameters, value: str) -> None:
         names = tuple(name.strip() for name in value.split(","))
@@ -212,26 +249,27 @@ class Reader:
 
 
 def _json_pairs(name: str, value: Any) -> list[tuple[str, str]]:
-    """A JSON value as names and values of a query string: a list of methods is one value per method, others have commas."""
+    """A JSON value as names and values of a query string: of methods and filters one value each, other lists have commas."""
     if value is None:
         return []
     values = value if isinstance(value, list) else [value]
     if not all(isinstance(item, str | int | float) for item in values):
         raise OptionError(f"{name[:100]}: a string, a number, true, false, or a list of them is expected")
     texts = [str(item).lower() if isinstance(item, bool) else str(item) for item in values]
-    return [(name, text) for text in texts] if name == "rerank" or not isinstance(value, list) else [(name, ",".join(texts))]
+    separate = name in ("rerank", "filter") or not isinstance(value, list)
+    return [(name, text) for text in texts] if separate else [(name, ",".join(texts))]
 
 
 def _limit_option(option: Option, limits: Limits) -> Option:
-    high = {"hits": limits.hits, "candidates": limits.candidates}.get(option.name)
+    high = {"hits": limits.hits, "offset": limits.hits - 1, "candidates": limits.candidates}.get(option.name)
     return option if high is None else replace(option, high=high)
 
 
 def _parse(option: Option, value: str, name: str) -> Any:
     """The checked value of a parameter; `name` is what errors call it."""
     try:
-        if option.many and value.count(",") >= MAX_VALUES:
-            raise OptionError(f"more than {MAX_VALUES} values")
+        if option.many and value.count(",") >= _max_values(option):
+            raise OptionError(f"more than {_max_values(option)} values")
         if len(value) > 100 and option.kind is not str:
             raise OptionError("too long for a value")
         parsed = option.parse(value)
@@ -240,6 +278,10 @@ def _parse(option: Option, value: str, name: str) -> Any:
         return parsed
     except OptionError as problem:
         raise OptionError(f"{name}: {str(problem).removeprefix(f'--{option.name}: ')}") from None
+
+
+def _max_values(option: Option) -> int:
+    return MAX_FIELDS if option is FIELDS else MAX_VALUES
 
 
 def describe_option(option: Option, owner: str = "") -> dict[str, Any]:
@@ -275,11 +317,12 @@ def openapi_parameters(reader: Reader, path: Iterable[str] = ("index",)) -> list
 
 
 def _openapi_parameter(option: Option, name: str, reader: Reader) -> dict[str, Any]:
-    if name == "rerank":
-        items = {"type": "string", "examples": ["klsa"]}
-        schema = {"type": "array", "items": items, "maxItems": reader.columns}
-        return {"name": name, "in": "query", "description": option.help, "schema": schema, "explode": True}
-    schema = {"type": describe_option(option)["type"]}
+    if name in ("rerank", "filter"):
+        most, example = (reader.columns, "klsa") if name == "rerank" else (MAX_FILTERS, "category=plumbing")
+        items = {"type": "string", "examples": [example], "maxLength": reader.limits.query}
+        repeated = {"type": "array", "items": items, "maxItems": most}
+        return {"name": name, "in": "query", "description": option.help, "schema": repeated, "explode": True}
+    schema: dict[str, Any] = {"type": describe_option(option)["type"]}
     if option.kind is str and option.choices is None:
         schema["maxLength"] = reader.limits.query
     if option.choices:
@@ -288,7 +331,7 @@ def _openapi_parameter(option: Option, name: str, reader: Reader) -> dict[str, A
         if bound is not None and math.isfinite(bound):
             schema[key] = bound
     if option.many:
-        schema = {"type": "array", "items": schema, "maxItems": MAX_VALUES}
+        schema = {"type": "array", "items": schema, "maxItems": _max_values(option)}
     if option.default is not None:
         schema["default"] = list(option.default) if option.many else option.default
     parameter = {"name": name, "in": "query", "description": option.help, "schema": schema}

@@ -27,11 +27,16 @@ class StoredDocument(NamedTuple):
         """The document in an answer: JSON where it is JSON and `parse` is set, otherwise text; None where it is not stored."""
         return self.json if parse and self.json is not None else self.text
 
+    def fields(self) -> dict[str, Any]:
+        """The fields of a JSON object; the text of another document is the field `contents`."""
+        record = orjson.loads(self.text) if self.text is not None and self.json is not None else self.text
+        if isinstance(record, dict):
+            return record
+        return {} if self.text is None else {"contents": self.text}
+
     def strings(self) -> list[str]:
         """The string values of a JSON object, or the whole text of another document."""
-        record = orjson.loads(self.text) if self.text is not None and self.json is not None else self.text
-        values = record.values() if isinstance(record, dict) else [record]
-        return [value for value in values if isinstance(value, str)]
+        return [value for value in self.fields().values() if isinstance(value, str)]
 
 
 class StoredDocuments:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -39,6 +41,12 @@ def test_a_json_body_has_the_parameters_of_a_query_string(client):
         (b'{"query": {"text": "tap"}}', "query: a string, a number"),
         (b'{"query": "tap", "hits": 0}', "hits: 0 is below 1"),
         (b'{"query": "tap", "hits": 2.5}', "hits: '2.5' is not a whole number"),
+        (b'{"query": "tap", "filter": ["minutes"]}', "filter: 'minutes' is not FIELD=VALUE"),
+        (b'{"query": "tap", "filter": "=5"}', "filter: '=5' is not FIELD=VALUE"),
+        (b'{"query": "tap", "filter": ' + json.dumps(["a=1"] * 9).encode() + b"}", "filter: more than 8 conditions"),
+        (b'{"query": "tap", "fields": ' + json.dumps(["a"] * 51).encode() + b"}", "fields: more than 50 values"),
+        (b'{"query": "tap", "fields": "title", "parse": false}', "fields: has no effect with parse=false"),
+        (b'{"query": "tap", "offset": 995}', "offset: with hits it is 1005, the maximum is 1000"),
         (b'{"query": "tap", "what": 1}', "what: unknown parameter"),
         (b'{"query": "tap", "rerank": "klsa", "klsa.basis": "x"}', "klsa.basis: names a file"),
         (b"{}", "query: no text"),
@@ -48,6 +56,86 @@ def test_bad_bodies_are_refused(client, body, said):
     answer = client.post("/v1/demo/search", content=body, headers={"content-type": "application/json"})
     assert answer.status_code == 400 and said in answer.json()["error"]
     assert client.post("/v1/demo/search", content=body).status_code == 415
+
+
+def post(client, path: str = "/v1/demo/search", **body):
+    answer = client.post(path, json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+@pytest.mark.parametrize("method", [{}, {"rerank": "klsa"}])
+def test_pages_of_a_list_are_the_whole_list(client, method):
+    whole = post(client, query="dripping kitchen tap", hits=25, **method)["candidates"]
+    pages = [post(client, query="dripping kitchen tap", hits=10, offset=start, **method) for start in (0, 10, 20)]
+    assert [entry for page in pages for entry in page["candidates"]][:25] == whole
+    assert whole[10]["rank"] == 11
+    assert post(client, query="dripping kitchen tap", offset=900, **method)["candidates"] == []
+
+
+def test_only_the_fields_that_are_asked_for_come_back(client):
+    whole = post(client, query="dripping tap")["candidates"]
+    answer = client.get("/v1/demo/search?query=dripping+tap&fields=title,minutes,nothing").json()
+    assert [entry["doc"] for entry in answer["candidates"]] == [
+        {"title": entry["doc"]["title"], "minutes": entry["doc"]["minutes"]} for entry in whole
+    ]
+    assert post(client, query="dripping tap", fields=["title", "minutes", "nothing"]) == answer
+    assert {str(entry["doc"]) for entry in post(client, query="dripping tap", fields=[])["candidates"]} == {"{}"}
+
+
+@pytest.mark.parametrize(
+    ("filters", "holds"),
+    [
+        (["category=plumbing"], lambda doc: doc["category"] == "plumbing"),
+        (["category!=plumbing", "minutes <= 30"], lambda doc: doc["category"] != "plumbing" and doc["minutes"] <= 30),
+        (["minutes>9"], lambda doc: doc["minutes"] > 9),
+        (["minutes<100"], lambda doc: doc["minutes"] < 100),
+        (["tools=bucket"], lambda doc: "bucket" in doc["tools"]),
+        (["tools!=bucket"], lambda doc: "bucket" not in doc["tools"]),
+        (["category>=p", "cost=0.0"], lambda doc: doc["category"] >= "p" and doc["cost"] == 0),
+    ],
+)
+@pytest.mark.parametrize("method", [{}, {"rerank": "klsa"}])
+def test_filters_leave_the_documents_that_fulfil_them(client, filters, holds, method):
+    query = "dripping kitchen tap"
+    whole = post(client, query=query, hits=1000, candidates=1000, **method)["candidates"]
+    answer = post(client, query=query, hits=1000, filter=filters, **method)
+    wanted = [entry for entry in whole if holds(entry["doc"])]
+    assert 0 < len(wanted) < len(whole)
+    assert [(entry["docid"], entry["score"]) for entry in answer["candidates"]] == [
+        (entry["docid"], entry["score"]) for entry in wanted
+    ]
+    assert [entry["rank"] for entry in answer["candidates"]] == list(range(1, len(wanted) + 1))
+    assert answer["filtered"] == {"candidates": len(whole), "matching": len(wanted), "unknown": []}
+    if method:
+        first = [entry["docid"] for entry in sorted(wanted, key=lambda entry: entry["before"])]
+        assert [entry["before"] for entry in answer["candidates"]] == [first.index(entry["docid"]) + 1 for entry in wanted]
+        assert all(entry["moved"] == entry["before"] - entry["rank"] for entry in answer["candidates"])
+    page = client.get("/v1/demo/search", params={"query": query, "filter": filters, "hits": 2, "offset": 1, **method}).json()
+    assert page["candidates"] == answer["candidates"][1:3]
+
+
+def test_a_field_that_no_document_has_is_named(client):
+    answer = post(client, query="tap", filter="categry=plumbing")
+    assert answer["candidates"] == [] and answer["filtered"]["unknown"] == ["categry"]
+    assert post(client, query="zzzzzz", filter="categry=plumbing")["filtered"]["unknown"] == []
+
+
+def test_batches_take_fields_offsets_and_filters(client):
+    chosen = {"hits": 3, "offset": 1, "filter": ["minutes<=60"], "fields": ["title"], "rerank": "klsa"}
+    for result in post(client, "/v1/demo/batch", queries=["dripping tap", "blown fuse"], **chosen)["results"]:
+        alone = post(client, query=result["query"]["text"], **chosen)
+        assert result["filtered"] == alone["filtered"]
+        assert [(entry["docid"], entry["rank"], entry["doc"]) for entry in result["candidates"]] == [
+            (entry["docid"], entry["rank"], entry["doc"]) for entry in alone["candidates"]
+        ]
+
+
+def test_clicks_belong_to_the_beginning_of_a_list(start, settings, fitted, tmp_path):
+    shutil.copy(fitted / "clicks.db", tmp_path / "clicks.db")
+    own = replace(settings.indexes[0], clicks=str(tmp_path / "clicks.db"))
+    client = start(replace(settings, indexes=(own,), record_clicks=True))
+    assert "impression" in post(client, query="tap") and "impression" not in post(client, query="tap", offset=1)
 
 
 def test_a_batch_gives_the_lists_of_its_queries(client):

@@ -170,12 +170,11 @@ def test_similar_prints_texts(demo_index, capsys):
     assert capsys.readouterr().out.splitlines()[0].split() == ["rank", "docid", "score", "text"]
 
 
-def test_short_help_fits_a_screen(monkeypatch):
+@pytest.mark.parametrize("verb", ["search", "explain", "tune", "train", "serve"])
+def test_short_help_fits_a_screen(monkeypatch, verb):
     monkeypatch.setenv("COLUMNS", "100")
-    for verb in ("search", "explain", "tune", "train"):
-        shown = command(verb, "--help").stdout
-        assert len(shown.splitlines()) <= 45 and "--index" in shown and "--klsa.z" not in shown
-    shown = command("search", "-h").stdout
+    shown = command(verb, "-h").stdout
+    assert len(shown.splitlines()) <= 45 and "--index" in shown and "--klsa.z" not in shown
     assert "kernel latent semantic analysis" in shown and "--help METHOD" in shown
 
 
@@ -186,6 +185,12 @@ def test_help_of_a_part_and_of_everything():
     assert "--rocchio-beta" in command("search", "--help", "first stage").stdout
     done = command("search", "--help", "nothing")
     assert done.returncode == 2 and "--help: no part 'nothing'; there are input and errors, first stage, auto" in done.stderr
+
+
+def test_help_of_the_parts_of_serve():
+    defaults, limits = command("serve", "--help", "klsa").stdout, command("serve", "--help", "server").stdout
+    assert "--klsa.retrieve" in defaults and "--max-hits" not in defaults
+    assert "--max-hits" in limits and "--klsa.retrieve" not in limits
 
 
 def test_one_command_for_all_verbs(tiny_path):

@@ -1,0 +1,76 @@
+"""Conditions on the fields of stored documents: `category=plumbing`, `minutes<=30`."""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kernelsearch.core.errors import OptionError, quote
+
+OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
+    "=": operator.eq,
+    "!=": operator.eq,  # negated: true also for a document without the field
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+SYNTAX = re.compile(r"([^=!<>]+)(!=|<=|>=|=|<|>)(.*)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """A condition on one field: its name, an operator of OPERATORS, and the value to compare with."""
+
+    field: str
+    operator: str
+    value: str
+
+    @classmethod
+    def parse(cls, text: str) -> Filter:
+        """Reads `FIELD=VALUE`, with any operator; raises OptionError.
+
+        >>> Filter.parse("minutes <= 30")
+        Filter(field='minutes', operator='<=', value='30')
+        """
+        found = SYNTAX.fullmatch(text)
+        if found is None or not found[1].strip():
+            raise OptionError(f"{quote(text[:100])} is not FIELD=VALUE (or !=, <, <=, >, >=)")
+        return cls(found[1].strip(), found[2], found[3].strip())
+
+    def matches(self, record: Mapping[str, Any]) -> bool:
+        """Whether a document fulfils the condition; of a list, whether one of its values does.
+
+        Values are compared as numbers where both are, and as text otherwise.
+
+        >>> Filter("minutes", "<", "30").matches({"minutes": 9}), Filter("tools", "=", "saw").matches({"tools": ["axe", "saw"]})
+        (True, True)
+        """
+        compare = OPERATORS[self.operator]
+        found = any(compare(*_comparable(value, self.value)) for value in _values(record.get(self.field)))
+        return not found if self.operator == "!=" else found
+
+
+def _values(value: Any) -> Iterable[Any]:
+    """The scalar values of a field; none for a field that is missing, null or an object."""
+    values = value if isinstance(value, list) else [value]
+    return (item for item in values if isinstance(item, str | int | float))
+
+
+def _comparable(value: Any, wanted: str) -> tuple[Any, Any]:
+    if isinstance(value, bool):
+        return str(value).lower(), wanted.lower()
+    number, other = _number(value), _number(wanted)
+    return (str(value), wanted) if number is None or other is None else (number, other)
+
+
+def _number(value: Any) -> float | None:
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None

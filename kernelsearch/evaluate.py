@@ -20,6 +20,7 @@ from kernelsearch.core.files import write_file
 from kernelsearch.core.options import Settings, option
 from kernelsearch.evaluation.comparison import Procedure, compare
 from kernelsearch.evaluation.measures import DEFAULT, parse_measures
+from kernelsearch.evaluation.r_loss import add_r_loss, split_r_loss
 from kernelsearch.evaluation.run_files import (
     RECALL_LEVELS,
     add_baseline,
@@ -37,7 +38,9 @@ class EvaluateSettings(Settings):
     """What is measured, and how it is printed."""
 
     qrels: str | None = option(None, "relevance judgements: a TREC or BEIR file, or irds:NAME")
-    measures: tuple[str, ...] = option(DEFAULT, "measures, by their names in ir_measures or trec_eval")
+    measures: tuple[str, ...] = option(
+        DEFAULT, "measures, by their names in ir_measures or trec_eval; with a baseline R-Loss@1000 as well"
+    )
     per_query: bool = option(False, "print the values of every topic as well")
     complete: bool = option(True, "count judged topics that a run lacks as zero, as trec_eval -c does")
     format: str = option("text", "format of the results", choices=FORMATS)
@@ -111,14 +114,20 @@ def main(argv: list[str]) -> None:
     paths, baseline = add_baseline(arguments.runs, read_flags(BaselineSettings, arguments).baseline)
     if not paths:
         parser.error("no run file is given")
-    measures = parse_measures(settings.measures)
+    asked, r_losses = split_r_loss(settings.measures)
+    if r_losses and baseline is None:
+        parser.error(f"--measures: {r_losses[0]} is a comparison; name the run to compare with by --baseline")
+    measures = parse_measures(asked or (["AP"] if r_losses else []))
     names = [str(measure) for measure in measures]
     source = settings.qrels or ""
     qrels, runs = load_qrels(source), read_runs(paths)
     evaluations = evaluate_runs(qrels, runs, measures, complete=settings.complete)
     check_judged(paths, evaluations, source)
     comparison = None if baseline is None else compare(evaluations, list(evaluations)[baseline], names, procedure)
-    text = render(settings.format, evaluations, names, comparison, settings.per_query)
+    shown = evaluations
+    if baseline is not None and r_losses:
+        shown = add_r_loss(evaluations, list(evaluations)[baseline], r_losses, qrels, runs, complete=settings.complete)
+    text = render(settings.format, shown, [*names, *map(str, r_losses)], comparison, settings.per_query)
     if settings.output:
         _write(settings.output, text)
     else:

@@ -67,6 +67,10 @@ class Comparison:
     def of(self, run: str, measure: str) -> Difference:
         return next(one for one in self.differences if one.run == run and one.measure == measure)
 
+    def get(self, run: str, measure: str) -> Difference | None:
+        """As `of`; None for the baseline, and for a measure that isn't compared (R-Loss is a comparison itself)."""
+        return next((one for one in self.differences if one.run == run and one.measure == measure), None)
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
         return {

@@ -51,7 +51,7 @@ def _means_table(found: Evaluations, measures: Sequence[str], comparison: Compar
     for label, one in found.items():
         cells = [
             number(one.mean(name))
-            + ("*" if comparison and label != comparison.baseline and comparison.of(label, name).significant else "")
+            + ("*" if comparison and (compared := comparison.get(label, name)) and compared.significant else "")
             for name in measures
         ]
         rows.append((label, str(len(one.topics)), *cells))
@@ -195,8 +195,8 @@ def as_csv(found: Evaluations, measures: Sequence[str], comparison: Comparison |
                 for qid in one.topics:
                     writer.writerow([label, qid, name, repr(one.values[name][qid])] + [""] * (len(CSV_HEADER) - 4))
             rest: list[Any] = [""] * (len(CSV_HEADER) - 4)
-            if comparison is not None and label != comparison.baseline:
-                d = comparison.of(label, name)
+            d = comparison.get(label, name) if comparison is not None else None
+            if d is not None:
                 tests, counts = [d.difference, *d.interval, d.p, d.p_corrected], [d.wins, d.ties, d.losses]
                 rest = [*tests, *counts, d.urisk, d.trisk, d.georisk, d.lost]
             writer.writerow([label, "all", name, repr(one.mean(name)), *("" if cell is None else cell for cell in rest)])

@@ -14,8 +14,21 @@ if TYPE_CHECKING:
     from kernelsearch.api.pipeline import Pipeline
     from kernelsearch.api.results import Hit, Results
     from kernelsearch.api.topics import Topic, TopicList, run_topics
+    from kernelsearch.api.updating import Updated, update_index
 
-__all__ = ["BuildSettings", "Hit", "Index", "Pipeline", "Results", "Topic", "TopicList", "build_index", "run_topics"]
+__all__ = [
+    "BuildSettings",
+    "Hit",
+    "Index",
+    "Pipeline",
+    "Results",
+    "Topic",
+    "TopicList",
+    "Updated",
+    "build_index",
+    "run_topics",
+    "update_index",
+]
 
 #: The module of each public name.
 _MODULES = {
@@ -26,8 +39,10 @@ _MODULES = {
     "Results": "results",
     "Topic": "topics",
     "TopicList": "topics",
+    "Updated": "updating",
     "build_index": "build",
     "run_topics": "topics",
+    "update_index": "updating",
 }
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from kernelsearch.api.build import BuildSettings, build_index
 from kernelsearch.api.index import Index
+from kernelsearch.api.staging import Reader
 from kernelsearch.core.errors import InputError
 from kernelsearch.trec.documents import make_document
 
@@ -27,6 +28,12 @@ def build(path: str | Path, documents: Iterable[Mapping[str, Any]] | Any, *, joi
     Raises InputError for documents without id or text, and where `path` exists and `force` is not set.
     """
     settings = BuildSettings.of(options)
+    build_index(Path(path), reader_of(documents, join_titles), settings)
+    return Index(path)
+
+
+def reader_of(documents: Iterable[Mapping[str, Any]] | Any, join_titles: bool) -> Reader:
+    """A function that reads documents as `build` takes them from their beginning."""
     if hasattr(documents, "to_dict") and hasattr(documents, "columns"):
         # None and NaN are a table's empty cells.
         records: Any = [
@@ -41,8 +48,7 @@ def build(path: str | Path, documents: Iterable[Mapping[str, Any]] | Any, *, joi
                 raise InputError(f"document {number}: a dict was expected, not {type(record).__name__}")
             yield f"document {number}", make_document(record, f"document {number}", join_titles=join_titles)
 
-    build_index(Path(path), read, settings)
-    return Index(path)
+    return read
 
 
 def _missing(value: Any) -> bool:

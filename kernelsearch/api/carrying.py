@@ -37,7 +37,7 @@ def carry_over(old: Path, new: Path) -> None:
         return
     target.mkdir(exist_ok=True)
     if (source / CLICKS).is_file():
-        _copy_database(source / CLICKS, target / CLICKS)
+        copy_database(source / CLICKS, target / CLICKS)
         logger.info("%s: recorded clicks are carried over", old)
     if (source / REPLACED).is_dir():
         shutil.copytree(source / REPLACED, target / REPLACED)
@@ -65,7 +65,7 @@ def _is_trained(folder: Path) -> bool:
         return True  # damaged: rather kept than lost
 
 
-def _copy_database(source: Path, target: Path) -> None:
+def copy_database(source: Path, target: Path) -> None:
     """Copies an SQLite database that a service may be writing, with what is only in its write-ahead log.
 
     A database that SQLite can't read is copied file by file. Raises BusyError where it stays locked.

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +34,10 @@ from kernelsearch.vectors.settings import VectorSettings
 
 if TYPE_CHECKING:
     from kernelsearch.api.evaluating import Measured
+    from kernelsearch.api.staging import Reader
     from kernelsearch.vectors.opened import Vectors
+
+logger = logging.getLogger(__name__)
 
 CONTENTS = "contents"
 #: Pipelines that an index keeps ready, so that the same search again loads nothing.
@@ -83,6 +87,7 @@ class Index:
         self._pipelines: OrderedDict[str, Pipeline] = OrderedDict()
         self._lock = threading.RLock()
         self._building = threading.RLock()
+        self._superseded = False
 
     def __repr__(self) -> str:
         stands = self.shards.artefacts / "forward"
@@ -231,6 +236,52 @@ class Index:
         self.forget_pipelines()
         return saved
 
+    def add(
+        self,
+        documents: Iterable[Mapping[str, Any]] | Any,
+        *,
+        join_titles: bool = True,
+        threads: int = 0,
+        memory_limit: str | None = None,
+    ) -> Index:
+        """Adds documents, which replace those of the same id, and returns the index that has them, opened.
+
+        `documents` and `join_titles` are those of `kernelsearch.build`, `threads` and `memory_limit` those of
+        `kernelsearch.index`. This object stays with the documents of before and refuses to search from now on. Raises
+        InputError for documents without id or text.
+        """
+        from kernelsearch.api.building import reader_of
+
+        return self._updated(reader_of(documents, join_titles), (), threads, memory_limit)
+
+    def delete(self, ids: Iterable[str], *, memory_limit: str | None = None) -> Index:
+        """Deletes documents and returns the index without them, opened; this object refuses to search from now on.
+
+        Ids that the index doesn't have are logged. Raises InputError where it has none of them, or no others.
+        """
+        return self._updated(None, (ids,) if isinstance(ids, str) else tuple(ids), 0, memory_limit)
+
+    def _updated(self, read: Reader | None, ids: Sequence[str], threads: int, memory_limit: str | None) -> Index:
+        from kernelsearch.api.updating import update_index
+
+        if len(self.shards.folders) > 1:
+            raise OptionError(f"{self.name}: {len(self.shards.folders)} indexes; open the one to change")
+        if self.replaced():
+            raise IndexReplaced(f"{self.name}: the index has been replaced since it was opened; open it again")
+        updated = update_index(
+            self.path, read, ids, threads=threads, memory_limit=memory_limit, deleting="ids", progress=self.progress
+        )
+        logger.info("%s: %s", self.name, updated)
+        self._superseded = True
+        return Index(
+            self.path,
+            language=self.language,
+            java_heap=self.java_heap,
+            artefacts=self.shards.chosen_artefacts,
+            progress=self.progress,
+            vectors=self.vector_settings,
+        )
+
     def forget_pipelines(self) -> None:
         """Drops the pipelines that are kept ready: they hold what was fitted, or logged, before."""
         with self._building, self._lock:
@@ -238,6 +289,8 @@ class Index:
 
     def pipeline(self, rerank: keywords.Rerank = None, **options: Any) -> Pipeline:
         """The first stage and the methods that the options of `search` describe, ready for many queries."""
+        if self._superseded:
+            raise IndexReplaced(f"{self.name}: its documents were changed; search the index that add() or delete() returned")
         methods, first = keywords.split(rerank, options)
         key = repr((methods, first))
         if (ready := self._ready(key)) is not None:

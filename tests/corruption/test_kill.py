@@ -49,6 +49,7 @@ def place(tiny_path, tmp_path):
 
 COMMANDS = {
     "index": ["index", "--input", "new.jsonl", "--index", "index", "--force"],
+    "append": ["index", "--append", "new.jsonl", "--index", "index"],
     "klsa": ["train", "--index", "index", "--rerank", "klsa", "--klsa.dims", "2"],
     "mslm": ["train", "--index", "index", "--rerank", "mslm", "--mslm.min-count", "1"],
     "search": ["search", "--index", "index", "--topics", "topics.tsv", "--output", "run.txt"],
@@ -97,7 +98,7 @@ def test_killed_at_any_time(place, name, number):
 @pytest.mark.parametrize("number", range(KILLS))
 def test_killed_at_a_sync_or_rename(place, name, number):
     command = COMMANDS[name]
-    last = 60 if name == "index" else 16 if name != "search" else 3
+    last = 60 if command[0] == "index" else 16 if name != "search" else 3
     at = random.Random(f"{name} at {number}").randrange(last)
     arguments = [sys.executable, "-c", DYING, str(at), *command]
     done = subprocess.run(arguments, cwd=place, env=ENVIRONMENT, capture_output=True, text=True)

@@ -112,6 +112,20 @@ def test_a_request_that_needs_more_of_a_replaced_index_gets_the_new_one(start, f
     assert states(client.get("/v1/live/search?query=tap")) == {"new"}
 
 
+def test_documents_that_are_added_and_deleted_are_served(start, folders):
+    live, _ = folders
+    client = serve(start, live)
+    assert states(client.get("/v1/live/search?query=tap&rerank=klsa&hits=50")) == {"old"}
+    source = write_jsonl(
+        live.with_name("more.jsonl"), [{"id": f"new{n}", "title": "new", "contents": "a tap"} for n in range(5)]
+    )
+    live.with_name("ids.txt").write_text("".join(f"old{n}\n" for n in range(30) if n != 3))
+    index_verb.main(["--index", str(live), "--append", str(source), "--delete", str(live.with_name("ids.txt"))])
+    wait_for(lambda: client.get("/v1/indexes").json()["indexes"][0]["documents"] == 6)
+    entries = client.get("/v1/live/search?query=tap&rerank=klsa&hits=50").json()["candidates"]
+    assert sorted(entry["docid"] for entry in entries) == ["new0", "new1", "new2", "new3", "new4", "old3"]
+
+
 def test_the_old_state_is_served_while_the_new_one_cannot_be_opened(start, folders, caplog):
     live, _ = folders
     client = serve(start, live)

@@ -27,9 +27,15 @@ import org.apache.lucene.analysis.tokenattributes.CharTermAttribute;
 import org.apache.lucene.document.Document;
 import org.apache.lucene.index.BinaryDocValues;
 import org.apache.lucene.index.CheckIndex;
+import org.apache.lucene.index.CodecReader;
 import org.apache.lucene.index.DirectoryReader;
+import org.apache.lucene.index.FilterCodecReader;
 import org.apache.lucene.index.IndexReader;
+import org.apache.lucene.index.IndexWriter;
+import org.apache.lucene.index.IndexWriterConfig;
+import org.apache.lucene.index.LeafReader;
 import org.apache.lucene.index.LeafReaderContext;
+import org.apache.lucene.index.LogDocMergePolicy;
 import org.apache.lucene.index.MultiBits;
 import org.apache.lucene.index.MultiDocValues;
 import org.apache.lucene.index.MultiReader;
@@ -37,6 +43,7 @@ import org.apache.lucene.index.MultiTerms;
 import org.apache.lucene.index.NumericDocValues;
 import org.apache.lucene.index.PostingsEnum;
 import org.apache.lucene.index.SegmentInfos;
+import org.apache.lucene.index.SlowCodecReaderWrapper;
 import org.apache.lucene.index.StoredFields;
 import org.apache.lucene.index.Term;
 import org.apache.lucene.index.Terms;
@@ -59,6 +66,7 @@ import org.apache.lucene.store.FSDirectory;
 import org.apache.lucene.store.NoLockFactory;
 import org.apache.lucene.util.Bits;
 import org.apache.lucene.util.BytesRef;
+import org.apache.lucene.util.FixedBitSet;
 
 /**
  * The loops that run inside the JVM: exporting postings, analysing texts, searching. Arguments and results are blocks of bytes, because
@@ -93,6 +101,101 @@ public final class Bridge {
         leaf.reader().checkIntegrity();
       }
     }
+  }
+
+  /** A segment without some of its documents. */
+  private static final class Remaining extends FilterCodecReader {
+    private final Bits live;
+    private final int count;
+
+    Remaining(CodecReader segment, Bits live, int count) {
+      super(segment);
+      this.live = live;
+      this.count = count;
+    }
+
+    @Override
+    public Bits getLiveDocs() {
+      return live;
+    }
+
+    @Override
+    public int numDocs() {
+      return count;
+    }
+
+    @Override
+    public CacheHelper getCoreCacheHelper() {
+      return null;
+    }
+
+    @Override
+    public CacheHelper getReaderCacheHelper() {
+      return null;
+    }
+  }
+
+  /** A segment's documents whose identifier is none of `ids`; counts the others in `found`. */
+  private static CodecReader without(LeafReader leaf, String field, BytesRef[] ids, int[] found) throws IOException {
+    FixedBitSet live = new FixedBitSet(Math.max(1, leaf.maxDoc()));
+    live.set(0, leaf.maxDoc());
+    Bits alive = leaf.getLiveDocs();
+    for (int doc = 0; alive != null && doc < leaf.maxDoc(); doc++) {
+      if (!alive.get(doc)) {
+        live.clear(doc);
+      }
+    }
+    Terms terms = leaf.terms(field);
+    TermsEnum walk = terms == null ? null : terms.iterator();
+    PostingsEnum postings = null;
+    for (int i = 0; walk != null && i < ids.length; i++) {
+      if (walk.seekExact(ids[i])) {
+        postings = walk.postings(postings, PostingsEnum.NONE);
+        for (int doc = postings.nextDoc(); doc != PostingsEnum.NO_MORE_DOCS; doc = postings.nextDoc()) {
+          if (live.get(doc)) {
+            live.clear(doc);
+            found[i]++;
+          }
+        }
+      }
+    }
+    return new Remaining(SlowCodecReaderWrapper.wrap(leaf), live, live.cardinality());
+  }
+
+  /**
+   * Writes a new index of one segment into the empty folder `into`: the documents of the index `old` without those whose identifiers, UTF-8
+   * bytes of the given sizes (int32 each), are listed, then those of the index `added` unless that is empty. Nothing of deleted documents
+   * remains, so that statistics and document numbers are those of an index built from what remains. Returns the number of documents
+   * with each identifier in `old` (int32 each).
+   */
+  public static ByteBuffer rewrite(String old, String added, String into, String field, byte[] ids, byte[] sizes) throws IOException {
+    int[] ends = starts(sizes);
+    BytesRef[] listed = new BytesRef[ends.length - 1];
+    for (int i = 0; i < listed.length; i++) {
+      listed[i] = new BytesRef(ids, ends[i], ends[i + 1] - ends[i]);
+    }
+    int[] found = new int[listed.length];
+    try (FSDirectory source = FSDirectory.open(Paths.get(old), NoLockFactory.INSTANCE);
+        FSDirectory target = FSDirectory.open(Paths.get(into));
+        DirectoryReader reader = DirectoryReader.open(source);
+        DirectoryReader more = added.isEmpty() ? null : DirectoryReader.open(FSDirectory.open(Paths.get(added)))) {
+      List<CodecReader> segments = new ArrayList<>();
+      for (LeafReaderContext leaf : reader.leaves()) {
+        segments.add(without(leaf.reader(), field, listed, found));
+      }
+      for (LeafReaderContext leaf : more == null ? List.<LeafReaderContext>of() : more.leaves()) {
+        segments.add(SlowCodecReaderWrapper.wrap(leaf.reader()));
+      }
+      // Unlike the default, this policy keeps the order of documents.
+      IndexWriterConfig config = new IndexWriterConfig().setMergePolicy(new LogDocMergePolicy());
+      config.setIndexCreatedVersionMajor(SegmentInfos.readLatestCommit(source).getIndexCreatedVersionMajor());
+      try (IndexWriter writer = new IndexWriter(target, config)) {
+        writer.addIndexes(segments.toArray(new CodecReader[0]));
+        writer.forceMerge(1);
+        writer.commit();
+      }
+    }
+    return of(found, found.length);
   }
 
   /** Standard error, which collects what a thread prints between `startCapture` and `endCapture` instead of printing it. */

@@ -1,0 +1,262 @@
+"""Documents come and go: an index is written anew without deleted documents and with added ones, and takes the old one's place.
+
+The new state is made in a temporary folder and exchanged with the old one at the end: a search sees the old state or the new
+one, and a failure leaves the old one unchanged.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernelsearch.api.build import export_fields
+from kernelsearch.api.following import carry_clicks, follow
+from kernelsearch.api.index import Index
+from kernelsearch.api.staging import Reader, indexing_threads, stage_documents
+from kernelsearch.core.errors import IndexProblem, InputError, KernelSearchError, OptionError
+from kernelsearch.core.files import write_folder
+from kernelsearch.core.memory_limit import MemoryLimit
+from kernelsearch.core.progress import Progress, silent
+from kernelsearch.core.replacing import STAGED, remove_leftovers, temporary_prefix
+from kernelsearch.lucene.build import build_index as run_anserini
+from kernelsearch.lucene.index import CONTENTS, LuceneIndex
+from kernelsearch.lucene.integrity import note_written
+from kernelsearch.lucene.rewrite import rewrite_index, storage_of
+from kernelsearch.lucene.shards import (
+    ADDED_FOLDER,
+    RECORD,
+    Shards,
+    find_shards,
+    index_record,
+    write_index_record,
+    write_record,
+)
+
+#: Unknown docids that a message names.
+NAMED = 10
+
+
+@dataclass(frozen=True)
+class Updated:
+    """The result of a change of documents.
+
+    `documents` are in the index now; `added` ones are new, `replaced` ones had a document of the same id before, `deleted` ones
+    are gone; `empty` documents were left out because they have no text; `unknown` are ids to delete that the index didn't have.
+    """
+
+    documents: int
+    added: int = 0
+    replaced: int = 0
+    deleted: int = 0
+    empty: int = 0
+    unknown: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        line = f"{self.documents} documents; {self.added} added, {self.replaced} replaced, {self.deleted} deleted"
+        line += f"; {self.empty} without text left out" if self.empty else ""
+        if self.unknown:
+            rest = len(self.unknown) - NAMED
+            names = ", ".join(docid[:100] for docid in self.unknown[:NAMED]) + (f" and {rest} more" if rest > 0 else "")
+            line += f"; {len(self.unknown)} to delete were not in the index: {names}"
+        return line
+
+
+def update_index(
+    index: Path,
+    read: Reader | None = None,
+    delete: Sequence[str] = (),
+    *,
+    source: str = "documents",
+    deleting: str = "delete",
+    threads: int = 0,
+    memory_limit: str | None = None,
+    progress: Progress = silent,
+) -> Updated:
+    """Adds documents to an index, replaces those of the same id, and deletes others, in one step.
+
+    Parameters
+    ----------
+    index : the folder of the index, or of its shards; new documents go to the last shard
+    read : reads the documents to add; it may be called twice
+    delete : ids of documents to delete; one that is added as well is replaced
+    source, deleting : the names of the documents and of the ids in messages
+    threads : indexing threads, as in a build
+    memory_limit : memory limit, as in a build
+    progress : gets the progress of the steps
+
+    The analyser, the fields and what is stored are those of the index. Raises InputError for wrong documents, where no id
+    is in the index, where no document would remain and where another command changed the index meanwhile; IndexProblem where
+    documents are added to an index of another program, whose analyser is not known.
+    """
+    index = index.resolve() if index.is_symlink() else index
+    remove_leftovers(index)
+    shards = find_shards(index)
+    if shards.sharded and not (index / RECORD).is_file():
+        raise OptionError(f"{index}: a folder of indexes; name the one to change")
+    before = shards.fingerprint  # now: it is computed at its first use
+    with (
+        _alone(index),
+        write_folder(index, replace=True) as folder,
+        tempfile.TemporaryDirectory(dir=folder.parent, prefix=temporary_prefix(index), suffix=STAGED) as stage,
+    ):
+        update = _Update(index, shards, read, tuple(dict.fromkeys(delete)), folder, Path(stage), progress)
+        try:
+            updated = update.run(source, deleting, threads, MemoryLimit.parse(memory_limit))
+        except KernelSearchError as problem:
+            # Messages name the index that the user asked for, not the temporary folder.
+            raise type(problem)(str(problem).replace(str(folder), str(index))) from None
+        if find_shards(index).fingerprint != before:
+            raise InputError(f"{index}: another command has changed the index meanwhile; nothing was done, try again")
+    return updated
+
+
+@contextmanager
+def _alone(index: Path) -> Iterator[None]:
+    """Holds a lock on the index's folder, so that of two changes at a time none is lost. Searches don't need it."""
+    descriptor = os.open(index, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as problem:
+        os.close(descriptor)
+        if problem.errno in (errno.EAGAIN, errno.EACCES):
+            raise InputError(f"{index}: another command is changing the index; try again when it is done") from None
+        raise InputError(f"{index}: cannot be locked ({problem.strerror or problem})") from None
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@dataclass(frozen=True)
+class _Update:
+    """One change of the index in `index` into `folder`, with staging files in `stage`."""
+
+    index: Path
+    shards: Shards
+    read: Reader | None
+    delete: tuple[str, ...]
+    folder: Path
+    stage: Path
+    progress: Progress
+
+    def run(self, source: str, deleting: str, threads: int, limit: MemoryLimit | None) -> Updated:
+        """Indexes what is added, rewrites the index, exports the forward index and brings what was derived up to date."""
+        old = Index(self.index)
+        added, given = self.index_added(source, threads, limit) if self.read else (None, {})
+        deleted = [docid for docid in self.delete if docid not in given]
+        documents, counts = self.rewrite([*given, *deleted], added)
+        unknown = tuple(docid for docid in deleted if not counts[docid])
+        if not given and len(unknown) == len(deleted):
+            names = ", ".join(docid[:100] for docid in unknown[:NAMED])
+            raise InputError(f"{deleting}: none of {len(unknown)} documents is in {self.index}, such as {names}")
+        if not documents:
+            raise InputError(f"{deleting}: no document would remain in {self.index}; remove the folder instead")
+        self.keep_other_files()
+        new = Index(self.folder)
+        self.export(old, new, limit)
+        follow(old, new, name=self.index, added=given, progress=self.progress)
+        new.lucene.close()
+        carry_clicks(old, new)
+        indexed, empty = ([docid for docid, text in given.items() if text is wanted] for wanted in (True, False))
+        replaced = sum(counts[docid] > 0 for docid in indexed)
+        gone = sum(counts[docid] for docid in (*deleted, *empty))
+        return Updated(documents, len(indexed) - replaced, replaced, gone, len(empty), unknown)
+
+    def index_added(self, source: str, threads: int, limit: MemoryLimit | None) -> tuple[Path, dict[str, bool]]:
+        """Indexes the documents to add; returns the index, and whether each document has text, by docid."""
+        last = self.shards.paths[-1]
+        record = index_record(last)
+        if record is None:
+            raise IndexProblem(
+                f"{last}: not built by kernelsearch.index, so how its documents were analysed is not known; build an "
+                "index from all documents"
+            )
+        ids: list[str] = []
+
+        def reading() -> Iterator[tuple[str, dict[str, object]]]:
+            assert self.read is not None
+            ids.clear()
+            for place, document in self.read():
+                ids.append(str(document["id"]))
+                yield place, document
+
+        documents, built = self.stage / "documents", self.stage / "added"
+        documents.mkdir()
+        staged = stage_documents(reading, documents, fields=record.fields, threads=threads, whole=False, progress=self.progress)
+        if not staged.count:
+            raise InputError(f"{source}: no documents")
+        with closing(LuceneIndex(last)) as lucene:
+            storage = storage_of(lucene)
+        try:
+            run_anserini(
+                documents,
+                built,
+                total=staged.count,
+                fields=record.fields,
+                language=record.language,
+                threads=indexing_threads(threads, staged.count),
+                positions=storage.positions,
+                vectors=storage.vectors,
+                contents=storage.contents,
+                raw=storage.raw,
+                java_heap=limit.java_heap if limit else None,
+                progress=self.progress,
+            )
+        except KernelSearchError as problem:
+            raise type(problem)(str(problem).replace(str(built), source)) from None
+        with closing(LuceneIndex(built)) as lucene:
+            indexed = frozenset(lucene.docids())
+        return built, {docid: docid in indexed for docid in ids}
+
+    def rewrite(self, without: list[str], added: Path | None) -> tuple[int, dict[str, int]]:
+        """Writes the new Lucene indexes; returns the number of their documents, and of those with each id before."""
+        counts = dict.fromkeys(without, 0)
+        documents, names = 0, []
+        paths = self.shards.paths
+        with self.progress("rewriting", total=len(paths), unit="index") as bar:
+            for path in paths:
+                into = self.folder / path.name if self.shards.sharded else self.folder
+                into.mkdir(exist_ok=True)
+                found = rewrite_index(path, into, without=without, added=added if path == paths[-1] else None)
+                for docid, count in zip(without, found.tolist(), strict=True):
+                    counts[docid] += count
+                with closing(LuceneIndex(into)) as lucene:
+                    size = lucene.documents()
+                documents += size
+                bar.update()
+                if not size and self.shards.sharded:
+                    shutil.rmtree(into)
+                    continue
+                names.append(into.name)
+                if (record := index_record(path)) is not None:
+                    write_index_record(into, record.language, record.fields)
+                    note_written(into)
+        if self.shards.sharded and names:
+            write_record(self.folder, names)
+        return documents, counts
+
+    def keep_other_files(self) -> None:
+        """Copies what is in the index's folder besides the index, such as a README."""
+        shards = {path.name for path in self.shards.paths} if self.shards.sharded else set()
+        for entry in self.index.iterdir():
+            ours = entry.name in {ADDED_FOLDER, RECORD, *shards} or re.fullmatch(r"_.*|segments.*|write\.lock", entry.name)
+            if not ours and not entry.name.startswith("."):
+                (shutil.copytree if entry.is_dir() else shutil.copy2)(entry, self.folder / entry.name)
+
+    def export(self, old: Index, new: Index, limit: MemoryLimit | None) -> None:
+        """Writes the forward indexes of the fields that had one and still exist."""
+        place = old.shards.artefacts / "forward"
+        fields = (
+            [folder.name for folder in sorted(place.iterdir()) if (folder / "meta.json").is_file()] if place.is_dir() else []
+        )
+        fields = [field for field in fields if field == CONTENTS or new.lucene.field_statistics(field).documents]
+        if fields:
+            export_fields(self.folder, fields, limit, place=new.shards.artefacts / "forward", progress=self.progress)

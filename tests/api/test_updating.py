@@ -1,0 +1,246 @@
+"""Documents come and go: an index that was changed is the index of the final collection."""
+
+import fcntl
+import os
+
+import numpy as np
+import pytest
+
+import kernelsearch
+from kernelsearch import index as index_verb
+from kernelsearch.api import updating
+from kernelsearch.clicks.importing import import_log
+from kernelsearch.clicks.store import ClickLog
+from kernelsearch.core import artefacts
+from kernelsearch.core.errors import IndexProblem, IndexReplaced, InputError, OptionError
+from kernelsearch.lucene.index import LuceneIndex
+from kernelsearch.rerankers.fusion import model as models
+from tests.conftest import DEMO, TINY, write_jsonl
+
+NEW = [
+    {"id": "d2", "title": "Leaking faucets", "contents": "A faucet that leaks wastes water, as a tap does."},
+    {"id": "d7", "contents": "A panel of fuses, and one more fuse."},
+    {"id": "d8", "title": "Radiator", "contents": "Bleed the radiator."},
+]
+FINAL = [*(document for document in TINY if document["id"] not in ("d2", "d3", "d5")), *NEW]
+QUERIES = ["tap water", "fuse panel", "leaking faucet washer", "radiator", "tripped breaker"]
+
+
+def build(folder, documents, *flags):
+    index_verb.main(["--input", str(write_jsonl(folder.with_suffix(".jsonl"), documents)), "--index", str(folder), *flags])
+    return folder
+
+
+def change(folder, documents=(), ids=(), *flags):
+    arguments = ["--index", str(folder), *flags]
+    if documents:
+        arguments += ["--append", str(write_jsonl(folder.with_name("new.jsonl"), documents))]
+    if ids:
+        folder.with_name("ids.txt").write_text("\n".join(ids) + "\n", encoding="utf-8")
+        arguments += ["--delete", str(folder.with_name("ids.txt"))]
+    index_verb.main(arguments)
+
+
+def same_forward(one, other, field):
+    """Whether all arrays of two forward indexes are equal."""
+    first, second = (sorted((path / "kernelsearch" / "forward" / field).glob("*.npy")) for path in (one, other))
+    assert first and [file.name for file in first] == [file.name for file in second]
+    return all(np.array_equal(np.load(file), np.load(twin)) for file, twin in zip(first, second, strict=True))
+
+
+def same_lists(one, other):
+    first, second = (kernelsearch.open(path).search_batch(QUERIES) for path in (one, other))
+    return all(first[qid].docids == second[qid].docids and first[qid].scores == second[qid].scores for qid in first)
+
+
+@pytest.mark.parametrize(
+    "flags", [(), ("--language", "whitespace"), ("--no-positions", "--no-docvectors", "--no-contents", "--no-raw")]
+)
+def test_a_changed_index_is_that_of_the_final_collection(tmp_path, capsys, flags):
+    changed, fresh = build(tmp_path / "changed", TINY, *flags), build(tmp_path / "fresh", FINAL, *flags)
+    capsys.readouterr()
+    change(changed, NEW, ["d3", "d5"])
+    assert "6 documents; 2 added, 1 replaced, 2 deleted" in capsys.readouterr().err
+    opened, scratch = LuceneIndex(changed), LuceneIndex(fresh)
+    assert opened.docids() == scratch.docids() == [document["id"] for document in FINAL]
+    assert opened.rows() == opened.documents() == 6 and opened.language == scratch.language
+    for field in ("contents", "title"):
+        assert opened.field_statistics(field) == scratch.field_statistics(field)
+        assert same_forward(changed, fresh, field)
+    assert opened.stored(range(6), "raw") == scratch.stored(range(6), "raw")
+    assert opened.stored(range(6), "contents") == scratch.stored(range(6), "contents")
+    assert same_lists(changed, fresh)
+
+
+def test_additions_and_deletions_one_after_the_other(tmp_path):
+    changed, fresh = build(tmp_path / "changed", TINY[:3]), build(tmp_path / "fresh", FINAL)
+    change(changed, TINY[3:])
+    change(changed, (), ["d2", "d5"])
+    change(changed, NEW)
+    change(changed, (), ["d3"])
+    assert LuceneIndex(changed).docids() == LuceneIndex(fresh).docids()
+    assert same_forward(changed, fresh, "contents") and same_lists(changed, fresh)
+
+
+def test_a_larger_collection_by_rm3(tmp_path, demo_index):
+    from kernelsearch.trec.documents import read_documents
+
+    documents = [document for _, document in read_documents(str(DEMO / "corpus.jsonl"))]
+    half = len(documents) // 2
+    changed = build(tmp_path / "changed", [*documents[:half], {"id": "x", "contents": "a tap that drips and a fuse"}])
+    change(changed, documents[half:], ["x"])
+    for options in ({}, {"rm3": True}, {"qld": True}):
+        one, other = (kernelsearch.open(path).search("dripping tap", **options) for path in (changed, demo_index.path))
+        assert one.docids == other.docids and one.scores == other.scores
+
+
+def test_shards_are_changed_and_an_empty_one_goes(tmp_path):
+    changed, fresh = build(tmp_path / "changed", TINY, "--shards", "3"), build(tmp_path / "fresh", FINAL)
+    change(changed, NEW, ["d3", "d5", "d4"])  # d3 and d4 are the second shard
+    change(changed, [TINY[3]])
+    assert sorted(folder.name for folder in changed.iterdir()) == ["kernelsearch", "shard-0", "shard-2", "shards.json"]
+    index, scratch = kernelsearch.open(changed), kernelsearch.open(fresh)
+    for text in QUERIES:
+        one, other = index.search(text), scratch.search(text)
+        assert one.docids == other.docids and one.scores == other.scores
+    index_verb.main(["--index", str(changed)])  # what is there can be exported again
+
+
+def test_unknown_ids_are_named_and_counted(tmp_path, capsys):
+    index = build(tmp_path / "i", TINY)
+    change(index, (), ["nobody", "d1", "none", "d1"])
+    assert (
+        "5 documents; 0 added, 0 replaced, 1 deleted; 2 to delete were not in the index: nobody, none"
+        in capsys.readouterr().err
+    )
+    before = kernelsearch.open(index).fingerprint
+    with pytest.raises(InputError, match=r"ids.txt: none of 2 documents is in .*i, such as d1, nobody"):
+        change(index, (), ["d1", "nobody"])
+    with pytest.raises(InputError, match=r"ids.txt: no document would remain in .*; remove the folder instead"):
+        change(index, (), [f"d{number}" for number in range(2, 7)])
+    assert kernelsearch.open(index).fingerprint == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["i", "i.jsonl", "ids.txt"]
+
+
+def test_wrong_input_leaves_the_index_as_it_is(tmp_path):
+    index = build(tmp_path / "i", TINY)
+    before = kernelsearch.open(index).fingerprint
+    with pytest.raises(InputError, match=r"new.jsonl: line 2: document id 'a' appears twice"):
+        change(index, [{"id": "a", "contents": "one"}, {"id": "a", "contents": "two"}])
+    with pytest.raises(IndexProblem, match=r"new.jsonl: none of the 1 documents has text"):
+        change(index, [{"id": "a", "contents": " "}])
+    (tmp_path / "ids.txt").write_text("\n")
+    with pytest.raises(InputError, match=r"ids.txt: no document ids in it"):
+        index_verb.main(["--index", str(index), "--delete", str(tmp_path / "ids.txt")])
+    for flag, value in (("--language", "pt"), ("--shards", "2"), ("--input", "x"), ("--fields", "url")):
+        with pytest.raises(OptionError, match=f"{flag}: has no effect with --append; the index keeps the settings"):
+            change(index, NEW, (), flag, value)
+    with pytest.raises(OptionError, match=r"--index: one index is changed at a time"):
+        change(index, NEW, (), "--index", str(tmp_path / "other"))
+    assert kernelsearch.open(index).fingerprint == before
+
+
+def test_a_document_that_lost_its_text_is_gone(tmp_path, capsys):
+    index = build(tmp_path / "i", TINY)
+    change(index, [{"id": "d1", "contents": " "}, {"id": "d9", "contents": "a ladder"}])
+    assert "6 documents; 1 added, 0 replaced, 1 deleted; 1 without text left out" in capsys.readouterr().err
+
+
+def test_an_index_of_another_program_takes_deletions_only(tmp_path):
+    index = build(tmp_path / "i", TINY)
+    (index / "kernelsearch" / "index.json").unlink()
+    with pytest.raises(IndexProblem, match=r"not built by kernelsearch.index, so how its documents were analysed is not known"):
+        change(index, NEW)
+    (index / "README.txt").write_text("ours")
+    change(index, (), ["d1"])
+    assert LuceneIndex(index).docids() == ["d2", "d3", "d4", "d5", "d6"] and (index / "README.txt").read_text() == "ours"
+
+
+def test_two_changes_at_a_time_are_refused(tmp_path, monkeypatch):
+    index = build(tmp_path / "i", TINY)
+    descriptor = os.open(index, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with pytest.raises(InputError, match=r"another command is changing the index; try again when it is done"):
+        change(index, NEW)
+    os.close(descriptor)
+    carry = updating.carry_clicks
+
+    def replaced_meanwhile(old, new):
+        build(index, TINY, "--force")
+        carry(old, new)
+
+    monkeypatch.setattr(updating, "carry_clicks", replaced_meanwhile)
+    with pytest.raises(InputError, match=r"another command has changed the index meanwhile; nothing was done"):
+        change(index, NEW)
+    assert len(LuceneIndex(index).docids()) == 6
+
+
+def test_from_python(tmp_path):
+    index = kernelsearch.build(tmp_path / "i", TINY)
+    assert index.search("tap").docids[0] == "d1"
+    after = index.add(NEW).delete(["d3", "d5"])
+    assert after.search("radiator").docids == ["d8"] and len(after.forward) == 6
+    with pytest.raises(IndexReplaced, match=r"its documents were changed; search the index that add.. or delete.. returned"):
+        index.search("tap")
+    with pytest.raises(IndexReplaced, match=r"the index has been replaced since it was opened"):
+        index.add(NEW)
+    with pytest.raises(InputError, match=r"documents: no documents"):
+        after.add([])
+    with pytest.raises(InputError, match=r"document 0: .*"):
+        after.add([{"id": "z"}])
+
+
+def test_what_was_derived_follows(tmp_path, capsys):
+    folder = build(tmp_path / "i", TINY)
+    index = kernelsearch.open(folder)
+    added = folder / "kernelsearch"
+    index.train("klsa", dims=2)
+    index.train("mslm", min_count=1)
+    parameters = {"learner": "linear", "settings": {}, "recipe": ["first"]}
+    artefacts.save(added / "fusion", models.KIND, models.VERSION, parameters=parameters, fingerprint=index.fingerprint)
+    vectors = np.arange(12, dtype=np.float32).reshape(6, 2) + 1
+    np.savez(tmp_path / "v.npz", ids=np.array([document["id"] for document in TINY]), vectors=vectors)
+    from kernelsearch.vectors.__main__ import main as import_vectors
+
+    import_vectors(["--index", str(folder), "--name", "mini", "--input", str(tmp_path / "v.npz")])
+    write_jsonl(tmp_path / "log.jsonl", [{"session": "s", "query": "tap", "items": [{"docid": "d2", "clicked": True}]}])
+    import_log([tmp_path / "log.jsonl"], added / "clicks.db")
+    clicks = list(ClickLog(added / "clicks.db").all_queries())
+    capsys.readouterr()
+    change(folder, NEW, ["d3", "d5"])
+    messages = capsys.readouterr().err
+    after = kernelsearch.open(folder)
+    # d1, d4 and d6 keep their vectors; d2 has another text than its vector was made of.
+    kept = after.vectors("mini").documents
+    assert kept.present.tolist() == [True, True, True, False, False, False]
+    assert kept.matrix[:3].tolist() == vectors[[0, 3, 5]].tolist() and not kept.matrix[3:].any()
+    assert "vectors/mini has no vector for 3 documents; python -m kernelsearch.vectors --index" in messages
+    # Folding in is the projection on the old term directions.
+    basis = after.pipeline("klsa").rerankers[0].basis
+    assert basis.rows.shape == (6, 2) and basis.meta["extra"]["folded"] == 0
+    assert "klsa keeps its decomposition, new documents are folded in" in messages
+    assert after.search("tap", "mslm").docids and after.search("tap", "klsa").docids
+    assert artefacts.read_meta(added / "fusion", models.KIND, models.VERSION)["fingerprint"] == after.fingerprint
+    assert list(ClickLog(added / "clicks.db").all_queries()) == clicks
+
+
+def test_what_cannot_follow_is_named_with_its_command(tmp_path, capsys):
+    folder = build(tmp_path / "i", TINY)
+    index = kernelsearch.open(folder)
+    index.train("klsa", dims=2, kernel="rbf", landmarks=4)
+    capsys.readouterr()
+    change(folder, NEW)
+    messages = capsys.readouterr().err
+    assert "klsa is dropped" in messages and "has no feature map to fold documents in by" in messages
+    assert f"python -m kernelsearch.train --index {folder} --rerank klsa" in messages
+    assert not (folder / "kernelsearch" / "klsa").exists()
+
+
+def test_artefacts_in_another_place_follow_too(tmp_path, monkeypatch):
+    monkeypatch.setenv("KERNELSEARCH_ARTEFACTS", str(tmp_path / "elsewhere"))
+    index = kernelsearch.build(tmp_path / "i", TINY)
+    assert len(index.forward) == 6
+    index.train("klsa", dims=2)
+    after = index.add(NEW)
+    assert (tmp_path / "elsewhere" / after.fingerprint / "klsa" / "meta.json").is_file()
+    assert len(after.forward) == 8 and after.search("tap", "klsa").docids

@@ -207,7 +207,7 @@ def test_dense_rm_is_the_inner_product_with_the_posterior_mean(index):
 
 def test_auto_uses_vectors_where_queries_have_them(index, tiny, tmp_path, capsys):
     reranker = AutoReranker(index)
-    assert reranker.recipe[-2:] == ("dense:m", "dense-rm:m") and reranker.sources == ("rm", "dense:m")
+    assert reranker.recipe[-1] == "dense:m" and reranker.sources == ("rm", "dense:m")
     assert "dense:m" not in AutoReranker(index, vectors="none").recipe and "dense:m" not in AutoReranker(tiny).recipe
     query = index.query("washer", "1")
     ranked = reranker.apply(query, index.lucene.search([query], 10)[0], Context(hits=10))
@@ -255,3 +255,36 @@ def test_documents_without_a_first_stage_score_keep_the_sources_order(index, tmp
     run.write_text("1 Q0 d6 1 9 x\n1 Q0 d4 2 8 x\n1 Q0 d1 3 7 x\n")
     pool = Features(index, ["first"], sources=[f"run:{run}"]).pool([index.query("zzz", "1")], [EMPTY], 10)[0]
     assert index.forward.docids.take(pool.docs) == ["d6", "d4", "d1"] and pool.scores.tolist() == [0, 0, 0]
+
+
+def z(columns):
+    """Columns with mean 0 and deviation 1, constant ones 0."""
+    deviation = columns.std(axis=0)
+    return np.divide(columns - columns.mean(axis=0), deviation, out=np.zeros_like(columns), where=deviation > 1e-12)
+
+
+def test_autos_feedback_comes_from_documents_that_words_and_vectors_rank_best_together(index):
+    """Against each feature on its own, computed on the candidates in the order of the summed z-scores."""
+    query = index.query("water tap", "1")
+    found = index.lucene.search([query], 10)[0]
+    pool = Features(index, ["first"], sources=["rm", "dense:m"]).pool([query], [found], 10)[0]
+    products = np.array([PRODUCTS.get(docid, np.nan) for docid in index.forward.docids.take(pool.docs)])
+    products[np.isnan(products)] = np.nanmean(products)
+    together = (z(pool.scores.astype(np.float64)[:, None]) + z(products[:, None]))[:, 0]
+    order = np.argsort(-together)
+    assert order.tolist() != list(range(pool.depth))
+    agreed = Candidates(pool.docs[order], together[order])
+    names = ["rm:sharpness=10", "top:docs=20,sharpness=10", "klsa:lambda=1"]
+    feedback = np.empty((pool.depth, len(names)))
+    feedback[order] = Features(index, names).tables([query], [agreed])[0]
+    match = Features(index, ["mslm"]).tables([query], [pool])[0][:, 0]
+    table = np.column_stack([match, pool.scores, feedback, products])
+    scores = z(table) @ np.array([1, 1, 1, 1, 1, 3])
+    ranked = AutoReranker(index).apply(query, found, Context(hits=10))
+    assert ranked.docs.tolist() == pool.docs[np.argsort(-scores)].tolist()
+    assert ranked.scores == pytest.approx(np.sort(scores)[::-1], abs=1e-4)
+    note = AutoReranker(index).explain(query, found, int(ranked.docs[0]), Context(hits=10)).notes["feedback"]
+    low, high = together.min(), together.max()
+    raw = np.exp(10 * (np.sort(together)[::-1] - low) / (high - low))
+    assert [entry["docid"] for entry in note["documents"]] == index.forward.docids.take(agreed.docs)
+    assert [entry["weight"] for entry in note["documents"]] == pytest.approx((raw / raw.sum()).tolist(), abs=1e-4)

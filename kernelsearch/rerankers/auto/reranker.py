@@ -9,8 +9,9 @@ little; where many score alike, it is their common vocabulary.
 The language model takes longer than all other features together. It is therefore computed for the best MATCHED documents of a
 sum with the first stage's score in its place; those are ranked by the whole sum, the others follow.
 
-On an index with vectors, the inner product with the query's vector and with the posterior mean of the documents nearest to it
-weigh a little more than all that is made of words, and the nearest documents of the whole index join the candidates.
+On an index with vectors, the inner product with the query's vector joins the match, and the nearest documents of the whole
+index join the candidates. Feedback then comes from the documents that words and vectors rank best together, by the sum of the
+z-scores of first stage and vectors: documents on which both agree are relevant more often than the best by words alone.
 
 `python -m tools.reproduce.auto` shows, leaving one collection out at a time, how the weights were chosen and what was tried
 besides (docs/reproductions/auto.md).
@@ -28,7 +29,7 @@ from numpy.typing import NDArray
 from kernelsearch.core.errors import ArtefactError, OptionError
 from kernelsearch.core.sequences import chunks
 from kernelsearch.core.types import Candidates, Query
-from kernelsearch.kernels.relevance import posterior_weights
+from kernelsearch.kernels.relevance import POSTERIOR_SHARPNESS, posterior_weights
 from kernelsearch.learning.ranking.fusers import CombSUM
 from kernelsearch.learning.ranking.lists import zscores
 from kernelsearch.rerankers.auto import AUTO
@@ -36,7 +37,7 @@ from kernelsearch.rerankers.auto.settings import AutoSettings
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, Context, Explanation, OpenedIndex, feedback_note
 from kernelsearch.rerankers.fusion.base import CACHED_TABLES, FusedReranker, followed_by
 from kernelsearch.rerankers.fusion.features import Features
-from kernelsearch.rerankers.fusion.recipes import AUTO_WEIGHTS, PLAIN, VECTOR_WEIGHTS, available
+from kernelsearch.rerankers.fusion.recipes import AUTO_WEIGHTS, DENSE_WEIGHT, HYBRID_SHARPNESS, HYBRID_WEIGHTS, PLAIN, available
 from kernelsearch.vectors.store import names as vector_names
 
 logger = logging.getLogger(__name__)
@@ -57,11 +58,15 @@ class AutoReranker(FusedReranker[AutoSettings]):
 
     def __init__(self, index: OpenedIndex, **options: Any) -> None:
         super().__init__(index, **options)
-        offered = available(tuple(AUTO_WEIGHTS), index, self.name)
-        weights = {feature: AUTO_WEIGHTS[name] for name, feature in offered.items()}
-        if (vectors := self._vectors()) is not None:
-            weights |= {f"{kind}:{vectors}": weight for kind, weight in VECTOR_WEIGHTS.items()}
-            self.sources = (*self.sources, f"dense:{vectors}")
+        vectors = self._vectors()
+        self.dense = None if vectors is None else f"dense:{vectors}"
+        wanted = AUTO_WEIGHTS if self.dense is None else HYBRID_WEIGHTS
+        weights: dict[str, float] = {}
+        for name, feature in available(tuple(wanted), index, self.name).items():
+            weights[feature] = weights.get(feature, 0.0) + wanted[name]
+        if self.dense is not None:
+            weights[self.dense] = DENSE_WEIGHT
+            self.sources = (*self.sources, self.dense)
         self.recipe = tuple(weights)
         self.weights = np.array(list(weights.values()))
         self.learner = CombSUM(weights=self.weights.tolist(), normalise="none")
@@ -71,6 +76,28 @@ class AutoReranker(FusedReranker[AutoSettings]):
     def table_recipe(self) -> tuple[str, ...]:
         """The recipe with the first stage's score in the place of the match."""
         return (PLAIN, *self.recipe[1:])
+
+    def pool_tables(
+        self, features: Features, queries: Sequence[Query], pools: Sequence[Candidates]
+    ) -> list[NDArray[np.float64]]:
+        """The features of each pool; with vectors, feedback takes the pool in the order of words and vectors together."""
+        if self.dense is None:
+            return super().pool_tables(features, queries, pools)
+        evidence = (PLAIN, self.dense)
+        feedback = [name for name in self.table_recipe if name not in evidence]
+        direct = features.tables(queries, pools, evidence)
+        ranked = [self._together(pool, zscores(table)) for pool, table in zip(pools, direct, strict=True)]
+        out = []
+        for pool, table, agreed, values in zip(pools, direct, ranked, features.tables(queries, ranked, feedback), strict=True):
+            columns = dict(zip(evidence, table.T, strict=True))
+            places = np.argsort(agreed.docs)[np.searchsorted(np.sort(agreed.docs), pool.docs)]
+            columns |= dict(zip(feedback, values[places].T, strict=True))
+            out.append(np.column_stack([columns[name] for name in self.table_recipe]))
+        return out
+
+    def _together(self, pool: Candidates, evidence: NDArray[np.float64]) -> Candidates:
+        """A pool by the sum of the z-scored first stage and vectors, `evidence` of shape (pool, 2)."""
+        return self.ordered(pool.docs, evidence.sum(axis=1))
 
     def tables(self, queries: Sequence[Query], lists: Sequence[Candidates], context: Context) -> list[Table]:
         """Each query's best MATCHED documents, in the first stage's order, and their features, z-scored among them."""
@@ -137,6 +164,11 @@ class AutoReranker(FusedReranker[AutoSettings]):
     def explain(self, query: Query, candidates: Candidates, doc: int, context: Context = DEFAULT_CONTEXT) -> Explanation:
         """Each feature's part of a document's score; the note `feedback` says which documents the query was expanded from."""
         explanation = super().explain(query, candidates, doc, context)
-        weights = posterior_weights(candidates.scores)
-        explanation.notes["feedback"] = feedback_note(self.index, candidates.docs[: len(weights)], weights)
+        ranked, sharpness = candidates, POSTERIOR_SHARPNESS
+        if self.dense is not None:
+            pool, table = super().tables([query], [candidates], context)[0]
+            columns = [self.table_recipe.index(name) for name in (PLAIN, self.dense)]
+            ranked, sharpness = self._together(pool, table[:, columns]), HYBRID_SHARPNESS
+        weights = posterior_weights(ranked.scores, sharpness=sharpness)
+        explanation.notes["feedback"] = feedback_note(self.index, ranked.docs[: len(weights)], weights)
         return explanation

@@ -171,7 +171,7 @@ class Features:
         self.index, self.model, self.recipe = index, model, tuple(recipe)
         context = FeatureContext(index, model, threads, training_votes, runs or {})
         specs = {name: parse(name, option) for name in (*recipe, *sources)}
-        by_name = {name: build(spec, context) for name, spec in specs.items()}
+        self._by_name = by_name = {name: build(spec, context) for name, spec in specs.items()}
         self.features = [by_name[name] for name in recipe]
         self.sources = [by_name[name] for name in sources]
         for name in sources:
@@ -205,10 +205,13 @@ class Features:
             pools.append(Candidates(docs, scores))
         return pools
 
-    def tables(self, queries: Sequence[Query], candidates: Sequence[Candidates]) -> list[Floats]:
-        """The features of each query's candidates, shape (candidates, features)."""
+    def tables(
+        self, queries: Sequence[Query], candidates: Sequence[Candidates], recipe: Sequence[str] | None = None
+    ) -> list[Floats]:
+        """The features of each query's candidates, shape (candidates, features); with `recipe`, those features alone."""
+        features = self.features if recipe is None else [self._by_name[name] for name in recipe]
         pools = [Pool(self.index, query, listed) for query, listed in zip(queries, candidates, strict=True)]
-        columns = [feature.values(pools) for feature in self.features]
+        columns = [feature.values(pools) for feature in features]
         return [np.column_stack([column[number] for column in columns]) for number in range(len(queries))]
 
 

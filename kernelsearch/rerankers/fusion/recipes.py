@@ -25,8 +25,20 @@ AUTO_WEIGHTS = {
     "klsa:lambda=1": 1.0,
 }
 
-#: {kind of feature: weight} of `auto` on an index with vectors, beside AUTO_WEIGHTS.
-VECTOR_WEIGHTS = {"dense": 8.0, "dense-rm": 2.0}
+#: Sharpness of the posterior over documents that are ranked by words and vectors together.
+HYBRID_SHARPNESS = 10.0
+
+#: {feature: weight} of the sum of z-scores of `auto` on an index with vectors, and the weight of `dense:NAME` beside them.
+#: `python -m tools.reproduce.vectors` shows how they were chosen, leaving one collection out at a time
+#: (docs/reproductions/vectors.md).
+HYBRID_WEIGHTS = {
+    MATCH: 1.0,
+    PLAIN: 1.0,
+    f"rm:sharpness={HYBRID_SHARPNESS:g}": 1.0,
+    f"top:docs={POSTERIOR_DOCUMENTS},sharpness={HYBRID_SHARPNESS:g}": 1.0,
+    "klsa:lambda=1": 1.0,
+}
+DENSE_WEIGHT = 3.0
 
 
 def available(recipe: Sequence[str], index: OpenedIndex, method: str) -> dict[str, str]:

@@ -15,9 +15,23 @@ from kernelsearch.cli.inputs import load_qrels
 from kernelsearch.core.errors import InputError
 from kernelsearch.core.options import option
 from kernelsearch.core.tables import text_table
+from kernelsearch.evaluation.measures import parse_measures
+from kernelsearch.evaluation.tables import render
 from kernelsearch.rerankers.fusion.plot import plot
-from kernelsearch.similarity.engine import SimilarDocuments, truth_from_groups
-from kernelsearch.similarity.groups import Groups, groups_from_clicks, groups_from_pairs, groups_from_qrels
+from kernelsearch.similarity.batch import evaluate_similar, judged_documents, rank_documents
+from kernelsearch.similarity.engine import SimilarDocuments, Truth, truth_from_groups
+from kernelsearch.similarity.groups import (
+    Groups,
+    groups_from_classes,
+    groups_from_clicks,
+    groups_from_pairs,
+    groups_from_qrels,
+    read_docids,
+)
+from kernelsearch.trec.runs import write_run
+
+#: Measures of --evaluate, unless others are asked for.
+MEASURES = ("P@1", "P@5", "P@10", "AP")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +39,9 @@ class SimilarSettings(IndexSettings):
     """Options of similar."""
 
     docid: str | None = option(None, "find documents similar to this one")
-    top: int = option(10, "number of similar documents to print", low=1)
+    docids: str | None = option(None, "file of docids, one per line: find documents similar to each of them")
+    run: str | None = option(None, "run file to write the similar documents of --docids to, each docid being a topic")
+    top: int = option(10, "number of similar documents to print or to write", low=1)
     depth: int = option(100, "candidates by shared terms, and as many from the latent space", low=1)
     kernels: str | None = option(None, "kernels between documents, separated by blanks; default: by the fields of the index")
     model: str | None = option(None, "folder of a learned model; without it all kernels have equal weight")
@@ -35,13 +51,20 @@ class SimilarSettings(IndexSettings):
     qrels: str | None = option(None, "learn that documents judged relevant to the same topic are similar: a file or irds:NAME")
     clicks: str | None = option(None, "learn that documents clicked for the same query are similar: a click database")
     pairs: str | None = option(None, "learn from a file of similar documents, two docids per line")
+    classes: str | None = option(None, "learn that documents of the same class are similar: a file, docid and class per line")
+    evaluate: bool = option(
+        False,
+        "measure instead of learning: the share of found documents that are similar by --qrels, --clicks, --pairs or --classes",
+    )
+    measures: tuple[str, ...] = option(MEASURES, "with --evaluate: measures, by their names in ir_measures")
+    per_query: bool = option(False, "with --evaluate: print the values of every document as well")
     learner: str = option(
         "best",
         "learner that combines the kernels",
         choices=("best", "simlistmkl", "svm", "net", "boost", "combsum", "combmnz", "rrf"),
     )
-    limit: int = option(1000, "largest number of documents to learn from", low=2)
-    random_state: int = option(0, "seed for choosing the documents to learn from and for the learner", low=0)
+    limit: int = option(1000, "largest number of documents to learn from or to evaluate", low=2)
+    random_state: int = option(0, "seed for choosing these documents and for the learner", low=0)
     output: str | None = option(None, "folder to save the learned model in")
 
 
@@ -49,6 +72,8 @@ EXAMPLES = """examples:
   python -m kernelsearch.similar --index indexes/cran --docid 184
   python -m kernelsearch.similar --index indexes/cran --qrels qrels.txt --output models/cran-similar
   python -m kernelsearch.similar --index indexes/cran --docid 184 --model models/cran-similar --explain 29
+  python -m kernelsearch.similar --index indexes/cran --docids docids.txt --run similar.txt --top 100
+  python -m kernelsearch.similar --index indexes/cran --qrels test.txt --evaluate --model models/cran-similar
   python -m kernelsearch.similar --index indexes/apps --docid maps --kernels "string:field=name cosine number:field=rating\""""
 
 
@@ -64,9 +89,12 @@ def main(argv: list[str]) -> None:
         model=settings.model,
         depth=settings.depth,
     )
-    if groups is not None and settings.output is not None:
+    truth = truth_from_groups(groups) if groups is not None else {}
+    if settings.docids or settings.evaluate:
+        _many(finder, truth, settings)
+    elif settings.output is not None and groups is not None:
         saved = finder.fit(
-            truth_from_groups(groups),
+            truth,
             settings.output,
             learner=settings.learner,
             limit=settings.limit,
@@ -79,15 +107,51 @@ def main(argv: list[str]) -> None:
 
 def _read_groups(parser: argparse.ArgumentParser, settings: SimilarSettings) -> Groups | None:
     """The groups of similar documents to learn from; None where nothing is to be learned. Checks what is given together."""
-    sources = [name for name in ("qrels", "clicks", "pairs") if getattr(settings, name)]
+    sources = [name for name in ("qrels", "clicks", "pairs", "classes") if getattr(settings, name)]
     if len(sources) > 1:
         parser.error(f"--{sources[0]} and --{sources[1]} exclude each other")
-    require(parser, settings, "index", "output" if sources else "docid")
+    if settings.evaluate and not sources:
+        parser.error("--evaluate: needs --qrels, --clicks, --pairs or --classes")
+    if settings.evaluate and settings.output:
+        parser.error("--evaluate and --output exclude each other: documents that were learned from measure nothing")
+    if settings.docids and settings.docid:
+        parser.error("--docid and --docids exclude each other")
+    if settings.docids and not (settings.run or settings.evaluate):
+        parser.error("--docids: needs --run, --evaluate or both")
+    if settings.run and not (settings.docids or settings.evaluate):
+        parser.error("--run: needs --docids or --evaluate")
+    needed = () if settings.docids or settings.evaluate else ("output" if sources else "docid",)
+    require(parser, settings, "index", *needed)
     if settings.qrels:
         return groups_from_qrels(load_qrels(settings.qrels))
     if settings.pairs:
         return groups_from_pairs(settings.pairs)
+    if settings.classes:
+        return groups_from_classes(settings.classes)
     return groups_from_clicks(settings.clicks) if settings.clicks else None
+
+
+def _many(finder: SimilarDocuments, truth: Truth, settings: SimilarSettings) -> None:
+    """Writes the run of many documents, and prints measures of their lists, as far as the flags ask for it."""
+    measures = parse_measures(settings.measures)
+    if settings.docids:
+        docids = read_docids(settings.docids)
+    else:
+        docids = judged_documents(finder, truth, settings.limit, settings.random_state)
+    lists = list(rank_documents(finder, docids, console.progress))
+    if settings.run:
+        top = settings.top
+        written = write_run(settings.run, ((docid, others[:top], scores[:top]) for docid, others, scores in lists))
+        console.notice(f"{settings.run}: {written} documents")
+    if settings.evaluate:
+        evaluation = evaluate_similar(lists, truth, measures)
+        if not evaluation.topics:
+            raise InputError(f"{settings.docids}: none of these documents has known similar ones")
+        if evaluation.unjudged:
+            console.notice(f"{len(evaluation.unjudged)} documents have no known similar ones and are left out")
+        label, names = settings.model or "equal weights", [str(measure) for measure in measures]
+        kind = "json" if settings.json else "text"
+        console.show(render(kind, {label: evaluation}, names, None, settings.per_query), end="")
 
 
 def _print_similar(finder: SimilarDocuments, docid: str, settings: SimilarSettings) -> None:

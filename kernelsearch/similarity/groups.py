@@ -1,4 +1,4 @@
-"""Groups of documents that belong together, to learn similarity from: by judgements, by clicks, or listed in pairs."""
+"""Groups of documents that belong together, to learn similarity from: by judgements, clicks or classes, or listed in pairs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from kernelsearch.clicks.store import ClickLog
-from kernelsearch.core.errors import InputError
+from kernelsearch.core.errors import InputError, quote
 from kernelsearch.core.reading import lines
 
 Groups = list[list[str]]
@@ -32,6 +32,35 @@ def groups_from_pairs(path: str | Path) -> Groups:
                 raise InputError(f"{path}: line {number}: two docids were expected, {len(pair)} found")
             pairs.append([docid.strip() for docid in pair])
     return pairs
+
+
+def groups_from_classes(path: str | Path) -> Groups:
+    """The docids of each class, from a file with a docid and a class per line, separated by a tab or by blanks.
+
+    A document may have several classes, a line each. Raises InputError, with the line, for a line of another form.
+    """
+    classes: dict[str, list[str]] = {}
+    for number, line in lines(path):
+        if line.strip():
+            parts = line.rstrip("\n").split("\t") if "\t" in line else line.split(None, 1)
+            if len(parts) != 2 or not all(part.strip() for part in parts):
+                raise InputError(f"{path}: line {number}: a docid and a class were expected")
+            classes.setdefault(parts[1].strip(), []).append(parts[0].strip())
+    return list(classes.values())
+
+
+def read_docids(path: str | Path) -> list[str]:
+    """The docids of a file, one per line. Raises InputError for an empty file and, with the line, for a docid given twice."""
+    found: dict[str, int] = {}
+    for number, line in lines(path):
+        docid = line.strip()
+        if docid in found:
+            raise InputError(f"{path}: line {number}: {quote(docid)} appears twice")
+        if docid:
+            found[docid] = number
+    if not found:
+        raise InputError(f"{path}: no docids in it")
+    return list(found)
 
 
 def groups_from_clicks(path: str | Path) -> Groups:

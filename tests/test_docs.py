@@ -2,7 +2,8 @@
 
 Blocks fenced as ```bash and ```python run, in the page's order, in a folder of the page's own that has the bundled collection's
 index in indexes/demo; a page's Python blocks share their names. ```python pyserini and ```python pyterrier run in those
-environments only. Anything else (```text, indented code) is for reading.
+environments only, ```bash cluster with the tests that start a Dask cluster. Anything else (```text, indented code) is for
+reading.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from tools import make_api_docs
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```(bash|python)[ ]*(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 ASSIGNMENT = re.compile(r"([A-Z_]+)=\$\((.*)\)")
+#: Commands beside our own that can run in a shell of their own: they set nothing that later lines need.
+PLAIN = re.compile(r"(cmp|head) [^|<>;&`]*|printf '[^']*' > [\w.]+")
 
 
 def blocks(page: Path, place: str = "") -> list[tuple[str, str, int]]:
@@ -72,10 +75,18 @@ def test_page_with_pyterrier(page, scratch):
     run_page(page, "pyterrier")
 
 
-def run_page(page: Path, place: str = "") -> None:
+@pytest.mark.cluster
+@pytest.mark.parametrize("page", pages("cluster"), ids=lambda page: page.stem)
+def test_page_with_a_cluster(page, scratch):
+    run_page(page, "", "cluster")
+
+
+def run_page(page: Path, *places: str) -> None:
+    """Runs the blocks of a page for some environments, by default those for all."""
     names: dict[str, object] = {"__name__": "__main__"}
     variables: dict[str, str] = {}
-    for language, text, line in blocks(page, place):
+    found = [block for place in places or ("",) for block in blocks(page, place)]
+    for language, text, line in sorted(found, key=lambda block: block[2]):
         if language == "python":
             # The file's name and empty lines make tracebacks point at the page.
             exec(compile("\n" * (line - 1) + text, str(page), "exec", dont_inherit=True), names)
@@ -86,12 +97,14 @@ def run_page(page: Path, place: str = "") -> None:
 def run_shell(text: str, variables: dict[str, str]) -> None:
     """Our own commands run in this process, where Java runs already; a block with anything else in it is bash's."""
     lines = list(commands(text))
-    if not all(ASSIGNMENT.fullmatch(line) or is_ours(line) for line in lines):
+    if not all(ASSIGNMENT.fullmatch(line) or PLAIN.fullmatch(line) or is_ours(line) for line in lines):
         shell(text, variables)
         return
     for line in lines:
         if found := ASSIGNMENT.fullmatch(line):
             variables[found[1]] = shell(f"echo {found[0].partition('=')[2]}", variables).strip()
+        elif PLAIN.fullmatch(line):
+            shell(line, variables)
         else:
             run_verb(shlex.split(line, comments=True), variables)
 
@@ -143,6 +156,7 @@ def test_a_wrong_command_or_snippet_fails(tmp_path, scratch):
     for text, problem in (
         ("```bash\npython -m kernelsearch.search --index indexes/none --query tap\n```\n", KernelSearchError),
         ("```bash\nfalse\n```\n", AssertionError),
+        ("```bash\npython -m kernelsearch.search --index indexes/demo --query tap\ncmp page.md none.md\n```\n", AssertionError),
         ("```python\nassert False\n```\n", AssertionError),
         ("```bash\npython -m kernelsearch.search --no-such-flag\n```\n", SystemExit),
     ):

@@ -65,7 +65,7 @@ def test_missing_file_and_directory_are_named(tmp_path, make):
         list(lines(file))
 
 
-@pytest.mark.parametrize("content", [b"one\ntwo\n", gzip.compress(b"one\ntwo\n")])
+@pytest.mark.parametrize("content", [b"one\ntwo\n", gzip.compress(b"one\ntwo\n")], ids=["plain", "gzip"])
 def test_a_named_pipe_is_read_once_from_its_beginning(tmp_path, content):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)

@@ -154,7 +154,9 @@ def test_a_negative_seed_is_refused(capsys, tmp_path):
     assert "--seed: -1 is below 0" in refused(capsys, clicks.main, "simulate", *arguments)
 
 
-@pytest.mark.parametrize("content", [gzip.compress(b"query\tdocid\tclicks\nq\ta\t1\n" * 50)[:-9], b"\x1f\x8b"])
+@pytest.mark.parametrize(
+    "content", [gzip.compress(b"query\tdocid\tclicks\nq\ta\t1\n" * 50)[:-9], b"\x1f\x8b"], ids=["cut", "two bytes"]
+)
 def test_a_damaged_click_log_is_named_and_nothing_is_written(capsys, tmp_path, content):
     (tmp_path / "log.gz").write_bytes(content)
     assert "log.gz: damaged gzip file" in refused(

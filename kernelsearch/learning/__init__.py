@@ -1,0 +1,58 @@
+"""Learners: of rankings, of kernel weights for classification, and the solvers below them.
+
+The estimators can be imported from here, `from kernelsearch.learning import SimTripletSVM`, and follow
+scikit-learn's conventions.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kernelsearch.learning.mkl.bem_mkl import BemMKL
+    from kernelsearch.learning.mkl.multiscale_kernel import MultiScaleKernel
+    from kernelsearch.learning.mkl.simple_mkl import SimpleMKL
+    from kernelsearch.learning.ranking.asymmetric import AsymmetricKernelLearner
+    from kernelsearch.learning.ranking.choose import Best
+    from kernelsearch.learning.ranking.fusers import RRF, CombMNZ, CombSUM
+    from kernelsearch.learning.ranking.letor import read_letor
+    from kernelsearch.learning.ranking.simlistmkl import ExactSimListMKL, SimListMKL
+    from kernelsearch.learning.ranking.triplets import SimTripletBoost, SimTripletNet, SimTripletSVM
+
+__all__ = [
+    "RRF",
+    "AsymmetricKernelLearner",
+    "BemMKL",
+    "Best",
+    "CombMNZ",
+    "CombSUM",
+    "ExactSimListMKL",
+    "MultiScaleKernel",
+    "SimListMKL",
+    "SimTripletBoost",
+    "SimTripletNet",
+    "SimTripletSVM",
+    "SimpleMKL",
+    "read_letor",
+]
+
+_MODULES = {
+    "mkl.bem_mkl": ("BemMKL",),
+    "mkl.multiscale_kernel": ("MultiScaleKernel",),
+    "mkl.simple_mkl": ("SimpleMKL",),
+    "ranking.asymmetric": ("AsymmetricKernelLearner",),
+    "ranking.choose": ("Best",),
+    "ranking.fusers": ("RRF", "CombMNZ", "CombSUM"),
+    "ranking.letor": ("read_letor",),
+    "ranking.simlistmkl": ("ExactSimListMKL", "SimListMKL"),
+    "ranking.triplets": ("SimTripletBoost", "SimTripletNet", "SimTripletSVM"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    # Imported on first use: scikit-learn takes seconds, and a search needs none of it.
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(import_module(f"{__name__}.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -54,7 +54,7 @@ def test_what_is_not_a_table_is_refused():
         check(np.zeros(3), None)
     with pytest.raises(InputError, match="2 rows, but 3 query ids"):
         check(np.zeros((2, 1)), [1, 2, 3])
-    with pytest.raises(InputError, match="row 2, column 1 is not a finite number"):
+    with pytest.raises(InputError, match="row 2, column 1 is NaN or infinite"):
         check([[0.0], [np.nan]], None)
     with pytest.raises(OptionError, match="normalisation 'rank' is not one of"):
         normalise_features(np.zeros((1, 1)), Lists.of([0]), "rank")
@@ -74,5 +74,5 @@ def test_average_precision_of_a_partial_tie_by_hand():
 
 
 def test_labels_that_are_no_numbers_are_refused():
-    with pytest.raises(InputError, match="labels: that of row 2 is not a finite number"):
+    with pytest.raises(InputError, match="labels: that of row 2 is NaN or infinite"):
         check(np.zeros((2, 1)), None, [1.0, np.nan])

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.learning.folds import query_folds
 from kernelsearch.learning.ranking.fusers import RRF, CombMNZ, CombSUM, Learner
-from kernelsearch.learning.ranking.lists import Lists, check, list_average_precision
+from kernelsearch.learning.ranking.lists import Lists, check_training, list_average_precision
 from kernelsearch.learning.ranking.simlistmkl import ExactSimListMKL, SimListMKL
 from kernelsearch.learning.ranking.triplets import SimTripletBoost, SimTripletNet, SimTripletSVM
 
@@ -59,6 +59,7 @@ class Best(Learner):
     """
 
     name = "best"
+    needs_fit = True
     choice_: str
     chosen_: Learner
 
@@ -88,7 +89,7 @@ class Best(Learner):
     ) -> Best:
         """Chooses and fits. With `complete`, AP is measured on those rankings, all relevant documents counted, which is what
         the learner will be judged by; without it on the rows of the table."""
-        table, ids, labels = check(X, qid, y)
+        table, ids, labels = check_training(X, y, qid)
         self.features_ = table.shape[1]
         names = np.unique(ids)
         if min(self.folds, len(names)) < 2:
@@ -161,7 +162,9 @@ class Best(Learner):
         return result
 
     def predict(self, X: ArrayLike, qid: ArrayLike | None = None) -> NDArray[np.float64]:
+        self.require_fit()
         return self.chosen_.predict(X, qid)
 
     def contributions(self, X: ArrayLike, qid: ArrayLike | None = None) -> NDArray[np.float64]:
+        self.require_fit()
         return self.chosen_.contributions(X, qid)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelsearch.core.errors import InputError, OptionError
-from kernelsearch.learning.ranking.lists import Lists, check, normalise_features, ranks
+from kernelsearch.learning.ranking.lists import Lists, TableError, check, check_training, normalise_features, ranks
 
 Floats = NDArray[np.float64]
 
@@ -24,17 +24,18 @@ class Learner:
     X has shape (rows, features); y are relevance grades, above 0 relevant; qid names each row's query. Scores order the rows of
     one query; between queries they mean nothing. `normalise` names what happens to the features within each query first.
 
-    Parameters follow scikit-learn's conventions (`sklearn.base.clone` works) without deriving from its BaseEstimator: importing
-    that takes longer than a search with a saved model.
+    Estimators follow scikit-learn's conventions (`sklearn.base.clone`, `check_estimator`) without deriving from its
+    BaseEstimator: importing that takes longer than a search with a saved model.
     """
 
     name = "learner"
     normalise = "z"
+    needs_fit = False  #: whether predict needs a fit before
     features_: int
 
     def fit(self, X: ArrayLike, y: ArrayLike, qid: ArrayLike | None = None) -> Learner:
         """Checks the table; fusers without weights have nothing to learn."""
-        table, _, _ = check(X, qid, y)
+        table, _, _ = check_training(X, y, qid)
         self.features_ = table.shape[1]
         return self
 
@@ -52,6 +53,14 @@ class Learner:
             return {}
         return {name: getattr(self, name) for name in list(signature(type(self).__init__).parameters)[1:]}
 
+    def __repr__(self) -> str:
+        """The call that makes the learner, with the parameters that aren't at their default."""
+        defaults = signature(type(self).__init__).parameters
+        shown = [
+            f"{name}={value!r}" for name, value in self.get_params().items() if repr(value) != repr(defaults[name].default)
+        ]
+        return f"{type(self).__name__}({', '.join(shown)})"
+
     def set_params(self, **parameters: Any) -> Learner:
         """Changes some parameters and returns the learner."""
         unknown = set(parameters) - set(self.get_params())
@@ -61,12 +70,36 @@ class Learner:
             setattr(self, name, value)
         return self
 
+    @property
+    def n_features_in_(self) -> int:
+        """The number of features that the learner was fitted on, by scikit-learn's name for it."""
+        return self.features_
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return not self.needs_fit or hasattr(self, "features_")
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn's tools (`check_estimator`, `Pipeline`, model selection) ask about an estimator."""
+        from sklearn.utils import Tags, TargetTags
+
+        return Tags(estimator_type=None, target_tags=TargetTags(required=True), requires_fit=self.needs_fit)
+
+    def require_fit(self) -> None:
+        """Raises scikit-learn's NotFittedError where the learner has to be fitted and isn't."""
+        if not self.__sklearn_is_fitted__():
+            from sklearn.exceptions import NotFittedError  # importing scikit-learn takes seconds
+
+            raise NotFittedError(f"{type(self).__name__}: call fit first")
+
     def _table(self, X: ArrayLike, qid: ArrayLike | None) -> tuple[Floats, Lists]:
         """The checked table, normalised, and its lists."""
+        self.require_fit()
         table, ids, _ = check(X, qid)
         known = getattr(self, "features_", table.shape[1])
         if table.shape[1] != known:
-            raise InputError(f"{self.name}: learned from {known} features, {table.shape[1]} were given")
+            raise TableError(
+                f"X has {table.shape[1]} features, but {type(self).__name__} is expecting {known} features as input"
+            )
         lists = Lists.of(ids)
         return normalise_features(table, lists, self.normalise), lists
 

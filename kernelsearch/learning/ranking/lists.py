@@ -53,23 +53,45 @@ class Lists:
         return out
 
 
+class TableError(InputError, ValueError):
+    """Features, labels or query ids that make no table; a ValueError as well, as scikit-learn's tools expect."""
+
+
 def check(X: ArrayLike, qid: ArrayLike | None, y: ArrayLike | None = None) -> tuple[Floats, NDArray[np.generic], Floats]:
     """The table, its query ids and its labels as arrays; refuses shapes that disagree and values that aren't finite.
 
     Without `qid` all rows are one list.
     """
+    if hasattr(X, "toarray"):
+        raise TableError("features: sparse tables are not supported, dense ones were expected")
+    if np.iscomplexobj(X):
+        raise TableError("features: Complex data not supported")
     table = np.asarray(X, dtype=np.float64)
     if table.ndim != 2:
-        raise InputError(f"features: a table of rows and columns was expected, shape {table.shape} was found")
+        raise TableError(
+            f"features: a table of rows and columns was expected, shape {table.shape} was found. Reshape your data with "
+            "X.reshape(-1, 1) if it is one feature, with X.reshape(1, -1) if it is one row"
+        )
     ids = np.zeros(len(table), dtype=np.int64) if qid is None else np.asarray(qid)
     labels = np.zeros(len(table)) if y is None else np.asarray(y, dtype=np.float64)
     if ids.shape != (len(table),) or labels.shape != (len(table),):
-        raise InputError(f"features: {len(table)} rows, but {len(ids)} query ids and {len(labels)} labels")
+        raise TableError(f"features: {len(table)} rows, but {len(ids)} query ids and {len(labels)} labels")
     if not np.isfinite(table).all():
         row, column = (int(place[0]) for place in np.nonzero(~np.isfinite(table)))
-        raise InputError(f"features: row {row + 1}, column {column + 1} is not a finite number")
+        raise TableError(f"features: row {row + 1}, column {column + 1} is NaN or infinite")
     if not np.isfinite(labels).all():
-        raise InputError(f"labels: that of row {int(np.flatnonzero(~np.isfinite(labels))[0]) + 1} is not a finite number")
+        raise TableError(f"labels: that of row {int(np.flatnonzero(~np.isfinite(labels))[0]) + 1} is NaN or infinite")
+    return table, ids, labels
+
+
+def check_training(X: ArrayLike, y: ArrayLike | None, qid: ArrayLike | None) -> tuple[Floats, NDArray[np.generic], Floats]:
+    """As `check`, of what is to be learned from: labels must be given, and the table must not be empty."""
+    if y is None:
+        raise TableError("labels: a learner requires y to be passed, but the target y is None")
+    table, ids, labels = check(X, qid, y)
+    for number, unit in zip(table.shape, ("sample", "feature"), strict=True):
+        if not number:
+            raise TableError(f"features: 0 {unit}(s) (shape={table.shape}) while a minimum of 1 is required.")
     return table, ids, labels
 
 
@@ -77,13 +99,15 @@ def require_contrast(labels: Floats, lists: Lists) -> None:
     """Raises InputError, with the reason, where no list has two different grades, so that there is nothing to learn."""
     if any(np.ptp(labels[rows]) > 0 for rows in lists):
         return
-    if (labels > 0).all():
+    if len(labels) == 1:
+        reason = "there is one sample only"
+    elif (labels > 0).all():
         reason = "all documents are relevant"
     elif not (labels > 0).any():
         reason = "no document is relevant"
     else:
         reason = "no query has both relevant and other documents"
-    raise InputError(f"training: {reason}, so there is nothing to learn")
+    raise TableError(f"training: {reason}, so there is nothing to learn")
 
 
 def normalise_features(X: Floats, lists: Lists, kind: str = "z") -> Floats:

@@ -7,6 +7,7 @@ sums over both sides of each pair, and is what the fast one is compared with.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from kernelsearch.core.errors import OptionError
 from kernelsearch.learning.ranking.fusers import Learner
 from kernelsearch.learning.ranking.lambdas import lambdas
-from kernelsearch.learning.ranking.lists import Lists, check, normalise_features, require_contrast
+from kernelsearch.learning.ranking.lists import Lists, check_training, normalise_features, require_contrast
 
 Floats = NDArray[np.float64]
 
@@ -23,68 +24,46 @@ Floats = NDArray[np.float64]
 STARTS = ("combsum", "zero")
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class _Boosted(Learner):
     """What both versions share: parameters, the start f₀, the table in query order."""
 
-    def __init__(
-        self,
-        *,
-        trees: int = 100,
-        leaves: int = 8,
-        learning_rate: float = 0.05,
-        init: str = "combsum",
-        strength: float = 2.0,
-        normalise: str = "z",
-        random_state: int = 0,
-    ) -> None:
-        if init not in STARTS:
-            raise OptionError(f"init {init!r} is not one of {', '.join(STARTS)}")
-        self.trees, self.leaves, self.learning_rate = trees, leaves, learning_rate
-        self.init, self.strength = init, strength
-        self.normalise, self.random_state = normalise, random_state
+    needs_fit = True
+
+    trees: int = 100
+    leaves: int = 8
+    learning_rate: float = 0.05
+    init: str = "combsum"
+    strength: float = 2.0
+    normalise: str = "z"
+    random_state: int = 0
 
     def _start(self, table: Floats) -> Floats:
         """Each feature's part of f₀, shape (rows, features): `strength` times the mean of the normalised kernels."""
         return table * (self.strength / max(table.shape[1], 1) if self.init == "combsum" else 0.0)
 
     def _training(self, X: ArrayLike, y: ArrayLike, qid: ArrayLike | None) -> tuple[Floats, Floats, Lists]:
-        table, ids, labels = check(X, qid, y)
+        if self.init not in STARTS:
+            raise OptionError(f"init {self.init!r} is not one of {', '.join(STARTS)}")
+        table, ids, labels = check_training(X, y, qid)
         lists = Lists.of(ids)
         require_contrast((labels > 0).astype(np.float64), lists)
         self.features_ = table.shape[1]
         return normalise_features(table, lists, self.normalise), labels, lists
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SimListMKL(_Boosted):
-    """The listwise learner on xgboost: `rank:map` lambdas, trees of at most `leaves` leaves, f₀ as base margin."""
+    """The listwise learner on xgboost: `rank:map` lambdas, trees of at most `leaves` leaves, f₀ as base margin.
+
+    `min_weight`: least curvature in a leaf; `penalty`: L2 on leaves; `columns`: share of features a tree may use.
+    """
 
     name = "simlistmkl"
 
-    def __init__(
-        self,
-        *,
-        trees: int = 100,
-        leaves: int = 8,
-        learning_rate: float = 0.05,
-        min_weight: float = 1.0,
-        penalty: float = 1.0,
-        columns: float = 0.5,
-        init: str = "combsum",
-        strength: float = 2.0,
-        normalise: str = "z",
-        random_state: int = 0,
-    ) -> None:
-        """`min_weight`: least curvature in a leaf; `penalty`: L2 on leaves; `columns`: share of features a tree may use."""
-        super().__init__(
-            trees=trees,
-            leaves=leaves,
-            learning_rate=learning_rate,
-            init=init,
-            strength=strength,
-            normalise=normalise,
-            random_state=random_state,
-        )
-        self.min_weight, self.penalty, self.columns = min_weight, penalty, columns
+    min_weight: float = 1.0
+    penalty: float = 1.0
+    columns: float = 0.5
 
     def fit(self, X: ArrayLike, y: ArrayLike, qid: ArrayLike | None = None, *, client: Any = None) -> SimListMKL:
         """Learns; with a Dask `client`, on its workers, each of which holds some of the queries."""
@@ -147,35 +126,17 @@ class SimListMKL(_Boosted):
         return result
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ExactSimListMKL(_Boosted):
-    """The reference: lambdas with the chosen |ΔE| over all pairs, regression trees, Newton leaves Σy/Σw (lines 6-17)."""
+    """The reference: lambdas with the chosen |ΔE| over all pairs, regression trees, Newton leaves Σy/Σw (lines 6-17).
+
+    `delta`: |ΔE| of a pair, one of `lambdas.DELTAS`; `min_rows`: least rows in a leaf.
+    """
 
     name = "exact"
 
-    def __init__(
-        self,
-        *,
-        trees: int = 100,
-        leaves: int = 8,
-        learning_rate: float = 0.05,
-        delta: str = "exact",
-        min_rows: int = 20,
-        init: str = "combsum",
-        strength: float = 2.0,
-        normalise: str = "z",
-        random_state: int = 0,
-    ) -> None:
-        """`delta`: |ΔE| of a pair, one of `lambdas.DELTAS`; `min_rows`: least rows in a leaf."""
-        super().__init__(
-            trees=trees,
-            leaves=leaves,
-            learning_rate=learning_rate,
-            init=init,
-            strength=strength,
-            normalise=normalise,
-            random_state=random_state,
-        )
-        self.delta, self.min_rows = delta, min_rows
+    delta: str = "exact"
+    min_rows: int = 20
 
     def fit(self, X: ArrayLike, y: ArrayLike, qid: ArrayLike | None = None) -> ExactSimListMKL:
         from sklearn.tree import DecisionTreeRegressor

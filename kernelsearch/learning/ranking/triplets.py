@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from kernelsearch.core.errors import InputError
 from kernelsearch.learning.programs.active_set import solve_program
 from kernelsearch.learning.ranking.fusers import Learner
-from kernelsearch.learning.ranking.lists import Lists, check, normalise_features, require_contrast
+from kernelsearch.learning.ranking.lists import Lists, check_training, normalise_features, require_contrast
 
 Floats = NDArray[np.float64]
 
@@ -47,13 +47,14 @@ class TripletLearner(Learner):
     ω ≥ 0 as in the paper, which makes f a kernel; `signed` allows negative weights, for features of which less is better.
     """
 
+    needs_fit = True
     weights_: Floats
 
     def __init__(self, *, triplets: int = 200, normalise: str = "z", random_state: int = 0, signed: bool = False) -> None:
         self.triplets, self.normalise, self.random_state, self.signed = triplets, normalise, random_state, signed
 
     def fit(self, X: ArrayLike, y: ArrayLike, qid: ArrayLike | None = None) -> TripletLearner:
-        table, ids, labels = check(X, qid, y)
+        table, ids, labels = check_training(X, y, qid)
         lists = Lists.of(ids)
         self.features_ = table.shape[1]
         differences, weights = triplet_differences(

@@ -1,0 +1,81 @@
+"""The learners as scikit-learn's estimators: one place to import them from, its own checks, NotFittedError, pipelines."""
+
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from kernelsearch import learning
+from kernelsearch.learning.ranking.choose import LEARNERS
+
+#: Without normalisation, since the checks predict parts of a list; `Best` needs several queries, which they don't have.
+ESTIMATORS = [
+    learning.SimTripletNet(normalise="none"),
+    learning.SimTripletBoost(normalise="none"),
+    learning.SimTripletSVM(normalise="none"),
+    learning.SimListMKL(normalise="none", trees=5),
+    learning.ExactSimListMKL(normalise="none", trees=5),
+    learning.CombSUM(normalise="none"),
+    learning.CombMNZ(),
+    learning.RRF(),
+]
+
+
+def not_applicable(estimator):
+    within_lists = "a score depends on the other documents of the list"
+    all_relevant = "labels above 0 are relevant, and all labels of this check are"
+    if isinstance(estimator, learning.CombMNZ | learning.RRF):
+        return {"check_methods_subset_invariance": within_lists}
+    if isinstance(estimator, learning.SimListMKL | learning.ExactSimListMKL):
+        return {"check_estimators_dtypes": all_relevant, "check_fit2d_1feature": all_relevant}
+    return {}
+
+
+with warnings.catch_warnings():
+    # "does not inherit from BaseEstimator": on purpose, importing that takes longer than a search.
+    warnings.simplefilter("ignore", UserWarning)
+    every_check = parametrize_with_checks(ESTIMATORS, expected_failed_checks=not_applicable)
+
+
+@every_check
+def test_scikit_learns_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in LEARNERS.values() if kind.needs_fit] + [learning.Best])
+def test_predicting_before_a_fit_is_scikit_learns_error(kind):
+    for call in (kind().predict, kind().contributions):
+        if not (kind is learning.ExactSimListMKL and call.__name__ == "contributions"):
+            with pytest.raises(NotFittedError, match=f"^{kind.__name__}: call fit first$"):
+                call(np.eye(3))
+
+
+def test_a_pipeline_passes_query_ids():
+    chance = np.random.default_rng(0)
+    y, qid = np.tile([1.0, 0, 0, 0], 10), np.repeat(np.arange(10), 4)
+    X = np.column_stack([y, chance.normal(size=40)]) + chance.normal(size=(40, 2))
+    pipeline = make_pipeline(StandardScaler(), learning.SimTripletSVM()).fit(X, y, simtripletsvm__qid=qid)
+    alone = learning.SimTripletSVM().fit((X - X.mean(axis=0)) / X.std(axis=0), y, qid)
+    np.testing.assert_allclose(pipeline[-1].weights_, alone.weights_)
+    assert not np.allclose(alone.weights_, learning.SimTripletSVM().fit(X, y).weights_)
+
+
+def test_a_learner_prints_as_the_call_that_makes_it():
+    assert repr(learning.SimTripletSVM(C=2.0)) == "SimTripletSVM(C=2.0)"
+    assert repr(learning.SimListMKL()) == "SimListMKL()" and repr(learning.CombMNZ()) == "CombMNZ()"
+
+
+def test_every_name_is_there_and_loaded_when_it_is_used():
+    for name in learning.__all__:
+        assert getattr(learning, name).__name__ == name
+    with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
+        _ = learning.nonsense
+    code = "import sys, kernelsearch.learning; print(*{'sklearn', 'numpy', 'xgboost'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.split() == []

@@ -288,3 +288,26 @@ def test_autos_feedback_comes_from_documents_that_words_and_vectors_rank_best_to
     raw = np.exp(10 * (np.sort(together)[::-1] - low) / (high - low))
     assert [entry["docid"] for entry in note["documents"]] == index.forward.docids.take(agreed.docs)
     assert [entry["weight"] for entry in note["documents"]] == pytest.approx((raw / raw.sum()).tolist(), abs=1e-4)
+
+
+def test_hybrid_features_that_cannot_be_made_are_refused(index):
+    for text, message in (
+        ("hybrid", "NAME/FEATURE"),
+        ("hybrid:m", "NAME/FEATURE"),
+        ("hybrid:m/nothing", "unknown feature 'nothing'"),
+    ):
+        with pytest.raises(OptionError, match=message):
+            Features(index, [text])
+
+
+def test_a_trained_fusion_takes_the_vectors_of_the_index(index, tmp_path):
+    topics, qrels = {"1": "water", "3": "replace"}, {"1": {"d1": 1}, "3": {"d3": 1}}
+    folder = index.train("fusion", topics=topics, qrels=qrels, output=tmp_path / "model")
+    model = models.load(folder)
+    weights = dict(zip(model.recipe, model.learner.weights, strict=True))
+    assert weights["dense:m"] == 3 and weights["hybrid:m/klsa:lambda=1"] == 1 and weights["rm"] == 0
+    assert model.notes["sources"] == ["rm", "rm3", "votes", "dense:m"]
+    words = models.load(index.train("fusion", topics=topics, qrels=qrels, output=tmp_path / "words", vectors="none"))
+    assert not any("dense" in name for name in words.recipe)
+    with pytest.raises(OptionError, match=r"--fusion.vectors: is for the default recipe"):
+        index.train("fusion", topics=topics, qrels=qrels, output=tmp_path / "x", vectors="m", features="first rm")

@@ -1,19 +1,23 @@
-"""Regenerates docs/reproductions/vectors.md: BM25, vectors of MiniLM, plain hybrids of both, and kernel LSA over their sum.
+"""Regenerates docs/reproductions/vectors.md: BM25, vectors of MiniLM, plain hybrids of both, kernel LSA over their sum, `auto`
+and learned fusion with vectors.
 
     python -m tools.reproduce.vectors [--collections FOLDER] [--scratch FOLDER]
 
-A collection's folder has minilm/corpus.npz and minilm/topics.npz with `ids` and `vectors`. Indexes, vectors and bases are kept
-in the scratch folder; remove it to measure everything again.
+A collection's folder has minilm/corpus.npz and minilm/topics.npz with `ids` and `vectors`. Indexes, vectors, bases, tables of
+features and figures are kept in the scratch folder, so that a run that was interrupted goes on; remove it to measure
+everything again.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from time import perf_counter
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +28,9 @@ from kernelsearch.evaluation.rows import JudgedRows
 from kernelsearch.vectors import store
 from kernelsearch.vectors.readers import open_vectors
 from tools import ROOT
-from tools.data.datasets import Dataset, add_collections_option, judged_topics
+from tools.data.datasets import Dataset, Judgements, add_collections_option, judged_topics
 from tools.reproduce.pages import markdown_table, replace_between, rounded
+from tools.reproduce.vectors_learned import AutoSetting, auto_settings, feature_tables, learned_lists
 
 PAGE = ROOT / "docs" / "reproductions" / "vectors.md"
 BEGIN, END = "<!-- begin figures -->", "<!-- end figures -->"
@@ -38,6 +43,7 @@ RRF_K = 60
 WEIGHTS, BEST, SHARES = (0.5, 1.0), (10,), (0.3, 0.5, 0.7)
 
 Setting = tuple[float, int, float]
+S = TypeVar("S", bound=tuple[float, ...])
 
 
 @dataclass
@@ -48,6 +54,7 @@ class Collection:
     queries: list[Query]
     judged: JudgedRows
     lists: list[Candidates]
+    qrels: Judgements
 
     def mean(self, lists: Sequence[Candidates]) -> float:
         """The mean average precision."""
@@ -71,7 +78,7 @@ def open_collection(dataset: Dataset, collections: Path, scratch: Path) -> Colle
     qids = judged_topics(topics, qrels)
     queries = index.lucene.queries([topics[qid] for qid in qids], qids)
     judged = JudgedRows(index.forward, qrels, qids)
-    return Collection(index, queries, judged, index.lucene.search(queries, DEPTH))
+    return Collection(index, queries, judged, index.lucene.search(queries, DEPTH), qrels)
 
 
 def fuse(index: kernelsearch.Index, left: Candidates, right: Candidates, kind: str) -> Candidates:
@@ -111,12 +118,12 @@ def latent_settings(collection: Collection, scratch: Path) -> dict[Setting, floa
     return out
 
 
-def leave_one_out(tables: Mapping[str, Mapping[Setting, float]]) -> dict[str, Setting]:
-    """For each collection the setting with the highest mean over the other collections."""
+def leave_one_out(tables: Mapping[str, Mapping[S, float]]) -> dict[str, S]:
+    """For each collection the setting with the highest geometric mean over the other collections."""
     chosen = {}
     for name in tables:
         others = [table for other, table in tables.items() if other != name]
-        chosen[name] = max(others[0], key=lambda setting: float(np.mean([table[setting] for table in others])))
+        chosen[name] = max(others[0], key=lambda setting: float(np.mean([np.log(table[setting]) for table in others])))
     return chosen
 
 
@@ -132,40 +139,94 @@ def milliseconds(collection: Collection) -> float:
     return median(times)
 
 
+@dataclass
+class Measured:
+    """The figures of one collection: mean average precision by label, and by setting of klsa and of `auto`; milliseconds."""
+
+    figures: dict[str, float]
+    latent: dict[Setting, float]
+    weights: dict[AutoSetting, float]
+    milliseconds: float
+
+    def save(self, path: Path) -> None:
+        """Writes the figures as JSON."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        value = {
+            "figures": self.figures,
+            "latent": [[*setting, ap] for setting, ap in self.latent.items()],
+            "weights": [[*setting, ap] for setting, ap in self.weights.items()],
+            "milliseconds": self.milliseconds,
+        }
+        path.write_text(json.dumps(value), encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: Path) -> Measured:
+        """Reads the figures of `save`."""
+        value = json.loads(path.read_text(encoding="utf-8"))
+        latent = {(weight, int(best), share): ap for weight, best, share, ap in value["latent"]}
+        weights = {(dense, feedback, mslm): ap for dense, feedback, mslm, ap in value["weights"]}
+        return cls(value["figures"], latent, weights, value["milliseconds"])
+
+
+def measure(name: str, collections: Path, scratch: Path) -> Measured:
+    """Measures one collection."""
+    collection = open_collection(MEASURED[name], collections, scratch)
+    dense = collection.run({"dense": {"retrieve": DEPTH}})
+    pairs = list(zip(collection.lists, dense, strict=True))
+    qids = [query.qid for query in collection.queries]
+    tables = feature_tables(collection.index, collection.queries, collection.qrels, NAME, scratch / "tables" / f"{name}.npz")
+    figures = {
+        "BM25": collection.mean(collection.lists),
+        "MiniLM": collection.mean(dense),
+        "MiniLM, BM25's documents only": collection.mean(collection.run({"dense": {}})),
+        "BM25 + MiniLM, RRF": collection.mean([fuse(collection.index, *pair, "rrf") for pair in pairs]),
+        "BM25 + MiniLM, z-scores": collection.mean([fuse(collection.index, *pair, "z") for pair in pairs]),
+        "`auto`, words alone": collection.mean(collection.run({"auto": {"vectors": "none"}})),
+        "`auto` with vectors": collection.mean(collection.run({"auto": {"vectors": NAME}})),
+        "learned fusion with vectors": collection.mean(learned_lists(tables, collection.index, qids, NAME)),
+    }
+    weights = auto_settings(tables, collection.index, collection.judged, NAME)
+    return Measured(figures, latent_settings(collection, scratch), weights, milliseconds(collection))
+
+
+def page_text(measured: Mapping[str, Measured]) -> str:
+    """The page's tables."""
+    latent = leave_one_out({name: one.latent for name, one in measured.items()})
+    weights = leave_one_out({name: one.weights for name, one in measured.items()})
+    rows: dict[str, list[str]] = {}
+    for name, one in measured.items():
+        for label, value in one.figures.items():
+            rows.setdefault(label, []).append(rounded(value))
+            if label == "BM25 + MiniLM, z-scores":
+                rows.setdefault("klsa over BM25 + MiniLM", []).append(rounded(one.latent[latent[name]]))
+            if label == "`auto` with vectors":
+                chosen = rows.setdefault("`auto` with vectors, weights chosen on the others", [])
+                chosen.append(rounded(one.weights[weights[name]]))
+    table = markdown_table(["AP", *measured], [[label, *values] for label, values in rows.items()])
+    settings = [
+        [name, *(f"{value:g}" for value in latent[name]), *(f"{value:g}" for value in weights[name])] for name in measured
+    ]
+    heads = ["chosen on the others", "klsa: weight of the vectors", "z", "λ", "`auto`: vectors", "each feedback", "mslm"]
+    slowest = max(one.milliseconds for one in measured.values())
+    speed = f"Scores of 1,000 candidates by their vectors, float16: {slowest:.2f} ms (the slowest collection's median)."
+    return f"\n{table}\n\n{markdown_table(heads, settings)}\n\n{speed}\n"
+
+
 def main() -> None:
-    """Measures and writes the page's tables."""
+    """Measures what the scratch folder lacks and writes the page's tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_collections_option(parser)
     parser.add_argument("--scratch", type=Path, default=ROOT / "runs" / "vectors", help="folder of what is kept (%(default)s)")
     arguments = parser.parse_args()
-    figures: dict[str, dict[str, float]] = {}
-    latent: dict[str, dict[Setting, float]] = {}
-    times = []
-    for name, dataset in MEASURED.items():
-        collection = open_collection(dataset, arguments.collections, arguments.scratch)
-        dense = collection.run({"dense": {"retrieve": DEPTH}})
-        pairs = list(zip(collection.lists, dense, strict=True))
-        figures[name] = {
-            "BM25": collection.mean(collection.lists),
-            "MiniLM": collection.mean(dense),
-            "MiniLM, BM25's documents only": collection.mean(collection.run({"dense": {}})),
-            "BM25 + MiniLM, RRF": collection.mean([fuse(collection.index, *pair, "rrf") for pair in pairs]),
-            "BM25 + MiniLM, z-scores": collection.mean([fuse(collection.index, *pair, "z") for pair in pairs]),
-        }
-        latent[name] = latent_settings(collection, arguments.scratch)
-        times.append(milliseconds(collection))
-        print(name, {label: round(value, 4) for label, value in figures[name].items()}, flush=True)
-    chosen = leave_one_out(latent)
-    for name, setting in chosen.items():
-        figures[name]["klsa over BM25 + MiniLM"] = latent[name][setting]
-    labels = list(next(iter(figures.values())))
-    rows = [[label, *(rounded(figures[name][label]) for name in MEASURED)] for label in labels]
-    table = markdown_table(["AP", *MEASURED], rows)
-    settings = [[name, f"{weight:g}", str(best), f"{share:g}"] for name, (weight, best, share) in chosen.items()]
-    notes = markdown_table(["setting of klsa, chosen on the others", "weight of the vectors", "z", "λ"], settings)
-    speed = f"Scores of 1,000 candidates by their vectors, float16: {max(times):.2f} ms (the slowest collection's median)."
+    measured = {}
+    for name in MEASURED:
+        path = arguments.scratch / "figures" / f"{name}.json"
+        if not path.exists():
+            measure(name, arguments.collections, arguments.scratch).save(path)
+        measured[name] = Measured.load(path)
+        print(name, {label: round(value, 4) for label, value in measured[name].figures.items()}, flush=True)
     page = PAGE.read_text(encoding="utf-8")
-    PAGE.write_text(replace_between(page, BEGIN, END, f"\n{table}\n\n{notes}\n\n{speed}\n"), encoding="utf-8")
+    PAGE.write_text(replace_between(page, BEGIN, END, page_text(measured)), encoding="utf-8")
 
 
 if __name__ == "__main__":

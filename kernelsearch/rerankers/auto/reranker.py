@@ -19,14 +19,12 @@ besides (docs/reproductions/auto.md).
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.core.errors import ArtefactError, OptionError
 from kernelsearch.core.sequences import chunks
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels.relevance import POSTERIOR_SHARPNESS, posterior_weights
@@ -37,10 +35,7 @@ from kernelsearch.rerankers.auto.settings import AutoSettings
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, Context, Explanation, OpenedIndex, feedback_note
 from kernelsearch.rerankers.fusion.base import CACHED_TABLES, FusedReranker, followed_by
 from kernelsearch.rerankers.fusion.features import Features
-from kernelsearch.rerankers.fusion.recipes import AUTO_WEIGHTS, DENSE_WEIGHT, HYBRID_SHARPNESS, HYBRID_WEIGHTS, PLAIN, available
-from kernelsearch.vectors.store import names as vector_names
-
-logger = logging.getLogger(__name__)
+from kernelsearch.rerankers.fusion.recipes import HYBRID_SHARPNESS, PLAIN, available, usable_vectors, wanted_weights
 
 #: A query's candidates and their features, shape (candidates, features).
 Table = tuple[Candidates, NDArray[np.float64]]
@@ -58,15 +53,13 @@ class AutoReranker(FusedReranker[AutoSettings]):
 
     def __init__(self, index: OpenedIndex, **options: Any) -> None:
         super().__init__(index, **options)
-        vectors = self._vectors()
-        self.dense = None if vectors is None else f"dense:{vectors}"
-        wanted = AUTO_WEIGHTS if self.dense is None else HYBRID_WEIGHTS
+        self.vectors = usable_vectors(index, self.settings.vectors, self.name)
+        wanted = wanted_weights(self.vectors)
         weights: dict[str, float] = {}
         for name, feature in available(tuple(wanted), index, self.name).items():
             weights[feature] = weights.get(feature, 0.0) + wanted[name]
-        if self.dense is not None:
-            weights[self.dense] = DENSE_WEIGHT
-            self.sources = (*self.sources, self.dense)
+        if self.vectors is not None:
+            self.sources = (*self.sources, f"dense:{self.vectors}")
         self.recipe = tuple(weights)
         self.weights = np.array(list(weights.values()))
         self.learner = CombSUM(weights=self.weights.tolist(), normalise="none")
@@ -76,28 +69,6 @@ class AutoReranker(FusedReranker[AutoSettings]):
     def table_recipe(self) -> tuple[str, ...]:
         """The recipe with the first stage's score in the place of the match."""
         return (PLAIN, *self.recipe[1:])
-
-    def pool_tables(
-        self, features: Features, queries: Sequence[Query], pools: Sequence[Candidates]
-    ) -> list[NDArray[np.float64]]:
-        """The features of each pool; with vectors, feedback takes the pool in the order of words and vectors together."""
-        if self.dense is None:
-            return super().pool_tables(features, queries, pools)
-        evidence = (PLAIN, self.dense)
-        feedback = [name for name in self.table_recipe if name not in evidence]
-        direct = features.tables(queries, pools, evidence)
-        ranked = [self._together(pool, zscores(table)) for pool, table in zip(pools, direct, strict=True)]
-        out = []
-        for pool, table, agreed, values in zip(pools, direct, ranked, features.tables(queries, ranked, feedback), strict=True):
-            columns = dict(zip(evidence, table.T, strict=True))
-            places = np.argsort(agreed.docs)[np.searchsorted(np.sort(agreed.docs), pool.docs)]
-            columns |= dict(zip(feedback, values[places].T, strict=True))
-            out.append(np.column_stack([columns[name] for name in self.table_recipe]))
-        return out
-
-    def _together(self, pool: Candidates, evidence: NDArray[np.float64]) -> Candidates:
-        """A pool by the sum of the z-scored first stage and vectors, `evidence` of shape (pool, 2)."""
-        return self.ordered(pool.docs, evidence.sum(axis=1))
 
     def tables(self, queries: Sequence[Query], lists: Sequence[Candidates], context: Context) -> list[Table]:
         """Each query's best MATCHED documents, in the first stage's order, and their features, z-scored among them."""
@@ -142,21 +113,6 @@ class AutoReranker(FusedReranker[AutoSettings]):
             self._match = context, Features(self.index, self.recipe[:1], model=context.model, threads=context.threads)
         return self._match[1]
 
-    def _vectors(self) -> str | None:
-        """The name of the vectors to use, None for words alone. Vectors that the options name must be usable."""
-        wanted = self.settings.vectors
-        if wanted == "none" or (wanted is None and not vector_names(self.index.artefacts)):
-            return None
-        try:
-            vectors = self.index.vectors(wanted)
-            vectors.queries.require()
-        except (ArtefactError, OptionError) as problem:
-            if wanted is not None:
-                raise
-            logger.info("auto: words alone, without vectors: %s", problem)
-            return None
-        return vectors.name
-
     def importance(self) -> NDArray[np.float64]:
         """Share of each feature in the sum of weights, shape (features,), summing to 1."""
         return np.asarray(self.weights / self.weights.sum(), dtype=np.float64)
@@ -165,10 +121,10 @@ class AutoReranker(FusedReranker[AutoSettings]):
         """Each feature's part of a document's score; the note `feedback` says which documents the query was expanded from."""
         explanation = super().explain(query, candidates, doc, context)
         ranked, sharpness = candidates, POSTERIOR_SHARPNESS
-        if self.dense is not None:
+        if self.vectors is not None:
             pool, table = super().tables([query], [candidates], context)[0]
-            columns = [self.table_recipe.index(name) for name in (PLAIN, self.dense)]
-            ranked, sharpness = self._together(pool, table[:, columns]), HYBRID_SHARPNESS
+            columns = [self.table_recipe.index(name) for name in (PLAIN, f"dense:{self.vectors}")]
+            ranked, sharpness = self.ordered(pool.docs, table[:, columns].sum(axis=1)), HYBRID_SHARPNESS
         weights = posterior_weights(ranked.scores, sharpness=sharpness)
         explanation.notes["feedback"] = feedback_note(self.index, ranked.docs[: len(weights)], weights)
         return explanation

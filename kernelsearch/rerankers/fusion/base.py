@@ -87,7 +87,7 @@ class FusedReranker(Reranker[D]):
             depth = min(self.settings.depth, context.hits or longest or self.settings.depth)
             features = self.features(context)
             pools = features.pool(new_queries, new_lists, depth)
-            for number, pool, table in zip(missing, pools, self.pool_tables(features, new_queries, pools), strict=True):
+            for number, pool, table in zip(missing, pools, features.tables(new_queries, pools), strict=True):
                 single_list = Lists.of(np.zeros(pool.depth, dtype=np.int64))
                 fresh[number] = pool, normalise_features(table, single_list, self.normalise)
         out = [fresh[number] if number in fresh else self._tables[key] for number, key in enumerate(keys)]
@@ -97,10 +97,6 @@ class FusedReranker(Reranker[D]):
         while len(self._tables) > CACHED_TABLES:
             self._tables.popitem(last=False)
         return out
-
-    def pool_tables(self, features: Features, queries: Sequence[Query], pools: Sequence[Candidates]) -> list[Floats]:
-        """The features of each query's pool before normalisation, shape (pool, features)."""
-        return features.tables(queries, pools)
 
     def score(self, query: Query, candidates: Candidates, context: Context = DEFAULT_CONTEXT) -> NDArray[np.floating]:
         """The fused scores of the candidates, in their order; candidates outside the pool follow in the first stage's order."""

@@ -9,6 +9,7 @@ A recipe is plain data, is saved with a model and means the same on every index.
 - `top`: the mean document kernel (cosine) to the first stage's best `docs` documents
 - `votes`: documents that were relevant to similar training queries
 - `dense:NAME`: the inner product with the vectors of that name; `dense-rm:NAME`: with the posterior mean of the nearest ones
+- `hybrid:NAME/FEATURE`: a feature of feedback whose documents are the best by first stage and vectors NAME together
 - `run:FILE`: the scores of a run file; `run:NAME` with --fusion.runs NAME=FILE
 - any reranker with its options: `klsa:z=10`, `mslm:mix=1`, `pert:alpha=0.5`
 """
@@ -17,20 +18,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.core.errors import OptionError
-from kernelsearch.core.options import Settings
+from kernelsearch.core.options import Settings, option
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels.registry import plugins as kernel_plugins
 from kernelsearch.kernels.term_scores import scores as first_stage_scores
+from kernelsearch.learning.ranking.lists import zscores
 from kernelsearch.lucene.models import BM25Model, Model
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import OpenedIndex
-from kernelsearch.rerankers.fusion.evidence import DenseFeature, DenseRelevanceModel, RunFeature
+from kernelsearch.rerankers.fusion.evidence import DenseFeature, DenseFeatureSettings, DenseRelevanceModel, RunFeature
 from kernelsearch.rerankers.fusion.feature_kinds import (
     BM25FeatureSettings,
     DirichletFeatureSettings,
@@ -61,6 +63,53 @@ KERNEL_SETTINGS: dict[str, type[FieldSettings]] = {
     "linear": FieldSettings,
     "cosine": FieldSettings,
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class HybridSettings(Settings):
+    """Parameters of the feature `hybrid`."""
+
+    owner: ClassVar[str] = "hybrid"
+
+    feature: str | None = option(None, "vectors and the feature that takes the best documents by both: NAME/FEATURE")
+
+
+class HybridFeature(Feature[HybridSettings]):
+    """A feature for which words and vectors rank the candidates together: by the sum of their z-scores.
+
+    For features that take the best candidates for relevant ones (`rm`, `top`, `klsa`). The first stage's scores and the inner
+    products of vectors are z-scored within the pool.
+    """
+
+    settings_type = HybridSettings
+    positional = "feature"
+
+    def __init__(self, settings: HybridSettings, context: FeatureContext) -> None:
+        super().__init__(settings, context)
+        self.vectors, _, inner = (settings.feature or "").partition("/")
+        if not self.vectors or not inner:
+            raise OptionError(f"feature hybrid: {settings.feature!r} should read NAME/FEATURE, as in hybrid:minilm/rm")
+        self.dense = DenseFeature(DenseFeatureSettings(vectors=self.vectors), context)
+        self.feature = build(parse(inner), context)
+
+    def values(self, pools: Sequence[Pool]) -> list[Floats]:
+        places = [self.ranked(pool) for pool in pools]
+        out = []
+        for values, (_, order) in zip(self.feature.values([pool for pool, _ in places]), places, strict=True):
+            back = np.empty(len(order))
+            back[order] = values
+            out.append(back)
+        return out
+
+    def ranked(self, pool: Pool) -> tuple[Pool, NDArray[np.int64]]:
+        """The pool by words and vectors together, and the places of its candidates in `pool`."""
+
+        def together() -> Floats:
+            return np.asarray(zscores(pool.candidates.scores) + zscores(self.dense.values([pool])[0]), dtype=np.float64)
+
+        return pool.reordered(self.vectors, together)
+
+
 #: Features that are neither kernels nor rerankers.
 OTHER_KINDS: dict[str, type[Feature[Any]]] = {
     "first": First,
@@ -71,6 +120,7 @@ OTHER_KINDS: dict[str, type[Feature[Any]]] = {
     "votes": Votes,
     "dense": DenseFeature,
     "dense-rm": DenseRelevanceModel,
+    "hybrid": HybridFeature,
     "run": RunFeature,
 }
 
@@ -171,7 +221,7 @@ class Features:
         self.index, self.model, self.recipe = index, model, tuple(recipe)
         context = FeatureContext(index, model, threads, training_votes, runs or {})
         specs = {name: parse(name, option) for name in (*recipe, *sources)}
-        self._by_name = by_name = {name: build(spec, context) for name, spec in specs.items()}
+        by_name = {name: build(spec, context) for name, spec in specs.items()}
         self.features = [by_name[name] for name in recipe]
         self.sources = [by_name[name] for name in sources]
         for name in sources:
@@ -205,13 +255,10 @@ class Features:
             pools.append(Candidates(docs, scores))
         return pools
 
-    def tables(
-        self, queries: Sequence[Query], candidates: Sequence[Candidates], recipe: Sequence[str] | None = None
-    ) -> list[Floats]:
-        """The features of each query's candidates, shape (candidates, features); with `recipe`, those features alone."""
-        features = self.features if recipe is None else [self._by_name[name] for name in recipe]
+    def tables(self, queries: Sequence[Query], candidates: Sequence[Candidates]) -> list[Floats]:
+        """The features of each query's candidates, shape (candidates, features)."""
         pools = [Pool(self.index, query, listed) for query, listed in zip(queries, candidates, strict=True)]
-        columns = [feature.values(pools) for feature in features]
+        columns = [feature.values(pools) for feature in self.features]
         return [np.column_stack([column[number] for column in columns]) for number in range(len(queries))]
 
 

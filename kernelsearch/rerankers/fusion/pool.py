@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
@@ -59,6 +60,19 @@ class Pool:
     def __init__(self, index: OpenedIndex, query: Query, candidates: Candidates) -> None:
         self.index, self.query, self.candidates = index, query, candidates
         self._fields: dict[str, CandidateField] = {}
+        self._reordered: dict[str, tuple[Pool, NDArray[np.int64]]] = {}
+
+    def reordered(self, name: str, scores: Callable[[], NDArray[np.float64]]) -> tuple[Pool, NDArray[np.int64]]:
+        """The pool by other scores, and the places of its candidates in this one; made once per `name`.
+
+        `scores` returns one score per candidate. Equal scores keep this pool's order.
+        """
+        if name not in self._reordered:
+            values = scores()
+            order = np.argsort(-values, kind="stable")
+            listed = Candidates(self.candidates.docs[order], values[order])
+            self._reordered[name] = Pool(self.index, self.query, listed), order
+        return self._reordered[name]
 
     @property
     def depth(self) -> int:

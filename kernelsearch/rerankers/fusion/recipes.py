@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
+from kernelsearch.core.errors import ArtefactError, OptionError
 from kernelsearch.kernels.relevance import POSTERIOR_DOCUMENTS, POSTERIOR_SHARPNESS
 from kernelsearch.rerankers.base import OpenedIndex
 from kernelsearch.rerankers.klsa.reranker import has_basis
 from kernelsearch.rerankers.mslm.graph import has_graph, training_command
+from kernelsearch.vectors.store import names as vector_names
 
 logger = logging.getLogger(__name__)
 
@@ -28,17 +30,43 @@ AUTO_WEIGHTS = {
 #: Sharpness of the posterior over documents that are ranked by words and vectors together.
 HYBRID_SHARPNESS = 10.0
 
-#: {feature: weight} of the sum of z-scores of `auto` on an index with vectors, and the weight of `dense:NAME` beside them.
+#: {feature: weight} of the sum of z-scores of `auto` on an index with vectors NAME.
 #: `python -m tools.reproduce.vectors` shows how they were chosen, leaving one collection out at a time
 #: (docs/reproductions/vectors.md).
 HYBRID_WEIGHTS = {
     MATCH: 1.0,
     PLAIN: 1.0,
-    f"rm:sharpness={HYBRID_SHARPNESS:g}": 1.0,
-    f"top:docs={POSTERIOR_DOCUMENTS},sharpness={HYBRID_SHARPNESS:g}": 1.0,
-    "klsa:lambda=1": 1.0,
+    f"hybrid:NAME/rm:sharpness={HYBRID_SHARPNESS:g}": 1.0,
+    f"hybrid:NAME/top:docs={POSTERIOR_DOCUMENTS},sharpness={HYBRID_SHARPNESS:g}": 1.0,
+    "hybrid:NAME/klsa:lambda=1": 1.0,
+    "dense:NAME": 3.0,
 }
-DENSE_WEIGHT = 3.0
+
+
+def wanted_weights(vectors: str | None) -> dict[str, float]:
+    """{feature: weight} of `auto` with the vectors of that name, or with words alone."""
+    if vectors is None:
+        return dict(AUTO_WEIGHTS)
+    return {name.replace("NAME", vectors, 1): weight for name, weight in HYBRID_WEIGHTS.items()}
+
+
+def usable_vectors(index: OpenedIndex, wanted: str | None, method: str) -> str | None:
+    """The name of the vectors to use, None for words alone; `wanted` is an option's value, "none" for words alone.
+
+    Vectors that the option names must be usable, otherwise OptionError or ArtefactError is raised. Without a name, vectors
+    that can't be used are left out, which is logged; `method` is the method's name, for the log.
+    """
+    if wanted == "none" or (wanted is None and not vector_names(index.artefacts)):
+        return None
+    try:
+        vectors = index.vectors(wanted)
+        vectors.queries.require()
+    except (ArtefactError, OptionError) as problem:
+        if wanted is not None:
+            raise
+        logger.info("%s: words alone, without vectors: %s", method, problem)
+        return None
+    return vectors.name
 
 
 def available(recipe: Sequence[str], index: OpenedIndex, method: str) -> dict[str, str]:
@@ -62,4 +90,4 @@ def available(recipe: Sequence[str], index: OpenedIndex, method: str) -> dict[st
 
 
 def _is_klsa(name: str) -> bool:
-    return name.partition(":")[0] == "klsa"
+    return name.rpartition("/")[2].partition(":")[0] == "klsa"

@@ -29,7 +29,7 @@ from kernelsearch.rerankers.fusion.evidence import read_runs
 from kernelsearch.rerankers.fusion.feature_files import MEASURES, evaluate_scores, fit_table, load_model, save_model, score_file
 from kernelsearch.rerankers.fusion.features import parse_recipe
 from kernelsearch.rerankers.fusion.learners import ENOUGH_QUERIES, anchored_learner, fit_learner, log_choice, make_learner
-from kernelsearch.rerankers.fusion.recipes import AUTO_WEIGHTS, available
+from kernelsearch.rerankers.fusion.recipes import AUTO_WEIGHTS, available, usable_vectors, wanted_weights
 from kernelsearch.rerankers.fusion.settings import RECIPE, FusionFitSettings, FusionSettings
 from kernelsearch.rerankers.fusion.training_queries import FILE, TrainingQueries, TrainingVotes
 from kernelsearch.rerankers.fusion.training_table import FeaturePlan, training_table
@@ -100,11 +100,17 @@ class FusionReranker(FusedReranker[FusionSettings]):
             raise OptionError(f"{flag}: belongs to a learner; name it with --fusion.learner")
         recipe = parse_recipe(settings.features)
         weights = {name: weight for name, weight in AUTO_WEIGHTS.items() if name in recipe}
+        sources = () if settings.sources == "none" else parse_recipe(settings.sources, "--fusion.sources")
         if settings.features == RECIPE:
+            if (vectors := usable_vectors(index, settings.vectors, cls.method.name)) is not None:
+                weights = wanted_weights(vectors)
+                recipe = tuple(dict.fromkeys((*recipe, *weights, f"dense-rm:{vectors}")))
+                sources = tuple(dict.fromkeys((*sources, f"dense:{vectors}"))) if sources else sources
             offered = available(recipe, index, cls.method.name)
             weights = {offered[name]: weight for name, weight in weights.items() if name in offered}
             recipe = tuple(dict.fromkeys(offered.values()))
-        sources = () if settings.sources == "none" else parse_recipe(settings.sources, "--fusion.sources")
+        elif settings.vectors is not None:
+            raise OptionError("--fusion.vectors: is for the default recipe; --fusion.features names dense:NAME itself")
         topics, judged = training_topics(data)
         queries = index.lucene.queries(list(topics.values()), list(topics))
         training = TrainingQueries.of(queries, judged) if "votes" in kinds(recipe, sources) else TrainingQueries()

@@ -40,6 +40,11 @@ class FusionSettings(DepthSettings):
 class LearnerSettings(Settings):
     """Which learner combines features, and its parameters; None leaves a parameter at the learner's own default."""
 
+    vectors: str | None = option(
+        None,
+        "name of the vectors to add to the default recipe; default: --vectors.name, or the only ones of the index where "
+        "queries have vectors too; none: words alone",
+    )
     learner: str = option(
         "best", "learner of the feature weights; best: chosen by cross-validation over the training queries", choices=LEARNERS
     )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from kernelsearch.core.errors import InputError
 from kernelsearch.core.replacing import OLD, PARTIAL, remove_leftovers, replace_folder, sync_folder, temporary_name
@@ -19,43 +20,74 @@ def write_file(path: str | Path) -> Iterator[IO[str]]:
 
     Folders of the path are created. Raises InputError if the file can't be written.
     """
-    with _complete_file(path) as descriptor, os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as stream:
+    with _complete_file(path) as output, io.TextIOWrapper(output, encoding="utf-8", newline="\n") as stream:
         yield stream
         stream.flush()
-        os.fsync(stream.fileno())
+        output.raw.sync()
 
 
 def write_bytes(path: str | Path, content: bytes) -> None:
     """Writes a binary file that appears under its name only when complete; an older file survives a failure."""
-    with _complete_file(path) as descriptor, os.fdopen(descriptor, "wb") as stream:
+    with _complete_file(path) as stream:
         stream.write(content)
         stream.flush()
-        os.fsync(stream.fileno())
+        stream.raw.sync()
+
+
+class _Output(io.FileIO):
+    """A file whose errors name the path that it will have. What else fails while it is open is not its error."""
+
+    def __init__(self, descriptor: int, path: Path) -> None:
+        super().__init__(descriptor, "wb")
+        self._path = path
+
+    def write(self, content: Any, /) -> int:
+        with _report(self._path):
+            return super().write(content)
+
+    def sync(self) -> None:
+        """Waits until the content is on disk."""
+        with _report(self._path):
+            os.fsync(self.fileno())
+
+    def close(self) -> None:
+        with _report(self._path):
+            super().close()
 
 
 @contextmanager
-def _complete_file(path: str | Path) -> Iterator[int]:
-    """Gives the descriptor of a temporary file, which the caller closes; it takes the name `path` if the block succeeds."""
-    path = Path(path)
-    temporary: str | None = None
+def _report(path: Path) -> Iterator[None]:
+    """Turns an OSError into an InputError with the path of the output."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if path.is_dir():
-            raise InputError(f"{path}: is a directory, cannot write a file there")
-        remove_leftovers(path)
-        # Named before it exists: a signal may arrive between the two.
-        temporary = str(temporary_name(path, PARTIAL))
-        descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-        os.fchmod(descriptor, 0o666 & ~_umask())
-        yield descriptor
-        os.replace(temporary, path)
-        temporary = None
-        sync_folder(path.parent)
+        yield
     except OSError as problem:
         raise InputError(f"{path}: cannot be written ({problem.strerror or problem})") from None
+
+
+@contextmanager
+def _complete_file(path: str | Path) -> Iterator[io.BufferedWriter[_Output]]:
+    """Gives a stream to a temporary file, which takes the name `path` if the block succeeds."""
+    path = Path(path)
+    temporary: Path | None = None
+    try:
+        with _report(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if path.is_dir():
+                raise InputError(f"{path}: is a directory, cannot write a file there")
+            remove_leftovers(path)
+            # Named before it exists: a signal may arrive between the two.
+            temporary = temporary_name(path, PARTIAL)
+            descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+            os.fchmod(descriptor, 0o666 & ~_umask())
+        with io.BufferedWriter(_Output(descriptor, path)) as stream:
+            yield stream
+        with _report(path):
+            os.replace(temporary, path)
+            temporary = None
+            sync_folder(path.parent)
     finally:
         if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -82,11 +114,21 @@ def write_folder(path: str | Path, *, replace: bool = False) -> Iterator[Path]:
         replace_folder(temporary, path, aside)
         temporary = None
     except OSError as problem:
+        name = os.fsdecode(problem.filename) if isinstance(problem.filename, str | bytes) else None
+        if name is not None and not _belongs(Path(name), path, (temporary, aside)):
+            raise InputError(f"{name}: cannot be read ({problem.strerror or problem})") from None
         raise InputError(f"{path}: cannot be written ({problem.strerror or problem})") from None
     finally:
         for folder in (temporary, aside):
             if folder is not None:
                 shutil.rmtree(folder, ignore_errors=True)
+
+
+def _belongs(name: Path, path: Path, temporary: tuple[Path | None, ...]) -> bool:
+    """Whether a file is part of an output `path`: a folder above it, or within its temporary folders. Others are inputs."""
+    name = name.absolute()
+    folders = [folder.absolute() for folder in temporary if folder is not None]
+    return path.absolute().is_relative_to(name) or any(name.is_relative_to(folder) for folder in folders)
 
 
 def _sync(folder: Path) -> None:

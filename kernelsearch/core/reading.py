@@ -2,8 +2,9 @@
 
 An input is opened once and read from its beginning to its end, so that pipes work like files. Whatever is wrong with it becomes
 an InputError that names the file and the place: a damaged gzip file, bytes outside the encoding, a line or a nesting beyond the
-limits. ruff refuses `json.loads`, `tomllib` and `gzip` in other modules (pyproject.toml, banned-api), so that a new reader
-can't miss these checks.
+limits. Formats that a library parses (zip, Parquet, PDF) are opened with `open_file`, and `report_damage` turns what the
+library raises into one line. ruff refuses `json.loads`, `tomllib` and `gzip` in other modules (pyproject.toml, banned-api), so
+that a new reader can't miss these checks.
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ import time
 import tomllib
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
 
-from kernelsearch.core.errors import InputError, quote
+from kernelsearch.core.errors import InputError, KernelSearchError, quote, short
 
 #: Nested arrays and objects in JSON and TOML. Python's parsers recurse, and so do most readers behind them.
 MAX_DEPTH = 100
@@ -68,6 +70,41 @@ def open_bytes(path: str | Path) -> IO[bytes]:
         compressed = _Continued(b"", raw)
         return io.BufferedReader(_Checked(path, gzip.GzipFile(fileobj=compressed, mode="rb"), compressed), 1 << 17)
     return io.BufferedReader(_Checked(path, raw), 1 << 17)
+
+
+def open_file(path: str | Path) -> IO[bytes]:
+    """Opens a file for a library that reads it in any order, without decompression. Raises InputError, also for a pipe.
+
+    Reading from the stream raises InputError, too, with the path.
+    """
+    try:
+        raw, _ = _open_once(path)
+    except FileNotFoundError:
+        raise InputError(f"{_shown(path)}: no such file") from None
+    except (OSError, ValueError) as problem:
+        raise _unreadable(path, problem) from None
+    if not isinstance(raw, io.FileIO):
+        raw.close()
+        raise InputError(
+            f"{_shown(path)}: a pipe, and this format is not read from its beginning to its end; save it as a file"
+        )
+    if limits.total is not None and os.fstat(raw.fileno()).st_size > limits.total:
+        raw.close()
+        raise InputError(f"{_shown(path)}: larger than {limits.total} bytes (--max-input)")
+    return io.BufferedReader(_Checked(path, raw, limited=False), 1 << 17)
+
+
+@contextmanager
+def report_damage(path: str | Path, kind: str, *errors: type[Exception]) -> Iterator[None]:
+    """Turns what a library raises for a damaged file, one of `errors`, into an InputError of one line; `kind` is the format."""
+    try:
+        yield
+    except KernelSearchError:
+        raise
+    except errors as problem:
+        lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
+        reason = short(lines[-1]) if lines else type(problem).__name__
+        raise InputError(f"{_shown(path)}: damaged, not a valid {kind} ({reason})") from None
 
 
 #: Pipes of which `first_bytes` has looked at the beginning, by path; the next `open_bytes` takes them.
@@ -343,11 +380,11 @@ class _Continued(io.RawIOBase):
 class _Checked(io.RawIOBase):
     """A stream whose errors are InputErrors, and which ends with one beyond the limits of the size.
 
-    `compressed` is the stream under a gzip stream.
+    `compressed` is the stream under a gzip stream. A stream that is read in any order is not `limited`: bytes may pass twice.
     """
 
-    def __init__(self, path: str | Path, stream: Any, compressed: _Continued | None = None) -> None:
-        self._path, self._stream, self._compressed = path, stream, compressed
+    def __init__(self, path: str | Path, stream: Any, compressed: _Continued | None = None, limited: bool = True) -> None:
+        self._path, self._stream, self._compressed, self._limited = path, stream, compressed, limited
         self._size = 0
 
     def readable(self) -> bool:
@@ -378,7 +415,7 @@ class _Checked(io.RawIOBase):
             raise InputError(f"{_shown(self._path)}: damaged gzip file ({problem})") from None
         self._size += count
         if limits.total is not None:
-            if self._size > limits.total:
+            if self._limited and self._size > limits.total:
                 raise InputError(f"{_shown(self._path)}: larger than {limits.total} bytes (--max-input)")
         elif self._compressed is not None and self._size > max(EXPANSION_FREE, MAX_EXPANSION * self._compressed.passed):
             raise InputError(

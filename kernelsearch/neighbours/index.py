@@ -23,8 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from kernelsearch.core.errors import ArtefactError, OptionError
+from kernelsearch.core.errors import ArtefactError, InputError, OptionError
 from kernelsearch.core.memory_limit import MemoryLimit
+from kernelsearch.neighbours.faiss_files import check_file
 
 #: Kinds of clustered indexes, with FAISS's name for how each stores its vectors.
 CLUSTERED = {"ivf": "Flat", "ivf-fp16": "SQfp16", "ivf-sq8": "SQ8"}
@@ -42,11 +43,12 @@ Vectors: TypeAlias = NDArray[np.floating] | sparse.spmatrix
 class Neighbours:
     """A FAISS index over vectors. Vector number i is document row i unless the caller maps them.
 
-    `index` is the FAISS index, `kind` one of KINDS but `auto`, `dims` the number of dimensions of the vectors.
+    `index` is the FAISS index, `kind` one of KINDS but `auto`, `dims` the number of dimensions of the vectors, `path` the file
+    that the index was read from.
     """
 
-    def __init__(self, index: Any, kind: str, dims: int) -> None:
-        self._index, self.kind, self.dims = index, kind, dims
+    def __init__(self, index: Any, kind: str, dims: int, path: Path | None = None) -> None:
+        self._index, self.kind, self.dims, self._path = index, kind, dims, path
 
     def __len__(self) -> int:
         return int(self._index.ntotal)
@@ -115,7 +117,12 @@ class Neighbours:
             parameters: Any = faiss.SearchParametersIVF(nprobe=min(effort or default_probes(index.nlist), index.nlist))
         else:
             parameters = faiss.SearchParametersHNSW(efSearch=max(effort or 0, 2 * k, 64))
-        scores, found = self._index.search(rows, k, params=parameters)
+        try:
+            scores, found = self._index.search(rows, k, params=parameters)
+        except RuntimeError as problem:
+            reason = str(problem).splitlines()[-1][-120:]
+            raise ArtefactError(f"{self._path or 'neighbours'}: damaged ({reason}); build it again") from None
+        require_rows(found, len(self), self._path)
         return found, scores
 
     def save(self, path: Path) -> None:
@@ -133,16 +140,25 @@ class Neighbours:
         found = index.d - (kind != "flat")
         if (rows is not None and index.ntotal != rows) or (dims is not None and found != dims):
             raise ArtefactError(f"{path}: damaged ({index.ntotal} vectors of {found} dimensions, not {rows} of {dims})")
-        return cls(index, kind, found)
+        return cls(index, kind, found, path)
 
 
 def open_index(path: Path, *, mapped: bool) -> Any:
     """Reads a FAISS index; with `mapped`, the vectors of an inverted file are memory-mapped. Raises ArtefactError."""
     faiss = load_faiss()
     try:
+        check_file(path, contents=False)
         return faiss.read_index(str(path), faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY if mapped else 0)
-    except RuntimeError as problem:
-        raise ArtefactError(f"{path}: not a FAISS index ({str(problem).splitlines()[-1][:120]})") from None
+    except InputError as problem:
+        raise ArtefactError(str(problem)) from None
+    except (RuntimeError, MemoryError) as problem:
+        raise ArtefactError(f"{path}: damaged, not a valid FAISS index ({str(problem).splitlines()[-1][:120]})") from None
+
+
+def require_rows(found: NDArray[np.int64], rows: int, path: Path | None) -> None:
+    """Raises ArtefactError for row numbers outside -1 ... rows - 1, which a damaged list of a FAISS file gives."""
+    if found.size and (found.max() >= rows or found.min() < -1):
+        raise ArtefactError(f"{path or 'neighbours'}: damaged (a row number is not below {rows}); build it again")
 
 
 def default_probes(clusters: int) -> int:

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from kernelsearch.neighbours.index import load_faiss, open_index
+from kernelsearch.core.errors import ArtefactError
+from kernelsearch.neighbours.index import load_faiss, open_index, require_rows
 
 #: Number of lists; features are hashed into them.
 LISTS = 1 << 18
@@ -44,9 +45,9 @@ def sketch(features: sparse.csr_matrix, dims: int = 256) -> NDArray[np.float32]:
 class SparseNeighbours:
     """An index over the rows of a sparse matrix, searched by inner product. Row i of the matrix is number i."""
 
-    def __init__(self, index: Any, frequencies: NDArray[np.int32]) -> None:
+    def __init__(self, index: Any, frequencies: NDArray[np.int32], rows: int, path: Path | None = None) -> None:
         index.nprobe, index.max_codes = PROBES, COMPARED
-        self._index = index
+        self._index, self._rows, self._path = index, rows, path
         self.frequencies = frequencies  #: rows of the sample that have a feature of each list, shape (LISTS,)
 
     @classmethod
@@ -64,7 +65,7 @@ class SparseNeighbours:
         for block in blocks:
             _add(index, block, frequencies, copies, start)
             start += block.shape[0]
-        return cls(index, frequencies)
+        return cls(index, frequencies, rows)
 
     def search(self, features: sparse.csr_matrix, k: int) -> list[NDArray[np.int64]]:
         """Returns at most k rows per row of `features`, best first by the inner product of sketches."""
@@ -77,6 +78,7 @@ class SparseNeighbours:
         probes[owners[used], places[used]] = lists[used]
         # The same row may be found in each of its lists.
         _, found = self._index.search_preassigned(sketch(features, DIMS), k * COPIES, probes, None)
+        require_rows(found, self._rows, self._path)
         return [_distinct(row[row >= 0])[:k] for row in found]
 
     def save(self, path: Path) -> None:
@@ -84,9 +86,12 @@ class SparseNeighbours:
         load_faiss().write_index(self._index, str(path))
 
     @classmethod
-    def load(cls, path: Path, frequencies: NDArray[np.int32]) -> SparseNeighbours:
-        """Reads a saved index, memory-mapped."""
-        return cls(open_index(path, mapped=True), frequencies)
+    def load(cls, path: Path, frequencies: NDArray[np.int32], rows: int) -> SparseNeighbours:
+        """Reads a saved index over `rows` rows, memory-mapped. Raises ArtefactError for a file that is damaged."""
+        index = open_index(path, mapped=True)
+        if index.d != DIMS or index.nlist != LISTS or frequencies.shape != (LISTS,):
+            raise ArtefactError(f"{path}: damaged ({index.nlist} lists of {index.d} dimensions, not {LISTS} of {DIMS})")
+        return cls(index, frequencies, rows, path)
 
 
 def _add(index: Any, block: sparse.csr_matrix, frequencies: NDArray[np.int32], copies: int, start: int) -> None:

@@ -6,23 +6,29 @@ with the file and the row.
 
 from __future__ import annotations
 
+import math
 import zipfile
+import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tokenize import TokenError
 from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.core.errors import InputError, OptionError, short
-from kernelsearch.core.reading import json_lines, lines, open_bytes
+from kernelsearch.core.reading import json_lines, lines, open_bytes, open_file, report_damage
+from kernelsearch.neighbours.faiss_files import check_file
 from kernelsearch.neighbours.index import load_faiss
 
 #: Names that files give to the ids and to the vectors; the first that a file has is read.
 ID_NAMES = ("ids", "id", "docids", "docid", "docnos", "docno", "qids", "qid", "_id")
 VECTOR_NAMES = ("vectors", "vector", "embeddings", "embedding", "emb")
+#: What zipfile raises for a damaged file; RuntimeError for one that needs a password.
+UNREADABLE_ZIP = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError)
 #: Bytes of a block of float32 vectors.
 BLOCK = 16 << 20
 
@@ -130,37 +136,31 @@ class NpzReader(VectorReader):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
-        try:
-            with zipfile.ZipFile(path) as archive:
-                members = [name.removesuffix(".npy") for name in archive.namelist()]
-                self.ids, self.vectors = _choose(members, ID_NAMES, path), _choose(members, VECTOR_NAMES, path)
-                with archive.open(f"{self.vectors}.npy") as stream:
-                    self.total = _npy_header(stream, path)[0][0]
-                with archive.open(f"{self.ids}.npy") as stream:
-                    names = _npy_header(stream, path)[0][0]
-        except zipfile.BadZipFile:
-            raise InputError(f"{path}: damaged, not a .npz file") from None
-        except OSError as problem:
-            raise InputError(f"{path}: cannot be read ({problem.strerror or problem})") from None
+        with report_damage(path, ".npz file", *UNREADABLE_ZIP), open_file(path) as file, zipfile.ZipFile(file) as archive:
+            members = [name.removesuffix(".npy") for name in archive.namelist()]
+            self.ids, self.vectors = _choose(members, ID_NAMES, path), _choose(members, VECTOR_NAMES, path)
+            with archive.open(f"{self.vectors}.npy") as stream:
+                self.total = _npy_header(stream, path)[0][0]
+            with archive.open(f"{self.ids}.npy") as stream:
+                names = _npy_header(stream, path)[0][0]
         if names != self.total:
             raise InputError(f"{path}: {names} ids for {self.total} vectors")
 
     def read(self, block: int) -> Iterator[tuple[list[str], Any]]:
         with (
-            zipfile.ZipFile(self.path) as archive,
+            report_damage(self.path, ".npz file", *UNREADABLE_ZIP),
+            open_file(self.path) as file,
+            zipfile.ZipFile(file) as archive,
             archive.open(f"{self.ids}.npy") as names,
             archive.open(f"{self.vectors}.npy") as values,
         ):
-            try:
-                waiting: list[str] = []
-                name_blocks = _npy_rows(names, self.path, block)
-                for part in _npy_rows(values, self.path, block):
-                    while len(waiting) < len(part):
-                        waiting += [str(name) for name in next(name_blocks)]
-                    yield waiting[: len(part)], part
-                    waiting = waiting[len(part) :]
-            except zipfile.BadZipFile as problem:
-                raise InputError(f"{self.path}: damaged ({problem})") from None
+            waiting: list[str] = []
+            name_blocks = _npy_rows(names, self.path, block)
+            for part in _npy_rows(values, self.path, block):
+                while len(waiting) < len(part):
+                    waiting += [str(name) for name in next(name_blocks)]
+                yield waiting[: len(part)], part
+                waiting = waiting[len(part) :]
 
 
 class JsonReader(VectorReader):
@@ -196,13 +196,14 @@ class FaissReader(VectorReader):
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         faiss = load_faiss()
-        try:
+        check_file(path / "index")
+        with report_damage(path / "index", "FAISS index", RuntimeError, MemoryError):
             # Mapped, where FAISS is new enough: the vectors of a flat index then need no memory.
             self.index = faiss.read_index(str(path / "index"), getattr(faiss, "IO_FLAG_MMAP_IFC", 0))
-        except RuntimeError as problem:
-            raise InputError(f"{path / 'index'}: not a FAISS index ({str(problem).splitlines()[-1][:120]})") from None
         self.ids = [line for _, line in lines(path / "docid") if line]
         self.total = int(self.index.ntotal)
+        if self.index.d < 1:
+            raise InputError(f"{path / 'index'}: damaged, vectors of {self.index.d} dimensions")
         if len(self.ids) != self.total:
             raise InputError(f"{path / 'docid'}: {len(self.ids)} ids for the {self.total} vectors of {path / 'index'}")
 
@@ -210,7 +211,9 @@ class FaissReader(VectorReader):
         faiss = load_faiss()
         inverted = faiss.try_extract_index_ivf(self.index)
         if inverted is not None:
-            inverted.make_direct_map()
+            # Also checks that the numbers of the vectors in the lists are in range.
+            with report_damage(self.path / "index", "FAISS index", RuntimeError, MemoryError):
+                inverted.make_direct_map()
         try:
             self.index.reconstruct(0)  # the call for many rows ends the process where this one raises
         except RuntimeError as problem:
@@ -220,7 +223,9 @@ class FaissReader(VectorReader):
         size = max(1, block // (4 * self.index.d))
         for start in range(0, len(self.ids), size):
             ids = self.ids[start : start + size]
-            yield ids, self.index.reconstruct_n(start, len(ids))
+            with report_damage(self.path / "index", "FAISS index", RuntimeError, MemoryError):
+                vectors = self.index.reconstruct_n(start, len(ids))
+            yield ids, vectors
 
 
 class ParquetReader(VectorReader):
@@ -232,17 +237,18 @@ class ParquetReader(VectorReader):
             from pyarrow import ArrowException, parquet
         except ImportError:
             raise OptionError(f"{path}: reading Parquet needs pyarrow; pip install pyarrow") from None
-        if not path.is_file():
-            raise InputError(f"{path}: no such file")
-        try:
-            self.file = parquet.ParquetFile(path)
-        except (ArrowException, OSError) as problem:
-            raise InputError(f"{path}: not a Parquet file ({str(problem).splitlines()[0][:120]})") from None
+        self._errors = (ArrowException, OSError)
+        with report_damage(path, "Parquet file", *self._errors):
+            self.file = parquet.ParquetFile(open_file(path))
         self.total = self.file.metadata.num_rows
         names = self.file.schema_arrow.names
         self.ids, self.vectors = _choose(names, ID_NAMES, path), _choose(names, VECTOR_NAMES, path)
 
     def read(self, block: int) -> Iterator[tuple[list[str], Any]]:
+        with report_damage(self.path, "Parquet file", *self._errors):
+            yield from self._batches(block)
+
+    def _batches(self, block: int) -> Iterator[tuple[list[str], Any]]:
         # A row's size is known after the first few.
         for batch in self.file.iter_batches(batch_size=max(64, block // 4096), columns=[self.ids, self.vectors]):
             names = [str(name) for name in batch.column(self.ids).to_pylist()]
@@ -309,7 +315,9 @@ def _choose(names: Any, wanted: Sequence[str], path: Path | None = None) -> str:
 
 def _npy_header(stream: IO[bytes], path: Path) -> tuple[tuple[int, ...], np.dtype[Any]]:
     """Shape and type of an array in numpy's format; the stream is then at its data."""
-    try:
+    # The header is parsed as Python.
+    errors = (ValueError, EOFError, TypeError, SyntaxError, TokenError, OverflowError, MemoryError)
+    with report_damage(path, "array of numpy's", *errors):
         version = np.lib.format.read_magic(stream)
         if version == (1, 0):
             shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
@@ -317,26 +325,26 @@ def _npy_header(stream: IO[bytes], path: Path) -> tuple[tuple[int, ...], np.dtyp
             shape, fortran, dtype = np.lib.format.read_array_header_2_0(stream)
         else:
             raise ValueError(f"version {version}")
-    except (ValueError, EOFError) as problem:
-        raise InputError(f"{path}: damaged, not an array of numpy's ({problem})") from None
     if dtype.hasobject:
         raise InputError(f"{path}: holds Python objects, which are not read; save ids as an array of strings")
     if fortran and len(shape) > 1:
         raise InputError(f"{path}: columns are contiguous (Fortran order); save np.ascontiguousarray of it")
     if not shape:
         raise InputError(f"{path}: a single value; an array was expected")
+    if min(shape) < 0:
+        raise InputError(f"{path}: damaged, an array of shape {short(str(shape))}")
     return shape, dtype
 
 
 def _npy_rows(stream: IO[bytes], path: Path, block: int) -> Iterator[NDArray[Any]]:
     """The rows of an array in numpy's format, about `block` bytes at a time."""
     shape, dtype = _npy_header(stream, path)
-    width = int(np.prod(shape[1:], dtype=np.int64)) * dtype.itemsize
+    width = math.prod(shape[1:]) * dtype.itemsize
     size = max(1, block // max(width, 1))
     for start in range(0, shape[0], size):
         count = min(size, shape[0] - start)
         data = bytearray()
-        while len(data) < count * width and (more := stream.read(count * width - len(data))):
+        while len(data) < count * width and (more := stream.read(min(count * width - len(data), BLOCK))):
             data += more
         if len(data) < count * width:
             raise InputError(f"{path}: cut short: {start + len(data) // max(width, 1)} of {shape[0]} rows are there")

@@ -56,3 +56,26 @@ def test_folder_is_not_replaced_unasked(tmp_path):
     (tmp_path / "artefact").mkdir()
     with pytest.raises(InputError, match="artefact: exists already"), write_folder(tmp_path / "artefact"):
         pass
+
+
+def test_an_input_that_cannot_be_read_is_not_reported_as_the_output(tmp_path):
+    (tmp_path / "run.txt").write_text("old")
+    with pytest.raises(FileNotFoundError, match=r"input\.txt"), write_file(tmp_path / "run.txt") as stream:
+        stream.write((tmp_path / "input.txt").read_text())
+    with pytest.raises(IsADirectoryError), write_file(tmp_path / "run.txt") as stream:
+        stream.write(tmp_path.read_text())
+    assert (tmp_path / "run.txt").read_text() == "old" and len(list(tmp_path.iterdir())) == 1
+
+
+def test_an_input_of_a_folder_that_cannot_be_read_is_named(tmp_path):
+    missing = tmp_path / "input.txt"
+    with pytest.raises(InputError) as problem, write_folder(tmp_path / "artefact") as folder:
+        (folder / "copy").write_text(missing.read_text())
+    assert str(problem.value) == f"{missing}: cannot be read (No such file or directory)"
+    with pytest.raises(InputError) as problem, write_folder(tmp_path / "artefact") as folder:
+        (folder / "none" / "file").write_text("x")
+    assert str(problem.value) == f"{tmp_path / 'artefact'}: cannot be written (No such file or directory)"
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="file/artefact: cannot be written"), write_folder(tmp_path / "file" / "artefact"):
+        pass
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["file"]

@@ -237,3 +237,49 @@ start = time.process_time(); list(lines(sys.argv[1])); ours = time.process_time(
 sys.exit(ours > 12 * plain + 0.05)
 """
     assert subprocess.run([sys.executable, "-c", code, str(file)]).returncode == 0
+
+
+def test_a_file_for_a_library_is_a_file_within_the_limits(tmp_path, monkeypatch):
+    file = tmp_path / "v.npz"
+    file.write_bytes(b"0123456789")
+    with reading.open_file(file) as stream:
+        assert stream.seek(-2, 2) == 8 and stream.read() == b"89"
+        assert stream.seek(0) == 0 and stream.read(3) == b"012"
+    with pytest.raises(InputError, match=r"none\.npz: no such file"):
+        reading.open_file(tmp_path / "none.npz")
+    with pytest.raises(InputError, match="is a directory"):
+        reading.open_file(tmp_path)
+    monkeypatch.setattr(reading.limits, "total", 9)
+    with pytest.raises(InputError, match=r"v\.npz: larger than 9 bytes \(--max-input\)"):
+        reading.open_file(file)
+    monkeypatch.setattr(reading.limits, "total", 10)
+    with reading.open_file(file) as stream:
+        for _ in range(3):  # what is read again doesn't count again
+            stream.seek(0)
+            assert stream.read() == b"0123456789"
+
+
+def test_a_pipe_is_refused_where_the_format_needs_a_file(tmp_path):
+    reader, writer = os.pipe()
+    os.write(writer, b"PK")
+    os.close(writer)
+    with pytest.raises(InputError, match="a pipe, and this format"):
+        reading.open_file(f"/dev/fd/{reader}")
+    os.close(reader)
+
+
+def test_damage_is_reported_in_one_line():
+    with (
+        pytest.raises(InputError, match=r"^f: damaged, not a valid PDF \(second\)$"),
+        reading.report_damage("f", "PDF", ValueError),
+    ):
+        raise ValueError("first\nsecond\n")
+    with (
+        pytest.raises(InputError, match=r"^f: damaged, not a valid PDF \(KeyError\)$"),
+        reading.report_damage("f", "PDF", KeyError),
+    ):
+        raise KeyError
+    with pytest.raises(InputError, match=r"^own$"), reading.report_damage("f", "PDF", Exception):
+        raise InputError("own")
+    with pytest.raises(TypeError), reading.report_damage("f", "PDF", ValueError):
+        raise TypeError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import tempfile
 from collections.abc import Callable
@@ -52,6 +53,7 @@ _SESSIONS = "\n".join(
     json.dumps({"query": "tap", "items": [{"docid": f"d{n}", "clicked": n == 1, "rank": n + 1} for n in range(3)]})
     for _ in range(3)
 )
+_TABLE = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32)
 _PAGE = "<html><head><title>Taps</title></head><body><p>A <b>dripping</b> tap</p><script>x</script></body></html>"
 
 
@@ -94,6 +96,60 @@ def _vectors(path: Path) -> Any:
     return [block.vectors.sum() for block in open_vectors(path).blocks(2)]
 
 
+def _numpy_vectors(path: Path) -> Any:
+    path.with_name("ids.txt").write_text("d0\nd1\nd2\nd3\nd4\nd5\n")
+    return [block.vectors.sum() for block in open_vectors(path, path.with_name("ids.txt")).blocks(64)]
+
+
+def _faiss_vectors(path: Path) -> Any:
+    (path.parent / "faiss").mkdir(exist_ok=True)
+    (path.parent / "faiss" / "docid").write_text("d0\nd1\nd2\nd3\nd4\nd5\n")
+    (path.parent / "faiss" / "index").write_bytes(path.read_bytes())
+    return _vectors(path.parent / "faiss")
+
+
+def _npz(write: Callable[..., None]) -> bytes:
+    file = io.BytesIO()
+    write(file, ids=np.array([f"d{number}" for number in range(6)]), vectors=_TABLE)
+    return file.getvalue()
+
+
+def _npy() -> bytes:
+    file = io.BytesIO()
+    np.save(file, _TABLE)
+    return file.getvalue()
+
+
+def _faiss(kind: str) -> bytes:
+    import faiss
+
+    index = faiss.index_factory(4, kind, faiss.METRIC_INNER_PRODUCT)
+    index.train(_TABLE)
+    index.add(_TABLE)
+    return faiss.serialize_index(index).tobytes()
+
+
+def _parquet() -> bytes:
+    import pyarrow
+    from pyarrow import parquet
+
+    file = io.BytesIO()
+    ids = [f"d{number}" for number in range(6)]
+    parquet.write_table(pyarrow.table({"id": ids, "contents": ids, "vector": _TABLE.tolist()}), file)
+    return file.getvalue()
+
+
+def _pdf() -> bytes:
+    import pypdf
+
+    writer = pypdf.PdfWriter()
+    writer.add_blank_page(200, 200)
+    writer.add_metadata({"/Title": "Taps"})
+    file = io.BytesIO()
+    writer.write(file)
+    return file.getvalue()
+
+
 def _journal_lines() -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "journal"
@@ -113,6 +169,8 @@ READERS: dict[str, tuple[str, bytes, Callable[[Path], Any]]] = {
     "documents-html": (".html", _PAGE.encode(), _documents("html")),
     "documents-markdown": (".md", b"---\ntitle: Taps\n---\n# Taps\n\nA *dripping* tap\n", _documents("markdown")),
     "documents-guessed": ("", _JSONL.encode(), lambda path: list(read_documents(path))),
+    "documents-parquet": (".parquet", _parquet(), _documents("parquet")),
+    "documents-pdf": (".pdf", _pdf(), _documents("pdf")),
     "topics-tsv": ("", b"1\tdripping tap\n2\tblown fuse\n", read_topics),
     "topics-trec": ("", _TOPICS.encode(), lambda path: read_topics(path, field="title+description")),
     "topics-jsonl": ("", b'{"_id": "1", "text": "tap"}\n{"qid": 2, "query": "fuse"}\n', read_topics),
@@ -138,4 +196,11 @@ READERS: dict[str, tuple[str, bytes, Callable[[Path], Any]]] = {
     "similar-pairs": ("", b"d1\td2\nd3 d4\n", groups_from_pairs),
     "tuning-journal": ("", _journal_lines(), _journal),
     "vectors-jsonl": (".jsonl", b'{"id": "d1", "vector": [0.5, 1.0]}\n{"id": "d2", "vector": [1e3, -2]}\n', _vectors),
+    "vectors-npz": (".npz", _npz(np.savez_compressed), _vectors),
+    "vectors-npz-stored": (".npz", _npz(np.savez), _vectors),
+    "vectors-npy": (".npy", _npy(), _numpy_vectors),
+    "vectors-parquet": (".parquet", _parquet(), _vectors),
+    "vectors-faiss-flat": ("", _faiss("Flat"), _faiss_vectors),
+    "vectors-faiss-hnsw": ("", _faiss("HNSW4,Flat"), _faiss_vectors),
+    "vectors-faiss-ivf": ("", _faiss("IVF1,Flat"), _faiss_vectors),
 }

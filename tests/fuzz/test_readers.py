@@ -46,6 +46,7 @@ def test_a_changed_file_is_read_or_refused_by_name(name, tmp_path):
             message = str(problem)
             assert len(message) < 1500 + 3 * len(str(file)), f"seed {seed + case}: a message of {len(message)} characters"
             message.encode()
+            assert "\n" not in message, f"seed {seed + case}: several lines for {file}"
         except Exception as problem:
             raise AssertionError(f"seed {seed + case}: {type(problem).__name__}: {problem} for {file}") from problem
         assert time.perf_counter() - start < SLOW, f"seed {seed + case}: slow for {file}"
@@ -68,6 +69,7 @@ def test_every_module_that_reads_is_fuzzed():
         "lucene/shards.py": "artefacts",
         "rerankers/fusion/training_queries.py": "artefacts",
         "vectors/encoding.py": "artefacts",
+        "neighbours/faiss_files.py": "fuzzed as vectors-faiss",
         "encoders/onnx.py": "read_toml alone, which config fuzzes",
         "similarity/fields.py": "parse_json alone, of stored documents",
         "kernels/semantic/sources.py": "needs an index's terms; its line format is that of similar-pairs",

@@ -114,7 +114,7 @@ def test_refusals(vectors, queries, tmp_path):
     with pytest.raises(OptionError, match="3 dimensions, the index 24"):
         Neighbours.build(vectors).search(queries[:, :3], 5)
     (tmp_path / "bad").write_bytes(b"not an index")
-    with pytest.raises(ArtefactError, match="not a FAISS index"):
+    with pytest.raises(ArtefactError, match="not a valid FAISS index"):
         Neighbours.load(tmp_path / "bad", "flat")
 
 
@@ -134,3 +134,16 @@ print(os.environ.get({CORE!r}), [one["architecture"] for one in ours if "archite
     child = [sys.executable, "-c", program]
     done = subprocess.run(child, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
     assert done.stdout == f"{given} ['{kernels}']\n"
+
+
+@pytest.mark.parametrize("number", [1000, 2**40, -2])
+def test_a_row_number_out_of_range_in_a_damaged_file_is_refused(vectors, queries, number, tmp_path):
+    built = Neighbours.build(vectors[:1000], "ivf", clusters=1)
+    built.save(tmp_path / "n.faiss")
+    data = (tmp_path / "n.faiss").read_bytes()
+    numbers = np.arange(1000, dtype=np.int64).tobytes()  # one list has all numbers, in order
+    assert data.count(numbers) == 1
+    changed = np.full(1000, number, dtype=np.int64).tobytes()
+    (tmp_path / "n.faiss").write_bytes(data.replace(numbers, changed))
+    with pytest.raises(ArtefactError, match=r"n\.faiss: damaged \(a row number is not below 1000\)"):
+        Neighbours.load(tmp_path / "n.faiss", "ivf").search(queries, 5)

@@ -175,7 +175,7 @@ def test_parquet(tmp_path):
         {"id": "2", "contents": "y"},
     ]
     (tmp_path / "c.parquet").write_bytes(b"PAR1 and nothing more")
-    with pytest.raises(InputError, match=r"c\.parquet: not a valid Parquet file"):
+    with pytest.raises(InputError, match=r"c\.parquet: damaged, not a valid Parquet file"):
         read(tmp_path / "c.parquet")
 
 

@@ -234,7 +234,7 @@ def test_files_that_are_no_vectors_are_refused(index, table, tmp_path):
     assert "1 ids for the 5 vectors" in _refused(index, path)
 
 
-def test_a_faiss_index_that_gives_no_vectors_back_is_refused(index, table, tmp_path):
+def test_a_faiss_index_of_an_unknown_kind_is_refused(index, table, tmp_path):
     import faiss
 
     ids, vectors = table
@@ -243,7 +243,9 @@ def test_a_faiss_index_that_gives_no_vectors_back_is_refused(index, table, tmp_p
     made.add_with_ids(vectors, np.arange(5))
     faiss.write_index(made, str(tmp_path / "faiss" / "index"))
     (tmp_path / "faiss" / "docid").write_text("\n".join(ids))
-    assert "IndexIDMap doesn't give its vectors back" in _refused(index, tmp_path / "faiss")
+    assert "index: damaged, not a valid FAISS index (kind b'IxMp' is not one that is read; convert it" in _refused(
+        index, tmp_path / "faiss"
+    )
 
 
 def test_a_failed_import_leaves_the_older_vectors(index, table, tmp_path):

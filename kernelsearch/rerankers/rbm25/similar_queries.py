@@ -147,7 +147,7 @@ class SimilarQueries:
             meta, arrays = artefacts.load(folder, KIND, VERSION, fingerprint=index.fingerprint, validate=validate)
         self.rows: NDArray[np.int32] = arrays["rows"]  #: row of each document of the log in the index, -1 if it has none
         self._ids: NDArray[np.int64] = arrays["queries"]
-        self._near = SparseNeighbours.load(folder / "queries.faiss", arrays["frequencies"])
+        self._near = SparseNeighbours.load(folder / "queries.faiss", arrays["frequencies"], len(self._ids))
         self._vectors: LoggedQueryVectors | None = None
         if vectors is not None and self.weights.vectors:
             self._vectors = LoggedQueryVectors(

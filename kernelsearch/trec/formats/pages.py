@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelsearch.core.errors import InputError, OptionError
-from kernelsearch.core.reading import lines, open_bytes
+from kernelsearch.core.reading import lines, open_bytes, open_file, report_damage
 from kernelsearch.trec.formats import Records
 
 #: HTML elements whose content is no text of the page.
@@ -181,16 +181,15 @@ def read_pdf(path: Path, encoding: str) -> Records:
         raise OptionError(f"{path}: a PDF; install 'kernelsearch[pdf]' to read it") from None
     # pypdf logs every irregularity of a file that it can read all the same.
     logging.getLogger("pypdf").setLevel(logging.ERROR)
-    try:
-        reader: Any = pypdf.PdfReader(path)
-        if reader.is_encrypted and not reader.decrypt(""):
-            raise InputError(f"{path}: a PDF that is protected by a password")
-        text = "\n".join(page.extract_text() for page in reader.pages)
-        title = (reader.metadata.title if reader.metadata else None) or ""
-    except pypdf.errors.DependencyError as problem:
-        raise InputError(f"{path}: an encrypted PDF ({problem})") from None
-    except (pypdf.errors.PyPdfError, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
-        # A damaged file makes pypdf fail in many ways.
-        raise InputError(f"{path}: not a valid PDF ({problem})") from None
+    # A damaged file makes pypdf fail in many ways, with any of Python's exceptions.
+    with report_damage(path, "PDF", Exception), open_file(path) as stream:
+        try:
+            reader: Any = pypdf.PdfReader(stream)
+            if reader.is_encrypted and not reader.decrypt(""):
+                raise InputError(f"{path}: a PDF that is protected by a password")
+            text = "\n".join(page.extract_text() for page in reader.pages)
+            title = (reader.metadata.title if reader.metadata else None) or ""
+        except pypdf.errors.DependencyError as problem:
+            raise InputError(f"{path}: an encrypted PDF ({problem})") from None
     # Lone surrogates come from broken font tables; JSON can't hold them.
     yield "", {"title": str(title).strip(), "contents": text.encode("utf-8", "replace").decode("utf-8")}

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelsearch.core.errors import InputError, OptionError
-from kernelsearch.core.reading import TextFile, json_lines, parse_json
+from kernelsearch.core.reading import TextFile, json_lines, open_file, parse_json, report_damage
 from kernelsearch.trec.formats import ID_NAMES, Records
 
 #: Delimiters that are looked for in the first line of a CSV file; the first of the most frequent ones is taken.
@@ -99,11 +99,12 @@ def read_parquet(path: Path, encoding: str) -> Records:
     except ImportError:
         raise OptionError(f"{path}: a Parquet file; install 'kernelsearch[parquet]' to read it") from None
     count = 0
-    try:
-        with pyarrow.parquet.ParquetFile(path) as file:
-            for batch in file.iter_batches():
-                for record in batch.to_pylist():
-                    count += 1
-                    yield f"row {count}", {name: value for name, value in record.items() if value is not None}
-    except (pyarrow.ArrowException, OSError) as problem:
-        raise InputError(f"{path}: not a valid Parquet file ({problem})") from None
+    with (
+        report_damage(path, "Parquet file", pyarrow.ArrowException, OSError),
+        open_file(path) as stream,
+        pyarrow.parquet.ParquetFile(stream) as file,
+    ):
+        for batch in file.iter_batches():
+            for record in batch.to_pylist():
+                count += 1
+                yield f"row {count}", {name: value for name, value in record.items() if value is not None}

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.core.errors import InputError, OptionError, short
 from kernelsearch.core.reading import TextFile, json_lines, open_file, parse_json, report_damage
 from kernelsearch.trec.formats import ID_NAMES, Records
 
@@ -80,8 +80,8 @@ def _read_table(text: TextFile, id_names: Collection[str], **dialect: Any) -> Re
                     continue
                 if len(names) > 2:
                     raise InputError(
-                        f"{path}: line {number}: no column of ids ({', '.join(id_names)}) among {', '.join(names)[:200]}; "
-                        "name it with --columns id=NAME,contents=NAME"
+                        f"{path}: line {number}: no column of ids ({', '.join(id_names)}) among "
+                        f"{short(', '.join(names), 200)}; name it with --columns id=NAME,contents=NAME"
                     )
                 header = ["id", "contents"]
             if len(row) != len(header):

@@ -154,6 +154,15 @@ def test_columns_from_relevant_tokens_alone_are_those_from_all_tokens(step, at_l
     assert level.first.tolist() == whole.first.tolist()
 
 
+@pytest.mark.parametrize("texts", [[[]], [[], []]])
+def test_texts_without_any_token_score_as_background(texts):
+    scale = Scale(2, 0.5)
+    rows = make_rows(random_graph(WORDS, 5), [1, 2, 3], (scale,))
+    alone = Matcher((scale,)).scores(rows, rows.texts(*pack(texts)))
+    beside = Matcher((scale,)).scores(rows, rows.texts(*pack([[], np.array([1, 2, 3])])))
+    assert alone == pytest.approx(np.tile(beside[:1], (len(texts), 1)))
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_no_texts_have_no_scores(mode):
     scales = (Scale(1, 1), Scale(2, 1))

@@ -5,6 +5,7 @@ import pytest
 
 from kernelsearch.core.errors import OptionError
 from kernelsearch.core.types import Candidates
+from kernelsearch.kernels import relevance
 from kernelsearch.kernels.documents import Cosine
 from kernelsearch.lucene.models import RM3, BM25Model, DirichletModel
 from kernelsearch.rerankers.fusion.features import Features, known_features, parse, parse_recipe
@@ -154,6 +155,22 @@ def test_rm_brings_the_best_documents_of_the_expanded_query(demo_index):
     best = everything.docs[np.argsort(-scores, kind="stable")[:60]]
     pool = features.pool([query], [found], 60)[0]
     assert set(pool.docs) == set(found.docs) | set(best) > set(found.docs)
+
+
+def test_rm_expands_a_query_once_for_candidates_and_scores(demo_index, monkeypatch):
+    """And again where the feedback documents or the query differ."""
+    queries = [demo_index.query("water heater leaking"), demo_index.query("paint a wall")]
+    lists = demo_index.lucene.search(queries, 30)
+    made = []
+    words = relevance.feedback_words
+    monkeypatch.setattr(relevance, "feedback_words", lambda *args, **options: made.append(1) or words(*args, **options))
+    features = Features(demo_index, ["rm"], sources=["rm"])
+    tables = features.tables(queries, features.pool(queries, lists, 30))
+    assert len(made) == 2 and not np.allclose(tables[0][:5], tables[1][:5])
+    shorter = [Candidates(found.docs[1:], found.scores[1:]) for found in lists]
+    other = features.tables(queries[:1], shorter[:1])[0]
+    assert len(made) == 3 and other == pytest.approx(Features(demo_index, ["rm"]).tables(queries[:1], shorter[:1])[0])
+    assert len(made) == 4
 
 
 def test_top_with_a_sharpness_weights_by_the_posterior(demo_index):

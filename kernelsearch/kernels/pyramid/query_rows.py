@@ -128,19 +128,25 @@ class QueryRows:
         rows = eta * self.background / (1 + eta)
         self.floor: Array = np.append(rows, 1.0 - rows.sum())
         lenders = {semantic: graph.rows(self.words, semantic) for semantic in {scale.semantic for scale in scales}}
+        lends = np.zeros(graph.words, dtype=bool)
+        for rows_of_scale in lenders.values():
+            lends[rows_of_scale.indices] = True
         #: words that lend to one of the rows at any scale; a word's slot is its place here, other words share the last slot
-        self.relevant = np.unique(np.concatenate([rows.indices for rows in lenders.values()]))
-        self._lent = {semantic: self._by_slot(rows) for semantic, rows in lenders.items()}
-        self._held = {semantic: np.asarray(matrix.sum(axis=0)).ravel() for semantic, matrix in self._lent.items()}
+        self.relevant = np.flatnonzero(lends)
         self._slots = np.full(graph.words, len(self.relevant), dtype=np.int64)
         self._slots[self.relevant] = np.arange(len(self.relevant))
+        self._lent = {semantic: self._by_slot(rows) for semantic, rows in lenders.items()}
+        self._held: dict[float, Array] = {
+            semantic: np.bincount(matrix.indices, matrix.data, len(self.relevant) + 1).astype(np.float64)
+            for semantic, matrix in self._lent.items()
+        }
         self._query_levels: dict[tuple[Scale, int, int | None, int | None], QueryLevel] = {}
         #: the query as a text
         self.own = self.texts(np.array([0, len(self.query)]), self.query)
 
     def _by_slot(self, rows: sparse.csr_matrix) -> sparse.csr_matrix:
         """What a token of each relevant word gives to the rows, shape (rows, relevant+1)."""
-        slots = np.searchsorted(self.relevant, rows.indices)
+        slots = self._slots[rows.indices]
         matrix = sparse.csr_matrix((rows.data, slots, rows.indptr), shape=(len(self.words), len(self.relevant) + 1))
         matrix.eliminate_zeros()
         return matrix
@@ -214,7 +220,7 @@ class QueryRows:
         filled = (texts.lengths + step - 1) // step  # columns that begin inside a text; those after them stay empty
         counts = np.maximum(filled, at_least)
         first = np.cumsum(counts) - counts
-        totals = _window_masses(texts, places, weights)
+        shares = 1.0 / _window_masses(texts, places, weights)
         tokens = np.flatnonzero(texts.slots != texts.irrelevant)
         # By slot, as the product below needs them; numpy sorts short integers several times as fast.
         short = np.uint16 if texts.irrelevant <= np.iinfo(np.uint16).max else np.int64
@@ -226,12 +232,14 @@ class QueryRows:
         low = np.maximum((position - half + step - 1) // step, 0)
         sizes = np.minimum((position + half) // step, filled[text] - 1) - low + 1
         ends = np.concatenate([[0], np.cumsum(sizes)])
-        along = np.arange(ends[-1]) - np.repeat(ends[:-1], sizes)
-        columns = along + np.repeat(first[text] + low, sizes)
-        data = weights[np.repeat(position - low * step + half, sizes) - along * step]
+        columns = np.arange(ends[-1])
+        columns += np.repeat(first[text] + low - ends[:-1], sizes)
+        offsets = np.repeat(position + half + first[text] * step, sizes)
+        offsets -= columns * step
+        data = weights.take(offsets)
+        data *= shares.take(columns)
         if texts.mass is not None:
             data *= np.repeat(texts.mass[tokens], sizes)
-        data /= totals[columns]
         indptr = ends[np.searchsorted(slots, np.arange(texts.irrelevant + 2))]
         words = sparse.csr_matrix((data, columns, indptr), shape=(texts.irrelevant + 1, len(places.text)))
         return DocumentLevel(self._lent[scale.semantic] @ words, words.T @ self._held[scale.semantic], places, first)
@@ -266,16 +274,14 @@ def _window_masses(texts: Texts, samples: Samples, weights: Array) -> Array:
     half, lengths = len(weights) // 2, texts.lengths
     # Texts with room for half a window between them, so that no window reaches into another text.
     shift = np.arange(1, len(lengths) + 1) * half
-    padded = np.zeros(int(lengths.sum()) + (len(lengths) + 1) * half)
+    padded = np.zeros(int(lengths.sum()) + (len(lengths) + 1) * half + 1)
     padded[np.arange(int(lengths.sum())) + np.repeat(shift, lengths)] = 1.0 if texts.mass is None else texts.mass
     inside = np.flatnonzero(samples.position < lengths[samples.text])
     text = samples.text[inside]
     centres = (np.cumsum(lengths) - lengths + shift)[text] + samples.position[inside]
-    sums = np.zeros(len(inside))
-    for offset, weight in enumerate(weights.tolist()):
-        sums += weight * padded.take(centres + (offset - half))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, len(weights))
     out = np.ones(len(samples.text))
-    out[inside] = sums
+    out[inside] = windows[centres - half] @ weights
     return out
 
 

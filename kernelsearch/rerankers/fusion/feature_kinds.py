@@ -289,6 +289,10 @@ class RelevanceModelSettings(FeedbackSettings):
     weight: float = option(0.5, "weight of the original query in the expanded one", low=0, high=1)
 
 
+#: A query in term numbers and their weights, both of shape (terms,).
+WeightedTerms = tuple[NDArray[np.int64], Floats]
+
+
 class RelevanceModel(Feature[RelevanceModelSettings]):
     """BM25 of the query expanded by a relevance model whose documents are weighted by their posterior.
 
@@ -299,41 +303,54 @@ class RelevanceModel(Feature[RelevanceModelSettings]):
     retrieves = True
     settings_type = RelevanceModelSettings
 
+    def __init__(self, settings: RelevanceModelSettings, context: FeatureContext) -> None:
+        super().__init__(settings, context)
+        self._last: dict[tuple[Query, bytes, bytes], WeightedTerms] = {}
+
     @cached_property
     def usable(self) -> NDArray[np.bool_]:
         """The terms that may expand a query, shape (terms,)."""
         return relevance.usable_words(self.index.forward)
 
-    def expanded(self, query: Query, candidates: Candidates) -> tuple[NDArray[np.int64], Floats]:
-        """The expanded query: term numbers and their weights, both of shape (terms,)."""
-        forward, chosen = self.index.forward, self.settings
-        weights = posterior_weights(candidates.scores, chosen.docs, chosen.sharpness)
-        words = relevance.feedback_words(forward, candidates.docs[: len(weights)], weights, self.usable)
-        words = relevance.strongest(words, chosen.terms)
+    def expansions(self, queries: Sequence[Query], lists: Sequence[Candidates]) -> list[WeightedTerms]:
+        """The expanded queries. The last batch is cached: retrieving candidates and scoring them need the same ones."""
+        last, batch, out = self._last, {}, []
+        for query, candidates in zip(queries, lists, strict=True):
+            weights = posterior_weights(candidates.scores, self.settings.docs, self.settings.sharpness)
+            docs = candidates.docs[: len(weights)]
+            key = (query, docs.tobytes(), weights.tobytes())
+            expansion = last.get(key)
+            batch[key] = expansion = self._expanded(query, docs, weights) if expansion is None else expansion
+            out.append(expansion)
+        self._last = batch
+        return out
+
+    def _expanded(self, query: Query, docs: NDArray[np.int32], weights: Floats) -> WeightedTerms:
+        """The query mixed with the relevance model of the feedback documents `docs`, whose weights are given."""
+        forward, share = self.index.forward, self.settings.weight
+        words = relevance.feedback_words(forward, docs, weights, self.usable)
+        words = relevance.strongest(words, self.settings.terms)
         own = np.asarray(forward.term_ids(query.terms), dtype=np.int64)
         own_weights = np.array(query.weights)[own >= 0]
         own = own[own >= 0]
         terms, columns = np.unique(np.concatenate([own, words.terms]), return_inverse=True)
-        parts = [
-            chosen.weight * own_weights / max(own_weights.sum(), 1e-12),
-            (1 - chosen.weight) * words.p / max(words.p.sum(), 1e-12),
-        ]
+        parts = [share * own_weights / max(own_weights.sum(), 1e-12), (1 - share) * words.p / max(words.p.sum(), 1e-12)]
         return terms, np.bincount(columns, weights=np.concatenate(parts), minlength=len(terms)).astype(np.float64)
 
     def values(self, pools: Sequence[Pool]) -> list[Floats]:
         chosen, out = self.settings, []
-        for pool in pools:
+        expansions = self.expansions([pool.query for pool in pools], [pool.candidates for pool in pools])
+        for pool, (terms, weights) in zip(pools, expansions, strict=True):
             field = pool.field("contents")
-            terms, weights = self.expanded(pool.query, pool.candidates)
             scores = bm25.scores(field, terms, weights, field.rows, k1=chosen.k1, b=chosen.b)
             out.append(scores.astype(np.float64))
         return out
 
     def retrieve(self, queries: Sequence[Query], lists: Sequence[Candidates], depth: int) -> list[NDArray[np.int32]]:
-        forward, expanded = self.index.forward, []
-        for query, listed in zip(queries, lists, strict=True):
-            terms, weights = self.expanded(query, listed)
-            expanded.append(Query(query.text, tuple(forward.terms.take(terms)), tuple(weights.tolist()), query.qid))
+        expanded = [
+            Query(query.text, tuple(self.index.forward.terms.take(terms)), tuple(weights.tolist()), query.qid)
+            for query, (terms, weights) in zip(queries, self.expansions(queries, lists), strict=True)
+        ]
         model, threads = BM25Model(self.settings.k1, self.settings.b), self.context.threads
         return [found.docs for found in self.index.lucene.search(expanded, depth, model=model, threads=threads)]
 

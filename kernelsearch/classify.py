@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,7 @@ from kernelsearch.core.errors import InputError
 from kernelsearch.core.files import write_file
 from kernelsearch.core.options import Settings, option
 from kernelsearch.core.reading import lines, parse_json
+from kernelsearch.kernels.semantic.sources import read_similarities
 from kernelsearch.learning.mkl.text_classifier import ClassifierSettings, LabelledTexts, cross_validate, load, save
 
 
@@ -26,6 +28,9 @@ class ClassifySettings(Settings):
     output: str | None = option(None, "file to write the predictions to; default: standard output")
     graph_texts: str | None = option(
         None, "JSONL file of further texts, without labels, that the graph of related words is made from"
+    )
+    graph: str | None = option(
+        None, "file of similar words, which make the graph of related words: word, word and similarity in (0, 1] per line"
     )
     folds: int | None = option(None, "number of folds of a cross-validation on the texts of --train", low=2)
     random_state: int = option(0, "seed for the folds", low=0)
@@ -46,8 +51,10 @@ def main(argv: list[str]) -> None:
     flags, settings = read_flags(ClassifySettings, arguments), read_flags(ClassifierSettings, arguments)
     if flags.train is None and (flags.model is None or flags.predict is None):
         parser.error("--train, or --model and --predict, are needed")
+    if flags.graph and flags.graph_texts:
+        parser.error("--graph and --graph-texts exclude each other")
     if flags.train is not None:
-        data = _read_training(flags.train, flags.graph_texts)
+        data = _read_training(flags.train, flags.graph_texts, flags.graph)
         if flags.folds is not None:
             found = cross_validate(data, settings, flags.folds, flags.random_state)
             print(f"accuracy {np.mean(found == np.array(data.labels)):.4f} ({len(found)} texts, {flags.folds} folds)")
@@ -70,13 +77,19 @@ def main(argv: list[str]) -> None:
         console.notice(f"{flags.output}: {len(rows)} texts")
 
 
-def _read_training(path: str, graph_texts: str | None) -> LabelledTexts:
+def _read_training(path: str, graph_texts: str | None, graph: str | None) -> LabelledTexts:
     records = _read_records(path)
     for number, (_, _, label) in enumerate(records, 1):
         if label is None:
             raise InputError(f"{path}: text {number} has no label")
     others = tuple(text for _, text, _ in _read_records(graph_texts)) if graph_texts else ()
-    return LabelledTexts(tuple(text for _, text, _ in records), tuple(str(label) for _, _, label in records), others)
+    texts, labels = tuple(text for _, text, _ in records), tuple(str(label) for _, _, label in records)
+    similarities = read_similarities(graph) if graph else None
+    if similarities is not None:
+        vocabulary = set(re.findall(r"\w+", " ".join(texts).lower()))
+        if not any({one.lower(), other.lower()} <= vocabulary for one, other, _ in similarities):
+            raise InputError(f"{graph}: both words of a line must be in the training texts; there is no such line")
+    return LabelledTexts(texts, labels, others, similarities)
 
 
 def _read_records(path: str) -> list[tuple[str, str, str | None]]:

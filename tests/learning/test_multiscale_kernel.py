@@ -55,6 +55,54 @@ def test_order_counts_at_scale_zero_only():
     assert bag[0, 1] == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_dirichlet_smoothing_of_texts_without_known_words_and_of_the_default_width(kernel):
+    """A text without known words has the uniform code; the default width of RBF is that of smoothed codes."""
+    maker = MultiScaleKernel(kernel=kernel, eta=0.5, scales=[math.inf], semantic_scales=[0.0]).fit(["a a b", "b c", "c d d"])
+    codes = np.array([[2, 1, 0, 0, 3], [0, 1, 1, 0, 2], [0, 0, 1, 2, 3], [0, 0, 0, 0, 1]], dtype=float)
+    codes = (0.5 / 4 + codes[:, :4] / codes[:, 4:]) / 1.5
+    known = codes[:3]
+    distances = ((codes[:, None] - known[None]) ** 2).sum(axis=2)
+    middle = (codes[:, None] + known[None]) / 2
+
+    def divergence(p, q):
+        return (p * np.log(p / q)).sum(axis=2)
+
+    expected = {
+        "frobenius": codes @ known.T / np.outer(np.linalg.norm(codes, axis=1), np.linalg.norm(known, axis=1)),
+        "rbf": np.exp(-distances / distances[:3].mean()),
+        "js": codes.sum(axis=1, keepdims=True) / 2
+        + 0.5
+        - (divergence(codes[:, None], middle) + divergence(known[None], middle)) / 2 / math.log(2),
+    }[kernel]
+    assert maker.transform(["a a b", "b c", "c d d", "x y"]) == pytest.approx(expected)
+
+
+def test_the_graph_of_similarities_is_used_instead_of_the_texts():
+    rows = [
+        ("Car", "auto", 0.5),
+        ("auto", "car", 0.25),
+        ("pear", "unknown", 0.9),
+        ("two words", "pear", 0.9),
+        ("pear", "tree", 1.0),
+    ]
+    texts = ["car road", "auto road", "pear tree", "car road"]
+    maker = MultiScaleKernel(similarities=rows, min_count=1).fit(texts)
+    number = maker.vocabulary_
+    found = {
+        (word, other): distance
+        for word in number
+        for other, distance in zip(*maker.graph_.neighbours(number[word]), strict=True)
+    }
+    assert set(found) == {
+        ("car", number["auto"]), ("auto", number["car"]), ("pear", number["tree"]), ("tree", number["pear"])
+    }  # fmt: skip
+    assert found["car", number["auto"]] / found["pear", number["tree"]] == pytest.approx(0.5 / 1e-3)
+    kernel = maker.transform(["car", "auto", "pear"])
+    plain = MultiScaleKernel(similarities=[], min_count=1).fit(texts).transform(["car", "auto", "pear"])
+    assert kernel[0, 1] > plain[0, 1] and plain[0, 2] == kernel[0, 2] == 0
+
+
 def test_rbf_uses_the_mean_squared_distance():
     model = MultiScaleKernel(scales=[math.inf], semantic_scales=[0.0], kernel="rbf").fit(["a", "b"])
     assert model.gamma_ == pytest.approx([1.0])  # squared distances 0, 2, 2, 0

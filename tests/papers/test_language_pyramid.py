@@ -181,16 +181,19 @@ def test_equations_12_and_13_margins_of_preference_pairs():
 
 
 @pytest.mark.parametrize("kernel", ["frobenius", "rbf", "js"])
-@pytest.mark.parametrize("weighting", ["none", "idf"])
-def test_section_4_1_kernels_between_texts(kernel, weighting):
-    """One level, two columns: texts stretched to two columns, smoothed along words by the learned graph, compared."""
+@pytest.mark.parametrize(("weighting", "eta"), [("none", 0.0), ("idf", 0.0), ("none", 0.8), ("idf", 3.0)])
+def test_section_4_1_kernels_between_texts(kernel, weighting, eta):
+    """One level, two columns: texts stretched to two columns, smoothed along words by the learned graph, compared.
+
+    With η the code is the paper's Dirichlet-smoothed one, x⁰ = (η/MN + x)/(1 + η), before both windows (Section 2.1).
+    """
     texts = [
         "red car fast car road", "fast red car", "green pear ripe pear", "ripe green pear tree",
         "wind storm cloud", "storm wind rain cloud", "stone wall brick", "brick stone house wall",
     ]  # fmt: skip
     maker = MultiScaleKernel(
         scales=[2.0], semantic_scales=[0.7], kernel=kernel, weighting=weighting, columns=2, width=0, min_count=1, common=1.0,
-        combine="stack", gamma=3.0,
+        combine="stack", gamma=3.0, eta=eta,
     )  # fmt: skip
     found = maker.fit(texts).transform(texts)[:, :, 0]
     words = [text.split() for text in texts]
@@ -206,7 +209,9 @@ def test_section_4_1_kernels_between_texts(kernel, weighting):
         if weighting == "idf":
             spatial *= idf[tokens][:, None]
             spatial /= spatial.sum(axis=0)
-        codes.append((dense_semantic(len(vocabulary), edges, 0.7) @ np.eye(len(vocabulary))[:, tokens] @ spatial) / 2)
+        binary = np.eye(len(vocabulary))[:, tokens]
+        smoothed = len(tokens) * (eta / binary.size + binary / len(tokens)) / (1 + eta)  # columns of mass one
+        codes.append((dense_semantic(len(vocabulary), edges, 0.7) @ smoothed @ spatial) / 2)
     for i, j in product(range(8), range(8)):
         a, b = codes[i], codes[j]
         expected = {

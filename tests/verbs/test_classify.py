@@ -6,6 +6,7 @@ import pytest
 
 from kernelsearch import classify
 from kernelsearch.core.errors import ArtefactError, InputError
+from kernelsearch.learning.mkl.text_classifier import ClassifierSettings, load
 from tests.conftest import write_jsonl
 
 CARS = ["red car fast road", "fast car engine", "the car engine is loud", "road and car", "engine oil for the car"]
@@ -66,3 +67,46 @@ def test_messages(training, tmp_path):
         classify.main(["--model", str(tmp_path / "none"), "--predict", str(training)])
     with pytest.raises(SystemExit):
         classify.main(["--model", "x"])
+
+
+def test_a_graph_of_similar_words_labels_words_that_training_texts_hardly_have(training, tmp_path, capsys):
+    """ "wheel" is in one text of each class; the graph says that it is a word like "engine"."""
+    rows = [json.loads(line) for line in training.read_text().splitlines()]
+    more = [{"text": "wheel", "label": "car"}, {"text": "wheel", "label": "fruit"}]
+    train = write_jsonl(tmp_path / "more.jsonl", [*rows, *more])
+    new = write_jsonl(tmp_path / "new.jsonl", [{"id": "x", "text": "wheel wheel"}])
+    found = {}
+    for word in ("engine", "pear"):
+        (tmp_path / "graph.tsv").write_text(f"wheel\t{word}\t0.9\nWheel\tnowhere\t0.5\n")
+        flags = ["--scales", "inf", "--kernel", "frobenius", "--graph", str(tmp_path / "graph.tsv")]
+        classify.main(["--train", str(train), *flags, "--model", str(tmp_path / "m")])
+        capsys.readouterr()
+        classify.main(["--model", str(tmp_path / "m"), "--predict", str(new)])  # the graph is the saved model's
+        found[word] = json.loads(capsys.readouterr().out)["label"]
+    assert found == {"engine": "car", "pear": "fruit"}
+
+
+def test_eta_reaches_the_kernel(training, tmp_path):
+    classify.main(["--train", str(training), "--model", str(tmp_path / "m"), "--eta", "0.7"])
+    data, settings = load(tmp_path / "m")
+    kernel = data.fit(settings)[0]
+    plain = data.fit(ClassifierSettings())[0]
+    assert kernel.eta == 0.7 and kernel.transform(["car"]).min() > plain.transform(["car"]).min() == 0
+
+
+def test_graphs_that_are_refused(training, tmp_path, capsys):
+    graph = tmp_path / "graph.tsv"
+    flags = ["--train", str(training), "--folds", "2", "--graph", str(graph)]
+    for text, message in (
+        ("car\n", "line 1: two words and a similarity above 0, at most 1, were expected"),
+        ("car road 0.5\ncar road 1.5\n", "line 2: two words"),
+        ("car road nan\n", "line 1: two words"),
+        ("", "no similarities in it"),
+        ("car spaceship 0.5\n", "both words of a line must be in the training texts"),
+    ):
+        graph.write_text(text)
+        with pytest.raises(InputError, match=message):
+            classify.main(flags)
+    with pytest.raises(SystemExit):
+        classify.main([*flags, "--graph-texts", str(training)])
+    assert "--graph and --graph-texts exclude each other" in capsys.readouterr().err

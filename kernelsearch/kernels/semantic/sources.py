@@ -1,4 +1,4 @@
-"""Graphs of related words from outside the collection: a file of word vectors, or a WordNet that the user has.
+"""Graphs of related words from outside the collection: a file of similarities or word vectors, or a WordNet of the user's.
 
 The paper recommends such graphs over one estimated on the collection itself (Section 2.2). Outside words are brought to
 the index's terms by its own analyser; forms of one term ("connected", "connection") share its node.
@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.core.errors import InputError
+from kernelsearch.core.errors import InputError, quote
 from kernelsearch.core.reading import lines
 from kernelsearch.kernels.semantic.graph import SemanticGraph
 
@@ -29,6 +29,30 @@ def terms_of(words: Sequence[str], term_ids: TermIds, analyze: Analyze) -> NDArr
     """The index's term number of each outside word, -1 for unknown words and for what isn't one term."""
     tokens = analyze(list(words))
     return term_ids([found[0] if len(found) == 1 else "" for found in tokens])
+
+
+def read_similarities(path: str | Path) -> tuple[tuple[str, str, float], ...]:
+    """The rows of a file of similarities, `word<TAB>word<TAB>similarity` per line, with similarities in (0, 1].
+
+    Raises InputError, with the line, for another form.
+    """
+    rows = []
+    for number, line in lines(path):
+        if not line.strip():
+            continue
+        parts = [part.strip() for part in (line.split("\t") if "\t" in line else line.split())]
+        try:
+            one, other, similarity = parts[0], parts[1], float(parts[2])
+            if len(parts) != 3 or not one or not other or not 0 < similarity <= 1:
+                raise ValueError
+        except (ValueError, IndexError):
+            raise InputError(
+                f"{path}: line {number}: two words and a similarity above 0, at most 1, were expected: {quote(line)}"
+            ) from None
+        rows.append((one, other, similarity))
+    if not rows:
+        raise InputError(f"{path}: no similarities in it")
+    return tuple(rows)
 
 
 def vectors_graph(path: Path, term_ids: TermIds, words: int, analyze: Analyze, *, neighbours: int = 20) -> SemanticGraph:

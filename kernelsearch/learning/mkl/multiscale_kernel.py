@@ -48,6 +48,9 @@ class MultiScaleKernel(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
     max_words : keep so many words, those in most texts; None keeps all
     neighbours, window, min_count, common : the word graph, see `cooccurrence_graph`
     graph_texts : further texts without labels to learn the word graph from
+    similarities : (word, word, similarity in (0, 1]) of related words, which make the graph instead of the texts; words that
+        the training texts don't have are left out
+    eta : Dirichlet smoothing of the binary code before the windows, x⁰ = (η/MN + x)/(1 + η) for M words and N positions
     analyzer : a function from a text to its words; None splits at everything that isn't a letter or digit, in lower case
 
     Attributes
@@ -81,6 +84,8 @@ class MultiScaleKernel(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
         min_count: int = 2,
         common: float = 0.1,
         graph_texts: Sequence[str] | None = None,
+        similarities: Sequence[tuple[str, str, float]] | None = None,
+        eta: float = 0.0,
         analyzer: Callable[[str], list[str]] | None = None,
     ) -> None:
         self.scales = scales
@@ -98,6 +103,8 @@ class MultiScaleKernel(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
         self.min_count = min_count
         self.common = common
         self.graph_texts = graph_texts
+        self.similarities = similarities
+        self.eta = eta
         self.analyzer = analyzer
 
     def fit(self, X: Sequence[str], y: Any = None) -> MultiScaleKernel:
@@ -110,21 +117,20 @@ class MultiScaleKernel(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
         more = [self._words(text) for text in self.graph_texts or ()]
         numbers = _numbered(words + more, self.vocabulary_)
         source = WordTexts.of(numbers, len(self.vocabulary_))
-        self.graph_: SemanticGraph = cooccurrence_graph(
-            source, neighbours=self.neighbours, window=self.window, min_count=self.min_count, common=self.common
-        )
+        self.graph_: SemanticGraph = self._graph(source)
         self.idf_: Array = np.log((1 + len(source.lengths)) / (1 + source.df)) + 1
         self.levels_ = self._codes(numbers[: len(words)])
-        self.gamma_ = [self.gamma or _inverse_spread(level) for level in self.levels_]
+        self.gamma_ = [self.gamma or _inverse_spread(level) * (1 + self.eta) ** 2 for level in self.levels_]
         return self
 
     def transform(self, X: Sequence[str]) -> Array:
         """Kernels between texts and the training texts."""
         check_is_fitted(self, "levels_")
         numbers = _numbered([self._words(text) for text in X], self.vocabulary_)
+        codes = self._codes(numbers)
         kernels = [
-            self._kernel(level, known, gamma)
-            for level, known, gamma in zip(self._codes(numbers), self.levels_, self.gamma_, strict=True)
+            self._kernel(level, known, gamma, self._background(number) if self.eta else None)
+            for number, (level, known, gamma) in enumerate(zip(codes, self.levels_, self.gamma_, strict=True))
         ]
         return np.stack(kernels, axis=2) if self.combine == "stack" else np.mean(kernels, axis=0)
 
@@ -132,8 +138,40 @@ class MultiScaleKernel(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
         for name, allowed in (("kernel", KERNELS), ("combine", ("sum", "stack")), ("weighting", ("none", "idf"))):
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name}={getattr(self, name)!r} is not one of {', '.join(allowed)}")
+        if not 0 <= self.eta < np.inf:
+            raise ValueError(f"eta={self.eta!r} is not a finite number, 0 or more")
         if self.semantic_scales is not None and len(self.semantic_scales) != len(self.scales):
             raise ValueError(f"{len(self.scales)} scales but {len(self.semantic_scales)} semantic_scales")
+
+    def _graph(self, source: WordTexts) -> SemanticGraph:
+        if self.similarities is None:
+            return cooccurrence_graph(
+                source, neighbours=self.neighbours, window=self.window, min_count=self.min_count, common=self.common
+            )
+        known = [
+            (self.vocabulary_[one[0]], self.vocabulary_[other[0]], similarity)
+            for one, other, similarity in ((self._words(a), self._words(b), value) for a, b, value in self.similarities)
+            if len(one) == len(other) == 1 and one[0] in self.vocabulary_ and other[0] in self.vocabulary_
+        ]
+        if not known:
+            return SemanticGraph.empty(len(self.vocabulary_))
+        # A pair that is there twice counts once, with the larger similarity: sparse matrices would add them up.
+        pairs: dict[tuple[int, int], float] = {}
+        for left, right, similarity in known:
+            pairs[left, right] = max(similarity, pairs.get((left, right), 0.0))
+        ends = np.array(list(pairs), dtype=np.int64)
+        return SemanticGraph.from_edges(len(self.vocabulary_), ends[:, 0], ends[:, 1], np.array(list(pairs.values())))
+
+    def _background(self, level: int) -> Array:
+        """The smoothed code of the uniform distribution over words and positions, shape (columns × words,), of mass one.
+
+        Windows leave it uniform over positions; over words it isn't: a word receives from all its neighbours, and S has columns
+        of mass one, not rows.
+        """
+        semantic = (self.semantic_scales or self.scales)[level]
+        columns = self.columns if np.isfinite(self.scales[level]) else 1
+        received = np.asarray(self.graph_.operator(semantic).sum(axis=1)).ravel()
+        return np.tile(received / (self.graph_.words * columns), columns)
 
     def _words(self, text: str) -> list[str]:
         return self.analyzer(text) if self.analyzer is not None else re.findall(r"\w+", text.lower())
@@ -153,11 +191,19 @@ class MultiScaleKernel(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
             codes.append(code.reshape((len(texts), columns * self.graph_.words)).tocsr() / columns)
         return codes
 
-    def _kernel(self, one: sparse.csr_matrix, other: sparse.csr_matrix, gamma: float) -> Array:
+    def _kernel(self, one: sparse.csr_matrix, other: sparse.csr_matrix, gamma: float, background: Array | None) -> Array:
+        """The kernel of a level between codes (c + η b)/(1 + η): c are rows of `one` and `other`, b is None without η."""
         if self.kernel == "js":
-            return js_kernel(one, other)
+            if background is None:
+                return js_kernel(one, other)
+            return smoothed_js_kernel(one / (1 + self.eta), other / (1 + self.eta), background * (self.eta / (1 + self.eta)))
         product: Array = (one @ other.T).toarray()
         norms = [np.asarray(side.multiply(side).sum(axis=1)).ravel() for side in (one, other)]
+        if background is not None:
+            sides = [self.eta * (side @ background) for side in (one, other)]
+            constant = self.eta**2 * float(background @ background)
+            product = (product + sides[0][:, None] + sides[1][None, :] + constant) / (1 + self.eta) ** 2
+            norms = [(norm + 2 * side + constant) / (1 + self.eta) ** 2 for norm, side in zip(norms, sides, strict=True)]
         if self.kernel == "rbf":
             result: Array = np.exp(-gamma * np.maximum(norms[0][:, None] + norms[1][None, :] - 2 * product, 0.0))
             return result
@@ -181,6 +227,39 @@ def js_kernel(one: sparse.csr_matrix, other: sparse.csr_matrix) -> Array:
         cells = np.repeat(values, np.diff(part.indptr))
         parts = phi(part.data + cells) - own[:, places].data - phi(cells)
         out[:, row] = np.bincount(part.indices, parts, one.shape[0])
+    result: Array = out / (2 * np.log(2))
+    return result
+
+
+def smoothed_js_kernel(one: sparse.csr_matrix, other: sparse.csr_matrix, background: Array) -> Array:
+    """As `js_kernel`, between rows to each of which `background` (cells,), positive, is added, without making them dense.
+
+    With f(a, b) = φ(a + b) - φ(a) - φ(b) and the background β, the sum over cells is that of f(β, β), plus what the cells of
+    one row change alone, plus what the cells that both rows have change together.
+    """
+
+    def joint(a: Array, b: Array) -> Array:
+        result: Array = phi(a + b) - phi(a) - phi(b)
+        return result
+
+    def alone(side: sparse.csr_matrix) -> sparse.csr_matrix:
+        beta = background[side.indices]
+        change = joint(side.data + beta, beta) - joint(beta, beta)
+        return sparse.csr_matrix((change, side.indices, side.indptr), shape=side.shape)
+
+    one, other = sparse.csr_matrix(one), sparse.csr_matrix(other)
+    sums = [np.asarray(alone(side).sum(axis=1)).ravel() for side in (one, other)]
+    out = sums[0][:, None] + sums[1][None, :] + float(joint(background, background).sum())
+    columns = one.tocsc()
+    for row in range(other.shape[0]):
+        span = slice(other.indptr[row], other.indptr[row + 1])
+        places = other.indices[span]
+        part = columns[:, places]
+        counts = np.diff(part.indptr)
+        beta, cells = np.repeat(background[places], counts), np.repeat(other.data[span] + background[places], counts)
+        mine = part.data + beta
+        both = joint(mine, cells) - joint(mine, beta) - joint(beta, cells) + joint(beta, beta)
+        out[:, row] += np.bincount(part.indices, both, one.shape[0])
     result: Array = out / (2 * np.log(2))
     return result
 

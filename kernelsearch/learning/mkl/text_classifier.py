@@ -43,14 +43,22 @@ class ClassifierSettings(Settings):
     )
     columns: int = option(8, "length that texts are interpolated to", low=1, high=256)
     weighting: str = option("none", "weight of a word before smoothing", choices=("none", "idf"))
+    eta: float = option(
+        0.0, "Dirichlet smoothing η of texts before they are smoothed along positions and words", low=0, high=1e6
+    )
     C: float = option(10.0, "the SVM's C", low=1e-6, high=1e6, name="C")
 
-    def pipeline(self, graph_texts: Sequence[str] = ()) -> Pipeline:
-        """An unfitted scikit-learn pipeline from texts to labels; `graph_texts` are further texts for the word graph."""
+    def pipeline(
+        self, graph_texts: Sequence[str] = (), similarities: Sequence[tuple[str, str, float]] | None = None
+    ) -> Pipeline:
+        """An unfitted scikit-learn pipeline from texts to labels.
+
+        `graph_texts` are further texts for the word graph, `similarities` make it instead of texts.
+        """
         combine = "sum" if self.weights == "sum" else "stack"
         maker = MultiScaleKernel(
             kernel=self.kernel, scales=self.scales, columns=self.columns, weighting=self.weighting, combine=combine,
-            graph_texts=list(graph_texts) or None,
+            graph_texts=list(graph_texts) or None, similarities=similarities, eta=self.eta,
         )  # fmt: skip
         learner = {"sum": [], "bem": [BemMKL()], "simple": [SimpleMKL(C=self.C)]}[self.weights]
         return make_pipeline(maker, *learner, SVC(kernel="precomputed", C=self.C))
@@ -58,17 +66,22 @@ class ClassifierSettings(Settings):
 
 @dataclass(frozen=True)
 class LabelledTexts:
-    """Training texts with their labels, and further texts without labels for the word graph."""
+    """Training texts with their labels, and what the word graph is made from.
+
+    These are the texts and further ones without labels (`graph_texts`), or `similarities`, (word, word, similarity), where
+    they aren't None.
+    """
 
     texts: tuple[str, ...]
     labels: tuple[str, ...]
     graph_texts: tuple[str, ...] = ()
+    similarities: tuple[tuple[str, str, float], ...] | None = None
 
     def fit(self, settings: ClassifierSettings) -> Pipeline:
         """A pipeline fitted on the texts. Raises InputError where there are fewer than two labels."""
         if len(set(self.labels)) < 2:
             raise InputError(f"classify: the training texts have {len(set(self.labels))} label; two or more are needed")
-        return settings.pipeline(self.graph_texts).fit(list(self.texts), np.array(self.labels))
+        return settings.pipeline(self.graph_texts, self.similarities).fit(list(self.texts), np.array(self.labels))
 
 
 def cross_validate(data: LabelledTexts, settings: ClassifierSettings, folds: int, seed: int = 0) -> NDArray[np.str_]:
@@ -84,7 +97,8 @@ def cross_validate(data: LabelledTexts, settings: ClassifierSettings, folds: int
         raise InputError(f"--folds: {folds}, but label {str(names[counts.argmin()])!r} has only {counts.min()} texts")
     out = labels.copy()
     for learned, held_out in StratifiedKFold(folds, shuffle=True, random_state=seed).split(labels, labels):
-        part = LabelledTexts(tuple(data.texts[row] for row in learned), tuple(labels[learned]), data.graph_texts)
+        texts = tuple(data.texts[row] for row in learned)
+        part = LabelledTexts(texts, tuple(labels[learned]), data.graph_texts, data.similarities)
         out[held_out] = part.fit(settings).predict([data.texts[row] for row in held_out])
     return out
 
@@ -96,6 +110,8 @@ def save(path: str | Path, data: LabelledTexts, settings: ClassifierSettings) ->
     """
     lines = [json.dumps({"text": text, "label": label}) for text, label in zip(data.texts, data.labels, strict=True)]
     lines += [json.dumps({"text": text}) for text in data.graph_texts]
+    if data.similarities is not None:
+        lines.append(json.dumps({"similarities": data.similarities}))
     values: dict[str, Any] = settings.to_dict()
     values["scales"] = [str(scale) for scale in settings.scales]
 
@@ -111,9 +127,11 @@ def load(path: str | Path) -> tuple[LabelledTexts, ClassifierSettings]:
     try:
         records = [parse_json(line, str(path)) for line in (Path(path) / TEXTS).read_text(encoding="utf-8").splitlines()]
         labelled = [record for record in records if "label" in record]
-        others = tuple(record["text"] for record in records if "label" not in record)
+        others = tuple(record["text"] for record in records if "label" not in record and "similarities" not in record)
+        rows = next((record["similarities"] for record in records if "similarities" in record), None)
+        similarities = None if rows is None else tuple((str(one), str(other), float(value)) for one, other, value in rows)
         settings = ClassifierSettings.of(meta["parameters"])
         texts, labels = (tuple(record[key] for record in labelled) for key in ("text", "label"))
-        return LabelledTexts(texts, labels, others), settings
+        return LabelledTexts(texts, labels, others, similarities), settings
     except (InputError, ValueError, KeyError, TypeError, OSError):
         raise ArtefactError(f"{path}: damaged; train the classifier again") from None

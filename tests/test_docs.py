@@ -23,10 +23,11 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tools import make_api_docs
+from tools import make_api_docs, notebooks
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```(bash|python)[ ]*(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+NUMBER = re.compile(r"\b\d+\.\d+\b")
 ASSIGNMENT = re.compile(r"([A-Z_]+)=\$\((.*)\)")
 #: Commands beside our own that can run in a shell of their own: they set nothing that later lines need.
 PLAIN = re.compile(r"(cmp|head) [^|<>;&`]*|printf '[^']*' > [\w.]+")
@@ -56,6 +57,25 @@ def scratch(demo_index, tmp_path, monkeypatch) -> Path:
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.stem)
 def test_page(page, scratch):
     run_page(page)
+
+
+@pytest.mark.parametrize("path", sorted(notebooks.FOLDER.glob("*.ipynb")), ids=lambda path: path.stem)
+def test_notebook(path, scratch):
+    """A notebook gives the outputs that are stored with it (`python -m tools.notebooks` stores them), up to rounding."""
+    for cell, text in notebooks.run(notebooks.read(path)):
+        assert NUMBER.sub("#", text) == NUMBER.sub("#", notebooks.output(cell))
+        numbers = [[float(number) for number in NUMBER.findall(source)] for source in (text, notebooks.output(cell))]
+        assert numbers[0] == pytest.approx(numbers[1], rel=1e-3, abs=2e-3)
+
+
+def test_a_notebook_shows_its_last_value_and_stops_at_errors():
+    def notebook(*sources):
+        return {"cells": [{"cell_type": "code", "source": [source], "outputs": []} for source in sources]}
+
+    shown = [text for _, text in notebooks.run(notebook("x = 2\nprint('a')\nx + 1", "x = 5", "x\nNone"))]
+    assert shown == ["a\n3\n", "", ""]
+    with pytest.raises(ZeroDivisionError):
+        list(notebooks.run(notebook("1 / 0")))
 
 
 @pytest.mark.pyserini
@@ -212,7 +232,8 @@ def test_the_api_page_is_what_the_docstrings_say():
 def test_every_page_is_in_the_site():
     """mkdocs.yml's navigation has every page of docs/, once."""
     listed = re.findall(r": ([\w/.-]+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
-    assert sorted(listed) == sorted(page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").rglob("*.md"))
+    pages = [*(ROOT / "docs").rglob("*.md"), *(path.with_suffix(".md") for path in notebooks.FOLDER.glob("*.ipynb"))]
+    assert sorted(listed) == sorted(page.relative_to(ROOT / "docs").as_posix() for page in pages)
 
 
 @pytest.mark.skipif(importlib.util.find_spec("mkdocs") is None, reason="mkdocs is not installed")
@@ -222,6 +243,11 @@ def test_the_site_is_built_without_a_warning(tmp_path):
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, env=env)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "site" / "which-method.html").exists()
+    reference = (tmp_path / "site" / "api.html").read_text(encoding="utf-8")
+    assert 'id="kernelsearch.api.index.Index.search_batch"' in reference and "&gt;&gt;&gt;" in reference
+    assert "<blockquote" not in reference and "doctest" not in reference
+    notebook = (tmp_path / "site" / "notebooks" / "first-hour.html").read_text(encoding="utf-8")
+    assert "364 documents with id" in notebook and (tmp_path / "site" / "notebooks" / "first-hour.ipynb").exists()
 
 
 def test_the_readme_fits_two_screens_before_its_figures():

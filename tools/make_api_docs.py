@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import ast
 import inspect
+from collections.abc import Callable
 from pathlib import Path
 
 from tools import ROOT
@@ -67,8 +68,9 @@ messages, and the format of saved artefacts, which carry a version and are refus
 """
 
 
-def page() -> str:
-    """The whole page."""
+def page(render: Callable[[str, ast.ClassDef | ast.FunctionDef], str] | None = None) -> str:
+    """The whole page; `render` makes the text of a class or function of a module."""
+    render = render or entry
     parts = [INTRODUCTION]
     for heading, module, names in PAGES:
         if heading:
@@ -78,8 +80,13 @@ def page() -> str:
         for name in names:
             if name not in found:
                 raise SystemExit(f"{source}: has no {name}")
-            parts.append(entry(module, found[name]))
+            parts.append(render(module, found[name]))
     return "\n".join(parts)
+
+
+def directive(module: str, node: ast.ClassDef | ast.FunctionDef) -> str:
+    """The same for mkdocstrings, which makes the entry when the site is built."""
+    return f"::: {module}.{node.name}\n"
 
 
 _NAMED = (ast.ClassDef, ast.FunctionDef)
@@ -128,7 +135,11 @@ def signature(node: ast.FunctionDef, name: str = "") -> str:
 
 def text_of(node: ast.ClassDef | ast.FunctionDef) -> str:
     """The docstring; examples in it become code."""
-    text = inspect.cleandoc(ast.get_docstring(node) or "")
+    return fence_examples(inspect.cleandoc(ast.get_docstring(node) or ""))
+
+
+def fence_examples(text: str) -> str:
+    """A docstring in which examples are blocks of code."""
     paragraphs = []
     for paragraph in text.split("\n\n"):
         if paragraph.lstrip().startswith(">>>"):

@@ -32,6 +32,10 @@ class Measured:
     def __repr__(self) -> str:
         return render("text", self.evaluations, list(self.measures), self.comparison).rstrip("\n")
 
+    def to_latex(self) -> str:
+        """The tables in LaTeX, with the rules of the package booktabs."""
+        return render("latex", self.evaluations, list(self.measures), self.comparison)
+
     def to_dataframe(self, per_query: bool = False) -> Any:
         """The mean of each measure as a pandas DataFrame, one row per method, one column per measure.
 

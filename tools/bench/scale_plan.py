@@ -3,7 +3,7 @@
     python -m tools.bench.scale_plan FOLDER/scale.json
 
 Every stage is scaled from the largest measured collection: by postings where it reads postings, by documents where it works on
-latent rows, each with the measured growth exponent where that is above 1. docs/scale.md has the formulas.
+latent rows, each with the measured growth exponent where that is above 1. docs/measurements/scale.md has the formulas.
 """
 
 from __future__ import annotations

@@ -20,8 +20,7 @@ def build(path: str | Path, documents: Iterable[Mapping[str, Any]] | Any, *, joi
     Parameters
     ----------
     path : the folder of the new index
-    documents : dicts with `id`, `contents` and perhaps `title` and other fields, or a pandas DataFrame with such columns. They
-        are read twice where two ids may be equal; an iterator is therefore kept in memory
+    documents : dicts with `id`, `contents` and perhaps `title` and other fields, or a pandas DataFrame with such columns
     join_titles : put the title before the contents, which are searched, unless it is in them already
     options : those of `kernelsearch.index`, such as `force=True`, `fields=("title", "url")`, `language="pt"` or `shards=4`
 
@@ -33,20 +32,30 @@ def build(path: str | Path, documents: Iterable[Mapping[str, Any]] | Any, *, joi
 
 
 def reader_of(documents: Iterable[Mapping[str, Any]] | Any, join_titles: bool) -> Reader:
-    """A function that reads documents as `build` takes them from their beginning."""
+    """A function that reads documents as `build` takes them from their beginning.
+
+    An iterator has its documents once only. When it is read again they have nothing but their id, which is enough to name two
+    of the same id; so the collection is not kept in memory.
+    """
+    records: Any = documents
     if hasattr(documents, "to_dict") and hasattr(documents, "columns"):
         # None and NaN are a table's empty cells.
-        records: Any = [
+        records = [
             {name: value for name, value in record.items() if not _missing(value)} for record in documents.to_dict("records")
         ]
-    else:
-        records = list(documents) if iter(documents) is documents else documents
+    once, ids = iter(records) is records, list[str]()
 
     def read() -> Iterator[tuple[str, dict[str, Any]]]:
+        if once and ids:
+            yield from ((f"document {number}", {"id": docid}) for number, docid in enumerate(ids))
+            return
         for number, record in enumerate(records):
             if not isinstance(record, Mapping):
                 raise InputError(f"document {number}: a dict was expected, not {type(record).__name__}")
-            yield f"document {number}", make_document(record, f"document {number}", join_titles=join_titles)
+            document = make_document(record, f"document {number}", join_titles=join_titles)
+            if once:
+                ids.append(document["id"])
+            yield f"document {number}", document
 
     return read
 

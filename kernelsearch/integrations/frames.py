@@ -60,15 +60,26 @@ def read_results(index: Index, results: pd.DataFrame) -> tuple[pd.DataFrame, lis
     return results.iloc[np.unique(codes, return_index=True)[1]], lists
 
 
+def all_columns(queries: pd.DataFrame) -> list[str]:
+    """The columns of a frame of queries, qid and query first."""
+    first = [name for name in ("qid", "query") if name in queries.columns]
+    return [*first, *(name for name in queries.columns if name not in first)]
+
+
 def make_results(
-    index: Index, queries: pd.DataFrame, lists: Sequence[Candidates], documents: pd.DataFrame | None = None
+    index: Index,
+    queries: pd.DataFrame,
+    lists: Sequence[Candidates],
+    documents: pd.DataFrame | None = None,
+    columns: Sequence[str] | None = None,
 ) -> pd.DataFrame:
     """A frame of results, one row per document, from one ranked list per row of `queries`.
 
-    The columns of `queries` are repeated for each document. `documents` are the results that were reranked, whose further
-    columns are joined by qid and docno.
+    `columns` of `queries`, by default those that PyTerrier calls query columns, are repeated for each document. `documents` are
+    the results that were reranked, whose further columns are joined by qid and docno; a document that a method added gets
+    those that have one value per query.
     """
-    columns = pt.model.query_columns(queries)
+    columns = pt.model.query_columns(queries) if columns is None else columns
     depths = np.array([ranked.depth for ranked in lists], dtype=np.int64)
     docs = np.concatenate([ranked.docs for ranked in lists]) if lists else np.empty(0, dtype=np.int32)
     scores = np.concatenate([ranked.scores for ranked in lists]) if lists else np.empty(0)
@@ -85,7 +96,23 @@ def make_results(
     extra = [name for name in documents.columns if name not in {*columns, *RANKING_COLUMNS}]
     if not extra:
         return frame
-    return frame.merge(documents[["qid", "docno", *extra]].drop_duplicates(["qid", "docno"]), on=["qid", "docno"], how="left")
+    known = documents[["qid", "docno", *extra]].drop_duplicates(["qid", "docno"])
+    frame = frame.merge(known, on=["qid", "docno"], how="left", indicator="_merge")
+    added = (frame.pop("_merge") == "left_only").to_numpy()
+    return _describe_added(frame, known, extra, added) if added.any() else frame
+
+
+def _describe_added(frame: pd.DataFrame, known: pd.DataFrame, extra: Sequence[str], added: NDArray[np.bool_]) -> pd.DataFrame:
+    """Fills, for documents that a method added, the columns that have one value per query: they describe the query."""
+    for name in extra:
+        try:
+            constant = bool((known.groupby("qid")[name].nunique(dropna=False) == 1).all())
+        except TypeError:
+            continue  # lists or arrays, such as features, describe documents
+        if constant:
+            values = known.drop_duplicates("qid").set_index("qid")[name]
+            frame.loc[added, name] = frame.loc[added, "qid"].map(values)
+    return frame
 
 
 def make_docnos(index: Index, docs: NDArray[np.int32]) -> Any:

@@ -1,4 +1,4 @@
-"""PyTerrier transformers over an index: a retriever, each method as a reranker, query expansion, learned fusion.
+"""PyTerrier transformers over an index: retriever, methods as rerankers, expansion, learned fusion, stored texts, an indexer.
 
     import kernelsearch.integrations.pyterrier as ks      # or, after `import pyterrier as pt`: pt.kernelsearch
     bm25 = ks.Retriever("indexes/cacm")
@@ -14,6 +14,7 @@ Every method of the registry is a subclass of `KernelTransformer` in this module
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
@@ -32,7 +33,10 @@ from kernelsearch.core.options import Option
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.integrations import frames
 from kernelsearch.integrations.hits import IndexSource, open_index
-from kernelsearch.lucene.first_stage import FirstStage
+from kernelsearch.integrations.pyterrier_base import IndexTransformer, format_options
+from kernelsearch.integrations.pyterrier_fused import FusedFeatures, FusedRetriever
+from kernelsearch.integrations.pyterrier_text import Indexer, Text
+from kernelsearch.lucene.first_stage import FirstStage, FirstStageSettings
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import CannotAct
 from kernelsearch.rerankers.pert.reranker import PerturbationReranker
@@ -41,10 +45,11 @@ if TYPE_CHECKING:
     from kernelsearch.api.index import Index
 
 
-class Retriever(pt.Transformer):
+class Retriever(IndexTransformer):
     """Searches an index.
 
-    Queries with a column `query_toks` are searched with those terms and weights, unchanged.
+    Queries with a column `query_toks` are searched with those terms and weights, unchanged. Further columns of a frame of
+    queries are repeated for every document.
 
     Parameters
     ----------
@@ -54,31 +59,49 @@ class Retriever(pt.Transformer):
     options : the options of the first stage in `kernelsearch.Index.search` (`k1=1.2`, `rm3=True`)
     """
 
+    attributes_that_vary: ClassVar[tuple[str, ...]] = ("num_results", "threads")
+
     def __init__(self, index: IndexSource, num_results: int = 1000, *, threads: int = 1, **options: Any) -> None:
         self.index = open_index(index)
         self.num_results = num_results
         self.threads = threads
         self.options = options
-        self.first = FirstStage.from_settings(split(None, {**options, "hits": num_results})[1])
+        self.check()
 
     def __repr__(self) -> str:
-        return f"Retriever({self.index.name!r}, num_results={self.num_results}{_format_options(self.options)})"
+        return f"Retriever({self.index.name!r}, num_results={self.num_results}{format_options(self.options)})"
+
+    def declared_options(self) -> Sequence[Option]:
+        """The options of the first stage; the number of results is a parameter of its own."""
+        return [option for option in FirstStageSettings.options if option.key != "hits"]
+
+    def check(self) -> None:
+        """Makes the first stage of the parameters."""
+        self.first = FirstStage.from_settings(split(None, {**self.options, "hits": self.num_results})[1])
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Takes a frame of queries and returns a frame of results."""
+        queries, _, lists = self.retrieve(inp)
+        return frames.make_results(self.index, queries, lists, columns=frames.all_columns(queries))
+
+    def retrieve(self, inp: pd.DataFrame) -> tuple[pd.DataFrame, list[Query], list[Candidates]]:
+        """The queries of a frame, one row per query, analysed, and the list of each."""
         with pt.validate.any(inp, context=self) as either:
             either.columns(includes=["qid", "query"], mode="text")
             either.columns(includes=["qid", "query_toks"], mode="weighted terms")
+        if "docno" in inp.columns:
+            # Results: only the columns of queries describe a query, the others a document.
+            inp = inp[[name for name in inp.columns if name in set(pt.model.query_columns(inp))]]
         inp = inp.drop(columns=[name for name in frames.RANKING_COLUMNS if name in inp.columns]).drop_duplicates("qid")
         queries = frames.read_queries(self.index, inp)
-        return frames.make_results(self.index, inp, Pipeline(self.index, self.first).retrieve(queries, threads=self.threads))
+        return inp, queries, Pipeline(self.index, self.first).retrieve(queries, threads=self.threads)
 
     def fuse_rank_cutoff(self, k: int) -> pt.Transformer:
         """The retriever of `retriever % k`, which searches for k documents only."""
         return self if self.num_results <= k else Retriever(self.index, k, threads=self.threads, **self.options)
 
 
-class KernelTransformer(pt.Transformer):
+class KernelTransformer(IndexTransformer):
     """A method as a reranker of results: `bm25 >> ks.KernelLSA(index)`. Its subclasses are made from the registry.
 
     Parameters
@@ -95,10 +118,36 @@ class KernelTransformer(pt.Transformer):
         self.index = open_index(index)
         self.options = options
         self._pipeline: Pipeline | None = None
-        split({self.method: options}, {})  # refuses unknown options here; fitted state is needed at the first transform only
+        self.check()
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.index.name!r}{_format_options(self.options)})"
+        return f"{type(self).__name__}({self.index.name!r}{format_options(self.options)})"
+
+    def declared_options(self) -> Sequence[Option]:
+        """The options of the method."""
+        return registry.method(self.method).options
+
+    def check(self) -> None:
+        """Refuses unknown options and values; fitted state is needed at the first transform only."""
+        split({self.method: self.options}, {})
+        self._pipeline = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_pipeline": None}  # another process loads it again
+
+    def fuse_left(self, left: pt.Transformer) -> pt.Transformer | None:
+        """A retriever, or a fused pipeline, over the same index and this method in one step."""
+        if type(left) is Retriever and self.same_index(left):
+            return FusedRetriever(left, (self,))
+        if isinstance(left, FusedRetriever) and self.same_index(left.retriever):
+            return FusedRetriever(left.retriever, (*left.rerankers, self))
+        return None
+
+    def fuse_feature_union(self, other: pt.Transformer, is_left: bool) -> pt.Transformer | None:
+        """The features of this method and of another one, or of several."""
+        return FusedFeatures((self,)).fuse_feature_union(
+            FusedFeatures((other,)) if isinstance(other, KernelTransformer) else other, is_left
+        )
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Takes a frame of results and returns them reranked; their other columns are kept."""
@@ -135,7 +184,7 @@ class KernelTransformer(pt.Transformer):
         self._pipeline = None
 
 
-class Expansion(pt.Transformer):
+class Expansion(IndexTransformer):
     """Expands queries from their results as `pert` does: `bm25 >> ks.Expansion(index) >> bm25`.
 
     It returns queries with a column `query_toks` for the next retriever; the original query is in `query_0`.
@@ -149,10 +198,21 @@ class Expansion(pt.Transformer):
     def __init__(self, index: IndexSource, **options: Any) -> None:
         self.index = open_index(index)
         self.options = options
-        self.reranker = PerturbationReranker(self.index, **options)
+        self.check()
 
     def __repr__(self) -> str:
-        return f"Expansion({self.index.name!r}{_format_options(self.options)})"
+        return f"Expansion({self.index.name!r}{format_options(self.options)})"
+
+    def declared_options(self) -> Sequence[Option]:
+        """The options of `pert`."""
+        return registry.method("pert").options
+
+    def check(self) -> None:
+        """Makes the reranker that expands."""
+        self.reranker = PerturbationReranker(self.index, **self.options)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _expansion, (self.index, self.options)
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Takes a frame of results and returns a frame of expanded queries."""
@@ -169,6 +229,10 @@ class Expansion(pt.Transformer):
         with suppress(CannotAct):  # then the query is left unexpanded
             query = self.reranker.expanded(query, ranked)
         return dict(zip(query.terms, query.weights, strict=True))
+
+
+def _expansion(index: Index, options: dict[str, Any]) -> Expansion:
+    return Expansion(index, **options)
 
 
 class Fusion(pt.Estimator):
@@ -190,7 +254,20 @@ class Fusion(pt.Estimator):
         self._reranker: KernelTransformer | None = None
 
     def __repr__(self) -> str:
-        return f"Fusion({'' if self.index is None else repr(self.index.name)}{_format_options(self.options)})"
+        return f"Fusion({'' if self.index is None else repr(self.index.name)}{format_options(self.options)})"
+
+    def __eq__(self, other: object) -> bool:
+        """Whether index, options and what was learned are the same."""
+        if not isinstance(other, Fusion):
+            return NotImplemented
+        indexes = [None if one.index is None else _FusionReranker(one.index) for one in (self, other)]
+        return (
+            (self.options, indexes[0]) == (other.options, indexes[1])
+            and pickle.dumps(self._learner) == pickle.dumps(other._learner)
+        )  # fmt: skip
+
+    def __hash__(self) -> int:
+        return hash(("Fusion", None if self.index is None else self.index.fingerprint))
 
     def fit(
         self,
@@ -320,8 +397,16 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *_method_names()})
 
 
-def _format_options(options: dict[str, Any]) -> str:
-    return "".join(f", {name}={value!r}" for name, value in options.items())
-
-
-__all__ = ["Expansion", "Fusion", "JavaInit", "KernelTransformer", "Retriever", "transformer_class", *_method_names()]
+__all__ = [
+    "Expansion",
+    "Fusion",
+    "FusedFeatures",
+    "FusedRetriever",
+    "Indexer",
+    "JavaInit",
+    "KernelTransformer",
+    "Retriever",
+    "Text",
+    "transformer_class",
+    *_method_names(),
+]

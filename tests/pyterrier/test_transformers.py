@@ -321,3 +321,164 @@ def test_anserinis_jar_joins_the_java_that_pyterrier_starts(demo_index):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr[-1500:]
     assert int(done.stdout) > 5
+
+
+def test_the_retriever_keeps_the_columns_of_queries(demo_index, topics, bm25):
+    given = topics.head(3).assign(user=["a", "b", "c"], qweight=[1.0, 2.0, 3.0])
+    found = bm25(given)
+    assert list(found.columns) == ["qid", "query", "user", "qweight", "docid", "docno", "score", "rank"]
+    assert dict(zip(found["qid"], found["user"], strict=True)) == dict(zip(given["qid"], given["user"], strict=True))
+    # Of results, columns of documents would be wrong for other documents.
+    assert "text" not in bm25(found.assign(text="of a document")).columns
+    assert "user" in pt.inspect.transformer_outputs(bm25, ["qid", "query", "user"])
+
+
+def test_columns_of_queries_reach_documents_that_a_method_adds(demo_index, topics):
+    few = ks.Retriever(demo_index, num_results=3)
+    given = topics.head(2).assign(user=["a", "b"])
+    found = (few >> ks.Perturbation(demo_index, hits=20))(given)
+    assert len(found) > 6 and found.groupby("qid")["user"].nunique().eq(1).all() and found["user"].notna().all()
+    texts = few(given).assign(text=lambda frame: frame["docno"])
+    added = ks.Perturbation(demo_index, hits=20)(texts)
+    assert added["text"].isna().sum() == len(added) - 6
+
+
+def test_parameters_can_be_read_and_set(demo_index, topics, bm25):
+    retriever, klsa = ks.Retriever(demo_index, k1=1.2), ks.KernelLSA(demo_index)
+    assert (retriever.get_parameter("k1"), retriever.get_parameter("b")) == (1.2, 0.4)
+    retriever.set_parameter("b", 0.9)
+    retriever.set_parameter("num_results", 10)
+    assert by_query(retriever(topics.head(2))) == by_query(ks.Retriever(demo_index, 10, k1=1.2, b=0.9)(topics.head(2)))
+    klsa.set_parameter("z", 1)
+    assert by_query((bm25 >> klsa)(topics.head(3))) == by_query((bm25 >> ks.KernelLSA(demo_index, z=1))(topics.head(3)))
+    with pytest.raises(ValueError, match="has no parameter 'c'; known: num_results, threads, bm25, k1, b"):
+        retriever.get_parameter("c")
+    with pytest.raises(OptionError, match=r"b: 7.0 is above 1"):
+        retriever.set_parameter("b", 7)
+    assert retriever.get_parameter("b") == 0.9 and retriever.first.model.b == 0.9
+    expand = ks.Expansion(demo_index, docs=3)
+    expand.set_parameter("docs", 5)
+    assert expand.reranker.settings.docs == 5
+
+
+def test_a_grid_scan_gives_the_figures_of_single_runs(demo_index, topics, qrels, bm25):
+    klsa = ks.KernelLSA(demo_index)
+    table = pt.GridScan(bm25 >> klsa, {klsa: {"z": [1, 20], "lambda": [0.5]}}, topics, qrels, ["map"])
+    single = pt.Experiment([bm25 >> ks.KernelLSA(demo_index, z=z, **{"lambda": 0.5}) for z in (1, 20)], topics, qrels, ["map"])
+    assert table["map"].tolist() == pytest.approx(single["map"].tolist(), abs=1e-12) and table["map"].nunique() == 2
+
+
+def test_transformers_compare_equal(demo_index, tmp_path):
+    path = str(demo_index.path)
+    makers = [
+        lambda index: ks.Retriever(index, 10, k1=1.2),
+        lambda index: ks.KernelLSA(index, z=3),
+        lambda index: ks.Expansion(index, docs=3),
+        lambda index: ks.Text(index),
+        lambda index: ks.Fusion(index, learner="combsum"),
+        lambda index: ks.Retriever(index) >> ks.KernelLSA(index),
+        lambda index: (ks.Retriever(index) >> ks.KernelLSA(index)).compile(),
+        lambda index: (ks.KernelLSA(index) ** ks.MultiScaleLM(index)).compile(),
+    ]
+    for number, make in enumerate(makers):
+        one = make(path)
+        assert one == make(demo_index) == pickle.loads(pickle.dumps(one)), one
+        assert hash(one) == hash(make(demo_index))
+        assert all(one != other(path) for other in makers[:number])
+    assert ks.Retriever(path, k1=0.9) == ks.Retriever(path) != ks.Retriever(path, k1=1.0)
+    assert ks.KernelLSA(path, z=3) != ks.KernelLSA(path, z=4) and ks.KernelLSA(path) != ks.MultiScaleLM(path)
+    assert ks.Indexer(tmp_path / "i") == ks.Indexer(tmp_path / "i") != ks.Indexer(tmp_path / "i", force=True)
+
+
+def test_a_fitted_fusion_is_equal_to_its_copy_only(topics, qrels, bm25):
+    results = bm25(topics).assign(features=lambda frame: [np.array([score, 1 / score]) for score in frame["score"]])
+    one, other = ks.Fusion(learner="combsum"), ks.Fusion(learner="combsum")
+    one.fit(results, qrels)
+    assert one != other and pickle.loads(pickle.dumps(one)) == one
+    pd.testing.assert_frame_equal(pickle.loads(pickle.dumps(one))(results), one(results))
+
+
+def test_stored_texts_are_added(demo_index, topics, bm25):
+    import json
+
+    corpus = {record["id"]: record for record in map(json.loads, (DEMO / "corpus.jsonl").open(encoding="utf-8"))}
+    found = (bm25 % 5 >> ks.Text(demo_index, ["text", "title"]))(topics.head(3))
+    for row in found.itertuples():
+        assert row.title == corpus[row.docno]["title"] and row.text.endswith(corpus[row.docno]["contents"])
+    by_pyterrier = (bm25 % 5 >> pt.text.get_text(bm25, "text"))(topics.head(3))
+    assert by_pyterrier["text"].tolist() == found["text"].tolist() and "title" not in by_pyterrier.columns
+    assert {"text", "title"} <= set(pt.text.get_text(bm25)(found[["docno"]]).columns)
+    with pytest.raises(InputError, match=r"docno: 1 documents are not in .*, such as elsewhere"):
+        ks.Text(demo_index)(pd.DataFrame({"docno": ["elsewhere"]}))
+    compiled = (bm25 >> ks.Text(demo_index) % 5).compile()
+    assert compiled == ks.Retriever(demo_index, 5) >> ks.Text(demo_index)
+
+
+def test_an_index_without_texts_says_so(tmp_path):
+    ks.Indexer(tmp_path / "i", contents=False, raw=False).index([{"docno": "1", "text": "a tap"}])
+    with pytest.raises(KernelSearchError, match="stores no texts; index the collection again with them"):
+        ks.Text(tmp_path / "i")
+
+
+def test_an_indexer_of_iterators_and_pipelines(tmp_path):
+    documents = [{"docno": "a", "text": "A dripping tap", "title": "Plumbing", "url": "x"}, {"docno": "b", "text": "A fuse"}]
+    index = ks.Indexer(tmp_path / "i").index(iter(documents))
+    retriever = ks.Retriever(index)
+    assert retriever.search("tap")["docno"].tolist() == ["a"] == retriever.search("plumbing")["docno"].tolist()
+    texts = ks.Text(index, "*")(pd.DataFrame({"docno": ["b", "a"]}))
+    assert texts["url"].tolist() == ["", "x"] and texts["text"].tolist() == ["A fuse", "Plumbing\nA dripping tap"]
+    upper = pt.apply.text(lambda row: row["text"] + " washer")
+    assert ks.Retriever((upper >> ks.Indexer(tmp_path / "j")).index(documents)).search("washer").shape[0] == 2
+    both = ks.Indexer(tmp_path / "k", text_attrs=["text", "url"], join_titles=False).index(documents)
+    assert ks.Retriever(both).search("x")["docno"].tolist() == ["a"] and not len(ks.Retriever(both).search("plumbing"))
+    assert pt.inspect.indexer_inputs(ks.Indexer(tmp_path / "l")) == [["docno", "text"]]
+    with pytest.raises(InputError, match="i: exists already"):
+        ks.Indexer(tmp_path / "i").index(documents)
+    with pytest.raises(InputError, match="document 0: no field body; it has docno, text, title, url"):
+        ks.Indexer(tmp_path / "l", text_attrs="body").index(documents)
+    with pytest.raises(InputError, match=r"document 2: document id 'a' appears twice \(first at document 0\)"):
+        ks.Indexer(tmp_path / "l").index(iter([*documents, documents[0]]))
+
+
+@pytest.mark.parametrize("depth", [5, 100])
+def test_fused_pipelines_give_the_same_results(demo_index, topics, depth):
+    queries = pd.concat([topics.head(4), pd.DataFrame([{"qid": "none", "query": "xyzzy"}])]).assign(user="u")
+    for methods in ([ks.KernelLSA], [ks.Perturbation, ks.KernelLSA], [ks.MultiScaleLM]):
+        pipeline = ks.Retriever(demo_index, depth)
+        for method in methods:
+            pipeline = pipeline >> method(demo_index)
+        fused = pipeline.compile()
+        assert isinstance(fused, ks.FusedRetriever) and len(fused.rerankers) == len(methods)
+        expected = pipeline(queries)
+        pd.testing.assert_frame_equal(fused(queries)[expected.columns], expected)
+        pd.testing.assert_frame_equal((pipeline % 3).compile()(queries)[expected.columns], (pipeline % 3)(queries))
+    weighted = topics.head(1).assign(query_toks=[{"tap": 1.0, "washer": 3.0}])
+    pd.testing.assert_frame_equal(fused(weighted)[pipeline(weighted).columns], pipeline(weighted))
+
+
+def test_fused_features_are_those_of_the_union(demo_index, topics, bm25):
+    klsa, mslm, pert = ks.KernelLSA(demo_index), ks.MultiScaleLM(demo_index), ks.Perturbation(demo_index)
+    results = bm25(topics.head(3)).sample(frac=1, random_state=3)
+    for union in (klsa**mslm, klsa**mslm**pert, (mslm**klsa) ** (klsa**mslm)):
+        fused = union.compile()
+        assert isinstance(fused, ks.FusedFeatures)
+        for given in (results, results[["qid", "query", "docno", "score"]]):
+            one, other = union(given), fused(given)
+            np.testing.assert_array_equal(np.stack(one["features"]), np.stack(other["features"]))
+            rest = [name for name in one.columns if name != "features"]
+            assert set(one.columns) == set(other.columns)
+            pd.testing.assert_frame_equal(one[rest], other[rest])
+    mixed = (pt.Transformer.identity() ** klsa**mslm).compile()
+    np.testing.assert_array_equal(
+        np.stack(mixed(results)["features"]), np.stack((pt.Transformer.identity() ** klsa**mslm)(results)["features"])
+    )
+    empty = results.head(0)
+    assert "features" in fused(empty).columns and not len(fused(empty))
+    with pytest.raises(ValueError, match="results have features already"):
+        fused(fused(results))
+
+
+def test_other_pipelines_are_not_fused(demo_index, tmp_path):
+    other = ks.Indexer(tmp_path / "i").index([{"docno": "a", "text": "tap"}])
+    for pipeline in (ks.Retriever(other) >> ks.KernelLSA(demo_index), ks.Retriever(demo_index) % 5 >> ks.Expansion(demo_index)):
+        assert not isinstance(pipeline.compile(), ks.FusedRetriever)

@@ -82,6 +82,10 @@ class Context:
 DEFAULT_CONTEXT = Context()
 
 
+#: Feedback documents that the text of an explanation lists.
+SHOWN_NEIGHBOURS = 5
+
+
 class CannotAct(Exception):
     """Raised by a method that can't act on a query: the list stays as it is, and the reason is counted and reported."""
 
@@ -117,6 +121,16 @@ class Explanation:
                 add(part.parts, depth + 1)
 
         add(self.contributions, 1)
+        if evidence := self.notes.get("evidence"):
+            out.append("of the score: " + ", ".join(f"{value:+.4f} from {kind}" for kind, value in evidence.items()))
+            nearest = sorted(
+                self.notes["feedback"]["documents"], key=lambda one: -one["weight"] * max(one["words"], one["vectors"])
+            )
+            out.append("feedback documents that it is near, by weight and cosine:")
+            out += [
+                f"  {one['docid']}  weight {one['weight']:.2f}, words {one['words']:.2f}, vectors {one['vectors']:.2f}"
+                for one in nearest[:SHOWN_NEIGHBOURS]
+            ]
         return out
 
     def __repr__(self) -> str:

@@ -311,3 +311,33 @@ def test_a_trained_fusion_takes_the_vectors_of_the_index(index, tmp_path):
     assert not any("dense" in name for name in words.recipe)
     with pytest.raises(OptionError, match=r"--fusion.vectors: is for the default recipe"):
         index.train("fusion", topics=topics, qrels=qrels, output=tmp_path / "x", vectors="m", features="first rm")
+
+
+def test_explanations_say_what_came_from_words_and_what_from_vectors(index):
+    query, context = index.query("water tap", "1"), Context(hits=10)
+    found = index.lucene.search([query], 10)[0]
+    reranker = AutoReranker(index)
+    row = index.row("d2")
+    told = reranker.explain(query, found, row, context)
+    parts = {part.label: part.value for part in told.contributions}
+    evidence = told.notes["evidence"]
+    assert evidence["vectors"] == pytest.approx(parts["dense:m"], abs=1e-4)
+    assert evidence["words"] == pytest.approx(parts["mslm"] + parts["first"], abs=1e-4)
+    assert sum(evidence.values()) == pytest.approx(told.score, abs=1e-3)
+    own = VECTORS[IDS.index("d2")]
+    counts = index.forward.matrix(None, np.float64).toarray()
+    present = index.forward.df[: counts.shape[1]]
+    documents = index.forward.statistics.documents
+    counts *= np.log1p((documents - present + 0.5) / (present + 0.5))
+    for entry in told.notes["feedback"]["documents"]:
+        other = index.row(entry["docid"])
+        cosine = counts[row] @ counts[other] / (np.linalg.norm(counts[row]) * np.linalg.norm(counts[other]))
+        assert entry["words"] == pytest.approx(cosine, abs=1e-3)
+        vector = VECTORS[IDS.index(entry["docid"])] if entry["docid"] in IDS else np.zeros(8)
+        length = np.linalg.norm(own) * np.linalg.norm(vector)
+        assert entry["vectors"] == pytest.approx(own @ vector / length if length else 0.0, abs=1e-3)
+    lines = told.lines()
+    assert any(line.startswith("of the score: ") and "from vectors" in line for line in lines)
+    assert "of the score" not in "\n".join(
+        AutoReranker(index, vectors="none").explain(query, found, found.docs[0], context).lines()
+    )

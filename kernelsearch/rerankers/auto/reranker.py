@@ -27,15 +27,14 @@ from numpy.typing import NDArray
 
 from kernelsearch.core.sequences import chunks
 from kernelsearch.core.types import Candidates, Query
-from kernelsearch.kernels.relevance import POSTERIOR_SHARPNESS, posterior_weights
 from kernelsearch.learning.ranking.fusers import CombSUM
 from kernelsearch.learning.ranking.lists import zscores
 from kernelsearch.rerankers.auto import AUTO
 from kernelsearch.rerankers.auto.settings import AutoSettings
-from kernelsearch.rerankers.base import DEFAULT_CONTEXT, Context, Explanation, OpenedIndex, feedback_note
+from kernelsearch.rerankers.base import DEFAULT_CONTEXT, Context, OpenedIndex
 from kernelsearch.rerankers.fusion.base import CACHED_TABLES, FusedReranker, followed_by
 from kernelsearch.rerankers.fusion.features import Features
-from kernelsearch.rerankers.fusion.recipes import HYBRID_SHARPNESS, PLAIN, available, usable_vectors, wanted_weights
+from kernelsearch.rerankers.fusion.recipes import PLAIN, available, usable_vectors, wanted_weights
 
 #: A query's candidates and their features, shape (candidates, features).
 Table = tuple[Candidates, NDArray[np.float64]]
@@ -72,7 +71,7 @@ class AutoReranker(FusedReranker[AutoSettings]):
 
     def tables(self, queries: Sequence[Query], lists: Sequence[Candidates], context: Context) -> list[Table]:
         """Each query's best MATCHED documents, in the first stage's order, and their features, z-scored among them."""
-        return self._matched(queries, super().tables(queries, lists, context), context)
+        return self._matched(queries, self.pool_tables(queries, lists, context), context)
 
     def apply_batch(
         self, queries: Sequence[Query], lists: Sequence[Candidates], context: Context = DEFAULT_CONTEXT
@@ -81,7 +80,7 @@ class AutoReranker(FusedReranker[AutoSettings]):
         out = list(lists)
         for numbers in chunks(range(len(lists)), CACHED_TABLES):
             batch = [queries[number] for number in numbers]
-            pools = super().tables(batch, [lists[number] for number in numbers], context)
+            pools = self.pool_tables(batch, [lists[number] for number in numbers], context)
             matched = self._matched(batch, pools, context)
             for number, (pool, table), (best, features) in zip(numbers, pools, matched, strict=True):
                 if not pool.depth:
@@ -116,15 +115,3 @@ class AutoReranker(FusedReranker[AutoSettings]):
     def importance(self) -> NDArray[np.float64]:
         """Share of each feature in the sum of weights, shape (features,), summing to 1."""
         return np.asarray(self.weights / self.weights.sum(), dtype=np.float64)
-
-    def explain(self, query: Query, candidates: Candidates, doc: int, context: Context = DEFAULT_CONTEXT) -> Explanation:
-        """Each feature's part of a document's score; the note `feedback` says which documents the query was expanded from."""
-        explanation = super().explain(query, candidates, doc, context)
-        ranked, sharpness = candidates, POSTERIOR_SHARPNESS
-        if self.vectors is not None:
-            pool, table = super().tables([query], [candidates], context)[0]
-            columns = [self.table_recipe.index(name) for name in (PLAIN, f"dense:{self.vectors}")]
-            ranked, sharpness = self.ordered(pool.docs, table[:, columns].sum(axis=1)), HYBRID_SHARPNESS
-        weights = posterior_weights(ranked.scores, sharpness=sharpness)
-        explanation.notes["feedback"] = feedback_note(self.index, ranked.docs[: len(weights)], weights)
-        return explanation

@@ -77,7 +77,13 @@ class FusedReranker(Reranker[D]):
     def tables(
         self, queries: Sequence[Query], lists: Sequence[Candidates], context: Context
     ) -> list[tuple[Candidates, Floats]]:
-        """Each query's pool and its normalised features, shape (pool, features)."""
+        """The candidates of each query that are fused, and their normalised features, shape (candidates, features)."""
+        return self.pool_tables(queries, lists, context)
+
+    def pool_tables(
+        self, queries: Sequence[Query], lists: Sequence[Candidates], context: Context
+    ) -> list[tuple[Candidates, Floats]]:
+        """Each query's whole pool and its normalised features, those of `table_recipe`, shape (pool, features)."""
         keys = [(query, listed.docs.tobytes()) for query, listed in zip(queries, lists, strict=True)]
         missing = [number for number, key in enumerate(keys) if key not in self._tables]
         fresh: dict[int, tuple[Candidates, Floats]] = {}

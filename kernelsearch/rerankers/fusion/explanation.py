@@ -5,19 +5,31 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kernelsearch.core.errors import OptionError
 from kernelsearch.core.types import Candidates, Query
-from kernelsearch.rerankers.base import Context, Contribution, Explanation, position
+from kernelsearch.kernels.relevance import posterior_weights
+from kernelsearch.kernels.tfidf import DocumentVectors
+from kernelsearch.learning.ranking.lists import zscores
+from kernelsearch.rerankers.base import Context, Contribution, Explanation, OpenedIndex, feedback_note, position
+from kernelsearch.rerankers.fusion.recipes import HYBRID_SHARPNESS, PLAIN
 
 if TYPE_CHECKING:
     from kernelsearch.rerankers.fusion.base import FusedReranker
+
+#: What a kind of feature is made of; other kinds are made of words.
+WORDS = "words"
+EVIDENCE = {"first": WORDS, "dense": "vectors", "dense-rm": "vectors", "hybrid": "feedback by both", "run": "runs"}
 
 
 def explain(reranker: FusedReranker[Any], query: Query, candidates: Candidates, doc: int, context: Context) -> Explanation:
     """The features' parts of the score of the document in row `doc`, largest first; they sum to the score.
 
-    The note `importance` is {feature: share} of the whole model. Raises OptionError for a document outside the fused pool.
+    Notes: `importance` is {feature: share} of the whole model; `feedback` are the documents that feedback takes for relevant,
+    with their weights and how near the document is to each, by words (tf·idf cosine) and by vectors (cosine); with vectors,
+    `evidence` is the part of the score that came from words, from vectors, and from feedback that both chose. Raises
+    OptionError for a document outside the fused pool.
     """
     pool, table = reranker.tables([query], [candidates], context)[0]
     row = position(pool, doc)
@@ -33,4 +45,55 @@ def explain(reranker: FusedReranker[Any], query: Query, candidates: Candidates, 
     )
     shares = reranker.importance()
     importance = {name: round(float(share), 4) for name, share in zip(reranker.recipe, shares, strict=True)}
-    return Explanation(reranker.name, docid, float(parts.sum()), contributions, {"importance": importance})
+    notes: dict[str, Any] = {"importance": importance}
+    vectors = next((name.partition(":")[2] for name in reranker.recipe if kind_of(name) == "dense"), None)
+    if vectors is not None:
+        evidence = dict.fromkeys(EVIDENCE.values(), 0.0)
+        for name, part in zip(reranker.recipe, parts, strict=True):
+            evidence[EVIDENCE.get(kind_of(name), WORDS)] += float(part)
+        notes["evidence"] = {kind: round(value, 4) for kind, value in evidence.items() if kind == WORDS or value}
+    docs, weights = feedback_documents(reranker, query, candidates, context)
+    notes["feedback"] = feedback_note(reranker.index, docs, weights)
+    for entry, likeness in zip(
+        notes["feedback"]["documents"], neighbour_likeness(reranker.index, doc, docs, vectors), strict=True
+    ):
+        entry |= likeness
+    return Explanation(reranker.name, docid, float(parts.sum()), contributions, notes)
+
+
+def kind_of(name: str) -> str:
+    """The kind of a feature: `bm25` for `bm25:k1=2`."""
+    return name.partition(":")[0]
+
+
+def feedback_documents(
+    reranker: FusedReranker[Any], query: Query, candidates: Candidates, context: Context
+) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    """The rows of the documents that feedback takes for relevant, and their posterior weights, best first.
+
+    The best of the first stage, or, where the recipe has a `hybrid` feature, of the first stage and vectors together.
+    """
+    recipe = reranker.table_recipe
+    hybrid = next((name for name in recipe if kind_of(name) == "hybrid"), None)
+    dense = f"dense:{hybrid.partition(':')[2].partition('/')[0]}" if hybrid else ""
+    if PLAIN not in recipe or dense not in recipe:
+        weights = posterior_weights(candidates.scores)
+        return candidates.docs[: len(weights)], weights
+    pool, table = reranker.pool_tables([query], [candidates], context)[0]
+    together = zscores(table[:, [recipe.index(PLAIN), recipe.index(dense)]]).sum(axis=1)
+    ranked = reranker.ordered(pool.docs, together)
+    weights = posterior_weights(ranked.scores, sharpness=HYBRID_SHARPNESS)
+    return ranked.docs[: len(weights)], weights
+
+
+def neighbour_likeness(index: OpenedIndex, doc: int, docs: NDArray[np.int32], vectors: str | None) -> list[dict[str, float]]:
+    """How near a document is to others: cosines of tf·idf vectors (`words`) and of the vectors of that name (`vectors`)."""
+    rows = np.concatenate([[doc], docs]).astype(np.int32)
+    columns = {"words": DocumentVectors(index.forward, rows).mean_cosines(np.ones(1))[1:]}
+    if vectors is not None:
+        unit = index.vectors(vectors).documents.unit(rows)
+        columns["vectors"] = (unit[1:] @ unit[0]).astype(np.float64)
+    return [
+        {name: round(value, 4) for name, value in zip(columns, values, strict=True)}
+        for values in zip(*(column.tolist() for column in columns.values()), strict=True)
+    ]

@@ -11,13 +11,15 @@ export function feedbackPicture({ notes }, { open, title }) {
   if (!documents.length) return null;
   const most = Math.max(...documents.map((one) => one.weight), 1e-12);
   const rows = documents.slice(0, SHOWN).map((one) => el("li", { class: "bar-line" },
-    el("span", { class: "bar-label" }, el("button", { type: "button", class: "link", onclick: () => open(one.docid) }, title(one.docid))),
+    el("span", { class: "bar-label" }, el("button", { type: "button", class: "link", onclick: () => open(one.docid) }, title(one.docid)),
+      notes.evidence ? el("small", {}, ` likeness by words ${number(one.words)}, by vectors ${number(one.vectors)}`) : null),
     svg("svg", { class: "bar", "aria-hidden": "true" }, svg("rect", { width: "100%", height: "100%", class: "bar-track" }),
       svg("rect", { width: `${(100 * one.weight) / most}%`, height: "100%", class: "bar-up" })),
     el("span", { class: "bar-value" }, `${Math.round(100 * one.weight)}%`)));
   return {
     title: "Expanded from these documents",
-    note: `Shares of the documents that are taken as relevant: together they count as much as ${number(notes.feedback.effective)} equal ones.`,
+    note: `Shares of the documents that are taken as relevant: together they count as much as ${number(notes.feedback.effective)} equal ones.`
+      + (notes.evidence ? ` Of the score, ${Object.entries(notes.evidence).map(([kind, value]) => `${number(value)} came from ${kind}`).join(", ")}.` : ""),
     node: el("ul", { class: "feedback" }, rows),
   };
 }

@@ -13,6 +13,7 @@ is defined by the kernels that are combined:
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -131,6 +132,50 @@ class PowerSeries(HyperKernel):
     def __call__(self, a: Pairs, b: Pairs) -> NDArray[np.float64]:
         inner = self.base.inner(a, b)
         return self.base.outer(a, b) * np.polynomial.polynomial.polyval(inner, np.asarray(self.coefficients, dtype=np.float64))
+
+
+@dataclass(frozen=True)
+class Series:
+    """A power series f(x) = Σ_i c_i x^i with all c_i ≥ 0 in closed form, and its radius of convergence R."""
+
+    name: str
+    function: Callable[[NDArray[np.float64]], NDArray[np.float64]]
+    radius: float
+
+
+#: e^x = Σ x^i / i!
+EXPONENTIAL = Series("exponential", np.exp, math.inf)
+#: 1 / (1 - x) = Σ x^i
+GEOMETRIC = Series("geometric", lambda x: np.asarray(1.0 / (1.0 - x)), 1.0)
+#: -log(1 - x) = Σ_{i ≥ 1} x^i / i
+LOGARITHMIC = Series("logarithmic", lambda x: np.asarray(-np.log1p(-x)), 1.0)
+#: cosh x = Σ x^(2i) / (2i)!
+HYPERBOLIC = Series("hyperbolic", np.cosh, math.inf)
+
+
+@dataclass(frozen=True)
+class ClosedSeries(HyperKernel):
+    """Σ_i c_i · g (k_Q k_D)^i g' over infinitely many c_i ≥ 0 (Theorem 3), by the series' closed form.
+
+    The theorem needs |k_Q| < √R and |k_D| < √R for the radius of convergence R. Values that don't meet it raise OptionError:
+    the closed form has a value there, but the series does not, and the result need not be positive semi-definite.
+    """
+
+    base: Hyper
+    series: Series
+
+    def __call__(self, a: Pairs, b: Pairs) -> NDArray[np.float64]:
+        self._check("query", self.base.query_kernel(a.queries, b.queries))
+        self._check("document", self.base.document_kernel(a.docs, b.docs))
+        return self.base.outer(a, b) * self.series.function(self.base.inner(a, b))
+
+    def _check(self, side: str, values: NDArray[np.floating]) -> None:
+        largest, limit = float(np.abs(values).max(initial=0.0)), math.sqrt(self.series.radius)
+        if not largest < limit:
+            raise OptionError(
+                f"{self.series.name} series: a {side} kernel value of {largest:.6g} is not below {limit:g}, the square root of "
+                f"the radius of convergence; scale the kernel down"
+            )
 
 
 @dataclass(frozen=True)

@@ -28,10 +28,10 @@ def full_text(record):
     return f"{record['contents']} {record['title']}"
 
 
-def build(folder, records):
-    """The opened Lucene index of records, with terms as they are written."""
+def build(folder, records, *flags):
+    """The opened Lucene index of records, with terms as they are written; `flags` are further ones of `index`."""
     (folder / "corpus.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
-    index.main(["--input", str(folder / "corpus.jsonl"), "--index", str(folder / "index"), "--language", "whitespace"])
+    index.main(["--input", str(folder / "corpus.jsonl"), "--index", str(folder / "index"), "--language", "whitespace", *flags])
     return kernelsearch.open(folder / "index")
 
 

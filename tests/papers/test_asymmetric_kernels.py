@@ -13,9 +13,24 @@ from scipy.optimize import Bounds, minimize
 
 from kernelsearch.clicks.importing import import_records
 from kernelsearch.clicks.records import Impression
+from kernelsearch.core.errors import OptionError
 from kernelsearch.core.types import Query
 from kernelsearch.kernels.asymmetric import BM25, VSM, Dirichlet
-from kernelsearch.kernels.hyper import Combined, Hyper, Pairs, PowerSeries, precomputed, precomputed_relevance
+from kernelsearch.kernels.documents import Cosine
+from kernelsearch.kernels.hyper import (
+    EXPONENTIAL,
+    GEOMETRIC,
+    HYPERBOLIC,
+    LOGARITHMIC,
+    ClosedSeries,
+    Combined,
+    Hyper,
+    Pairs,
+    PowerSeries,
+    precomputed,
+    precomputed_relevance,
+)
+from kernelsearch.kernels.learned import Expansion, hyper_kernel
 from kernelsearch.learning.ranking.asymmetric import AsymmetricKernelLearner
 from kernelsearch.rerankers.registry import method
 from tests.papers.brute_force import WORDS, Dense, build, full_text, make_documents
@@ -29,7 +44,9 @@ def collection(tmp_path_factory):
     """An index, its documents as dense arrays, a click log and its impressions."""
     folder = tmp_path_factory.mktemp("akl")
     records = make_documents()
-    opened = build(folder, records)
+    for record, words in zip(records, np.random.default_rng(9).choice(WORDS[:15], size=(len(records), 3)), strict=True):
+        record["url"] = " ".join(words)
+    opened = build(folder, records, "--fields", "title,url")
     log = impressions(Dense([full_text(record) for record in records]))
     import_records(log, folder / "clicks.db")
     return opened, records, log, str(folder / "clicks.db")
@@ -127,9 +144,89 @@ def test_eq_4_the_hyper_kernel():
     assert HYPER(ALL, ALL) == pytest.approx(brute_hyper(lambda value: value))
 
 
+def test_theorem_2_the_learned_kernel_is_a_kernel_with_maps(collection):
+    """k*(q, d) = g(q, d) Σ α_i g(q_i, d_i) k_Q(q, q_i) k_D(d, d_i), for queries and documents outside of the training pairs."""
+    opened, records, log, _ = collection
+    forward, dense = opened.forward, Dense([full_text(record) for record in records])
+    texts = list(dict.fromkeys(record.query for record in log))[:3]
+    queries, docs = opened.lucene.queries(texts), [1, 4, 7, 9]
+    hyper = hyper_kernel(forward, queries, docs, VSM(), Cosine(), BM25())
+    better, worse = Pairs([0, 1, 2], [0, 1, 2]), Pairs([0, 1, 2], [3, 2, 1])
+    learner = AsymmetricKernelLearner(hyper, lam=0.3).fit_ranking(better, worse)
+    kernel = learner.as_kernel(forward, queries, docs, VSM(), Cosine(), BM25())
+    cosine = dense.cosine() @ dense.cosine().T
+    asked = WORDS[0] + " " + texts[1]
+
+    def tfidf(text):
+        return np.array([text.split().count(word) * dense.idf[place] for place, word in enumerate(WORDS)])
+
+    expected = np.zeros(len(records))
+    for query, doc, alpha in zip(learner.pairs_.queries, learner.pairs_.docs, learner.alpha_, strict=True):
+        gain = dense.bm25(texts[query], 0.9, 0.4)[docs[doc]]
+        expected += alpha * gain * (tfidf(asked) @ tfidf(texts[query])) * cosine[docs[doc]]
+    everything, query = np.arange(len(records)), opened.lucene.queries([asked])[0]
+    assert np.abs(learner.alpha_).max() > 0
+    assert kernel.scores(forward, query, everything) == pytest.approx(
+        dense.bm25(asked, 0.9, 0.4) * expected, rel=1e-4, abs=1e-6
+    )
+    # It agrees with the learner on the numbered pairs, its sum has explicit maps, and it composes.
+    pairs = Pairs([0, 1, 2, 2], [2, 3, 0, 1])
+    predicted = [
+        kernel.scores(forward, queries[q], np.array([docs[d]]))[0] for q, d in zip(pairs.queries, pairs.docs, strict=True)
+    ]
+    assert predicted == pytest.approx(learner.predict(pairs), rel=1e-6)
+    expansion = kernel.right
+    assert isinstance(expansion, Expansion) and expansion.has_map
+    maps = expansion.document_features(forward, everything) @ expansion.query_features(forward, query).T
+    assert maps.toarray().ravel() == pytest.approx(expected, rel=1e-4, abs=1e-6)
+    assert expansion.documents(forward, everything, everything) == pytest.approx(
+        (expansion.document_features(forward, everything) @ expansion.document_features(forward, everything).T).toarray()
+    )
+    both = 2 * kernel + BM25()
+    assert both.scores(forward, query, everything) == pytest.approx(
+        2 * kernel.scores(forward, query, everything) + BM25().scores(forward, query, everything)
+    )
+
+
 def test_theorem_3_the_power_series():
     expected = brute_hyper(lambda value: 0.5 + 0.3 * value + 0.2 * value**2)
     assert PowerSeries(HYPER, [0.5, 0.3, 0.2])(ALL, ALL) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("series", "coefficients"),
+    [
+        (EXPONENTIAL, [1 / math.factorial(i) for i in range(60)]),
+        (GEOMETRIC, [1.0] * 400),
+        (LOGARITHMIC, [0.0, *(1 / i for i in range(1, 400))]),
+        (HYPERBOLIC, [0 if i % 2 else 1 / math.factorial(i) for i in range(60)]),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_theorem_3_closed_forms_are_the_series_inside_the_radius_and_refused_outside(series, coefficients):
+    small = 0.9 / math.sqrt(np.abs(KQ).max()), 0.9 / math.sqrt(np.abs(KD).max())
+    kq, kd = KQ * small[0] ** 2, KD * small[1] ** 2
+    kernel = ClosedSeries(Hyper(precomputed(kq), precomputed(kd), precomputed_relevance(G)), series)
+    expected = [
+        [
+            G[q, d] * sum(c * (kq[q, r] * kd[d, e]) ** i for i, c in enumerate(coefficients)) * G[r, e]
+            for r in range(4)
+            for e in range(6)
+        ]
+        for q in range(4)
+        for d in range(6)
+    ]
+    assert kernel(ALL, ALL) == pytest.approx(np.array(expected), rel=1e-9, abs=1e-12)
+    assert np.linalg.eigvalsh(kernel(ALL, ALL)).min() > -1e-9
+    for scaled in ((1.5 / np.abs(KQ).max(), small[1] ** 2), (small[0] ** 2, 1.5 / np.abs(KD).max())):
+        outside = ClosedSeries(Hyper(precomputed(KQ * scaled[0]), precomputed(KD * scaled[1])), series)
+        if math.isinf(series.radius):
+            assert np.isfinite(outside(ALL, ALL)).all()
+        else:
+            with pytest.raises(
+                OptionError, match=rf"{series.name} series: a (query|document) kernel value of 1\.5 is not below 1"
+            ):
+                outside(ALL, ALL)
 
 
 def test_theorem_4_several_kernels():
@@ -211,26 +308,52 @@ DEFAULTS = {
 VARIANTS = [
     {}, {"form": "prior"}, {"form": "prior", "prior": 0.4}, {"pairs": "rate"}, {"pairs": "skipped", "pairs_per_query": 2},
     {"confident": False}, {"corrected": True}, {"documents": "title"}, {"documents": "both"}, {"k1": 2.0}, {"b": 0.9},
+    {"documents": "url"}, {"documents": "body,url"},
     {"hits": 3},
-    {"lambda": 2.0}, {"epsilon": 0.1}, {"similar": 2}, {"pairs_per_query": 4},
+    {"lambda": 2.0}, {"epsilon": 0.1}, {"similar": 2}, {"pairs_per_query": 4}, {"form": "auto"}, {"form": "auto", "prior": 9.0},
 ]  # fmt: skip
 
 
-def query_kernel(counts, dense):
-    """Section 5.3 and Theorem 4: the correlation of clicks over the log's documents, and the cosines of 3-grams and terms."""
+def text_kernel(counts, dense):
+    """The mean of the cosines of 3-grams and of terms between the log's queries."""
     size = len(counts.queries)
     terms = [Counter({w: n * dense.idf[WORDS.index(w)] for w, n in Counter(q.split()).items()}) for q in counts.queries]
     grams = [trigrams(query) for query in counts.queries]
     text = [[0.5 * cosine(grams[i], grams[j]) + 0.5 * cosine(terms[i], terms[j]) for j in range(size)] for i in range(size)]
-    return np.corrcoef(counts.clicks) + np.array(text)
+    return np.array(text)
+
+
+def query_kernel(counts, dense):
+    """Section 5.3 and Theorem 4: the correlation of clicks over the log's documents, and the cosines of 3-grams and terms."""
+    return np.corrcoef(counts.clicks) + text_kernel(counts, dense)
+
+
+def clicks_beyond_noise(counts, dense, row, near):
+    """Clicks per document of the log, those of similar queries by the correlation of clicks or the similarity of texts."""
+    correlation, text = np.corrcoef(counts.clicks)[row], text_kernel(counts, dense)[row]
+    total = np.zeros(len(counts.docs))
+    for n in near:
+        total += max(correlation[n], min(max((text[n] - 0.3) / 0.3, 0), 1)) * np.maximum(
+            counts.clicks[n] - 0.05 * counts.exposure[n], 0
+        )
+    return total
+
+
+def weight_by_evidence(total, shares, prior):
+    """prior · (.4 + 5 (1 - share) / c) / c² with c = Σ n² / Σ n, the share weighted by n²."""
+    agreeing = max((total**2).sum() / total.sum(), 0.25)
+    share = (total**2 * shares).sum() / (total**2).sum()
+    return prior * (0.4 + 5 * (1 - share) / agreeing) / agreeing**2
 
 
 def robust_bm25(records, log, asked, candidates, options):
     """Scores of the merged documents by docid: section 5.3, with the product's scaling of BM25."""
     body = Dense([full_text(record) for record in records])
     title = Dense([record["title"] for record in records])
-    unit = {"body": body.cosine(), "title": title.cosine(), "both": np.hstack([body.cosine(), title.cosine()]) / math.sqrt(2)}
-    similarity = unit[options["documents"]] @ unit[options["documents"]].T
+    url = Dense([record["url"] for record in records])
+    unit = {"body": body.cosine(), "title": title.cosine(), "url": url.cosine()}
+    fields = {"both": ["body", "title"]}.get(options["documents"], options["documents"].split(","))
+    similarity = sum(unit[name] @ unit[name].T for name in fields) / len(fields)
     counts = Counts(log)
     kernel = query_kernel(counts, body)
     row = counts.queries.index(asked)
@@ -251,12 +374,17 @@ def robust_bm25(records, log, asked, candidates, options):
         return (np.minimum(values / best, 1) + options["epsilon"]) / (1 + options["epsilon"])
 
     gain = {n: scaled(scores[n], scores[n].max()) for n in near}
+    weight, auto = options["prior"] if options["form"] == "prior" else 0.0, options["form"] == "auto"
+    known = {n: dict(zip(number, counts.exposure[n] / (counts.exposure[n] + 1), strict=True)) for n in near}
+    other = {n: {j: gain[n][j] * (known[n].get(j, 0.0) if auto else 1.0) for _, _, j, _ in entries} for n in near}
+    if auto:
+        total = clicks_beyond_noise(counts, body, row, near)
+        weight = weight_by_evidence(total, np.minimum(scores[row][number] / scores[row].max(), 1), options["prior"])
     matrix = np.array([
-        [kernel[n, m] * (similarity[i, k] * gain[n][i] * gain[m][k] - similarity[i, h] * gain[n][i] * gain[m][h]
-                         - similarity[j, k] * gain[n][j] * gain[m][k] + similarity[j, h] * gain[n][j] * gain[m][h])
+        [kernel[n, m] * (similarity[i, k] * gain[n][i] * gain[m][k] - similarity[i, h] * gain[n][i] * other[m][h]
+                         - similarity[j, k] * other[n][j] * gain[m][k] + similarity[j, h] * other[n][j] * other[m][h])
          for m, k, h, _ in entries] for n, i, j, _ in entries
     ])  # fmt: skip
-    weight = options["prior"] if options["form"] == "prior" else 0.0
     linear = np.array([1 - weight * (gain[n][i] - gain[n][j]) for n, i, j, _ in entries])
     theta = minimize(
         lambda t: 0.5 * t @ matrix @ t - linear @ t,
@@ -272,10 +400,22 @@ def robust_bm25(records, log, asked, candidates, options):
     merged = sorted({*candidates, *retrieved, *(i for _, i, _, _ in entries)})
     base = scaled(scores[row][merged], scores[row][merged].max())
     learned = [
-        sum(t * kernel[row, n] * (gain[n][i] * similarity[i, doc] - gain[n][j] * similarity[j, doc])
+        sum(t * kernel[row, n] * (gain[n][i] * similarity[i, doc] - other[n][j] * similarity[j, doc])
             for t, (n, i, j, _) in zip(theta, entries, strict=True))
         for doc in merged
     ]  # fmt: skip
+    if auto:
+        trust = {
+            doc: count / (count + 1)
+            for n in near
+            for doc, count in zip(number, total, strict=True)
+            if counts.clicks[n, number.index(doc)]
+        }
+        best = max(value for doc, value in zip(merged, learned, strict=True) if doc not in trust)
+        learned = [
+            best + trust[doc] * (value - best) if doc in trust and value > best else value
+            for doc, value in zip(merged, learned, strict=True)
+        ]
     return {f"d{doc:02d}": g * (weight + value) for doc, g, value in zip(merged, base, learned, strict=True)}
 
 

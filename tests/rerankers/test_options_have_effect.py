@@ -50,8 +50,9 @@ ELSEWHERE = {
     ("pert", "vectors"): "a file: tests/rerankers/test_pert.py",
     ("pert", "save_queries"): "writes a file: tests/rerankers/test_pert.py",
     ("pert", "queries"): "a file: tests/rerankers/test_pert.py",
-    ("pairwise", "epsilon"): "inherited without effect: it is added to BM25 in the kernel, which pairwise doesn't have",
     ("pert", "groups"): "explanations: tests/rerankers/test_pert.py",
+    ("rbm25", "documents"): "names of fields: tests/papers/test_asymmetric_kernels.py",
+    ("pairwise", "documents"): "names of fields: tests/papers/test_asymmetric_kernels.py",
 }
 for _method in ("rbm25", "pairwise", "substitution", "clickprior"):
     ELSEWHERE[_method, "clicks"] = "a file: tests/rerankers/test_rbm25.py"

@@ -215,10 +215,42 @@ def test_the_weight_of_bm25_with_clicks_by_hand(tiny, tmp_path, lists, wordings,
     )
     near = reranker.similar.find(queries, 5, candidates)[0]
     weight = reranker.weight_of_bm25(near, [reranker.retrieve([near], Context())[number] for number in near.ids.tolist()])
-    expected = 1.5 * 2 / 3 * (1 + 20 * (1 - share) / agreeing**2) / agreeing
-    if wordings > 1:  # their clicks correlate: at most the smallest share
-        expected = min(expected, 1.5 * 0.2)
-    assert weight == pytest.approx(expected, rel=1e-3)
+    assert weight == pytest.approx(1.5 * (0.4 + 5 * (1 - share) / agreeing) / agreeing**2, rel=1e-3)
+
+
+@pytest.mark.parametrize(("clicks", "excess"), [(1, 0.95 / 1.95), (4, 3.8 / 4.8)])
+def test_a_clicked_document_rises_above_unclicked_ones_by_the_share_of_its_evidence(tiny, tmp_path, clicks, excess):
+    log = [Impression("dripping water", ("d1", "d2", "d5"), (1, 2, 3), (True, False, False))] * clicks
+    import_records(log, tmp_path / "c.db")
+    reranker = RobustBM25(tiny, clicks=str(tmp_path / "c.db"))
+    queries, lists = first_stage(tiny, ["dripping water"])
+    near = reranker.similar.find(queries, 5, lists)[0]
+    learned = reranker.learn(near, [reranker.retrieve([near], Context())[number] for number in near.ids.tolist()])
+    docs = np.arange(len(tiny.forward), dtype=np.int32)
+    free = reranker.features(docs) @ learned.direction()
+    bounded = reranker.values(queries[0], docs, learned) / reranker.base(queries[0], docs) - learned.weight
+    row = int(tiny.forward.rows_of(["d1"])[0])
+    best = np.delete(free, row).max()
+    assert free[row] > best and bounded[row] - best == pytest.approx(excess * (free[row] - best))
+    assert np.delete(bounded, row) == pytest.approx(np.delete(free, row))
+
+
+def test_unclicked_documents_count_by_their_examinations_where_the_log_has_them(tiny, tmp_path):
+    """e / (e + 1): d2 at position 2 and d5 at position 3; in a log of clicks alone they count fully."""
+    for name, log, expected in (
+        ("lists", [Impression("water tap", ("d1", "d2", "d5"), (1, 2, 3), (True, False, False))] * 2, {"d2": 1 / 2, "d5": 0.4}),
+        ("clicks", [Tally("water tap", "d1", 2, 0, 1.0)], {"d5": 1.0}),
+    ):
+        import_records(log, tmp_path / f"{name}.db")
+        parts = {}
+        for form in ("auto", "prior"):
+            reranker = RobustBM25(tiny, clicks=str(tmp_path / f"{name}.db"), form=form)
+            queries, lists = first_stage(tiny, ["water tap"])
+            near = reranker.similar.find(queries, 5, lists)[0]
+            parts[form] = reranker.learn(near, [reranker.retrieve([near], Context())[number] for number in near.ids.tolist()])
+        worse = docids(tiny, Candidates(parts["auto"].pairs.docs[parts["auto"].pairs.worse], parts["auto"].theta))
+        shrunk = parts["auto"].gains[:, 1] / parts["prior"].gains[:, 1]
+        assert dict(zip(worse, shrunk.tolist(), strict=True)) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -288,7 +320,11 @@ def test_explanations_sum_to_the_score_and_name_similar_queries(demo_index, robu
         told = robust.explain(queries[0], lists[0], int(found.docs[place]))
         assert told.score == pytest.approx(float(found.scores[place]), abs=1e-6)
         assert sum(part.value for part in told.contributions) == pytest.approx(told.score)
+        assert len(told.contributions) > 2
         for part in told.contributions[1:]:
+            if part.label == "bound on the document's own clicks":
+                assert part.value < 0
+                continue
             assert sum(reason.value for reason in part.parts) == pytest.approx(part.value, abs=1e-9)
     assert told.notes["similar queries"][0]["query"] == "tap drips all night"
     assert any("clicked" in reason.detail for part in told.contributions for reason in part.parts)
@@ -332,6 +368,30 @@ def test_documents_that_the_index_lacks_are_passed_over(tiny, tmp_path):
     for name in ("rbm25", "pairwise", "clickprior"):
         after = registry.method(name).make(tiny, clicks=str(tmp_path / "c.db")).apply(queries[0], lists[0])
         assert docids(tiny, after)[0] == "d1"
+
+
+def test_epsilon_is_refused_where_no_bm25_is_in_the_kernel(demo_index, database, tmp_path):
+    config = tmp_path / "pairwise.toml"
+    config.write_text(f'[[rerank]]\nname = "pairwise"\nclicks = "{database}"\nepsilon = 0.1\n', encoding="utf-8")
+    asked = ["--index", str(demo_index.path), "--query", "tap"]
+    flags = ["--rerank", "pairwise", "--pairwise.clicks", database, "--pairwise.epsilon"]
+    for more in ([*flags, "0.1"], ["--config", str(config)]):
+        with pytest.raises(OptionError, match=r"--pairwise\.epsilon: the pairwise kernel has no BM25"):
+            search.main([*asked, *more])
+    search.main([*asked, *flags, "0.5"])
+
+
+@pytest.mark.parametrize(
+    ("documents", "message"),
+    [
+        ("url", r"--rbm25\.documents: .*url"),
+        ("body,", "not a list of different fields"),
+        ("body,body", "not a list of different fields"),
+    ],
+)
+def test_fields_of_the_document_kernel_that_cannot_be_used(demo_index, database, documents, message):
+    with pytest.raises(OptionError, match=message):
+        RobustBM25(demo_index, clicks=database, documents=documents)
 
 
 def test_the_click_prior_adds_click_shares(tiny, tmp_path):

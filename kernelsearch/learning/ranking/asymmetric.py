@@ -7,12 +7,16 @@ k*(q, d) = Σ α_i k̄((q_i, d_i), (q, d)) (Eq. 3).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelsearch.core.errors import OptionError
+from kernelsearch.core.types import Query
+from kernelsearch.kernels.algebra import Collection, Kernel
 from kernelsearch.kernels.hyper import HyperKernel, Pairs
+from kernelsearch.kernels.learned import Expansion
 from kernelsearch.learning.ranking.dual import maximise_dual
 
 
@@ -57,11 +61,45 @@ class AsymmetricKernelLearner:
 
     def predict(self, pairs: Pairs) -> NDArray[np.float64]:
         """k*(q, d) of each pair, shape (pairs,). Raises scikit-learn's NotFittedError before a fit."""
+        self._require_fit()
+        return self.kernel(pairs, self.pairs_) @ self.alpha_
+
+    def as_kernel(
+        self,
+        collection: Collection,
+        queries: Sequence[Query],
+        docs: Sequence[int],
+        query_kernel: Kernel,
+        document_kernel: Kernel,
+        relevance: Kernel | None = None,
+    ) -> Kernel:
+        """k* as a kernel between any query and document (Theorem 2), to be combined with others.
+
+        The parameters are those that `kernels.learned.hyper_kernel` made this learner's kernel from. Raises scikit-learn's
+        NotFittedError before a fit.
+        """
+        self._require_fit()
+        pairs = self.pairs_
+        gains = np.ones(len(pairs))
+        if relevance is not None:
+            rows = np.asarray(docs, dtype=np.int64)[pairs.docs]
+            for number in np.unique(pairs.queries).tolist():
+                own = pairs.queries == number
+                gains[own] = relevance.scores(collection, queries[number], rows[own])
+        expansion = Expansion(
+            query_kernel,
+            document_kernel,
+            tuple(queries[number] for number in pairs.queries.tolist()),
+            tuple(int(docs[number]) for number in pairs.docs.tolist()),
+            tuple((self.alpha_ * gains).tolist()),
+        )
+        return expansion if relevance is None else relevance * expansion
+
+    def _require_fit(self) -> None:
         if not hasattr(self, "alpha_"):
             from sklearn.exceptions import NotFittedError  # importing scikit-learn takes seconds
 
             raise NotFittedError("AsymmetricKernelLearner: call fit_ranking, fit_classification or fit_regression first")
-        return self.kernel(pairs, self.pairs_) @ self.alpha_
 
     def _targets(self, pairs: Pairs, targets: ArrayLike) -> NDArray[np.float64]:
         values = np.asarray(targets, dtype=np.float64)

@@ -35,6 +35,11 @@ def explain(reranker: RobustBM25, query: Query, candidates: Candidates, doc: int
     totals = np.bincount(pairs.owner, parts.sum(axis=1), len(similar.ids))
     for number in np.argsort(-np.abs(totals)).tolist():
         contributions.append(_part_of_query(reranker.index.forward, number, learned, parts, similarity))
+    if learned.evidence is not None:
+        place, part = np.searchsorted(docs, doc), np.asarray(reranker.features(docs) @ learned.direction())
+        bound = base * float(learned.evidence.bounded(docs, part)[place] - part[place])
+        if bound:
+            contributions.append(Contribution("bound on the document's own clicks", bound, "few clicks confirm them"))
     columns = (similar.kernel.tolist(), similar.by_clicks.tolist(), similar.by_text.tolist())
     queries = [
         {"query": other.text, "kernel": kernel, "by clicks": clicks, "by text": text}

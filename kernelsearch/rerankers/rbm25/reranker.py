@@ -7,7 +7,8 @@ pairs of those queries in the log, and the merged documents are ranked by
     k(q, d) = a·g(q, d) + g(q, d) · Σ_i θ_i k_Q(q, q_i) [ g(q_i, d_i⁺) k_D(d_i⁺, d) - g(q_i, d_i⁻) k_D(d_i⁻, d) ]
 
 with g = BM25 scaled to a maximum of 1, plus ε. The printed form has a = 0. With a > 0 the norm of k - a·g is penalised
-instead of that of k: without evidence in the log, BM25's order stays. `auto` chooses a by the evidence in the log.
+instead of that of k: without evidence in the log, BM25's order stays. `auto` chooses a by the evidence in the log, and for a
+query with clicks of its own shrinks the parts of documents whose evidence is small (`evidence`).
 """
 
 from __future__ import annotations
@@ -22,34 +23,24 @@ from scipy import sparse
 
 from kernelsearch.clicks.pairs import preferences, round_robin
 from kernelsearch.clicks.store import Shown
+from kernelsearch.core.errors import KernelSearchError, OptionError
 from kernelsearch.core.types import Candidates, Query
+from kernelsearch.forward import ForwardIndex
 from kernelsearch.kernels.documents import Cosine
 from kernelsearch.learning.ranking.dual import maximise_dual
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, CannotAct, Context, Explanation, OpenedIndex
 from kernelsearch.rerankers.rbm25 import ROBUST_BM25
 from kernelsearch.rerankers.rbm25.base import ClickReranker
+from kernelsearch.rerankers.rbm25.evidence import FULL_EVIDENCE, NO_EVIDENCE, ClickEvidence, click_evidence, examined
 from kernelsearch.rerankers.rbm25.settings import RobustBM25Settings
 from kernelsearch.rerankers.rbm25.similar_queries import Similar
 
-# How `auto` weights BM25, chosen on training queries (docs/reproductions/rbm25.md, "How the defaults were chosen").
-#: At this evidence and above, BM25 has its smallest weight.
-FULL_EVIDENCE = 0.6
-#: At this evidence and below, BM25 has all of its weight.
-NO_EVIDENCE = 0.3
+# How `auto` weights BM25 for a query without clicks, chosen on training queries (docs/reproductions/rbm25.md, "How the defaults
+# were chosen"). At FULL_EVIDENCE and above, BM25 has its smallest weight, at NO_EVIDENCE and below all of it.
 #: The smallest weight of BM25, as a share of --rbm25.prior: short queries can be alike in text and mean different things.
 SMALLEST_SHARE = 0.2
 #: From this correlation between the clicks of the nearest queries on, they count as wordings of one information need.
 SAME_NEED_CORRELATION = 0.2
-# How `auto` weights BM25 for a query with clicks of its own, chosen on cacm and cisi (`python -m tools.reproduce.rbm25_sparse`,
-# the same page, "Sparse and wrong clicks").
-#: Weight of BM25 after one click on the document that BM25 ranks first, as a share of --rbm25.prior.
-SINGLE_CLICK_SHARE = 2 / 3
-#: How much larger that weight is where the clicked document has a BM25 score of zero.
-DOUBT = 20.0
-#: Clicks per examination of a document that is not relevant (`clicks.models.attraction`): so many prove nothing.
-NOISE = 0.05
-#: Agreeing clicks that a clicked query counts as having at least.
-FEWEST_CLICKS = 0.25
 #: Weight of a pair whose worse document was retrieved but not shown according to the log: weaker evidence than a skipped one.
 UNSHOWN_WEIGHT = 0.1
 
@@ -77,7 +68,8 @@ class Learned:
     """What was learned for one query: all that scores and explanations are computed from.
 
     `gains` (m, 2) holds g(q_i, d_i⁺) and g(q_i, d_i⁻), `theta` (m,) the multipliers, `features` (u, terms) the documents of the
-    pairs in the space of k_D; `weight` is a.
+    pairs in the space of k_D; `weight` is a. Where `evidence` is given, the second column of `gains` is shrunk by it, and what
+    a document's own clicks add is bounded.
     """
 
     similar: Similar
@@ -86,6 +78,7 @@ class Learned:
     theta: NDArray[np.float64]
     features: sparse.csr_matrix
     weight: float
+    evidence: ClickEvidence | None = None
 
     def strengths(self) -> NDArray[np.float64]:
         """θ_i k_Q(q, q_i) times the gains of both documents, shape (m, 2); the second column is negative."""
@@ -109,9 +102,22 @@ class RobustBM25(ClickReranker[RobustBM25Settings]):
 
     def __init__(self, index: OpenedIndex, **options: Any) -> None:
         super().__init__(index, **options)
-        fields = {"body": [index.forward], "title": [index.field("title")] if self.settings.documents != "body" else []}
-        self._fields = [*fields["body"], *fields["title"]] if self.settings.documents != "title" else fields["title"]
+        self._fields = [index.forward if name == "body" else self._field(name) for name in self._field_names()]
         self._cosine = Cosine()
+
+    def _field_names(self) -> list[str]:
+        if self.settings.documents == "both":
+            return ["body", "title"]
+        names = [name.strip() for name in self.settings.documents.split(",")]
+        if not all(names) or len(set(names)) < len(names):
+            raise OptionError(f"--{self.name}.documents: {self.settings.documents!r} is not a list of different fields")
+        return names
+
+    def _field(self, name: str) -> ForwardIndex:
+        try:
+            return self.index.field(name)
+        except KernelSearchError as problem:
+            raise OptionError(f"--{self.name}.documents: {problem}") from None
 
     def rank(
         self, query: Query, candidates: Candidates, similar: Similar, retrieved: list[Candidates]
@@ -124,7 +130,10 @@ class RobustBM25(ClickReranker[RobustBM25Settings]):
 
     def values(self, query: Query, docs: NDArray[np.int32], learned: Learned) -> NDArray[np.float64]:
         """k(q, d), shape (documents,)."""
-        return np.asarray(self.base(query, docs) * (learned.weight + self.features(docs) @ learned.direction()))
+        part = np.asarray(self.features(docs) @ learned.direction())
+        if learned.evidence is not None:
+            part = learned.evidence.bounded(docs, part)
+        return np.asarray(self.base(query, docs) * (learned.weight + part))
 
     def base(self, query: Query, docs: NDArray[np.int32]) -> NDArray[np.float64]:
         """g(q, d), scaled by the best of `docs`."""
@@ -141,20 +150,24 @@ class RobustBM25(ClickReranker[RobustBM25Settings]):
         if not len(pairs.owner):
             raise CannotAct("similar queries without preference pairs")
         gains = self._gains(similar, retrieved, pairs)
+        evidence = self._evidence(similar)
+        weight = self.weight_of_bm25(similar, retrieved)
+        linear = 1.0 - weight * (gains[:, 0] - gains[:, 1])
+        if evidence is not None:
+            queries, docs = similar.ids[pairs.owner], pairs.docs[pairs.worse]
+            gains[:, 1] *= examined(self.log.shown(similar.ids), queries, docs, self.similar.rows)
         features = self.features(pairs.docs)
         matrix = _differences(features, pairs, gains)
         matrix *= similar.gram[:, pairs.owner][pairs.owner]
-        weight = self.weight_of_bm25(similar, retrieved)
-        linear = 1.0 - weight * (gains[:, 0] - gains[:, 1])
         solution = maximise_dual(matrix, linear, pairs.bounds, tolerance=DUALITY_GAP)
-        return Learned(similar, pairs, gains, solution.theta, features, weight)
+        return Learned(similar, pairs, gains, solution.theta, features, weight, evidence)
 
     def weight_of_bm25(self, similar: Similar, retrieved: Sequence[Candidates]) -> float:
         """The weight a of BM25: 0 in the printed form, --rbm25.prior in the regularised one; `auto` goes by the evidence.
 
-        For a query with clicks of its own the evidence is how many of them agree, see `_weight_with_clicks`. For other queries
-        it is the best similarity to a logged query: that of the texts, plus half of that between the retrieved documents and
-        the logged query's clicked ones. It is halved where the clicks of the nearest queries don't correlate: wordings of one
+        For a query with clicks of its own the evidence is how many of them agree, see `ClickEvidence`. For other queries it is
+        the best similarity to a logged query: that of the texts, plus half of that between the retrieved documents and the
+        logged query's clicked ones. It is halved where the clicks of the nearest queries don't correlate: wordings of one
         information need share their clicks, queries that merely share terms don't. `retrieved` are the similar queries' lists.
         """
         form, full = self.settings.form, self.settings.prior
@@ -162,45 +175,26 @@ class RobustBM25(ClickReranker[RobustBM25Settings]):
             return 0.0
         if form == "prior":
             return full
-        if similar.own >= 0:
-            return full * self._weight_with_clicks(similar, retrieved)
+        evidence = self._evidence(similar)
+        if evidence is not None:
+            return full * evidence.weight_of_bm25(self._shares(similar, retrieved, evidence.docs))
         similarity = float((similar.by_text + 0.5 * np.maximum(similar.by_clicks, 0.0)).max())
-        evidence = similarity * (0.5 + 0.5 * min(max(similar.agreement, 0.0) / SAME_NEED_CORRELATION, 1.0))
-        return full * min(max((FULL_EVIDENCE - evidence) / (FULL_EVIDENCE - NO_EVIDENCE), SMALLEST_SHARE), 1.0)
+        strength = similarity * (0.5 + 0.5 * min(max(similar.agreement, 0.0) / SAME_NEED_CORRELATION, 1.0))
+        return full * min(max((FULL_EVIDENCE - strength) / (FULL_EVIDENCE - NO_EVIDENCE), SMALLEST_SHARE), 1.0)
 
-    def _weight_with_clicks(self, similar: Similar, retrieved: Sequence[Candidates]) -> float:
-        """The weight of BM25, as a share of --rbm25.prior, for a query with clicks of its own.
+    def _evidence(self, similar: Similar) -> ClickEvidence | None:
+        """The evidence of the clicks, for `auto` and a query with clicks of its own."""
+        if self.settings.form != "auto" or similar.own < 0:
+            return None
+        return click_evidence(similar, self.log.shown(similar.ids, clicked_only=True), self.similar.rows)
 
-        The weight falls as 1/c, the squared relative standard error of a Poisson rate that c clicks were counted of. c is the
-        expected number of clicks on the document of a click, Σ n_d² / Σ n_d, where n_d are a document's clicks beyond those
-        that NOISE explains, those of similar queries included by the correlation of their clicks: clicks on one document
-        confirm each other, single clicks on several documents don't. A click on a document that BM25 ranks low is more often a
-        mistake than one on its first document; until others confirm it, it weighs less. Where other wordings of the need are
-        logged, whose clicks correlate with these, BM25 has at most its smallest weight, as for a wording that isn't logged.
-        """
-        shown = self.log.shown(similar.ids, clicked_only=True)
-        order = np.argsort(similar.ids)
-        owner = order[np.searchsorted(similar.ids[order], shown.queries)]
-        confirmed = np.maximum(similar.by_clicks[owner], 0.0) * np.maximum(shown.clicks - NOISE * shown.exposure, 0.0)
-        docs, places = np.unique(shown.docs, return_inverse=True)
-        clicks = np.bincount(places, confirmed, len(docs)).astype(np.float64)
-        agreeing = max(float((clicks**2).sum() / max(clicks.sum(), 1e-12)), FEWEST_CLICKS)
-        doubt = DOUBT * (1.0 - self._share_of_clicked(similar, retrieved, docs, clicks)) / agreeing**2
-        weight = SINGLE_CLICK_SHARE * (1.0 + doubt) / agreeing
-        return min(weight, SMALLEST_SHARE) if similar.agreement >= SAME_NEED_CORRELATION else weight
-
-    def _share_of_clicked(
-        self, similar: Similar, retrieved: Sequence[Candidates], docs: NDArray[np.int64], clicks: NDArray[np.float64]
-    ) -> float:
-        """BM25 of clicked documents of the log as a share of the query's best score, weighted by their squared clicks."""
-        rows = self.similar.rows[docs]
-        counted = (rows >= 0) & (clicks > 0)
+    def _shares(self, similar: Similar, retrieved: Sequence[Candidates], docs: NDArray[np.integer]) -> NDArray[np.float64]:
+        """BM25 of documents for the query itself, as a share of its best score; shape (documents,)."""
         places = np.flatnonzero(similar.ids == similar.own)
-        if not counted.any() or not len(places) or not retrieved[places[0]].depth:
-            return 0.0
-        query, best = similar.queries[places[0]], float(retrieved[places[0]].scores[0])
-        shares = np.minimum(self.bm25(query, rows[counted]) / best, 1.0)
-        return float(np.average(shares, weights=clicks[counted] ** 2))
+        if not len(docs) or not len(places) or not retrieved[places[0]].depth:
+            return np.zeros(len(docs))
+        best = float(retrieved[places[0]].scores[0])
+        return np.minimum(self.bm25(similar.queries[places[0]], docs) / best, 1.0)
 
     def features(self, docs: NDArray[np.integer]) -> sparse.csr_matrix:
         """Features whose inner product is k_D, shape (documents, terms)."""

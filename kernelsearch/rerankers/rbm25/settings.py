@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from kernelsearch.core.errors import OptionError
 from kernelsearch.core.options import Settings, option
 
 
@@ -58,7 +59,9 @@ class RobustBM25Settings(ClickSettings):
     confident: bool = option(True, "weight pairs by the difference between the click rates of their documents")
     lambda_: float = option(10.0, "regularisation of the learned function", low=1e-06)
     epsilon: float = option(0.5, "added to BM25 scaled to 1, so that documents without query terms can rise", low=0, high=1)
-    documents: str = option("body", "texts whose cosine is the document kernel", choices=("body", "title", "both"))
+    documents: str = option(
+        "body", "texts whose cosine is the document kernel: body, title, both, or indexed fields such as url or body,url"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +75,14 @@ class PairwiseKernelSettings(RobustBM25Settings):
         "learned function: as printed (paper), regularised towards BM25 (prior), or by the evidence in the log (auto)",
         choices=("auto", "paper", "prior"),
     )
+    epsilon: float = option(0.5, "of rbm25 alone: any other value is refused, as the pairwise kernel has no BM25 to add it to")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.epsilon != type(self).epsilon:
+            raise OptionError(
+                "--pairwise.epsilon: the pairwise kernel has no BM25 that it is added to; use it with --rerank rbm25"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,6 +18,7 @@ from kernelsearch.core.tables import text_table
 from kernelsearch.evaluation.measures import parse_measures
 from kernelsearch.evaluation.tables import render
 from kernelsearch.rerankers.fusion.plot import plot
+from kernelsearch.rerankers.fusion.settings import LEARNERS
 from kernelsearch.similarity.batch import evaluate_similar, judged_documents, rank_documents
 from kernelsearch.similarity.engine import SimilarDocuments, Truth, truth_from_groups
 from kernelsearch.similarity.groups import (
@@ -58,11 +59,7 @@ class SimilarSettings(IndexSettings):
     )
     measures: tuple[str, ...] = option(MEASURES, "with --evaluate: measures, by their names in ir_measures")
     per_query: bool = option(False, "with --evaluate: print the values of every document as well")
-    learner: str = option(
-        "best",
-        "learner that combines the kernels",
-        choices=("best", "simlistmkl", "svm", "net", "boost", "combsum", "combmnz", "rrf"),
-    )
+    learner: str = option("best", "learner that combines the kernels", choices=LEARNERS)
     limit: int = option(1000, "largest number of documents to learn from or to evaluate", low=2)
     random_state: int = option(0, "seed for choosing these documents and for the learner", low=0)
     output: str | None = option(None, "folder to save the learned model in")

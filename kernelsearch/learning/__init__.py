@@ -17,10 +17,13 @@ if TYPE_CHECKING:
     from kernelsearch.learning.ranking.choose import Best
     from kernelsearch.learning.ranking.fusers import RRF, CombMNZ, CombSUM
     from kernelsearch.learning.ranking.letor import read_letor
+    from kernelsearch.learning.ranking.online import OASIS, OKWL, OnlineSimListMKL
     from kernelsearch.learning.ranking.simlistmkl import ExactSimListMKL, SimListMKL
     from kernelsearch.learning.ranking.triplets import SimTripletBoost, SimTripletNet, SimTripletSVM
 
 __all__ = [
+    "OASIS",
+    "OKWL",
     "RRF",
     "AsymmetricKernelLearner",
     "BemMKL",
@@ -29,6 +32,7 @@ __all__ = [
     "CombSUM",
     "ExactSimListMKL",
     "MultiScaleKernel",
+    "OnlineSimListMKL",
     "SimListMKL",
     "SimTripletBoost",
     "SimTripletNet",
@@ -45,6 +49,7 @@ _MODULES = {
     "ranking.choose": ("Best",),
     "ranking.fusers": ("RRF", "CombMNZ", "CombSUM"),
     "ranking.letor": ("read_letor",),
+    "ranking.online": ("OASIS", "OKWL", "OnlineSimListMKL"),
     "ranking.simlistmkl": ("ExactSimListMKL", "SimListMKL"),
     "ranking.triplets": ("SimTripletBoost", "SimTripletNet", "SimTripletSVM"),
 }

@@ -19,6 +19,9 @@ ESTIMATORS = [
     learning.SimTripletNet(normalise="none"),
     learning.SimTripletBoost(normalise="none"),
     learning.SimTripletSVM(normalise="none"),
+    learning.OKWL(normalise="none"),
+    learning.OASIS(normalise="none"),
+    learning.OnlineSimListMKL(normalise="none"),
     learning.SimListMKL(normalise="none", trees=5),
     learning.ExactSimListMKL(normalise="none", trees=5),
     learning.CombSUM(normalise="none"),
@@ -32,7 +35,7 @@ def not_applicable(estimator):
     all_relevant = "labels above 0 are relevant, and all labels of this check are"
     if isinstance(estimator, learning.CombMNZ | learning.RRF):
         return {"check_methods_subset_invariance": within_lists}
-    if isinstance(estimator, learning.SimListMKL | learning.ExactSimListMKL):
+    if isinstance(estimator, learning.SimListMKL | learning.ExactSimListMKL | learning.OnlineSimListMKL):
         return {"check_estimators_dtypes": all_relevant, "check_fit2d_1feature": all_relevant}
     return {}
 

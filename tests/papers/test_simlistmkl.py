@@ -13,6 +13,7 @@ import pytest
 from scipy.optimize import minimize
 
 from kernelsearch.learning.ranking.lambdas import lambdas, swap_deltas
+from kernelsearch.learning.ranking.online import OASIS, OKWL, OnlineSimListMKL
 from kernelsearch.learning.ranking.simlistmkl import ExactSimListMKL, SimListMKL
 from kernelsearch.learning.ranking.triplets import SimTripletNet, SimTripletSVM
 
@@ -140,3 +141,65 @@ def test_the_fast_learner_optimises_average_precision():
     assert config["objective"]["name"] == "rank:map"
     empty = SimListMKL(trees=0).fit(X, y, qid)
     assert empty.predict(X, qid) == pytest.approx(2.0 * zscored(X, qid).mean(axis=1))
+
+
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize("kind", [OKWL, OASIS])
+def test_equation_5_online_steps_of_okwl_and_oasis(kind, signed):
+    """Triplet by triplet: a gradient step of length η, and the passive-aggressive step min(C, loss / |K⁺ - K⁻|²)."""
+    X, y, qid = tables()
+    omega, capped = np.zeros(3), set()
+    for difference in triplets(X, y, qid)[0]:
+        loss = max(0.0, 1 - difference @ omega)
+        if kind is OKWL:
+            omega = omega + (0.07 * difference if loss > 0 else 0)
+        else:
+            capped.add(loss / (difference @ difference) > 0.1)
+            omega = omega + min(0.1, loss / (difference @ difference)) * difference
+        omega = omega if signed else np.maximum(omega, 0)
+    learner = kind(signed=signed, **({"learning_rate": 0.07} if kind is OKWL else {"C": 0.1}))
+    half = qid < 4
+    for part in (half, ~half):  # learning goes on where it stopped
+        learner.partial_fit(X[part], y[part], qid[part])
+    np.testing.assert_allclose(learner.weights_, omega, atol=1e-12)
+    np.testing.assert_allclose(learner.predict(X, qid), zscored(X, qid) @ omega, atol=1e-12)
+    assert capped in (set(), {False, True})
+
+
+@pytest.mark.parametrize("kind", [OKWL, OASIS])
+def test_equation_5_passes_over_all_triplets(kind):
+    """Two rows, one triplet with K⁺ - K⁻ = (2, -2): every pass is the same step, until the loss is 0."""
+    X, y = np.array([[1.0, 3.0], [0.0, 5.0]]), [1, 0]
+    for passes in (1, 2, 9):
+        omega = np.zeros(2)
+        for _ in range(passes):
+            loss = max(0.0, 1 - omega @ [2, -2])
+            omega += np.array([2, -2]) * ((0.1 if loss > 0 else 0) if kind is OKWL else min(0.1, loss / 8))
+        rate = {"learning_rate": 0.1} if kind is OKWL else {"C": 0.1}
+        assert kind(passes=passes, signed=True, **rate).fit(X, y).weights_ == pytest.approx(omega)
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_equations_6_to_8_online_with_a_linear_f(signed):
+    """List by list: the gradient of Σ |ΔAP| log σ(f_i - f_j) by ω, with the change of AP by swapping two documents."""
+    X, y, qid = tables()
+    Z, omega = zscored(X, qid), np.full(3, 2 / 3)
+    for query in range(8):
+        K, relevant = Z[qid == query], y[qid == query] > 0
+        f = K @ omega
+        order = np.lexsort((relevant, -f)).tolist()
+        before, gradient = average_precision(order, relevant), np.zeros(3)
+        for i, j in product(np.flatnonzero(relevant), np.flatnonzero(~relevant)):
+            swapped = [{i: j, j: i}.get(document, document) for document in order]
+            change = abs(average_precision(swapped, relevant) - before)
+            gradient += change / (1 + np.exp(f[i] - f[j])) * (K[i] - K[j])
+        omega = omega + 0.5 * gradient
+        omega = omega if signed else np.maximum(omega, 0)
+    learner = OnlineSimListMKL(learning_rate=0.5, signed=signed)
+    half = qid < 4
+    for part in (half, ~half):
+        learner.partial_fit(X[part], y[part], qid[part])
+    np.testing.assert_allclose(learner.weights_, omega, atol=1e-12)
+    one = OnlineSimListMKL(learning_rate=0.5, signed=signed, passes=1).fit(X[qid == 0], y[qid == 0])
+    again = OnlineSimListMKL(learning_rate=0.5, signed=signed).partial_fit(X[qid == 0], y[qid == 0])
+    np.testing.assert_allclose(one.weights_, again.weights_)

@@ -90,10 +90,11 @@ def test_net_with_signed_weights_is_the_free_minimum(tmp_path):
     np.testing.assert_allclose(models.load(tmp_path / "m").learner.weights_, found, atol=1e-3)
 
 
-@pytest.mark.parametrize("learner", ["svm", "net", "boost"])
+@pytest.mark.parametrize("learner", ["svm", "net", "boost", "okwl", "oasis", "online"])
 def test_a_feature_of_which_less_is_better_needs_signed_weights(files, tmp_path, learner):
     for flags, sign in (([], 0), (["--signed"], -1)):
-        ltr.main(["--train", files[0], "--learner", learner, *flags, "--model", str(tmp_path / "m")])
+        rate = ["--learning-rate", "0.1"] if learner == "online" else []
+        ltr.main(["--train", files[0], "--learner", learner, *rate, *flags, "--model", str(tmp_path / "m")])
         weights = models.load(tmp_path / "m").learner.weights_
         assert weights[0] > 0 and np.sign(weights[1]) == sign
 

@@ -12,13 +12,17 @@ from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.learning.folds import query_folds
 from kernelsearch.learning.ranking.fusers import RRF, CombMNZ, CombSUM, Learner
 from kernelsearch.learning.ranking.lists import Lists, check_training, list_average_precision
+from kernelsearch.learning.ranking.online import OASIS, OKWL, OnlineSimListMKL
 from kernelsearch.learning.ranking.simlistmkl import ExactSimListMKL, SimListMKL
 from kernelsearch.learning.ranking.triplets import SimTripletBoost, SimTripletNet, SimTripletSVM
 
 #: Everything that fuses, by name.
 LEARNERS: dict[str, type[Learner]] = {
     learner.name: learner
-    for learner in (SimListMKL, SimTripletNet, SimTripletBoost, SimTripletSVM, CombSUM, CombMNZ, RRF, ExactSimListMKL)
+    for learner in (
+        *(SimListMKL, SimTripletNet, SimTripletBoost, SimTripletSVM, OKWL, OASIS, OnlineSimListMKL),
+        *(CombSUM, CombMNZ, RRF, ExactSimListMKL),
+    )
 }
 
 #: What `best` chooses among, from the one that can fit least to the one that can fit most.

@@ -41,14 +41,23 @@ def triplet_differences(table: Floats, y: Floats, lists: Lists, limit: int, rand
     return np.concatenate(parts), np.concatenate(weights) / len(parts)
 
 
-class TripletLearner(Learner):
-    """Base of the three: normalises, draws triplets, keeps the weights ω in `weights_` (features,).
+class LinearLearner(Learner):
+    """Base of learners of a weighted sum of normalised features, with weights ω in `weights_` (features,).
 
     ω ≥ 0 as in the paper, which makes f a kernel; `signed` allows negative weights, for features of which less is better.
     """
 
     needs_fit = True
+    signed = False
     weights_: Floats
+
+    def contributions(self, X: ArrayLike, qid: ArrayLike | None = None) -> Floats:
+        table, _ = self._table(X, qid)
+        return table * self.weights_
+
+
+class TripletLearner(LinearLearner):
+    """Base of those that learn from triplets: normalises, and draws at most `triplets` per query."""
 
     def __init__(self, *, triplets: int = 200, normalise: str = "z", random_state: int = 0, signed: bool = False) -> None:
         self.triplets, self.normalise, self.random_state, self.signed = triplets, normalise, random_state, signed
@@ -62,10 +71,6 @@ class TripletLearner(Learner):
         )
         self.weights_ = self._solve(differences, weights)
         return self
-
-    def contributions(self, X: ArrayLike, qid: ArrayLike | None = None) -> Floats:
-        table, _ = self._table(X, qid)
-        return table * self.weights_
 
     @abstractmethod
     def _solve(self, differences: Floats, weights: Floats) -> Floats:

@@ -16,7 +16,7 @@ from kernelsearch.learning.ranking.choose import LEARNERS, Best
 from kernelsearch.learning.ranking.fusers import Learner
 from kernelsearch.learning.ranking.simlistmkl import SimListMKL, _xgboost
 from kernelsearch.learning.ranking.trees import SIZES, arrays_to_booster, check_trees, trees_to_arrays
-from kernelsearch.learning.ranking.triplets import TripletLearner
+from kernelsearch.learning.ranking.triplets import LinearLearner
 
 KIND = "fusion model"
 VERSION = 1
@@ -40,7 +40,7 @@ class FusionModel:
         if isinstance(learner, SimListMKL):
             gains = learner.booster_.get_score(importance_type="total_gain")
             shares = np.array([gains.get(f"f{number}", 0.0) for number in range(len(self.recipe))], dtype=np.float64)
-        elif isinstance(learner, TripletLearner):
+        elif isinstance(learner, LinearLearner):
             shares = np.abs(learner.weights_)
         else:
             weights = getattr(learner, "weights", None)
@@ -69,7 +69,7 @@ def save(
     if learner.name not in LEARNERS or learner.name == "exact":
         raise ArtefactError(f"{path}: learner {learner.name!r} can't be saved; it exists for comparison only")
     arrays: dict[str, NDArray[Any]] = {}
-    if isinstance(learner, TripletLearner):
+    if isinstance(learner, LinearLearner):
         arrays = {"weights": learner.weights_}
     elif isinstance(learner, SimListMKL):
         arrays = trees_to_arrays(learner.booster_)
@@ -101,7 +101,7 @@ def load(path: str | Path) -> FusionModel:
         recipe = tuple(str(name) for name in parameters["recipe"])
         learner = LEARNERS[parameters["learner"]](**parameters["settings"])
         learner.features_ = len(recipe)
-        if isinstance(learner, TripletLearner):
+        if isinstance(learner, LinearLearner):
             learner.weights_ = np.asarray(arrays["weights"], dtype=np.float64)
             if learner.weights_.shape != (len(recipe),):
                 raise ArtefactError(f"{path}: {len(learner.weights_)} weights for {len(recipe)} features")

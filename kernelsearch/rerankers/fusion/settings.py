@@ -16,7 +16,7 @@ RECIPE = (
 #: The features that bring candidates by default.
 SOURCES = "rm rm3 votes"
 #: The names of --fusion.learner.
-LEARNERS = ("best", "simlistmkl", "net", "boost", "svm", "combsum", "combmnz", "rrf")
+LEARNERS = ("best", "simlistmkl", "net", "boost", "svm", "okwl", "oasis", "online", "combsum", "combmnz", "rrf")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,10 +52,17 @@ class LearnerSettings(Settings):
     trees: int | None = option(None, "number of trees of simlistmkl; auto: 100", low=1, high=10_000)
     leaves: int | None = option(None, "largest number of leaves of a tree of simlistmkl; auto: 8", low=2, high=10_000)
     learning_rate: float | None = option(
-        None, "learning rate of simlistmkl and boost; auto: 0.05 for simlistmkl, 0.1 for boost", low=1e-6, high=1
+        None,
+        "learning rate of simlistmkl, boost, okwl and online; auto: 0.05, 0.1, 0.001 and 0.001",
+        low=1e-6,
+        high=1,
     )
-    C: float | None = option(None, "weight of the hinge loss of svm against the size of its weights; auto: 10", low=1e-9)
-    signed: bool = option(False, "allow negative weights in svm, net and boost")
+    C: float | None = option(
+        None,
+        "weight of the hinge loss of svm against its weights' size, longest step of oasis; auto: 10 and 0.001",
+        low=1e-9,
+    )
+    signed: bool = option(False, "allow negative weights in svm, net, boost, okwl, oasis and online")
     random_state: int = option(0, "seed for random draws, the folds and the learner", low=0)
 
     def parameters(self) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -24,6 +23,7 @@ from numpy.typing import NDArray
 
 from kernelsearch.clicks.records import normalise_query
 from kernelsearch.core.errors import BusyError, InputError
+from kernelsearch.core.replacing import PARTIAL, remove_leftovers, temporary_name
 
 FORMAT = 1
 
@@ -262,11 +262,10 @@ def _unpacked(docs: bytes, positions: bytes, clicked: bytes) -> tuple[NDArray[np
 
 
 def new_database_beside(path: Path) -> Path:
-    """A temporary file in the folder of `path`, for a database that replaces `path` when complete."""
+    """A new name in the folder of `path`, for a database that replaces `path` when complete."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent)
-    os.close(descriptor)
-    return Path(name)
+    remove_leftovers(path)
+    return temporary_name(path, PARTIAL)
 
 
 def remove_side_files(path: Path) -> None:

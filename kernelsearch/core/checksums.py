@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -78,15 +79,16 @@ def note_verified(folder: Path, names: Iterable[str], checksums: Mapping[str, st
     """
     text = json.dumps(_state(folder, names, checksums)) + "\n"
     for place in _note_places(into or folder):
+        partial = place.with_name(f"{temporary_prefix(place)}note{PARTIAL}")
         try:
             place.parent.mkdir(parents=True, exist_ok=True)
             remove_leftovers(place)
-            partial = place.with_name(f"{temporary_prefix(place)}note{PARTIAL}")
             partial.write_text(text, encoding="utf-8")
             os.replace(partial, place)
             return
-        except OSError:
-            continue  # the next place
+        except OSError:  # the next place
+            with suppress(OSError):
+                partial.unlink(missing_ok=True)
 
 
 def refuse_changed(folder: Path, checksums: Mapping[str, str], *, advice: str, largest: int | None = None) -> None:

@@ -20,6 +20,7 @@ from kernelsearch.rerankers.base import TrainingData
 from kernelsearch.rerankers.fusion.reranker import FusionReranker
 from kernelsearch.trec.qrels import read_qrels
 from kernelsearch.trec.topics import read_topics
+from kernelsearch.vectors import __main__ as vectors_verb
 from tests.conftest import DEMO, TINY, write_jsonl
 
 CASES = int(os.environ.get("KERNELSEARCH_CORRUPTIONS", "12"))
@@ -28,8 +29,22 @@ QUERIES = ("dripping tap", "frozen pipes", "paint a wooden door")
 LEFT_OUT = (".db", "write.lock", "verified.json")
 
 
+def add_vectors(path: Path) -> None:
+    """Random vectors of the documents, with a graph of neighbours, and of the queries, in a file beside the index."""
+    random_vectors = np.random.default_rng(0)
+    docids = kernelsearch.open(path).forward.docids
+    ids = [docids[row] for row in range(len(docids))]
+    np.savez(path.parent / "v.npz", ids=np.array(ids), vectors=random_vectors.normal(size=(len(ids), 8)))
+    np.savez(path.parent / "queries.npz", ids=np.array(QUERIES), vectors=random_vectors.normal(size=(len(QUERIES), 8)))
+    for name, kind in (("graph", "hnsw"), ("lists", "ivf")):
+        flags = ["--index", str(path), "--name", name, "--input", str(path.parent / "v.npz"), "--neighbours", kind]
+        vectors_verb.main(flags)
+
+
 def train_all(path: Path) -> None:
+    add_vectors(path)
     index = kernelsearch.open(path)
+    train_verb.main(["--index", str(path), "--rerank", "rbm25", "--clicks", str(DEMO / "clicks.jsonl")])
     train_verb.main(["--index", str(path), "--rerank", "klsa", "--klsa.dims", "8"])
     train_verb.main(["--index", str(path), "--rerank", "mslm"])
     topics, qrels = dict(list(read_topics(DEMO / "topics.tsv").items())[:6]), read_qrels(DEMO / "qrels.txt")
@@ -39,16 +54,22 @@ def train_all(path: Path) -> None:
 
 def answers(path: Path) -> list[tuple[str, float]]:
     """The results of every method, from an index that is opened again."""
-    index = kernelsearch.open(path)
     found = []
+    opened = []
     try:
-        for method in (None, "klsa", "mslm", "pert", "fusion"):
+        for name in ("graph", "lists"):
+            vectors = {"name": name, "queries": str(path.parent / "queries.npz")}
+            opened.append(index := kernelsearch.open(path, vectors=vectors))
+            for query in QUERIES:
+                found += [(hit.docid, hit.score) for hit in index.search(query, rerank="dense", k=20, dense_retrieve=20)]
+        for method in (None, "klsa", "mslm", "pert", "fusion", "rbm25"):
             for query in QUERIES:
                 found += [(hit.docid, hit.score) for hit in index.search(query, rerank=method, k=20)]
         index.field("title").term_frequencies(np.arange(5), index.field("title").term_ids(["tap"]))
     finally:
-        if index._lucene is not None:
-            index._lucene.close()
+        for index in opened:
+            if index._lucene is not None:
+                index._lucene.close()
     return found
 
 

@@ -18,7 +18,7 @@ from kernelsearch.cli.inputs import load_qrels, load_topics, qrels_from, topics_
 from kernelsearch.cli.verbs import CallableModule
 from kernelsearch.core.files import write_file
 from kernelsearch.core.options import Settings, option
-from kernelsearch.evaluation.comparison import Procedure, compare
+from kernelsearch.evaluation.comparison import Procedure, compare, compare_all
 from kernelsearch.evaluation.measures import DEFAULT, parse_measures
 from kernelsearch.evaluation.r_loss import add_r_loss, split_r_loss
 from kernelsearch.evaluation.run_files import (
@@ -52,6 +52,7 @@ class BaselineSettings(Settings):
     """The run to compare with; `Procedure` has the other options of a comparison."""
 
     baseline: str | None = option(None, "run file to compare the other runs with")
+    all_pairs: bool = option(False, "test every pair of runs, not only against the baseline; corrected over all pairs")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,9 +112,17 @@ def main(argv: list[str]) -> None:
     settings, report = read_flags(EvaluateSettings, arguments), read_flags(ReportSettings, arguments)
     procedure = read_flags(Procedure, arguments)
     require(parser, settings, "qrels")
-    paths, baseline = add_baseline(arguments.runs, read_flags(BaselineSettings, arguments).baseline)
+    against = read_flags(BaselineSettings, arguments)
+    paths, baseline = add_baseline(arguments.runs, against.baseline)
     if not paths:
         parser.error("no run file is given")
+    if against.all_pairs:
+        if len(paths) < 2:
+            parser.error("--all-pairs: needs at least two runs")
+        if settings.format == "csv":
+            parser.error("--all-pairs: has no place in --format csv; use json, text, markdown or latex")
+        if procedure.test == "none":
+            parser.error("--all-pairs: needs a --test")
     asked, r_losses = split_r_loss(settings.measures)
     if r_losses and baseline is None:
         parser.error(f"--measures: {r_losses[0]} is a comparison; name the run to compare with by --baseline")
@@ -127,7 +136,8 @@ def main(argv: list[str]) -> None:
     shown = evaluations
     if baseline is not None and r_losses:
         shown = add_r_loss(evaluations, list(evaluations)[baseline], r_losses, qrels, runs, complete=settings.complete)
-    text = render(settings.format, shown, [*names, *map(str, r_losses)], comparison, settings.per_query)
+    pairs = compare_all(evaluations, names, procedure) if against.all_pairs else []
+    text = render(settings.format, shown, [*names, *map(str, r_losses)], comparison, settings.per_query, pairs)
     if settings.output:
         _write(settings.output, text)
     else:

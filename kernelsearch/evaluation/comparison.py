@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -128,6 +129,40 @@ def compare(
                 )
             )
     return Comparison(baseline, how, differences, topics)
+
+
+@dataclass(frozen=True)
+class PairTest:
+    """Two runs by one measure, over the topics that both have; `difference` is the second's mean minus the first's."""
+
+    first: str
+    second: str
+    measure: str
+    topics: int
+    difference: float
+    p: float
+    p_corrected: float
+    significant: bool
+
+
+def compare_all(
+    evaluations: Mapping[str, Evaluation], measures: Sequence[str], procedure: Procedure | None = None
+) -> list[PairTest]:
+    """Tests every pair of runs. The tests of all pairs by one measure are one family, corrected together."""
+    how = procedure or Procedure()
+    pairs = list(combinations(evaluations, 2))
+    tests: list[PairTest] = []
+    for measure in measures:
+        changes = []
+        for first, second in pairs:
+            shared = set(evaluations[first].topics)
+            topics = [qid for qid in evaluations[second].topics if qid in shared]
+            changes.append(risk.changes(evaluations[first].array(measure, topics), evaluations[second].array(measure, topics)))
+        raw = [p_value(how.test, change, rounds=how.rounds, seed=how.seed) for change in changes]
+        for (first, second), change, p, adjusted in zip(pairs, changes, raw, corrected(raw, how.correction), strict=True):
+            mean = float(change.mean()) if len(change) else 0.0
+            tests.append(PairTest(first, second, measure, len(change), mean, p, adjusted, adjusted < how.level))
+    return tests
 
 
 def _georisks(evaluations: Mapping[str, Evaluation], measure: str, aversion: float) -> dict[str, float]:

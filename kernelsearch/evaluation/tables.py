@@ -6,11 +6,11 @@ import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from kernelsearch.core.tables import text_table
-from kernelsearch.evaluation.comparison import Comparison, Difference
+from kernelsearch.evaluation.comparison import Comparison, Difference, PairTest
 from kernelsearch.evaluation.measures import Evaluation
 
 FORMATS = ("text", "markdown", "latex", "csv", "json")
@@ -28,12 +28,20 @@ class Table:
     note: str = ""
 
 
-def tables(found: Evaluations, measures: Sequence[str], comparison: Comparison | None, per_query: bool) -> list[Table]:
-    """What is printed for people, in this order: topics, means, differences."""
+def tables(
+    found: Evaluations,
+    measures: Sequence[str],
+    comparison: Comparison | None,
+    per_query: bool,
+    pairs: Sequence[PairTest] = (),
+) -> list[Table]:
+    """What is printed for people, in this order: topics, means, differences, all pairs."""
     made = [_topics_table(found, measures)] if per_query else []
     made.append(_means_table(found, measures, comparison))
     if comparison is not None and comparison.differences:
         made.append(_differences_table(comparison))
+    if pairs:
+        made.append(_pairs_table(pairs))
     return made
 
 
@@ -108,6 +116,23 @@ def _differences_table(comparison: Comparison) -> Table:
     )
     rows = [difference_cells(one) for one in comparison.differences]
     return Table(f"Against {comparison.baseline}", DIFFERENCE_HEADER, rows, "<<" + ">" * (len(DIFFERENCE_HEADER) - 2), note)
+
+
+def _pairs_table(pairs: Sequence[PairTest]) -> Table:
+    rows: list[tuple[str, ...]] = [
+        (
+            one.second,
+            one.first,
+            one.measure,
+            str(one.topics),
+            f"{one.difference:+.4f}" + ("*" if one.significant else " "),
+            probability(one.p),
+            probability(one.p_corrected),
+        )
+        for one in pairs
+    ]
+    header = ("run", "compared with", "measure", "topics", "difference", "p", "corrected")
+    return Table("All pairs of runs", header, rows, "<<<>>>>", "corrected: over all pairs by the same measure")
 
 
 def number(value: float) -> str:
@@ -203,7 +228,13 @@ def as_csv(found: Evaluations, measures: Sequence[str], comparison: Comparison |
     return stream.getvalue()
 
 
-def as_json(found: Evaluations, measures: Sequence[str], comparison: Comparison | None, per_query: bool) -> str:
+def as_json(
+    found: Evaluations,
+    measures: Sequence[str],
+    comparison: Comparison | None,
+    per_query: bool,
+    pairs: Sequence[PairTest] = (),
+) -> str:
     """Everything as one JSON object at full precision."""
     runs = {}
     for label, one in found.items():
@@ -215,7 +246,13 @@ def as_json(found: Evaluations, measures: Sequence[str], comparison: Comparison 
         }
         if per_query:
             runs[label]["per_topic"] = {name: one.values[name] for name in measures}
-    record = {"measures": list(measures), "runs": runs, "comparison": comparison.to_dict() if comparison else None}
+    record: dict[str, Any] = {
+        "measures": list(measures),
+        "runs": runs,
+        "comparison": comparison.to_dict() if comparison else None,
+    }
+    if pairs:
+        record["pairs"] = [asdict(one) for one in pairs]
     return json.dumps(_finite(record), indent=1, ensure_ascii=False) + "\n"
 
 
@@ -229,12 +266,17 @@ def _finite(value: Any) -> Any:
 
 
 def render(
-    kind: str, found: Evaluations, measures: Sequence[str], comparison: Comparison | None = None, per_query: bool = False
+    kind: str,
+    found: Evaluations,
+    measures: Sequence[str],
+    comparison: Comparison | None = None,
+    per_query: bool = False,
+    pairs: Sequence[PairTest] = (),
 ) -> str:
-    """The results in one of FORMATS."""
+    """The results in one of FORMATS; CSV has no place for `pairs`, the tests of all pairs of runs."""
     if kind == "csv":
         return as_csv(found, measures, comparison, per_query)
     if kind == "json":
-        return as_json(found, measures, comparison, per_query)
-    made = tables(found, measures, comparison, per_query)
+        return as_json(found, measures, comparison, per_query, pairs)
+    made = tables(found, measures, comparison, per_query, pairs)
     return {"text": as_text, "markdown": as_markdown, "latex": as_latex}[kind](made)

@@ -127,3 +127,48 @@ def test_output_file_and_a_run_given_twice(files, tmp_path, capsys):
     assert capsys.readouterr().out == "" and (tmp_path / "o.csv").read_text().startswith("run,topic,measure,value")
     with pytest.raises(OptionError, match="is given twice"):
         verb.main([*flags, runs["good"], runs["good"]])
+
+
+def test_all_pairs_of_runs_are_tested_and_corrected_together(tmp_path, capsys):
+    """Three runs' t tests by scipy; Holm's correction by hand over the three pairs of one measure."""
+    (tmp_path / "qrels.txt").write_text("".join(f"{topic} 0 a 1\n" for topic in QRELS))
+    paths = []
+    for label, run in RUNS.items():
+        lines = [f"{qid} Q0 {docid} 1 {score} x\n" for qid, listed in run.items() for docid, score in listed]
+        (tmp_path / f"{label}.txt").write_text("".join(lines))
+        paths.append(str(tmp_path / f"{label}.txt"))
+    asked = ["--qrels", str(tmp_path / "qrels.txt"), *paths, "--measures", "RR", "--all-pairs"]
+    verb.main([*asked, "--format", "json"])
+    pairs = json.loads(capsys.readouterr().out)["pairs"]
+    values = {
+        "base": [1, 1 / 2, 1 / 2, 1 / 4, 1 / 5, 0],
+        "good": [1, 1, 1, 1 / 2, 1 / 4, 0],
+        "mixed": [1 / 2, 1, 1 / 2, 1 / 4, 1 / 5, 1],
+    }
+    names = [("base", "good"), ("base", "mixed"), ("good", "mixed")]
+    raw = [stats.ttest_rel(values[second], values[first]).pvalue for first, second in names]
+    holm, largest = {}, 0.0
+    for place, number in enumerate(np.argsort(raw)):
+        largest = max(largest, min(1.0, (3 - place) * raw[number]))
+        holm[int(number)] = largest
+    assert [(one["first"], one["second"]) for one in pairs] == names
+    assert [one["p"] for one in pairs] == pytest.approx(raw)
+    assert [one["p_corrected"] for one in pairs] == pytest.approx([holm[place] for place in range(3)])
+    assert [one["difference"] for one in pairs] == pytest.approx(
+        [np.mean(values[second]) - np.mean(values[first]) for first, second in names]
+    )
+    verb.main([*asked, "--level", "0.5"])
+    table = capsys.readouterr().out
+    rows = [line.split() for line in table.splitlines()]
+    assert ["good", "base", "RR", "6", f"+{pairs[0]['difference']:.4f}*"] in [row[:5] for row in rows]
+    assert ["mixed", "good", "RR", "6", f"{pairs[2]['difference']:.4f}"] in [row[:5] for row in rows]
+    for more, message in (
+        (["--format", "csv"], "has no place in --format csv"),
+        (["--test", "none"], "needs a --test"),
+    ):
+        with pytest.raises(SystemExit) as stopped:
+            verb.main([*asked, *more])
+        assert stopped.value.code == 2 and f"--all-pairs: {message}" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        verb.main(["--qrels", str(tmp_path / "qrels.txt"), paths[0], "--all-pairs"])
+    assert "--all-pairs: needs at least two runs" in capsys.readouterr().err

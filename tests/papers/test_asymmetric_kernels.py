@@ -53,12 +53,12 @@ def collection(tmp_path_factory):
 
 
 def impressions(dense):
-    """Four queries of the documents' words, three lists of ten each with one or two clicks, some on the same documents."""
+    """Four queries of the documents' words, one word twice, each with three lists of ten that have one or two clicks."""
     rng = np.random.default_rng(8)
     frequent = [WORDS[column] for column in np.argsort(-(dense.counts > 0).sum(axis=0))[:12]]
     out = []
     for number in range(4):
-        text = " ".join(frequent[number : number + 3])
+        text = " ".join([*frequent[number : number + 3], frequent[number + 1]])
         best = np.argsort(-dense.bm25(text), kind="stable")[:14]
         for _ in range(3):
             shown = rng.permutation(best)[:10]
@@ -303,14 +303,16 @@ def cosine(a, b):
 
 DEFAULTS = {
     "form": "paper", "prior": 1.5, "pairs": "shown", "confident": True, "corrected": False, "documents": "body",
+    "relevance": "bm25", "k3": None, "mu": None,
     "k1": 0.9, "b": 0.4, "hits": 100, "lambda": 0.5, "epsilon": 0.5, "pairs_per_query": 3, "similar": 20,
 }  # fmt: skip
 VARIANTS = [
     {}, {"form": "prior"}, {"form": "prior", "prior": 0.4}, {"pairs": "rate"}, {"pairs": "skipped", "pairs_per_query": 2},
     {"confident": False}, {"corrected": True}, {"documents": "title"}, {"documents": "both"}, {"k1": 2.0}, {"b": 0.9},
-    {"documents": "url"}, {"documents": "body,url"},
+    {"documents": "url"}, {"documents": "body,url"}, {"relevance": "vsm"}, {"k3": 0.5}, {"relevance": "2*bm25+vsm"},
+    {"relevance": "dirichlet", "mu": 20.0}, {"relevance": "dirichlet", "mu": 20.0, "form": "prior"},
     {"hits": 3},
-    {"lambda": 2.0}, {"epsilon": 0.1}, {"similar": 2}, {"pairs_per_query": 4}, {"form": "auto"}, {"form": "auto", "prior": 9.0},
+    {"lambda": 2.0}, {"epsilon": 0.1}, {"similar": 1}, {"pairs_per_query": 4}, {"form": "auto"}, {"form": "auto", "prior": 9.0},
 ]  # fmt: skip
 
 
@@ -346,6 +348,17 @@ def weight_by_evidence(total, shares, prior):
     return prior * (0.4 + 5 * (1 - share) / agreeing) / agreeing**2
 
 
+def relevance(dense, text, options):
+    """g before scaling (section 3.2): BM25 with k3, VSM, or the query likelihood with Dirichlet smoothing, not below 0."""
+    bm25 = dense.bm25(text, options["k1"], options["b"], math.inf if options["k3"] is None else options["k3"])
+    vsm = (dense.counts * dense.idf) @ (dense.query(text) * dense.idf)
+    if options["relevance"] == "dirichlet":
+        mu, weights = options["mu"], dense.query(text)
+        seen = np.log1p(dense.counts / (mu * dense.probability)) @ weights
+        return np.maximum(seen + weights.sum() * np.log(mu / (dense.lengths + mu)), 0)
+    return {"bm25": bm25, "vsm": vsm, "2*bm25+vsm": 2 * bm25 + vsm}[options["relevance"]]
+
+
 def robust_bm25(records, log, asked, candidates, options):
     """Scores of the merged documents by docid: section 5.3, with the product's scaling of BM25."""
     body = Dense([full_text(record) for record in records])
@@ -373,7 +386,9 @@ def robust_bm25(records, log, asked, candidates, options):
     def scaled(values, best):
         return (np.minimum(values / best, 1) + options["epsilon"]) / (1 + options["epsilon"])
 
-    gain = {n: scaled(scores[n], scores[n].max()) for n in near}
+    found = {n: [d for d in np.argsort(-scores[n], kind="stable")[: options["hits"]] if scores[n][d] > 0] for n in near}
+    raw = {n: relevance(body, counts.queries[n], options) for n in near}
+    gain = {n: scaled(raw[n], raw[n][found[n]].max()) for n in near}
     weight, auto = options["prior"] if options["form"] == "prior" else 0.0, options["form"] == "auto"
     known = {n: dict(zip(number, counts.exposure[n] / (counts.exposure[n] + 1), strict=True)) for n in near}
     other = {n: {j: gain[n][j] * (known[n].get(j, 0.0) if auto else 1.0) for _, _, j, _ in entries} for n in near}
@@ -394,11 +409,8 @@ def robust_bm25(records, log, asked, candidates, options):
         method="L-BFGS-B",
         options={"maxiter": 50_000, "maxfun": 200_000, "ftol": 1e-16, "gtol": 1e-12},
     ).x
-    retrieved = {
-        int(doc) for n in near for doc in np.argsort(-scores[n], kind="stable")[: options["hits"]] if scores[n][doc] > 0
-    }
-    merged = sorted({*candidates, *retrieved, *(i for _, i, _, _ in entries)})
-    base = scaled(scores[row][merged], scores[row][merged].max())
+    merged = sorted({*candidates, *(int(doc) for n in near for doc in found[n]), *(i for _, i, _, _ in entries)})
+    base = scaled(raw[row][merged], raw[row][merged].max())
     learned = [
         sum(t * kernel[row, n] * (gain[n][i] * similarity[i, doc] - other[n][j] * similarity[j, doc])
             for t, (n, i, j, _) in zip(theta, entries, strict=True))

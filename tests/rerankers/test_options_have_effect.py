@@ -40,6 +40,7 @@ WITH: dict[tuple[str, str], dict[str, Any]] = {
     ("rbm25", "prior"): {"form": "prior"},
     ("pairwise", "prior"): {"form": "prior"},
     ("rbm25", "epsilon"): {"form": "paper"},
+    ("rbm25", "mu"): {"relevance": "dirichlet"},
 }
 #: Options that no score depends on, or that need files or vectors, with the test that has them.
 ELSEWHERE = {
@@ -51,6 +52,9 @@ ELSEWHERE = {
     ("pert", "save_queries"): "writes a file: tests/rerankers/test_pert.py",
     ("pert", "queries"): "a file: tests/rerankers/test_pert.py",
     ("pert", "groups"): "explanations: tests/rerankers/test_pert.py",
+    ("rbm25", "k3"): "needs a repeated query term: tests/papers/test_asymmetric_kernels.py",
+    ("rbm25", "relevance"): "kernel expressions: tests/papers/test_asymmetric_kernels.py",
+    ("pairwise", "relevance"): "kernel expressions: tests/papers/test_asymmetric_kernels.py",
     ("rbm25", "documents"): "names of fields: tests/papers/test_asymmetric_kernels.py",
     ("pairwise", "documents"): "names of fields: tests/papers/test_asymmetric_kernels.py",
 }

@@ -26,6 +26,8 @@ from kernelsearch.clicks.store import Shown
 from kernelsearch.core.errors import KernelSearchError, OptionError
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.forward import ForwardIndex
+from kernelsearch.kernels import registry
+from kernelsearch.kernels.algebra import Kernel
 from kernelsearch.kernels.documents import Cosine
 from kernelsearch.learning.ranking.dual import maximise_dual
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, CannotAct, Context, Explanation, OpenedIndex
@@ -104,6 +106,22 @@ class RobustBM25(ClickReranker[RobustBM25Settings]):
         super().__init__(index, **options)
         self._fields = [index.forward if name == "body" else self._field(name) for name in self._field_names()]
         self._cosine = Cosine()
+        self._relevance = self._parse_relevance()
+
+    def _parse_relevance(self) -> Kernel | None:
+        """g where it is not Lucene's BM25, which is computed for all queries at once."""
+        chosen = self.settings
+        if chosen.relevance == "bm25" and chosen.k3 is None:
+            return None
+        try:
+            kernel = registry.kernel(chosen.relevance, {"k1": chosen.k1, "b": chosen.b, "k3": chosen.k3, "mu": chosen.mu})
+        except OptionError as problem:
+            raise OptionError(f"--{self.name}.relevance: {problem}") from None
+        if not kernel.has_query:
+            raise OptionError(
+                f"--{self.name}.relevance: {chosen.relevance} compares documents only, not queries with documents"
+            )
+        return kernel
 
     def _field_names(self) -> list[str]:
         if self.settings.documents == "both":
@@ -139,8 +157,15 @@ class RobustBM25(ClickReranker[RobustBM25Settings]):
         """g(q, d), scaled by the best of `docs`."""
         if not self.uses_bm25:
             return np.ones(len(docs))
-        scores = self.bm25(query, docs)
+        scores = self.relevance_of_all([query], docs)[0]
         return _scaled(scores, np.array(scores.max(initial=0.0)), self.settings.epsilon)
+
+    def relevance_of_all(self, queries: Sequence[Query], docs: NDArray[np.integer]) -> NDArray[np.float64]:
+        """g before scaling of every query with every document, shape (queries, documents); negative values count as 0."""
+        if self._relevance is None:
+            return self.bm25_of_all(queries, docs)
+        values = [self._relevance.scores(self.index.forward, query, docs) for query in queries]
+        return np.maximum(np.array(values, dtype=np.float64).reshape(len(queries), len(docs)), 0.0)
 
     def learn(self, similar: Similar, retrieved: list[Candidates]) -> Learned:
         """Solves the dual on the preference pairs of the similar queries; raises CannotAct where there are none."""
@@ -241,10 +266,17 @@ class RobustBM25(ClickReranker[RobustBM25Settings]):
         """g of both documents of each pair for the pair's query, shape (m, 2)."""
         if not self.uses_bm25:
             return np.ones((len(pairs.owner), 2))
-        scores = self.bm25_of_all(similar.queries, pairs.docs)
-        best = np.array([listed.scores[0] if listed.depth else 0.0 for listed in retrieved])[:, None]
+        scores = self.relevance_of_all(similar.queries, pairs.docs)
+        best = self._best_of(similar, retrieved)[:, None]
         scaled = _scaled(scores, best, self.settings.epsilon)
         return np.stack([scaled[pairs.owner, pairs.better], scaled[pairs.owner, pairs.worse]], axis=1)
+
+    def _best_of(self, similar: Similar, retrieved: list[Candidates]) -> NDArray[np.float64]:
+        """The best g of each similar query among the documents that it retrieves, shape (queries,)."""
+        if self._relevance is None:
+            return np.array([listed.scores[0] if listed.depth else 0.0 for listed in retrieved])
+        pairs = zip(similar.queries, retrieved, strict=True)
+        return np.array([self.relevance_of_all([query], listed.docs).max(initial=0.0) for query, listed in pairs])
 
     def explain(self, query: Query, candidates: Candidates, doc: int, context: Context = DEFAULT_CONTEXT) -> Explanation:
         """BM25's own part of the score, then the parts of the similar queries, each by document."""

@@ -59,6 +59,11 @@ class RobustBM25Settings(ClickSettings):
     confident: bool = option(True, "weight pairs by the difference between the click rates of their documents")
     lambda_: float = option(10.0, "regularisation of the learned function", low=1e-06)
     epsilon: float = option(0.5, "added to BM25 scaled to 1, so that documents without query terms can rise", low=0, high=1)
+    relevance: str = option(
+        "bm25", "asymmetric kernel g of query and document: bm25, vsm, dirichlet, jm, or sums and products such as bm25+vsm"
+    )
+    k3: float | None = option(None, "BM25's k3 for repeated query terms in g; default: none, as in Lucene", low=0)
+    mu: float | None = option(None, "mu of dirichlet in g", low=0)
     documents: str = option(
         "body", "texts whose cosine is the document kernel: body, title, both, or indexed fields such as url or body,url"
     )
@@ -76,13 +81,15 @@ class PairwiseKernelSettings(RobustBM25Settings):
         choices=("auto", "paper", "prior"),
     )
     epsilon: float = option(0.5, "of rbm25 alone: any other value is refused, as the pairwise kernel has no BM25 to add it to")
+    relevance: str = option("bm25", "of rbm25 alone: any other value is refused, as the pairwise kernel has no g")
+    k3: float | None = option(None, "of rbm25 alone: refused, as the pairwise kernel has no g")
+    mu: float | None = option(None, "of rbm25 alone: refused, as the pairwise kernel has no g")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.epsilon != type(self).epsilon:
-            raise OptionError(
-                "--pairwise.epsilon: the pairwise kernel has no BM25 that it is added to; use it with --rerank rbm25"
-            )
+        for name in ("epsilon", "relevance", "k3", "mu"):
+            if getattr(self, name) != getattr(type(self), name):
+                raise OptionError(f"--pairwise.{name}: the pairwise kernel has no BM25 or other g; use it with --rerank rbm25")
 
 
 @dataclass(frozen=True, kw_only=True)

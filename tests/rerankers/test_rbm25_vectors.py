@@ -12,6 +12,7 @@ import kernelsearch
 from kernelsearch.clicks.importing import import_log
 from kernelsearch.clicks.store import ClickLog
 from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.core.types import Candidates
 from kernelsearch.rerankers.rbm25.reranker import RobustBM25
 from kernelsearch.rerankers.rbm25.similar_queries import SimilarQueries, Weights
 from kernelsearch.vectors.__main__ import main as vectors_verb
@@ -84,3 +85,33 @@ def test_names_and_files_that_do_not_fit_are_refused(index, tmp_path):
     opened = kernelsearch.open(index.path, vectors={"queries": str(tmp_path / "other.npz")})
     with pytest.raises(InputError, match=r"none of the 3 queries of .*clicks.db has a vector"):
         RobustBM25(opened, queries="vectors", **flags)
+
+
+def test_the_document_kernel_takes_vectors(index, tmp_path):
+    """Against numpy: cosines of vectors, 0 with a document without one; the ranking follows them."""
+    vectors = {"d1": [1.0, 2.0, 2.0], "d2": [0.0, 3.0, 1.0], "d5": [-1.0, 0.5, 0.0]}
+    np.savez(tmp_path / "n.npz", ids=np.array(list(vectors)), vectors=np.array(list(vectors.values())))
+    vectors_verb(["--index", str(index.path), "--name", "n", "--input", str(tmp_path / "n.npz"), "--dtype", "float32"])
+    flags = {"clicks": str(tmp_path / "clicks.db")}
+    names = ["d1", "d2", "d3", "d5"]
+    features = RobustBM25(index, documents="vectors:n", **flags).features(index.forward.rows_of(names))
+    unit = np.stack([_unit(vectors[name]) if name in vectors else np.zeros(3) for name in names])
+    assert np.allclose((features @ features.T).toarray(), unit @ unit.T, atol=1e-6)
+    both = RobustBM25(index, documents="body,vectors:n", **flags).features(index.forward.rows_of(names))
+    body = RobustBM25(index, **flags).features(index.forward.rows_of(names))
+    assert np.allclose((both @ both.T).toarray(), ((body @ body.T).toarray() + unit @ unit.T) / 2, atol=1e-6)
+    with pytest.raises(OptionError, match=r"--rbm25.documents: .*no vectors named 'other'"):
+        RobustBM25(index, documents="vectors:other", **flags)
+
+
+def test_the_ranking_follows_the_document_kernel(index, tmp_path):
+    """The clicked document's vector is near that of d4 or of d6: whichever it is, is ranked above the other."""
+    query = index.query("leaky faucet")
+    listed = Candidates(index.forward.rows_of(["d4", "d6"]), np.array([1.0, 1.0]))
+    for near, far in (("d4", "d6"), ("d6", "d4")):
+        table = {"d2": [1, 0, 0], near: [1, 0.1, 0], far: [0, 1, 0], "d1": [0, -1, 0], "d3": [0.1, -1, 0], "d5": [0, -1, 1]}
+        np.savez(tmp_path / "n.npz", ids=np.array(list(table)), vectors=np.array(list(table.values()), dtype=np.float64))
+        vectors_verb(["--index", str(index.path), "--name", near, "--input", str(tmp_path / "n.npz")])
+        method = RobustBM25(index, documents=f"vectors:{near}", clicks=str(tmp_path / "clicks.db"))
+        ranked = index.forward.docids.take(method.apply(query, listed).docs)
+        assert ranked.index(near) < ranked.index(far)

@@ -68,3 +68,17 @@ def test_flags_of_the_server(tmp_path):
     _, service = read_settings(flags)
     assert service.indexes[0].vectors == VectorSettings(name="minilm", queries="q.npz")
     assert service.indexes[1].vectors == VectorSettings()
+
+
+def test_auto_takes_the_name_of_vectors(served):
+    client, _, _, queries = served
+    parameters = {"topic": next(iter(queries)), "rerank": "auto", "hits": 5}
+    lists = [
+        [
+            hit["docid"]
+            for hit in client.get("/v1/demo/search", params={**parameters, "auto.vectors": name}).json()["candidates"]
+        ]
+        for name in ("none", "first", "second")
+    ]
+    assert lists[0] != lists[1] != lists[2] != lists[0]
+    assert client.get("/v1/demo/search", params={**parameters, "auto.vectors": "../first"}).status_code == 400

@@ -29,6 +29,7 @@ from kernelsearch.forward import ForwardIndex
 from kernelsearch.kernels import registry
 from kernelsearch.kernels.algebra import Kernel
 from kernelsearch.kernels.documents import Cosine
+from kernelsearch.kernels.vectors import VectorKernel
 from kernelsearch.learning.ranking.dual import maximise_dual
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, CannotAct, Context, Explanation, OpenedIndex
 from kernelsearch.rerankers.rbm25 import ROBUST_BM25
@@ -104,8 +105,7 @@ class RobustBM25(ClickReranker[RobustBM25Settings]):
 
     def __init__(self, index: OpenedIndex, **options: Any) -> None:
         super().__init__(index, **options)
-        self._fields = [index.forward if name == "body" else self._field(name) for name in self._field_names()]
-        self._cosine = Cosine()
+        self._document_kernels = [self._document_kernel(name) for name in self._field_names()]
         self._relevance = self._parse_relevance()
 
     def _parse_relevance(self) -> Kernel | None:
@@ -131,9 +131,13 @@ class RobustBM25(ClickReranker[RobustBM25Settings]):
             raise OptionError(f"--{self.name}.documents: {self.settings.documents!r} is not a list of different fields")
         return names
 
-    def _field(self, name: str) -> ForwardIndex:
+    def _document_kernel(self, name: str) -> tuple[Kernel, ForwardIndex]:
+        """A kernel between documents, and the field that it is computed on: `vectors:NAME`, or the cosine of a field."""
+        kind, _, vectors = name.partition(":")
         try:
-            return self.index.field(name)
+            if kind == "vectors":
+                return VectorKernel(self.index.vectors(vectors or None)), self.index.forward
+            return Cosine(), self.index.forward if name == "body" else self.index.field(name)
         except KernelSearchError as problem:
             raise OptionError(f"--{self.name}.documents: {problem}") from None
 
@@ -222,8 +226,8 @@ class RobustBM25(ClickReranker[RobustBM25Settings]):
         return np.minimum(self.bm25(similar.queries[places[0]], docs) / best, 1.0)
 
     def features(self, docs: NDArray[np.integer]) -> sparse.csr_matrix:
-        """Features whose inner product is k_D, shape (documents, terms)."""
-        parts = [self._cosine.document_features(field, docs) for field in self._fields]
+        """Features whose inner product is k_D, shape (documents, terms or dimensions)."""
+        parts = [kernel.document_features(field, docs) for kernel, field in self._document_kernels]
         return parts[0] if len(parts) == 1 else sparse.hstack(parts, format="csr") / np.sqrt(len(parts))
 
     def _pairs(self, similar: Similar, retrieved: list[Candidates]) -> Pairs:

@@ -65,7 +65,9 @@ class RobustBM25Settings(ClickSettings):
     k3: float | None = option(None, "BM25's k3 for repeated query terms in g; default: none, as in Lucene", low=0)
     mu: float | None = option(None, "mu of dirichlet in g", low=0)
     documents: str = option(
-        "body", "texts whose cosine is the document kernel: body, title, both, or indexed fields such as url or body,url"
+        "body",
+        "texts whose cosine is the document kernel: body, title, both, or indexed fields such as url or body,url; "
+        "vectors:NAME: the cosine of vectors",
     )
 
 

@@ -7,12 +7,17 @@ import os
 import signal
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 import kernelsearch
 from kernelsearch import index as index_verb
 from kernelsearch.cli import console
 from kernelsearch.core import checksums
+
+# No limit on the time of an example: a busy machine is not a failure.
+hypothesis.settings.register_profile("untimed", parent=hypothesis.settings(), deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 console.show_messages()  # as the command line does, so that tests of the verbs see the library's messages
 

@@ -100,7 +100,8 @@ class Service:
             except (NotFound, Refused, BusyError):
                 raise
             except Exception as problem:
-                if attempt + 1 < ATTEMPTS and (self._served[name] is not served or self.refresh(name)):
+                # Another thread may open the new state while this one waits to do so: compared after refresh, too.
+                if attempt + 1 < ATTEMPTS and (self.refresh(name) or self._served[name] is not served):
                     continue
                 if isinstance(problem, KernelSearchError):
                     raise type(problem)(served.public_message(problem)) from None

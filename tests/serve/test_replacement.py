@@ -13,6 +13,7 @@ import pytest
 import kernelsearch
 from kernelsearch import index as index_verb
 from kernelsearch.core.errors import IndexReplaced
+from kernelsearch.serve.service import Service
 from kernelsearch.serve.settings import IndexSpec, Limits, ServiceSettings
 from tests.conftest import write_jsonl
 
@@ -110,6 +111,21 @@ def test_a_request_that_needs_more_of_a_replaced_index_gets_the_new_one(start, f
     # klsa is not loaded yet: the old state can't load it any more.
     assert states(client.get("/v1/live/search?query=tap&rerank=klsa")) == {"new"}
     assert states(client.get("/v1/live/search?query=tap")) == {"new"}
+
+
+def test_a_request_that_waits_for_another_thread_to_open_the_new_state_gets_it(start, folders, monkeypatch):
+    live, new = folders
+    client = serve(start, live)
+    refresh = Service.refresh
+
+    def refresh_second(service: Service, name: str) -> bool:
+        """As in a thread that had to wait for another one, which opened the new state meanwhile."""
+        refresh(service, name)
+        return refresh(service, name)
+
+    monkeypatch.setattr(Service, "refresh", refresh_second)
+    exchange(live, new)
+    assert states(client.get("/v1/live/search?query=tap&rerank=klsa")) == {"new"}
 
 
 def test_documents_that_are_added_and_deleted_are_served(start, folders):

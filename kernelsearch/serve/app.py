@@ -6,8 +6,9 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import fastapi_offline
 import orjson
@@ -31,6 +32,8 @@ from kernelsearch.serve.parameters import Reader, openapi_body, openapi_paramete
 from kernelsearch.serve.service import JSON_OPTIONS, Service, describe_indexes
 from kernelsearch.serve.settings import Limits, ServiceSettings
 from kernelsearch.serve.workers import Overloaded, TimedOut
+
+M = TypeVar("M", bound=BaseModel)
 
 PAGE = Path(__file__).parent / "page"
 SWAGGER = Path(fastapi_offline.__file__).parent / "static"  #: Swagger UI's script and styles
@@ -93,6 +96,7 @@ def make_app(settings: ServiceSettings) -> Application:
     _add_ranking_routes(app, service)
     _add_description_routes(app, service)
     _add_click_route(app, service)
+    _add_documents_route(app, service)
     app.mount("/page/swagger", StaticFiles(directory=SWAGGER))
     app.mount("/page", StaticFiles(directory=PAGE, check_dir=False))
     mcp_session: AbstractAsyncContextManager[None] = nullcontext()
@@ -275,15 +279,43 @@ def _add_click_route(app: FastAPI, service: Service) -> None:
         name = request.path_params["index"]
         if not service.index(name).clicks.recording:
             raise Refused(403, "clicks are not recorded: the server was started without --record-clicks")
-        body = await _json_body(request)
-        try:
-            click = models.Click.model_validate_json(body)
-        except ValidationError as problem:
-            first = problem.errors()[0]
-            where = ".".join(map(str, first["loc"])) or "body"
-            raise Refused(400, f"{where}: {first['msg']}") from None
+        click = _validated(models.Click, await _json_body(request))
         client = request.client.host if request.client is not None else ""
         return Response(await service.answer(name, _record_click, service, click, client), media_type=JSON_TYPE)
+
+
+def _validated(model: type[M], body: bytes) -> M:
+    """A JSON body as a model; raises Refused, which names the first field that is wrong."""
+    try:
+        return model.model_validate_json(body)
+    except ValidationError as problem:
+        first = problem.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "body"
+        raise Refused(400, f"{where}: {first['msg']}") from None
+
+
+def _add_documents_route(app: FastAPI, service: Service) -> None:
+    limits = service.settings.limits
+    schema = models.DocumentsChange.model_json_schema()
+
+    @app.post("/v1/{index}/documents", **_openapi_post(schema, models.DocumentsAnswer, limits))
+    async def change_documents(request: Request) -> Response:
+        """Adds and deletes documents; searches see the new state afterwards. Needs a server started with --allow-updates.
+
+        The index is written anew, which may take longer than the time limit of other requests.
+        """
+        name = request.path_params["index"]
+        service.index(name)
+        if not service.settings.allow_updates:
+            raise Refused(403, "documents cannot be changed: the server was started without --allow-updates")
+        change = _validated(models.DocumentsChange, await _json_body(request))
+        if not change.add and not change.delete:
+            raise Refused(400, "body: nothing to add or to delete")
+        if max(len(change.add), len(change.delete)) > limits.documents:
+            raise Refused(413, f"more than {limits.documents} documents in one request")
+        loop = asyncio.get_running_loop()
+        updated = await loop.run_in_executor(None, service.update, name, change.add, change.delete)
+        return _json_response(asdict(updated))
 
 
 def _record_click(served: ServedIndex, service: Service, click: models.Click, client: str) -> dict[str, Any]:

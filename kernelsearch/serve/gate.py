@@ -84,7 +84,7 @@ class Gate:
             headers = dict(scope["headers"])
             self._check(scope, headers)
             if scope["method"] == "POST":
-                receive = await self._read_body(receive)
+                receive = await self._read_body(receive, self._max_body(scope["path"]))
             await self.app(scope, receive, send_with_headers)
         except Disconnected:
             status = CLIENT_CLOSED
@@ -108,16 +108,20 @@ class Gate:
             key = headers.get(b"x-api-key") or headers.get(b"authorization", b"").removeprefix(b"Bearer ")
             if not hmac.compare_digest(key, self._key):
                 raise Refused(401, "an API key is needed: send it as X-API-Key, or as Authorization: Bearer KEY")
-        length = headers.get(b"content-length", b"0")
-        if not length.isdigit() or len(length) > MAX_DIGITS or int(length) > self.settings.limits.body:
-            raise Refused(413, f"the body is larger than {self.settings.limits.body} bytes")
+        length, most = headers.get(b"content-length", b"0"), self._max_body(path)
+        if not length.isdigit() or len(length) > MAX_DIGITS or int(length) > most:
+            raise Refused(413, f"the body is larger than {most} bytes")
 
-    async def _read_body(self, receive: Receive) -> Receive:
+    def _max_body(self, path: str) -> int:
+        limits = self.settings.limits
+        return limits.documents_body if self.settings.allow_updates and path.endswith("/documents") else limits.body
+
+    async def _read_body(self, receive: Receive, limit: int) -> Receive:
         """Reads the whole body, whose length may not be declared; returns a `receive` that begins with it.
 
         The application so never sees a body that ends too soon, which its libraries report with a traceback per request.
         """
-        body, more, limit = bytearray(), True, self.settings.limits.body
+        body, more = bytearray(), True
         while more:
             message = await receive()
             if message["type"] == "http.disconnect":

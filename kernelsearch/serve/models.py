@@ -241,6 +241,28 @@ class ClickAnswer(BaseModel):
     clicks: LogSize
 
 
+class DocumentsChange(BaseModel):
+    """Documents to add and ids of documents to delete; at least one of both."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    add: list[dict[str, Any]] = Field(
+        default_factory=list, description="documents with `id`, `contents` and other fields; one of the same id is replaced"
+    )
+    delete: list[str] = Field(default_factory=list, description="ids of documents to delete")
+
+
+class DocumentsAnswer(BaseModel):
+    """The outcome of a change of documents."""
+
+    documents: int = Field(description="documents in the index now")
+    added: int
+    replaced: int = Field(description="added documents that replaced one of the same id")
+    deleted: int
+    empty: int = Field(description="documents that were left out because they have no text")
+    unknown: list[str] = Field(description="ids to delete that the index did not have")
+
+
 class MethodState(BaseModel):
     """Whether a method can be used with an index."""
 

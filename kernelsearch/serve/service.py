@@ -11,10 +11,13 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import orjson
 
+from kernelsearch.api.building import reader_of
+from kernelsearch.api.updating import Updated, update_index
 from kernelsearch.core.errors import BusyError, IndexReplaced, KernelSearchError
 from kernelsearch.serve import answers
 from kernelsearch.serve.answers import NotFound
@@ -48,6 +51,7 @@ class Service:
         self._specs = {spec.name: spec for spec in settings.indexes}
         self._served = {name: self._open(name) for name in self._specs}
         self._refreshing = {name: threading.Lock() for name in self._specs}
+        self._updating = {name: threading.Lock() for name in self._specs}
         self._not_opened: dict[str, str] = {}  # last reason why a replaced index could not be opened
         limits = settings.limits
         self.workers = Workers(limits.threads, limits.waiting, limits.seconds)
@@ -130,6 +134,20 @@ class Service:
         served.retire()
         logger.info("%s: the index has been replaced; the new state is served", name)
         return True
+
+    def update(self, name: str, add: list[dict[str, Any]], delete: list[str]) -> Updated:
+        """Adds and deletes documents of an index and serves its new state; raises Refused while another change runs."""
+        served = self.index(name)
+        if not self._updating[name].acquire(blocking=False):
+            raise Refused(409, f"{name}: another change of the documents is running; try again later")
+        try:
+            updated = update_index(Path(served.index.path), reader_of(add, True) if add else None, delete)
+        except KernelSearchError as problem:
+            raise type(problem)(served.public_message(problem)) from None
+        finally:
+            self._updating[name].release()
+        self.refresh(name)
+        return updated
 
     async def watch(self) -> None:
         """Refreshes all indexes from time to time, until cancelled."""

@@ -25,6 +25,8 @@ class Limits:
     hits: int = 1000  #: documents in an answer
     candidates: int = 1000  #: documents that the first stage retrieves for the rerankers
     body: int = 64 * 1024  #: bytes of a request's body
+    documents_body: int = 16 << 20  #: bytes of a body with documents to add
+    documents: int = 10_000  #: documents to add, and to delete, per request
     batch: int = 100  #: queries of a batch
     seconds: float = 10.0  #: until a request times out with 504
     threads: int = field(default_factory=lambda: os.cpu_count() or 1)  #: requests that are processed at once
@@ -65,6 +67,7 @@ class ServiceSettings:
     language: str | None = None
     mcp: bool = False
     java_heap: str | None = None
+    allow_updates: bool = False  #: whether clients may add and delete documents
 
 
 DEFAULTS = Limits()
@@ -81,6 +84,9 @@ class ServeSettings(Settings):
     record_clicks: bool = option(False, "add clicks on the page to the click log")
     click_rate: int = option(DEFAULTS.clicks_per_minute, "maximum number of recorded clicks per client and minute", low=1)
     proxy: str | None = option(None, "address of a reverse proxy whose X-Forwarded-For header names the client")
+    allow_updates: bool = option(
+        False, "let clients add and delete documents; without an API key everybody who reaches the server"
+    )
     mcp: bool = option(False, "serve the Model Context Protocol at /mcp, for language models")
     cors: str | None = option(None, "origins of other pages that may call the service, separated by commas; * for any")
     threads: int = option(DEFAULTS.threads, "requests that are processed at once", low=1, high=256)
@@ -133,6 +139,7 @@ class ServeSettings(Settings):
             self.language,
             self.mcp,
             self.java_heap,
+            self.allow_updates,
         )
 
 

@@ -78,6 +78,7 @@ ADDRESSES = (
     ("post", "/v1/{index}/search"),
     ("post", "/v1/{index}/batch"),
     ("post", "/v1/{index}/click"),
+    ("post", "/v1/{index}/documents"),
     ("get", "/v1/indexes"),
     ("get", "/v1/methods"),
     ("get", "/health"),

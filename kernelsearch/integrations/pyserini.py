@@ -289,9 +289,13 @@ class KernelSearcher:
         docid = document_by_field(self._simple_searcher(), field, q)
         return None if docid is None else self.doc(docid)
 
-    def kept(self) -> list[str]:
+    def fallbacks(self) -> list[str]:
         """One line per reranker and reason for queries whose list the reranker left unchanged."""
         return fallback_messages(self._fallbacks)
+
+    def kept(self) -> list[str]:
+        """The same as `fallbacks`, under its earlier name."""
+        return self.fallbacks()
 
     def close(self) -> None:
         """Closes Lucene's index reader."""

@@ -99,7 +99,7 @@ def search(served: ServedIndex, parameters: Parameters, result: RankedQuery | No
         "query": {"text": text},
         "candidates": entries,
         "methods": list(methods),
-        "kept": result.fallback,
+        **_fallback(result.fallback),
         "measures": measures,
     }
     if filtered is not None:
@@ -109,6 +109,11 @@ def search(served: ServedIndex, parameters: Parameters, result: RankedQuery | No
     if parameters.highlight:
         answer["highlight"] = matching_words(served, result.query, top.docs)
     return answer
+
+
+def _fallback(reason: str | None) -> dict[str, str | None]:
+    """The field with the reason why a method left the list unchanged; `kept` is its name in earlier versions."""
+    return {"fallback": reason, "kept": reason}
 
 
 def _page(candidates: Candidates, parameters: Parameters) -> Candidates:
@@ -171,7 +176,7 @@ def run_batch(served: ServedIndex, queries: Sequence[Topic], parameters: Paramet
                         }
                         for rank, (document, score) in enumerate(entries, parameters.offset + 1)
                     ],
-                    "kept": "; ".join(reason for _, reason in ranked.candidates.fallbacks) or None,
+                    **_fallback("; ".join(reason for _, reason in ranked.candidates.fallbacks) or None),
                     **extra,
                 }
             )
@@ -213,7 +218,7 @@ def compare(served: ServedIndex, parameters: Parameters) -> dict[str, Any]:
                 {
                     "methods": list(methods),
                     "candidates": _entries(served, parameters, result, top, docids),
-                    "kept": result.fallback,
+                    **_fallback(result.fallback),
                     "measures": _measures(served, parameters, result.after),
                     **served.sign(text, docids),
                 }
@@ -253,7 +258,7 @@ def explain(served: ServedIndex, parameters: Parameters) -> dict[str, Any]:
         "score": round(float(listed.scores[0]), 6),
         "rank": place + 1,
         "before": earlier_ranks(result.before, listed)[0],
-        "kept": result.fallback,
+        **_fallback(result.fallback),
         "explanation": explanation,
         **readable,
     }

@@ -52,6 +52,8 @@ class Filtered(BaseModel):
     unknown: list[str] = Field(description="fields of conditions that no document of the list has")
 
 
+FALLBACK = "the reason why a method left the list unchanged; null where it did not"
+KEPT = Field(description="the same as fallback, under its earlier name", deprecated=True)
 IMPRESSION = "a token for clicks on this list; absent where clicks are not recorded, and with an offset"
 
 
@@ -63,7 +65,8 @@ class SearchAnswer(BaseModel):
     query: QueryText
     candidates: list[Candidate]
     methods: list[str] = Field(description="the rerankers, in order")
-    kept: str | None = Field(description="the reason why a method left the list unchanged, where it did")
+    fallback: str | None = Field(description=FALLBACK)
+    kept: str | None = KEPT
     measures: Measures | None = Field(description="measures for the topic before filtering, where one is given")
     filtered: Filtered | None = Field(None, description="what the filters did; absent without filter")
     highlight: list[str] | None = Field(None, description="words of the documents that match the query, in lower case")
@@ -76,7 +79,8 @@ class BatchResult(BaseModel):
     qid: str
     query: QueryText
     candidates: list[Candidate]
-    kept: str | None
+    fallback: str | None = Field(description=FALLBACK)
+    kept: str | None = KEPT
     filtered: Filtered | None = Field(None, description="what the filters did; absent without filter")
 
 
@@ -101,7 +105,8 @@ class Column(BaseModel):
 
     methods: list[str] = Field(description="empty for the first stage")
     candidates: list[Entry]
-    kept: str | None
+    fallback: str | None = Field(description=FALLBACK)
+    kept: str | None = KEPT
     measures: Measures | None
     impression: str | None = Field(None, description=IMPRESSION)
 
@@ -147,7 +152,8 @@ class ExplainAnswer(BaseModel):
     score: float
     rank: int
     before: int | None
-    kept: str | None
+    fallback: str | None = Field(description=FALLBACK)
+    kept: str | None = KEPT
     explanation: Explanation | None = Field(description="null where the method left the list unchanged")
     titles: dict[str, str] = Field(description="titles of the documents that the explanation mentions, by docid")
     words: dict[str, str] = Field(description="words for the terms that the explanation mentions, where they differ")

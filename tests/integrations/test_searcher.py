@@ -12,10 +12,12 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
+from kernelsearch.clicks.importing import import_log
 from kernelsearch.core.errors import ArtefactError, IndexProblem, InputError, OptionError
 from kernelsearch.integrations.pyserini import KernelSearcher, anserini_scores
 from kernelsearch.lucene import jvm
 from kernelsearch.rerankers import registry
+from tests.conftest import DEMO
 
 SETTINGS = {
     "bm25": lambda searcher: searcher.set_bm25(1.2, 0.75),
@@ -283,3 +285,15 @@ def test_vectors_are_chosen_when_the_searcher_is_made(demo_index, topics):
     assert [hit.docid for hit in searcher.search(text, k=10)] == best
     with pytest.raises(ArtefactError, match="no vectors named 'other'"):
         KernelSearcher(demo_index, rerank="dense", vectors="other")
+
+
+def test_unchanged_lists_are_reported_with_the_reason(demo_index, tmp_path):
+    import_log([DEMO / "clicks.jsonl"], tmp_path / "clicks.db")
+    options = {"clicks": str(tmp_path / "clicks.db"), "min_similarity": 100}
+    searcher = KernelSearcher(demo_index, rerank={"rbm25": options})
+    assert searcher.fallbacks() == []
+    first = KernelSearcher(demo_index).search("dripping tap")
+    assert [hit.docid for hit in searcher.search("dripping tap")] == [hit.docid for hit in first]
+    [line] = searcher.fallbacks()
+    assert "rbm25" in line and "no similar query in the click log" in line
+    assert searcher.kept() == [line]

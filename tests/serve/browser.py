@@ -69,19 +69,19 @@ def programs() -> tuple[str, str]:
 @contextmanager
 def serving(*flags: str) -> Iterator[str]:
     """A server process on a free port; gives its address."""
-    with tempfile.TemporaryFile("w+") as told:
+    with tempfile.TemporaryFile("w+") as log:
         command = [sys.executable, "-m", "kernelsearch.serve", "--port", "0", *flags]
         process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         assert process.stdout is not None
         try:
             for line in process.stdout:
-                told.write(line)
+                log.write(line)
                 if found := re.search(r"at (http://\S+?)/?$", line.strip()):
                     yield found[1]
                     break
             else:
-                told.seek(0)
-                pytest.fail(f"the server did not start: {told.read()}")
+                log.seek(0)
+                pytest.fail(f"the server did not start: {log.read()}")
         finally:
             process.terminate()
             process.communicate(timeout=PATIENCE)

@@ -29,10 +29,10 @@ def test_search_has_pyserinis_shape_and_the_indexs_own_list(client, index):
     found = get(client, "/v1/demo/search", query="dripping tap", hits=5)
     assert (found["api"], found["index"], found["query"]) == ("v1", "demo", {"text": "dripping tap"})
     expected = index.search("dripping tap", k=5)
-    assert [one["docid"] for one in found["candidates"]] == expected.docids
-    assert [one["score"] for one in found["candidates"]] == pytest.approx(expected.scores, abs=1e-6)
-    assert [one["rank"] for one in found["candidates"]] == [1, 2, 3, 4, 5]
-    assert all(one["doc"]["id"] == one["docid"] for one in found["candidates"])
+    assert [entry["docid"] for entry in found["candidates"]] == expected.docids
+    assert [entry["score"] for entry in found["candidates"]] == pytest.approx(expected.scores, abs=1e-6)
+    assert [entry["rank"] for entry in found["candidates"]] == [1, 2, 3, 4, 5]
+    assert all(entry["doc"]["id"] == entry["docid"] for entry in found["candidates"])
     assert set(found["candidates"][0]) == {"docid", "score", "rank", "doc"}
 
 
@@ -47,9 +47,9 @@ def test_options_reach_the_first_stage_and_the_method(client, index):
         client, "/v1/demo/search", **{"query": "dripping tap", "rerank": "klsa", "klsa.z": 5, "klsa.lambda": 0.5, "k1": 2}
     )
     expected = index.search("dripping tap", rerank="klsa", klsa_z=5, klsa_lambda=0.5, k1=2)
-    assert [one["docid"] for one in found["candidates"]] == expected.docids
-    assert [one["moved"] for one in found["candidates"]] == expected.moved()
-    assert [one["before"] - one["rank"] for one in found["candidates"]] == expected.moved()
+    assert [entry["docid"] for entry in found["candidates"]] == expected.docids
+    assert [entry["moved"] for entry in found["candidates"]] == expected.moved()
+    assert [entry["before"] - entry["rank"] for entry in found["candidates"]] == expected.moved()
 
 
 def test_methods_work_one_after_the_other(client, index):
@@ -57,7 +57,7 @@ def test_methods_work_one_after_the_other(client, index):
     for path in ("rerank=pert,klsa", "rerank=pert&rerank=klsa"):
         found = get(client, f"/v1/demo/search?query=dripping+tap&{path}")
         assert found["methods"] == ["pert", "klsa"]
-        assert [one["docid"] for one in found["candidates"]] == expected
+        assert [entry["docid"] for entry in found["candidates"]] == expected
 
 
 def test_a_topic_brings_measures_and_grades(client, index):
@@ -70,13 +70,13 @@ def test_a_topic_brings_measures_and_grades(client, index):
     whole = index.search("dripping tap", rerank="klsa", k=1000)
     expected = evaluate({"d01": qrels}, {"d01": list(zip(whole.docids, whole.scores, strict=True))}, parse_measures(["AP"]))
     assert found["measures"]["AP"] == pytest.approx(expected.values["AP"]["d01"], abs=1e-6)
-    assert [one["grade"] for one in found["candidates"]] == [qrels.get(one["docid"]) for one in found["candidates"]]
+    assert [entry["grade"] for entry in found["candidates"]] == [qrels.get(entry["docid"]) for entry in found["candidates"]]
 
 
 def test_highlights_are_words_as_they_stand_in_the_documents(client):
     found = get(client, "/v1/demo/search", query="dripping tap", highlight="true")
     assert {"drips", "dripping", "tap"} <= set(found["highlight"])
-    text = " ".join(str(one["doc"]) for one in found["candidates"]).lower()
+    text = " ".join(str(entry["doc"]) for entry in found["candidates"]).lower()
     assert all(word in text for word in found["highlight"])
     assert "valve" not in found["highlight"]
 
@@ -86,8 +86,8 @@ def test_compare_gives_the_same_lists_side_by_side(client):
     assert [column["methods"] for column in found["columns"]] == [[], ["klsa"], ["mslm"], ["pert", "klsa"]]
     for column in found["columns"]:
         alone = get(client, "/v1/demo/search", query="dripping tap", hits=7, rerank=column["methods"])
-        assert [one["docid"] for one in column["candidates"]] == [one["docid"] for one in alone["candidates"]]
-        assert {one["docid"] for one in column["candidates"]} <= set(found["docs"])
+        assert [entry["docid"] for entry in column["candidates"]] == [entry["docid"] for entry in alone["candidates"]]
+        assert {entry["docid"] for entry in column["candidates"]} <= set(found["docs"])
 
 
 def test_explain_sums_to_the_score(client):
@@ -143,9 +143,9 @@ def test_an_expanded_query_is_explained_with_its_added_terms(client):
 
 def test_a_query_that_a_method_leaves_alone_says_why(client):
     found = get(client, "/v1/demo/search", query="zzzz tap", rerank="substitution", **{"substitution.min-similarity": 100})
-    assert "click log" in found["kept"]
+    assert "click log" in found["fallback"] and found["kept"] == found["fallback"]
     assert get(client, "/v1/demo/explain", query="tap", rerank="rbm25", **{"rbm25.min-similarity": 100})["explanation"] is None
-    assert get(client, "/v1/demo/search", query="dripping tap", rerank="substitution")["kept"] is None
+    assert get(client, "/v1/demo/search", query="dripping tap", rerank="substitution")["fallback"] is None
 
 
 @pytest.mark.parametrize("method", ["klsa", "mslm", "pert"])
@@ -159,7 +159,7 @@ def test_pictures_are_drawn(client, method):
 
 def test_similar_documents_and_why(client, index):
     found = get(client, "/v1/demo/similar/hr001", hits=3, other="hr220")
-    assert [one["docid"] for one in found["candidates"]] == [hit.docid for hit in index.similar("hr001", k=3)]
+    assert [entry["docid"] for entry in found["candidates"]] == [hit.docid for hit in index.similar("hr001", k=3)]
     assert found["explanation"]["docid"] == "hr220"
 
 
@@ -175,20 +175,22 @@ def test_topics_are_the_judged_ones(client):
 
 def test_suggestions_begin_with_what_was_typed(client):
     found = get(client, "/v1/demo/suggest", prefix="FRO", limit=3)["suggestions"]
-    assert len(found) == 3 and all(one["query"].startswith("fro") for one in found)
-    assert [one["clicks"] for one in found] == sorted((one["clicks"] for one in found), reverse=True)
-    assert all(one["query"].startswith("frozen ") for one in get(client, "/v1/demo/suggest", prefix="frozen ")["suggestions"])
+    assert len(found) == 3 and all(entry["query"].startswith("fro") for entry in found)
+    assert [entry["clicks"] for entry in found] == sorted((entry["clicks"] for entry in found), reverse=True)
+    assert all(
+        entry["query"].startswith("frozen ") for entry in get(client, "/v1/demo/suggest", prefix="frozen ")["suggestions"]
+    )
     assert get(client, "/v1/demo/suggest", prefix="no such beginning")["suggestions"] == []
 
 
 def test_what_there_is(client):
     about = get(client, "/v1/indexes")["indexes"][0]
-    ready = {one["name"]: one for one in about["methods"]}
+    ready = {entry["name"]: entry for entry in about["methods"]}
     assert ready["klsa"]["ready"] and not ready["fusion"]["ready"]
     assert ready["fusion"]["why"].startswith("demo: no fusion is trained")
     assert about["recording"] is False and about["clicks"]["impressions"] == 2990
-    methods = {one["name"]: one for one in get(client, "/v1/methods")["methods"]}
-    options = {one["name"]: one for one in methods["klsa"]["options"]}
+    methods = {entry["name"]: entry for entry in get(client, "/v1/methods")["methods"]}
+    options = {entry["name"]: entry for entry in methods["klsa"]["options"]}
     assert options["lambda"] | {"help": ""} == {
         "name": "lambda", "parameter": "klsa.lambda", "type": "number", "many": False, "default": None, "low": 0, "high": 1,
         "choices": None, "help": "",

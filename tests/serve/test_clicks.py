@@ -108,7 +108,7 @@ def test_a_log_begins_with_the_first_click(start, fitted, tmp_path):
     assert client.get("/v1/indexes").json()["indexes"][0]["clicks"] == {"queries": 1, "impressions": 1, "clicks": 1}
 
 
-def test_nothing_about_people_is_kept(recording, tmp_path):
+def test_nothing_about_people_is_stored(recording, tmp_path):
     docids = shown(recording, "dripping tap")
     body = {"impression": docids.impression, "query": "dripping tap", "docids": docids, "clicked": docids[0]}
     headers = {"user-agent": "someone's browser", "cookie": "who=me", "x-forwarded-for": "10.1.2.3"}

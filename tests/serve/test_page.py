@@ -95,18 +95,18 @@ def test_suggestions_come_from_the_click_log(page):
     assert page.all("#suggestions:not([hidden])") == []
 
 
-def test_topics_bring_measures_and_judgements(page):
+def test_topics_add_measures_and_judgements(page):
     page.open(q="roof", m="pert")
     assert page.all(".measures") == []
     choose(page.one("#topic"), TOPIC)
-    told = {place: page.ask("/v1/demo/search", query=QUERY, topic=TOPIC, **more)
+    answers = {place: page.ask("/v1/demo/search", query=QUERY, topic=TOPIC, **more)
             for place, more in enumerate(({}, {"rerank": "pert"}))}  # fmt: skip
-    page.shows(*([one["docid"] for one in answer["candidates"]] for answer in told.values()))
-    for place, answer in told.items():
+    page.shows(*([one["docid"] for one in answer["candidates"]] for answer in answers.values()))
+    for place, answer in answers.items():
         for name, value in answer["measures"].items():
             shown = page.text(f"#column-{place} [data-measure='{name}'] dd").split()
             assert shown[0] == f"{value:.3f}"
-            change = value - told[0]["measures"][name]
+            change = value - answers[0]["measures"][name]
             assert place == 0 or shown[1] == "=" or float(shown[1].replace("−", "-")) == pytest.approx(change, abs=6e-4)
         grades = [(one["grade"] or 0) > 0 for one in answer["candidates"]]
         marked = page.js(
@@ -116,7 +116,7 @@ def test_topics_bring_measures_and_judgements(page):
     assert f"topic={TOPIC}" in page.driver.current_url
 
 
-def test_a_slider_ranks_again_and_stands_in_the_address(page):
+def test_a_slider_reranks_and_its_value_is_in_the_address(page):
     page.open(q=QUERY, m="klsa")
     slider = page.one("[data-option='klsa.z'] input")
     assert page.text("[data-option='klsa.z'] output") == "auto"
@@ -132,7 +132,7 @@ def test_a_slider_ranks_again_and_stands_in_the_address(page):
     page.shows(page.ranked(query=QUERY, b=1), page.ranked(query=QUERY, rerank="klsa", b=1))
 
 
-def test_sliders_stay_within_bounds_and_stand_at_the_defaults(page):
+def test_sliders_stay_within_bounds_and_start_at_the_defaults(page):
     page.open()
     about = page.ask("/v1/methods")
     numbers = [
@@ -162,22 +162,22 @@ def test_sliders_stay_within_bounds_and_stand_at_the_defaults(page):
         ("auto", ".drawing .bar-up"),
     ],
 )
-def test_reasons_are_drawn(page, method, drawn):
+def test_explanations_are_drawn(page, method, drawn):
     page.open(q=QUERY, m=method)
     docid = page.columns()[1][0]
     page.one("#list-1 .hit").click()
-    told = page.ask("/v1/demo/explain", query=QUERY, rerank=method, docid=docid)["explanation"]
+    answer = page.ask("/v1/demo/explain", query=QUERY, rerank=method, docid=docid)["explanation"]
     page.wait(lambda: page.all(drawn))
     bars = page.js(
         "return [...document.querySelectorAll('.level.outermost > li')].map((li) => li.querySelector('.bar-value').textContent)"
     )
-    values = [float(bar.replace("−", "-")) for bar in bars[: min(12, len(told["contributions"]))]]
-    assert values == pytest.approx([part["value"] for part in told["contributions"][:12]], rel=0.01, abs=1e-4)
-    assert float(page.text(".sum strong")) == pytest.approx(told["score"], rel=1e-3)
+    values = [float(bar.replace("−", "-")) for bar in bars[: min(12, len(answer["contributions"]))]]
+    assert values == pytest.approx([part["value"] for part in answer["contributions"][:12]], rel=0.01, abs=1e-4)
+    assert float(page.text(".sum strong")) == pytest.approx(answer["score"], rel=1e-3)
     if method == "klsa":
         assert len(page.all(".drawing circle.listed, .drawing circle.chosen")) >= 10
     if method == "rbm25":
-        assert [row.text for row in page.all(".figures .link")] == [one["query"] for one in told["notes"]["similar queries"]]
+        assert [row.text for row in page.all(".figures .link")] == [one["query"] for one in answer["notes"]["similar queries"]]
     first = page.one(".level.outermost summary") if method != "auto" else None
     if first:
         first.click()
@@ -202,16 +202,16 @@ def test_the_first_stage_is_explained_by_term(page):
     page.wait(lambda: float(page.text(".sum strong")) == pytest.approx(score, abs=6e-4))
 
 
-def test_a_slider_changes_the_reasons_that_stand_open(page):
+def test_a_slider_changes_the_open_explanation(page):
     page.open(q=QUERY, m="klsa", doc="hr282", **{"in": 1})
     before = page.text(".sum strong")
     page.one("[data-option='klsa.lambda'] input").send_keys(keys("HOME"))
-    told = page.ask("/v1/demo/explain", query=QUERY, rerank="klsa", docid="hr282", **{"klsa.lambda": 0})["score"]
-    page.wait(lambda: float(page.text(".sum strong")) == pytest.approx(told, rel=1e-3))
+    answer = page.ask("/v1/demo/explain", query=QUERY, rerank="klsa", docid="hr282", **{"klsa.lambda": 0})["score"]
+    page.wait(lambda: float(page.text(".sum strong")) == pytest.approx(answer, rel=1e-3))
     assert page.text(".sum strong") != before
 
 
-def test_similar_documents_open_and_say_why(page):
+def test_similar_documents_open_and_are_explained(page):
     page.open(q=QUERY, m="klsa", doc="hr282", **{"in": 1})
     page.one("#view-similar").click()
     wanted = page.ask("/v1/demo/similar/hr282", hits=10)["candidates"]
@@ -246,15 +246,15 @@ def test_clicks_are_recorded_only_with_consent(page):
     assert page.ask("/v1/demo/suggest", prefix="a query that")["suggestions"] == [
         {"query": query, "clicks": 2, "impressions": 1}
     ]
-    told = page.ask("/v1/demo/explain", query=query, rerank="rbm25")["explanation"]["notes"]["similar queries"]
-    assert query in [one["query"] for one in told]  # rbm25 learns from what was just clicked
+    answer = page.ask("/v1/demo/explain", query=query, rerank="rbm25")["explanation"]["notes"]["similar queries"]
+    assert query in [one["query"] for one in answer]  # rbm25 learns from what was just clicked
 
 
 def test_the_switch_is_hidden_where_nothing_is_recorded(page):
     page.before_each_page(
         "const real = window.fetch; window.fetch = async (path, more) => { const answer = await real(path, more);"
-        " if (path !== 'v1/indexes') return answer; const told = await answer.json();"
-        " told.indexes.forEach((one) => { one.recording = false; }); return new Response(JSON.stringify(told)); };"
+        " if (path !== 'v1/indexes') return answer; const listed = await answer.json();"
+        " listed.indexes.forEach((index) => { index.recording = false; }); return new Response(JSON.stringify(listed)); };"
     )
     page.open(q=QUERY, m="klsa")
     assert page.all("#consent:not([hidden])") == []
@@ -344,7 +344,7 @@ def test_an_address_holds_the_whole_view(page):
 
 
 @pytest.mark.parametrize(("status", "said"), [(503, "busy"), (504, "longer than the server allows"), (400, "made up")])
-def test_failures_are_told_where_they_happen(failing_page, status, said):
+def test_failures_are_shown_where_they_happen(failing_page, status, said):
     page = failing_page
     page.before_each_page(MADE_UP % ("rerank=klsa", status))
     page.open(q=QUERY, m=["klsa", "pert"])
@@ -356,7 +356,7 @@ def test_failures_are_told_where_they_happen(failing_page, status, said):
         page.shows(page.ranked(query=QUERY), page.ranked(query=QUERY, rerank="klsa"), page.ranked(query=QUERY, rerank="pert"))
 
 
-def test_a_server_that_is_gone_is_told(failing_page):
+def test_an_unreachable_server_is_reported(failing_page):
     page = failing_page
     page.open(q=QUERY, m="klsa")
     page.js(UNREACHABLE)
@@ -382,7 +382,7 @@ def test_a_key_is_asked_for_where_the_server_wants_one(failing_page):
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 400])
-def test_it_looks_right(page, tmp_path, width, theme):
+def test_layout_and_contrast(page, tmp_path, width, theme):
     """No sideways scrolling, contrast of WCAG's AA; pictures go to KERNELSEARCH_SCREENSHOTS, for people to look at."""
     folder = Path(os.environ.get("KERNELSEARCH_SCREENSHOTS") or tmp_path)
     page.size(width, 900 if width > 500 else 860, theme)

@@ -234,8 +234,8 @@ def test_metrics_count_by_template_and_sum_up(start, settings):
 def test_a_methods_flags_are_what_requests_start_from(start, settings):
     client = start(replace(settings, methods={"klsa": {"lambda": 0.0}}))
     plain = client.get("/v1/demo/search?query=dripping+tap").json()["candidates"]
-    kept = client.get("/v1/demo/search?query=dripping+tap&rerank=klsa").json()["candidates"]
-    assert [one["docid"] for one in kept] == [one["docid"] for one in plain]
+    served = client.get("/v1/demo/search?query=dripping+tap&rerank=klsa").json()["candidates"]
+    assert [one["docid"] for one in served] == [one["docid"] for one in plain]
     moved = client.get("/v1/demo/search?query=dripping+tap&rerank=klsa&klsa.lambda=1&klsa.z=5").json()["candidates"]
     assert [one["docid"] for one in moved] != [one["docid"] for one in plain]
 

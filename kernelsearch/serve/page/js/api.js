@@ -79,13 +79,13 @@ export async function plot(state, column, docid, signal) {
   return `data:image/svg+xml,${encodeURIComponent(text)}`;
 }
 
-/** A list: { hits, words, kept, measures, impression }. */
+/** A list: { hits, words, fallback, measures, impression }; `fallback` is the reason why a method left it unchanged. */
 export async function search(address, signal) {
   const answer = await call(address, { signal });
   return {
-    hits: answer.candidates.map((one) => ({ ...one, ...readable(one.doc) })),
+    hits: answer.candidates.map((item) => ({ ...item, ...readable(item.doc) })),
     words: new Set(answer.highlight ?? []),
-    kept: answer.kept,
+    fallback: answer.fallback,
     measures: answer.measures,
     impression: answer.impression ?? null,
   };
@@ -113,10 +113,10 @@ export async function suggestions(index, prefix, signal) {
   return (await call(`${at(index, "suggest")}?${params}`, { signal })).suggestions;
 }
 
-/** Documents like one; with `other`, why that one is among them. */
+/** Documents similar to a document; with `other`, an explanation of that one's similarity. */
 export async function similar(index, docid, other, signal) {
   const params = new URLSearchParams({ hits: "10" });
   if (other) params.set("other", other);
   const answer = await call(`${at(index, "similar", docid)}?${params}`, { signal });
-  return { explanation: answer.explanation, hits: answer.candidates.map((one) => ({ ...one, ...readable(one.doc) })) };
+  return { explanation: answer.explanation, hits: answer.candidates.map((item) => ({ ...item, ...readable(item.doc) })) };
 }

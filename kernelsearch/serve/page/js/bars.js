@@ -7,7 +7,7 @@ const SHOWN = 12;
 
 const asTheyAre = { label: (text) => text, detail: (text) => text };
 
-/** The list of an explanation's contributions, and their sum; `reading` words labels and details. */
+/** The list of an explanation's contributions, and their sum; `reading` gives the texts of labels and details. */
 export function contributionBars(explanation, reading = asTheyAre) {
   return el("div", { class: "bars" },
     level(explanation.contributions, true, reading),
@@ -24,7 +24,7 @@ function level(parts, outermost, reading) {
   return list;
 }
 
-/** A fold whose inner bars are drawn when it is first opened. */
+/** A `details` element whose inner bars are drawn when it is first opened. */
 function foldable(part, low, high, reading) {
   const fold = el("details", {}, line(part, low, high, "summary", reading));
   fold.addEventListener("toggle", () => {

@@ -66,7 +66,7 @@ export class Board {
   key(event) {
     const hit = event.target.closest?.(".hit");
     if (!hit || event.altKey || event.ctrlKey || event.metaKey) return;
-    const column = this.columns.find((one) => one.list.contains(hit));
+    const column = this.columns.find((item) => item.list.contains(hit));
     const hits = [...column.list.querySelectorAll(".hit")];
     const rank = hits.indexOf(hit);
     let next = null;
@@ -85,12 +85,12 @@ export class Board {
     if (!other) return null;
     const hits = [...other.list.querySelectorAll(".hit")];
     if (hits.length && this.tabs.offsetParent !== null) this.choose(other.place);
-    return hits.find((one) => one.dataset.docid === hit.dataset.docid) ?? hits[Math.min(rank, hits.length - 1)];
+    return hits.find((item) => item.dataset.docid === hit.dataset.docid) ?? hits[Math.min(rank, hits.length - 1)];
   }
 
   focus(target) {
     if (target.classList.contains("hit")) {
-      for (const one of target.closest(".hits").querySelectorAll(".hit")) one.tabIndex = -1;
+      for (const item of target.closest(".hits").querySelectorAll(".hit")) item.tabIndex = -1;
       target.tabIndex = 0;
     }
     target.focus();

@@ -20,11 +20,11 @@ export class Column {
     this.summary = el("p", { class: "summary" });
     this.measures = el("div", { class: "measures-place", "aria-live": "polite" });
     this.settings = el("div", { class: "settings" });
-    this.kept = el("div", { class: "kept-place" });
+    this.note = el("div", { class: "note-place" });
     this.list = el("ol", { class: "hits", id: `list-${place}`, dataset: { column: String(place) } });
     this.node = el("section", { class: "column", id: `column-${place}`, dataset: { column: String(place) } },
       el("header", { class: "column-head" }, this.title, this.summary, this.measures), this.settings,
-      el("div", { class: "column-list" }, this.kept, this.list));
+      el("div", { class: "column-list" }, this.note, this.list));
   }
 
   /** The head and the options of a method; rebuilt only when the method changes, so that a drag of a slider goes on. */
@@ -41,15 +41,15 @@ export class Column {
 
   chooser(name, choices) {
     const select = el("select", { class: "method", "aria-label": "Method", onchange: () => this.actions.choose(select.value) },
-      choices.map((one) => el("option", { value: one.name, selected: one.name === name, disabled: !one.ready, title: one.why ?? one.summary },
-        one.ready ? one.name : `${one.name} (not ready)`)));
+      choices.map((item) => el("option", { value: item.name, selected: item.name === name, disabled: !item.ready, title: item.why ?? item.summary },
+        item.ready ? item.name : `${item.name} (not ready)`)));
     return [el("h2", {}, select), el("button", { type: "button", class: "icon", "aria-label": `Remove ${name}`, title: `Remove ${name}`, onclick: this.actions.remove }, "×")];
   }
 
   loading() {
     this.node.setAttribute("aria-busy", "true");
     if (this.shown === null) {
-      this.kept.replaceChildren();
+      this.note.replaceChildren();
       this.list.replaceChildren(...Array.from({ length: LOADING }, () => el("li", { class: "waiting", "aria-hidden": "true" })));
     }
   }
@@ -61,7 +61,7 @@ export class Column {
     this.node.removeAttribute("aria-busy");
     this.measure(base);
     const name = this.node.getAttribute("aria-label");
-    this.kept.replaceChildren(...(result.kept ? [el("p", { class: "kept" }, `${name} leaves this list as it is: ${result.kept}.`)] : []));
+    this.note.replaceChildren(...(result.fallback ? [el("p", { class: "fallback" }, `${name} leaves this list as it is: ${result.fallback}.`)] : []));
     this.list.replaceChildren(...(result.hits.length
       ? result.hits.map((hit) => hitNode(hit, result.words, this.actions))
       : [el("li", { class: "nothing" }, this.helpNothing?.() ?? "No document matches.")]));
@@ -81,13 +81,13 @@ export class Column {
     this.node.removeAttribute("aria-busy");
     this.measures.replaceChildren();
     this.list.replaceChildren();
-    this.kept.replaceChildren(failureNode(problem, this.actions.retry));
+    this.note.replaceChildren(failureNode(problem, this.actions.retry));
   }
 
   empty() {
     this.shown = null;
     this.node.removeAttribute("aria-busy");
-    for (const place of [this.list, this.kept, this.measures]) place.replaceChildren();
+    for (const place of [this.list, this.note, this.measures]) place.replaceChildren();
   }
 
   /** Marks the document that is open in the panel. */

@@ -64,7 +64,7 @@ function toggle(option, id, current, report) {
 
 function choice(option, id, current, report) {
   const input = el("select", { id, "aria-describedby": `${id}-help`, onchange: () => report(option.choices[input.selectedIndex]) },
-    option.choices.map((one) => el("option", { selected: one === current }, String(one))));
+    option.choices.map((item) => el("option", { selected: item === current }, String(item))));
   return labelled(option, id, input);
 }
 

@@ -31,4 +31,4 @@ export const difference = (value) => (value < 0 ? "−" : "+") + Math.abs(value)
 
 export const shortened = (text, length) => (text.length <= length ? text : text.slice(0, length - 1) + "…");
 
-export const plural = (count, one, many = `${one}s`) => `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
+export const plural = (count, singular, many = `${singular}s`) => `${count.toLocaleString("en")} ${count === 1 ? singular : many}`;

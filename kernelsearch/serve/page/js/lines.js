@@ -37,13 +37,13 @@ function between(left, right) {
   for (const [docid, start] of left) {
     if (!right.has(docid)) marks.push(stub(docid, start.right + 9, start.y, "left"));
   }
-  // Those that stayed lie beneath those that moved.
+  // Lines of documents that kept their rank are drawn first, below the others.
   return marks.sort((a, b) => a.classList.contains("stayed") < b.classList.contains("stayed") ? 1 : -1);
 }
 
 const stub = (docid, x, y, kind) => svg("circle", { cx: x, cy: y, r: 2.6, class: kind, dataset: { docid } });
 
-/** Lights up one document's lines and hits, or none. */
+/** Highlights the lines and hits of one document, or of none. */
 export function emphasise(board, overlay, docid) {
   overlay.classList.toggle("one", Boolean(docid));
   for (const node of [...overlay.children, ...board.querySelectorAll(".hit")]) {

@@ -58,11 +58,11 @@ class App {
   }
 
   get index() {
-    return this.indexes.find((one) => one.name === this.state.index) ?? this.indexes[0];
+    return this.indexes.find((item) => item.name === this.state.index) ?? this.indexes[0];
   }
 
   method(name) {
-    return this.about.methods.find((one) => one.name === name);
+    return this.about.methods.find((item) => item.name === name);
   }
 
   draws = (name) => Boolean(this.method(name)?.draws);
@@ -71,14 +71,14 @@ class App {
 
   /** The methods as choices, with whether this index has what they need. */
   choices() {
-    const ready = new Map(this.index.methods.map((one) => [one.name, one]));
+    const ready = new Map(this.index.methods.map((item) => [item.name, item]));
     return this.about.methods.map((method) => ({ ...method, ready: ready.get(method.name)?.ready ?? true, why: ready.get(method.name)?.why }));
   }
 
   /** Fits a state that came from an address to what the server has, then shows it. */
   async arrive() {
     const asked = this.state.index;
-    const known = !asked || this.indexes.some((one) => one.name === asked);
+    const known = !asked || this.indexes.some((item) => item.name === asked);
     this.state.index = this.index.name;
     byId("problem").replaceChildren(...(known ? [] : [failureNode(new api.Failure("refused", `This server has no index “${asked}”. Below is ${this.index.name}.`))]));
     this.state.columns = this.state.columns === null ? this.defaultColumns() : this.state.columns.filter((column) => this.method(column.method));
@@ -96,7 +96,7 @@ class App {
   }
 
   defaultColumns() {
-    const ready = this.choices().filter((one) => one.ready).map((one) => one.name);
+    const ready = this.choices().filter((item) => item.ready).map((item) => item.name);
     return DEFAULT_METHODS.filter((name) => ready.includes(name)).slice(0, DEFAULT_COLUMNS).map((method) => ({ method, options: {} }));
   }
 
@@ -178,7 +178,7 @@ class App {
   open(docid, column = this.state.open?.column ?? 0, view = this.state.open?.view ?? "why") {
     this.change({ open: { docid, column, view } });
     this.panel.show(true);
-    this.board.columns.forEach((one, n) => one.mark(n === column ? docid : null));
+    this.board.columns.forEach((item, n) => item.mark(n === column ? docid : null));
   }
 
   view(view) {
@@ -190,7 +190,7 @@ class App {
     if (!open) return;
     this.change({ open: null });
     this.board.columns.forEach((column) => column.mark(null));
-    const hit = [...this.board.columns[open.column].list.querySelectorAll(".hit")].find((one) => one.dataset.docid === open.docid);
+    const hit = [...this.board.columns[open.column].list.querySelectorAll(".hit")].find((item) => item.dataset.docid === open.docid);
     if (hit) this.board.focus(hit);
     else byId("query").focus();
   }
@@ -205,7 +205,7 @@ class App {
   }
 
   columnActions(place) {
-    const edit = (column, step) => this.change({ columns: this.state.columns.map((one, n) => (n === place - 1 ? column : one)) }, step);
+    const edit = (column, step) => this.change({ columns: this.state.columns.map((item, n) => (n === place - 1 ? column : item)) }, step);
     const again = () => {
       this.columnKeys[place] = null;
     };

@@ -100,12 +100,12 @@ export class Panel {
     return new Set(this.app.lists().flatMap((list) => [...(list?.words ?? [])]));
   }
 
-  /** The document's title and its rank in each list; gives the document. */
+  /** The document's title and its rank in each list; returns the document. */
   async showHead(open, fresh, signal) {
     const doc = await this.document(open.docid, signal);
     if (signal.aborted) return doc;
     const places = this.app.lists().map((list, n) => {
-      const hit = list?.hits.find((one) => one.docid === doc.docid);
+      const hit = list?.hits.find((item) => item.docid === doc.docid);
       const moved = hit && movement(hit);
       return el("li", { class: n === open.column ? "here" : null },
         el("button", { type: "button", class: "plain", disabled: !hit, onclick: () => this.app.open(doc.docid, n) },
@@ -128,7 +128,7 @@ export class Panel {
         return el("p", { class: "nothing" }, `${this.app.names()[0]}'s list does not show this document.`);
       }
       const answer = await api.explain(api.explainAddress(state, column, doc.docid), signal);
-      if (!answer.explanation) return el("p", { class: "nothing" }, `${column.method} leaves the first stage's list as it is: ${answer.kept}.`);
+      if (!answer.explanation) return el("p", { class: "nothing" }, `${column.method} leaves the first stage's list as it is: ${answer.fallback}.`);
       if (!column) return this.firstStageReasons(answer);
       return this.reasons(answer, column, signal);
     },
@@ -142,7 +142,7 @@ export class Panel {
     async similar(doc, open, signal) {
       return similarNode(this.app.state.index, doc.docid, this.words(), (hit) => {
         this.met.set(`${this.app.state.index} ${hit.docid}`, hit);
-        this.app.open(hit.docid, open.column, this.app.lists()[open.column]?.hits.some((one) => one.docid === hit.docid) ? "why" : "text");
+        this.app.open(hit.docid, open.column, this.app.lists()[open.column]?.hits.some((item) => item.docid === hit.docid) ? "why" : "text");
       }, signal);
     },
   };

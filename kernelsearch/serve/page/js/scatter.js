@@ -52,7 +52,7 @@ export function names(items, taken = []) {
       const spot = SPOTS.map(([dx, dy]) => {
         const reach = item.radius + far;
         return box(item.x + dx * (reach + width / 2) - width / 2, item.y + dy * (reach + height / 2) - height / 2, width, height);
-      }).find((one) => inside(one) && !boxes.some((other) => overlap(one, other)));
+      }).find((item) => inside(item) && !boxes.some((other) => overlap(item, other)));
       if (!spot) continue;
       boxes.push(spot);
       if (far > 10) out.push(svg("line", { x1: item.x, y1: item.y, x2: spot.x + width / 2, y2: spot.y + height / 2, class: "leader" }));

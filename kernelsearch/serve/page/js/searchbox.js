@@ -39,7 +39,7 @@ export class SearchBox {
     this.running = new AbortController();
     try {
       const logged = await suggestions(this.app.state.index, this.input.value.trimStart(), this.running.signal);
-      if (document.activeElement === this.input) this.show(logged.filter((one) => one.query !== this.input.value.trim()));
+      if (document.activeElement === this.input) this.show(logged.filter((item) => item.query !== this.input.value.trim()));
     } catch (problem) {
       if (problem.name !== "AbortError") this.close(); // suggestions are a comfort: without them the box still searches
     }
@@ -47,10 +47,10 @@ export class SearchBox {
 
   show(logged) {
     this.active = -1;
-    this.list.replaceChildren(...logged.map((one, place) => el("li", {
+    this.list.replaceChildren(...logged.map((item, place) => el("li", {
       role: "option", id: `suggestion-${place}`, "aria-selected": "false",
-      onmousedown: (event) => event.preventDefault(), onclick: () => this.go(one.query),
-    }, el("span", {}, one.query), el("small", {}, one.clicks === 1 ? "1 click" : `${one.clicks} clicks`))));
+      onmousedown: (event) => event.preventDefault(), onclick: () => this.go(item.query),
+    }, el("span", {}, item.query), el("small", {}, item.clicks === 1 ? "1 click" : `${item.clicks} clicks`))));
     this.list.hidden = !logged.length;
     this.input.setAttribute("aria-expanded", String(logged.length > 0));
     this.input.removeAttribute("aria-activedescendant");

@@ -1,4 +1,4 @@
-// Beneath the search box: which index, which judged topic, how many hits, one more method.
+// Below the search box: which index, which judged topic, how many hits, one more method.
 
 import { topics } from "./api.js";
 import { byId, el } from "./dom.js";
@@ -13,7 +13,7 @@ export class Toolbar {
     for (const name of ["index", "topic", "hits", "add"]) this[name] = byId(name);
     this.index.addEventListener("change", () => app.useIndex(this.index.value));
     this.topic.addEventListener("change", () => {
-      const topic = this.topics.find((one) => one.topic === this.topic.value);
+      const topic = this.topics.find((item) => item.topic === this.topic.value);
       if (topic) app.search(topic.text, topic.topic);
       else app.change({ topic: "" });
     });
@@ -29,19 +29,19 @@ export class Toolbar {
   /** The choices that belong to an index: fetched once for each. */
   async useIndex() {
     const { app } = this;
-    this.index.replaceChildren(...app.indexes.map((one) => el("option", { value: one.name }, `${one.name} (${plural(one.documents, "document")})`)));
-    this.add.replaceChildren(el("option", { value: "" }, "Add a method…"), ...app.choices().map((one) =>
-      el("option", { value: one.name, disabled: !one.ready, title: one.ready ? one.summary : one.why }, `${one.name}: ${one.ready ? one.summary : "not ready"}`)));
+    this.index.replaceChildren(...app.indexes.map((item) => el("option", { value: item.name }, `${item.name} (${plural(item.documents, "document")})`)));
+    this.add.replaceChildren(el("option", { value: "" }, "Add a method…"), ...app.choices().map((item) =>
+      el("option", { value: item.name, disabled: !item.ready, title: item.ready ? item.summary : item.why }, `${item.name}: ${item.ready ? item.summary : "not ready"}`)));
     if (this.loaded === app.state.index) return;
     this.topics = app.index.judged ? await topics(app.state.index) : [];
     this.loaded = app.state.index;
     this.topic.replaceChildren(el("option", { value: "" }, this.topics.length ? "No topic: no measures" : "No judged topics"),
-      ...this.topics.map((one) => el("option", { value: one.topic }, `${one.topic}: ${shortened(one.text.replace(/\s+/g, " "), 60)}`)));
+      ...this.topics.map((item) => el("option", { value: item.topic }, `${item.topic}: ${shortened(item.text.replace(/\s+/g, " "), 60)}`)));
   }
 
   /** The topic with exactly this text, "" where there is none. */
   topicOf(text) {
-    return this.topics.find((one) => one.text.trim() === text)?.topic ?? "";
+    return this.topics.find((item) => item.text.trim() === text)?.topic ?? "";
   }
 
   show() {

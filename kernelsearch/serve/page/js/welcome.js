@@ -8,11 +8,11 @@ const SHOWN = 8;
 
 export function welcome(app) {
   const chip = (text, act) => el("li", {}, el("button", { type: "button", class: "chip", onclick: act }, text));
-  const judged = spread(app.toolbar.topics, SHOWN).map((one) => chip(one.text, () => app.search(one.text, one.topic)));
+  const judged = spread(app.toolbar.topics, SHOWN).map((item) => chip(item.text, () => app.search(item.text, item.topic)));
   const asked = el("ul", { class: "chips" });
   const asking = el("section", { hidden: true }, el("h2", {}, "Often asked"), asked);
   suggestions(app.state.index, "").then((logged) => {
-    asked.replaceChildren(...logged.slice(0, SHOWN).map((one) => chip(one.query, () => app.search(one.query))));
+    asked.replaceChildren(...logged.slice(0, SHOWN).map((item) => chip(item.query, () => app.search(item.query))));
     asking.hidden = !logged.length;
   }, () => asking.remove()); // no suggestions, no section
   return el("div", { class: "welcome" },

@@ -1,4 +1,4 @@
-// klsa: documents in the first two latent dimensions, and the query's way through them as z grows.
+// klsa: documents in the first two latent dimensions, and the query's position among them as z grows.
 
 import { svg } from "../dom.js";
 import { fitted, names, plane } from "../scatter.js";
@@ -6,24 +6,24 @@ import { fitted, names, plane } from "../scatter.js";
 export function klsaPicture({ notes, docid }, { open, title, word }) {
   const map = notes.map;
   if (!map) return null;
-  const scale = fitted([...map.background, ...map.documents, ...map.path].map((one) => (Array.isArray(one) ? one : [one.x, one.y])));
+  const scale = fitted([...map.background, ...map.documents, ...map.path].map((item) => (Array.isArray(item) ? item : [item.x, item.y])));
   const background = map.background.map(([x, y]) => svg("circle", { cx: scale.x(x), cy: scale.y(y), r: 1.6, class: "faint" }));
-  const last = (one) => Number(one.docid === docid); // the chosen one lies over the others
-  const shown = [...map.documents].sort((a, b) => last(a) - last(b)).map((one) => ({ ...one, x: scale.x(one.x), y: scale.y(one.y), radius: one.docid === docid ? 6 : 4 }));
-  const dots = shown.map((one) => svg("circle", {
-    cx: one.x, cy: one.y, r: one.radius, class: one.docid === docid ? "chosen" : one.rank <= 10 ? "listed" : "lower",
-    dataset: { docid: one.docid }, onclick: () => open(one.docid),
-  }, svg("title", {}, `${title(one.docid)}, rank ${one.rank}`)));
-  const steps = map.path.map((one) => ({ ...one, x: scale.x(one.x), y: scale.y(one.y) }));
+  const last = (item) => Number(item.docid === docid); // the chosen one lies over the others
+  const shown = [...map.documents].sort((a, b) => last(a) - last(b)).map((item) => ({ ...item, x: scale.x(item.x), y: scale.y(item.y), radius: item.docid === docid ? 6 : 4 }));
+  const dots = shown.map((item) => svg("circle", {
+    cx: item.x, cy: item.y, r: item.radius, class: item.docid === docid ? "chosen" : item.rank <= 10 ? "listed" : "lower",
+    dataset: { docid: item.docid }, onclick: () => open(item.docid),
+  }, svg("title", {}, `${title(item.docid)}, rank ${item.rank}`)));
+  const steps = map.path.map((item) => ({ ...item, x: scale.x(item.x), y: scale.y(item.y) }));
   const way = [
-    svg("polyline", { points: steps.map((one) => `${one.x},${one.y}`).join(" "), class: "way" }),
-    steps.map((one) => svg("circle", { cx: one.x, cy: one.y, r: one.z === map.z ? 6 : 2.6, class: one.z === map.z ? "query here" : "query" },
-      svg("title", {}, `the query's place with ${one.z} neighbours`))),
+    svg("polyline", { points: steps.map((item) => `${item.x},${item.y}`).join(" "), class: "way" }),
+    steps.map((item) => svg("circle", { cx: item.x, cy: item.y, r: item.z === map.z ? 6 : 2.6, class: item.z === map.z ? "query here" : "query" },
+      svg("title", {}, `the query's place with ${item.z} neighbours`))),
   ];
   const marked = [
-    ...shown.filter((one) => one.docid === docid).map((one) => ({ ...one, name: title(one.docid), class: "strong" })),
-    ...steps.filter((one) => one.z === map.z).map((one) => ({ ...one, radius: 6, name: "query", class: "strong" })),
-    ...shown.filter((one) => one.docid !== docid && one.rank <= 10).map((one) => ({ ...one, name: title(one.docid) })),
+    ...shown.filter((item) => item.docid === docid).map((item) => ({ ...item, name: title(item.docid), class: "strong" })),
+    ...steps.filter((item) => item.z === map.z).map((item) => ({ ...item, radius: 6, name: "query", class: "strong" })),
+    ...shown.filter((item) => item.docid !== docid && item.rank <= 10).map((item) => ({ ...item, name: title(item.docid) })),
   ];
   const axes = map.axes.map((terms, place) => `dimension ${place + 1}: ${terms.map(word).join(", ")}`);
   return {

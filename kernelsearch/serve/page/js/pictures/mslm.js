@@ -1,4 +1,4 @@
-// mslm: where in the text each level looked, and which words of the text filled which of the query's words there.
+// mslm: where in the text each level matched, and which words of the text contributed to which of the query's words.
 
 import { PICTURE_WIDTH as WIDTH, drawing, el, svg } from "../dom.js";
 import { number, shortened } from "../format.js";

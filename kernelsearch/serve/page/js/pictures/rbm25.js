@@ -1,4 +1,4 @@
-// rbm25: the logged queries most like this one, and the documents that their users clicked or left.
+// rbm25: the logged queries most similar to this one, and the documents that their users clicked or did not click.
 
 import { el, svg } from "../dom.js";
 import { likeness, number, plural, signed } from "../format.js";
@@ -8,11 +8,11 @@ const SHOWN_DOCUMENTS = 8;
 export function rbm25Picture({ contributions, notes }, { open, search, title }) {
   const near = notes["similar queries"];
   if (!near?.length) return null;
-  const most = Math.max(...near.map((one) => one.kernel), 1e-12);
-  const rows = near.map((one) => el("tr", {},
-    el("td", {}, el("button", { type: "button", class: "link", onclick: () => search(one.query) }, one.query)),
-    el("td", { class: "meter" }, meter(one.kernel / most)),
-    ["kernel", "by clicks", "by text"].map((name) => el("td", {}, likeness(one[name])))));
+  const most = Math.max(...near.map((item) => item.kernel), 1e-12);
+  const rows = near.map((item) => el("tr", {},
+    el("td", {}, el("button", { type: "button", class: "link", onclick: () => search(item.query) }, item.query)),
+    el("td", { class: "meter" }, meter(item.kernel / most)),
+    ["kernel", "by clicks", "by text"].map((name) => el("td", {}, likeness(item[name])))));
   const head = ["similar query", "", "similarity", "by clicks", "by text"].map((name) => el("th", { scope: "col" }, name));
   return {
     title: "Similar queries in the click log",
@@ -25,7 +25,7 @@ export function rbm25Picture({ contributions, notes }, { open, search, title }) 
 const meter = (share) => svg("svg", { class: "bar", "aria-hidden": "true" },
   svg("rect", { width: `${Math.max(share, 0) * 100}%`, height: "100%", class: "bar-up" }));
 
-/** Documents that pulled most, over all similar queries. */
+/** Documents with the largest contributions, summed over all similar queries. */
 function clickedDocuments(contributions, open, title) {
   const pulls = new Map();
   for (const query of contributions) {
@@ -36,8 +36,8 @@ function clickedDocuments(contributions, open, title) {
   }
   const strongest = [...pulls].sort((a, b) => Math.abs(b[1].value) - Math.abs(a[1].value)).slice(0, SHOWN_DOCUMENTS);
   if (!strongest.length) return null;
-  return el("div", {}, el("h5", {}, "Their users' documents that pulled most"),
+  return el("div", {}, el("h5", {}, "Their documents with the largest contributions"),
     el("ul", { class: "chips" }, strongest.map(([docid, pull]) => el("li", {},
       el("button", { type: "button", class: "chip", onclick: () => open(docid) }, title(docid),
-        el("small", {}, `${pull.clicked ? "clicked" : "left"}, ${signed(pull.value, 2)}`))))));
+        el("small", {}, `${pull.clicked ? "clicked" : "not clicked"}, ${signed(pull.value, 2)}`))))));
 }

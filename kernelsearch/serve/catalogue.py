@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
+
+import numpy as np
 
 from kernelsearch.api.index import Index
 from kernelsearch.api.pipeline import Pipeline
@@ -18,6 +21,10 @@ from kernelsearch.serve.recording import ClickRecorder
 from kernelsearch.serve.settings import IndexSpec, ServiceSettings
 from kernelsearch.serve.texts import StoredDocuments
 from kernelsearch.similarity import SimilarDocuments
+
+#: Words of the query that methods answer once at start.
+SAMPLE_WORDS = 5
+logger = logging.getLogger("kernelsearch.serve")
 
 
 class Retired(Exception):
@@ -80,10 +87,30 @@ class ServedIndex:
         return {"impression": self._impressions.issue(self.name, query, docids)}
 
     def warm_up(self) -> None:
-        """Starts Java and opens the forward index, so that the first request need not wait for them."""
-        query = self.index.query("warm up")
-        self.index.lucene.search([query], 1)
-        self.index.forward.docids.take([0] if len(self.index.forward) else [])
+        """Does once what the first requests would have to wait for.
+
+        Starts Java, opens the forward index and every method that is ready, and answers a query with each of them: methods
+        compute what all queries share when they answer the first one.
+        """
+        query = self.index.query(self._sample_text())
+        self.texts.get(self.index.lucene.search([query], 1)[0].docs)
+        for state in self.describe()["methods"]:
+            if not state["ready"]:
+                continue
+            try:
+                with self.reading_clicks((state["name"],)):
+                    self.pipeline((state["name"],), {}, {}, self.limits.candidates).search([query])
+            except KernelSearchError as problem:  # its requests are answered with the same message
+                logger.info("%s: %s cannot answer: %s", self.name, state["name"], self.public_message(problem))
+
+    def _sample_text(self) -> str:
+        """A few words of a document, so that a query for them finds something."""
+        forward = self.index.forward
+        filled = np.flatnonzero(forward.live & (forward.lengths > 0))
+        if not len(filled):
+            return "nothing"
+        _, places = forward.gather(filled[:1])
+        return " ".join(forward.terms.take(forward.indices[places[:SAMPLE_WORDS]]))
 
     def methods(self) -> list[dict[str, Any]]:
         """Which methods are ready on this index, and what the others lack."""

@@ -1,0 +1,56 @@
+"""What a server has done before it accepts requests."""
+
+from __future__ import annotations
+
+import json
+
+from kernelsearch import index as index_verb
+from kernelsearch.api.pipeline import Pipeline
+from kernelsearch.serve.settings import IndexSpec, Limits, ServiceSettings
+
+
+def test_every_ready_method_has_answered_before_the_first_request(start, settings, monkeypatch):
+    """So that a first request loads nothing, and computes nothing that all queries share."""
+    answered = {}
+    search = Pipeline.search
+
+    def record(self, queries, **options):
+        lists = search(self, queries, **options)
+        answered.update({name: lists[0] for name, _ in self.methods})
+        return lists
+
+    monkeypatch.setattr(Pipeline, "search", record)
+    client = start(settings)
+    before = dict(answered)
+    made = []
+    make = Pipeline.__init__
+    monkeypatch.setattr(Pipeline, "__init__", lambda self, *args, **options: made.append(args) or make(self, *args, **options))
+    methods = client.get("/v1/indexes").json()["indexes"][0]["methods"]
+    ready = {state["name"] for state in methods if state["ready"]}
+    assert {"auto", "klsa", "mslm", "pert", "rbm25"} <= ready == before.keys()
+    without_clicks = [before[name] for name in ("auto", "klsa", "mslm", "pert")]
+    assert all(found.depth > 1 and not found.fallbacks for found in without_clicks)
+    made_for_missing = len(made)  # methods that were not ready are tried again: they may have been trained since
+    for name in ready:
+        assert client.get(f"/v1/demo/search?query=dripping+tap&rerank={name}").status_code == 200
+    assert len(made) == made_for_missing == len(methods) - len(ready)
+
+
+def test_a_method_that_fails_on_its_first_query_does_not_stop_the_server(start, settings, monkeypatch, caplog):
+    from kernelsearch.core.errors import ArtefactError
+
+    def fail(self, queries, **options):
+        raise ArtefactError(f"{self.index.path}: damaged")
+
+    monkeypatch.setattr(Pipeline, "search", fail)
+    with caplog.at_level("INFO", logger="kernelsearch.serve"):
+        client = start(settings)
+    assert "demo: klsa cannot answer: demo: damaged" in caplog.text
+    assert client.get("/v1/indexes").status_code == 200
+
+
+def test_an_index_whose_documents_have_no_words_is_served(start, tmp_path):
+    (tmp_path / "corpus.jsonl").write_text(json.dumps({"id": "1", "contents": "the of"}) + "\n")
+    index_verb.main(["--input", str(tmp_path / "corpus.jsonl"), "--index", str(tmp_path / "bare")])
+    client = start(ServiceSettings((IndexSpec("bare", str(tmp_path / "bare")),), Limits(threads=1, seconds=60)))
+    assert client.get("/v1/bare/search?query=water").json()["candidates"] == []

@@ -15,6 +15,7 @@ from kernelsearch import index as index_verb
 from kernelsearch.cli import console
 from kernelsearch.core import checksums
 
+os.environ["KERNELSEARCH_CLASS_ARCHIVE"] = "off"  # processes that tests start leave none behind
 # No limit on the time of an example: a busy machine is not a failure.
 hypothesis.settings.register_profile("untimed", parent=hypothesis.settings(), deadline=None)
 hypothesis.settings.load_profile("untimed")

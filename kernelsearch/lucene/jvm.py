@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from kernelsearch.core.errors import JavaError, quote
+from kernelsearch.lucene import class_archive
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -97,9 +98,10 @@ def start(heap: str | None = None) -> None:
             import jnius_config
 
             jar = find_jar()
-            _export_java_home()
+            home = _export_java_home()
             jnius_config.set_classpath(str(jar), *filter(None, os.environ.get("CLASSPATH", "").split(os.pathsep)))
-            jnius_config.add_options(*jvm_options(heap))
+            # First, so that the options of the user take precedence.
+            jnius_config.add_options(*class_archive.options(home, jar), *jvm_options(heap))
         try:
             import jnius  # noqa: F401  starts the JVM
         except Exception as problem:
@@ -122,11 +124,12 @@ def prepare_for_other(jnius_config: Any) -> None:
     jnius_config.add_options("--enable-native-access=ALL-UNNAMED")
 
 
-def _export_java_home() -> None:
-    """Sets JAVA_HOME and JVM_PATH, the only way to tell pyjnius which Java to load."""
+def _export_java_home() -> Path:
+    """Sets JAVA_HOME and JVM_PATH, the only way to tell pyjnius which Java to load; returns the Java home."""
     home = find_java()
     os.environ["JAVA_HOME"] = str(home)
     os.environ["JVM_PATH"] = str(_library(home))
+    return home
 
 
 def jvm_options(heap: str | None = None) -> list[str]:

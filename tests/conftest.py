@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 from pathlib import Path
 
@@ -52,6 +53,34 @@ def heeding_interrupts() -> None:
 def write_jsonl(path: Path, records: list[dict]) -> Path:
     path.write_text("".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records), encoding="utf-8")
     return path
+
+
+def build_texts(folder: Path, texts: dict[str, str]) -> Path:
+    """Builds an index of texts by docid below a folder, and returns its path."""
+    from kernelsearch import index as index_verb
+
+    source = write_jsonl(folder / "corpus.jsonl", [{"id": name, "contents": text} for name, text in texts.items()])
+    index_verb.main(["--input", str(source), "--index", str(folder / "index")])
+    return folder / "index"
+
+
+#: Code for a child process: `dying(function)` calls the function, and kills the process at the call number `left[0]` of all.
+DYING_CALLS = """
+import os, signal, sys
+left = [0]
+def dying(function):
+    def call(*arguments, **keywords):
+        left[0] -= 1
+        if left[0] < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return function(*arguments, **keywords)
+    return call
+"""
+
+
+def drawn_texts(path: Path) -> set[str]:
+    """The texts in an SVG picture, which matplotlib writes as a comment beside the outlines of their letters."""
+    return set(re.findall(r"<!-- (.*?) -->", path.read_text(encoding="utf-8")))
 
 
 def rewrite_meta(folder: Path, change) -> None:

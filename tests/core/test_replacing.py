@@ -9,7 +9,7 @@ from kernelsearch.core import replacing
 from kernelsearch.core.errors import IndexProblem
 from kernelsearch.core.files import write_file, write_folder
 from kernelsearch.lucene.shards import find_shards
-from tests.conftest import ROOT
+from tests.conftest import DYING_CALLS, ROOT
 
 
 def put(path, text):
@@ -66,18 +66,10 @@ def test_a_folder_that_a_killed_process_moved_away_comes_back_on_opening(tmp_pat
 @pytest.mark.parametrize("atomic", [True, False])
 def test_killed_at_any_rename_or_sync_the_folder_is_the_old_or_the_new_one(tmp_path, atomic):
     """The process kills itself at its first, second, ... call of a function that changes what is on disk."""
-    script = f"""
-import os, signal, sys
+    script = f"""{DYING_CALLS}
 from pathlib import Path
 from kernelsearch.core import files, replacing
-left = [int(sys.argv[2])]
-def dying(function):
-    def call(*arguments, **keywords):
-        left[0] -= 1
-        if left[0] < 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return function(*arguments, **keywords)
-    return call
+left[0] = int(sys.argv[2])
 exchange = replacing.exchange if {atomic} else (lambda first, second: False)
 os.replace, os.fsync = dying(os.replace), dying(os.fsync)
 replacing.exchange, replacing.shutil.rmtree = dying(exchange), dying(replacing.shutil.rmtree)

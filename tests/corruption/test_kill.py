@@ -19,25 +19,18 @@ import numpy as np
 import pytest
 
 import kernelsearch
-from tests.conftest import ROOT, TINY, heeding_interrupts, write_jsonl
+from tests.conftest import DYING_CALLS, ROOT, TINY, heeding_interrupts, write_jsonl
 
 KILLS = int(os.environ.get("KERNELSEARCH_KILLS", "0"))
 
 #: Runs a verb that kills itself at a given call of a function that makes something last: sync, rename, exchange.
-DYING = """
-import importlib, os, signal, sys
+DYING = f"""{DYING_CALLS}
+import importlib
 from kernelsearch.core import replacing
-left = [int(sys.argv[1])]
-def dying(function):
-    def call(*arguments, **keywords):
-        left[0] -= 1
-        if left[0] < 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return function(*arguments, **keywords)
-    return call
+left[0] = int(sys.argv[1])
 os.replace, os.fsync, replacing.exchange = dying(os.replace), dying(os.fsync), dying(replacing.exchange)
-verb = importlib.import_module(f"kernelsearch.{sys.argv[2]}")
-(verb if hasattr(verb, "main") else importlib.import_module(f"{verb.__name__}.__main__")).main(sys.argv[3:])
+verb = importlib.import_module("kernelsearch." + sys.argv[2])
+(verb if hasattr(verb, "main") else importlib.import_module(verb.__name__ + ".__main__")).main(sys.argv[3:])
 """
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 

@@ -10,7 +10,6 @@ import pytest
 from sklearn.svm import SVC
 
 import kernelsearch
-from kernelsearch import index as index_verb
 from kernelsearch.kernels.pyramid.text_pyramid import gaussian_pyramid, laplacian_pyramid
 from kernelsearch.kernels.semantic.graph import SemanticGraph
 from kernelsearch.learning.mkl.bem import bem_weights, preference_margins
@@ -18,7 +17,7 @@ from kernelsearch.learning.mkl.bem_mkl import BemMKL
 from kernelsearch.learning.mkl.multiscale_kernel import MultiScaleKernel
 from kernelsearch.learning.mkl.simple_mkl import SimpleMKL
 from kernelsearch.rerankers.mslm.reranker import MultiScaleLM
-from tests.conftest import write_jsonl
+from tests.conftest import build_texts
 
 TEXTS = {
     "a": "pump seal worn pump leak rubber seal pipe tap water",
@@ -107,10 +106,7 @@ def test_equations_9_and_10_margins_of_nearest_hits_and_misses():
 
 @pytest.fixture(scope="module")
 def index(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("pyramid")
-    source = write_jsonl(folder / "corpus.jsonl", [{"id": name, "contents": text} for name, text in TEXTS.items()])
-    index_verb.main(["--input", str(source), "--index", str(folder / "index")])
-    return kernelsearch.open(folder / "index")
+    return kernelsearch.open(build_texts(tmp_path_factory.mktemp("pyramid"), TEXTS))
 
 
 def js_similarity(a, b):

@@ -20,6 +20,7 @@ from kernelsearch.lucene.models import DirichletModel
 from kernelsearch.rerankers.base import Context, TrainingData
 from kernelsearch.rerankers.klsa.basis import LatentBasis, fit_basis
 from kernelsearch.rerankers.registry import method
+from tests.conftest import drawn_texts
 
 KernelLSA = method("klsa").load()
 DIMS = 20
@@ -262,8 +263,10 @@ def test_the_command_line_trains_searches_explains_and_draws(tmp_path, capsys):
     assert (tmp_path / "map.png").read_bytes().startswith(b"\x89PNG")
     for name in ("map.svg", "again.svg"):
         explain.main([*arguments, str(tmp_path / name)])
-    drawn = (tmp_path / "map.svg").read_text()
-    assert "<svg" in drawn and drawn == (tmp_path / "again.svg").read_text()
+    assert (tmp_path / "map.svg").read_text() == (tmp_path / "again.svg").read_text()
+    drawn = drawn_texts(tmp_path / "map.svg")
+    assert {words, "query as z grows", "documents"} <= drawn
+    assert {entry["docid"] for entry in shown["list"][:3]} <= drawn  # the best documents are named
 
 
 def test_a_missing_basis_is_fitted_for_small_collections_and_asked_for_otherwise(tmp_path, capsys, monkeypatch):

@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 
 import kernelsearch
-from kernelsearch import index as index_verb
 from kernelsearch import train
 from kernelsearch.cli.inputs import load_qrels, load_topics
 from kernelsearch.core.errors import ArtefactError, IndexProblem, InputError, OptionError
 from kernelsearch.core.types import Candidates
 from kernelsearch.rerankers.base import TrainingData
 from kernelsearch.rerankers.mslm.reranker import MultiScaleLM
-from tests.conftest import rewrite_meta, write_jsonl
+from tests.conftest import build_texts, rewrite_meta
 
 TEXTS = {
     "near": "the pump leaks because its rubber seal is worn and a seal that is worn lets a pump leak",
@@ -27,10 +26,7 @@ TEXTS = {
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("mslm")
-    source = write_jsonl(folder / "corpus.jsonl", [{"id": name, "contents": text} for name, text in TEXTS.items()])
-    index_verb.main(["--input", str(source), "--index", str(folder / "index")])
-    return folder / "index"
+    return build_texts(tmp_path_factory.mktemp("mslm"), TEXTS)
 
 
 @pytest.fixture

@@ -11,13 +11,12 @@ import pytest
 
 import kernelsearch
 from kernelsearch import explain as explain_verb
-from kernelsearch import index as index_verb
 from kernelsearch.kernels.pyramid.matching import MODES
 from kernelsearch.kernels.pyramid.text_pyramid import gaussian_pyramid
 from kernelsearch.kernels.semantic.graph import SemanticGraph
 from kernelsearch.plots.pyramid import plot_pyramid
 from kernelsearch.rerankers.mslm.reranker import MultiScaleLM
-from tests.conftest import write_jsonl
+from tests.conftest import build_texts, drawn_texts
 
 TEXTS = {
     "near": "the pump leaks because its rubber seal is worn and a seal that is worn lets a pump leak",
@@ -29,10 +28,7 @@ TEXTS = {
 
 @pytest.fixture(scope="module")
 def index(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("reasons")
-    source = write_jsonl(folder / "corpus.jsonl", [{"id": name, "contents": text} for name, text in TEXTS.items()])
-    index_verb.main(["--input", str(source), "--index", str(folder / "index")])
-    return kernelsearch.open(folder / "index")
+    return kernelsearch.open(build_texts(tmp_path_factory.mktemp("reasons"), TEXTS))
 
 
 def first_stage(index, text="pump seal"):
@@ -94,7 +90,15 @@ def test_verb_prints_json_and_draws(index, tmp_path, capsys):
     assert record["explanation"]["method"] == "mslm"
     explain_verb.main([*arguments, "--plot", str(tmp_path / "two.svg"), "--docid", record["list"][0]["docid"]])
     assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
-    assert b"<svg" in (tmp_path / "one.svg").read_bytes()
+    drawn = drawn_texts(tmp_path / "one.svg")
+    assert {
+        "pump seal",
+        "near",
+        "leak",
+        "rubber",
+        "worn",
+    } <= drawn  # query, document, its terms
+    assert {f"σ = {scale}" for scale in ("0 (the code)", 1, 2, 4, 8, "∞")} <= drawn
 
 
 @pytest.fixture(scope="module")
@@ -103,9 +107,7 @@ def long_index(tmp_path_factory):
     folder = tmp_path_factory.mktemp("long")
     words = np.array(["pump", "seal", *(f"filler{number}" for number in range(300))])
     text = " ".join(words[np.random.default_rng(0).integers(0, len(words), 30_000)])
-    source = write_jsonl(folder / "corpus.jsonl", [{"id": "long", "contents": text}, {"id": "short", "contents": "pump seal"}])
-    index_verb.main(["--input", str(source), "--index", str(folder / "index")])
-    return kernelsearch.open(folder / "index")
+    return kernelsearch.open(build_texts(folder, {"long": text, "short": "pump seal"}))
 
 
 @pytest.mark.parametrize("options", [{"scales": (0, 1, 4, math.inf), "semantic": 0}, {"mode": "mean", "semantic": 0}])
@@ -129,6 +131,10 @@ def test_pyramid_of_a_text_from_python(tmp_path):
     words = ["new", "york", "time", "gift"]
     graph = SemanticGraph.from_edges(4, np.array([0]), np.array([1]), np.array([0.5]))
     levels = gaussian_pyramid([0, 1, 2, 3, 0, 1], graph)
-    path = tmp_path / "pyramid.png"
-    plot_pyramid([level.dense() for level in levels], [level.scale for level in levels], words, path, ["a"] * 6)
-    assert path.read_bytes().startswith(b"\x89PNG")
+    text = ["t0", "t1", "t2", "t3", "t4", "t5"]
+    path = tmp_path / "pyramid.svg"
+    plot_pyramid([level.dense() for level in levels], [level.scale for level in levels], words, path, text)
+    assert {*words, *text} <= drawn_texts(path)
+    one = path.read_text(encoding="utf-8")
+    plot_pyramid([0 * level.dense() for level in levels], [level.scale for level in levels], words, path, text)
+    assert path.read_text(encoding="utf-8") != one  # the values are drawn, not only their labels

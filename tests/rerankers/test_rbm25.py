@@ -302,15 +302,26 @@ def test_each_query_kernel_alone_and_its_weight_in_a_sum(demo_index, database, n
     assert len(found.ids) > 1 and found.kernel[0] == pytest.approx(2.0)
 
 
-@pytest.mark.parametrize("name", ONE_KERNEL)
-def test_query_kernels_are_chosen_on_the_command_line(demo_index, database, capsys, name):
+def test_query_kernels_are_chosen_on_the_command_line(demo_index, database, tmp_path):
+    """Each kernel alone gives another list, that of the reranker with the same options."""
     from kernelsearch import search
+    from kernelsearch.trec import read_run
 
-    zeros = [f"--rbm25.{kind}-weight" for kind in ("click", "ngram", "term", "bm25")]
-    off = [word for flag in zeros if flag != KERNEL_FLAGS[name][0] for word in (flag, "0")]
-    query = ["--query", "dripping tap", "--rerank", "rbm25", "--rbm25.clicks", database]
-    search.main(["--index", str(demo_index.path), *query, *off, *KERNEL_FLAGS[name]])
-    assert "hr" in capsys.readouterr().out
+    (tmp_path / "topics.tsv").write_text("1\tdripping tap\n2\ttoilte runs all night\n")
+    kinds = ("click", "ngram", "term", "bm25")
+    runs = set()
+    for name, flags in KERNEL_FLAGS.items():
+        off = [word for kind in kinds if f"--rbm25.{kind}-weight" != flags[0] for word in (f"--rbm25.{kind}-weight", "0")]
+        where = ["--index", str(demo_index.path), "--topics", str(tmp_path / "topics.tsv"), "--output", str(tmp_path / "run")]
+        search.main([*where, "--rerank", "rbm25", "--rbm25.clicks", database, *off, *flags])
+        options = {f"{kind}_weight": float(f"--rbm25.{kind}-weight" == flags[0]) for kind in kinds}
+        alone = RobustBM25(demo_index, clicks=database, union_pearson=name == "union", **options)
+        queries, lists = first_stage(demo_index, ["dripping tap", "toilte runs all night"])
+        expected = [docids(demo_index, ranked, 20) for ranked in alone.apply_batch(queries, lists)]
+        found = [[docid for docid, _ in ranked[:20]] for ranked in read_run(tmp_path / "run").values()]
+        assert found == [list(docs) for docs in expected]
+        runs.add((tmp_path / "run").read_text())
+    assert len(runs) == len(KERNEL_FLAGS)
 
 
 def test_explanations_sum_to_the_score_and_name_similar_queries(demo_index, robust):

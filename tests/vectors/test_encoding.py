@@ -45,17 +45,23 @@ def test_the_verb_encodes_all_texts(index, encoder_folder, capsys):
     assert not list(stored.path.parent.glob(".*"))
 
 
-def test_an_interrupted_encoding_goes_on_where_it_was(index, encoder_folder):
-    encoder = open_encoder(str(encoder_folder))
-    folder = store.place(index.artefacts, "m")
+def interrupted(index, call):
+    """A source of texts whose given call is interrupted, and the list of rows that it was asked for."""
     asked = []
 
     def texts(rows):
         asked.append(list(rows))
-        if len(asked) == 3:
+        if len(asked) == call:
             raise KeyboardInterrupt
         return index.lucene.stored(rows, "contents")
 
+    return texts, asked
+
+
+def test_an_interrupted_encoding_goes_on_where_it_was(index, encoder_folder):
+    encoder = open_encoder(str(encoder_folder))
+    folder = store.place(index.artefacts, "m")
+    texts, asked = interrupted(index, 3)
     with pytest.raises(KeyboardInterrupt):
         encode_documents(folder, index.forward, texts, encoder, dtype="float32", part=2)
     assert store.names(index.artefacts) == []
@@ -70,14 +76,7 @@ def test_an_interrupted_encoding_goes_on_where_it_was(index, encoder_folder):
 def test_an_interrupted_encoding_with_other_settings_starts_again(index, encoder_folder):
     encoder = open_encoder(str(encoder_folder))
     folder = store.place(index.artefacts, "m")
-    asked = []
-
-    def texts(rows):
-        asked.append(list(rows))
-        if len(asked) == 2:
-            raise KeyboardInterrupt
-        return index.lucene.stored(rows, "contents")
-
+    texts, asked = interrupted(index, 2)
     with pytest.raises(KeyboardInterrupt):
         encode_documents(folder, index.forward, texts, encoder, dtype="float32", part=4)
     encode_documents(folder, index.forward, texts, encoder, dtype="float16", part=4)

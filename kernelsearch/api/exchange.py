@@ -76,7 +76,7 @@ class WholeStatistics:
         return None
 
     def save(self, path: str | Path) -> None:
-        """Writes the record, some ten bytes a term and the terms themselves."""
+        """Writes the record, some ten bytes per term and the terms themselves."""
         data, ends = self.terms.arrays
         artefacts.save(
             path,

@@ -101,7 +101,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Scaled(Kernel):
-    """α·k (Lemma 1.1). √|α| goes to either side, so that the document kernel is |α|·k_d and stays positive semi-definite."""
+    """α·k (Lemma 1.1). √|α| is on either side, so that the document kernel is |α|·k_d and stays positive semi-definite."""
 
     factor: float
     kernel: Kernel
@@ -141,7 +141,7 @@ class Scaled(Kernel):
 
 @dataclass(frozen=True)
 class Sum(Kernel):
-    """k₁ + k₂ (Lemma 1.2): the features stand side by side."""
+    """k₁ + k₂ (Lemma 1.2): the features are concatenated."""
 
     left: Kernel
     right: Kernel

@@ -1,6 +1,6 @@
 """Asymmetric kernels between queries and documents: inner product, VSM, BM25, language models.
 
-Wu, Xu, Li & Oyama, "Asymmetric Kernel Learning" (2010), section 3.2. Factors that depend on the term alone (idf) may stand on
+Wu, Xu, Li & Oyama, "Asymmetric Kernel Learning" (2010), section 3.2. Factors that depend on the term alone (idf) may be on
 either side of <φ_Q(q), φ_D(d)>; they are split evenly, √idf on both, because then φ_D is also the map of the document kernel of
 Park & Ramamohanarao, "Kernel Latent Semantic Analysis using an Information Retrieval based Kernel" (CIKM 2009), Eq. 4.
 """

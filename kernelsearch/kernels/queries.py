@@ -42,7 +42,7 @@ class Queries:
     """A batch of queries as the kernels see them: texts, term counts with idf, clicks by document of the log.
 
     `terms` is CSR of shape (n, COLUMNS) with counts, `idf` has the idf in the same places; `clicks` is CSR of shape
-    (n, documents of the log). Parts that no kernel in use looks at may be empty matrices.
+    (n, documents of the log). Parts that no kernel in use needs may be empty matrices.
     """
 
     texts: tuple[str, ...]
@@ -226,7 +226,7 @@ def _unit(rows: sparse.csr_matrix) -> sparse.csr_matrix:
 
 
 def compact(*matrices: sparse.csr_matrix) -> list[sparse.csr_matrix]:
-    """The same matrices without columns that are empty in all of them, so that products needn't walk through millions."""
+    """The same matrices without columns that are empty in all of them, so that products don't iterate over millions of them."""
     indices = [matrix.indices for matrix in matrices]
     used, numbers = np.unique(np.concatenate(indices), return_inverse=True)
     parts = np.split(numbers, np.cumsum([len(part) for part in indices])[:-1])

@@ -172,7 +172,7 @@ def smoothed_models(
     """p(w|R) of a few `terms` for several weightings of the documents, shape (weightings, terms), and the frequencies used.
 
     `weights` (weightings, documents). Mixed with the collection's own model by `smoothing`; a row without documents is the
-    collection's model, which is what a query that says nothing stands for.
+    collection's model, which is the model of an uninformative query.
     """
     frequencies = index.term_frequencies(docs, terms)
     by_document = frequencies / np.maximum(np.asarray(index.lengths[docs], dtype=np.float64), 1.0)[:, None]

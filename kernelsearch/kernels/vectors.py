@@ -67,7 +67,7 @@ class VectorKernel(Kernel):
 
 
 class Normalised(Cosine):
-    """The cosine of another kernel's features, under that kernel's name: what stands beside vectors in a sum."""
+    """The cosine of another kernel's features, under that kernel's name: the other summand of a sum with vectors."""
 
     def __str__(self) -> str:
         return str(self.base)

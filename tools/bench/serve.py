@@ -165,7 +165,7 @@ def load_table(
                     found[server.name].append(load(server, method, texts, count, seconds))
             for name, figures in found.items():
                 rows.append((name, method or "BM25", count, *medians(figures)))
-    header = ("server", "list", "clients", "requests/s", "p50 ms", "p99 ms", "CPU ms a request", "errors")
+    header = ("server", "list", "clients", "requests/s", "p50 ms", "p99 ms", "CPU ms per request", "errors")
     return text_table(header, rows, align="<<>>>>>>")
 
 

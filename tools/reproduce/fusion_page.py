@@ -184,7 +184,7 @@ def lists_section(
     out.append(
         "| | "
         + " | ".join(f"P@{k}" for k in range(1, 11))
-        + " | MAP | p against SimListMKL | seconds a fold |\n"
+        + " | MAP | p against SimListMKL | seconds per fold |\n"
         + "|---" * 14
         + "|\n"
     )

@@ -69,7 +69,7 @@ def feature_table(
     """Pools, features and grades of judged topics; the last column are the votes of training queries, or of all other topics.
 
     Without `sample`: whole pools with raw features, whatever any fold may want (`first` marks the documents that the first
-    stage, RM3 or Rocchio found). With it, a table to learn from, z-scored: all positives and NEGATIVES drawn others a topic.
+    stage, RM3 or Rocchio found). With it, a table to learn from, z-scored: all positives and NEGATIVES drawn others per topic.
     """
     if cache.exists():
         return dict(np.load(cache))

@@ -170,7 +170,7 @@ def _js_excess(a: Array, floor: Array, cells: sparse.csr_matrix) -> Array:
         filled = np.flatnonzero(difference)
         if not len(filled):
             continue
-        low, high = int(filled[0]), int(filled[-1]) + 1  # a query column's rows stand together
+        low, high = int(filled[0]), int(filled[-1]) + 1  # a query column's rows are contiguous
         span = slice(ends[low], ends[high])
         values = np.repeat(mine[low:high], sizes[low:high])
         values += b[span]

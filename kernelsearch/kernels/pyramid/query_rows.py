@@ -1,7 +1,7 @@
-"""The part of the pyramid that a query can see: rows of its words and their neighbours, for many documents at once.
+"""The part of the pyramid that a query needs: rows of its words and their neighbours, for many documents at once.
 
-Words × positions is never built. Only the rows of the query's words and of their neighbours in the semantic graph are
-told apart; the mass of all other words is one more cell, so that every column stays a distribution and a divergence
+Words × positions is never built. Only the query's words and their neighbours in the semantic graph have rows
+of their own; the mass of all other words is one more cell, so that every column stays a distribution and a divergence
 between columns stays a divergence (of a coarser partition of the vocabulary).
 """
 
@@ -45,7 +45,7 @@ class Scale:
 class Texts:
     """Texts one after another: `lengths` (texts,), and for each token its word's slot in QueryRows and its mass.
 
-    Words that lend nothing to the query's rows share the slot `irrelevant`.
+    Words that contribute nothing to the query's rows share the slot `irrelevant`.
     """
 
     lengths: NDArray[np.int64]
@@ -94,7 +94,7 @@ class DocumentLevel:
 
 
 class QueryRows:
-    """The words that a query tells apart: its own, then neighbours by the mass they receive, `limit` rows at most.
+    """The words with rows of their own: the query's, then neighbours by the mass they receive, `limit` rows at most.
 
     - `words` (rows,): word numbers, in the order in which the query's words reach them
     - `query` (terms,): the query's words in order; `weights` (terms,): their weights
@@ -116,13 +116,13 @@ class QueryRows:
     ) -> None:
         self.graph, self.eta, self.importance = graph, eta, importance
         self.query, self.weights = np.asarray(query, dtype=np.int64), np.asarray(weights, dtype=np.float64)
-        # The graph's weights are symmetric, so the words that a query word lends to are the columns of its row.
+        # The graph's weights are symmetric, so the words that a query word contributes to are the columns of its row.
         reach = graph.rows(self.query, max(scale.semantic for scale in scales))
         mass = np.bincount(reach.indices, np.repeat(self.weights, np.diff(reach.indptr)) * reach.data)
         mass[self.query] = np.inf
         words, seen = np.unique(reach.indices, return_index=True)
         kept = np.sort(np.argsort(-mass[words], kind="stable")[: max(limit, len(self.query))])
-        # Rows that a stretch of the query fills stand together: matching works on runs of rows.
+        # Rows of neighbouring query words are contiguous: matching works on runs of rows.
         self.words = words[kept[np.argsort(seen[kept])]].astype(np.int64)
         self.background: Array = np.asarray(background[self.words], dtype=np.float64)
         rows = eta * self.background / (1 + eta)
@@ -131,7 +131,7 @@ class QueryRows:
         lends = np.zeros(graph.words, dtype=bool)
         for rows_of_scale in lenders.values():
             lends[rows_of_scale.indices] = True
-        #: words that lend to one of the rows at any scale; a word's slot is its place here, other words share the last slot
+        #: words that contribute to a row at any scale; a word's slot is its place here, other words share the last slot
         self.relevant = np.flatnonzero(lends)
         self._slots = np.full(graph.words, len(self.relevant), dtype=np.int64)
         self._slots[self.relevant] = np.arange(len(self.relevant))
@@ -272,7 +272,7 @@ class QueryRows:
 def _window_masses(texts: Texts, samples: Samples, weights: Array) -> Array:
     """The mass of all tokens inside the window around each sample, shape (columns,); 1 for samples beyond their text's end."""
     half, lengths = len(weights) // 2, texts.lengths
-    # Texts with room for half a window between them, so that no window reaches into another text.
+    # Texts with a gap of half a window between them, so that no window reaches into another text.
     shift = np.arange(1, len(lengths) + 1) * half
     padded = np.zeros(int(lengths.sum()) + (len(lengths) + 1) * half + 1)
     padded[np.arange(int(lengths.sum())) + np.repeat(shift, lengths)] = 1.0 if texts.mass is None else texts.mass

@@ -1,4 +1,4 @@
-"""Why a document matched at a level: which columns were compared, which words counted, and who lent them.
+"""Why a document matched at a level: which columns were compared, which words counted, and which tokens contributed to them.
 
 A level's similarity is Σ_jp w_jp s(j, p) for weights w that follow from the mode (the best window, all windows, ...), and s
 is a sum over rows; so the similarity is a sum over words, exactly.
@@ -31,7 +31,7 @@ class LevelMatch:
     - `background`: the similarity of a text of nothing but background
     - `span`: first and last position (from 0, in words that the index keeps) of where most of the comparison was
     - `attention` (positions,): how much each position counted, summing to one for all modes but `sum`
-    - `lent` (rows, positions), sparse: whose tokens filled the rows, attention included
+    - `lent` (rows, positions), sparse: how much each token contributed to each row, attention included
     """
 
     scale: Scale

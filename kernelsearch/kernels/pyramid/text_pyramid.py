@@ -1,7 +1,7 @@
 """The language pyramid: a text as a words × positions distribution, smoothed on both axes at a series of scales.
 
 Yang & Zha, "Language Pyramid and Multi-Scale Text Analysis" (CIKM 2010). A text of N words is an M × N code X with a one
-where word i stands at position j. Each level smooths it along positions (Eq. 6) and along a graph of related words (Eq. 8):
+where word i is at position j. Each level smooths it along positions (Eq. 6) and along a graph of related words (Eq. 8):
 
     X(scale) = S(scale) X K(scale),   S: words × words, K: positions × positions, columns of both sum to one.
 
@@ -67,7 +67,7 @@ class Samples:
 
     @classmethod
     def every(cls, lengths: ArrayLike, step: int = 1, at_least: int = 1) -> Samples:
-        """Every `step`-th position of texts that stand one after another; short ones get empty columns up to `at_least`."""
+        """Every `step`-th position of concatenated texts; short ones get empty columns up to `at_least`."""
         counts = np.maximum((np.asarray(lengths, dtype=np.int64) + step - 1) // step, at_least)
         text = np.repeat(np.arange(len(counts)), counts)
         return cls(text, (np.arange(len(text)) - np.repeat(np.cumsum(counts) - counts, counts)) * step)
@@ -189,7 +189,7 @@ class Level:
 
 
 def binary_code(tokens: ArrayLike, words: int) -> sparse.csc_matrix:
-    """The code at scale 0: a one where word i stands at position j, shape (words, positions)."""
+    """The code at scale 0: 1 where word i is at position j, shape (words, positions)."""
     numbers = np.asarray(tokens, dtype=np.int64)
     if len(numbers) and (numbers.min() < 0 or numbers.max() >= words):
         raise ValueError(f"word numbers must lie in 0..{words - 1}")

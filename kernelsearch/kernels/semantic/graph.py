@@ -1,6 +1,6 @@
 """The semantic axis of the language pyramid: an undirected graph of related words with distances.
 
-Yang & Zha (CIKM 2010), Section 2.2. Word i lends its presence to a neighbour j with weight exp(-d_ij²/2σ²) (Eq. 8), a word's
+Yang & Zha (CIKM 2010), Section 2.2. Word i contributes to a neighbour j with weight exp(-d_ij²/2σ²) (Eq. 8), a word's
 weights (its own included, d = 0) being normalised to one. Distances are brought to the order of the spatial axis,
 as the paper does (footnote 3), so that one scale serves both.
 """
@@ -20,7 +20,7 @@ from scipy import sparse
 
 #: Mean distance between neighbours: the mean |t| of the paper's window of five positions, the middle left out.
 SPATIAL_ORDER = 1.5
-#: Co-occurring pairs held at a time, and tokens looked at together, unless a memory limit asks for less.
+#: Co-occurring pairs held at a time, and tokens processed together, unless a memory limit requires fewer.
 PAIRS, BLOCK = 20_000_000, 2_000_000
 
 #: Left words, right words, similarities.
@@ -70,7 +70,7 @@ class SemanticGraph:
         return self.indices[span][order], self.distances[span][order]
 
     def weight(self, distances: NDArray[np.floating], scale: float) -> NDArray[np.float64]:
-        """exp(-d²/2σ²); at scale 0 a word lends nothing, at ∞ everything."""
+        """exp(-d²/2σ²); at scale 0 a word contributes nothing to others, at ∞ its full weight."""
         if scale == 0:
             return np.zeros(len(distances))
         return (
@@ -103,7 +103,7 @@ class SemanticGraph:
         return sparse.csr_matrix((data, indices, indptr), shape=(len(numbers), self.words))
 
     def operator(self, scale: float) -> sparse.csr_matrix:
-        """S, words × words; a column says where a word's mass goes and sums to one."""
+        """S, words × words; a column is the distribution of a word's mass over words and sums to one."""
         matrix = self.rows(np.arange(self.words), scale)
         matrix.eliminate_zeros()
         return matrix
@@ -157,7 +157,7 @@ def cooccurrence_graph(
     block: int = BLOCK,
     each: Callable[..., Iterable[Edges]] = map,
 ) -> SemanticGraph:
-    """Positive pointwise mutual information of words that stand within `window` positions, k nearest neighbours a word.
+    """Positive pointwise mutual information of words within `window` positions of each other, k nearest neighbours per word.
 
     Similarity is the normalised form, ln(p_ij / p_i p_j) / -ln p_ij, in (0, 1]. Words in more than `common` of the documents
     give no edges, pairs seen fewer than `min_count` times don't either. The words are taken in ranges such that at most about

@@ -56,7 +56,7 @@ def read_similarities(path: str | Path) -> tuple[tuple[str, str, float], ...]:
 
 
 def vectors_graph(path: Path, term_ids: TermIds, words: int, analyze: Analyze, *, neighbours: int = 20) -> SemanticGraph:
-    """From vectors in text form, a word and its numbers a line (word2vec's header line is skipped); cosine neighbours by FAISS.
+    """From vectors in text form, one word with its numbers per line (word2vec's header is skipped); cosine neighbours by FAISS.
 
     A term's vector is the mean of its forms' unit vectors.
     """
@@ -140,7 +140,7 @@ def _read_synsets(
 
 
 def _part(letter: str) -> str:
-    return "a" if letter == "s" else letter  # satellite adjectives stand in the adjectives' file
+    return "a" if letter == "s" else letter  # satellite adjectives are in the file of adjectives
 
 
 def _strongest(

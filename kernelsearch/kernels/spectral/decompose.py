@@ -51,9 +51,9 @@ def decompose(
     """The `dims` largest singular values and vectors; fewer where Φ has a smaller rank.
 
     The operator whose eigenvectors are sought is the smaller of ΦᵀΦ and ΦΦᵀ; it is applied block by block and never formed.
-    `tolerance` bounds the residual of the randomised solver; ARPACK goes to machine precision. `allocate` gives the randomised
-    solver's largest array (see block_krylov). `progress` is told the products so far and the largest relative residual; ARPACK
-    has none to tell before its end (nan).
+    `tolerance` bounds the residual of the randomised solver; ARPACK iterates to machine precision. `allocate` gives the
+    randomised solver's largest array (see block_krylov). `progress` gets the number of products so far and the largest relative
+    residual, which ARPACK computes only at its end (nan before).
     """
     if solver not in SOLVERS:
         raise OptionError(f"solver: {solver!r} is not one of {', '.join(SOLVERS)}")

@@ -18,7 +18,7 @@ from kernelsearch.kernels.spectral import NystromMap, RowBlocks, choose_landmark
 
 #: Up to this many documents the decomposition works in double precision; beyond it in single, which halves the memory.
 DOUBLE_LIMIT = 20_000
-#: Documents of a part, where nothing else is asked for; and the least parts that an engine with workers is given.
+#: Documents per part by default, and the smallest number of parts for an engine with workers.
 PART, LEAST_PARTS = 250_000, 8
 #: Columns of V that travel in one message.
 SLAB = 32
@@ -105,7 +105,7 @@ class PartedRows:
         return result
 
     def gram_times(self, right: Floats) -> Floats:
-        """ΦᵀΦ·X: X goes to the workers, sums of the size of X come back."""
+        """ΦᵀΦ·X: X is sent to the workers, which return sums of the size of X."""
         result: Floats = self._held.sum(_gram_times, right, label="gram")
         return result
 

@@ -2,7 +2,7 @@
 
 Yang & Zha, "Language Pyramid and Multi-Scale Text Analysis" (CIKM 2010), Eqs. 9-10 (kernels, `BemMKL`) and 12-13 (retrieval):
 max Σ_l a_l m_l subject to a ≥ 0, ‖a‖ = 1 has the solution a = m⁺ / ‖m⁺‖. The weights follow the margins' scale, so
-levels must be put on one scale first (z-scores a query), or a level counts for the size of its numbers instead of its quality.
+levels must be put on one scale first (z-scores per query), or weights depend on the size of a level's numbers.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ def minimise_in_box(quadratic: Floats, linear: Floats, lower: Floats, upper: Flo
     """The minimiser of x'Hx/2 - c'x within lower <= x <= upper; H positive semi-definite, shape (n, n).
 
     Clipped coordinate descent finds which variables end at a bound; the free ones then solve a linear system, and the result
-    stands when it satisfies the Karush-Kuhn-Tucker conditions. A flat direction (H_ii = 0) goes to the bound c_i points at.
+    is accepted when it satisfies the Karush-Kuhn-Tucker conditions. Where H_ii = 0, the sign of c_i chooses the bound.
     """
     x = np.clip(np.where(linear > 0, upper, lower), lower, upper).astype(np.float64)
     if violation(quadratic, linear, lower, upper, x) < TOLERANCE:

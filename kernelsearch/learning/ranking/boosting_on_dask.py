@@ -84,7 +84,7 @@ def _lost(client: Any, before: list[str]) -> bool:
 
 
 def _wait_for(client: Any, workers: int) -> None:
-    """Waits for a lost worker's successor; goes on without where none comes."""
+    """Waits for the replacement of a lost worker; continues without one where none appears."""
     try:
         client.wait_for_workers(workers, timeout=REPLACED)
     except TimeoutError:

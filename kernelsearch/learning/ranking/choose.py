@@ -118,7 +118,7 @@ class Best(Learner):
             if _orders(learner.predict(table, ids), lists):
                 self.choice_, self.chosen_ = name, learner
                 return self
-        raise InputError("best: no learner tells the documents of a query apart; are the features constant?")
+        raise InputError("best: every learner gives all documents of a query the same score; are the features constant?")
 
     def _tried_on(
         self,

@@ -117,7 +117,7 @@ def _polished(rows: Floats, linear: Floats, upper: Floats, theta: Floats) -> tup
     step = np.zeros(len(theta))
     try:
         step[free] = linalg.cho_solve(linalg.cho_factor(inner, overwrite_a=True), (linear - product)[free])
-    except linalg.LinAlgError:  # not positive semi-definite beyond rounding: coordinate descent goes on alone
+    except linalg.LinAlgError:  # not positive semi-definite beyond rounding: coordinate descent continues alone
         return theta, product
     with np.errstate(divide="ignore", invalid="ignore"):
         lengths = np.where(step > 0, (upper - theta) / step, np.where(step < 0, -theta / step, np.inf))

@@ -105,7 +105,7 @@ class Learner:
 
 
 class CombSUM(Learner):
-    """The sum of normalised features, each with a fixed weight (1 unless told otherwise)."""
+    """The sum of normalised features, each with a fixed weight (default: 1)."""
 
     name = "combsum"
 

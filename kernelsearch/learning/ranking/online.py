@@ -1,4 +1,4 @@
-"""Online learners of kernel weights: one triplet, or one list, at a time, in constant memory; `partial_fit` goes on learning.
+"""Online learners of kernel weights: one triplet, or one list, at a time, in constant memory; `partial_fit` continues learning.
 
 Baselines of Bu, Niu, Ma & Long, "Listwise Multi-Kernel Similarity Learning Algorithm for Similar Mobile App Recommendation",
 section 1, on the hinge loss of Eq. 5: OKWL (Chen, Hoi, Li & Xiao, "SimApp", WSDM 2015) and OASIS (Chechik, Sharma, Shalit &

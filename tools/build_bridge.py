@@ -6,6 +6,7 @@ Needs a JDK (any from 11 on) and Lucene 9, that is pyserini 1.x: Lucene 10's cla
 """
 
 import argparse
+import hashlib
 import shutil
 import subprocess
 import tempfile
@@ -15,12 +16,14 @@ from kernelsearch.lucene.jvm import find_jar
 from tools import ROOT
 
 SOURCE = ROOT / "kernelsearch" / "lucene" / "java" / "Bridge.java"
+#: Beside the class files: the compiler that made them, and checksums of the source and of the class files.
+NOTE = "javac.txt"
 #: Lucene 9 runs on this Java, and older JDKs can then rebuild the helper.
 JAVA_TARGET = 11
 
 
 def build(output: Path, javac: str = "javac") -> list[Path]:
-    """Compiles into `output` and returns the files there: the class files, and a note of the compiler that made them.
+    """Compiles into `output` and returns the files there: the class files, and a note of the compiler and of checksums.
 
     The same source gives the same bytes with the same major version of javac.
     """
@@ -33,9 +36,15 @@ def build(output: Path, javac: str = "javac") -> list[Path]:
             raise SystemExit(done.stderr)
         made = sorted(Path(folder).rglob("*.class"))
         output.mkdir(parents=True, exist_ok=True)
-        note = output / "javac.txt"
-        note.write_text((version.stdout or version.stderr).strip() + "\n", encoding="utf-8")
-        return [*(Path(shutil.copy(file, output / file.name)) for file in made), note]
+        copied = [Path(shutil.copy(file, output / file.name)) for file in made]
+        note = output / NOTE
+        note.write_text((version.stdout or version.stderr).strip() + "\n" + checksums([SOURCE, *copied]), encoding="utf-8")
+        return [*copied, note]
+
+
+def checksums(files: list[Path]) -> str:
+    """SHA-256 of files, in the format of sha256sum."""
+    return "".join(f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in files)
 
 
 def main() -> None:

@@ -8,13 +8,13 @@ from kernelsearch.core.types import Candidates
 from kernelsearch.evaluation.measures import evaluate, parse_measures
 from kernelsearch.rerankers.auto.reranker import AutoReranker
 from kernelsearch.rerankers.fusion.features import Features, parse
-from kernelsearch.rerankers.fusion.recipes import AUTO_WEIGHTS
+from kernelsearch.rerankers.fusion.recipes import READING_WEIGHTS
 from kernelsearch.trec import read_qrels, read_topics
 from tests.conftest import DEMO
 
 
 def test_the_recipe_is_made_of_known_features():
-    assert all(parse(name).kind for name in AUTO_WEIGHTS) and all(weight > 0 for weight in AUTO_WEIGHTS.values())
+    assert all(parse(name).kind for name in READING_WEIGHTS) and all(weight > 0 for weight in READING_WEIGHTS.values())
 
 
 def test_auto_beats_the_first_stage_on_the_bundled_collection(demo_index):
@@ -42,7 +42,7 @@ def test_the_sum_is_explained(demo_index):
     ranked = reranker.apply(query, found)
     told = reranker.explain(query, found, int(ranked.docs[2]))
     assert told.score == pytest.approx(float(ranked.scores[2])) and {part.label for part in told.contributions} == set(
-        AUTO_WEIGHTS
+        READING_WEIGHTS
     )
 
 
@@ -63,14 +63,15 @@ def test_an_index_without_positions_and_vectors_matches_by_the_first_stage(tmp_p
     index = kernelsearch.open(tmp_path / "index")
     reranker = AutoReranker(index)
     assert "no positions" in capsys.readouterr().err
-    assert "first" in reranker.recipe and not any(name.startswith("mslm") for name in reranker.recipe)
+    assert "first" in reranker.recipe and "rm" in reranker.recipe and not any("mslm" in name for name in reranker.recipe)
     query = index.query("tap water")
     assert reranker.apply(query, index.lucene.search([query], 10)[0]).depth
 
 
 def test_a_large_index_without_a_graph_matches_by_positions(tiny, monkeypatch, capsys):
     monkeypatch.setattr("kernelsearch.rerankers.fusion.recipes.has_graph", lambda index: False)
-    assert AutoReranker(tiny).recipe[0] == "mslm:semantic=0"
+    recipe = AutoReranker(tiny).recipe
+    assert recipe[0] == "mslm:semantic=0" and "read:mslm:semantic=0/rm" in recipe
     assert "--rerank mslm" in capsys.readouterr().err
 
 
@@ -82,13 +83,31 @@ def z(columns):
 
 @pytest.mark.parametrize("matched", [5, 1000])
 def test_the_score_is_the_weighted_sum_of_z_scores(demo_index, monkeypatch, matched):
-    """Against each feature on its own: a sum with the first stage's score chooses whom the language model matches."""
+    """Against each feature on its own: a sum with the first stage's score chooses whom the language model matches.
+
+    Feedback is computed from the first stage's best documents in the order of the language model, on the first stage's scale.
+    """
     monkeypatch.setattr("kernelsearch.rerankers.auto.reranker.MATCHED", matched)
     query = demo_index.query("paint flaking off the ceiling")
     found = demo_index.lucene.search([query], 1000)[0]
-    names, weights = list(AUTO_WEIGHTS), np.array(list(AUTO_WEIGHTS.values()))
+    monkeypatch.setattr("kernelsearch.rerankers.fusion.features.READ", 15)
+    names, weights = list(READING_WEIGHTS), np.array(list(READING_WEIGHTS.values()))
     pool = Features(demo_index, ["first"], sources=["rm"]).pool([query], [found], found.depth)[0]
-    table = Features(demo_index, ["first", *names[1:]]).tables([query], [pool])[0]
+    head = Candidates(pool.docs[:15], pool.scores[:15])
+    matched_head = z(Features(demo_index, names[:1]).tables([query], [head])[0])[:, 0]
+    scores = pool.scores.astype(float)
+    scores[:15] = head.scores.mean() + matched_head * head.scores.std()
+    scores[15:] = np.minimum(scores[15:], scores[:15].min())
+    order = np.argsort(-scores, kind="stable")
+    feedback = np.empty((pool.depth, 3))
+    feedback[order] = Features(demo_index, [name.partition("/")[2] for name in names[2:5]]).tables(
+        [query], [Candidates(pool.docs[order], scores[order])]
+    )[0]
+    first = Features(demo_index, ["first", names[1]]).tables([query], [pool])[0]
+    raw = np.exp(10 * pool.scores[:20].astype(float) / float(pool.scores[0]))
+    posterior = np.zeros(pool.depth)
+    posterior[:20] = raw / raw.sum()
+    table = np.column_stack([first, feedback, posterior])
     wide = z(table) @ weights
     best = np.sort(np.argsort(-wide, kind="stable")[:matched])
     chosen = Candidates(pool.docs[best], pool.scores[best])
@@ -106,8 +125,17 @@ def test_the_score_is_the_weighted_sum_of_z_scores(demo_index, monkeypatch, matc
 def test_the_explanation_names_the_feedback_documents(demo_index):
     query = demo_index.query("dripping tap")
     found = demo_index.lucene.search([query], 30)[0]
-    note = AutoReranker(demo_index).explain(query, found, int(found.docs[0])).notes["feedback"]
-    raw = np.exp(5 * found.scores[:20].astype(float) / float(found.scores[0]))
-    assert [entry["weight"] for entry in note["documents"]] == pytest.approx((raw / raw.sum()).tolist(), abs=1e-4)
-    assert [entry["docid"] for entry in note["documents"]] == demo_index.forward.docids.take(found.docs[:20])
-    assert 1 <= note["effective"] <= 20
+    notes = AutoReranker(demo_index).explain(query, found, int(found.docs[0])).notes
+    match = z(Features(demo_index, ["mslm"]).tables([query], [found])[0])[:, 0]
+    scores = found.scores.mean() + match * found.scores.std()
+    order = np.argsort(-scores, kind="stable")[:20]
+    raw = np.exp(5 * scores[order] / scores[order[0]])
+    documents = notes["feedback"]["documents"]
+    assert [entry["weight"] for entry in documents] == pytest.approx((raw / raw.sum()).tolist(), abs=1e-4)
+    assert [entry["docid"] for entry in documents] == demo_index.forward.docids.take(found.docs[order])
+    assert 1 <= notes["feedback"]["effective"] <= 20
+    raw = np.exp(10 * found.scores[:20].astype(float) / float(found.scores[0]))
+    assert notes["certainty"] == {
+        "docid": demo_index.forward.docids[int(found.docs[0])],
+        "probability": pytest.approx(raw[0] / raw.sum(), abs=1e-4),
+    }

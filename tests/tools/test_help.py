@@ -15,6 +15,7 @@ HELPERS = {
     "tools.bench.process_memory",
     "tools.data.datasets",
     "tools.data.made_topics",
+    "tools.reproduce.claims",
     "tools.reproduce.fusion_page",
     "tools.reproduce.fusion_tables",
     "tools.reproduce.mslm_report",

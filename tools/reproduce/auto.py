@@ -20,14 +20,15 @@ from numpy.typing import NDArray
 
 import kernelsearch
 from kernelsearch.core.measures import average_precision
-from kernelsearch.learning.ranking.lists import list_average_precision, zscores
+from kernelsearch.learning.ranking.lists import zscores
 from kernelsearch.rerankers.auto.reranker import MATCHED, AutoReranker
 from kernelsearch.rerankers.base import Context
 from kernelsearch.rerankers.fusion.features import Features
-from kernelsearch.rerankers.fusion.recipes import AUTO_WEIGHTS, MATCH, PLAIN
+from kernelsearch.rerankers.fusion.recipes import AUTO_WEIGHTS, CERTAINTY, MATCH, PLAIN, READING_WEIGHTS
 from tools import ROOT
 from tools.data.datasets import DATASETS, Judgements, Topics, add_collections_option, judged_topics, open_index
 from tools.data.made_topics import Documents, conclusions, known_items, read_corpus, titles
+from tools.reproduce.claims import section as claims_section
 from tools.reproduce.pages import markdown_table, rounded
 
 #: Candidates per source, and the most topics of a condition.
@@ -35,29 +36,31 @@ DEPTH, TOPICS = 500, 250
 TOPICAL = ("cran", "cacm", "cisi", "npl", "nfcorpus dev", "nfcorpus")
 CLAIMS = ("scifact train", "scifact")
 CORPORA = ("cran", "cacm", "cisi", "npl", "nfcorpus", "scifact")
+KINDS = ("topical", "claims", "known items", "noisy known items", "titles", "conclusions")
 #: The features that weights are searched over, and what else is measured alone.
-SEARCHED = ("first", *AUTO_WEIGHTS, "bm25:k1=2,b=0.75", "cosine", "pert", "rm:sharpness=10", "top:docs=20,sharpness=10")
+SEARCHED = ("first", *READING_WEIGHTS, "cosine", "pert")
 ALONE = ("rm3", "rm", "rm:sharpness=0", "rm:sharpness=2", "rm:sharpness=10", "rm:sharpness=20", "mslm", "pert",
-         "top:docs=5", "top:docs=20,sharpness=5", "klsa:z=5,lambda=1", "klsa:lambda=1", "klsa")  # fmt: skip
+         "top:docs=5", "top:docs=20,sharpness=5", "klsa:z=5,lambda=1", "klsa:lambda=1", "klsa",
+         *(name for name in READING_WEIGHTS if name.startswith("read:")))  # fmt: skip
 RECIPE = tuple(dict.fromkeys((*SEARCHED, *ALONE)))
 GRID = (0.0, 0.5, 1.0, 2.0, 3.0)
-#: auto before its feedback was weighted by the posterior.
-EARLIER = {
-    "first": 3.0, "bm25:k1=2,b=0.75": 3.0, "cosine": 0.5, "bm25:field=title": 2.0, "rm3": 6.0, "pert": 2.0, "top:docs=5": 3.0,
-    "klsa:z=5,lambda=1": 1.0,
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Condition:
-    """Topics of one kind on one corpus, with the z-scored features of their candidates, shape (candidates, features)."""
+    """Topics of one kind on one corpus: features of their candidates, z-scored per topic and padded to the longest pool.
+
+    `tables` has shape (topics, candidates, features); `present` and `relevant`, (topics, candidates), say which ones exist
+    and which are relevant. Candidates are in the first stage's order, in which ties are broken.
+    """
 
     name: str
     kind: str
     corpus: str
-    tables: list[NDArray[np.float32]]
-    relevant: list[NDArray[np.bool_]]
-    totals: list[int]
+    tables: NDArray[np.float32]
+    present: NDArray[np.bool_]
+    relevant: NDArray[np.bool_]
+    totals: NDArray[np.int64]
     auto_ap: NDArray[np.float64]  #: AP per topic of `--rerank auto` itself
 
     def ap(self, weights: Mapping[str, float]) -> NDArray[np.float64]:
@@ -66,21 +69,27 @@ class Condition:
         As in `auto`, the language model takes the place of the first stage's score among the best MATCHED documents.
         """
         vector = np.array([weights.get(name, 0.0) for name in RECIPE], dtype=np.float32)
-        rows = zip(self.tables, self.relevant, self.totals, strict=True)
-        if not weights.get(MATCH) or sum(map(bool, weights.values())) == 1:
-            return np.array([list_average_precision((X @ vector).astype(np.float64), y, total) for X, y, total in rows])
+        two_passes = bool(weights.get(MATCH)) and sum(map(bool, weights.values())) > 1
         wide = vector.copy()
-        wide[RECIPE.index(PLAIN)] += wide[RECIPE.index(MATCH)]
-        wide[RECIPE.index(MATCH)] = 0
-        out = []
-        for table, relevant, total in rows:
-            scores = (table @ wide).astype(np.float64)
-            best = np.argsort(-scores, kind="stable")[:MATCHED]
-            if len(best):
-                again = zscores(table[best]) @ vector.astype(np.float64)
-                scores[best] = again - again.min() + scores.max() + 1
-            out.append(list_average_precision(scores, relevant, total))
-        return np.array(out)
+        if two_passes:
+            wide[RECIPE.index(PLAIN)] += wide[RECIPE.index(MATCH)]
+            wide[RECIPE.index(MATCH)] = 0
+        order = np.argsort(np.where(self.present, -(self.tables @ wide), np.inf), axis=1, kind="stable")
+        if two_passes:
+            best = order[:, :MATCHED]
+            used = np.flatnonzero(vector)
+            table = self.tables[np.arange(len(best))[:, None], best][:, :, used].astype(np.float64)
+            there = np.take_along_axis(self.present, best, axis=1)
+            count = np.maximum(there.sum(axis=1), 1)[:, None]
+            table = np.where(there[:, :, None], table, 0.0)
+            centred = np.where(there[:, :, None], table - (table.sum(axis=1) / count)[:, None], 0.0)
+            deviation = np.sqrt((centred**2).sum(axis=1) / count)
+            scaled = vector[used] / np.where(deviation > 1e-9, deviation, np.inf)
+            again = np.where(there, -np.einsum("tcf,tf->tc", centred, scaled), np.inf)
+            order[:, :MATCHED] = np.take_along_axis(best, np.argsort(again, axis=1, kind="stable"), axis=1)
+        hits = np.take_along_axis(self.relevant, order, axis=1)
+        precision = np.cumsum(hits, axis=1) / np.arange(1, hits.shape[1] + 1)
+        return np.asarray((precision * hits).sum(axis=1) / self.totals)
 
     @cached_property
     def base(self) -> NDArray[np.float64]:
@@ -157,7 +166,12 @@ def measured(
         raise SystemExit(f"{cache}: features of another recipe; remove {scratch}")
     count = len(data["totals"])
     tables, relevant = ([data[f"{letter}{number}"] for number in range(count)] for letter in "Xr")
-    return Condition(name, kind, corpus, tables, relevant, data["totals"].tolist(), data["auto"])
+    longest = max(map(len, relevant))
+    padded = np.zeros((count, longest, len(RECIPE)), dtype=np.float32)
+    present, marked = (np.zeros((count, longest), dtype=bool) for _ in range(2))
+    for number, (table, marks) in enumerate(zip(tables, relevant, strict=True)):
+        padded[number, : len(marks)], present[number, : len(marks)], marked[number, : len(marks)] = table, True, marks
+    return Condition(name, kind, corpus, padded, present, marked, data["totals"], data["auto"])
 
 
 def worth(chosen: Sequence[Condition], weights: Mapping[str, float]) -> float:
@@ -190,11 +204,11 @@ def search(chosen: Sequence[Condition], start: Mapping[str, float]) -> dict[str,
     return {name: weight for name, weight in best.items() if weight}
 
 
-def page(found: Sequence[Condition], left_out: Mapping[str, dict[str, float]]) -> str:
-    """The page docs/reproductions/auto.md."""
+def page(found: Sequence[Condition], left_out: Mapping[str, dict[str, float]], claims: str) -> str:
+    """The page docs/reproductions/auto.md; `claims` is its section on learned fusion."""
     rankers: dict[str, Mapping[str, float]] = {
-        "RM3": {"rm3": 1.0}, "pert": {"pert": 1.0}, "mslm": {"mslm": 1.0}, "klsa": {"klsa": 1.0}, "auto, before": EARLIER,
-        "auto": AUTO_WEIGHTS,
+        "RM3": {"rm3": 1.0}, "pert": {"pert": 1.0}, "mslm": {"mslm": 1.0}, "klsa": {"klsa": 1.0}, "auto, before": AUTO_WEIGHTS,
+        "auto": READING_WEIGHTS,
     }  # fmt: skip
     rows, hurt = [], dict.fromkeys(rankers, 0)
     means: dict[str, list[float]] = {name: [] for name in (*rankers, "held out")}
@@ -224,7 +238,7 @@ def page(found: Sequence[Condition], left_out: Mapping[str, dict[str, float]]) -
         ],
     )
     single = markdown_table(
-        ("alone, gain over BM25", "topical", "claims", "known items", "noisy known items", "titles", "conclusions"),
+        ("alone, gain over BM25", *KINDS),
         [[f"`{name}`", *kind_means(found, {name: 1.0})] for name in ALONE],
     )
     chosen = markdown_table(
@@ -235,14 +249,37 @@ def page(found: Sequence[Condition], left_out: Mapping[str, dict[str, float]]) -
     changed = {one.name: float(one.auto_ap.mean() / one.base.mean() - 1) for one in found}
     below = [f"{name} ({100 * change:+.1f}%)" for name, change in changed.items() if change < -0.005]
     return TEXT.format(
-        gains=gains, risk=risk, single=single, chosen=chosen, held=f"{held:+.1f}%", below=", ".join(below) or "none"
+        gains=gains,
+        risk=risk,
+        single=single,
+        chosen=chosen,
+        claims=claims,
+        held=f"{held:+.1f}%",
+        below=", ".join(below) or "none",
+        steps=steps_table(found),
     )
+
+
+def steps_table(found: Sequence[Condition]) -> str:
+    """What the two decisions per query change: gains per kind of topics, and the risk over all conditions."""
+    steps: dict[str, Mapping[str, float]] = {
+        "feedback by the first stage's scores": AUTO_WEIGHTS,
+        "and `posterior`": {**AUTO_WEIGHTS, CERTAINTY: READING_WEIGHTS[CERTAINTY]},
+        "feedback by `mslm`'s scores": {name: weight for name, weight in READING_WEIGHTS.items() if name != CERTAINTY},
+        "and `posterior`: `auto`": READING_WEIGHTS,
+    }
+    rows = []
+    for label, weights in steps.items():
+        changes = np.concatenate([one.ap(weights) - one.base for one in found])
+        below = sum(one.gain(weights) < -0.005 for one in found)
+        risk = [str((changes < -0.01).sum()), f"{-changes[changes < 0].sum():.1f}", str(below)]
+        rows.append([label, *kind_means(found, weights), *risk])
+    return markdown_table(("", *KINDS, "hurt", "AP lost", "conditions below -.5%"), rows)
 
 
 def kind_means(found: Sequence[Condition], weights: Mapping[str, float]) -> list[str]:
     """The mean gain per kind of topics."""
-    kinds = ("topical", "claims", "known items", "noisy known items", "titles", "conclusions")
-    return [f"{100 * np.mean([one.gain(weights) for one in found if one.kind == kind]):+.1f}%" for kind in kinds]
+    return [f"{100 * np.mean([one.gain(weights) for one in found if one.kind == kind]):+.1f}%" for kind in KINDS]
 
 
 TEXT = """# `auto`: gains without harm
@@ -270,7 +307,16 @@ condition of 80 topics has a standard error of one to two percent.
 Feedback weights its documents by p(d|q) ∝ exp(5 s/s₁), s₁ being the best score (`kernels.relevance.posterior_weights`).
 Anserini's RM3 weights them by their scores, which differ little among the first ten. With the posterior, a query that one
 document answers far better than the others is expanded from that document alone; the sharpness 5 and the 20 documents are the
-same for all queries and features. Each feature alone:
+same for all queries and features.
+
+Two further decisions are made per query. The scores s are those of `mslm` for the first stage's best 50 documents, on the
+first stage's scale: in the right document of a noisy query, its words are close together. And the first stage's own posterior,
+with sharpness 10, is a feature (`posterior`), which protects a document that BM25 puts far above the others. In the table of
+all conditions, "auto, before" is the sum without both.
+
+{steps}
+
+Each feature alone; `read:mslm/rm` is `rm` by `mslm`'s scores:
 
 {single}
 
@@ -281,12 +327,18 @@ queries have larger scores, and no t served both two-word and fifty-word queries
 
 {chosen}
 
+{claims}
 ## Tried and left out
 
 - Predicting per query whether feedback will help, from score gaps, the deviation of scores, the coverage of the query's terms,
   the cohesion of the best documents, query length, and the overlap between lists: within a kind of query no predictor
   correlated with the change in AP by more than .2 (Spearman), and no threshold on one generalised to a collection that was
   left out. The posterior uses the same evidence (how far the best score is above the others) without a threshold.
+- One confidence per query that scales all feedback weights between 0 and 2: even the best fixed scale differs little between
+  kinds of queries (noisy known items apart, which want none), and every scale below 1 costs topical gains.
+- Feedback by the mean of the first stage's and `mslm`'s scores: between the two in all respects.
+- Less weight for the title: its z-scores are the largest of all features, and known items with noise gain without it, but the
+  topical conditions lose more.
 - Leaving a document's own share out of its cosine to the best documents, as `top:docs=5` does: it loses two thirds of MAP on
   known items.
 - The cosine between rows of U or of U Σ in the latent space: less than U Σ^½ on all but one collection.
@@ -306,9 +358,10 @@ def main() -> None:
     searched = [one for one in found if one.name not in ("nfcorpus", "scifact")]
     left_out = {}
     for corpus in CORPORA:
-        left_out[corpus] = search([one for one in searched if one.corpus != corpus], AUTO_WEIGHTS)
+        left_out[corpus] = search([one for one in searched if one.corpus != corpus], READING_WEIGHTS)
         print(f"without {corpus}: {left_out[corpus]}", flush=True)
-    arguments.output.write_text(page(found, left_out), encoding="utf-8")
+    claims = claims_section(arguments.collections, arguments.scratch)
+    arguments.output.write_text(page(found, left_out, claims), encoding="utf-8")
     print(f"{arguments.output}: written")
 
 

@@ -2,9 +2,14 @@
 
 Half of the sum is how well a document matches the query: the multi-scale language model, which also holds the first stage's
 score, and the title. The other half is feedback: a relevance model, the cosine to the best documents, and the cosine to them in
-the latent space. All three weight the best documents by the posterior p(d|q) of `kernels.relevance.posterior_weights`, which
-decides per query how far to go: where one document scores far above the others, feedback is that document alone and changes
-little; where many score alike, it is their common vocabulary.
+the latent space. Two things decide per query how far to go, both by the posterior p(d|q) of
+`kernels.relevance.posterior_weights`:
+
+- Feedback documents are weighted by it. Where one document scores far above the others, feedback is that document alone and
+  changes little; where many score alike, it is their common vocabulary. The scores are those of the language model among the
+  first stage's best documents (feature `read`): it finds the right document of noisy queries more often.
+- The first stage's own posterior is a feature: a document that it puts far above all others stays first unless the other
+  evidence agrees on another one. Where many documents score alike it adds next to nothing.
 
 The language model takes longer than all other features together. It is therefore computed for the best MATCHED documents of a
 sum with the first stage's score in its place; those are ranked by the whole sum, the others follow.
@@ -34,7 +39,7 @@ from kernelsearch.rerankers.auto.settings import AutoSettings
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, Context, OpenedIndex
 from kernelsearch.rerankers.fusion.base import CACHED_TABLES, FusedReranker, followed_by
 from kernelsearch.rerankers.fusion.features import Features
-from kernelsearch.rerankers.fusion.recipes import PLAIN, available, usable_vectors, wanted_weights
+from kernelsearch.rerankers.fusion.recipes import PLAIN, READING_WEIGHTS, available, usable_vectors, wanted_weights
 
 #: A query's candidates and their features, shape (candidates, features).
 Table = tuple[Candidates, NDArray[np.float64]]
@@ -53,7 +58,7 @@ class AutoReranker(FusedReranker[AutoSettings]):
     def __init__(self, index: OpenedIndex, **options: Any) -> None:
         super().__init__(index, **options)
         self.vectors = usable_vectors(index, self.settings.vectors, self.name)
-        wanted = wanted_weights(self.vectors)
+        wanted = READING_WEIGHTS if self.vectors is None else wanted_weights(self.vectors)
         weights: dict[str, float] = {}
         for name, feature in available(tuple(wanted), index, self.name).items():
             weights[feature] = weights.get(feature, 0.0) + wanted[name]

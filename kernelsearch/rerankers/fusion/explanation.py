@@ -13,7 +13,9 @@ from kernelsearch.kernels.relevance import posterior_weights
 from kernelsearch.kernels.tfidf import DocumentVectors
 from kernelsearch.learning.ranking.lists import zscores
 from kernelsearch.rerankers.base import Context, Contribution, Explanation, OpenedIndex, feedback_note, position
-from kernelsearch.rerankers.fusion.recipes import HYBRID_SHARPNESS, PLAIN
+from kernelsearch.rerankers.fusion.features import ReadFeature
+from kernelsearch.rerankers.fusion.pool import Pool
+from kernelsearch.rerankers.fusion.recipes import CERTAINTY, CERTAINTY_SHARPNESS, HYBRID_SHARPNESS, PLAIN
 
 if TYPE_CHECKING:
     from kernelsearch.rerankers.fusion.base import FusedReranker
@@ -28,8 +30,9 @@ def explain(reranker: FusedReranker[Any], query: Query, candidates: Candidates, 
 
     Notes: `importance` is {feature: share} of the whole model; `feedback` are the documents that feedback takes for relevant,
     with their weights and how near the document is to each, by words (tf·idf cosine) and by vectors (cosine); with vectors,
-    `evidence` is the part of the score that came from words, from vectors, and from feedback that both chose. Raises
-    OptionError for a document outside the fused pool.
+    `evidence` is the part of the score that came from words, from vectors, and from feedback that both chose; with the feature
+    `posterior`, `certainty` is the document that the first stage puts first and its probability among the best: how much it
+    counts against the other evidence. Raises OptionError for a document outside the fused pool.
     """
     pool, table = reranker.tables([query], [candidates], context)[0]
     row = position(pool, doc)
@@ -52,6 +55,10 @@ def explain(reranker: FusedReranker[Any], query: Query, candidates: Candidates, 
         for name, part in zip(reranker.recipe, parts, strict=True):
             evidence[EVIDENCE.get(kind_of(name), WORDS)] += float(part)
         notes["evidence"] = {kind: round(value, 4) for kind, value in evidence.items() if kind == WORDS or value}
+    if CERTAINTY in reranker.recipe and candidates.depth:
+        probability = float(posterior_weights(candidates.scores, sharpness=CERTAINTY_SHARPNESS)[0])
+        first = reranker.index.forward.docids[int(candidates.docs[0])]
+        notes["certainty"] = {"docid": first, "probability": round(probability, 4)}
     docs, weights = feedback_documents(reranker, query, candidates, context)
     notes["feedback"] = feedback_note(reranker.index, docs, weights)
     for entry, likeness in zip(
@@ -71,9 +78,15 @@ def feedback_documents(
 ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
     """The rows of the documents that feedback takes for relevant, and their posterior weights, best first.
 
-    The best of the first stage, or, where the recipe has a `hybrid` feature, of the first stage and vectors together.
+    The best of the first stage; of the match, where the recipe has a `read` feature; where it has a `hybrid` feature, of
+    the first stage and vectors together.
     """
     recipe = reranker.table_recipe
+    reading = next((one for one in reranker.features(context).features if isinstance(one, ReadFeature)), None)
+    if reading is not None:
+        listed = reading.ranked(Pool(reranker.index, query, candidates))[0].candidates
+        weights = posterior_weights(listed.scores)
+        return listed.docs[: len(weights)], weights
     hybrid = next((name for name in recipe if kind_of(name) == "hybrid"), None)
     dense = f"dense:{hybrid.partition(':')[2].partition('/')[0]}" if hybrid else ""
     if PLAIN not in recipe or dense not in recipe:

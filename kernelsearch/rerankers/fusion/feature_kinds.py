@@ -49,6 +49,8 @@ class FeatureContext:
     threads: int = 1
     training_votes: TrainingVotes | None = None
     runs: Mapping[str, str] = dataclass_field(default_factory=dict)
+    #: Features that others are built on, by name, so that they are made once.
+    shared: dict[str, Feature[Any]] = dataclass_field(default_factory=dict)
     _searches: dict[BM25Model, FeedbackSearch] = dataclass_field(default_factory=dict)
 
     @cached_property
@@ -353,6 +355,32 @@ class RelevanceModel(Feature[RelevanceModelSettings]):
         ]
         model, threads = BM25Model(self.settings.k1, self.settings.b), self.context.threads
         return [found.docs for found in self.index.lucene.search(expanded, depth, model=model, threads=threads)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PosteriorSettings(Settings):
+    """Parameters of the feature `posterior`."""
+
+    owner: ClassVar[str] = "posterior"
+
+    docs: int = option(POSTERIOR_DOCUMENTS, "number of the first stage's best documents that share the probability", low=1)
+    sharpness: float = option(
+        POSTERIOR_SHARPNESS, "how fast a document's probability falls with its score; 0: equal ones", low=0, high=1000
+    )
+
+
+class Posterior(PoolFeature[PosteriorSettings]):
+    """The probability p(d|q) of the first stage's best documents (`kernels.relevance.posterior_weights`), 0 for the others.
+
+    A document that scores far above all others has nearly all of it: the first stage is sure. Where many documents score alike,
+    it tells nothing apart.
+    """
+
+    settings_type = PosteriorSettings
+
+    def pool_values(self, pool: Pool) -> Floats:
+        weights = posterior_weights(pool.candidates.scores, self.settings.docs, self.settings.sharpness)
+        return np.concatenate([weights, np.zeros(pool.depth - len(weights))])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,9 +7,11 @@ A recipe is plain data, is saved with a model and means the same on every index.
 - `rm3`, `rocchio`: BM25 of the query as Anserini's feedback expands it
 - `rm`: BM25 of the query expanded by a relevance model whose documents are weighted by their posterior
 - `top`: the mean document kernel (cosine) to the first stage's best `docs` documents
+- `posterior`: the probability of the first stage's best documents, which is high for one that scores far above the others
 - `votes`: documents that were relevant to similar training queries
 - `dense:NAME`: the inner product with the vectors of that name; `dense-rm:NAME`: with the posterior mean of the nearest ones
 - `hybrid:NAME/FEATURE`: a feature of feedback whose documents are the best by first stage and vectors NAME together
+- `read:MATCH/FEATURE`: a feature of feedback whose documents are the first stage's best in the order of another feature
 - `run:FILE`: the scores of a run file; `run:NAME` with --fusion.runs NAME=FILE
 - any reranker with its options: `klsa:z=10`, `mslm:mix=1`, `pert:alpha=0.5`
 """
@@ -43,6 +45,7 @@ from kernelsearch.rerankers.fusion.feature_kinds import (
     JelinekMercerFeatureSettings,
     KernelFeature,
     MethodFeature,
+    Posterior,
     RelevanceModel,
     RM3Feature,
     RocchioFeature,
@@ -53,6 +56,9 @@ from kernelsearch.rerankers.fusion.pool import Pool
 from kernelsearch.rerankers.fusion.training_queries import TrainingVotes
 
 Floats = NDArray[np.float64]
+
+#: The first stage's best documents that the feature `read` orders.
+READ = 50
 
 #: Features that are kernels between query and documents, with their parameters.
 KERNEL_SETTINGS: dict[str, type[FieldSettings]] = {
@@ -110,17 +116,72 @@ class HybridFeature(Feature[HybridSettings]):
         return pool.reordered(self.vectors, together)
 
 
+@dataclass(frozen=True, kw_only=True)
+class ReadSettings(Settings):
+    """Parameters of the feature `read`."""
+
+    owner: ClassVar[str] = "read"
+
+    feature: str | None = option(None, "the feature that orders the best documents, and the one that takes them: MATCH/FEATURE")
+
+
+class ReadFeature(Feature[ReadSettings]):
+    """A feature for which another one, the match, orders the first stage's best READ candidates; the others follow.
+
+    For features that take the best candidates for relevant ones (`rm`, `top`, `klsa`), and a match that takes too long for the
+    whole pool. Its scores get the mean and the deviation of the first stage's, so that the posterior over them is as sharp.
+    """
+
+    settings_type = ReadSettings
+    positional = "feature"
+
+    def __init__(self, settings: ReadSettings, context: FeatureContext) -> None:
+        super().__init__(settings, context)
+        self.match_name, _, inner = (settings.feature or "").partition("/")
+        if not self.match_name or not inner:
+            raise OptionError(f"feature read: {settings.feature!r} should read MATCH/FEATURE, as in read:mslm/rm")
+        if self.match_name not in context.shared:
+            context.shared[self.match_name] = build(parse(self.match_name), context)
+        self.match = context.shared[self.match_name]
+        self.feature = build(parse(inner), context)
+
+    def values(self, pools: Sequence[Pool]) -> list[Floats]:
+        places = [self.ranked(pool) for pool in pools]
+        out = []
+        for values, (_, order) in zip(self.feature.values([pool for pool, _ in places]), places, strict=True):
+            back = np.empty(len(order))
+            back[order] = values
+            out.append(back)
+        return out
+
+    def ranked(self, pool: Pool) -> tuple[Pool, NDArray[np.int64]]:
+        """The pool with its first READ candidates in the order of the match, and the places of its candidates in `pool`."""
+
+        def matched() -> Floats:
+            scores = np.array(pool.candidates.scores, dtype=np.float64)
+            if len(scores):
+                head = Pool(pool.index, pool.query, pool.candidates.top(READ))
+                mean, deviation = scores[:READ].mean(), scores[:READ].std()
+                scores[:READ] = mean + deviation * zscores(self.match.values([head])[0])
+                scores[READ:] = np.minimum(scores[READ:], scores[:READ].min())
+            return scores
+
+        return pool.reordered(f"read:{self.match_name}", matched)
+
+
 #: Features that are neither kernels nor rerankers.
 OTHER_KINDS: dict[str, type[Feature[Any]]] = {
     "first": First,
     "rm": RelevanceModel,
     "rm3": RM3Feature,
     "rocchio": RocchioFeature,
+    "posterior": Posterior,
     "top": Top,
     "votes": Votes,
     "dense": DenseFeature,
     "dense-rm": DenseRelevanceModel,
     "hybrid": HybridFeature,
+    "read": ReadFeature,
     "run": RunFeature,
 }
 

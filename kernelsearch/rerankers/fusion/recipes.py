@@ -18,13 +18,28 @@ logger = logging.getLogger(__name__)
 #: and the first stage's score on an index without positions.
 MATCH, POSITIONS, PLAIN = "mslm", "mslm:semantic=0", "first"
 
-#: {feature: weight} of the sum of z-scores of `auto`, which is also what a trained fusion starts from.
+#: {feature: weight} of the sum of z-scores that a trained fusion starts from: that of `auto` with feedback by the first stage.
 AUTO_WEIGHTS = {
     MATCH: 2.0,
     "bm25:field=title": 1.0,
     "rm": 1.0,
     f"top:docs={POSTERIOR_DOCUMENTS},sharpness={POSTERIOR_SHARPNESS:g}": 1.0,
     "klsa:lambda=1": 1.0,
+}
+
+#: The first stage's certainty, which keeps a document first that scores far above the others.
+CERTAINTY_SHARPNESS = 10.0
+CERTAINTY = f"posterior:sharpness={CERTAINTY_SHARPNESS:g}"
+
+#: {feature: weight} of the sum of z-scores of `auto` itself: feedback takes the documents that the match puts first, which a
+#: training over hundreds of topics takes too long for. `python -m tools.reproduce.auto` shows how the weights were chosen.
+READING_WEIGHTS = {
+    MATCH: 2.0,
+    "bm25:field=title": 1.0,
+    f"read:{MATCH}/rm": 1.0,
+    f"read:{MATCH}/top:docs={POSTERIOR_DOCUMENTS},sharpness={POSTERIOR_SHARPNESS:g}": 1.0,
+    f"read:{MATCH}/klsa:lambda=1": 1.0,
+    CERTAINTY: 0.5,
 }
 
 #: Sharpness of the posterior over documents that are ranked by words and vectors together.
@@ -44,7 +59,7 @@ HYBRID_WEIGHTS = {
 
 
 def wanted_weights(vectors: str | None) -> dict[str, float]:
-    """{feature: weight} of `auto` with the vectors of that name, or with words alone."""
+    """{feature: weight} that a trained fusion starts from, with the vectors of that name or with words alone."""
     if vectors is None:
         return dict(AUTO_WEIGHTS)
     return {name.replace("NAME", vectors, 1): weight for name, weight in HYBRID_WEIGHTS.items()}
@@ -76,9 +91,11 @@ def available(recipe: Sequence[str], index: OpenedIndex, method: str) -> dict[st
     """
     offered = {name: name for name in recipe}
     if MATCH in offered and not index.forward.has_positions:
+        offered = {name: place.removeprefix(f"read:{MATCH}/") for name, place in offered.items()}
         offered[MATCH] = PLAIN
         logger.info("%s: the index stores no positions, so the first stage's score takes the place of mslm", method)
     elif MATCH in offered and not has_graph(index):
+        offered = {name: place.replace(f"read:{MATCH}/", f"read:{POSITIONS}/", 1) for name, place in offered.items()}
         offered[MATCH] = POSITIONS
         command = training_command(index)
         logger.info("%s: no graph of related words has been trained, so mslm goes without (%s makes one)", method, command)

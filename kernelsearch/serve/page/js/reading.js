@@ -13,6 +13,7 @@ const FEATURES = {
   rm3: "query expanded from the best documents (RM3)",
   rocchio: "query expanded from the best documents (Rocchio)",
   top: "likeness to the best documents",
+  posterior: "how far the first stage puts it above the others",
   votes: "votes of training queries",
   klsa: "likeness in meaning to the best documents",
   mslm: "query's words close together, or related ones",

@@ -341,3 +341,15 @@ def test_explanations_say_what_came_from_words_and_what_from_vectors(index):
     assert "of the score" not in "\n".join(
         AutoReranker(index, vectors="none").explain(query, found, found.docs[0], context).lines()
     )
+
+
+def test_auto_ranks_queries_without_a_vector_by_words(index):
+    """Beside others that have one, as on an index without vectors; explanations too."""
+    queries = [index.query("water tap", qid) for qid in ("1", "2", "3")]
+    lists = index.lucene.search(queries, 10)
+    words, both = AutoReranker(index, vectors="none"), AutoReranker(index)
+    ranked, expected = (reranker.apply_batch(queries, lists, Context(hits=10)) for reranker in (both, words))
+    assert ranked[1].docs.tolist() == expected[1].docs.tolist() and ranked[1].scores.tolist() == expected[1].scores.tolist()
+    assert ranked[0].scores.tolist() != expected[0].scores.tolist()
+    told = both.explain(queries[1], lists[1], int(lists[1].docs[0]), Context(hits=10))
+    assert "evidence" not in told.notes and "bm25:field=title" in {part.label for part in told.contributions}

@@ -25,6 +25,7 @@ besides (docs/reproductions/auto.md).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ from kernelsearch.learning.ranking.fusers import CombSUM
 from kernelsearch.learning.ranking.lists import zscores
 from kernelsearch.rerankers.auto import AUTO
 from kernelsearch.rerankers.auto.settings import AutoSettings
-from kernelsearch.rerankers.base import DEFAULT_CONTEXT, Context, OpenedIndex
+from kernelsearch.rerankers.base import DEFAULT_CONTEXT, Context, Explanation, OpenedIndex
 from kernelsearch.rerankers.fusion.base import CACHED_TABLES, FusedReranker, followed_by
 from kernelsearch.rerankers.fusion.features import Features
 from kernelsearch.rerankers.fusion.recipes import PLAIN, READING_WEIGHTS, available, usable_vectors, wanted_weights
@@ -83,7 +84,14 @@ class AutoReranker(FusedReranker[AutoSettings]):
     ) -> list[Candidates]:
         """The reranked lists: the best MATCHED documents by the whole sum, then the others of the pool, then the list's."""
         out = list(lists)
-        for numbers in chunks(range(len(lists)), CACHED_TABLES):
+        missing = [number for number, known in enumerate(self._have_vectors(queries)) if not known]
+        if missing:
+            by_words = self._words.apply_batch(
+                [queries[place] for place in missing], [lists[place] for place in missing], context
+            )
+            for number, found in zip(missing, by_words, strict=True):
+                out[number] = found
+        for numbers in chunks(np.setdiff1d(np.arange(len(lists)), missing).tolist(), CACHED_TABLES):
             batch = [queries[number] for number in numbers]
             pools = self.pool_tables(batch, [lists[number] for number in numbers], context)
             matched = self._matched(batch, pools, context)
@@ -116,6 +124,23 @@ class AutoReranker(FusedReranker[AutoSettings]):
         if self._match is None or self._match[0] != context:
             self._match = context, Features(self.index, self.recipe[:1], model=context.model, threads=context.threads)
         return self._match[1]
+
+    def _have_vectors(self, queries: Sequence[Query]) -> list[bool]:
+        """Which queries have a vector; all of them where words alone are used."""
+        if self.vectors is None:
+            return [True] * len(queries)
+        return [vector is not None for vector in self.index.vectors(self.vectors).queries.find(queries)]
+
+    @cached_property
+    def _words(self) -> AutoReranker:
+        """The same fusion without vectors, for queries that have none."""
+        return AutoReranker(self.index, **{**self.settings.to_dict(), "vectors": "none"})
+
+    def explain(self, query: Query, candidates: Candidates, doc: int, context: Context = DEFAULT_CONTEXT) -> Explanation:
+        """Each feature's part of a document's score; the parts sum to it."""
+        if not self._have_vectors([query])[0]:
+            return self._words.explain(query, candidates, doc, context)
+        return super().explain(query, candidates, doc, context)
 
     def importance(self) -> NDArray[np.float64]:
         """Share of each feature in the sum of weights, shape (features,), summing to 1."""

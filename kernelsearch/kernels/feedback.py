@@ -215,8 +215,8 @@ class FeedbackExpander:
         rows = np.repeat(np.arange(len(chosen)), np.diff(indptr))
         terms = self.index.indices[places]
         if usable is not None:
-            kept = np.flatnonzero(usable[terms])
-            rows, terms, places = rows[kept], terms[kept], places[kept]
+            selected = np.flatnonzero(usable[terms])
+            rows, terms, places = rows[selected], terms[selected], places[selected]
         frequencies = self.index.frequencies[places].astype(np.float32)
         return _Counts(rows, terms, frequencies, scores, owners, ranks)
 
@@ -226,8 +226,10 @@ class FeedbackExpander:
             return counts
         order = _ordered(counts.rows, counts.frequencies, None if self._ranks is None else self._ranks[counts.terms])
         rows = counts.rows[order]
-        kept = order[_places(rows) < keep]
-        return counts._replace(rows=counts.rows[kept], terms=counts.terms[kept], frequencies=counts.frequencies[kept])
+        selected = order[_places(rows) < keep]
+        return counts._replace(
+            rows=counts.rows[selected], terms=counts.terms[selected], frequencies=counts.frequencies[selected]
+        )
 
     def _sums(self, counts: _Counts, values: Singles) -> _Model:
         """The sum of each query's values by term, added in the order of the list in single precision."""
@@ -257,9 +259,9 @@ class FeedbackExpander:
         if power == 2:
             norms = np.sqrt(norms)
         # A model whose documents all score 0 has nothing to say; Anserini would ask Lucene for weights that aren't numbers.
-        kept = norms[model.queries] > 0
-        values = (model.values[kept] / norms[model.queries[kept]]).astype(np.float32)
-        return model.queries[kept] * size + model.terms[kept], values
+        selected = norms[model.queries] > 0
+        values = (model.values[selected] / norms[model.queries[selected]]).astype(np.float32)
+        return model.queries[selected] * size + model.terms[selected], values
 
 
 class _Counts(NamedTuple):

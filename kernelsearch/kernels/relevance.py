@@ -142,15 +142,15 @@ def feedback_words(
     terms = np.asarray(index.indices[places], dtype=np.int64)
     tf = np.asarray(index.frequencies[places], dtype=np.float64)
     rows = np.repeat(np.arange(len(docs)), np.diff(indptr))
-    kept = np.flatnonzero(usable[terms])
+    selected = np.flatnonzero(usable[terms])
     lengths: Floats = np.asarray(index.lengths[docs], dtype=np.float64)
     if keep is not None:
-        kept = kept[np.lexsort((terms[kept], -tf[kept], rows[kept]))]
-        place = np.arange(len(kept)) - np.searchsorted(rows[kept], rows[kept])
-        kept = kept[place < keep]
-        lengths = np.bincount(rows[kept], weights=tf[kept], minlength=len(docs)).astype(np.float64)
-    rows, tf = rows[kept], tf[kept]
-    vocabulary, slots = np.unique(terms[kept], return_inverse=True)
+        selected = selected[np.lexsort((terms[selected], -tf[selected], rows[selected]))]
+        place = np.arange(len(selected)) - np.searchsorted(rows[selected], rows[selected])
+        selected = selected[place < keep]
+        lengths = np.bincount(rows[selected], weights=tf[selected], minlength=len(docs)).astype(np.float64)
+    rows, tf = rows[selected], tf[selected]
+    vocabulary, slots = np.unique(terms[selected], return_inverse=True)
     shares = weights[rows] * tf / np.maximum(lengths, 1.0)[rows]
     p = np.bincount(slots, weights=shares, minlength=len(vocabulary)).astype(np.float64)
     found = np.flatnonzero(p > 0)

@@ -33,11 +33,11 @@ FLAGS = (
 )
 PATIENCE = 60  # seconds: the machine may be busy with other tests
 
-#: Scripts before the page's own: no server to be reached; answers that a test makes up for addresses with a word in them.
+#: Scripts that run before the page's own: no server can be reached; invented answers for URLs that contain a word.
 UNREACHABLE = "window.fetch = () => Promise.reject(new TypeError('Failed to fetch'));"
-MADE_UP = """const real = window.fetch; window.fails = true;
+INVENTED = """const real = window.fetch; window.fails = true;
 window.fetch = (path, more) => window.fails && String(path).includes('%s')
-  ? Promise.resolve(new Response('{"error": "made up"}', {status: %d})) : real(path, more);"""
+  ? Promise.resolve(new Response('{"error": "invented"}', {status: %d})) : real(path, more);"""
 #: For each text, its contrast with what lies behind it, by WCAG's formula.
 CONTRAST = """
 const light = (colour) => { const [r, g, b] = colour.match(/[\\d.]+/g).map((n) => n / 255)
@@ -95,7 +95,7 @@ class Page:
         self._scripts: list[str] = []
 
     def open(self, **view: Any) -> Page:
-        """Loads a view as its address has it, at 1280 pixels in light colours, and waits for it."""
+        """Loads the view of an address, at 1280 pixels in light colours, and waits for it."""
         self.driver.get(f"{self.server}/?{urlencode(view, doseq=True)}")
         self.wait(lambda: self.js("return document.body.classList.contains('ready')"))
         return self.settled()
@@ -137,7 +137,7 @@ class Page:
         return waiting.until(lambda _: condition())
 
     def settled(self) -> Page:
-        """Waits until nothing is being fetched: what is shown is what the address says."""
+        """Waits until all requests are answered, so that the page shows the state of the address."""
         self.wait(lambda: not self.js("return document.querySelectorAll('[aria-busy=true], .waiting').length"))
         done = "[...document.querySelectorAll('.column')].every((one) => one.querySelector('.hit, .notice, .nothing'))"
         self.wait(lambda: self.js(f"return document.querySelector('#results').hidden || {done}"))
@@ -174,7 +174,7 @@ class Page:
         self.wait(lambda: self.columns() == list(lists))
 
     def ask(self, path: str, **parameters: Any) -> Any:
-        """The service's own answer."""
+        """The answer of the service to a request."""
         address = f"{self.server}{path}" + (f"?{urlencode(parameters)}" if parameters else "")
         with urllib.request.urlopen(address, timeout=PATIENCE) as answer:
             return json.loads(answer.read())
@@ -183,8 +183,8 @@ class Page:
         found = self.ask("/v1/demo/search", hits=10, **parameters)
         return [one["docid"] for one in found["candidates"]]
 
-    def complaints(self) -> list[str]:
-        """What the console holds, as far as it is no plain remark."""
+    def console_errors(self) -> list[str]:
+        """Warnings and errors in the browser's console."""
         return [line["message"] for line in self.driver.get_log("browser") if line["level"] in ("WARNING", "SEVERE")]
 
 

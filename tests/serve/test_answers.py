@@ -52,7 +52,7 @@ def test_options_reach_the_first_stage_and_the_method(client, index):
     assert [entry["before"] - entry["rank"] for entry in found["candidates"]] == expected.moved()
 
 
-def test_methods_work_one_after_the_other(client, index):
+def test_methods_are_applied_one_after_the_other(client, index):
     expected = index.search("dripping tap", rerank=["pert", "klsa"]).docids
     for path in ("rerank=pert,klsa", "rerank=pert&rerank=klsa"):
         found = get(client, f"/v1/demo/search?query=dripping+tap&{path}")
@@ -60,7 +60,7 @@ def test_methods_work_one_after_the_other(client, index):
         assert [entry["docid"] for entry in found["candidates"]] == expected
 
 
-def test_a_topic_brings_measures_and_grades(client, index):
+def test_a_topic_adds_measures_and_grades(client, index):
     from kernelsearch.cli.inputs import load_qrels
     from kernelsearch.evaluation.measures import evaluate, parse_measures
 
@@ -73,7 +73,7 @@ def test_a_topic_brings_measures_and_grades(client, index):
     assert [entry["grade"] for entry in found["candidates"]] == [qrels.get(entry["docid"]) for entry in found["candidates"]]
 
 
-def test_highlights_are_words_as_they_stand_in_the_documents(client):
+def test_highlights_are_words_as_they_occur_in_the_documents(client):
     found = get(client, "/v1/demo/search", query="dripping tap", highlight="true")
     assert {"drips", "dripping", "tap"} <= set(found["highlight"])
     text = " ".join(str(entry["doc"]) for entry in found["candidates"]).lower()
@@ -157,7 +157,7 @@ def test_pictures_are_drawn(client, method):
     assert "default-src 'none'" in answer.headers["content-security-policy"]
 
 
-def test_similar_documents_and_why(client, index):
+def test_similar_documents_and_their_explanation(client, index):
     found = get(client, "/v1/demo/similar/hr001", hits=3, other="hr220")
     assert [entry["docid"] for entry in found["candidates"]] == [hit.docid for hit in index.similar("hr001", k=3)]
     assert found["explanation"]["docid"] == "hr220"
@@ -183,7 +183,7 @@ def test_suggestions_begin_with_what_was_typed(client):
     assert get(client, "/v1/demo/suggest", prefix="no such beginning")["suggestions"] == []
 
 
-def test_what_there_is(client):
+def test_indexes_and_methods_are_described(client):
     about = get(client, "/v1/indexes")["indexes"][0]
     ready = {entry["name"]: entry for entry in about["methods"]}
     assert ready["klsa"]["ready"] and not ready["fusion"]["ready"]

@@ -211,7 +211,7 @@ def test_lists_of_compare_can_be_clicked(recording):
         assert recording.post("/v1/demo/click", json=body).json()["recorded"] is True
 
 
-def test_a_client_may_send_so_many_clicks_per_minute(start, settings, fitted, tmp_path, monkeypatch):
+def test_clicks_per_client_and_minute_are_limited(start, settings, fitted, tmp_path, monkeypatch):
     shutil.copy(fitted / "clicks.db", tmp_path / "clicks.db")
     source = replace(settings.indexes[0], clicks=str(tmp_path / "clicks.db"))
     limits = replace(settings.limits, clicks_per_minute=3)

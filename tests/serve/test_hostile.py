@@ -63,7 +63,7 @@ def refused(client, path: str, status: int, said: str):
         ("/page/none.js", 404, "not found"),
     ],
 )
-def test_what_is_wrong_is_said(client, path, status, said):
+def test_errors_name_what_is_wrong(client, path, status, said):
     refused(client, path, status, said)
 
 
@@ -156,7 +156,7 @@ def test_every_answer_forbids_foreign_scripts(client):
         assert "default-src 'none'" in policy and "unsafe" not in policy and "frame-ancestors 'none'" in policy
 
 
-def test_calls_by_another_name_are_refused(start, settings):
+def test_requests_with_another_host_header_are_refused(start, settings):
     from dataclasses import replace
 
     client = start(replace(settings, hosts=frozenset({"127.0.0.1", "localhost", "[::1]"})))

@@ -67,7 +67,7 @@ def test_tools_give_the_rest_apis_answers(tools, client):
         ("doc", {"index": "demo", "docid": "../etc/passwd"}, "is not in demo"),
     ],
 )
-def test_mistakes_are_said(tools, name, arguments, said):
+def test_errors_are_one_line(tools, name, arguments, said):
     failed, text = used(tools, name, **arguments)
     assert failed and said in text
 

@@ -1,4 +1,4 @@
-"""Requests made up from the OpenAPI description, valid and invalid: no answer is a fault, all have the shapes that it tells."""
+"""Requests generated from the OpenAPI description, valid and invalid: no server error, and every answer has its schema."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def described(recorder) -> Any:
     return schemathesis.openapi.from_dict(recorder.get("/openapi.json").json())
 
 
-def made_sensible(case: Any, reranker: str | None, query: str | None) -> None:
-    """Puts in what there is: if most requests named unknown things, their 404s and 400s would prove little."""
+def make_sensible(case: Any, reranker: str | None, query: str | None) -> None:
+    """Fills in names that exist: if most requests named unknown things, their 404s and 400s would test little."""
     if "index" in case.path_parameters:
         case.path_parameters["index"] = "demo"
     if "docid" in case.path_parameters and query:
@@ -93,7 +93,7 @@ def test_all_addresses_are_described(described):
 
 @pytest.mark.parametrize("mode", ["positive", "negative"])
 @pytest.mark.parametrize(("method", "path"), ADDRESSES)
-def test_no_request_is_a_fault_and_every_answer_has_its_shape(described, recorder, method, path, mode):
+def test_no_server_error_and_every_answer_has_its_schema(described, recorder, method, path, mode):
     from schemathesis import checks
 
     wanted = [
@@ -119,7 +119,7 @@ def test_no_request_is_a_fault_and_every_answer_has_its_shape(described, recorde
     )
     def ask(case: Any, reranker: str | None, query: str | None) -> None:
         if mode == "positive":
-            made_sensible(case, reranker, query)
+            make_sensible(case, reranker, query)
         call = case.as_transport_kwargs("http://127.0.0.1")
         call.pop("cookies", None)
         case.validate_response(recorder.request(**call), checks=wanted)

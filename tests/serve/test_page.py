@@ -10,13 +10,13 @@ import pytest
 
 from kernelsearch import index as index_verb
 from tests.conftest import DEMO, write_jsonl
-from tests.serve.browser import CONTRAST, MADE_UP, TEXTS, UNREACHABLE, choose, chromium, keys, programs, serving
+from tests.serve.browser import CONTRAST, INVENTED, TEXTS, UNREACHABLE, choose, chromium, keys, programs, serving
 
 pytestmark = pytest.mark.page
 
 QUERY, TOPIC = "outdoor faucet leaking", "d02"
 HOSTILE = '<img src=x onerror="window.hacked=1"><script>window.hacked=2</script> pump &amp; <b>seal</b>'
-#: A view with everything in it, as the page holds it; names and values that would break a careless address.
+#: A complete state of the page; names and values have characters that must be escaped in an address.
 STATE = {
     "index": "a&b",
     "query": "50% off + more?",
@@ -56,12 +56,12 @@ def page(browser):
     """The page, with a clean console before and after the test."""
     browser.plain()
     yield browser
-    assert browser.complaints() == []
+    assert browser.console_errors() == []
 
 
 @pytest.fixture
 def failing_page(browser):
-    """The page where requests fail on purpose: the browser itself writes about those into the console."""
+    """The page where requests fail on purpose; the browser logs those in its console."""
     browser.plain()
     yield browser
     browser.plain()
@@ -343,10 +343,10 @@ def test_an_address_holds_the_whole_view(page):
     assert (once, twice) == ("", page.module("state.js", "m.toSearch(a[0])", STATE))
 
 
-@pytest.mark.parametrize(("status", "said"), [(503, "busy"), (504, "longer than the server allows"), (400, "made up")])
+@pytest.mark.parametrize(("status", "said"), [(503, "busy"), (504, "longer than the server allows"), (400, "invented")])
 def test_failures_are_shown_where_they_happen(failing_page, status, said):
     page = failing_page
-    page.before_each_page(MADE_UP % ("rerank=klsa", status))
+    page.before_each_page(INVENTED % ("rerank=klsa", status))
     page.open(q=QUERY, m=["klsa", "pert"])
     assert said in page.text("#column-1 .notice") and page.one("#column-1 .notice").get_attribute("role") == "alert"
     assert len(page.all("#list-0 .hit")) == len(page.all("#list-2 .hit")) == 10
@@ -383,7 +383,7 @@ def test_a_key_is_asked_for_where_the_server_wants_one(failing_page):
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 400])
 def test_layout_and_contrast(page, tmp_path, width, theme):
-    """No sideways scrolling, contrast of WCAG's AA; pictures go to KERNELSEARCH_SCREENSHOTS, for people to look at."""
+    """No sideways scrolling, contrast of WCAG's AA; screenshots are saved in KERNELSEARCH_SCREENSHOTS."""
     folder = Path(os.environ.get("KERNELSEARCH_SCREENSHOTS") or tmp_path)
     page.size(width, 900 if width > 500 else 860, theme)
     view = {"q": QUERY, "topic": TOPIC, "m": ["klsa~z=5", "rbm25"]}

@@ -122,7 +122,7 @@ def test_what_cannot_be_started_is_refused_in_one_line(arguments, said, capsys, 
     assert said in (str(raised.value) if isinstance(raised.value, KernelSearchError) else capsys.readouterr().err)
 
 
-def test_a_reachable_address_needs_a_key_or_the_word_that_it_does_not(monkeypatch):
+def test_a_public_address_needs_a_key_or_no_api_key(monkeypatch):
     monkeypatch.delenv(KEY_VARIABLE, raising=False)
 
     def settings(*arguments: str):
@@ -149,7 +149,7 @@ def test_a_port_in_use_is_named(fitted):
     assert "cannot listen on 127.0.0.1" in said and "Traceback" not in said
 
 
-def test_the_key_opens_everything_and_nothing_opens_without_it(start, settings):
+def test_endpoints_require_the_key(start, settings):
     client = start(replace(settings, api_key="a secret ü"))
     key = "a secret ü".encode()
     for path in ("/v1/demo/search?query=tap", "/v1/indexes", "/metrics", "/openapi.json", "/v1/demo/doc/hr001", "/nothing"):
@@ -191,7 +191,7 @@ def test_too_many_requests_are_refused_and_the_others_answered(start, settings, 
     assert "kernelsearch_refused_total 1" in said and "kernelsearch_working 0" in said
 
 
-def test_a_slow_request_is_given_up_and_still_counts_as_load(start, settings, monkeypatch):
+def test_a_slow_request_times_out_and_still_counts_as_load(start, settings, monkeypatch):
     release = threading.Event()
     monkeypatch.setattr(answers, "search", lambda *_: release.wait(60) and {})
     client = start(replace(settings, limits=Limits(threads=1, waiting=0, seconds=1)))
@@ -205,7 +205,7 @@ def test_a_slow_request_is_given_up_and_still_counts_as_load(start, settings, mo
     assert "kernelsearch_late_total 1" in client.get("/metrics").text
 
 
-def test_a_fault_of_ours_is_a_500_without_details(start, settings, monkeypatch, caplog):
+def test_an_internal_error_is_a_500_without_details(start, settings, monkeypatch, caplog):
     def fail(*_: object) -> None:
         raise RuntimeError("secret detail")
 
@@ -231,7 +231,7 @@ def test_metrics_count_by_template_and_sum_up(start, settings):
         assert re.fullmatch(r'# (HELP|TYPE) \w+ .+|\w+(\{\w+="[^"]*"(,\w+="[^"]*")*\})? [0-9.]+', line), line
 
 
-def test_a_methods_flags_are_what_requests_start_from(start, settings):
+def test_method_flags_are_the_defaults_of_requests(start, settings):
     client = start(replace(settings, methods={"klsa": {"lambda": 0.0}}))
     plain = client.get("/v1/demo/search?query=dripping+tap").json()["candidates"]
     served = client.get("/v1/demo/search?query=dripping+tap&rerank=klsa").json()["candidates"]

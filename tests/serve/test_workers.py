@@ -54,19 +54,19 @@ async def ask(workers: Workers, calls: Calls, items: list[tuple[str, Any]]) -> l
     return await asyncio.gather(*others, return_exceptions=True)
 
 
-def test_what_waits_is_answered_in_one_call_and_each_gets_its_own(make):
+def test_waiting_requests_share_a_call_and_each_gets_its_answer(make):
     calls = Calls()
     assert asyncio.run(ask(make(), calls, [("a", 1), ("a", 2), ("a", 3)])) == ["a 1", "a 2", "a 3"]
     assert calls.seen == [["first"], [1, 2, 3]]
 
 
-def test_only_neighbours_of_one_kind_share_a_call_and_none_overtakes(make):
+def test_only_consecutive_requests_of_one_kind_share_a_call(make):
     calls = Calls()
     assert asyncio.run(ask(make(), calls, [("a", 1), ("b", 2), ("b", 3), ("a", 4)])) == ["a 1", "b 2", "b 3", "a 4"]
     assert calls.seen == [["first"], [1], [2, 3], [4]]
 
 
-def test_a_call_answers_so_many_at_most(make):
+def test_requests_per_call_are_limited(make):
     calls = Calls()
     asyncio.run(ask(make(), calls, [("a", number) for number in range(MAX_BATCH + 2)]))
     assert [len(items) for items in calls.seen] == [1, MAX_BATCH, 2]
@@ -93,7 +93,7 @@ def test_one_bad_request_fails_alone(make):
     assert isinstance(bad, ValueError) and str(bad) == "bad among 1"
 
 
-def test_what_was_given_up_is_not_begun(make):
+def test_a_request_that_timed_out_in_the_queue_is_not_started(make):
     calls = Calls()
 
     async def work() -> None:

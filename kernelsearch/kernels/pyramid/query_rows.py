@@ -121,9 +121,9 @@ class QueryRows:
         mass = np.bincount(reach.indices, np.repeat(self.weights, np.diff(reach.indptr)) * reach.data)
         mass[self.query] = np.inf
         words, seen = np.unique(reach.indices, return_index=True)
-        kept = np.sort(np.argsort(-mass[words], kind="stable")[: max(limit, len(self.query))])
+        largest = np.sort(np.argsort(-mass[words], kind="stable")[: max(limit, len(self.query))])
         # Rows of neighbouring query words are contiguous: matching works on runs of rows.
-        self.words = words[kept[np.argsort(seen[kept])]].astype(np.int64)
+        self.words = words[largest[np.argsort(seen[largest])]].astype(np.int64)
         self.background: Array = np.asarray(background[self.words], dtype=np.float64)
         rows = eta * self.background / (1 + eta)
         self.floor: Array = np.append(rows, 1.0 - rows.sum())

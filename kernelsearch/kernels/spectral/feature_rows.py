@@ -46,7 +46,7 @@ class FeatureSource:
         collection, kernel = self.collection, self.kernel
         end = len(collection) if end is None else end
         dtype = np.float64 if len(collection) <= DOUBLE_LIMIT else np.float32
-        kept = self.memory if memory is None else memory
+        budget = self.memory if memory is None else memory
         if kernel.has_map:
 
             def make(first: int, last: int) -> Any:
@@ -54,14 +54,14 @@ class FeatureSource:
 
             # Each block's product is as large as the features: not too many of them.
             size = min(max(50_000, len(collection) // 16), PART)
-            return RowBlocks(make, (end - start, kernel.width(collection)), size=size, memory=kept, dtype=dtype)
+            return RowBlocks(make, (end - start, kernel.width(collection)), size=size, memory=budget, dtype=dtype)
         nystrom = self.nystrom
 
         def make_dense(first: int, last: int) -> Any:
             return nystrom.features(np.arange(start + first, start + last)).astype(dtype)
 
         # Dense rows are much longer than sparse ones: smaller blocks.
-        return RowBlocks(make_dense, (end - start, nystrom.rank), size=5_000, memory=kept, dtype=dtype)
+        return RowBlocks(make_dense, (end - start, nystrom.rank), size=5_000, memory=budget, dtype=dtype)
 
 
 class PartRows:

@@ -304,8 +304,8 @@ def _vocabulary(texts: list[list[str]], limit: int | None) -> dict[str, int]:
     for text in texts:
         for word in set(text):
             counts[word] = counts.get(word, 0) + 1
-    kept = sorted(counts, key=lambda word: (-counts[word], word))[:limit]
-    return {word: number for number, word in enumerate(sorted(kept))}
+    frequent = sorted(counts, key=lambda word: (-counts[word], word))[:limit]
+    return {word: number for number, word in enumerate(sorted(frequent))}
 
 
 def _numbered(texts: list[list[str]], vocabulary: dict[str, int]) -> list[NDArray[np.int64]]:

@@ -162,7 +162,7 @@ export class Panel {
     const drawn = picture(answer.explanation, actions);
     const feedback = feedbackPicture(answer.explanation, actions);
     return el("div", { class: "reasons" },
-      el("section", {}, el("h4", {}, `What ${column.method} counted`), contributionBars(answer.explanation, reading)),
+      el("section", {}, el("h4", {}, `Contributions to the score of ${column.method}`), contributionBars(answer.explanation, reading)),
       feedback ? el("section", {}, el("h4", {}, feedback.title), feedback.node, el("p", { class: "note" }, feedback.note)) : null,
       drawn ? el("section", {}, el("h4", {}, drawn.title), drawn.node, el("p", { class: "note" }, drawn.note))
         : this.app.draws(column.method) && !drawnHere(column.method) ? await this.plotted(answer, column, signal) : null);

@@ -22,10 +22,22 @@ from kernelsearch.learning.folds import query_folds
 from kernelsearch.learning.ranking.fusers import CombSUM
 from kernelsearch.learning.ranking.letor import read_letor
 from kernelsearch.learning.ranking.lists import Lists, list_average_precision, mean_average_precision, precisions
+from kernelsearch.learning.ranking.online import OASIS, OKWL, OnlineSimListMKL
 from kernelsearch.similarity.engine import SimilarDocuments, truth_from_groups
 from tools import ROOT
 from tools.data.datasets import DATASETS, add_collections_option
-from tools.reproduce.fusion_tables import COLLECTIONS, FOLDS, FOUR, SEED, keep, kept, measure_auto, measure_fusion, open_dataset
+from tools.reproduce.fusion_tables import (
+    COLLECTIONS,
+    FOLDS,
+    FOUR,
+    RATIOS,
+    SEED,
+    keep,
+    kept,
+    measure_auto,
+    measure_fusion,
+    open_dataset,
+)
 
 PAGE = ROOT / "docs" / "reproductions" / "fusion.md"
 
@@ -52,7 +64,7 @@ def cross_validate(X: NDArray, y: NDArray, qid: NDArray, normalise: str) -> dict
 
 
 def by_share_of_positives(X: NDArray, y: NDArray, qid: NDArray, normalise: str) -> dict[str, list[float]]:
-    """MAP on untouched test queries when only a share of the training positives is kept (Figure 3 of the paper)."""
+    """MAP on untouched test queries when only a share of the training positives is kept."""
     held_out = query_folds(qid, FOLDS, SEED)[0]
     chance = np.random.default_rng(SEED)
     lists = Lists.of(qid[held_out])
@@ -66,12 +78,35 @@ def by_share_of_positives(X: NDArray, y: NDArray, qid: NDArray, normalise: str) 
     return out
 
 
+def by_ratio_of_positives(X: NDArray, y: NDArray, qid: NDArray, normalise: str) -> dict[str, Any]:
+    """Cross-validated MAP on the queries less than a ratio of whose documents are relevant (Figure 3 of the paper).
+
+    Queries without a relevant document are left out. The online learners are measured beside the four.
+    """
+    lists = Lists.of(qid)
+    positive = lists.spread(np.array([(y[rows] > 0).mean() for rows in lists]))
+    kinds: dict[str, Any] = {**FOUR, "OKWL": OKWL, "OASIS": OASIS, "OnlineSimListMKL": OnlineSimListMKL}
+    out: dict[str, Any] = {"queries": [], "MAP": {name: [] for name in kinds}}
+    for ratio in RATIOS:
+        rows = (positive > 0) & (positive < ratio)
+        table, labels, ids = X[rows], y[rows], qid[rows]
+        out["queries"].append(len(np.unique(ids)))
+        for name, kind in kinds.items():
+            scores = np.zeros(len(labels))
+            for held_out in query_folds(ids, FOLDS, SEED):
+                learner = kind(normalise=normalise).fit(table[~held_out], labels[~held_out], ids[~held_out])
+                scores[held_out] = learner.predict(table[held_out], ids[held_out])
+            out["MAP"][name].append(mean_average_precision(scores, labels, Lists.of(ids)))
+    return out
+
+
 def measure_lists(collections: Path, scratch: Path, parts: set[str]) -> None:
     """The four learners on MQ2008 and on similar documents."""
     if "ltr" in parts:
         tables = [read_letor(collections / "ltr_mq2008" / f"{name}.txt", 46) for name in ("train", "vali", "test")]
         X, y, qid = (np.concatenate(columns) for columns in zip(*tables, strict=True))
-        keep(scratch, "ltr", {"table": cross_validate(X, y, qid, "z"), "shares": by_share_of_positives(X, y, qid, "z")})
+        table, shares = cross_validate(X, y, qid, "z"), by_share_of_positives(X, y, qid, "z")
+        keep(scratch, "ltr", {"table": table, "shares": shares, "ratios": by_ratio_of_positives(X, y, qid, "z")})
     if "similar" in parts:
         for name in ("cran", "nfcorpus"):
             index = open_dataset(collections, scratch, name)

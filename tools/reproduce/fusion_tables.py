@@ -36,6 +36,8 @@ FOUR: dict[str, type[Learner]] = {
     "SimTripletSVM": SimTripletSVM,
     "SimTripletNet": SimTripletNet,
 }
+#: Upper bounds of the share of relevant documents per query, as in Figure 3 of the paper.
+RATIOS = (0.1, 0.2, 0.3, 0.4, 0.5)
 #: The measured collections; where one has training topics of its own, they are learned from.
 COLLECTIONS = ("cran", "cran, all 1837", "cacm", "cisi", "npl", "nfcorpus")
 MEASURES = ("AP", "nDCG@10", "P@10")

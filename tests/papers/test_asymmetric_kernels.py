@@ -13,7 +13,7 @@ from scipy.optimize import Bounds, minimize
 
 from kernelsearch.clicks.importing import import_records
 from kernelsearch.clicks.records import Impression
-from kernelsearch.core.errors import OptionError
+from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.types import Query
 from kernelsearch.kernels.asymmetric import BM25, VSM, Dirichlet
 from kernelsearch.kernels.documents import Cosine
@@ -359,8 +359,8 @@ def relevance(dense, text, options):
     return {"bm25": bm25, "vsm": vsm, "2*bm25+vsm": 2 * bm25 + vsm}[options["relevance"]]
 
 
-def robust_bm25(records, log, asked, candidates, options):
-    """Scores of the merged documents by docid: section 5.3, with the product's scaling of BM25."""
+def robust_bm25(records, log, asked, candidates, options, pair_log=None):
+    """Scores of the merged documents by docid: section 5.3, with the product's scaling of BM25; `log` gives similar queries."""
     body = Dense([full_text(record) for record in records])
     title = Dense([record["title"] for record in records])
     url = Dense([record["url"] for record in records])
@@ -375,13 +375,15 @@ def robust_bm25(records, log, asked, candidates, options):
     ]
     scores = {n: body.bm25(counts.queries[n], options["k1"], options["b"]) for n in near}
     number = [int(docid[1:]) for docid in counts.docs]
+    paired = counts if pair_log is None else Counts(pair_log)
     entries = []  # similar query, preferred document, other document, upper bound
-    for n in near:
-        pairs = counts.pairs(n, options["pairs"], options["pairs_per_query"], options["corrected"])
+    for n in (n for n in near if counts.queries[n] in paired.queries):
+        at = paired.queries.index(counts.queries[n])
+        pairs = paired.pairs(at, options["pairs"], options["pairs_per_query"], options["corrected"])
         assert len(pairs) == options["pairs_per_query"]  # fewer would be filled up with retrieved documents
         for i, j in pairs:
-            bound = counts.weight(n, (i, j), pairs, options["confident"], options["corrected"]) / options["lambda"]
-            entries.append((n, number[i], number[j], bound))
+            bound = paired.weight(at, (i, j), pairs, options["confident"], options["corrected"]) / options["lambda"]
+            entries.append((n, int(paired.docs[i][1:]), int(paired.docs[j][1:]), bound))
 
     def scaled(values, best):
         return (np.minimum(values / best, 1) + options["epsilon"]) / (1 + options["epsilon"])
@@ -446,3 +448,23 @@ def test_eq_5_and_section_5_3_robust_bm25(collection, changed):
     if changed:
         plain = robust_bm25(records, log, asked, candidates.docs.tolist(), DEFAULTS)
         assert plain.keys() != expected.keys() or plain != pytest.approx(expected, abs=2e-3)  # the option has an effect
+
+
+@pytest.mark.parametrize("form", ["paper", "prior"])
+def test_section_6_1_one_log_for_similar_queries_and_another_one_for_pairs(collection, tmp_path, form):
+    """The second log has its own clicks and numbers, and lacks a query of the first one."""
+    opened, records, log, database = collection
+    texts = list(dict.fromkeys(record.query for record in log))
+    others = [record._replace(clicked=record.clicked[::-1]) for record in reversed(log) if record.query != texts[2]]
+    import_records(others, tmp_path / "pairs.db")
+    options = {**DEFAULTS, "form": form}
+    query = opened.lucene.queries([texts[0]])
+    candidates = opened.lucene.search(query, 5)[0]
+    reranker = method("rbm25").make(opened, clicks=database, pairs_clicks=str(tmp_path / "pairs.db"), **options)
+    after = reranker.apply(query[0], candidates)
+    found = dict(zip(opened.forward.docids.take(after.docs), after.scores.tolist(), strict=True))
+    expected = robust_bm25(records, log, texts[0], candidates.docs.tolist(), options, others)
+    assert found == pytest.approx(expected, abs=2e-4)
+    assert found != pytest.approx(robust_bm25(records, log, texts[0], candidates.docs.tolist(), options), abs=2e-3)
+    with pytest.raises(InputError, match=r"--rbm25\.pairs-clicks: .*no such file"):
+        method("rbm25").make(opened, clicks=database, pairs_clicks=str(tmp_path / "none.db"))

@@ -59,6 +59,8 @@ ELSEWHERE = {
     ("pairwise", "documents"): "names of fields: tests/papers/test_asymmetric_kernels.py",
 }
 for _method in ("rbm25", "pairwise", "substitution", "clickprior"):
+    if _method in ("rbm25", "pairwise"):
+        ELSEWHERE[_method, "pairs_clicks"] = "a file: tests/papers/test_asymmetric_kernels.py"
     ELSEWHERE[_method, "clicks"] = "a file: tests/rerankers/test_rbm25.py"
     ELSEWHERE[_method, "queries"] = "needs vectors: tests/rerankers/test_rbm25.py"
     ELSEWHERE[_method, "vector_weight"] = "needs vectors: tests/rerankers/test_rbm25.py"

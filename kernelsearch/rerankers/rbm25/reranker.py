@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from kernelsearch.clicks.pairs import preferences, round_robin
-from kernelsearch.clicks.store import Shown
+from kernelsearch.clicks.store import ClickLog, Shown
 from kernelsearch.core.errors import KernelSearchError, OptionError
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.forward import ForwardIndex
@@ -36,7 +36,7 @@ from kernelsearch.rerankers.rbm25 import ROBUST_BM25
 from kernelsearch.rerankers.rbm25.base import ClickReranker
 from kernelsearch.rerankers.rbm25.evidence import FULL_EVIDENCE, NO_EVIDENCE, ClickEvidence, click_evidence, examined
 from kernelsearch.rerankers.rbm25.settings import RobustBM25Settings
-from kernelsearch.rerankers.rbm25.similar_queries import Similar
+from kernelsearch.rerankers.rbm25.similar_queries import Similar, check_log, open_log
 
 # How `auto` weights BM25 for a query without clicks, chosen on training queries (docs/reproductions/rbm25.md, "How the defaults
 # were chosen"). At FULL_EVIDENCE and above, BM25 has its smallest weight, at NO_EVIDENCE and below all of it.
@@ -106,7 +106,21 @@ class RobustBM25(ClickReranker[RobustBM25Settings]):
     def __init__(self, index: OpenedIndex, **options: Any) -> None:
         super().__init__(index, **options)
         self._document_kernels = [self._document_kernel(name) for name in self._field_names()]
+        self._pair_log, self._pair_rows = self._open_pair_log()
         self._relevance = self._parse_relevance()
+
+    def _open_pair_log(self) -> tuple[ClickLog, NDArray[np.integer]]:
+        """The log of preference pairs, and the row in the index of each of its documents (number 0 is none)."""
+        if self.settings.pairs_clicks is None:
+            return self.log, self.similar.rows
+        log = open_log(self.index, self.settings.pairs_clicks, self.name, "pairs-clicks")
+        return log, np.concatenate([[-1], check_log(self.index, log, str(log.path))])
+
+    def _pair_ids(self, similar: Similar) -> NDArray[np.int64]:
+        """The numbers of the similar queries in the log of preference pairs, -1 where it doesn't have them."""
+        if self._pair_log is self.log:
+            return similar.ids
+        return self._pair_log.query_ids([query.text for query in similar.queries])
 
     def _parse_relevance(self) -> Kernel | None:
         """g where it is not Lucene's BM25, which is computed for all queries at once."""
@@ -183,8 +197,8 @@ class RobustBM25(ClickReranker[RobustBM25Settings]):
         weight = self.weight_of_bm25(similar, retrieved)
         linear = 1.0 - weight * (gains[:, 0] - gains[:, 1])
         if evidence is not None:
-            queries, docs = similar.ids[pairs.owner], pairs.docs[pairs.worse]
-            gains[:, 1] *= examined(self.log.shown(similar.ids), queries, docs, self.similar.rows)
+            ids, docs = self._pair_ids(similar), pairs.docs[pairs.worse]
+            gains[:, 1] *= examined(self._pair_log.shown(ids), ids[pairs.owner], docs, self._pair_rows)
         features = self.features(pairs.docs)
         matrix = _differences(features, pairs, gains)
         matrix *= similar.gram[:, pairs.owner][pairs.owner]
@@ -231,26 +245,26 @@ class RobustBM25(ClickReranker[RobustBM25Settings]):
         return parts[0] if len(parts) == 1 else sparse.hstack(parts, format="csr") / np.sqrt(len(parts))
 
     def _pairs(self, similar: Similar, retrieved: list[Candidates]) -> Pairs:
-        chosen, rows = self.settings, self.similar.rows
+        chosen, rows, ids = self.settings, self._pair_rows, self._pair_ids(similar)
         limit = chosen.pairs_per_query
-        shown = self.log.shown(similar.ids)
+        shown = self._pair_log.shown(ids)
         preferred = preferences(
-            self.log,
-            similar.ids,
+            self._pair_log,
+            ids,
             shown,
             kind=chosen.pairs,
             limit=limit,
             corrected=chosen.corrected,
             confident=chosen.confident,
         )
-        order = np.argsort(similar.ids)
-        owner = order[np.searchsorted(similar.ids[order], preferred.queries)]
+        order = np.argsort(ids)
+        owner = order[np.searchsorted(ids[order], preferred.queries)]
         better, worse = rows[preferred.better], rows[preferred.worse]
         known = (better >= 0) & (worse >= 0)  # the index may lack documents of the log
         parts = [(owner[known], better[known], worse[known], preferred.weights[known])]
         counts = np.bincount(owner[known], minlength=len(similar.ids))
         for number in np.flatnonzero(counts < limit).tolist():
-            seen = shown.of(int(similar.ids[number]))
+            seen = shown.of(int(ids[number]))
             extra = self._over_retrieved(seen, retrieved[number], limit - int(counts[number]))
             parts.append((np.full(len(extra[0]), number), *extra, np.full(len(extra[0]), UNSHOWN_WEIGHT)))
         owner, better, worse, bounds = (np.concatenate(columns) for columns in zip(*parts, strict=True))
@@ -260,9 +274,9 @@ class RobustBM25(ClickReranker[RobustBM25Settings]):
 
     def _over_retrieved(self, seen: Shown, retrieved: Candidates, limit: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Pairs of clicked documents over retrieved ones that weren't shown, for logs that record clicks only."""
-        clicked = self.similar.rows[seen.docs[np.argsort(-seen.clicks, kind="stable")][: int((seen.clicks > 0).sum())]]
+        clicked = self._pair_rows[seen.docs[np.argsort(-seen.clicks, kind="stable")][: int((seen.clicks > 0).sum())]]
         others = retrieved.docs[: 2 * limit]
-        others = others[~np.isin(others, self.similar.rows[seen.docs])]
+        others = others[~np.isin(others, self._pair_rows[seen.docs])]
         better, worse = round_robin(clicked[clicked >= 0].astype(np.int64), others.astype(np.int64), limit)
         return better.astype(np.int32), worse.astype(np.int32)
 

@@ -49,6 +49,9 @@ class RobustBM25Settings(ClickSettings):
         choices=("auto", "paper", "prior"),
     )
     prior: float = option(1.5, "weight a of BM25 in the form prior, and the largest weight in the form auto", low=0)
+    pairs_clicks: str | None = option(
+        None, "click log that preference pairs are taken from, where it is another one than that of similar queries (clicks)"
+    )
     pairs: str = option(
         "shown",
         "documents that a clicked one is preferred to: shown without a click, skipped above it, or of a lower click rate",

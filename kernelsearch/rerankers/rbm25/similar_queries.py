@@ -317,10 +317,10 @@ def check_log(index: OpenedIndex, log: ClickLog, source: str) -> NDArray[np.inte
     return rows
 
 
-def open_log(index: OpenedIndex, log: str | None, owner: str = "rbm25") -> ClickLog:
+def open_log(index: OpenedIndex, log: str | None, owner: str = "rbm25", option: str = "clicks") -> ClickLog:
     """Opens a click log: a database, a log file (imported beside the index at first use), or for None the index's own.
 
-    Raises InputError, which names the option of the method `owner`, where there is none.
+    Raises InputError, which names the `option` of the method `owner`, where there is none.
     """
     if log is None:
         path = index.artefacts / "clicks.db"
@@ -332,7 +332,7 @@ def open_log(index: OpenedIndex, log: str | None, owner: str = "rbm25") -> Click
         return ClickLog(path)
     path = Path(log)
     if not path.is_file():
-        raise InputError(f"--{owner}.clicks: {path}: no such file")
+        raise InputError(f"--{owner}.{option}: {path}: no such file")
     with open(path, "rb") as stream:
         if stream.read(15) == b"SQLite format 3":
             return ClickLog(path)

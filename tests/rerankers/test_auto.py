@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from kernelsearch.api.pipeline import FirstStage, Pipeline
+from kernelsearch.core.errors import OptionError
 from kernelsearch.core.types import Candidates
 from kernelsearch.evaluation.measures import evaluate, parse_measures
 from kernelsearch.rerankers.auto.reranker import AutoReranker
@@ -139,3 +140,28 @@ def test_the_explanation_names_the_feedback_documents(demo_index):
         "docid": demo_index.forward.docids[int(found.docs[0])],
         "probability": pytest.approx(raw[0] / raw.sum(), abs=1e-4),
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("read", "feature read: None should read MATCH/FEATURE"),
+        ("read:mslm", "feature read: 'mslm' should read MATCH/FEATURE"),
+        ("read:mslm/nothing", "unknown feature 'nothing'"),
+        ("read:nothing/rm", "unknown feature 'nothing'"),
+    ],
+)
+def test_read_features_that_cannot_be_made_are_refused(tiny, name, message):
+    with pytest.raises(OptionError, match=message):
+        Features(tiny, [name])
+
+
+def test_a_posterior_sums_to_one_and_is_high_for_a_document_that_scores_alone(tiny):
+    query = tiny.query("tap water")
+    docs = np.arange(4, dtype=np.int32)
+    alone, alike = (
+        Features(tiny, ["posterior:docs=3,sharpness=10"]).tables([query], [Candidates(docs, np.array(scores))])[0][:, 0]
+        for scores in ([10.0, 2.0, 2.0, 1.0], [10.0, 10.0, 10.0, 1.0])
+    )
+    assert alone[0] == pytest.approx(1 / (1 + 2 * np.exp(-8))) and alone[3] == 0
+    assert alike == pytest.approx([1 / 3, 1 / 3, 1 / 3, 0])

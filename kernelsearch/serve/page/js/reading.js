@@ -40,6 +40,7 @@ const DETAILS = [
 /** What a feature of auto or fusion means; its own name where that is not known. */
 export function featureName(label) {
   const [kind, tail] = label.split(/:(.*)/s);
+  if (kind === "read" && tail?.includes("/")) return featureName(tail.slice(tail.indexOf("/") + 1));
   if (kind === "hybrid" && tail?.includes("/")) return `${featureName(tail.slice(tail.indexOf("/") + 1))}, by words and vectors`;
   const docs = tail?.match(/docs=(\d+)/)?.[1];
   if (kind === "top" && docs) return `likeness to the ${docs} best documents`;

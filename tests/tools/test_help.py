@@ -21,6 +21,7 @@ HELPERS = {
     "tools.reproduce.mslm_report",
     "tools.reproduce.pages",
     "tools.reproduce.pert_page",
+    "tools.reproduce.vectors_learned",
 }
 
 

@@ -187,3 +187,10 @@ def test_query_logs_of_ir_datasets_have_one_prefix_and_the_old_one_is_noticed(mo
     with caplog.at_level("INFO", "kernelsearch"):
         assert list(load_clicks(source, Skipped())) == [Impression("tap", ("a",), (1,), (True,))]
     assert ("write irds:NAME" in caplog.text) == noticed
+
+
+def test_the_first_rank_is_one(tmp_path):
+    path = tmp_path / "log"
+    path.write_text('{"query": "q", "items": [{"docid": "a", "clicked": true, "rank": 1}]}\n')
+    skipped = Skipped()
+    assert [record.positions for record in read(path, skipped)] == [(1,)] and not skipped.counts

@@ -201,3 +201,11 @@ def test_documents_that_the_index_lacks_are_named(tiny):
         forward.require_rows(["d99"], label="--docid", collection="tiny")
     with pytest.raises(InputError, match=r"^run: 4 of 5 documents are not in tiny, such as a, b, c$"):
         forward.require_rows(["a", "b", "d1", "c", "d"], label="run", collection="tiny")
+
+
+def test_docids_with_equal_hashes_are_told_apart(tiny_path, monkeypatch):
+    forward = Index(tiny_path).forward
+    monkeypatch.setattr("kernelsearch.forward.index.hashes", lambda keys: np.zeros(len(keys), dtype=np.uint64))
+    forward._hashes, forward._hash_rows = np.zeros(6, dtype=np.uint64), np.arange(6, dtype=np.int32)
+    docids = [forward.docids[row] for row in range(6)]
+    assert forward.rows_of([*docids, "none"]).tolist() == [0, 1, 2, 3, 4, 5, -1]

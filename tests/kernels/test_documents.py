@@ -50,3 +50,8 @@ def test_any_function_of_two_feature_matrices(topical):
 def test_bad_parameters_are_refused(make, word):
     with pytest.raises(OptionError, match=word):
         make()
+
+
+def test_a_polynomial_is_named_with_its_base_unless_that_is_the_default():
+    assert str(Polynomial()) == str(Polynomial(base=Cosine())) == "polynomial"
+    assert str(Polynomial(base=BM25())) == f"polynomial({BM25()})"

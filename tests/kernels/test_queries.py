@@ -118,3 +118,9 @@ def test_taking_rows_keeps_terms_and_idf_together(tiny):
     batch = random_queries(tiny)
     rows = np.array([7, 3, 3, 0])
     assert TermCosine()(batch.take(rows), batch) == pytest.approx(TermCosine()(batch, batch)[rows])
+
+
+def test_ngrams_have_three_characters_by_default():
+    # " ab " and " abc " share one of two and of three 3-grams.
+    batch = Queries(("ab", "abc"))
+    assert NgramCosine()(batch, batch)[0, 1] == pytest.approx(1 / np.sqrt(6))

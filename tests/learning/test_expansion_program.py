@@ -116,3 +116,14 @@ def test_solvers_agree_on_a_row_that_barely_binds():
     box = minimise_in_box(quadratic, relevance, lower, upper)
     tight = solve_rows(quadratic, relevance, lower, upper, -np.ones((1, 8)), np.array([-box.sum() + 1e-6]))
     np.testing.assert_allclose(tight, box, atol=1e-5)
+
+
+def test_a_binding_row_with_large_curvature_gives_the_closed_form():
+    """min h|x|²/2 - c'x with sum(x) = s: x_i = c_i/h + (s - sum(c)/h)/n; the ridge must not move it."""
+    size, curvature, total = 30, 1e6, 12.0
+    linear = np.random.default_rng(1).uniform(0, curvature / 4, size)
+    row = np.ones((1, size))
+    found = solve_rows(curvature * np.eye(size), linear, np.zeros(size), np.ones(size), row, np.array([total]))
+    expected = linear / curvature + (total - linear.sum() / curvature) / size
+    assert linear.sum() / curvature < total and expected.min() > 0 and expected.max() < 1  # the row binds, the box doesn't
+    np.testing.assert_allclose(found, expected, rtol=1e-8)

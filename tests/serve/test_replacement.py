@@ -125,7 +125,8 @@ def test_a_request_that_waits_for_another_thread_to_open_the_new_state_gets_it(s
 
     monkeypatch.setattr(Service, "refresh", refresh_second)
     exchange(live, new)
-    assert states(client.get("/v1/live/search?query=tap&rerank=klsa")) == {"new"}
+    # klsa with another z is not loaded yet: the old state cannot load it any more.
+    assert states(client.get("/v1/live/search?query=tap&rerank=klsa&klsa.z=3")) == {"new"}
 
 
 def test_documents_that_are_added_and_deleted_are_served(start, folders):

@@ -278,8 +278,9 @@ def test_autos_feedback_comes_from_documents_that_words_and_vectors_rank_best_to
     feedback = np.empty((pool.depth, len(names)))
     feedback[order] = Features(index, names).tables([query], [agreed])[0]
     match = Features(index, ["mslm"]).tables([query], [pool])[0][:, 0]
-    table = np.column_stack([match, pool.scores, feedback, products])
-    scores = z(table) @ np.array([1, 1, 1, 1, 1, 3])
+    heights = np.exp(10 * (together - together.min()) / (together.max() - together.min()))
+    table = np.column_stack([match, pool.scores, feedback, heights / heights.sum(), products])
+    scores = z(table) @ np.array([1, 1, 1, 1, 1, 1, 3])
     ranked = AutoReranker(index).apply(query, found, Context(hits=10))
     assert ranked.docs.tolist() == pool.docs[np.argsort(-scores)].tolist()
     assert ranked.scores == pytest.approx(np.sort(scores)[::-1], abs=1e-4)

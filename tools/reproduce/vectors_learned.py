@@ -21,7 +21,7 @@ from kernelsearch.lucene.models import BM25Model
 from kernelsearch.rerankers.auto.reranker import MATCHED
 from kernelsearch.rerankers.fusion.features import parse_recipe
 from kernelsearch.rerankers.fusion.learners import anchored_learner
-from kernelsearch.rerankers.fusion.recipes import MATCH, PLAIN, wanted_weights
+from kernelsearch.rerankers.fusion.recipes import CERTAINTY, MATCH, PLAIN, wanted_weights
 from kernelsearch.rerankers.fusion.settings import RECIPE
 from kernelsearch.rerankers.fusion.training_queries import TrainingQueries
 from kernelsearch.rerankers.fusion.training_table import FeaturePlan, FeatureTables
@@ -82,7 +82,7 @@ def auto_settings(tables: Tables, index: kernelsearch.Index, judged: JudgedRows,
     columns = {feature: tables.recipe.index(feature) for feature in wanted_weights(name)}
     out = {}
     for dense, feedback, mslm in product(DENSE, FEEDBACK, MSLM):
-        weights = {MATCH: mslm, PLAIN: 2.0 - mslm, f"dense:{name}": dense}
+        weights = {MATCH: mslm, PLAIN: 2.0 - mslm, f"dense:{name}": dense, f"hybrid:{name}/{CERTAINTY}": 1.0}
         vector = np.array([weights.get(feature, feedback) for feature in columns])
         wide = vector.copy()
         names = list(columns)

@@ -54,6 +54,7 @@ HYBRID_WEIGHTS = {
     f"hybrid:NAME/rm:sharpness={HYBRID_SHARPNESS:g}": 1.0,
     f"hybrid:NAME/top:docs={POSTERIOR_DOCUMENTS},sharpness={HYBRID_SHARPNESS:g}": 1.0,
     "hybrid:NAME/klsa:lambda=1": 1.0,
+    f"hybrid:NAME/{CERTAINTY}": 1.0,
     "dense:NAME": 3.0,
 }
 

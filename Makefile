@@ -17,7 +17,7 @@ NEWER = $(PYTHON312) python3.12 python3.13 python3.14 $(PYTHON) \
 find_newer = for python in $(NEWER); do \
     if $$python -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null; then echo $$python; break; fi; done
 
-.PHONY: help demo docs test fuzz mutants licences test-corrupt test-kill test-dask test-page test-openapi test-soak coverage lint test-pyserini test-pyterrier test-lucene10 bench-bridge bench-dropin bridge freeze clean
+.PHONY: help demo docs test fuzz mutants licences test-corrupt test-kill test-dask test-page test-openapi test-soak coverage lint test-pyserini test-pyterrier test-lucene10 bench bench-bridge bench-dropin bridge freeze clean
 
 help:  ## Lists the targets
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | awk -F '\t' '{printf "%-15s %s\n", $$1, $$2}'
@@ -82,6 +82,9 @@ test-lucene10:  ## Runs the tests on the newest pyserini, with Lucene 10 (needs 
 	    .venv-lucene10/bin/python -m pytest $(WHOLE_SUITE) $(PYTEST_ARGS); \
 	fi
 
+bench: .venv/.ready .venv-bench/.ready  ## Measures each path beside its peers and writes docs/speed.md (BENCH_ARGS="--documents 2000")
+	.venv/bin/python -m tools.bench.speed --peers .venv-bench/bin/python --page docs/speed.md $(BENCH_ARGS)
+
 bench-bridge: .venv/.ready .venv-pyserini/.ready  ## Measures the Lucene bridge against pyserini (BENCH_ARGS="--quick")
 	.venv/bin/python -m tools.bench.bridge --pyserini .venv-pyserini/bin/python $(BENCH_ARGS)
 
@@ -95,14 +98,14 @@ bridge: .venv/.ready  ## Compiles the Java helper (needs a JDK)
 	.venv/bin/python -m tools.build_bridge
 
 freeze:  ## Pins the installed versions of all environments in constraints/
-	@for name in default:.venv pyserini-full:.venv-pyserini pyterrier:.venv-pyterrier lucene10:.venv-lucene10; do \
+	@for name in default:.venv pyserini-full:.venv-pyserini pyterrier:.venv-pyterrier lucene10:.venv-lucene10 bench:.venv-bench; do \
 	    if [ -x $${name#*:}/bin/python ]; then \
 	        $${name#*:}/bin/python -m pip freeze --exclude-editable | sed 's/+cpu$$//' | LC_ALL=C sort -f > constraints/$${name%%:*}.txt; \
 	    fi; \
 	done
 
 clean:  ## Removes the environments, the caches and the demo's files
-	rm -rf .venv .venv-pyserini .venv-pyterrier .venv-lucene10 build dist *.egg-info .coverage htmlcov site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-pyserini .venv-pyterrier .venv-lucene10 .venv-bench build dist *.egg-info .coverage htmlcov site .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	rm -rf indexes/demo runs/demo
 	find kernelsearch tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -125,6 +128,12 @@ clean:  ## Removes the environments, the caches and the demo's files
 	$(PYTHON) -m venv .venv-pyterrier
 	.venv-pyterrier/bin/python $(INSTALL) -c constraints/pyterrier.txt -e '.[dev,pyterrier]'
 	.venv-pyterrier/bin/python $(INSTALL) -c constraints/pyterrier.txt --no-deps pyserini
+	@touch $@
+
+# The libraries that are compared with, without kernelsearch.
+.venv-bench/.ready: constraints/bench.txt
+	$(PYTHON) -m venv .venv-bench
+	.venv-bench/bin/python $(INSTALL) -r constraints/bench.txt
 	@touch $@
 
 .venv-lucene10/.ready: setup.cfg pyproject.toml constraints/lucene10.txt

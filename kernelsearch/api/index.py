@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,7 @@ from kernelsearch.kernels.feedback import FeedbackExpander
 from kernelsearch.lucene import jvm
 from kernelsearch.lucene.first_stage import FirstStage
 from kernelsearch.lucene.index import LuceneIndex
-from kernelsearch.lucene.shards import Source, find_shards
+from kernelsearch.lucene.shards import Source, find_shards, present_state
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import CannotAct, Explanation, TrainingData
 from kernelsearch.vectors.settings import VectorSettings
@@ -266,8 +267,7 @@ class Index:
 
         if len(self.shards.folders) > 1:
             raise OptionError(f"{self.name}: {len(self.shards.folders)} indexes; open the one to change")
-        if self.replaced():
-            raise IndexReplaced(f"{self.name}: the index has been replaced since it was opened; open it again")
+        self._refuse_replaced()
         updated = update_index(
             self.path, read, ids, threads=threads, memory_limit=memory_limit, deleting="ids", progress=self.progress
         )
@@ -299,7 +299,8 @@ class Index:
         with self._building:
             if (ready := self._ready(key)) is not None:
                 return ready
-            made = Pipeline(self, FirstStage.from_settings(first), methods)
+            with self._one_state():
+                made = Pipeline(self, FirstStage.from_settings(first), methods)
             with self._lock:
                 self._pipelines[key] = made
                 if len(self._pipelines) > KEPT_PIPELINES:
@@ -334,25 +335,40 @@ class Index:
         Raises IndexReplaced where the index has been replaced or changed since it was opened: the folder then belongs to
         another state, which nothing of this one may be read from or written into.
         """
+        self._refuse_replaced()
+        return self.shards.artefacts
+
+    @contextmanager
+    def _one_state(self) -> Iterator[None]:
+        """Raises IndexReplaced where the index is replaced while files are read: they may be of two states, or look damaged."""
+        before = self.replaced()  # then `artefacts` refuses, and what needs no files goes on with the old state
+        try:
+            yield
+        except (ArtefactError, IndexProblem):
+            self._refuse_replaced()
+            raise
+        # Where the folder is missing, nothing could be read of another state.
+        if not before and present_state(self.shards.folders) is not None:
+            self._refuse_replaced()
+
+    def _refuse_replaced(self) -> None:
         if self.replaced():
             raise IndexReplaced(f"{self.name}: the index has been replaced since it was opened; open it again")
-        return self.shards.artefacts
 
     def replaced(self) -> bool:
         """Whether the index's folder is missing or holds another state than the one that was opened."""
-        try:
-            return find_shards(self.shards.folders).fingerprint != self.fingerprint
-        except (IndexProblem, OSError):
-            return True
+        return present_state(self.shards.folders) != self.fingerprint
 
     @property
     def lucene(self) -> LuceneIndex:
         """The Lucene side: analysis, search, feedback, stored texts."""
         if self._lucene is None:
             with self._lock:
-                self._lucene = self._lucene or LuceneIndex(
-                    self.shards.folders, language=self.language, java_heap=self.java_heap
-                )
+                if self._lucene is None:
+                    self._refuse_replaced()
+                    with self._one_state():
+                        opened = LuceneIndex(self.shards.folders, language=self.language, java_heap=self.java_heap)
+                    self._lucene = opened
         return self._lucene
 
     @property
@@ -364,18 +380,23 @@ class Index:
         """The forward index of a field; built on first use where it is missing or belongs to an older state of the index."""
         with self._lock:
             if name not in self._forward:
-                path = self.artefacts / "forward" / name
-                try:
-                    self._forward[name] = ForwardIndex(path, fingerprint=self.fingerprint)
-                except ArtefactError:
-                    if path.exists() and not _stale(path, self.fingerprint):
-                        raise  # damaged: say so instead of papering over it
-                    try:
-                        export(self.lucene, name, path=path, progress=self.progress)
-                    except InputError as problem:
-                        raise IndexProblem(f"{problem}; KERNELSEARCH_ARTEFACTS names another place for it") from None
-                    self._forward[name] = ForwardIndex(path, fingerprint=self.fingerprint)
+                with self._one_state():
+                    opened = self._open_field(name)
+                self._forward[name] = opened
             return self._forward[name]
+
+    def _open_field(self, name: str) -> ForwardIndex:
+        path = self.artefacts / "forward" / name
+        try:
+            return ForwardIndex(path, fingerprint=self.fingerprint)
+        except ArtefactError:
+            if path.exists() and not _stale(path, self.fingerprint):
+                raise  # damaged: say so instead of papering over it
+            try:
+                export(self.lucene, name, path=path, progress=self.progress)
+            except InputError as problem:
+                raise IndexProblem(f"{problem}; KERNELSEARCH_ARTEFACTS names another place for it") from None
+            return ForwardIndex(path, fingerprint=self.fingerprint)
 
     @property
     def expander(self) -> FeedbackExpander | None:
@@ -407,9 +428,10 @@ class Index:
         name = name or self.vector_settings.name
         with self._lock:
             if name is None or name not in self._vectors:
-                documents = open_documents(
-                    self.artefacts, name, fingerprint=self.fingerprint, index=self.name, flags=self.shards.flags
-                )
+                with self._one_state():
+                    documents = open_documents(
+                        self.artefacts, name, fingerprint=self.fingerprint, index=self.name, flags=self.shards.flags
+                    )
                 name = documents.name
                 if name not in self._vectors:
                     file, encoder = self.vector_settings.queries_of(name), self.vector_settings.encoder

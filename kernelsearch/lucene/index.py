@@ -13,13 +13,13 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.core.errors import IndexProblem, JavaError, OptionError
+from kernelsearch.core.errors import IndexProblem, IndexReplaced, JavaError, OptionError
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.lucene import jvm
 from kernelsearch.lucene.agreement import refuse_differences
 from kernelsearch.lucene.integrity import ADVICE, reason, verify_changed
 from kernelsearch.lucene.models import BM25Model, BM25WithoutIdf, Feedback, Model, model_of_expanded
-from kernelsearch.lucene.shards import Source, find_shards
+from kernelsearch.lucene.shards import Source, find_shards, present_state
 from kernelsearch.lucene.versions import has_term_vectors
 
 #: The field that is searched, Anserini's name.
@@ -86,7 +86,17 @@ class LuceneIndex:
         from jnius import autoclass
 
         self._bridge = jvm.bridge()
-        self._reader, self.starts = self._open_readers()
+        replaced = IndexReplaced(f"{self.name}: the index has been replaced while it was opened; open it again")
+        try:
+            self._reader, self.starts = self._open_readers()
+        except IndexProblem:
+            # Files of two states don't fit each other, which looks like damage.
+            if present_state(self.shards.folders) != self.fingerprint:
+                raise replaced from None
+            raise
+        if present_state(self.shards.folders) not in (self.fingerprint, None):
+            self._reader.close()
+            raise replaced
         self._analyzer = make_analyzer(self.language)
         kind = autoclass("org.apache.lucene.search.SortField$Type")
         field = autoclass("org.apache.lucene.search.SortField")

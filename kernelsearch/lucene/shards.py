@@ -101,6 +101,14 @@ class Shards:
         return added / "shards" / self.fingerprint if len(self.folders) > 1 else added
 
 
+def present_state(folders: Sequence[Path]) -> str | None:
+    """The fingerprint of the collection that folders name at this moment; None where it is missing, as while it is moved."""
+    try:
+        return find_shards(folders).fingerprint
+    except (IndexProblem, OSError):
+        return None
+
+
 def find_shards(source: Source, artefacts: str | Path | None = None) -> Shards:
     """Returns the shards of a collection that is named by one folder or several.
 

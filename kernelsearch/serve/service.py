@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -32,6 +33,8 @@ from kernelsearch.serve.workers import Workers
 JSON_OPTIONS = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
 #: Seconds between two looks at whether an index or a click log has been replaced.
 WATCH_SECONDS = 1.0
+#: Seconds to wait for an index that is being moved: between two renames its folder is missing.
+MOVING_SECONDS = 0.1
 #: How often a request is tried while its index is replaced.
 ATTEMPTS = 3
 logger = logging.getLogger("kernelsearch.serve")
@@ -85,7 +88,7 @@ class Service:
         if group is not None:
             try:
                 return await self.workers.run_together(_encode_batch, group, request)
-            except Retired:
+            except (Retired, IndexReplaced):
                 pass  # the index was replaced while the request waited
         return await self.answer(name, answers.search, request)
 
@@ -106,6 +109,9 @@ class Service:
             except Exception as problem:
                 # Another thread may open the new state while this one waits to do so: compared after refresh, too.
                 if attempt + 1 < ATTEMPTS and (self.refresh(name) or self._served[name] is not served):
+                    continue
+                if attempt + 1 < ATTEMPTS and isinstance(problem, IndexReplaced):
+                    time.sleep(MOVING_SECONDS)
                     continue
                 if isinstance(problem, KernelSearchError):
                     raise type(problem)(served.public_message(problem)) from None

@@ -9,6 +9,7 @@ import pytest
 import kernelsearch
 from kernelsearch import index as index_verb
 from kernelsearch.api import updating
+from kernelsearch.api.checking import check_index
 from kernelsearch.clicks.importing import import_log
 from kernelsearch.clicks.store import ClickLog
 from kernelsearch.core import artefacts
@@ -175,6 +176,62 @@ def test_two_changes_at_a_time_are_refused(tmp_path, monkeypatch):
     assert len(LuceneIndex(index).docids()) == 6
 
 
+def test_an_index_whose_lucene_is_opened_after_a_change_is_refused(tmp_path):
+    index = kernelsearch.open(build(tmp_path / "i", TINY))
+    assert len(index.forward) == 6  # rows of the old state
+    change(tmp_path / "i", (), ["d1"])
+    with pytest.raises(IndexReplaced, match=r"i: the index has been replaced since it was opened; open it again"):
+        index.search("tap")
+
+
+def test_a_change_while_a_basis_is_read_is_no_damage(tmp_path, monkeypatch):
+    folder = build(tmp_path / "i", TINY)
+    kernelsearch.open(folder).train("klsa", dims=2)
+    index = kernelsearch.open(folder)
+    assert index.search("tap").docids
+    opening = artefacts.open_arrays
+
+    def replaced_before(path, meta, mmap):
+        monkeypatch.undo()
+        change(folder, (), ["d1"])
+        return opening(path, meta, mmap)
+
+    monkeypatch.setattr(artefacts, "open_arrays", replaced_before)
+    with pytest.raises(IndexReplaced, match=r"i: the index has been replaced since it was opened; open it again"):
+        index.pipeline("klsa")
+
+
+def test_a_change_while_lucene_opens_the_index_is_no_damage(tmp_path, monkeypatch):
+    from kernelsearch.lucene import index as lucene_index
+
+    other = build(tmp_path / "other", NEW)
+    opening = lucene_index._open_reader
+
+    def replaced_before(bridge, path):
+        os.rename(path, path.with_name("old"))
+        os.rename(other, path)
+        return opening(bridge, path)
+
+    def damaged_before(bridge, path):
+        # Lucene has read the old list of segments, and finds the new state's files.
+        for file in (path.with_name("old")).glob("segments_*"):
+            (path / file.name).write_bytes(file.read_bytes())
+        monkeypatch.undo()
+        try:
+            return opening(bridge, path)
+        finally:
+            for file in [*path.glob("segments_*")]:
+                file.unlink()
+
+    folder = build(tmp_path / "i", TINY)
+    monkeypatch.setattr(lucene_index, "_open_reader", replaced_before)
+    with pytest.raises(IndexReplaced, match=r"i: the index has been replaced while it was opened; open it again"):
+        LuceneIndex(folder)
+    monkeypatch.setattr(lucene_index, "_open_reader", damaged_before)
+    with pytest.raises(IndexReplaced, match=r"i: the index has been replaced while it was opened; open it again"):
+        LuceneIndex(folder)
+
+
 def test_from_python(tmp_path):
     index = kernelsearch.build(tmp_path / "i", TINY)
     assert index.search("tap").docids[0] == "d1"
@@ -222,6 +279,7 @@ def test_what_was_derived_follows(tmp_path, capsys):
     assert after.search("tap", "mslm").docids and after.search("tap", "klsa").docids
     assert artefacts.read_meta(added / "fusion", models.KIND, models.VERSION)["fingerprint"] == after.fingerprint
     assert list(ClickLog(added / "clicks.db").all_queries()) == clicks
+    assert [finding for finding in check_index(folder) if finding.problem] == []
 
 
 def test_what_cannot_follow_is_named_with_its_command(tmp_path, capsys):

@@ -18,7 +18,7 @@ from kernelsearch.api.export import export
 from kernelsearch.api.pipeline import Pipeline
 from kernelsearch.api.results import Hit, Results, make_hits
 from kernelsearch.core import artefacts as saved_artefacts
-from kernelsearch.core.errors import ArtefactError, IndexProblem, IndexReplaced, InputError, OptionError
+from kernelsearch.core.errors import ArtefactError, IndexProblem, IndexReplaced, InputError, OptionError, quote
 from kernelsearch.core.memory_limit import MemoryLimit
 from kernelsearch.core.progress import Progress, silent
 from kernelsearch.core.types import Candidates, Query
@@ -378,6 +378,8 @@ class Index:
 
     def field(self, name: str) -> ForwardIndex:
         """The forward index of a field; built on first use where it is missing or belongs to an older state of the index."""
+        if Path(name).name != name or name in ("", ".."):
+            raise OptionError(f"{quote(name)} is not the name of a field")
         with self._lock:
             if name not in self._forward:
                 with self._one_state():

@@ -41,6 +41,9 @@ MAX_BY_OPTION = {
     "rocchio-docs": 100,
 }
 
+#: Values that requests may give to options that take any field or vectors on the command line.
+PUBLIC_CHOICES = {"documents": ("body", "title", "both")}
+
 QUERY = Option("query", str, None, "the query's text; may be left out where `topic` is given")
 HITS = Option("hits", int, 10, "documents in the answer", low=1)
 OFFSET = Option("offset", int, 0, "documents of the list to skip before the first one in the answer", low=0)
@@ -107,8 +110,11 @@ class Parameters:
 def public_option(option: Option) -> Option | None:
     """An option as requests may set it, with bounds on every number; None for an option that names a file.
 
-    Texts without choices are files, all but the name of the vectors to use, which may have no character of a path.
+    Texts without choices are files, all but those of PUBLIC_CHOICES and the name of the vectors to use, which may have no
+    character of a path.
     """
+    if option.name in PUBLIC_CHOICES:
+        return replace(option, choices=PUBLIC_CHOICES[option.name])
     if option.kind is str and option.choices is None and option.name != "vectors":
         return None
     if option.kind not in (int, float):

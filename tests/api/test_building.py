@@ -52,3 +52,11 @@ def test_results_as_a_dataframe(tiny):
     assert list(frame.columns) == ["qid", "query", "rank", "docid", "score", "moved", "text"]
     assert frame["qid"].tolist() == ["7", "7"] and frame["rank"].tolist() == [1, 2]
     assert frame.loc[0, "docid"] == "d1" and frame.loc[0, "text"].startswith("A dripping tap wastes water")
+
+
+def test_a_path_is_not_a_field(tmp_path):
+    index = kernelsearch.build(tmp_path / "index", [{"id": "1", "contents": "a tap"}])
+    for name in ("../../elsewhere", "/etc", "", ".."):
+        with pytest.raises(OptionError, match="is not the name of a field"):
+            index.field(name)
+    assert not list(tmp_path.rglob("elsewhere"))

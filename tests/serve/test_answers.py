@@ -98,6 +98,13 @@ def test_explain_sums_to_the_score(client):
         assert found["rank"] == 1
 
 
+def test_requests_choose_among_the_usual_texts_of_rbm25s_document_kernel(client):
+    request = {"query": "my tap drips", "rerank": "rbm25", "hits": 10}
+    lists = [get(client, "/v1/demo/search", **request, **{"rbm25.documents": texts}) for texts in ("body", "title", "both")]
+    scores = [[(entry["docid"], entry["score"]) for entry in found["candidates"]] for found in lists]
+    assert scores[0] != scores[1] != scores[2] != scores[0]
+
+
 def bm25_by_hand(index, query: str, docid: str, k1: float, b: float) -> dict[str, float]:
     """BM25 by term from the collection's texts; Lucene's rounded length comes from the forward index."""
     records = [json.loads(line) for line in (DEMO / "corpus.jsonl").read_text(encoding="utf-8").splitlines()]

@@ -55,6 +55,7 @@ def refused(client, path: str, status: int, said: str):
         ("/v1/demo/explain?query=dripping&rerank=mslm&docid=hr001", 404, "not among this query's"),
         ("/v1/demo/explain?query=zzzzzz&rerank=klsa", 404, "no document matches"),
         ("/v1/demo/explain/plot.svg?query=tap&rerank=rbm25", 400, "no picture"),
+        ("/v1/demo/search?query=tap&rerank=rbm25&rbm25.documents=../x", 400, "rbm25.documents: '../x' is not one of body"),
         ("/v1/demo/similar/none", 404, "docid: 'none' is not in demo"),
         ("/v1/demo/doc/none", 404, "docid: 'none' is not in demo"),
         ("/v1/demo/suggest?prefix=a&limit=0", 400, "limit: 0 is below 1"),

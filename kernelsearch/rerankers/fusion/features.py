@@ -18,6 +18,7 @@ A recipe is plain data, is saved with a model and means the same on every index.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -45,6 +46,7 @@ from kernelsearch.rerankers.fusion.feature_kinds import (
     JelinekMercerFeatureSettings,
     KernelFeature,
     MethodFeature,
+    P,
     Posterior,
     RelevanceModel,
     RM3Feature,
@@ -71,32 +73,15 @@ KERNEL_SETTINGS: dict[str, type[FieldSettings]] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class HybridSettings(Settings):
-    """Parameters of the feature `hybrid`."""
+class ReorderedFeature(Feature[P]):
+    """A feature, `feature`, of the candidates in another order: for those that take the best candidates for relevant ones."""
 
-    owner: ClassVar[str] = "hybrid"
-
-    feature: str | None = option(None, "vectors and the feature that takes the best documents by both: NAME/FEATURE")
-
-
-class HybridFeature(Feature[HybridSettings]):
-    """A feature for which words and vectors rank the candidates together: by the sum of their z-scores.
-
-    For features that take the best candidates for relevant ones (`rm`, `top`, `klsa`). The first stage's scores and the inner
-    products of vectors are z-scored within the pool.
-    """
-
-    settings_type = HybridSettings
     positional = "feature"
+    feature: Feature[Any]
 
-    def __init__(self, settings: HybridSettings, context: FeatureContext) -> None:
-        super().__init__(settings, context)
-        self.vectors, _, inner = (settings.feature or "").partition("/")
-        if not self.vectors or not inner:
-            raise OptionError(f"feature hybrid: {settings.feature!r} should read NAME/FEATURE, as in hybrid:minilm/rm")
-        self.dense = DenseFeature(DenseFeatureSettings(vectors=self.vectors), context)
-        self.feature = build(parse(inner), context)
+    @abstractmethod
+    def ranked(self, pool: Pool) -> tuple[Pool, NDArray[np.int64]]:
+        """The pool in the other order, and the places of its candidates in `pool`."""
 
     def values(self, pools: Sequence[Pool]) -> list[Floats]:
         places = [self.ranked(pool) for pool in pools]
@@ -106,6 +91,33 @@ class HybridFeature(Feature[HybridSettings]):
             back[order] = values
             out.append(back)
         return out
+
+
+@dataclass(frozen=True, kw_only=True)
+class HybridSettings(Settings):
+    """Parameters of the feature `hybrid`."""
+
+    owner: ClassVar[str] = "hybrid"
+
+    feature: str | None = option(None, "vectors and the feature that takes the best documents by both: NAME/FEATURE")
+
+
+class HybridFeature(ReorderedFeature[HybridSettings]):
+    """A feature for which words and vectors rank the candidates together: by the sum of their z-scores.
+
+    For features that take the best candidates for relevant ones (`rm`, `top`, `klsa`). The first stage's scores and the inner
+    products of vectors are z-scored within the pool.
+    """
+
+    settings_type = HybridSettings
+
+    def __init__(self, settings: HybridSettings, context: FeatureContext) -> None:
+        super().__init__(settings, context)
+        self.vectors, _, inner = (settings.feature or "").partition("/")
+        if not self.vectors or not inner:
+            raise OptionError(f"feature hybrid: {settings.feature!r} should read NAME/FEATURE, as in hybrid:minilm/rm")
+        self.dense = DenseFeature(DenseFeatureSettings(vectors=self.vectors), context)
+        self.feature = build(parse(inner), context)
 
     def ranked(self, pool: Pool) -> tuple[Pool, NDArray[np.int64]]:
         """The pool by words and vectors together, and the places of its candidates in `pool`."""
@@ -125,7 +137,7 @@ class ReadSettings(Settings):
     feature: str | None = option(None, "the feature that orders the best documents, and the one that takes them: MATCH/FEATURE")
 
 
-class ReadFeature(Feature[ReadSettings]):
+class ReadFeature(ReorderedFeature[ReadSettings]):
     """A feature for which another one, the match, orders the first stage's best READ candidates; the others follow.
 
     For features that take the best candidates for relevant ones (`rm`, `top`, `klsa`), and a match that takes too long for the
@@ -133,7 +145,6 @@ class ReadFeature(Feature[ReadSettings]):
     """
 
     settings_type = ReadSettings
-    positional = "feature"
 
     def __init__(self, settings: ReadSettings, context: FeatureContext) -> None:
         super().__init__(settings, context)
@@ -144,15 +155,6 @@ class ReadFeature(Feature[ReadSettings]):
             context.shared[self.match_name] = build(parse(self.match_name), context)
         self.match = context.shared[self.match_name]
         self.feature = build(parse(inner), context)
-
-    def values(self, pools: Sequence[Pool]) -> list[Floats]:
-        places = [self.ranked(pool) for pool in pools]
-        out = []
-        for values, (_, order) in zip(self.feature.values([pool for pool, _ in places]), places, strict=True):
-            back = np.empty(len(order))
-            back[order] = values
-            out.append(back)
-        return out
 
     def ranked(self, pool: Pool) -> tuple[Pool, NDArray[np.int64]]:
         """The pool with its first READ candidates in the order of the match, and the places of its candidates in `pool`."""

@@ -60,12 +60,7 @@ def open_bytes(path: str | Path) -> IO[bytes]:
     """
     if (begun := _begun.pop(str(path), None)) is not None:
         return begun
-    try:
-        raw, head = _open_once(path)
-    except FileNotFoundError:
-        raise InputError(f"{_shown(path)}: no such file") from None
-    except (OSError, ValueError) as problem:
-        raise _unreadable(path, problem) from None
+    raw, head = _open_named(path)
     if head == b"\x1f\x8b":
         compressed = _Continued(b"", raw)
         return io.BufferedReader(_Checked(path, gzip.GzipFile(fileobj=compressed, mode="rb"), compressed), 1 << 17)
@@ -77,12 +72,7 @@ def open_file(path: str | Path) -> IO[bytes]:
 
     Reading from the stream raises InputError, too, with the path.
     """
-    try:
-        raw, _ = _open_once(path)
-    except FileNotFoundError:
-        raise InputError(f"{_shown(path)}: no such file") from None
-    except (OSError, ValueError) as problem:
-        raise _unreadable(path, problem) from None
+    raw, _ = _open_named(path)
     if not isinstance(raw, io.FileIO):
         raw.close()
         raise InputError(
@@ -296,6 +286,16 @@ def _check_encoding(encoding: str) -> None:
         raise InputError(f"--encoding: {quote(encoding)} is not an encoding that Python knows") from None
     if not fits:
         raise InputError(f"--encoding: {quote(encoding)} is not an extension of ASCII; convert the file to UTF-8 with iconv")
+
+
+def _open_named(path: str | Path) -> tuple[io.RawIOBase, bytes]:
+    """As `_open_once`, with InputError where the path can't be opened."""
+    try:
+        return _open_once(path)
+    except FileNotFoundError:
+        raise InputError(f"{_shown(path)}: no such file") from None
+    except (OSError, ValueError) as problem:
+        raise _unreadable(path, problem) from None
 
 
 def _open_once(path: str | Path) -> tuple[io.RawIOBase, bytes]:

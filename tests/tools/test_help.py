@@ -22,6 +22,7 @@ HELPERS = {
     "tools.reproduce.pages",
     "tools.reproduce.pert_page",
     "tools.reproduce.vectors_learned",
+    "tools.site",
 }
 
 

@@ -8,10 +8,11 @@ numbers in range and arrays of matching lengths, because native code trusts them
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from tokenize import TokenError
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -25,6 +26,7 @@ from kernelsearch.core.reading import parse_json
 Validate = Callable[[dict[str, Any], dict[str, NDArray[Any]]], None]
 #: What numpy raises for a damaged `.npy` file; its header is parsed as Python.
 _UNREADABLE = (ValueError, TypeError, OSError, EOFError, MemoryError, SyntaxError, TokenError)
+_loading = threading.Lock()
 #: The keys of `meta.json`.
 KEYS = ("kind", "version", "fingerprint", "parameters", "extra", "files", "checksums")
 
@@ -108,14 +110,24 @@ def open_arrays(path: Path, meta: dict[str, Any], mmap: bool) -> dict[str, NDArr
     for name in meta["files"]:
         if name.endswith(".npy"):
             try:
-                arrays[name[:-4]] = np.load(path / name, mmap_mode="r" if mmap else None, allow_pickle=False)
+                arrays[name[:-4]] = _load_array(path / name, "r" if mmap else None)
             except _UNREADABLE:
                 # numpy can't map an empty array; it is read instead.
                 try:
-                    arrays[name[:-4]] = np.load(path / name, allow_pickle=False)
+                    arrays[name[:-4]] = _load_array(path / name, None)
                 except _UNREADABLE as problem:
                     raise ArtefactError(f"{path / name}: damaged ({problem})") from None
     return arrays
+
+
+def _load_array(file: Path, mode: Literal["r"] | None) -> NDArray[Any]:
+    """An array of a file, by one thread at a time.
+
+    numpy parses a file's header with `ast`, which in Python 3.11 may fail with SystemError where two threads are in it.
+    """
+    with _loading:
+        array: NDArray[Any] = np.load(file, mmap_mode=mode, allow_pickle=False)
+    return array
 
 
 def read_meta(path: str | Path, kind: str, version: int, *, fingerprint: str | None = None) -> dict[str, Any]:

@@ -1,5 +1,8 @@
 import json
 import shutil
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -157,3 +160,19 @@ def test_names_that_lead_out_of_the_folder_are_refused(saved):
     (saved / "meta.json").write_text(json.dumps(meta))
     with pytest.raises(ArtefactError, match="is not a file's name"):
         artefacts.load(saved, "basis", 3)
+
+
+def test_one_thread_at_a_time_parses_headers(saved, monkeypatch):
+    inside, together, load = threading.Semaphore(), [], np.load
+
+    def slow(*args, **options):
+        together.append(not inside.acquire(blocking=False))
+        time.sleep(0.01)
+        if not together[-1]:
+            inside.release()
+        return load(*args, **options)
+
+    monkeypatch.setattr(np, "load", slow)
+    with ThreadPoolExecutor(4) as pool:
+        futures = [pool.submit(artefacts.load, saved, "basis", 3) for _ in range(4)]
+    assert all(future.result() for future in futures) and len(together) >= 4 and not any(together)

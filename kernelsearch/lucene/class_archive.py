@@ -20,8 +20,8 @@ from pathlib import Path
 
 #: Seconds after which a record that no archive was made from is taken to be left over, and classes are recorded again.
 ABANDONED = 24 * 3600
-#: Java tells of an archive that it ignores on stdout, where results go.
-QUIET = "-Xlog:disable"
+#: Java ignores an archive that is damaged, where it compares checksums; it would say so on stdout, where results go.
+USE = ("-Xshare:auto", "-XX:+VerifySharedSpaces", "-Xlog:disable")
 
 
 def options(home: Path, jar: Path) -> list[str]:
@@ -30,7 +30,7 @@ def options(home: Path, jar: Path) -> list[str]:
     if archive is None:
         return []
     if archive.exists():
-        return [f"-XX:SharedArchiveFile={archive}", "-Xshare:auto", QUIET]
+        return [f"-XX:SharedArchiveFile={archive}", *USE]
     record = archive.with_suffix(".classes")
     if not _claim(record):
         return []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -36,7 +37,7 @@ def test_one_process_records_classes_until_there_is_an_archive(cache, jar):
     assert class_archive.options(home, jar) == []  # another process
     archive = Path(place).with_suffix(".jsa")
     archive.touch()
-    assert class_archive.options(home, jar) == [f"-XX:SharedArchiveFile={archive}", "-Xshare:auto", "-Xlog:disable"]
+    assert class_archive.options(home, jar) == [f"-XX:SharedArchiveFile={archive}", *class_archive.USE]
     jar.write_bytes(b"another")
     assert class_archive.options(home, jar)[0] not in (record, f"-XX:SharedArchiveFile={archive}")
 
@@ -90,6 +91,16 @@ def test_java_accepts_the_archive_that_is_made(cache, jar, tmp_path):
     assert archive.exists() and not record.exists() and not archive.with_suffix(".unfinished").exists()
     command = [home / "bin" / "java", f"-XX:SharedArchiveFile={archive}", "-Xshare:on", "-cp", jar, "-version"]
     assert subprocess.run(command, capture_output=True).returncode == 0
+    # One of the right form with other contents is ignored without a word.
+    content = bytearray(archive.read_bytes())
+    chance = random.Random(1)
+    for place in range(4096, len(content), 512):
+        content[place] = chance.randrange(256)
+    archive.chmod(0o600)
+    archive.write_bytes(content)
+    command = [home / "bin" / "java", f"-XX:SharedArchiveFile={archive}", *class_archive.USE, "-cp", jar, "-version"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0 and not done.stdout and "Runtime Environment" in done.stderr
 
 
 def test_a_failure_to_make_it_leaves_none(cache, jar, tmp_path):

@@ -11,6 +11,18 @@ WHOLE_SUITE = -n 2 --dist loadfile -m "not cluster and not page and not soak"
 # Without byte code the environment is a fifth smaller; Python compiles what it imports.
 INSTALL = -m pip install --quiet --no-compile
 
+# Installs into the environment $(1) the packages that $(2) pins, each verified by its hashes, then this checkout with the extras
+# $(3). What another platform or Python needs besides is installed by the last command, pinned where $(2) has it. pyserini is
+# among the pins, without its dependencies: only Anserini's jar is needed, and they would install torch.
+comma := ,
+define install_pinned
+$(1)/bin/python -m tools.hashed_requirements --build-tools $(2) > $(1)/build-tools.txt
+$(1)/bin/python $(INSTALL) --require-hashes -r $(1)/build-tools.txt
+$(1)/bin/python -m tools.hashed_requirements $(2) > $(1)/requirements.txt
+$(1)/bin/python $(INSTALL) --require-hashes --no-deps --no-build-isolation -r $(1)/requirements.txt
+$(1)/bin/python $(INSTALL) --no-build-isolation -c $(2) -e '.[$(3)]'
+endef
+
 # A Python from 3.12 on, for the newest pyserini: PYTHON312, or the first that runs of the usual names and places.
 NEWER = $(PYTHON312) python3.12 python3.13 python3.14 $(PYTHON) \
     $(wildcard $(or $(PYENV_ROOT),$(HOME)/.pyenv)/versions/3.1[2-9]*/bin/python)
@@ -65,7 +77,7 @@ lint: .venv/.ready  ## Checks style, format, layers and types
 	.venv/bin/python -m mypy
 
 docs: .venv/.ready  ## Builds the documentation as a site in site/; a broken link is an error
-	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 .venv/bin/python -m mkdocs build --quiet --strict
 
 test-pyserini: .venv-pyserini/.ready  ## Runs the tests that compare with the full pyserini (installs torch)
 	.venv-pyserini/bin/python -m pytest -m pyserini $(PYTEST_ARGS)
@@ -82,8 +94,8 @@ test-lucene10:  ## Runs the tests on the newest pyserini, with Lucene 10 (needs 
 	    .venv-lucene10/bin/python -m pytest $(WHOLE_SUITE) $(PYTEST_ARGS); \
 	fi
 
-bench: .venv/.ready .venv-bench/.ready  ## Measures each path beside its peers and writes docs/speed.md (BENCH_ARGS="--documents 2000")
-	.venv/bin/python -m tools.bench.speed --peers .venv-bench/bin/python --page docs/speed.md $(BENCH_ARGS)
+bench: .venv/.ready .venv-bench/.ready .venv-pyserini/.bench  ## Measures each path beside its peers and writes docs/speed.md (BENCH_ARGS="--only service,vectors")
+	.venv/bin/python -m tools.bench.speed --page docs/speed.md $(BENCH_ARGS)
 
 bench-bridge: .venv/.ready .venv-pyserini/.ready  ## Measures the Lucene bridge against pyserini (BENCH_ARGS="--quick")
 	.venv/bin/python -m tools.bench.bridge --pyserini .venv-pyserini/bin/python $(BENCH_ARGS)
@@ -97,37 +109,35 @@ indexes/demo: | .venv/.ready
 bridge: .venv/.ready  ## Compiles the Java helper (needs a JDK)
 	.venv/bin/python -m tools.build_bridge
 
-freeze:  ## Pins the installed versions of all environments in constraints/
-	@for name in default:.venv pyserini-full:.venv-pyserini pyterrier:.venv-pyterrier lucene10:.venv-lucene10 bench:.venv-bench; do \
-	    if [ -x $${name#*:}/bin/python ]; then \
-	        $${name#*:}/bin/python -m pip freeze --exclude-editable | sed 's/+cpu$$//' | LC_ALL=C sort -f > constraints/$${name%%:*}.txt; \
-	    fi; \
-	done
+freeze: .venv/.ready  ## Pins the installed versions of all environments in constraints/, with the hashes of their files
+	.venv/bin/python -m tools.freeze
 
 clean:  ## Removes the environments, the caches and the demo's files
 	rm -rf .venv .venv-pyserini .venv-pyterrier .venv-lucene10 .venv-bench build dist *.egg-info .coverage htmlcov site .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	rm -rf indexes/demo runs/demo
 	find kernelsearch tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# pyserini is installed last and without its dependencies: only Anserini's jar is needed, and they would install torch.
-.venv/.ready: setup.cfg pyproject.toml constraints/default.txt
+.venv/.ready: setup.cfg setup.py pyproject.toml kernelsearch/core/_loops.c constraints/default.txt constraints/hashes.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	    echo "kernelsearch needs Python 3.11 or newer, and $(PYTHON) is $$($(PYTHON) -V 2>&1); name another one with PYTHON=..." >&2; \
 	    exit 1; }
 	$(PYTHON) -m venv .venv
-	.venv/bin/python $(INSTALL) -c constraints/default.txt -e '.[dev]'
-	.venv/bin/python $(INSTALL) -c constraints/default.txt --no-deps pyserini
+	$(call install_pinned,.venv,constraints/default.txt,dev)
 	@touch $@
 
-.venv-pyserini/.ready: setup.cfg pyproject.toml constraints/pyserini-full.txt
+.venv-pyserini/.ready: setup.cfg setup.py pyproject.toml kernelsearch/core/_loops.c constraints/pyserini-full.txt
 	$(PYTHON) -m venv .venv-pyserini
 	.venv-pyserini/bin/python $(INSTALL) -c constraints/pyserini-full.txt -e '.[dev,pyserini]'
 	@touch $@
 
-.venv-pyterrier/.ready: setup.cfg pyproject.toml constraints/pyterrier.txt
+# Encoding is compared with sentence-transformers; what it needs is there already.
+.venv-pyserini/.bench: .venv-pyserini/.ready
+	.venv-pyserini/bin/python $(INSTALL) -c constraints/pyserini-full.txt --no-deps sentence-transformers
+	@touch $@
+
+.venv-pyterrier/.ready: setup.cfg setup.py pyproject.toml kernelsearch/core/_loops.c constraints/pyterrier.txt constraints/hashes.txt
 	$(PYTHON) -m venv .venv-pyterrier
-	.venv-pyterrier/bin/python $(INSTALL) -c constraints/pyterrier.txt -e '.[dev,pyterrier]'
-	.venv-pyterrier/bin/python $(INSTALL) -c constraints/pyterrier.txt --no-deps pyserini
+	$(call install_pinned,.venv-pyterrier,constraints/pyterrier.txt,dev$(comma)pyterrier)
 	@touch $@
 
 # The libraries that are compared with, without kernelsearch.
@@ -136,8 +146,7 @@ clean:  ## Removes the environments, the caches and the demo's files
 	.venv-bench/bin/python $(INSTALL) -r constraints/bench.txt
 	@touch $@
 
-.venv-lucene10/.ready: setup.cfg pyproject.toml constraints/lucene10.txt
+.venv-lucene10/.ready: setup.cfg setup.py pyproject.toml kernelsearch/core/_loops.c constraints/lucene10.txt constraints/hashes.txt
 	$(PYTHON312) -m venv .venv-lucene10
-	.venv-lucene10/bin/python $(INSTALL) -c constraints/lucene10.txt -e '.[dev]'
-	.venv-lucene10/bin/python $(INSTALL) -c constraints/lucene10.txt --no-deps pyserini
+	$(call install_pinned,.venv-lucene10,constraints/lucene10.txt,dev)
 	@touch $@

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+from difflib import get_close_matches
 
 from kernelsearch.cli import console
 from kernelsearch.core.version import __version__
@@ -50,7 +51,9 @@ def main(argv: list[str] | None = None) -> None:
         print(f"kernelsearch {__version__}")
         return
     if verb not in VERBS:
-        print(f"kernelsearch: no verb {verb!r}; the verbs are {', '.join(VERBS)}", file=sys.stderr)
+        nearest = get_close_matches(verb, VERBS, n=1)
+        hint = f"; did you mean {nearest[0]}?" if nearest else ""
+        print(f"kernelsearch: no verb {verb!r}; the verbs are {', '.join(VERBS)}{hint}", file=sys.stderr)
         raise SystemExit(2)
     # Imported by name: nothing but the verb is loaded, and its classes can be pickled for worker processes.
     name = f"kernelsearch.{verb}"

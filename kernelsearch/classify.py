@@ -56,8 +56,10 @@ def main(argv: list[str]) -> None:
     if flags.train is not None:
         data = _read_training(flags.train, flags.graph_texts, flags.graph)
         if flags.folds is not None:
-            found = cross_validate(data, settings, flags.folds, flags.random_state)
-            print(f"accuracy {np.mean(found == np.array(data.labels)):.4f} ({len(found)} texts, {flags.folds} folds)")
+            predictions = cross_validate(data, settings, flags.folds, flags.random_state)
+            print(
+                f"accuracy {np.mean(predictions == np.array(data.labels)):.4f} ({len(predictions)} texts, {flags.folds} folds)"
+            )
         model = data.fit(settings) if flags.model or flags.predict else None
         if flags.model is not None:
             save(flags.model, data, settings)
@@ -87,7 +89,7 @@ def _read_training(path: str, graph_texts: str | None, graph: str | None) -> Lab
     similarities = read_similarities(graph) if graph else None
     if similarities is not None:
         vocabulary = set(re.findall(r"\w+", " ".join(texts).lower()))
-        if not any({one.lower(), other.lower()} <= vocabulary for one, other, _ in similarities):
+        if not any({first.lower(), second.lower()} <= vocabulary for first, second, _ in similarities):
             raise InputError(f"{graph}: both words of a line must be in the training texts; there is no such line")
     return LabelledTexts(texts, labels, others, similarities)
 

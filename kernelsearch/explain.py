@@ -13,6 +13,7 @@ from kernelsearch.cli.flags import QuerySettings, read_flags, require
 from kernelsearch.cli.pipelines import SINGLE_QUERY, make_parser, parse, read_pipeline
 from kernelsearch.core.options import option
 from kernelsearch.core.tables import text_table
+from kernelsearch.lucene import jvm
 from kernelsearch.plots.figures import picture_format
 
 
@@ -45,7 +46,7 @@ def main(argv: list[str]) -> None:
         "explain",
         "Shows why a document is ranked where it is, and how a method changed the list.",
         EXAMPLES,
-        ExplainSettings,
+        ExplainSettings.flags,
         COMMON,
     )
     arguments, _ = parse(parser, argv, SINGLE_QUERY)
@@ -56,6 +57,7 @@ def main(argv: list[str]) -> None:
     if settings.plot:
         picture_format(settings.plot)
     chosen = read_pipeline(arguments)
+    jvm.expect_few_calls()
     pipeline = chosen.open(settings.open_index(console.progress, language=settings.language))
     explained = explain_query(pipeline, settings.query or "", settings.docid, plot=settings.plot, threads=settings.threads)
     if settings.plot:

@@ -34,11 +34,14 @@ class IndexSettings(EngineSettings, BuildSettings):
     )
     delete: str | None = option(None, "file with the ids of documents to delete from the index, one per line")
     format: str | None = option(None, "format of the input; guessed if not given", choices=FORMATS)
-    encoding: str = option("utf-8", "encoding of the input files")
+    encoding: str = option("utf-8", "encoding of the input files, such as windows-1252")
     columns: tuple[str, ...] = option(
         (), "columns or keys of the input that hold id, contents and title, such as id=number,contents=body,title=headline"
     )
     join_titles: bool = option(True, "join the title to the contents that are searched")
+    skip_unreadable: bool = option(
+        False, "leave out .txt, .md, .html and .pdf files of a folder that cannot be read, and name them"
+    )
 
 
 #: Options that belong to a build, by name: an index that is changed keeps them.
@@ -99,7 +102,13 @@ def main(argv: list[str]) -> None:
 def _reader(settings: IndexSettings, source: str) -> Reader:
     columns = parse_columns(settings.columns)
     return partial(
-        load_documents, source, settings.format, settings.encoding, columns=columns, join_titles=settings.join_titles
+        load_documents,
+        source,
+        settings.format,
+        settings.encoding,
+        columns=columns,
+        join_titles=settings.join_titles,
+        skip_unreadable=settings.skip_unreadable,
     )
 
 

@@ -8,8 +8,8 @@ import shutil
 import sys
 from collections import Counter
 
-from kernelsearch.api.pipeline import Pipeline, count_fallbacks, fallback_messages
-from kernelsearch.api.snippets import highlight, make_snippet, matching_words
+from kernelsearch.api.pipeline import Pipeline, fallback_messages
+from kernelsearch.api.snippets import highlight
 from kernelsearch.cli import config, console
 from kernelsearch.cli.flags import read_flags, require
 from kernelsearch.cli.pipelines import make_parser, open_pipeline, parse
@@ -18,6 +18,7 @@ from kernelsearch.cli.running import search_topics, write_recipe
 from kernelsearch.cli.search_settings import SearchSettings
 from kernelsearch.core.errors import InputError
 from kernelsearch.core.tables import text_table
+from kernelsearch.lucene import jvm
 from kernelsearch.trec.topics import parse_part
 
 EXAMPLES = """examples:
@@ -39,11 +40,13 @@ def main(argv: list[str]) -> None:
     if not REFUSED.keys().isdisjoint(word.partition("=")[0] for word in argv):
         refuse(argv)
     parser = make_parser(
-        "search", "Searches an index, reranks, and prints a table or writes a run file.", EXAMPLES, SearchSettings, COMMON
+        "search", "Searches an index, reranks, and prints a table or writes a run file.", EXAMPLES, SearchSettings.flags, COMMON
     )
     arguments, recipe = parse(parser, argv)
     settings = read_flags(SearchSettings, arguments)
     _check(parser, settings)
+    if settings.query is not None:
+        jvm.expect_few_calls()
     pipeline, first = open_pipeline(arguments, settings, console.progress)
     for line in config.differences(recipe, pipeline) if recipe else ():
         console.notice(line)
@@ -76,24 +79,19 @@ def _check(parser: argparse.ArgumentParser, settings: SearchSettings) -> None:
 
 def _print_table(pipeline: Pipeline, text: str, threads: int) -> Counter[tuple[str, str]]:
     """Prints the best documents for a query with titles and snippets; returns the fallbacks of the methods."""
-    index = pipeline.index
-    query = index.query(text)
-    ranked = pipeline.search([query], threads=threads)[0]
-    top = ranked.top(SHOWN if pipeline.first.hits == 1000 else pipeline.first.hits)
-    if not top.depth:
+    results = pipeline.answer(text, SHOWN if pipeline.first.hits == 1000 else pipeline.first.hits, threads=threads)
+    if not results:
         console.notice(f"no document matches {text!r}")
-        return count_fallbacks([ranked])
-    docids = index.forward.docids.take(top.docs)
-    width = max(40, shutil.get_terminal_size((120, 20)).columns - max(map(len, docids)) - 16)
-    texts = [stored or "" for stored in index.lucene.stored(top.docs, "contents")]
-    words = matching_words(index, query, texts)
+        return Counter(results.fallbacks)
+    width = max(40, shutil.get_terminal_size((120, 20)).columns - max(map(len, results.docids)) - 16)
+    snippets, words = results.snippets(width)
     rows = [
-        (rank, docid, f"{score:.4f}", make_snippet(stored, words, width))
-        for rank, (docid, score, stored) in enumerate(zip(docids, top.scores.tolist(), texts, strict=True), 1)
+        (rank, hit.docid, f"{hit.score:.4f}", snippet)
+        for rank, (hit, snippet) in enumerate(zip(results, snippets, strict=True), 1)
     ]
     table = console.printable(text_table(("rank", "docid", "score", "text"), rows, align="><><"))
     print(_in_colour(table, words))
-    return count_fallbacks([ranked])
+    return Counter(results.fallbacks)
 
 
 def _in_colour(table: str, words: set[str]) -> str:

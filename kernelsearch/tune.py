@@ -109,7 +109,7 @@ def tune(
 
 def main(argv: list[str]) -> None:
     """Parses the flags, tries the settings, prints the outcome and writes the best setting."""
-    parser = make_parser("tune", "Finds good settings by cross-validation over topics.", EXAMPLES, TuneSettings, COMMON)
+    parser = make_parser("tune", "Finds good settings by cross-validation over topics.", EXAMPLES, TuneSettings.flags, COMMON)
     parser.add_argument(
         "--try",
         dest="tried",

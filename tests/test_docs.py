@@ -8,6 +8,7 @@ reading.
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import importlib
 import importlib.util
@@ -217,7 +218,7 @@ def test_commands_stand_in_blocks_that_run(page):
 #: or belong to a batch system. Each has tests of its own (lucene/test_jvm.py, reproduce, verbs).
 SERVER = "python -m kernelsearch.serve"  # never ends; tests/serve and the first block of docs/serve.md start it
 SHOWN: dict[str, tuple[str, ...]] = {
-    "troubleshooting-java": ("from kernelsearch.lucene import jvm",),
+    "troubleshooting-java": ("from kernelsearch.lucene import",),
     "experiments": ("python -m kernelsearch.reproduce",),
     "shards": ("python -m kernelsearch.search --index indexes/large",),
     "mslm": ("python -m kernelsearch.classify",),
@@ -229,6 +230,35 @@ def test_the_api_page_is_what_the_docstrings_say():
     assert make_api_docs.OUTPUT.read_text(encoding="utf-8") == make_api_docs.page(), "run python -m tools.make_api_docs"
 
 
+def test_every_parameter_on_the_api_page_is_described():
+    """Its name, or a word of it, is in the docstring of the function or of its class."""
+    missing = []
+    for _, module, names in make_api_docs.PAGES:
+        for node in ast.parse(make_api_docs.source_of(module).read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.FunctionDef) and node.name in names:
+                missing += undescribed(node, "")
+            elif isinstance(node, ast.ClassDef) and node.name in names:
+                methods = [part for part in node.body if isinstance(part, ast.FunctionDef)]
+                shown = [part for part in methods if part.name == "__init__" or not part.name.startswith("_")]
+                missing += [name for part in shown for name in undescribed(part, ast.get_docstring(node) or "")]
+    assert missing == []
+
+
+def undescribed(function: ast.FunctionDef, text_of_class: str) -> list[str]:
+    if any(ast.unparse(decorator) == "overload" for decorator in function.decorator_list):
+        return []
+    text = f"{ast.get_docstring(function) or ''} {text_of_class}".lower()
+    words = {word.rstrip("s") for word in re.findall(r"[a-z]+", text)}
+    parameters = [argument.arg for argument in (*function.args.args, *function.args.kwonlyargs)]
+    return [
+        f"{function.name}({name})"
+        for name in parameters
+        if name not in ("self", "cls")
+        and not re.search(rf"\b{name.lower()}\b", text)
+        and not any(part.rstrip("s") in words for part in name.lower().split("_") if len(part) > 2)
+    ]
+
+
 def test_every_page_is_in_the_site():
     """mkdocs.yml's navigation has every page of docs/, once."""
     listed = re.findall(r": ([\w/.-]+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
@@ -238,7 +268,11 @@ def test_every_page_is_in_the_site():
 
 @pytest.mark.skipif(importlib.util.find_spec("mkdocs") is None, reason="mkdocs is not installed")
 def test_the_site_is_built_without_a_warning(tmp_path):
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
+    recipe = re.search(
+        r"^docs:.*\n\t\S+=1 \.venv/bin/python (.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert recipe is not None and "--strict" in recipe[1]
+    command = [sys.executable, *recipe[1].split(), "--site-dir", str(tmp_path / "site")]
     env = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, env=env)
     assert done.returncode == 0, done.stderr

@@ -16,6 +16,7 @@ OUTPUT = ROOT / "docs" / "api.md"
 PAGES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("Opening and searching", "kernelsearch", ("open",)),
     ("", "kernelsearch.api.index", ("Index",)),
+    ("", "kernelsearch.api.index_files", ("IndexFiles",)),
     ("Results", "kernelsearch.api.results", ("Results", "Hit")),
     ("Evaluating and tuning", "kernelsearch.evaluate", ("evaluate",)),
     ("", "kernelsearch.api.evaluating", ("Measured",)),

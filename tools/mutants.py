@@ -4,13 +4,18 @@ A mutant is killed where a test fails. The tests run once unchanged, with covera
 execute its line, in a copy of the checkout, with a time limit. A mutant beyond the limit is listed and not counted as killed:
 on a busy machine the tests alone may take that long. Survivors are listed with their line: each is a missing test, or a change
 without effect.
+
+Mutants run in the random order of the sample, so that a run that was stopped has a sample too. With `--folder`, the copy, its
+coverage and every outcome are kept, and the same command continues where it was stopped.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import contextlib
 import copy
+import json
 import os
 import random
 import shutil
@@ -59,6 +64,7 @@ class Mutant:
     package: str
     file: Path  #: relative to the root of the checkout
     lines: range  #: lines of the changed expression
+    column: int  #: of the first of them
     change: str  #: the expression before and after
     source: str  #: the changed module
 
@@ -68,14 +74,15 @@ def places(tree: ast.Module) -> list[ast.expr]:
     return [node for node in ast.walk(tree) if isinstance(node, ast.expr) and _changed(node) is not None]
 
 
-def mutation(tree: ast.Module, number: int) -> tuple[range, str, ast.Module]:
-    """(lines, what was changed, changed module) for one of the `places` of a module."""
+def mutation(tree: ast.Module, number: int) -> tuple[range, int, str, ast.Module]:
+    """(lines, column, what was changed, changed module) for one of the `places` of a module."""
     mutant = copy.deepcopy(tree)
     node = places(mutant)[number]
     field, value = _changed(node) or ("", None)
     before = ast.unparse(node)
     setattr(node, field, value)
-    return range(node.lineno, (node.end_lineno or node.lineno) + 1), f"{before} -> {ast.unparse(node)}", mutant
+    lines = range(node.lineno, (node.end_lineno or node.lineno) + 1)
+    return lines, node.col_offset, f"{before} -> {ast.unparse(node)}", mutant
 
 
 def _changed(node: ast.AST) -> tuple[str, object] | None:
@@ -89,31 +96,43 @@ def _changed(node: ast.AST) -> tuple[str, object] | None:
     return None
 
 
-def sample(count: int, seed: int, packages: list[str]) -> list[Mutant]:
-    """A random sample of mutants, sorted by file and line."""
+def sample(count: int, seed: int, packages: list[str], root: Path = ROOT) -> list[Mutant]:
+    """A random sample of mutants of a checkout, in random order."""
     generator = random.Random(seed)
     modules = {
-        (package, file.relative_to(ROOT)): ast.parse(file.read_text(encoding="utf-8"))
+        (package, file.relative_to(root)): ast.parse(file.read_text(encoding="utf-8"))
         for package in packages
-        for file in sorted((ROOT / "kernelsearch" / package).rglob("*.py"))
+        for file in sorted((root / "kernelsearch" / package).rglob("*.py"))
         if file.name not in ("__init__.py", "__main__.py", "settings.py", "plot.py")
     }
     every = [(package, file, number) for (package, file), tree in modules.items() for number in range(len(places(tree)))]
     found = []
     for package, file, number in generator.sample(every, min(count, len(every))):
-        lines, change, tree = mutation(modules[package, file], number)
-        found.append(Mutant(package, file, lines, " ".join(change.split()), ast.unparse(tree)))
-    return sorted(found, key=lambda mutant: (mutant.file, mutant.lines.start, mutant.change))
+        lines, column, change, tree = mutation(modules[package, file], number)
+        found.append(Mutant(package, file, lines, column, " ".join(change.split()), ast.unparse(tree)))
+    return found
 
 
 class Tests:
     """The tests of some packages in a copy of the checkout, and which of them execute a line.
 
-    Tests that fail without any change are left out and listed in `broken`.
+    Tests that fail without any change are left out and listed in `broken`. The run without a change is not repeated where its
+    results are in the copy.
     """
 
     def __init__(self, checkout: Path, packages: list[str]) -> None:
         self._checkout = checkout
+        results = checkout / "mutant-baseline.json"
+        if results.is_file():
+            self.broken = set(json.loads(results.read_text(encoding="utf-8")))
+        else:
+            self.broken = self._run_unchanged(packages)
+            results.write_text(json.dumps(sorted(self.broken)), encoding="utf-8")
+        self._data = coverage.CoverageData(str(checkout / ".coverage"))
+        self._data.read()
+
+    def _run_unchanged(self, packages: list[str]) -> set[str]:
+        """Runs all tests with coverage; returns those that fail."""
         folders = sorted({folder for package in packages for folder in PACKAGES[package]})
         done = self._run(
             ["-p", "pytest_cov", "--cov=kernelsearch", "--cov-context=test", "--cov-report=", "-rfE", *folders], None
@@ -121,11 +140,7 @@ class Tests:
         if done.returncode not in (0, 1):
             raise SystemExit(f"the tests cannot be run:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
         outcomes = [line.split() for line in done.stdout.splitlines()]
-        self.broken = {
-            words[1] for words in outcomes if len(words) > 1 and words[0] in ("FAILED", "ERROR") and "::" in words[1]
-        }
-        self._data = coverage.CoverageData(str(checkout / ".coverage"))
-        self._data.read()
+        return {words[1] for words in outcomes if len(words) > 1 and words[0] in ("FAILED", "ERROR") and "::" in words[1]}
 
     def covering(self, mutant: Mutant) -> list[str]:
         """The tests that execute the mutant's lines, or for code that runs on import the tests that execute any of the file.
@@ -184,6 +199,32 @@ class Tests:
         return subprocess.CompletedProcess(command, process.returncode, output, errors)
 
 
+def _run(folder: Path, count: int, seed: int, packages: list[str], limit: float) -> dict[str, Counter[str]]:
+    """Runs what is not in the journal yet; prints what was not killed, and returns the outcomes by package."""
+    checkout, journal = folder / "checkout", folder / "outcomes.jsonl"
+    if not checkout.exists():
+        ignored = shutil.ignore_patterns(".git", ".venv*", "indexes", "runs", "__pycache__", "htmlcov", ".*_cache")
+        shutil.copytree(ROOT, checkout, ignore=ignored)
+    known: dict[str, str] = {}
+    if journal.is_file():
+        known = dict(json.loads(line) for line in journal.read_text(encoding="utf-8").splitlines())
+    mutants = sample(count, seed, packages, checkout)
+    tests = Tests(checkout, packages)
+    for test in sorted(tests.broken):
+        print(f"fails without a change, left out: {test}", flush=True)
+    outcomes: dict[str, Counter[str]] = {}
+    for mutant in mutants:
+        key = f"{mutant.file}:{mutant.lines.start}:{mutant.column}: {mutant.change}"
+        if (outcome := known.get(key)) is None:
+            outcome = tests.outcome(mutant, limit)
+            with journal.open("a", encoding="utf-8") as stream:
+                stream.write(json.dumps([key, outcome]) + "\n")
+        outcomes.setdefault(mutant.package, Counter())[outcome] += 1
+        if outcome != "killed":
+            print(f"{outcome}: {key[:200]}", flush=True)
+    return outcomes
+
+
 def main() -> int:
     """Prints every survivor and the share of killed mutants; returns 1 where it is below `--least`."""
     parser = argparse.ArgumentParser(description="Runs the tests on a seeded sample of mutants of the code.")
@@ -191,23 +232,13 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="seed of the sample")
     parser.add_argument("--packages", nargs="+", default=list(PACKAGES), choices=list(PACKAGES), help="packages to mutate")
     parser.add_argument("--limit", type=float, default=300.0, help="seconds per mutant")
+    parser.add_argument("--folder", type=Path, help="folder that keeps the copy and the outcomes, to continue a run later")
     parser.add_argument("--least", type=float, default=0.0, help="share of killed mutants below which the command fails")
     arguments = parser.parse_args()
     os.nice(10)
-    outcomes: dict[str, Counter[str]] = {}
-    with tempfile.TemporaryDirectory(prefix="kernelsearch-mutants-") as folder:
-        checkout = Path(folder).resolve() / "checkout"
-        ignored = shutil.ignore_patterns(".git", ".venv*", "indexes", "runs", "__pycache__", "htmlcov", ".*_cache")
-        shutil.copytree(ROOT, checkout, ignore=ignored)
-        mutants = sample(arguments.count, arguments.seed, arguments.packages)
-        tests = Tests(checkout, arguments.packages)
-        for test in sorted(tests.broken):
-            print(f"fails without a change, left out: {test}", flush=True)
-        for mutant in mutants:
-            outcome = tests.outcome(mutant, arguments.limit)
-            outcomes.setdefault(mutant.package, Counter())[outcome] += 1
-            if outcome != "killed":
-                print(f"{outcome}: {mutant.file}:{mutant.lines.start}: {mutant.change[:160]}", flush=True)
+    with contextlib.ExitStack() as stack:
+        kept = arguments.folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kernelsearch-mutants-")))
+        outcomes = _run(kept.resolve(), arguments.count, arguments.seed, arguments.packages, arguments.limit)
     for package, counts in outcomes.items():
         print(f"{package}: {counts['killed']} of {counts.total()} killed, {counts['too slow']} too slow")
     every = sum(outcomes.values(), Counter[str]())

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from kernelsearch.api.carrying import carry_over
+from kernelsearch.api.carrying import carry_over, carrying_clicks
 from kernelsearch.api.export import EXPORT_BLOCK, export, export_by_shards
 from kernelsearch.api.staging import Reader, Staged, indexing_threads, split_staged, stage_documents
 from kernelsearch.core.errors import InputError, KernelSearchError, OptionError
@@ -71,7 +71,9 @@ class Built:
     stored: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        line = f"{self.documents} documents" + (f" in {self.shards} shards" if self.shards else "")
+        line = f"{self.documents} document{'s' if self.documents != 1 else ''}" + (
+            f" in {self.shards} shards" if self.shards else ""
+        )
         line += "; queries search contents"
         if "title" in self.fields:
             line += f", without the titles of {self.titles_apart}" if self.titles_apart else " with titles"
@@ -79,6 +81,7 @@ class Built:
         if self.stored:
             rest = len(self.stored) - MAX_NAMES
             line += f"; stored only: {', '.join(self.stored[:MAX_NAMES])}" + (f" and {rest} more" if rest > 0 else "")
+            line += "" if "title" in self.fields else " (--columns title=NAME makes one of them the title)"
         return line + (f"; {self.empty} without text left out" if self.empty else "")
 
 
@@ -115,7 +118,7 @@ def build_index(
     if index.exists() and any(index.iterdir()) and not is_index(index):
         raise InputError(f"{index}: contains something that is not an index; --force replaces indexes only")
     with (
-        write_folder(index, replace=True) as folder,
+        write_folder(index, replace=True, last=carrying_clicks(index)) as folder,
         tempfile.TemporaryDirectory(dir=folder.parent, prefix=temporary_prefix(index), suffix=STAGED) as stage,
     ):
         try:
@@ -269,8 +272,8 @@ def export_fields(
         for field in fields:
             path = place / field if place else None
             if len(lucene.shards.paths) > 1:
-                each = partial(engine.map, label="export")
-                export_by_shards(lucene, field, each=each, path=path, block_bytes=block, heap=heap, progress=progress)
+                mapper = partial(engine.map, label="export")
+                export_by_shards(lucene, field, mapper=mapper, path=path, block_bytes=block, heap=heap, progress=progress)
             else:
                 export(lucene, field, path=path, block_bytes=block, progress=progress)
     finally:

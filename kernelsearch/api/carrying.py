@@ -1,4 +1,4 @@
-"""What `index --force` keeps of the index that it replaces: recorded clicks, and models that can't be trained again from it."""
+"""What an index keeps of the one that it replaces: recorded clicks, and models that can't be trained again from it."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ import logging
 import shutil
 import sqlite3
 import time
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 
+from kernelsearch.api.artefact_kinds import known_kinds
 from kernelsearch.clicks.store import connect_to_read, remove_side_files
 from kernelsearch.core.errors import BusyError, InputError
 from kernelsearch.core.reading import parse_json
+from kernelsearch.core.replacing import lock_folder
 from kernelsearch.lucene.shards import ADDED_FOLDER
-from kernelsearch.rerankers.fusion.model import KIND as FUSION
-from kernelsearch.rerankers.mslm.graph import KIND as GRAPH
 
 logger = logging.getLogger(__name__)
 
@@ -26,19 +27,38 @@ LOCK_WAIT = 10.0
 REPLACED = "replaced"
 
 
-def carry_over(old: Path, new: Path) -> None:
-    """Copies what can't be made again from the index `old` into its successor `new`, and says what is dropped with it.
+def carrying_clicks(old: Path) -> Callable[[Path], AbstractContextManager[None]]:
+    """For `write_folder(last=...)`: copies the recorded clicks of an index, and lets nobody add one until it is replaced.
 
-    Recorded clicks refer to docids and stay in use. Models that were trained from judgements or clicks are kept apart, in
-    `kernelsearch/replaced`, because their features were computed on the old index.
+    Clicks refer to docids, so they stay in use. Raises BusyError where the log stays locked.
+    """
+
+    @contextmanager
+    def carry(new: Path) -> Iterator[None]:
+        source, target = old / ADDED_FOLDER, new / ADDED_FOLDER
+        if not source.is_dir():
+            yield
+            return
+        with lock_folder(source, LOCK_WAIT):
+            if (source / CLICKS).is_file():
+                target.mkdir(exist_ok=True)
+                copy_database(source / CLICKS, target / CLICKS)
+                logger.info("%s: recorded clicks are carried over", old)
+            yield
+
+    return carry
+
+
+def carry_over(old: Path, new: Path) -> None:
+    """Copies models that can't be trained again from the index `old` into its successor, and says what is dropped with it.
+
+    Models that were trained from judgements or clicks are kept apart, in `kernelsearch/replaced`, because their features were
+    computed on the old index.
     """
     source, target = old / ADDED_FOLDER, new / ADDED_FOLDER
     if not source.is_dir():
         return
     target.mkdir(exist_ok=True)
-    if (source / CLICKS).is_file():
-        copy_database(source / CLICKS, target / CLICKS)
-        logger.info("%s: recorded clicks are carried over", old)
     if (source / REPLACED).is_dir():
         shutil.copytree(source / REPLACED, target / REPLACED)
     dropped = []
@@ -60,9 +80,9 @@ def _is_trained(folder: Path) -> bool:
     """Whether an artefact was trained from judgements or clicks, which the index doesn't have."""
     try:
         meta = parse_json((folder / "meta.json").read_bytes(), "meta.json")
-        return meta["kind"] == FUSION or (meta["kind"] == GRAPH and "weights.npy" in meta["files"])
+        return known_kinds()[meta["kind"]].learned(meta)
     except (OSError, InputError, KeyError, TypeError):
-        return True  # damaged: rather kept than lost
+        return True  # damaged, or of a method that isn't installed: rather kept than lost
 
 
 def copy_database(source: Path, target: Path) -> None:

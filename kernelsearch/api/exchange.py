@@ -1,7 +1,7 @@
 """Scoring a part of a collection as the whole would: statistics that are exchanged once, and lists that are merged.
 
 A process that holds some shards of a collection needs to know of the others only what scores are made of: how many documents
-and tokens there are, and in how many documents each term stands how often. `WholeStatistics` is that record, memory-mapped;
+and tokens there are, and the document and collection frequency of each term. `WholeStatistics` is that record, memory-mapped;
 `ShardSearcher` searches some shards with it and gives the scores of the whole collection; `merge_lists` makes one list of
 several.
 
@@ -147,8 +147,8 @@ class ShardSearcher:
         """The best `hits` documents of each query among these shards: rows, scores and ties are the whole collection's."""
         if not queries:
             return []
-        found = self.lucene.search_with(self._searcher(queries, model), queries, hits, threads)
-        return [Candidates(self._in_whole(one.docs), one.scores) for one in found]
+        lists = self.lucene.search_with(self._searcher(queries, model), queries, hits, threads)
+        return [Candidates(self._in_whole(ranked.docs), ranked.scores) for ranked in lists]
 
     def _in_whole(self, docs: NDArray[np.int32]) -> NDArray[np.int32]:
         shard = np.searchsorted(self.lucene.starts, docs, side="right") - 1
@@ -172,7 +172,7 @@ def merge_lists(lists: Sequence[Candidates], docid_rank: NDArray[np.integer], hi
 
     `docid_rank` (rows,) is each document's place when docids are sorted: the collection's `forward.docid_rank`.
     """
-    docs = np.concatenate([one.docs for one in lists])
-    scores = np.concatenate([one.scores for one in lists])
+    docs = np.concatenate([ranked.docs for ranked in lists])
+    scores = np.concatenate([ranked.scores for ranked in lists])
     best = np.lexsort((docid_rank[docs], -scores))[:hits]
     return Candidates(docs[best], scores[best])

@@ -16,7 +16,7 @@ from kernelsearch.core.replacing import PARTIAL, temporary_prefix
 from kernelsearch.forward import ForwardIndex, MergedSource, Statistics, write_forward
 from kernelsearch.lucene import jvm
 from kernelsearch.lucene.index import CONTENTS, FieldStatistics, LuceneIndex
-from kernelsearch.lucene.postings import LucenePostings
+from kernelsearch.lucene.postings import AT_ONCE, LucenePostings
 
 #: Bytes of a block of rows, unless a memory limit asks for less.
 EXPORT_BLOCK = 1 << 28
@@ -32,14 +32,16 @@ def export(
     progress: Progress = silent,
 ) -> Path:
     """Writes the forward index of one field and returns its folder. Positions are copied where they are stored."""
-    return _write(lucene, field, _required(lucene, field), LucenePostings(lucene.reader, field), path, block_bytes, progress)
+    statistics = _required(lucene, field)
+    source = LucenePostings(lucene.reader, field, at_once=min(block_bytes, AT_ONCE), positions=statistics.positions)
+    return _write(lucene, field, statistics, source, path, block_bytes, progress)
 
 
 def export_by_shards(
     lucene: LuceneIndex,
     field: str = CONTENTS,
     *,
-    each: Callable[..., Iterable[Path]] = map,
+    mapper: Callable[..., Iterable[Path]] = map,
     path: Path | None = None,
     block_bytes: int = EXPORT_BLOCK,
     heap: str | None = None,
@@ -47,19 +49,19 @@ def export_by_shards(
 ) -> Path:
     """As `export`, to the byte, but shard by shard: each is copied by itself, and the copies are merged here.
 
-    `each(function, shards)` does the copying, as `map` does: one after the other, or elsewhere, with so much `heap` for Java.
+    `mapper(function, shards)` does the copying, as `map` does: one after the other, or elsewhere, with so much `heap` for Java.
     """
-    found = _required(lucene, field)
+    statistics = _required(lucene, field)
     path = path or _place(lucene, field)
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=temporary_prefix(path), suffix=PARTIAL) as scratch:
         copies = [Path(scratch).absolute() / str(number) for number in range(len(lucene.shards.paths))]
         work = [(shard.absolute(), copy) for shard, copy in zip(lucene.shards.paths, copies, strict=True)]
         with progress(f"shards' forward indexes of {field}", total=len(work), unit="shard") as bar:
-            for _ in each(partial(_copy_shard, field, lucene.language, block_bytes, heap), work):
+            for _ in mapper(partial(_copy_shard, field, lucene.language, block_bytes, heap), work):
                 bar.update()
         merged = MergedSource([ForwardIndex(copy) for copy in copies])
-        return _write(lucene, field, found, merged, path, block_bytes, progress)
+        return _write(lucene, field, statistics, merged, path, block_bytes, progress)
 
 
 def _copy_shard(field: str, language: str, block_bytes: int, heap: str | None, work: tuple[Path, Path]) -> None:
@@ -67,17 +69,18 @@ def _copy_shard(field: str, language: str, block_bytes: int, heap: str | None, w
     shard, copy = work
     lucene = LuceneIndex(shard, language=language, java_heap=heap)
     try:
-        source = LucenePostings(lucene.reader, field)
-        _write(lucene, field, lucene.field_statistics(field), source, copy, block_bytes, silent)
+        statistics = lucene.field_statistics(field)
+        source = LucenePostings(lucene.reader, field, at_once=min(block_bytes, AT_ONCE), positions=statistics.positions)
+        _write(lucene, field, statistics, source, copy, block_bytes, silent)
     finally:
         lucene.close()
 
 
 def _required(lucene: LuceneIndex, field: str) -> FieldStatistics:
-    found = lucene.field_statistics(field)
-    if not found.documents and field != CONTENTS:
+    statistics = lucene.field_statistics(field)
+    if not statistics.documents and field != CONTENTS:
         raise IndexProblem(f"{lucene.name}: no document has a field {field!r}")
-    return found
+    return statistics
 
 
 def _place(lucene: LuceneIndex, field: str) -> Path:
@@ -88,7 +91,7 @@ def _place(lucene: LuceneIndex, field: str) -> Path:
 def _write(
     lucene: LuceneIndex,
     field: str,
-    found: FieldStatistics,
+    statistics: FieldStatistics,
     source: PostingsSource,
     path: Path | None,
     block_bytes: int,
@@ -100,12 +103,12 @@ def _write(
             path,
             source,
             field=field,
-            positions=found.positions,
+            positions=statistics.positions,
             fingerprint=lucene.fingerprint,
             block_bytes=block_bytes,
-            statistics=Statistics(found.documents, found.tokens, found.postings),
+            statistics=Statistics(statistics.documents, statistics.tokens, statistics.postings),
             progress=bar.update,
-            on_duplicate=(lambda docid, one, other: _refuse_twice(lucene, docid, one, other))
+            on_duplicate=(lambda docid, first, second: _refuse_twice(lucene, docid, first, second))
             if lucene.shards.sharded
             else None,
         )
@@ -114,7 +117,7 @@ def _write(
 
 def _refuse_twice(lucene: LuceneIndex, docid: str, row: int, other: int) -> None:
     first, second = (
-        lucene.shards.paths[int(np.searchsorted(lucene.starts, one, side="right")) - 1] for one in sorted((row, other))
+        lucene.shards.paths[int(np.searchsorted(lucene.starts, number, side="right")) - 1] for number in sorted((row, other))
     )
     where = f"twice in {first}" if first == second else f"in {first} and in {second}"
-    raise IndexProblem(f"{lucene.name}: document {docid!r} stands {where}; shards of a collection share no document")
+    raise IndexProblem(f"{lucene.name}: document {docid!r} is {where}; shards of a collection share no document")

@@ -1,34 +1,24 @@
-"""An opened index: Lucene for the first stage, forward indexes for everything after it, and a place for fitted artefacts."""
+"""An opened index as users have it in Python: search, explain, evaluate, train, change its documents."""
 
 from __future__ import annotations
 
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from kernelsearch.api import keywords
 from kernelsearch.api.explaining import explain_first_stage
-from kernelsearch.api.export import export
+from kernelsearch.api.index_files import IndexFiles
 from kernelsearch.api.pipeline import Pipeline
 from kernelsearch.api.results import Hit, Results, make_hits
-from kernelsearch.core import artefacts as saved_artefacts
-from kernelsearch.core.errors import ArtefactError, IndexProblem, IndexReplaced, InputError, OptionError, quote
+from kernelsearch.core.errors import IndexReplaced, InputError, OptionError
 from kernelsearch.core.memory_limit import MemoryLimit
 from kernelsearch.core.progress import Progress, silent
-from kernelsearch.core.types import Candidates, Query
-from kernelsearch.forward import ForwardIndex
-from kernelsearch.forward.index import KIND, VERSION
-from kernelsearch.kernels.feedback import FeedbackExpander
-from kernelsearch.lucene import jvm
 from kernelsearch.lucene.first_stage import FirstStage
-from kernelsearch.lucene.index import LuceneIndex
-from kernelsearch.lucene.shards import Source, find_shards, present_state
+from kernelsearch.lucene.shards import Source
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import CannotAct, Explanation, TrainingData
 from kernelsearch.vectors.settings import VectorSettings
@@ -36,16 +26,14 @@ from kernelsearch.vectors.settings import VectorSettings
 if TYPE_CHECKING:
     from kernelsearch.api.evaluating import Measured
     from kernelsearch.api.staging import Reader
-    from kernelsearch.vectors.opened import Vectors
 
 logger = logging.getLogger(__name__)
 
-CONTENTS = "contents"
 #: Pipelines that an index keeps ready, so that the same search again loads nothing.
-KEPT_PIPELINES = 16
+MAX_PIPELINES = 16
 
 
-class Index:
+class Index(IndexFiles):
     """An index for reading, safe to use from several threads and to send to spawned processes (which open it again).
 
     >>> index = kernelsearch.open("indexes/demo")  # doctest: +SKIP
@@ -53,10 +41,14 @@ class Index:
     >>> index.explain("dripping tap", rerank="klsa")  # doctest: +SKIP
 
     Java starts when something needs it, not before; forward indexes are memory-mapped on first use. A folder of shards, or
-    several indexes, are one collection (`kernelsearch.lucene.shards` tells the rules).
+    several indexes, are one collection (`kernelsearch.lucene.shards` has the rules).
 
-    `vectors` says which vectors methods use that name none, and where query vectors come from: a name ("minilm"), or options by
+    `path` is a folder, or several. `language` is that in which queries are analysed (default: the index's), `java_heap` the
+    largest heap of Java, `artefacts` another folder for fitted state, `progress` what long steps report to. `vectors` says
+    which vectors methods use that name none, and where query vectors come from: a name ("minilm"), or options by
     name ({"name": "minilm", "queries": "topics.npz"}; see `kernelsearch.vectors.settings`).
+
+    What methods read of the index (`lucene`, `forward`, `vectors`, ...) comes from the base class `IndexFiles`.
 
     Attributes: `shards`, the Lucene indexes; `path`, the (first) folder that was named; `name`, what messages call it;
     `fingerprint`, which artefacts are bound to.
@@ -72,36 +64,16 @@ class Index:
         progress: Progress = silent,
         vectors: VectorSettings | Mapping[str, Any] | str | None = None,
     ) -> None:
-        jvm.check_heap(java_heap)
-        self.shards = find_shards(path, artefacts)
-        self.path: Path = self.shards.home
-        self.name: str = self.shards.name
-        self.fingerprint: str = self.shards.fingerprint
-        self.language = language
-        self.java_heap = java_heap
-        self.progress = progress
-        self.vector_settings = _vector_settings(vectors)
-        self._lucene: LuceneIndex | None = None
-        self._forward: dict[str, ForwardIndex] = {}
-        self._expander: FeedbackExpander | None = None
-        self._vectors: dict[str, Vectors] = {}
+        super().__init__(path, language=language, java_heap=java_heap, artefacts=artefacts, progress=progress, vectors=vectors)
         self._pipelines: OrderedDict[str, Pipeline] = OrderedDict()
-        self._lock = threading.RLock()
         self._building = threading.RLock()
         self._superseded = False
 
-    def __repr__(self) -> str:
-        stands = self.shards.artefacts / "forward"
-        fields = sorted(folder.name for folder in stands.iterdir() if folder.is_dir()) if stands.is_dir() else []
-        if CONTENTS not in fields or _stale(stands / CONTENTS, self.fingerprint):
-            return f"Index({self.name!r})"
-        return f"Index({self.name!r}: {len(self.forward.live_docs)} documents, fields {', '.join(fields)})"
-
     def __reduce__(self) -> tuple[Any, ...]:
         # Another process may work in another folder.
-        given = tuple(path.absolute() for path in self.shards.folders)
+        folders = tuple(path.absolute() for path in self.shards.folders)
         return _reopen, (
-            given,
+            folders,
             self.language,
             self.java_heap,
             self.shards.artefacts.absolute(),
@@ -109,7 +81,7 @@ class Index:
         )
 
     def search(self, text: str, rerank: keywords.Rerank = None, k: int = 10, **options: Any) -> Results:
-        """The best `k` documents for a query.
+        """The best `k` documents for the query `text`.
 
         `rerank` names a method ("klsa"), several in their order (["pert", "klsa"]) or methods with their options
         ({"klsa": {"dims": 300}}). Further options are the flags of `kernelsearch.search` as keywords: the first stage's
@@ -118,8 +90,7 @@ class Index:
         if k < 1:
             raise OptionError(f"k: {k} is below 1")
         pipeline = self.pipeline(rerank, **{"hits": max(k, 1000), **options})
-        query, before, after = self._run(pipeline, text)
-        return Results(self, query, [method.name for method in pipeline.rerankers], before, after.top(k))
+        return pipeline.answer(text, k)
 
     def search_batch(
         self,
@@ -132,8 +103,8 @@ class Index:
     ) -> dict[str, Results]:
         """The best `k` documents for many queries, which are searched together, with `threads` threads.
 
-        `texts` is {qid: text}, or texts, whose numbers from 0 are their qids. The other parameters are those of `search`.
-        Returns {qid: results}.
+        `texts` is {qid: text}, or texts, whose numbers from 0 are their qids. `rerank` and the other parameters are those of
+        `search`. Returns {qid: results}.
         """
         if k < 1:
             raise OptionError(f"k: {k} is below 1")
@@ -150,16 +121,15 @@ class Index:
         return {query.qid: Results(self, query, methods, first, last.top(k)) for query, first, last in lists}
 
     def explain(self, text: str, rerank: keywords.Rerank = None, docid: str | None = None, **options: Any) -> Explanation:
-        """Why a document is ranked where it is: contributions that sum to its score.
+        """Why a document is ranked where it is for the query `text`: contributions that sum to its score.
 
-        `rerank` names one method; without it the first stage's score is explained by term.
-
-        `docid` is the document to explain; by default the best one. Options are those of `search`.
+        `rerank` names one method; without it the first stage's score is explained by term. `docid` is the document to explain;
+        by default the best one. Options are those of `search`.
         """
         pipeline = self.pipeline(rerank, **options)
         if len(pipeline.rerankers) > 1:
             raise OptionError(f"rerank: one method can be explained at a time, not {len(pipeline.rerankers)}")
-        query, before, after = self._run(pipeline, text)
+        query, before, after = pipeline.run(text)
         if not after.depth:
             raise InputError(f"no document matches {text!r}")
         row = int(after.docs[0]) if docid is None else self.row(docid, among=after)
@@ -199,14 +169,14 @@ class Index:
         return evaluate_methods(self, topics, qrels, methods, measures=measures, hits=hits, threads=threads, **options)
 
     def similar(self, docid: str, k: int = 10, **options: Any) -> list[Hit]:
-        """The `k` documents most similar to a document; options are those of `kernelsearch.similarity.SimilarDocuments`."""
+        """The `k` documents most similar to `docid`; options are those of `kernelsearch.similarity.SimilarDocuments`."""
         from kernelsearch.similarity import SimilarDocuments
 
         if k < 1:
             raise OptionError(f"k: {k} is below 1")
         finder = SimilarDocuments(self, **options)
-        found = finder.ranked(self.row(docid))
-        return make_hits(self, found.top(k))
+        ranked = finder.ranked(self.row(docid))
+        return make_hits(self, ranked.top(k))
 
     def train(
         self,
@@ -258,7 +228,8 @@ class Index:
     def delete(self, ids: Iterable[str], *, memory_limit: str | None = None) -> Index:
         """Deletes documents and returns the index without them, opened; this object refuses to search from now on.
 
-        Ids that the index doesn't have are logged. Raises InputError where it has none of them, or no others.
+        `memory_limit` is that of `kernelsearch.index`. Ids that the index doesn't have are logged. Raises InputError where it
+        has none of them, or no others.
         """
         return self._updated(None, (ids,) if isinstance(ids, str) else tuple(ids), 0, memory_limit)
 
@@ -267,7 +238,7 @@ class Index:
 
         if len(self.shards.folders) > 1:
             raise OptionError(f"{self.name}: {len(self.shards.folders)} indexes; open the one to change")
-        self._refuse_replaced()
+        self.refuse_replaced()
         updated = update_index(
             self.path, read, ids, threads=threads, memory_limit=memory_limit, deleting="ids", progress=self.progress
         )
@@ -288,7 +259,7 @@ class Index:
             self._pipelines.clear()
 
     def pipeline(self, rerank: keywords.Rerank = None, **options: Any) -> Pipeline:
-        """The first stage and the methods that the options of `search` describe, ready for many queries."""
+        """The first stage and the methods that `rerank` and the options of `search` describe, ready for many queries."""
         if self._superseded:
             raise IndexReplaced(f"{self.name}: its documents were changed; search the index that add() or delete() returned")
         methods, first = keywords.split(rerank, options)
@@ -299,11 +270,11 @@ class Index:
         with self._building:
             if (ready := self._ready(key)) is not None:
                 return ready
-            with self._one_state():
+            with self.one_state():
                 made = Pipeline(self, FirstStage.from_settings(first), methods)
             with self._lock:
                 self._pipelines[key] = made
-                if len(self._pipelines) > KEPT_PIPELINES:
+                if len(self._pipelines) > MAX_PIPELINES:
                     self._pipelines.popitem(last=False)
             return made
 
@@ -313,154 +284,8 @@ class Index:
                 self._pipelines.move_to_end(key)
             return self._pipelines.get(key)
 
-    def _run(self, pipeline: Pipeline, text: str) -> tuple[Query, Candidates, Candidates]:
-        """A query with its list before and after the rerankers."""
-        if not text.strip():
-            raise InputError("the query has no text")
-        query = self.query(text)
-        before = pipeline.retrieve([query])[0]
-        return query, before, pipeline.rerank([query], [before])[0]
-
-    def row(self, docid: str, option: str = "docid", among: Candidates | None = None) -> int:
-        """A document's row; a docid that the index, or the list `among`, doesn't have is refused with the option's name."""
-        row = int(self.forward.require_rows([docid], label=option, collection=self.name)[0])
-        if among is not None and not np.any(among.docs == row):
-            raise InputError(f"{option}: {docid!r} is not among the {among.depth} documents of this query's list")
-        return row
-
-    @property
-    def artefacts(self) -> Path:
-        """The folder for everything that is derived from this index; KERNELSEARCH_ARTEFACTS moves it elsewhere.
-
-        Raises IndexReplaced where the index has been replaced or changed since it was opened: the folder then belongs to
-        another state, which nothing of this one may be read from or written into.
-        """
-        self._refuse_replaced()
-        return self.shards.artefacts
-
-    @contextmanager
-    def _one_state(self) -> Iterator[None]:
-        """Raises IndexReplaced where the index is replaced while files are read: they may be of two states, or look damaged."""
-        before = self.replaced()  # then `artefacts` refuses, and what needs no files goes on with the old state
-        try:
-            yield
-        except (ArtefactError, IndexProblem):
-            self._refuse_replaced()
-            raise
-        # Where the folder is missing, nothing could be read of another state.
-        if not before and present_state(self.shards.folders) is not None:
-            self._refuse_replaced()
-
-    def _refuse_replaced(self) -> None:
-        if self.replaced():
-            raise IndexReplaced(f"{self.name}: the index has been replaced since it was opened; open it again")
-
-    def replaced(self) -> bool:
-        """Whether the index's folder is missing or holds another state than the one that was opened."""
-        return present_state(self.shards.folders) != self.fingerprint
-
-    @property
-    def lucene(self) -> LuceneIndex:
-        """The Lucene side: analysis, search, feedback, stored texts."""
-        if self._lucene is None:
-            with self._lock:
-                if self._lucene is None:
-                    self._refuse_replaced()
-                    with self._one_state():
-                        opened = LuceneIndex(self.shards.folders, language=self.language, java_heap=self.java_heap)
-                    self._lucene = opened
-        return self._lucene
-
-    @property
-    def forward(self) -> ForwardIndex:
-        """The forward index of the main field."""
-        return self.field(CONTENTS)
-
-    def field(self, name: str) -> ForwardIndex:
-        """The forward index of a field; built on first use where it is missing or belongs to an older state of the index."""
-        if Path(name).name != name or name in ("", ".."):
-            raise OptionError(f"{quote(name)} is not the name of a field")
-        with self._lock:
-            if name not in self._forward:
-                with self._one_state():
-                    opened = self._open_field(name)
-                self._forward[name] = opened
-            return self._forward[name]
-
-    def _open_field(self, name: str) -> ForwardIndex:
-        path = self.artefacts / "forward" / name
-        try:
-            return ForwardIndex(path, fingerprint=self.fingerprint)
-        except ArtefactError:
-            if path.exists() and not _stale(path, self.fingerprint):
-                raise  # damaged: say so instead of papering over it
-            try:
-                export(self.lucene, name, path=path, progress=self.progress)
-            except InputError as problem:
-                raise IndexProblem(f"{problem}; KERNELSEARCH_ARTEFACTS names another place for it") from None
-            return ForwardIndex(path, fingerprint=self.fingerprint)
-
-    @property
-    def expander(self) -> FeedbackExpander | None:
-        """Feedback on the forward index; None where Anserini's own gives the same sooner.
-
-        That is on an index that stores document vectors and has no forward index yet: writing one takes longer than a search.
-        """
-        with self._lock:
-            if self._expander is None:
-                path = self.artefacts / "forward" / CONTENTS
-                written = CONTENTS in self._forward or (path.is_dir() and not _stale(path, self.fingerprint))
-                if not written and self.lucene.field_statistics().vectors:
-                    return None
-                self._expander = FeedbackExpander(self.forward)
-            return self._expander
-
-    def vectors(self, name: str | None = None) -> Vectors:
-        """The vectors of that name, with a source of query vectors; without a name the chosen ones, or the only ones.
-
-        Raises:
-            ArtefactError: the index has no such vectors, or has changed since they were made.
-            OptionError: no name where there are several.
-        """
-        # Imported here: FAISS's neighbours and scipy behind it are for those who have vectors.
-        from kernelsearch.vectors.opened import Vectors
-        from kernelsearch.vectors.queries import QueryVectors
-        from kernelsearch.vectors.store import open_documents
-
-        name = name or self.vector_settings.name
-        with self._lock:
-            if name is None or name not in self._vectors:
-                with self._one_state():
-                    documents = open_documents(
-                        self.artefacts, name, fingerprint=self.fingerprint, index=self.name, flags=self.shards.flags
-                    )
-                name = documents.name
-                if name not in self._vectors:
-                    file, encoder = self.vector_settings.queries_of(name), self.vector_settings.encoder
-                    self._vectors[name] = Vectors(documents, QueryVectors(documents, file=file, encoder=encoder))
-            return self._vectors[name]
-
-    def query(self, text: str, qid: str = "") -> Query:
-        """An analysed query."""
-        return self.lucene.queries([text], [qid])[0]
-
 
 def _reopen(
-    given: tuple[Path, ...], language: str | None, java_heap: str | None, artefacts: Path, vectors: VectorSettings
+    folders: tuple[Path, ...], language: str | None, java_heap: str | None, artefacts: Path, vectors: VectorSettings
 ) -> Index:
-    return Index(given, language=language, java_heap=java_heap, artefacts=artefacts, vectors=vectors)
-
-
-def _vector_settings(value: VectorSettings | Mapping[str, Any] | str | None) -> VectorSettings:
-    """Settings of vectors from a name or from options by name."""
-    if isinstance(value, VectorSettings):
-        return value
-    return VectorSettings.of({"name": value} if isinstance(value, str) else value or {})
-
-
-def _stale(path: Path, fingerprint: str) -> bool:
-    """Whether a forward index is whole but was made for an earlier state of the index."""
-    try:
-        return str(saved_artefacts.read_meta(path, KIND, VERSION)["fingerprint"]) != fingerprint
-    except ArtefactError:
-        return False
+    return Index(folders, language=language, java_heap=java_heap, artefacts=artefacts, vectors=vectors)

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from kernelsearch.api.results import Results
+from kernelsearch.core.errors import InputError
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.lucene.first_stage import FirstStage
 from kernelsearch.rerankers import registry
@@ -45,20 +47,36 @@ class Pipeline:
         return [(reranker.name, reranker.settings.to_dict()) for reranker in self.rerankers]
 
     def context(self, threads: int = 1) -> Context:
-        """The context that is passed to the rerankers."""
+        """The context that is passed to the rerankers, which may use `threads` threads."""
         return Context(self.first.model, self.first.hits, threads)
 
     def retrieve(self, queries: Sequence[Query], *, threads: int = 1) -> list[Candidates]:
-        """The first stage's list of each query, retrieved with `threads` threads."""
+        """The first stage's list of each of the `queries`, retrieved with `threads` threads."""
         expander = self.index.expander if self.first.feedback is not None else None
         return self.first.search(self.index.lucene, queries, threads=threads, expander=expander)
 
+    def answer(self, text: str, k: int, *, threads: int = 1) -> Results:
+        """The best `k` documents for the query `text`, found with `threads` threads; raises InputError for an empty text."""
+        query, before, after = self.run(text, threads=threads)
+        return Results(self.index, query, [reranker.name for reranker in self.rerankers], before, after.top(k))
+
+    def run(self, text: str, *, threads: int = 1) -> tuple[Query, Candidates, Candidates]:
+        """The query `text`, analysed, with its list before and after the rerankers, which may use `threads` threads.
+
+        Raises InputError for an empty text.
+        """
+        if not text.strip():
+            raise InputError("the query has no text")
+        query = self.index.query(text)
+        before = self.retrieve([query], threads=threads)
+        return query, before[0], self.rerank([query], before, threads=threads)[0]
+
     def search(self, queries: Sequence[Query], *, threads: int = 1) -> list[Candidates]:
-        """The list of each query after all rerankers."""
+        """The list of each of the `queries` after all rerankers, with `threads` threads."""
         return self.rerank(queries, self.retrieve(queries, threads=threads), threads=threads)
 
     def rerank(self, queries: Sequence[Query], lists: Sequence[Candidates], *, threads: int = 1) -> list[Candidates]:
-        """The lists of queries after all rerankers; `lists` are their candidates."""
+        """The lists of queries after all rerankers, with `threads` threads; `lists` are their candidates."""
         context, current = self.context(threads), list(lists)
         for reranker in self.rerankers:
             # Without the fallbacks of earlier methods, which a method that cannot act would return as its own.

@@ -25,7 +25,7 @@ Evaluations = Mapping[str, Evaluation]
 
 
 def page(
-    found: Evaluations,
+    evaluations: Evaluations,
     comparison: Comparison | None,
     curves: Evaluations,
     *,
@@ -33,26 +33,27 @@ def page(
     qrels: str = "",
 ) -> str:
     """The page. `curves` holds each run's interpolated precisions, `texts` the topics' texts where they are known."""
-    names = list(next(iter(found.values())).values)
-    colours = {label: COLOURS[place % len(COLOURS)] for place, label in enumerate(found)}
+    names = list(next(iter(evaluations.values())).values)
+    colours = {label: COLOURS[place % len(COLOURS)] for place, label in enumerate(evaluations)}
     texts = texts or {}
-    parts = [_heading(found, comparison, qrels), _means(found, names, comparison)]
+    parts = [_heading(evaluations, comparison, qrels), _means(evaluations, names, comparison)]
     if comparison is not None and comparison.differences:
         parts += [
             _differences(comparison),
-            _by_measure(names, lambda name: _difference_plots(found, comparison, name, texts), "Differences by topic"),
-            _by_measure(names, lambda name: _risk_plots(found, comparison, name, colours), "Risk and reward"),
+            _by_measure(names, lambda name: _difference_plots(evaluations, comparison, name, texts), "Differences by topic"),
+            _by_measure(names, lambda name: _risk_plots(evaluations, comparison, name, colours), "Risk and reward"),
         ]
     parts.append(section("Precision and recall", _precision_recall(curves, colours)))
     if comparison is not None and comparison.differences:
         parts.append(
-            _by_measure(names, lambda name: _extremes(found, comparison, name, texts), "Most helped and most hurt topics")
+            _by_measure(names, lambda name: _extremes(evaluations, comparison, name, texts), "Most helped and most hurt topics")
         )
-    parts.append(_topics(found, names, texts))
+    parts.append(_topics(evaluations, names, texts))
     assets = resources.files("kernelsearch.api") / "page"
     style, script = (assets / "report.css").read_text("utf-8"), (assets / "report.js").read_text("utf-8")
     return (
-        f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>Evaluation of {len(found)} runs</title>\n'
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f"<title>Evaluation of {len(evaluations)} runs</title>\n"
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         # The empty icon keeps browsers from asking a server for one.
         f'<link rel="icon" href="data:,">\n<style>\n{style}</style>\n</head>\n<body>\n'
@@ -80,36 +81,40 @@ def sortable(header: Sequence[str], rows: Sequence[Sequence[str]], *, texts: int
     return f'<div class="scroll">{table}</div>\n'
 
 
-def _heading(found: Evaluations, comparison: Comparison | None, qrels: str) -> str:
-    counts = sorted({len(one.topics) for one in found.values()})
+def _heading(evaluations: Evaluations, comparison: Comparison | None, qrels: str) -> str:
+    counts = sorted({len(evaluation.topics) for evaluation in evaluations.values()})
     topics = f"{counts[0]} topics" if len(counts) == 1 else f"{counts[0]} to {counts[-1]} topics"
     against = f" against <b>{escape(comparison.baseline)}</b>" if comparison else ""
     source = f", judged by {escape(qrels)}" if qrels else ""
     notes = [
         f"{label}: {count} {what}"
-        for label, one in found.items()
+        for label, evaluation in evaluations.items()
         for count, what in (
-            (len(one.missing), "judged topics are not in the run"),
-            (len(one.unjudged), "topics of the run are not judged"),
+            (len(evaluation.missing), "judged topics are not in the run"),
+            (len(evaluation.unjudged), "topics of the run are not judged"),
         )
         if count
     ]
     listed = f"<ul class=notes>{''.join(f'<li>{escape(note)}</li>' for note in notes)}</ul>" if notes else ""
     return (
-        f"<header><h1>Evaluation of {len(found)} runs</h1><p>{topics}{against}{source}. "
+        f"<header><h1>Evaluation of {len(evaluations)} runs</h1><p>{topics}{against}{source}. "
         f"kernelsearch {escape(__version__)}.</p>{listed}</header>"
     )
 
 
-def _means(found: Evaluations, names: Sequence[str], comparison: Comparison | None) -> str:
+def _means(evaluations: Evaluations, names: Sequence[str], comparison: Comparison | None) -> str:
     rows = []
-    for label, one in found.items():
+    for label, evaluation in evaluations.items():
         marks = [
             "*" if comparison and label != comparison.baseline and comparison.of(label, name).significant else ""
             for name in names
         ]
         rows.append(
-            [label, str(len(one.topics)), *(number(one.mean(name)) + mark for name, mark in zip(names, marks, strict=True))]
+            [
+                label,
+                str(len(evaluation.topics)),
+                *(number(evaluation.mean(name)) + mark for name, mark in zip(names, marks, strict=True)),
+            ]
         )
     note = f"<p>* {escape(procedure_in_words(comparison))}.</p>" if comparison and comparison.procedure.test != "none" else ""
     return section("Means", sortable(["run", "topics", *names], rows) + note)
@@ -121,7 +126,7 @@ def _differences(comparison: Comparison) -> str:
         f"<p>Interval: {100 * how.confidence:g}% by bootstrap over topics ({how.rounds:,} rounds, seed {how.seed}). "
         f"Lost: what the losing topics lose in sum. URisk, TRisk and GeoRisk with α = {how.aversion:g}.</p>"
     )
-    rows = [difference_cells(one) for one in comparison.differences]
+    rows = [difference_cells(difference) for difference in comparison.differences]
     return section(f"Against {comparison.baseline}", sortable(DIFFERENCE_HEADER, rows, texts=2) + note)
 
 
@@ -142,9 +147,9 @@ def _figure(svg: str, caption: str) -> str:
     return f"<figure>{svg}<figcaption>{escape(caption)}</figcaption></figure>"
 
 
-def _difference_plots(found: Evaluations, comparison: Comparison, name: str, texts: Mapping[str, str]) -> str:
+def _difference_plots(evaluations: Evaluations, comparison: Comparison, name: str, texts: Mapping[str, str]) -> str:
     """For each run its topics from the largest gain to the largest loss, all on one scale."""
-    pairs = {label: _pairs(found, comparison, label, name) for label in comparison.topics}
+    pairs = {label: _pairs(evaluations, comparison, label, name) for label in comparison.topics}
     every = [0.0, *(gain for rows in pairs.values() for *_, gain in rows)]
     figures = []
     for label, rows in pairs.items():
@@ -158,27 +163,27 @@ def _difference_plots(found: Evaluations, comparison: Comparison, name: str, tex
         )
         titles = [f"{qid} {gain:+.4f}  {texts.get(qid, '')}".strip() for qid, _, _, gain in rows]
         plot.bars([gain for _, _, _, gain in rows], titles)
-        one = comparison.of(label, name)
-        caption = f"{label}: {one.wins} topics better, {one.losses} worse, {one.ties} the same"
+        difference = comparison.of(label, name)
+        caption = f"{label}: {difference.wins} topics better, {difference.losses} worse, {difference.ties} the same"
         figures.append(_figure(plot.svg(f"Difference in {name} by topic, {caption}"), caption))
     return f'<div class="figures">{"".join(figures)}</div>'
 
 
-def _pairs(found: Evaluations, comparison: Comparison, label: str, name: str) -> list[tuple[str, float, float, float]]:
+def _pairs(evaluations: Evaluations, comparison: Comparison, label: str, name: str) -> list[tuple[str, float, float, float]]:
     """(topic, baseline's value, run's value, change), from the largest gain to the largest loss."""
     topics = comparison.topics[label]
-    before, after = found[comparison.baseline].array(name, topics), found[label].array(name, topics)
+    before, after = evaluations[comparison.baseline].array(name, topics), evaluations[label].array(name, topics)
     rows = zip(topics, before.tolist(), after.tolist(), risk.changes(before, after).tolist(), strict=True)
     return sorted(rows, key=lambda row: -row[3])
 
 
-def _risk_plots(found: Evaluations, comparison: Comparison, name: str, colours: Mapping[str, str]) -> str:
+def _risk_plots(evaluations: Evaluations, comparison: Comparison, name: str, colours: Mapping[str, str]) -> str:
     """Left: what runs gain against what they lose on the way. Right: URisk as losses count for more."""
     losses, gains, sensitivities = {}, {}, {}
     for label, topics in comparison.topics.items():
-        before, after = found[comparison.baseline].array(name, topics), found[label].array(name, topics)
-        one = comparison.of(label, name)
-        losses[label], gains[label] = one.lost, 100 * (one.relative or 0.0)
+        before, after = evaluations[comparison.baseline].array(name, topics), evaluations[label].array(name, topics)
+        difference = comparison.of(label, name)
+        losses[label], gains[label] = difference.lost, 100 * (difference.relative or 0.0)
         sensitivities[label] = [risk.urisk(before, after, alpha) for alpha in AVERSIONS]
     low, high = min(0.0, *gains.values()), max(0.0, *gains.values())
     pad = 0.08 * (high - low)
@@ -222,7 +227,9 @@ def sweeps(labels: Sequence[str]) -> dict[str, list[str]]:
 
 def _precision_recall(curves: Evaluations, colours: Mapping[str, str]) -> str:
     levels = [level / 10 for level in range(11)]
-    lines = {label: list(zip(levels, (one.mean(name) for name in one.values), strict=True)) for label, one in curves.items()}
+    lines = {
+        label: list(zip(levels, (curve.mean(name) for name in curve.values), strict=True)) for label, curve in curves.items()
+    }
     top = max(value for line in lines.values() for _, value in line)
     plot = Plot((0, 1), (0, min(1.0, top * 1.05)), "recall", "interpolated precision", xticks=levels)
     for label, line in lines.items():
@@ -231,10 +238,10 @@ def _precision_recall(curves: Evaluations, colours: Mapping[str, str]) -> str:
     return f'<div class="figures">{figure}</div>'
 
 
-def _extremes(found: Evaluations, comparison: Comparison, name: str, texts: Mapping[str, str]) -> str:
+def _extremes(evaluations: Evaluations, comparison: Comparison, name: str, texts: Mapping[str, str]) -> str:
     parts = []
     for label in comparison.topics:
-        rows = _pairs(found, comparison, label, name)
+        rows = _pairs(evaluations, comparison, label, name)
         best = [row for row in rows if row[3] > 0][:SHOWN]
         worst = [row for row in reversed(rows) if row[3] < 0][:SHOWN]
         shown = "".join(
@@ -250,19 +257,22 @@ def _topic_rows(rows: Sequence[tuple[str, float, float, float]], baseline: str, 
     return sortable(("topic", "text", baseline, label, "difference"), cells, texts=2, style="wrapped")
 
 
-def _topics(found: Evaluations, names: Sequence[str], texts: Mapping[str, str]) -> str:
+def _topics(evaluations: Evaluations, names: Sequence[str], texts: Mapping[str, str]) -> str:
     """All values, folded away."""
-    every = list(dict.fromkeys(qid for one in found.values() for qid in one.topics))
+    every = list(dict.fromkeys(qid for evaluation in evaluations.values() for qid in evaluation.topics))
     parts = []
     for name in names:
         rows = [
             (
                 qid,
                 texts.get(qid, ""),
-                *(number(one.values[name][qid]) if qid in one.values[name] else "" for one in found.values()),
+                *(
+                    number(evaluation.values[name][qid]) if qid in evaluation.values[name] else ""
+                    for evaluation in evaluations.values()
+                ),
             )
             for qid in every
         ]
-        table = sortable(("topic", "text", *found), rows, texts=2, style="wrapped")
+        table = sortable(("topic", "text", *evaluations), rows, texts=2, style="wrapped")
         parts.append(f"<details><summary>{escape(name)} of {len(every)} topics</summary>{table}</details>\n")
     return section("All topics", "".join(parts))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from kernelsearch.api.snippets import make_snippet, matching_words
 from kernelsearch.core.tables import text_table
 from kernelsearch.core.types import Candidates, Query
 
@@ -112,7 +113,8 @@ def rank_changes(earlier: Sequence[int | None], first: int = 1) -> list[int | No
 class Results(Sequence[Hit]):
     """The ranked list of a query, best document first.
 
-    Attributes: `query`, its text and analysed terms; `methods`, the names of the rerankers; `hits`.
+    Made from the `index`, the `query`, the names of the `methods`, and the lists `before` (the first stage's) and `ranked` (to
+    show). Attributes: `query`, its text and analysed terms; `methods`, the names of the rerankers; `hits`.
     Prints as a table, in a notebook as HTML, with each document's rank change from the first stage's list.
     """
 
@@ -167,6 +169,17 @@ class Results(Sequence[Hit]):
     def moved(self) -> list[int | None]:
         """How many ranks each hit has gained since the first stage's list; None for a document that was not in it."""
         return rank_changes(earlier_ranks(self._before, self._ranked))
+
+    @property
+    def fallbacks(self) -> tuple[tuple[str, str], ...]:
+        """(method, reason) of each method that could not act on the query and left its list unchanged."""
+        return self._ranked.fallbacks
+
+    def snippets(self, width: int) -> tuple[list[str], set[str]]:
+        """The title and the best matching part of each hit's text, in at most `width` characters, and the words that match."""
+        texts = [text or "" for text in self._index.lucene.stored(self._ranked.docs, "contents")]
+        words = matching_words(self._index, self.query, texts)
+        return [make_snippet(text, words, width) for text in texts], words
 
     def rows(self) -> list[tuple[int, str, str, str, str]]:
         """(rank, rank change, docid, score, beginning of the text) of each hit, as printed."""

@@ -44,16 +44,16 @@ def make_snippet(text: str, words: set[str], width: int) -> str:
 def _best_start(text: str, words: set[str], space: int) -> int:
     """Where the window of `space` characters begins that has most distinct matching words; the first of several."""
     matches = [(match.start(), match.end(), match[0].lower()) for match in _WORD.finditer(text)]
-    found = [match for match in matches if match[2] in words]
-    if not found or found[0][0] == 0 or len(text) <= space:
+    matched = [match for match in matches if match[2] in words]
+    if not matched or matched[0][0] == 0 or len(text) <= space:
         return 0
     starts = [match[0] for match in matches]
 
     def count(start: int) -> int:
-        return len({word for begin, end, word in found if begin >= start and end <= start + space - 4})
+        return len({word for begin, end, word in matched if begin >= start and end <= start + space - 4})
 
     # A few words before the match show how it is meant.
-    candidates = [0, *(max((begin for begin in starts if begin <= max(at - space // 4, 0)), default=0) for at, _, _ in found)]
+    candidates = [0, *(max((begin for begin in starts if begin <= max(at - space // 4, 0)), default=0) for at, _, _ in matched)]
     return max(candidates, key=lambda start: (count(start), -start))
 
 

@@ -20,6 +20,7 @@ from kernelsearch.core.errors import InputError
 from kernelsearch.core.progress import Progress, silent
 from kernelsearch.forward.strings import hashes
 from kernelsearch.trec.documents import contains_title
+from kernelsearch.trec.formats import TEXT_NAMES
 
 #: Reads the collection from its beginning: (place of a document for messages, the document).
 Reader = Callable[[], Iterator[tuple[str, dict[str, Any]]]]
@@ -95,7 +96,7 @@ def stage_documents(
             count += 1
             titles = titles or bool(document.get("title"))
             apart += not contains_title(document["contents"], document.get("title") or "")
-            names.update(dict.fromkeys(document))
+            names.update(dict.fromkeys(name for name in document if not _is_contents(document, name)))
             bar.update()
     _refuse_duplicates(read, keys)
     if nulls:
@@ -105,6 +106,12 @@ def stage_documents(
             file.unlink()
     stored = tuple(name for name in names if name not in ("id", "contents", "title", *fields))
     return Staged(count, titles, apart, stored)
+
+
+def _is_contents(document: dict[str, Any], name: str) -> bool:
+    """Whether a field is the text that the contents were made of, so that queries search it."""
+    value = document[name]
+    return name in TEXT_NAMES and isinstance(value, str) and document["contents"].endswith(value)
 
 
 def _to_json(document: dict[str, Any]) -> str:

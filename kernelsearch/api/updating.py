@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernelsearch.api.build import export_fields
-from kernelsearch.api.following import carry_clicks, follow
+from kernelsearch.api.carrying import carrying_clicks
+from kernelsearch.api.following import follow
 from kernelsearch.api.index import Index
 from kernelsearch.api.staging import Reader, indexing_threads, stage_documents
 from kernelsearch.core.errors import IndexProblem, InputError, KernelSearchError, OptionError
@@ -104,7 +105,7 @@ def update_index(
     before = shards.fingerprint  # now: it is computed at its first use
     with (
         _alone(index),
-        write_folder(index, replace=True) as folder,
+        write_folder(index, replace=True, last=carrying_clicks(index)) as folder,
         tempfile.TemporaryDirectory(dir=folder.parent, prefix=temporary_prefix(index), suffix=STAGED) as stage,
     ):
         update = _Update(index, shards, read, tuple(dict.fromkeys(delete)), folder, Path(stage), progress)
@@ -150,11 +151,11 @@ class _Update:
     def run(self, source: str, deleting: str, threads: int, limit: MemoryLimit | None) -> Updated:
         """Indexes what is added, rewrites the index, exports the forward index and brings what was derived up to date."""
         old = Index(self.index)
-        added, given = self.index_added(source, threads, limit) if self.read else (None, {})
-        deleted = [docid for docid in self.delete if docid not in given]
-        documents, counts = self.rewrite([*given, *deleted], added)
+        added, added_docids = self.index_added(source, threads, limit) if self.read else (None, {})
+        deleted = [docid for docid in self.delete if docid not in added_docids]
+        documents, counts = self.rewrite([*added_docids, *deleted], added)
         unknown = tuple(docid for docid in deleted if not counts[docid])
-        if not given and len(unknown) == len(deleted):
+        if not added_docids and len(unknown) == len(deleted):
             names = ", ".join(docid[:100] for docid in unknown[:NAMED])
             raise InputError(f"{deleting}: none of {len(unknown)} documents is in {self.index}, such as {names}")
         if not documents:
@@ -162,10 +163,9 @@ class _Update:
         self.keep_other_files()
         new = Index(self.folder)
         self.export(old, new, limit)
-        follow(old, new, name=self.index, added=given, progress=self.progress)
+        follow(old, new, name=self.index, added=added_docids, progress=self.progress)
         new.lucene.close()
-        carry_clicks(old, new)
-        indexed, empty = ([docid for docid, text in given.items() if text is wanted] for wanted in (True, False))
+        indexed, empty = ([docid for docid, text in added_docids.items() if text is wanted] for wanted in (True, False))
         replaced = sum(counts[docid] > 0 for docid in indexed)
         gone = sum(counts[docid] for docid in (*deleted, *empty))
         return Updated(documents, len(indexed) - replaced, replaced, gone, len(empty), unknown)
@@ -225,8 +225,8 @@ class _Update:
             for path in paths:
                 into = self.folder / path.name if self.shards.sharded else self.folder
                 into.mkdir(exist_ok=True)
-                found = rewrite_index(path, into, without=without, added=added if path == paths[-1] else None)
-                for docid, count in zip(without, found.tolist(), strict=True):
+                removed = rewrite_index(path, into, without=without, added=added if path == paths[-1] else None)
+                for docid, count in zip(without, removed.tolist(), strict=True):
                     counts[docid] += count
                 with closing(LuceneIndex(into)) as lucene:
                     size = lucene.documents()

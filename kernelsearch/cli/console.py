@@ -12,12 +12,13 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from difflib import get_close_matches
 from typing import Any, NoReturn
 
-from kernelsearch.core import reading
 from kernelsearch.core.errors import KernelSearchError, OptionError, quote
 from kernelsearch.core.progress import Bar
 from kernelsearch.core.reading import whole_number
+from kernelsearch.core.streams import MAX_EXPANSION, limits
 
 #: Exit status of an internal error (EX_SOFTWARE of sysexits.h).
 INTERNAL = 70
@@ -92,7 +93,10 @@ class Parser(argparse.ArgumentParser):
         return formatter.format_help()
 
     def error(self, message: str) -> NoReturn:
-        """Prints one line on stderr and exits with status 2."""
+        """Prints one line on stderr and exits with status 2; a flag that is not known is answered with the nearest one."""
+        if (unknown := re.match(r"unrecognized arguments: (--[^\s=]+)", message)) is not None:
+            nearest = get_close_matches(unknown[1], self._option_string_actions, n=1, cutoff=0.7)
+            message += f"; did you mean {nearest[0]}?" if nearest else ""
         print(one_line(f"{self.prog}: {message} (--help lists the options)"), file=sys.stderr)
         raise SystemExit(2)
 
@@ -114,14 +118,14 @@ class _HelpAll(argparse.Action):
 
 
 _LIMITS = {
-    "max-line": f"longest line of an input file, in bytes [{reading.limits.line}]",
-    "max-input": f"largest input file after decompression, in bytes [a gzip file may expand {reading.MAX_EXPANSION} times]",
-    "pipe-wait": f"seconds to wait until a named pipe is written to [{reading.limits.wait:g}]",
+    "max-line": f"longest line of an input file, in bytes [{limits.line}]",
+    "max-input": f"largest input file after decompression, in bytes [a gzip file may expand {MAX_EXPANSION} times]",
+    "pipe-wait": f"seconds to wait until a named pipe is written to [{limits.wait:g}]",
 }
 
 
 class _Limit(argparse.Action):
-    """Sets one of `reading.limits`; the parsed arguments don't have it."""
+    """Sets one of the limits of `core.streams`; the parsed arguments don't have it."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
         name = self.dest.split("_")[1]
@@ -131,7 +135,7 @@ class _Limit(argparse.Action):
                 raise ValueError
         except ValueError:
             parser.error(f"{option_string}: {quote(values)} is not a positive number")
-        setattr(reading.limits, {"line": "line", "input": "total", "wait": "wait"}[name], value)
+        setattr(limits, {"line": "line", "input": "total", "wait": "wait"}[name], value)
 
 
 #: Longest message of an error, in characters.
@@ -150,7 +154,7 @@ def printable(text: str) -> str:
     >>> printable("a\\x1b[2J\\tb")
     'a\\\\x1b[2J\\tb'
     """
-    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 #: C0 and C1 control characters, and those that change the direction of text, with which a line can show another order.

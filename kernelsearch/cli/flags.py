@@ -139,12 +139,12 @@ def collect(arguments: argparse.Namespace, options: Iterable[Option], owner: str
 
 def method_values(arguments: argparse.Namespace) -> dict[str, dict[str, Any]]:
     """{method: {option: value}} of all flags `--METHOD.name` on the command line, unchecked."""
-    found: dict[str, dict[str, Any]] = {}
+    values: dict[str, dict[str, Any]] = {}
     for dest, value in vars(arguments).items():
         owner, dot, name = dest.partition(".")
         if dot:
-            found.setdefault(owner, {})[name] = value
-    return found
+            values.setdefault(owner, {})[name] = value
+    return values
 
 
 def require(parser: argparse.ArgumentParser, settings: Settings, *names: str) -> None:

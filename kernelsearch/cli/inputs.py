@@ -26,6 +26,7 @@ def load_documents(
     *,
     columns: Mapping[str, str] | None = None,
     join_titles: bool = True,
+    skip_unreadable: bool = False,
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yields (place, document) of a collection; the parameters are those of `read_documents`, which reads files."""
     if _from_irds(source):
@@ -35,7 +36,7 @@ def load_documents(
             option = "--columns" if columns else "--no-join-titles"
             raise OptionError(f"{option}: has no effect on {source}, whose texts are those of ir_datasets")
         return irds.documents(source)
-    return read_documents(source, kind, encoding, columns=columns, join_titles=join_titles)
+    return read_documents(source, kind, encoding, columns=columns, join_titles=join_titles, skip_unreadable=skip_unreadable)
 
 
 def load_topics(source: str, kind: str | None = None, field: str = "title") -> dict[str, str]:
@@ -56,14 +57,14 @@ def load_qrels(source: str) -> dict[str, dict[str, int]]:
     return read_qrels(source)
 
 
-def topics_from(given: Mapping[str, str] | str | Path) -> Mapping[str, str]:
-    """Topics that are given in Python: {qid: text}, or what `load_topics` takes."""
-    return load_topics(str(given)) if isinstance(given, str | Path) else given
+def topics_from(topics: Mapping[str, str] | str | Path) -> Mapping[str, str]:
+    """Topics of a call in Python: {qid: text}, or what `load_topics` takes."""
+    return load_topics(str(topics)) if isinstance(topics, str | Path) else topics
 
 
-def qrels_from(given: Mapping[str, Mapping[str, int]] | str | Path) -> Mapping[str, Mapping[str, int]]:
-    """Judgements that are given in Python: {qid: {docid: grade}}, or what `load_qrels` takes."""
-    return load_qrels(str(given)) if isinstance(given, str | Path) else given
+def qrels_from(qrels: Mapping[str, Mapping[str, int]] | str | Path) -> Mapping[str, Mapping[str, int]]:
+    """Judgements of a call in Python: {qid: {docid: grade}}, or what `load_qrels` takes."""
+    return load_qrels(str(qrels)) if isinstance(qrels, str | Path) else qrels
 
 
 def load_clicks(source: str, skipped: Skipped) -> Iterator[Record]:

@@ -98,12 +98,12 @@ def refuse_differences(runs: Sequence[RunFile]) -> None:
     for run in runs:
         if known and not run.recipe:
             logger.info("%s: no %s.toml beside it, so its settings are not compared", run.path, run.path.name)
-    for run, found in known[1:]:
+    for run, values in known[1:]:
         first, expected = known[0]
-        for name in [*expected, *(name for name in found if name not in expected)]:
-            if found.get(name) != expected.get(name):
+        for name in [*expected, *(name for name in values if name not in expected)]:
+            if values.get(name) != expected.get(name):
                 raise InputError(
-                    f"{run.path}: made with {name} {_shown(found.get(name))}, where {first.path} has "
+                    f"{run.path}: made with {name} {_shown(values.get(name))}, where {first.path} has "
                     f"{_shown(expected.get(name))}; --any-settings merges them all the same"
                 )
 
@@ -126,9 +126,9 @@ def merge_topics(runs: Sequence[RunFile], first: bool) -> dict[str, list[str]]:
     """The lines of all topics. A topic in two runs is refused or, with `first`, has the lines of the first run."""
     topics: dict[str, list[str]] = {}
     for run in runs:
-        for qid, found in run.topics.items():
+        for qid, entries in run.topics.items():
             if qid not in topics:
-                topics[qid] = found
+                topics[qid] = entries
             elif not first:
                 raise InputError(
                     f"{run.path}: topic {qid} is in {run_with_topic(runs, qid).path} too; --overlap first keeps the first list"

@@ -10,7 +10,7 @@ from kernelsearch.api.index import Index
 from kernelsearch.api.pipeline import Methods, Pipeline
 from kernelsearch.cli import config, pyserini_flags
 from kernelsearch.cli.console import Parser
-from kernelsearch.cli.flags import IndexSettings, add_flags, add_method_flags, method_values, read_flags
+from kernelsearch.cli.flags import add_flags, add_method_flags, method_values, read_flags
 from kernelsearch.cli.search_settings import IN_CONFIG, SearchSettings
 from kernelsearch.core.errors import IndexProblem, OptionError
 from kernelsearch.core.options import Option
@@ -23,15 +23,12 @@ SINGLE_QUERY = ("index", "language", "java_heap", "vectors_name", "vectors_queri
 
 
 def make_parser(
-    verb: str, description: str, examples: str, settings: type[IndexSettings], common: Sequence[str]
-) -> argparse.ArgumentParser:
-    """A parser with the options of the verb, of the first stage and of every method; `common` are those of the short help."""
-    return _make_parser(verb, description, examples, settings.flags, common)
-
-
-def _make_parser(
     verb: str, description: str, examples: str, options: tuple[Option, ...], common: Sequence[str] = ()
 ) -> argparse.ArgumentParser:
+    """A parser with the `options` of the verb, those of the first stage and of every method.
+
+    `common` are the options of the short help.
+    """
     parser = Parser(prog=f"python -m kernelsearch.{verb}", description=description, epilog=examples, common=common)
     add_flags(parser, options)
     add_flags(parser, FirstStageSettings.options, title="first stage")
@@ -129,4 +126,4 @@ def open_pipeline(
 
 def pipeline_from_flags(flags: list[str], index: Index) -> Pipeline:
     """The pipeline that flags of search describe, such as `--rm3 --rerank klsa --klsa.z 5`; other options are refused."""
-    return read_pipeline(_make_parser("search", "", "", ()).parse_args(flags)).open(index)
+    return read_pipeline(make_parser("search", "", "", ()).parse_args(flags)).open(index)

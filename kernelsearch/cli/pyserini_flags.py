@@ -134,7 +134,7 @@ def open_prebuilt(settings: SearchSettings, language: str | None, progress: Prog
     name = settings.index
     if not isinstance(name, str) or Path(name).exists() or Path(name).name != name or find_spec("torch") is None:
         return None
-    from kernelsearch.integrations.pyserini import download_prebuilt
+    from kernelsearch.integrations.pyserini_data import download_prebuilt
 
     try:
         folder = download_prebuilt(name)
@@ -162,13 +162,13 @@ def named_topics(name: str, field: str) -> dict[str, str] | None:
         raise InputError(
             f"--topics: {name}: no such file; if it is one of Pyserini's names, pip install kernelsearch[pyserini]"
         )
-    from kernelsearch.integrations.pyserini import pyserini_topics
+    from kernelsearch.integrations.pyserini_data import pyserini_topics
 
-    found = pyserini_topics(name)
-    if found is None:
+    topics = pyserini_topics(name)
+    if topics is None:
         return None
     try:
-        return {str(qid): " ".join(parts[part] for part in field.split("+")) for qid, parts in found.items()}
+        return {str(qid): " ".join(parts[part] for part in field.split("+")) for qid, parts in topics.items()}
     except KeyError as part:
         raise InputError(f"--topics-field: {name} has no {part.args[0]!r}") from None
 

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import asdict
 from itertools import chain
+from pathlib import Path
 
 from kernelsearch.cli import console
 from kernelsearch.cli.flags import add_flags, read_flags, require
 from kernelsearch.cli.inputs import load_clicks
 from kernelsearch.cli.simulating import SimulateSettings, simulate_log
-from kernelsearch.clicks.importing import aggregate, import_records
+from kernelsearch.clicks.importing import WRITER_TIMEOUT, aggregate, import_records
 from kernelsearch.clicks.pairs import preferences_by_query
 from kernelsearch.clicks.records import Skipped
 from kernelsearch.clicks.settings import AggregateSettings, ImportSettings, PairsSettings, StatsSettings
 from kernelsearch.clicks.store import ClickLog
 from kernelsearch.core.options import Settings
+from kernelsearch.core.replacing import lock_folder
 from kernelsearch.core.tables import text_table
 
 EXAMPLES = """examples:
@@ -54,15 +57,18 @@ def _import(parser: ArgumentParser, arguments: Namespace) -> None:
     settings = read_flags(ImportSettings, arguments)
     require(parser, settings, "output")
     skipped = Skipped()
-    imported = import_records(
-        chain.from_iterable(load_clicks(source, skipped) for source in arguments.input),
-        settings.output or "",
-        skipped=skipped,
-        append=settings.append,
-        eta=settings.eta,
-        name=", ".join(arguments.input),
-        progress=console.progress,
-    )
+    output = Path(settings.output or "")
+    # A log that grows may be that of an index which is being replaced, or that of a service which adds its first click.
+    with lock_folder(output.absolute().parent, WRITER_TIMEOUT) if settings.append else nullcontext():
+        imported = import_records(
+            chain.from_iterable(load_clicks(source, skipped) for source in arguments.input),
+            output,
+            skipped=skipped,
+            append=settings.append,
+            eta=settings.eta,
+            name=", ".join(arguments.input),
+            progress=console.progress,
+        )
     counts = ((imported.impressions, "impressions"), (imported.tallies, "rows"))
     text = " and ".join(f"{count} {name}" for count, name in counts if count)
     console.notice(f"{settings.output}: {text} imported, {skipped.total} lines skipped")

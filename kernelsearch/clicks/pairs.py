@@ -162,8 +162,8 @@ def _inverse_propensity(seen: Shown, better: NDArray[np.int64]) -> NDArray[np.fl
     """Inverse propensities of the clicks on the preferred documents, divided by their mean."""
     places = np.searchsorted(seen.docs, better)
     weights = seen.corrected[places] / np.maximum(seen.clicks[places], 1)
-    normalised: NDArray[np.float64] = weights / weights.mean()
-    return normalised
+    relative: NDArray[np.float64] = weights / weights.mean()
+    return relative
 
 
 def _rate_difference(seen: Shown, better: NDArray[np.int64], worse: NDArray[np.int64]) -> NDArray[np.float64]:

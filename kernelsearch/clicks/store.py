@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from xxhash import xxh3_128
 
 from kernelsearch.clicks.records import normalise_query
 from kernelsearch.core.errors import BusyError, InputError
@@ -112,11 +113,11 @@ class ClickLog:
         if not self.path.is_file():
             raise InputError(f"{self.path}: no such click database; make one with python -m kernelsearch.clicks import")
         self.identity = file_identity(self.path)
-        found = dict(self._rows("SELECT name, value FROM settings"))
-        if found.get("format") != FORMAT:
-            raise InputError(f"{self.path}: click database of format {found.get('format')}, this version reads {FORMAT}")
-        self.eta = float(found["eta"])
-        self.generation = int(found["generation"])  #: increases with every change, to detect stale derived data
+        settings = dict(self._rows("SELECT name, value FROM settings"))
+        if settings.get("format") != FORMAT:
+            raise InputError(f"{self.path}: click database of format {settings.get('format')}, this version reads {FORMAT}")
+        self.eta = float(settings["eta"])
+        self.generation = int(settings["generation"])  #: increases with every change, to detect stale derived data
         self.documents = int(self._rows("SELECT COUNT(*) FROM documents")[0][0])
 
     def _rows(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
@@ -149,15 +150,13 @@ class ClickLog:
     def query_ids(self, texts: Sequence[str]) -> NDArray[np.int64]:
         """The numbers of queries in the log, shape (texts,); -1 for a query that never occurred."""
         wanted = [normalise_query(text) for text in texts]
-        found = dict(
-            self._rows("SELECT text, id FROM queries WHERE text IN (SELECT value FROM json_each(?))", (_json(wanted),))
-        )
-        return np.array([found.get(text, -1) for text in wanted], dtype=np.int64)
+        ids = dict(self._rows("SELECT text, id FROM queries WHERE text IN (SELECT value FROM json_each(?))", (_json(wanted),)))
+        return np.array([ids.get(text, -1) for text in wanted], dtype=np.int64)
 
     def query_texts(self, ids: NDArray[np.integer]) -> list[str]:
         """The texts of queries, in the order of `ids`."""
-        found = dict(self._rows("SELECT id, text FROM queries WHERE id IN (SELECT value FROM json_each(?))", (_json(ids),)))
-        return [found[number] for number in np.asarray(ids).tolist()]
+        texts = dict(self._rows("SELECT id, text FROM queries WHERE id IN (SELECT value FROM json_each(?))", (_json(ids),)))
+        return [texts[number] for number in np.asarray(ids).tolist()]
 
     def all_queries(self, clicked_only: bool = True, every: int = 1) -> Iterable[tuple[int, str]]:
         """Yields (number, text) of the queries in order of number; with `every`, of those whose number is a multiple of it."""
@@ -195,8 +194,10 @@ class ClickLog:
         """The docids of document numbers; of all documents, by number from 1, where `docs` is None."""
         if docs is None:
             return [docid for (docid,) in self._rows("SELECT docid FROM documents ORDER BY id")]
-        found = dict(self._rows("SELECT id, docid FROM documents WHERE id IN (SELECT value FROM json_each(?))", (_json(docs),)))
-        return [found[number] for number in np.asarray(docs).tolist()]
+        docids = dict(
+            self._rows("SELECT id, docid FROM documents WHERE id IN (SELECT value FROM json_each(?))", (_json(docs),))
+        )
+        return [docids[number] for number in np.asarray(docs).tolist()]
 
     def shown(self, queries: NDArray[np.integer], clicked_only: bool = False) -> Shown:
         """Counts of the documents that were shown (or only the clicked ones) for some queries, by query, then document."""
@@ -272,3 +273,39 @@ def remove_side_files(path: Path) -> None:
     """Removes what SQLite keeps beside a database that is about to be replaced: it would be applied to the new one."""
     for suffix in SIDE_FILES:
         Path(f"{path}{suffix}").unlink(missing_ok=True)
+
+
+def keep_replaced(path: Path, successor: Path) -> Path | None:
+    """Copies a database that is about to be replaced to the folder `replaced` beside it, and returns the copy's path.
+
+    An index that is exchanged keeps this folder. None where there is no database, or its successor or an earlier copy has the
+    same records.
+    """
+    if not path.is_file() or (records := _records(path)) == _records(successor):
+        return None
+    number = 1
+    while (saved := path.parent / "replaced" / f"{path.stem}-{number}{path.suffix}").exists():
+        if _records(saved) == records:
+            return None
+        number += 1
+    saved.parent.mkdir(exist_ok=True)
+    with report_errors(path), closing(connect_to_read(path)) as original, closing(sqlite3.connect(saved)) as copy:
+        original.backup(copy)
+    return saved
+
+
+def _records(path: Path) -> list[Any] | None:
+    """A digest of a log's records, which the sums are made of; None for a file that is not a click database."""
+    try:
+        with closing(connect_to_read(path)) as connection:
+            digest = []
+            for table in ("settings", "queries", "documents", "impressions", "tallies"):
+                columns = "name, value" if table == "settings" else "*"
+                where = "WHERE name != 'generation'" if table == "settings" else ""
+                hashed = xxh3_128()
+                for row in connection.execute(f"SELECT {columns} FROM {table} {where} ORDER BY 1"):
+                    hashed.update(repr(row).encode())
+                digest.append(hashed.hexdigest())
+            return digest
+    except sqlite3.Error:
+        return None

@@ -9,6 +9,10 @@ class InputError(KernelSearchError):
     """A file that is missing, empty, malformed or inconsistent with the index."""
 
 
+class EncodingError(InputError):
+    """A text file with bytes that are not valid in its encoding."""
+
+
 class OptionError(KernelSearchError):
     """An option with an unknown name or a value that it doesn't take."""
 

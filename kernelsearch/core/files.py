@@ -5,8 +5,8 @@ from __future__ import annotations
 import io
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import IO, Any
 
@@ -91,10 +91,13 @@ def _complete_file(path: str | Path) -> Iterator[io.BufferedWriter[_Output]]:
 
 
 @contextmanager
-def write_folder(path: str | Path, *, replace: bool = False) -> Iterator[Path]:
+def write_folder(
+    path: str | Path, *, replace: bool = False, last: Callable[[Path], AbstractContextManager[None]] | None = None
+) -> Iterator[Path]:
     """Yields a temporary folder that is renamed to `path` when the block succeeds, and removed when it fails.
 
-    An existing folder is replaced if `replace`; otherwise InputError is raised.
+    An existing folder is replaced if `replace`; otherwise InputError is raised. `last(temporary)` is a context that is entered
+    when everything else is on disk and left after the renaming: what others may change until then is copied in it.
     """
     path = Path(path)
     temporary: Path | None = None
@@ -111,7 +114,8 @@ def write_folder(path: str | Path, *, replace: bool = False) -> Iterator[Path]:
         _sync(temporary)
         aside = temporary_name(path, OLD)
         aside.mkdir()
-        replace_folder(temporary, path, aside)
+        with last(temporary) if last is not None else nullcontext():
+            replace_folder(temporary, path, aside)
         temporary = None
     except OSError as problem:
         name = os.fsdecode(problem.filename) if isinstance(problem.filename, str | bytes) else None

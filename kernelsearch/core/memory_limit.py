@@ -6,11 +6,6 @@ import re
 from dataclasses import dataclass
 
 from kernelsearch.core.errors import OptionError
-from kernelsearch.core.options import Option
-
-OPTION = Option(
-    "memory-limit", str, None, "limit the memory used for building, such as 4G; what doesn't fit is done in smaller blocks"
-)
 
 #: Memory of Python, numpy, Lucene and FAISS before any data is loaded, in bytes.
 BASE = 400 << 20

@@ -10,47 +10,27 @@ that a new reader can't miss these checks.
 from __future__ import annotations
 
 import codecs
-import errno
 import gzip
 import io
 import json
 import os
 import re
-import stat
-import time
 import tomllib
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
 
-from kernelsearch.core.errors import InputError, KernelSearchError, quote, short
+from kernelsearch.core.errors import EncodingError, InputError, KernelSearchError, quote, short
+from kernelsearch.core.streams import CheckedStream, ContinuedStream, limits, open_raw, shown_path
 
 #: Nested arrays and objects in JSON and TOML. Python's parsers recurse, and so do most readers behind them.
 MAX_DEPTH = 100
-#: A gzip file may expand by this factor; deflate reaches 1,032 on zeros, text and logs stay below 50.
-MAX_EXPANSION = 250
-#: Expansion is not checked below this size, in bytes: short repetitive files are harmless.
-EXPANSION_FREE = 64 << 20
 #: A TOML file is read as a whole; the largest, in bytes.
 MAX_TOML = 16 << 20
-#: Seconds between two looks for the writer of a named pipe.
-_LOOK = 0.05
-
-
-@dataclass
-class Limits:
-    """What inputs may hold. The command line sets `limits` from `--max-line`, `--max-input` and `--pipe-wait`."""
-
-    line: int = 64 << 20  #: longest line, in bytes
-    total: int | None = None  #: largest input after decompression, in bytes; None: only MAX_EXPANSION is checked
-    wait: float = 30.0  #: seconds to wait until a process opens a named pipe for writing
-
-
-#: The limits of this process.
-limits = Limits()
+#: Bytes of a `TextBlock`, up to the end of a line: the strings of its columns fit into a processor's cache.
+BLOCK = 1 << 16
 
 
 def open_bytes(path: str | Path) -> IO[bytes]:
@@ -60,11 +40,11 @@ def open_bytes(path: str | Path) -> IO[bytes]:
     """
     if (begun := _begun.pop(str(path), None)) is not None:
         return begun
-    raw, head = _open_named(path)
+    raw, head = open_raw(path)
     if head == b"\x1f\x8b":
-        compressed = _Continued(b"", raw)
-        return io.BufferedReader(_Checked(path, gzip.GzipFile(fileobj=compressed, mode="rb"), compressed), 1 << 17)
-    return io.BufferedReader(_Checked(path, raw), 1 << 17)
+        compressed = ContinuedStream(b"", raw)
+        return io.BufferedReader(CheckedStream(path, gzip.GzipFile(fileobj=compressed, mode="rb"), compressed), 1 << 17)
+    return io.BufferedReader(CheckedStream(path, raw), 1 << 17)
 
 
 def open_file(path: str | Path) -> IO[bytes]:
@@ -72,16 +52,16 @@ def open_file(path: str | Path) -> IO[bytes]:
 
     Reading from the stream raises InputError, too, with the path.
     """
-    raw, _ = _open_named(path)
+    raw, _ = open_raw(path)
     if not isinstance(raw, io.FileIO):
         raw.close()
         raise InputError(
-            f"{_shown(path)}: a pipe, and this format is not read from its beginning to its end; save it as a file"
+            f"{shown_path(path)}: a pipe, and this format is not read from its beginning to its end; save it as a file"
         )
     if limits.total is not None and os.fstat(raw.fileno()).st_size > limits.total:
         raw.close()
-        raise InputError(f"{_shown(path)}: larger than {limits.total} bytes (--max-input)")
-    return io.BufferedReader(_Checked(path, raw, limited=False), 1 << 17)
+        raise InputError(f"{shown_path(path)}: larger than {limits.total} bytes (--max-input)")
+    return io.BufferedReader(CheckedStream(path, raw, limited=False), 1 << 17)
 
 
 @contextmanager
@@ -94,7 +74,7 @@ def report_damage(path: str | Path, kind: str, *errors: type[Exception]) -> Iter
     except errors as problem:
         lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
         reason = short(lines[-1]) if lines else type(problem).__name__
-        raise InputError(f"{_shown(path)}: damaged, not a valid {kind} ({reason})") from None
+        raise InputError(f"{shown_path(path)}: damaged, not a valid {kind} ({reason})") from None
 
 
 #: Pipes of which `first_bytes` has looked at the beginning, by path; the next `open_bytes` takes them.
@@ -108,7 +88,7 @@ def first_bytes(path: str | Path, most: int) -> bytes:
     if os.path.isfile(path):
         stream.close()
     else:
-        _begun[str(path)] = io.BufferedReader(_Continued(start, cast(io.RawIOBase, stream)), 1 << 17)
+        _begun[str(path)] = io.BufferedReader(ContinuedStream(start, cast(io.RawIOBase, stream)), 1 << 17)
     return start
 
 
@@ -117,7 +97,7 @@ def read_bytes(path: str | Path, most: int) -> bytes:
     with open_bytes(path) as stream:
         content = stream.read(most + 1)
     if len(content) > most:
-        raise InputError(f"{_shown(path)}: more than {most} bytes, which is too large for a file of this kind")
+        raise InputError(f"{shown_path(path)}: more than {most} bytes, which is too large for a file of this kind")
     return content
 
 
@@ -151,15 +131,22 @@ class TextFile:
     def _read(self) -> Iterator[tuple[int, str]]:
         # Decoded line by line, so that an invalid byte is reported with its line number.
         for number, raw in byte_lines(self.path):
-            try:
-                yield number, raw.decode(self.encoding).rstrip("\r\n")
-            except UnicodeError as problem:
-                where = found = ""
-                if isinstance(problem, UnicodeDecodeError):
-                    where, found = f", column {problem.start + 1}", f" (byte 0x{problem.object[problem.start]:02x})"
-                raise InputError(
-                    f"{_shown(self.path)}: line {number}{where}: not valid {self.encoding.upper()}{found}"
-                ) from None
+            yield number, _decode_line(raw, number, self.path, self.encoding)
+
+
+def _decode_line(raw: bytes, number: int, path: str | Path, encoding: str) -> str:
+    """A line as text without its line break; InputError, with line and column, for bytes that are not valid."""
+    try:
+        return raw.decode(encoding).rstrip("\r\n")
+    except UnicodeError as problem:
+        if number == 1 and raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            raise InputError(
+                f"{shown_path(path)}: UTF-16 text, UTF-8 was expected; iconv -f UTF-16 -t UTF-8 FILE > NEW converts it"
+            ) from None
+        where = byte = ""
+        if isinstance(problem, UnicodeDecodeError):
+            where, byte = f", column {problem.start + 1}", f" (byte 0x{problem.object[problem.start]:02x})"
+        raise EncodingError(f"{shown_path(path)}: line {number}{where}: not valid {encoding.upper()}{byte}") from None
 
 
 def byte_lines(path: str | Path) -> Iterator[tuple[int, bytes]]:
@@ -168,14 +155,53 @@ def byte_lines(path: str | Path) -> Iterator[tuple[int, bytes]]:
     For readers that skip a line with invalid bytes; others use `TextFile`.
     """
     with open_bytes(path) as stream:
-        number = 0
-        while raw := stream.readline(limits.line + 1):
-            number += 1
-            if len(raw) > limits.line:
-                raise InputError(
-                    f"{_shown(path)}: line {number}: longer than {limits.line} bytes; --max-line allows longer lines"
-                )
-            yield number, raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
+        yield from _numbered(path, stream, 1)
+
+
+def _numbered(path: str | Path, stream: IO[bytes], first: int) -> Iterator[tuple[int, bytes]]:
+    """The lines of a stream as bytes, numbered from `first`; see `byte_lines`."""
+    number = first - 1
+    while raw := stream.readline(limits.line + 1):
+        number += 1
+        if len(raw) > limits.line:
+            raise InputError(
+                f"{shown_path(path)}: line {number}: longer than {limits.line} bytes; --max-line allows longer lines"
+            )
+        yield number, raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
+
+
+@dataclass(frozen=True)
+class TextBlock:
+    """Some whole lines of a UTF-8 file, for readers that parse many lines at once and go line by line where they can't."""
+
+    path: str | Path
+    number: int  #: of the first line, from 1
+    raw: bytes
+
+    def text(self) -> str | None:
+        """All lines as one text, each with its line break; None where a line is too long or not valid UTF-8."""
+        if len(self.raw) > limits.line:
+            return None
+        try:
+            return (self.raw.removeprefix(codecs.BOM_UTF8) if self.number == 1 else self.raw).decode()
+        except UnicodeDecodeError:
+            return None
+
+    def lines(self) -> Iterator[tuple[int, str]]:
+        """Yields (line number, line without its line break), and raises what `TextFile` raises."""
+        for number, raw in _numbered(self.path, io.BytesIO(self.raw), self.number):
+            yield number, _decode_line(raw, number, self.path, "utf-8")
+
+
+def text_blocks(path: str | Path) -> Iterator[TextBlock]:
+    """Yields a text file, gzipped or not, in blocks of whole lines."""
+    with open_bytes(path) as stream:
+        number = 1
+        while raw := stream.read(BLOCK):
+            if not raw.endswith(b"\n"):
+                raw += stream.readline(limits.line + 1)
+            yield TextBlock(path, number, raw)
+            number += raw.count(b"\n")
 
 
 def lines(path: str | Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
@@ -189,7 +215,7 @@ def json_lines(source: str | Path | TextFile, encoding: str = "utf-8") -> Iterat
     for number, line in text:
         if not line.strip():
             continue
-        place = f"{_shown(text.path)}: line {number}"
+        place = f"{shown_path(text.path)}: line {number}"
         record = parse_json(line, place)
         if not isinstance(record, dict):
             raise InputError(f"{place}: a JSON object was expected")
@@ -243,13 +269,13 @@ def read_toml(path: str | Path) -> dict[str, Any]:
             raise RecursionError
         table = tomllib.loads(text)
     except UnicodeDecodeError as problem:
-        raise InputError(f"{_shown(path)}: not a TOML file (byte {problem.start + 1} is not valid UTF-8)") from None
+        raise InputError(f"{shown_path(path)}: not a TOML file (byte {problem.start + 1} is not valid UTF-8)") from None
     except RecursionError:
-        raise InputError(f"{_shown(path)}: not a TOML file (nested deeper than {MAX_DEPTH})") from None
+        raise InputError(f"{shown_path(path)}: not a TOML file (nested deeper than {MAX_DEPTH})") from None
     except ValueError as problem:  # also an integer with too many digits
-        raise InputError(f"{_shown(path)}: not a TOML file ({problem})") from None
+        raise InputError(f"{shown_path(path)}: not a TOML file ({problem})") from None
     if _levels(table) > MAX_DEPTH:
-        raise InputError(f"{_shown(path)}: not a TOML file (nested deeper than {MAX_DEPTH})")
+        raise InputError(f"{shown_path(path)}: not a TOML file (nested deeper than {MAX_DEPTH})")
     return table
 
 
@@ -286,159 +312,3 @@ def _check_encoding(encoding: str) -> None:
         raise InputError(f"--encoding: {quote(encoding)} is not an encoding that Python knows") from None
     if not fits:
         raise InputError(f"--encoding: {quote(encoding)} is not an extension of ASCII; convert the file to UTF-8 with iconv")
-
-
-def _open_named(path: str | Path) -> tuple[io.RawIOBase, bytes]:
-    """As `_open_once`, with InputError where the path can't be opened."""
-    try:
-        return _open_once(path)
-    except FileNotFoundError:
-        raise InputError(f"{_shown(path)}: no such file") from None
-    except (OSError, ValueError) as problem:
-        raise _unreadable(path, problem) from None
-
-
-def _open_once(path: str | Path) -> tuple[io.RawIOBase, bytes]:
-    """The raw stream of a file or pipe, and its first two bytes, which are still to be read from the stream."""
-    # O_NONBLOCK, because opening a named pipe that nobody writes to would wait for ever.
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    mode = os.fstat(descriptor).st_mode
-    if stat.S_ISDIR(mode):
-        os.close(descriptor)
-        raise InputError(f"{_shown(path)}: is a directory, a file was expected")
-    stream = io.FileIO(descriptor, "rb")
-    try:
-        if stat.S_ISREG(mode):
-            head = stream.read(2)
-            stream.seek(0)
-            return stream, head
-        first = _first_bytes(descriptor, path, stat.S_ISFIFO(mode))
-        os.set_blocking(descriptor, True)
-        while first and len(first) < 2 and (more := os.read(descriptor, 1)):
-            first += more
-        return _Continued(first, stream), first
-    except BaseException:
-        stream.close()
-        raise
-
-
-def _first_bytes(descriptor: int, path: str | Path, pipe: bool) -> bytes:
-    """What can be read at once from a pipe or device: up to two bytes, or none where its writer has sent nothing yet.
-
-    Of a pipe without a writer, reading gives no bytes. For an anonymous pipe that is its end; a named one may still be opened.
-    """
-    named = pipe and not str(path).startswith(("/dev/", "/proc/"))
-    end = time.monotonic() + limits.wait
-    while True:
-        try:
-            first = os.read(descriptor, 2)
-        except BlockingIOError:
-            return b"" if not pipe else _wait_for_two(descriptor)
-        if first or not named:
-            return first
-        if time.monotonic() > end:
-            raise InputError(
-                f"{_shown(path)}: a named pipe that nothing has been written to in {limits.wait:g} s; --pipe-wait waits longer"
-            )
-        time.sleep(_LOOK)
-
-
-def _wait_for_two(descriptor: int) -> bytes:
-    """The first two bytes of a pipe that has a writer, however long the writer takes."""
-    os.set_blocking(descriptor, True)
-    first = b""
-    while len(first) < 2 and (more := os.read(descriptor, 2 - len(first))):
-        first += more
-    return first
-
-
-class _Continued(io.RawIOBase):
-    """A stream that starts with bytes that were read from it already; `passed` counts the bytes that it has given."""
-
-    def __init__(self, first: bytes, rest: io.RawIOBase) -> None:
-        self._first, self._rest = first, rest
-        self.passed = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        if self._first:
-            count = min(len(buffer), len(self._first))
-            buffer[:count], self._first = self._first[:count], self._first[count:]
-        else:
-            count = self._rest.readinto(buffer) or 0
-        self.passed += count
-        return count
-
-    def close(self) -> None:
-        if not self.closed:
-            self._rest.close()
-        super().close()
-
-
-class _Checked(io.RawIOBase):
-    """A stream whose errors are InputErrors, and which ends with one beyond the limits of the size.
-
-    `compressed` is the stream under a gzip stream. A stream that is read in any order is not `limited`: bytes may pass twice.
-    """
-
-    def __init__(self, path: str | Path, stream: Any, compressed: _Continued | None = None, limited: bool = True) -> None:
-        self._path, self._stream, self._compressed, self._limited = path, stream, compressed, limited
-        self._size = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return bool(self._compressed is None and self._stream.seekable())
-
-    def seek(self, offset: int, whence: int = 0, /) -> int:
-        return int(self._stream.seek(offset, whence))
-
-    def tell(self) -> int:
-        return int(self._stream.tell())
-
-    def fileno(self) -> int:
-        if self._compressed is not None:
-            raise io.UnsupportedOperation("a compressed stream has no file descriptor")
-        return int(self._stream.fileno())
-
-    def readinto(self, buffer: Any) -> int:
-        try:
-            count = self._stream.readinto(buffer) or 0
-        except OSError as problem:
-            if self._compressed is None or problem.errno not in (None, errno.EINVAL):
-                raise _unreadable(self._path, problem) from None
-            raise InputError(f"{_shown(self._path)}: damaged gzip file ({problem})") from None
-        except (EOFError, zlib.error) as problem:
-            raise InputError(f"{_shown(self._path)}: damaged gzip file ({problem})") from None
-        self._size += count
-        if limits.total is not None:
-            if self._limited and self._size > limits.total:
-                raise InputError(f"{_shown(self._path)}: larger than {limits.total} bytes (--max-input)")
-        elif self._compressed is not None and self._size > max(EXPANSION_FREE, MAX_EXPANSION * self._compressed.passed):
-            raise InputError(
-                f"{_shown(self._path)}: a gzip file that expands more than {MAX_EXPANSION} times; "
-                "--max-input sets the size that is allowed"
-            )
-        return int(count)
-
-    def close(self) -> None:
-        if not self.closed:
-            self._stream.close()
-            if self._compressed is not None:
-                self._compressed.close()
-        super().close()
-
-
-def _unreadable(path: str | Path, problem: Exception) -> InputError:
-    reason = getattr(problem, "strerror", None) or problem
-    return InputError(f"{_shown(path)}: cannot be read ({reason})")
-
-
-def _shown(path: str | Path) -> str:
-    """A path in a message: control characters and invalid UTF-8 are escaped, and the middle of a very long path is left out."""
-    text = str(path).encode("utf-8", "backslashreplace").decode()
-    text = "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
-    return text if len(text) <= 300 else f"{text[:120]}...{text[-120:]}"

@@ -8,14 +8,20 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import fcntl
 import os
 import re
 import secrets
 import shutil
 import socket
 import sys
+import time
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from kernelsearch.core.errors import BusyError, InputError
 
 #: Suffixes of temporary names: what is being written, staged documents, and a folder that is being replaced.
 PARTIAL, STAGED, OLD = ".partial", ".staged", ".old"
@@ -23,6 +29,8 @@ PARTIAL, STAGED, OLD = ".partial", ".staged", ".old"
 REPLACED = "replaced"
 RENAME_EXCHANGE = 2  # of Linux's renameat2
 AT_FDCWD = -100
+#: Seconds between two attempts to lock a folder.
+LOCK_INTERVAL = 0.01
 
 
 def temporary_prefix(path: Path) -> str:
@@ -87,6 +95,50 @@ def exchange(first: Path, second: Path) -> bool:
     if number in (errno.ENOSYS, errno.EINVAL):
         return False
     raise OSError(number, os.strerror(number), str(second))
+
+
+@contextmanager
+def lock_folder(folder: Path, seconds: float) -> Iterator[None]:
+    """Holds an exclusive lock on the folder that has this name, which is made where it is missing.
+
+    Whoever adds to a file that is copied when the folder is replaced holds it while writing; whoever replaces the folder holds
+    it from the copy to the replacement. So nothing is added to a file that has been copied already: a writer that had to wait
+    gets the lock of the successor. Raises BusyError where another process holds the lock for more than `seconds`. A file system
+    without locks is used without.
+    """
+    deadline = time.monotonic() + seconds
+    while (descriptor := _lock(folder)) is None:
+        if time.monotonic() > deadline:
+            raise BusyError(f"{folder}: locked by another process; try again later")
+        time.sleep(LOCK_INTERVAL)
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _lock(folder: Path) -> int | None:
+    """A descriptor that holds the lock of a folder; None where another one has it, or the folder is being replaced."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(folder, os.O_RDONLY)
+    except FileNotFoundError:
+        return None  # moved away since it was made
+    except OSError as problem:
+        raise InputError(f"{folder}: cannot be locked ({problem.strerror or problem})") from None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as problem:
+        if problem.errno in (errno.EAGAIN, errno.EACCES):
+            os.close(descriptor)
+            return None
+    try:
+        if os.path.samestat(os.fstat(descriptor), os.stat(folder)):
+            return descriptor
+    except FileNotFoundError:
+        pass
+    os.close(descriptor)
+    return None
 
 
 def sync_folder(folder: Path) -> None:

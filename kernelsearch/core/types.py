@@ -27,7 +27,7 @@ class Query:
 
     @classmethod
     def from_tokens(cls, text: str, tokens: list[str], qid: str = "") -> Query:
-        """Returns the bag-of-words query of analysed tokens: the weight of a term is its count.
+        """Returns the bag-of-words query of a `text` with id `qid` from its analysed tokens: a term's weight is its count.
 
         >>> Query.from_tokens("a tap, a pipe", ["a", "tap", "a", "pipe"]).weights
         (2.0, 1.0, 1.0)

@@ -6,7 +6,8 @@ The folder holds `model.onnx` (or `onnx/model.onnx`), `tokenizer.json` and, wher
     normalise = true              # vectors of unit length
     query-prefix = "query: "      # put before every query
     document-prefix = "passage: " # put before every document
-    max-length = 256              # tokens; longer texts are cut
+    max-length = 256              # tokens that the model reads at once
+    long-texts = "cut"            # longer texts are cut; mean: the mean of the vectors of their passages, documents only
     batch = 32                    # texts per batch
     output = "last_hidden_state"  # the model's output; default: its first
 """
@@ -41,7 +42,12 @@ class OnnxSettings(Settings):
     normalise: bool = option(True, "bring vectors to unit length")
     query_prefix: str = option("", "text put before every query")
     document_prefix: str = option("", "text put before every document")
-    max_length: int = option(256, "tokens of a text that are encoded", low=2)
+    max_length: int = option(256, "tokens that the model reads at once", low=2)
+    long_texts: str = option(
+        "cut",
+        "documents of more tokens: cut, or the mean of the vectors of their passages of that length",
+        choices=("cut", "mean"),
+    )
     batch: int = option(32, "texts per batch", low=1)
     output: str | None = option(None, "name of the model's output; default: the first")
 
@@ -54,12 +60,12 @@ class OnnxEncoder(Encoder):
         self.source = str(self.folder.absolute())
         if not self.folder.is_dir():
             raise InputError(f"--encoder: {self.folder}: no such folder")
-        found = [self.folder / name for name in MODELS if (self.folder / name).is_file()]
-        if not found:
+        models = [self.folder / name for name in MODELS if (self.folder / name).is_file()]
+        if not models:
             raise InputError(f"--encoder: {self.folder}: no {' or '.join(MODELS)} in it")
         if not (self.folder / "tokenizer.json").is_file():
             raise InputError(f"--encoder: {self.folder}: no tokenizer.json in it")
-        self.model = found[0]
+        self.model = models[0]
         self.settings = read_declaration(self.folder / DECLARATION)
         self.batch = self.settings.batch
         try:
@@ -96,6 +102,8 @@ class OnnxEncoder(Encoder):
         """The settings, and the checksums of model and tokenizer."""
         values = self.settings.to_dict()
         del values["batch"]  # changes nothing but the speed
+        if values["long_texts"] == "cut":
+            del values["long_texts"]  # vectors of earlier versions, which knew nothing else, stay usable
         return {
             "source": self.source,
             **{key: value for key, value in values.items() if value is not None},
@@ -106,15 +114,28 @@ class OnnxEncoder(Encoder):
     def encode(self, texts: Sequence[str], *, queries: bool) -> NDArray[np.float32]:
         prefix = self.settings.query_prefix if queries else self.settings.document_prefix
         encoded = self._tokenizer.encode_batch([prefix + text for text in texts])
-        mask = np.array([one.attention_mask for one in encoded], dtype=np.int64)
-        tensors = {"input_ids": np.array([one.ids for one in encoded], dtype=np.int64), "attention_mask": mask}
+        if queries or self.settings.long_texts == "cut":
+            return self._vectors(encoded)
+        passages = [passage for encoding in encoded for passage in (encoding, *encoding.overflowing)]
+        made = np.concatenate(
+            [self._vectors(passages[start : start + self.batch]) for start in range(0, len(passages), self.batch)]
+        )
+        counts = [1 + len(encoding.overflowing) for encoding in encoded]
+        starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
+        means = np.asarray(np.add.reduceat(made, starts, axis=0) / np.array(counts)[:, None], dtype=np.float32)
+        return _unit_length(means) if self.settings.normalise else means
+
+    def _vectors(self, encoded: Sequence[Any]) -> NDArray[np.float32]:
+        """Vectors of tokenised texts that are padded to one length, shape (texts, dims)."""
+        mask = np.array([encoding.attention_mask for encoding in encoded], dtype=np.int64)
+        tensors = {"input_ids": np.array([encoding.ids for encoding in encoded], dtype=np.int64), "attention_mask": mask}
         if "token_type_ids" in self._inputs:
-            tensors["token_type_ids"] = np.array([one.type_ids for one in encoded], dtype=np.int64)
+            tensors["token_type_ids"] = np.array([encoding.type_ids for encoding in encoded], dtype=np.int64)
         try:
             hidden = self._session.run([self._output], {name: tensors[name] for name in self._inputs})[0]
         except Exception as problem:  # onnxruntime's exceptions have no base class of their own
             raise InputError(
-                f"{self.model}: failed on {len(texts)} texts of {mask.shape[1]} tokens ({_line(problem)})"
+                f"{self.model}: failed on {len(encoded)} texts of {mask.shape[1]} tokens ({_line(problem)})"
             ) from None
         return self._pooled(np.asarray(hidden, dtype=np.float32), mask)
 
@@ -131,10 +152,13 @@ class OnnxEncoder(Encoder):
             vectors = np.einsum("btd,bt->bd", hidden, mask.astype(np.float32)) / counts[:, None]
         else:
             vectors = hidden[:, 0] if pooling == "cls" else hidden
-        if self.settings.normalise:
-            norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-            vectors = np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > 0)
-        return vectors
+        return _unit_length(vectors) if self.settings.normalise else vectors
+
+
+def _unit_length(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Rows divided by their lengths; rows of zeros stay."""
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > 0)
 
 
 def read_declaration(path: Path) -> OnnxSettings:

@@ -66,18 +66,18 @@ class Comparison:
     topics: dict[str, list[str]]
 
     def of(self, run: str, measure: str) -> Difference:
-        return next(one for one in self.differences if one.run == run and one.measure == measure)
+        return next(entry for entry in self.differences if (entry.run, entry.measure) == (run, measure))
 
     def get(self, run: str, measure: str) -> Difference | None:
         """As `of`; None for the baseline, and for a measure that isn't compared (R-Loss is a comparison itself)."""
-        return next((one for one in self.differences if one.run == run and one.measure == measure), None)
+        return next((entry for entry in self.differences if (entry.run, entry.measure) == (run, measure)), None)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
         return {
             "baseline": self.baseline,
             "procedure": asdict(self.procedure),
-            "differences": [asdict(one) for one in self.differences],
+            "differences": [asdict(difference) for difference in self.differences],
         }
 
 
@@ -167,9 +167,9 @@ def compare_all(
 
 def _georisks(evaluations: Mapping[str, Evaluation], measure: str, aversion: float) -> dict[str, float]:
     """GeoRisk of every run, the baseline among them, over the topics that all runs have."""
-    common = set.intersection(*(set(one.topics) for one in evaluations.values()))
+    common = set.intersection(*(set(evaluation.topics) for evaluation in evaluations.values()))
     topics = [qid for qid in next(iter(evaluations.values())).topics if qid in common]
-    table = np.array([one.array(measure, topics) for one in evaluations.values()])
+    table = np.array([evaluation.array(measure, topics) for evaluation in evaluations.values()])
     if not table.size or (table < 0).any():
         return {}
     return dict(zip(evaluations, risk.georisk(table, aversion).tolist(), strict=True))

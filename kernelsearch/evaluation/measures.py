@@ -1,4 +1,4 @@
-"""Measures of runs, computed by ir_measures with the conventions of trec_eval: topics without judgements don't count."""
+"""Measures of runs with the names of ir_measures and the conventions of trec_eval: topics without judgements don't count."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.core.errors import InputError, OptionError, quote, short
+from kernelsearch.evaluation import trec_measures
 from kernelsearch.trec.qrels import MAX_GRADE
 
 #: Measures of `evaluate`, unless others are asked for.
@@ -37,19 +38,19 @@ def parse_measures(names: Iterable[str]) -> list[Measure]:
     measures: list[Measure] = []
     for name in names:
         try:
-            found = [ir_measures.parse_measure(name)]
+            parsed = [ir_measures.parse_measure(name)]
         except (NameError, ValueError, SyntaxError, KeyError, TypeError, AssertionError, RecursionError):
             try:
-                found = ir_measures.parse_trec_measure(name)
+                parsed = ir_measures.parse_trec_measure(name)
             except (NameError, ValueError, KeyError, TypeError, AssertionError):
                 raise OptionError(f"--measures: {quote(name)} is not a measure that ir_measures knows") from None
-        for measure in found:
+        for measure in parsed:
             _check_parameters(measure, name)
             if not pipeline.supports(measure):
                 raise OptionError(
                     f"--measures: {quote(name)} can't be computed with these parameters, or needs a package that is missing"
                 )
-        measures += [measure for measure in found if measure not in measures]
+        measures += [measure for measure in parsed if measure not in measures]
     if not measures:
         raise OptionError("--measures: no measure is given")
     return measures
@@ -92,9 +93,12 @@ class Evaluation:
 
 def trec_order(ranked: Sequence[tuple[str, float]]) -> list[str]:
     """Docids in the order of trec_eval: by score in single precision, ties by docid, both descending."""
-    scores = np.array([score for _, score in ranked], dtype=np.float32).tolist()
-    order = sorted(zip(scores, (docid.encode() for docid, _ in ranked), range(len(ranked)), strict=True), reverse=True)
-    return [ranked[place][0] for _, _, place in order]
+    docids = [docid for docid, _ in ranked]
+    scores = np.array([score for _, score in ranked], dtype=np.float32)
+    if (scores[1:] < scores[:-1]).all():
+        return docids
+    order = sorted(zip(scores.tolist(), (docid.encode() for docid in docids), range(len(docids)), strict=True), reverse=True)
+    return [docids[place] for _, _, place in order]
 
 
 def evaluate(qrels: Qrels, run: Run, measures: Sequence[Measure], *, complete: bool = True) -> Evaluation:
@@ -103,31 +107,20 @@ def evaluate(qrels: Qrels, run: Run, measures: Sequence[Measure], *, complete: b
     Judged topics that the run lacks count as zero (trec_eval -c), or are left out if not `complete`. Raises InputError for ids
     and grades that trec_eval's code can't take, and OptionError for measures that can't be computed on this run.
     """
-    import ir_measures
-
     _check_ids_and_grades(qrels, run)
     topics = [qid for qid in qrels if complete or qid in run]
-    # The libraries behind ir_measures break ties in different ways, so they get scores without ties, in trec_eval's order.
-    scored = {}
+    ranks = {qid: _ranks(run[qid]) for qid in topics if qid in run}
+    # Grades of other types are left to ir_measures, which refuses them.
+    direct = all(type(grade) is int for qid in topics for grade in qrels[qid].values())
+    simple = [measure for measure in measures if direct and trec_measures.has_direct_form(measure)]
+    others = [measure for measure in measures if measure not in simple]
+    values: dict[str, dict[str, float]] = {str(measure): {} for measure in measures}
+    columns = [values[str(measure)] for measure in simple]
     for qid in topics:
-        if qid in run:
-            docids = trec_order(run[qid])
-            scored[qid] = dict(zip(docids, range(len(docids), 0, -1), strict=True))
-    computed: dict[str, dict[str, float]] = {str(measure): {} for measure in measures}
-    judged = {qid: dict(qrels[qid]) for qid in topics}
-    if judged:
-        try:
-            for metric in ir_measures.iter_calc(list(measures), judged, scored):
-                computed[str(metric.measure)][metric.query_id] = float(metric.value)
-        except (ArithmeticError, ValueError, TypeError, AssertionError, subprocess.CalledProcessError) as problem:
-            names = ", ".join(map(str, measures))
-            raise OptionError(f"--measures: {quote(names)} can't be computed ({short(str(problem))})") from None
-    for measure in measures:
-        if measure.NAME == "NumRel":  # the only measure that is not zero for a topic that the run lacks
-            for qid in set(topics) - set(run):
-                computed[str(measure)][qid] = float(sum(grade >= 1 for grade in qrels[qid].values()))
-    # ir_measures yields topics in no fixed order; means must not depend on it in the last bit.
-    values = {name: {qid: by_topic[qid] for qid in topics if qid in by_topic} for name, by_topic in computed.items()}
+        for column, value in zip(columns, trec_measures.values(simple, ranks.get(qid, {}), qrels[qid]), strict=True):
+            column[qid] = value
+    if others and topics:
+        values |= _through_ir_measures(others, {qid: dict(qrels[qid]) for qid in topics}, ranks)
     return Evaluation(
         values,
         topics,
@@ -137,10 +130,42 @@ def evaluate(qrels: Qrels, run: Run, measures: Sequence[Measure], *, complete: b
     )
 
 
+def _ranks(ranked: Sequence[tuple[str, float]]) -> dict[str, int]:
+    """Ranks from 1 in trec_eval's order, by docid; of a document that is listed twice, the lower rank counts."""
+    docids = trec_order(ranked)
+    ranks = dict(zip(docids, range(1, len(docids) + 1), strict=True))
+    if len(ranks) < len(docids):
+        ranks = {docid: rank for rank, docid in enumerate(sorted(ranks, key=ranks.__getitem__), 1)}
+    return ranks
+
+
+def _through_ir_measures(
+    measures: Sequence[Measure], judged: dict[str, dict[str, int]], ranks: Mapping[str, Mapping[str, int]]
+) -> dict[str, dict[str, float]]:
+    """Values by measure and topic, computed by ir_measures."""
+    import ir_measures
+
+    # The libraries behind ir_measures break ties in different ways, so they get scores without ties, in trec_eval's order.
+    scored = {qid: dict(zip(by_docid, range(len(by_docid), 0, -1), strict=True)) for qid, by_docid in ranks.items()}
+    computed: dict[str, dict[str, float]] = {str(measure): {} for measure in measures}
+    try:
+        for metric in ir_measures.iter_calc(list(measures), judged, scored):
+            computed[str(metric.measure)][metric.query_id] = float(metric.value)
+    except (ArithmeticError, ValueError, TypeError, AssertionError, subprocess.CalledProcessError) as problem:
+        names = ", ".join(map(str, measures))
+        raise OptionError(f"--measures: {quote(names)} can't be computed ({short(str(problem))})") from None
+    for measure in measures:
+        if measure.NAME == "NumRel":  # the only measure that is not zero for a topic that the run lacks
+            for qid in set(judged) - set(ranks):
+                computed[str(measure)][qid] = float(sum(grade >= 1 for grade in judged[qid].values()))
+    # ir_measures yields topics in no fixed order; means must not depend on it in the last bit.
+    return {name: {qid: by_topic[qid] for qid in judged if qid in by_topic} for name, by_topic in computed.items()}
+
+
 def _check_ids_and_grades(qrels: Qrels, run: Run) -> None:
     """Raises InputError for ids with NUL, at which C strings end, or with half of a surrogate pair, and for huge grades."""
     ids = "".join([*qrels, *run, *(docid for grades in qrels.values() for docid in grades)])
-    ids += "".join(docid for ranked in run.values() for docid, _ in ranked)
+    ids += "".join([docid for ranked in run.values() for docid, _ in ranked])
     if "\0" in ids or (not ids.isascii() and _REFUSED.search(ids)):
         raise InputError("an id of a topic or document has NUL or half of a surrogate pair in it, which can't be evaluated")
     for qid, grades in qrels.items():

@@ -32,7 +32,7 @@ class RLoss:
 def split_r_loss(names: Iterable[str]) -> tuple[list[str], list[RLoss]]:
     """Names of measures without those of R-Loss, and the latter; raises OptionError for R-Loss without a cutoff."""
     others: list[str] = []
-    found: list[RLoss] = []
+    losses: list[RLoss] = []
     for name in names:
         if not re.match(r"r-?loss", name, re.I):
             others.append(name)
@@ -41,9 +41,9 @@ def split_r_loss(names: Iterable[str]) -> tuple[list[str], list[RLoss]]:
         if match is None:
             raise OptionError(f"--measures: {quote(name)} is not R-Loss with a cutoff, such as R-Loss@1000")
         measure = RLoss(int(match[1]))
-        if measure not in found:
-            found.append(measure)
-    return others, found
+        if measure not in losses:
+            losses.append(measure)
+    return others, losses
 
 
 def add_r_loss(
@@ -59,9 +59,9 @@ def add_r_loss(
     made = dict(evaluations)
     for measure in measures:
         precision = f"P@{measure.cutoff}"
-        found = evaluate_runs(qrels, runs, parse_measures(["AP", precision]), complete=complete)
-        base = found[baseline]
-        for label, evaluation in found.items():
+        measured = evaluate_runs(qrels, runs, parse_measures(["AP", precision]), complete=complete)
+        base = measured[baseline]
+        for label, evaluation in measured.items():
             shared = [qid for qid in evaluation.topics if qid in base.values["AP"]]
             worse = changes(base.array("AP", shared), evaluation.array("AP", shared)) < 0
             # P@k is the number of relevant documents over k, also for shorter lists.

@@ -42,14 +42,19 @@ class JudgedRows:
     def average_precision(self, lists: Sequence[Candidates]) -> Floats:
         """AP per topic, as trec_eval's map, shape (topics,); zero for topics without relevant documents."""
         return np.array(
-            [average_precision(self.found(number, ranked)[0], self.counts[number]) for number, ranked in enumerate(lists)]
+            [
+                average_precision(self.relevant_places(number, ranked)[0], self.counts[number])
+                for number, ranked in enumerate(lists)
+            ]
         )
 
     def retrieved(self, lists: Sequence[Candidates], depth: int = 1000) -> NDArray[np.int64]:
         """The number of relevant documents among the first `depth` of each list, shape (topics,)."""
-        return np.array([(self.found(number, ranked)[0] < depth).sum() for number, ranked in enumerate(lists)], dtype=np.int64)
+        return np.array(
+            [(self.relevant_places(number, ranked)[0] < depth).sum() for number, ranked in enumerate(lists)], dtype=np.int64
+        )
 
-    def found(self, number: int, candidates: Candidates) -> tuple[NDArray[np.int64], Floats]:
+    def relevant_places(self, number: int, candidates: Candidates) -> tuple[NDArray[np.int64], Floats]:
         """The ranks, from 0, of the relevant documents of topic `number` in a list, and their grades."""
         rows = self.relevant[number]
         if not len(rows):
@@ -65,7 +70,7 @@ class JudgedRows:
         return np.array([self._value(measure, number, ranked) for number, ranked in zip(numbers, lists, strict=True)])
 
     def _value(self, measure: Measure, number: int, candidates: Candidates) -> float:
-        places, grades = self.found(number, candidates)
+        places, grades = self.relevant_places(number, candidates)
         depth = measure.params.get("cutoff")
         if depth is not None:
             places, grades = places[places < depth], grades[places < depth]
@@ -87,8 +92,8 @@ class JudgedRows:
             qid: [(docid, float(-place)) for place, docid in enumerate(self.index.docids.take(ranked.docs))]
             for qid, ranked in zip(qids, lists, strict=True)
         }
-        found = evaluate({qid: self.qrels[qid] for qid in qids}, run, [measure])
-        return found.array(str(measure), qids)
+        evaluation = evaluate({qid: self.qrels[qid] for qid in qids}, run, [measure])
+        return evaluation.array(str(measure), qids)
 
 
 def is_quick(measure: Measure) -> bool:

@@ -63,7 +63,7 @@ def randomisation(differences: ArrayLike, *, rounds: int = 10_000, seed: int = 0
         return float((np.abs(signs @ values) >= observed).mean())
     generator = np.random.default_rng(seed)
     count = 0
-    for size in _blocks(rounds, len(values)):
+    for size in _batch_sizes(rounds, len(values)):
         signs = generator.integers(0, 2, size=(size, len(values)), dtype=np.int8) * 2.0 - 1.0
         count += int((np.abs(signs @ values) >= observed).sum())
     return (count + 1) / (rounds + 1)
@@ -124,6 +124,6 @@ def bootstrap_interval(
     return float(interval.low), float(interval.high)
 
 
-def _blocks(rounds: int, width: int) -> list[int]:
+def _batch_sizes(rounds: int, width: int) -> list[int]:
     size = max(1, _BLOCK // max(width, 1))
     return [min(size, rounds - start) for start in range(0, rounds, size)]

@@ -29,15 +29,15 @@ class Table:
 
 
 def tables(
-    found: Evaluations,
+    evaluations: Evaluations,
     measures: Sequence[str],
     comparison: Comparison | None,
     per_query: bool,
     pairs: Sequence[PairTest] = (),
 ) -> list[Table]:
     """What is printed for people, in this order: topics, means, differences, all pairs."""
-    made = [_topics_table(found, measures)] if per_query else []
-    made.append(_means_table(found, measures, comparison))
+    made = [_topics_table(evaluations, measures)] if per_query else []
+    made.append(_means_table(evaluations, measures, comparison))
     if comparison is not None and comparison.differences:
         made.append(_differences_table(comparison))
     if pairs:
@@ -45,24 +45,24 @@ def tables(
     return made
 
 
-def _topics_table(found: Evaluations, measures: Sequence[str]) -> Table:
+def _topics_table(evaluations: Evaluations, measures: Sequence[str]) -> Table:
     rows = [
-        (label, qid, *(number(one.values[name][qid]) for name in measures))
-        for label, one in found.items()
-        for qid in one.topics
+        (label, qid, *(number(evaluation.values[name][qid]) for name in measures))
+        for label, evaluation in evaluations.items()
+        for qid in evaluation.topics
     ]
     return Table("Values by topic", ("run", "topic", *measures), rows, "<<" + ">" * len(measures))
 
 
-def _means_table(found: Evaluations, measures: Sequence[str], comparison: Comparison | None) -> Table:
+def _means_table(evaluations: Evaluations, measures: Sequence[str], comparison: Comparison | None) -> Table:
     rows = []
-    for label, one in found.items():
+    for label, evaluation in evaluations.items():
         cells = [
-            number(one.mean(name))
+            number(evaluation.mean(name))
             + ("*" if comparison and (compared := comparison.get(label, name)) and compared.significant else "")
             for name in measures
         ]
-        rows.append((label, str(len(one.topics)), *cells))
+        rows.append((label, str(len(evaluation.topics)), *cells))
     note = ""
     if comparison is not None and comparison.procedure.test != "none":
         # A mark takes the place of a blank, so that the digits stay below each other.
@@ -89,22 +89,22 @@ DIFFERENCE_HEADER = (
 )  # fmt: skip
 
 
-def difference_cells(one: Difference) -> tuple[str, ...]:
+def difference_cells(difference: Difference) -> tuple[str, ...]:
     """A difference as cells of DIFFERENCE_HEADER."""
     return (
-        one.run,
-        one.measure,
-        number(one.mean),
-        f"{one.difference:+.4f}",
-        "-" if one.relative is None else f"{100 * one.relative:+.1f}%",
-        f"[{one.interval[0]:+.4f}, {one.interval[1]:+.4f}]",
-        probability(one.p),
-        probability(one.p_corrected),
-        f"{one.wins}/{one.ties}/{one.losses}",
-        f"{one.lost:.2f}",
-        f"{one.urisk:+.4f}",
-        f"{one.trisk:+.2f}",
-        "-" if one.georisk is None else f"{one.georisk:.4f}",
+        difference.run,
+        difference.measure,
+        number(difference.mean),
+        f"{difference.difference:+.4f}",
+        "-" if difference.relative is None else f"{100 * difference.relative:+.1f}%",
+        f"[{difference.interval[0]:+.4f}, {difference.interval[1]:+.4f}]",
+        probability(difference.p),
+        probability(difference.p_corrected),
+        f"{difference.wins}/{difference.ties}/{difference.losses}",
+        f"{difference.lost:.2f}",
+        f"{difference.urisk:+.4f}",
+        f"{difference.trisk:+.2f}",
+        "-" if difference.georisk is None else f"{difference.georisk:.4f}",
     )
 
 
@@ -114,22 +114,22 @@ def _differences_table(comparison: Comparison) -> Table:
         f"interval: {100 * how.confidence:g}% by bootstrap over topics; lost: what the losing topics lose in sum; "
         f"risk measures with alpha {how.aversion:g}"
     )
-    rows = [difference_cells(one) for one in comparison.differences]
+    rows = [difference_cells(difference) for difference in comparison.differences]
     return Table(f"Against {comparison.baseline}", DIFFERENCE_HEADER, rows, "<<" + ">" * (len(DIFFERENCE_HEADER) - 2), note)
 
 
 def _pairs_table(pairs: Sequence[PairTest]) -> Table:
     rows: list[tuple[str, ...]] = [
         (
-            one.second,
-            one.first,
-            one.measure,
-            str(one.topics),
-            f"{one.difference:+.4f}" + ("*" if one.significant else " "),
-            probability(one.p),
-            probability(one.p_corrected),
+            pair.second,
+            pair.first,
+            pair.measure,
+            str(pair.topics),
+            f"{pair.difference:+.4f}" + ("*" if pair.significant else " "),
+            probability(pair.p),
+            probability(pair.p_corrected),
         )
-        for one in pairs
+        for pair in pairs
     ]
     header = ("run", "compared with", "measure", "topics", "difference", "p", "corrected")
     return Table("All pairs of runs", header, rows, "<<<>>>>", "corrected: over all pairs by the same measure")
@@ -209,50 +209,50 @@ CSV_HEADER = (
 )  # fmt: skip
 
 
-def as_csv(found: Evaluations, measures: Sequence[str], comparison: Comparison | None, per_query: bool) -> str:
+def as_csv(evaluations: Evaluations, measures: Sequence[str], comparison: Comparison | None, per_query: bool) -> str:
     """One record a run, topic and measure at full precision; the topic `all` holds the means and the comparison."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(CSV_HEADER)
-    for label, one in found.items():
+    for label, evaluation in evaluations.items():
         for name in measures:
             if per_query:
-                for qid in one.topics:
-                    writer.writerow([label, qid, name, repr(one.values[name][qid])] + [""] * (len(CSV_HEADER) - 4))
+                for qid in evaluation.topics:
+                    writer.writerow([label, qid, name, repr(evaluation.values[name][qid])] + [""] * (len(CSV_HEADER) - 4))
             rest: list[Any] = [""] * (len(CSV_HEADER) - 4)
             d = comparison.get(label, name) if comparison is not None else None
             if d is not None:
                 tests, counts = [d.difference, *d.interval, d.p, d.p_corrected], [d.wins, d.ties, d.losses]
                 rest = [*tests, *counts, d.urisk, d.trisk, d.georisk, d.lost]
-            writer.writerow([label, "all", name, repr(one.mean(name)), *("" if cell is None else cell for cell in rest)])
+            writer.writerow([label, "all", name, repr(evaluation.mean(name)), *("" if cell is None else cell for cell in rest)])
     return stream.getvalue()
 
 
 def as_json(
-    found: Evaluations,
+    evaluations: Evaluations,
     measures: Sequence[str],
     comparison: Comparison | None,
     per_query: bool,
     pairs: Sequence[PairTest] = (),
 ) -> str:
-    """Everything as one JSON object at full precision."""
+    """Everything as evaluation JSON object at full precision."""
     runs = {}
-    for label, one in found.items():
+    for label, evaluation in evaluations.items():
         runs[label] = {
-            "topics": len(one.topics),
-            "missing_topics": one.missing,
-            "unjudged_topics": one.unjudged,
-            "means": {name: one.mean(name) for name in measures},
+            "topics": len(evaluation.topics),
+            "missing_topics": evaluation.missing,
+            "unjudged_topics": evaluation.unjudged,
+            "means": {name: evaluation.mean(name) for name in measures},
         }
         if per_query:
-            runs[label]["per_topic"] = {name: one.values[name] for name in measures}
+            runs[label]["per_topic"] = {name: evaluation.values[name] for name in measures}
     record: dict[str, Any] = {
         "measures": list(measures),
         "runs": runs,
         "comparison": comparison.to_dict() if comparison else None,
     }
     if pairs:
-        record["pairs"] = [asdict(one) for one in pairs]
+        record["pairs"] = [asdict(pair) for pair in pairs]
     return json.dumps(_finite(record), indent=1, ensure_ascii=False) + "\n"
 
 
@@ -267,7 +267,7 @@ def _finite(value: Any) -> Any:
 
 def render(
     kind: str,
-    found: Evaluations,
+    evaluations: Evaluations,
     measures: Sequence[str],
     comparison: Comparison | None = None,
     per_query: bool = False,
@@ -275,8 +275,8 @@ def render(
 ) -> str:
     """The results in one of FORMATS; CSV has no place for `pairs`, the tests of all pairs of runs."""
     if kind == "csv":
-        return as_csv(found, measures, comparison, per_query)
+        return as_csv(evaluations, measures, comparison, per_query)
     if kind == "json":
-        return as_json(found, measures, comparison, per_query, pairs)
-    made = tables(found, measures, comparison, per_query, pairs)
+        return as_json(evaluations, measures, comparison, per_query, pairs)
+    made = tables(evaluations, measures, comparison, per_query, pairs)
     return {"text": as_text, "markdown": as_markdown, "latex": as_latex}[kind](made)

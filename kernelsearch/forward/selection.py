@@ -67,9 +67,9 @@ class Selection:
         """Returns the frequencies of terms, dense, shape (n, terms); zeros for term -1. A term may be there twice."""
         terms = np.asarray(terms)
         distinct, column = np.unique(terms, return_inverse=True)
-        found = self.occurrences(distinct)
+        occurrences = self.occurrences(distinct)
         table = np.zeros((len(self), len(distinct)), dtype=np.int32)
-        table[found.rows, found.columns] = found.frequencies
+        table[occurrences.rows, occurrences.columns] = occurrences.frequencies
         return table if np.array_equal(distinct, terms) else table[:, column]
 
     def matrix(self, dtype: DTypeLike = np.float64) -> sparse.csr_matrix:

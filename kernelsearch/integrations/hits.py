@@ -91,7 +91,7 @@ class KernelReranker:
         return order.scores.tolist(), [doc_ids[place] for place in order.places.tolist()]
 
     def batch_rerank(self, queries: Mapping[str, str], lists: Mapping[str, Sequence[H]]) -> dict[str, Hits[H]]:
-        """Many lists at once: {qid: text} and {qid: hits} to {qid: reranked hits}."""
+        """Many lists at once: `queries` {qid: text} and `hits` {qid: hits} to {qid: reranked hits}."""
         if unknown := [qid for qid in lists if qid not in queries]:
             raise InputError(f"batch_rerank: topic {unknown[0]!r} has hits but no query")
         inputs = {

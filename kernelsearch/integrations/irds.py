@@ -62,11 +62,11 @@ def topics(name: str) -> dict[str, str]:
     """The topics of a dataset, {qid: text}, with the default text of ir_datasets; those without text are left out."""
     source = dataset(name)
     name = name.removeprefix(PREFIX)
-    found = {str(record.query_id): record.default_text() for record in _read(name, "queries", lambda: source.queries_iter())}
-    empty = [qid for qid, text in found.items() if not text.strip()]
+    texts = {str(record.query_id): record.default_text() for record in _read(name, "queries", lambda: source.queries_iter())}
+    empty = [qid for qid, text in texts.items() if not text.strip()]
     if empty:
         warn_about_empty(empty, f"{PREFIX}{name}")
-    return {qid: text for qid, text in found.items() if text.strip()}
+    return {qid: text for qid, text in texts.items() if text.strip()}
 
 
 def qrels(name: str) -> dict[str, dict[str, int]]:

@@ -23,6 +23,7 @@ from kernelsearch.api.results import Hit, Hits, make_hits
 from kernelsearch.core.errors import InputError
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.integrations.hits import KernelReranker, open_index
+from kernelsearch.integrations.pyserini_data import download_prebuilt, import_pyserini
 from kernelsearch.lucene.first_stage import FirstStage
 from kernelsearch.lucene.models import RM3, BM25Model, DirichletModel, Feedback, Model, Rocchio
 from kernelsearch.lucene.rounding import anserini_scores
@@ -35,7 +36,7 @@ MAX_PIPELINES = 4
 
 
 class Document:
-    """A stored document with the methods of `pyserini.index.lucene.Document`."""
+    """The stored document in row `row` of an index, with the methods of `pyserini.index.lucene.Document`."""
 
     def __init__(self, index: Index, row: int) -> None:
         self._index = index
@@ -67,8 +68,8 @@ class Document:
 class KernelSearcher:
     """Pyserini's LuceneSearcher followed by rerankers.
 
-    It has all methods of LuceneSearcher with the same parameters; without `rerank` it returns the same lists, bit for bit.
-    Searching is thread-safe; changing settings at the same time is not.
+    It has all methods of LuceneSearcher with the same parameters (`query_generator`, `fields`, ...); without `rerank` it
+    returns the same lists, bit for bit. Searching is thread-safe; changing settings at the same time is not.
 
     Parameters
     ----------
@@ -116,14 +117,17 @@ class KernelSearcher:
     def from_prebuilt_index(
         cls, prebuilt_index_name: str, verbose: bool = False, *, rerank: Rerank = None, **options: Any
     ) -> KernelSearcher:
-        """A searcher over one of Pyserini's prebuilt indexes, which Pyserini downloads if necessary."""
+        """A searcher over one of Pyserini's prebuilt indexes, which Pyserini downloads if necessary, with `verbose` messages.
+
+        `rerank` and options are those of the class.
+        """
         folder = download_prebuilt(prebuilt_index_name, verbose)
         return cls(folder, prebuilt_index_name=prebuilt_index_name, rerank=rerank, **options)
 
     @staticmethod
     def list_prebuilt_indexes() -> Any:
         """Pyserini's table of prebuilt indexes."""
-        return _pyserini("pyserini.util").get_sparse_indexes_info()
+        return import_pyserini("pyserini.util").get_sparse_indexes_info()
 
     @cached_property
     def num_docs(self) -> int:
@@ -141,7 +145,7 @@ class KernelSearcher:
         if self._reader is None:
             if self.index.shards.sharded:
                 raise InputError(f"{self.index.name}: Pyserini's LuceneIndexReader opens one index, not shards")
-            self._reader = _pyserini("pyserini.index.lucene").LuceneIndexReader(self.index_dir)
+            self._reader = import_pyserini("pyserini.index.lucene").LuceneIndexReader(self.index_dir)
         return self._reader
 
     def search(
@@ -185,14 +189,14 @@ class KernelSearcher:
         return {qid: self._hits(ranked, k) for qid, ranked in zip(qids, lists, strict=True)}
 
     def get_feedback_terms(self, q: str) -> dict[str, float] | None:
-        """The terms of a query expanded by RM3 or Rocchio, with their weights; None where neither is set."""
+        """The terms of the query `q` as RM3 or Rocchio expand it, with their weights; None where neither is set."""
         if self._first.feedback is None:
             return None
         expanded = self._first.expand(self.index.lucene, self._queries([q], [""]), expander=self.index.expander)[0]
         return dict(zip(expanded.terms, np.array(expanded.weights, dtype=np.float32).tolist(), strict=True))
 
     def set_analyzer(self, analyzer: Any) -> None:
-        """Analyses queries with a Lucene analyser (Java)."""
+        """Analyses queries with `analyzer`, a Lucene analyser (Java)."""
         self._replace_index(Index(self.index.shards.folders, vectors=self.index.vector_settings))
         self.index.lucene.analyzer = analyzer
 
@@ -209,7 +213,10 @@ class KernelSearcher:
         debug: bool = False,
         filter_terms: bool = True,
     ) -> None:
-        """Expands queries with RM3. `debug` has no effect: `get_feedback_terms` returns the expanded query."""
+        """Expands queries with RM3: `fb_terms` terms of `fb_docs` documents; `filter_terms` drops terms that are not words.
+
+        `debug` has no effect: `get_feedback_terms` returns the expanded query.
+        """
         self._set(feedback=RM3(int(fb_terms), int(fb_docs), float(original_query_weight), bool(filter_terms)))
 
     def unset_rm3(self) -> None:
@@ -233,7 +240,11 @@ class KernelSearcher:
         debug: bool = False,
         use_negative: bool = False,
     ) -> None:
-        """Expands queries with Rocchio. `debug` has no effect: `get_feedback_terms` returns the expanded query."""
+        """Expands queries with Rocchio: `alpha` · query + `beta` · best documents - `gamma` · last ones.
+
+        `top_fb_terms` of the `top_fb_docs` best documents are added; with `use_negative`, `bottom_fb_terms` of the
+        `bottom_fb_docs` last ones are subtracted. `debug` has no effect: `get_feedback_terms` returns the expanded query.
+        """
         self._set(
             feedback=Rocchio(
                 int(top_fb_terms),
@@ -257,11 +268,11 @@ class KernelSearcher:
         return isinstance(self._first.feedback, Rocchio)
 
     def set_qld(self, mu: float = 1000.0) -> None:
-        """Ranks with query likelihood with Dirichlet smoothing."""
+        """Ranks with query likelihood with Dirichlet smoothing, prior `mu`."""
         self._set(model=DirichletModel(float(mu)))
 
     def set_bm25(self, k1: float = 0.9, b: float = 0.4) -> None:
-        """Ranks with BM25."""
+        """Ranks with BM25, parameters `k1` and `b`."""
         self._set(model=BM25Model(float(k1), float(b)))
 
     def get_similarity(self) -> Any:
@@ -362,28 +373,6 @@ class KernelSearcher:
         return self._count_fallbacks(pipeline.rerank(self._queries([q], [""]), [ranked]))[0]
 
 
-def download_prebuilt(name: str, verbose: bool = False) -> str:
-    """The folder of one of Pyserini's prebuilt indexes, which Pyserini downloads if necessary."""
-    util = _pyserini("pyserini.util")
-    try:
-        return str(util.download_prebuilt_index(name, verbose=verbose))
-    except ValueError as problem:
-        raise InputError(f"prebuilt index {name!r}: {problem}") from None
-
-
-def pyserini_topics(name: str) -> dict[str | int, dict[str, str]] | None:
-    """Pyserini's topics of a name, {qid: {field: text}}, downloaded if necessary; None for an unknown name."""
-    search = _pyserini("pyserini.search")
-    import jnius
-
-    try:
-        return dict(search.get_topics(name))
-    except ValueError:
-        return None
-    except jnius.JavaException as problem:
-        raise InputError(f"topics {name!r}: {' '.join(str(problem.innermessage or problem).split())[:200]}") from None
-
-
 def _reopen(index: Index, name: str | None, arguments: tuple[Rerank, dict[str, Any]], first: FirstStage) -> KernelSearcher:
     searcher = KernelSearcher(index, name, rerank=arguments[0], **arguments[1])
     searcher._first = first
@@ -409,16 +398,3 @@ def _clean_docids(hits: Hits[Hit], strip_segment_id: bool, remove_dups: bool) ->
         for hit in hits:
             hit.docid = hit.docid.split(".")[0]
     return Hits(list({hit.docid: hit for hit in reversed(hits)}.values())[::-1]) if remove_dups else hits
-
-
-def _pyserini(module: str) -> Any:
-    """Imports a module of Pyserini; raises InputError where its dependencies are missing."""
-    from importlib import import_module
-
-    from kernelsearch.lucene import jvm
-
-    jvm.start()  # before Pyserini starts Java with an option that a small runtime does not support
-    try:
-        return import_module(module)
-    except ImportError as problem:
-        raise InputError(f"{module} could not be imported ({problem}); install kernelsearch[pyserini]") from None

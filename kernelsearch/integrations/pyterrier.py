@@ -80,12 +80,12 @@ class Retriever(IndexTransformer):
         self.first = FirstStage.from_settings(split(None, {**self.options, "hits": self.num_results})[1])
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Takes a frame of queries and returns a frame of results."""
+        """Takes a frame `inp` of queries and returns a frame of results."""
         queries, _, lists = self.retrieve(inp)
         return frames.make_results(self.index, queries, lists, columns=frames.all_columns(queries))
 
     def retrieve(self, inp: pd.DataFrame) -> tuple[pd.DataFrame, list[Query], list[Candidates]]:
-        """The queries of a frame, one row per query, analysed, and the list of each."""
+        """The queries of the frame `inp`, one row per query, analysed, and the list of each."""
         with pt.validate.any(inp, context=self) as either:
             either.columns(includes=["qid", "query"], mode="text")
             either.columns(includes=["qid", "query_toks"], mode="weighted terms")
@@ -136,7 +136,7 @@ class KernelTransformer(IndexTransformer):
         return {**self.__dict__, "_pipeline": None}  # another process loads it again
 
     def fuse_left(self, left: pt.Transformer) -> pt.Transformer | None:
-        """A retriever, or a fused pipeline, over the same index and this method in one step."""
+        """A retriever, or a fused pipeline, `left` over the same index and this method in one step."""
         if type(left) is Retriever and self.same_index(left):
             return FusedRetriever(left, (self,))
         if isinstance(left, FusedRetriever) and self.same_index(left.retriever):
@@ -144,13 +144,13 @@ class KernelTransformer(IndexTransformer):
         return None
 
     def fuse_feature_union(self, other: pt.Transformer, is_left: bool) -> pt.Transformer | None:
-        """The features of this method and of another one, or of several."""
+        """The features of this method and of `other`, one method or several; `is_left`: the other's come first."""
         return FusedFeatures((self,)).fuse_feature_union(
             FusedFeatures((other,)) if isinstance(other, KernelTransformer) else other, is_left
         )
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Takes a frame of results and returns them reranked; their other columns are kept."""
+        """Takes a frame `inp` of results and returns them reranked; their other columns are kept."""
         pt.validate.result_frame(inp, extra_columns=["query", "score"], context=self)
         if inp.empty:
             return frames.make_results(self.index, inp, [])
@@ -177,7 +177,8 @@ class KernelTransformer(IndexTransformer):
     ) -> None:
         """Fits the method and saves its state beside the index; `clicks` and options are those of `kernelsearch.Index.train`.
 
-        Validation topics and judgements are accepted because PyTerrier passes them, and not used.
+        `topics_or_res_tr` and `qrels_tr` are the training topics and their judgements. Validation topics and judgements
+        (`topics_or_res_va`, `qrels_va`) are accepted because PyTerrier passes them, and not used.
         """
         topics, qrels = frames.read_topics(topics_or_res_tr), frames.read_qrels(qrels_tr)
         self.index.train(self.method, topics=topics, qrels=qrels, clicks=clicks, **options)
@@ -215,7 +216,7 @@ class Expansion(IndexTransformer):
         return _expansion, (self.index, self.options)
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Takes a frame of results and returns a frame of expanded queries."""
+        """Takes a frame `inp` of results and returns a frame of expanded queries."""
         pt.validate.result_frame(inp, extra_columns=["query", "score"], context=self)
         columns = [name for name in pt.model.query_columns(inp) if name != "query_toks"]
         if inp.empty:
@@ -260,7 +261,7 @@ class Fusion(pt.Estimator):
         """Whether index, options and what was learned are the same."""
         if not isinstance(other, Fusion):
             return NotImplemented
-        indexes = [None if one.index is None else _FusionReranker(one.index) for one in (self, other)]
+        indexes = [None if fusion.index is None else _FusionReranker(fusion.index) for fusion in (self, other)]
         return (
             (self.options, indexes[0]) == (other.options, indexes[1])
             and pickle.dumps(self._learner) == pickle.dumps(other._learner)
@@ -276,7 +277,11 @@ class Fusion(pt.Estimator):
         topics_or_res_va: pd.DataFrame | None = None,
         qrels_va: pd.DataFrame | None = None,
     ) -> None:
-        """Learns from results with features, or from topics alone where an index was given."""
+        """Learns from results with features, or from topics alone where an index was given.
+
+        `qrels_tr` are the judgements of `topics_or_res_tr`. Validation topics and judgements (`topics_or_res_va`, `qrels_va`)
+        are accepted because PyTerrier passes them, and not used.
+        """
         from kernelsearch.rerankers.fusion.learners import make_learner
         from kernelsearch.rerankers.fusion.settings import FusionFitSettings
 
@@ -295,7 +300,7 @@ class Fusion(pt.Estimator):
         self._learner.fit(np.stack(frame["features"].to_list()), labels, frame["qid"].to_numpy())
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Takes a frame of results and returns them in the learned order."""
+        """Takes a frame `inp` of results and returns them in the learned order."""
         if "features" not in inp.columns:
             if self._reranker is None:
                 self._reranker = _FusionReranker(self._required_index())

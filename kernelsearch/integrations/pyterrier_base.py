@@ -70,7 +70,7 @@ class IndexTransformer(pt.Transformer):
             self.options = {**self.options, name: value}
 
     def same_index(self, other: IndexTransformer) -> bool:
-        """Whether two transformers use the same state of the same index, opened in the same way."""
+        """Whether this transformer and `other` use the same state of the same index, opened in the same way."""
         return self.index is other.index or _identity(self.index) == _identity(other.index)
 
     def __eq__(self, other: object) -> bool:
@@ -83,7 +83,10 @@ class IndexTransformer(pt.Transformer):
         return hash((type(self).__name__, self.index.fingerprint))
 
     def text_loader(self, fields: Sequence[str] | str | Literal["*"] = "*", *, verbose: bool = False) -> Text:
-        """The transformer that adds stored texts; `pt.text.get_text(retriever, "text")` calls this."""
+        """The transformer that adds stored texts; `pt.text.get_text(retriever, "text")` calls this.
+
+        `fields` and `verbose` are those of `Text`.
+        """
         from kernelsearch.integrations.pyterrier_text import Text
 
         return Text(self.index, fields, verbose=verbose)

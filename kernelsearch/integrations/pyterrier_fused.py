@@ -37,14 +37,14 @@ class FusedRetriever(pt.Transformer):
         return hash(("FusedRetriever", self.retriever))
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Takes a frame of queries and returns a frame of reranked results."""
+        """Takes a frame `inp` of queries and returns a frame of reranked results."""
         queries, read, lists = self.retriever.retrieve(inp)
         if "query" not in queries.columns:
             # As the first reranker, which needs the text, refuses it.
             pt.validate.result_frame(frames.make_results(self.retriever.index, queries, lists), extra_columns=["query"])
-        found = [number for number, ranked in enumerate(lists) if ranked.depth]
-        queries, read = queries.iloc[found], [read[number] for number in found]
-        lists = [_doubled(lists[number]) for number in found]
+        matched = [number for number, ranked in enumerate(lists) if ranked.depth]
+        queries, read = queries.iloc[matched], [read[number] for number in matched]
+        lists = [_doubled(lists[number]) for number in matched]
         for reranker in self.rerankers if lists else ():
             lists = [_doubled(ranked) for ranked in reranker.pipeline.rerank(read, lists)]
         return frames.make_results(self.retriever.index, queries, lists, columns=frames.all_columns(queries))
@@ -75,7 +75,7 @@ class FusedFeatures(pt.Transformer):
         return hash(("FusedFeatures", self.transformers))
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Takes a frame of results and returns it with a column `features`, one array per document."""
+        """Takes a frame `inp` of results and returns it with a column `features`, one array per document."""
         pt.validate.result_frame(inp, extra_columns=["query", "score"], context=self)
         if "features" in inp.columns:
             raise ValueError(f"{self!r}: results have features already")
@@ -83,15 +83,15 @@ class FusedFeatures(pt.Transformer):
         out = inp.reset_index(drop=True)
         columns = []
         for number, transformer in enumerate(self.transformers):
-            found = transformer.transform(inp)
-            if not number and (new := [name for name in found.columns if name not in inp.columns]):
-                out = out.merge(found[[*keys, *new]], on=keys, how="left")
-            scores = out[keys].merge(found[[*keys, "score"]], on=keys, how="left")["score"]
+            transformed = transformer.transform(inp)
+            if not number and (new := [name for name in transformed.columns if name not in inp.columns]):
+                out = out.merge(transformed[[*keys, *new]], on=keys, how="left")
+            scores = out[keys].merge(transformed[[*keys, "score"]], on=keys, how="left")["score"]
             columns.append(scores.fillna(0.0).to_numpy(dtype=np.float64))
         return out.assign(features=pd.Series(list(np.column_stack(columns)), index=out.index, dtype=object))
 
     def fuse_feature_union(self, other: pt.Transformer, is_left: bool) -> pt.Transformer | None:
-        """The features of both."""
+        """The features of this transformer and of `other`; `is_left`: the other's come first."""
         if not isinstance(other, FusedFeatures):
             # A method's transformer fuses itself with this one.
             return None

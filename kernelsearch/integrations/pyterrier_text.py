@@ -51,7 +51,7 @@ class Text(IndexTransformer):
         return f"Text({self.index.name!r}, {list(self.fields)!r})"
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Takes a frame of results or documents and returns it with the fields as columns."""
+        """Takes a frame `inp` of results or documents and returns it with the fields as columns."""
         pt.validate.columns(inp, includes=["docno"], context=self)
         docnos = [str(docno) for docno in inp["docno"]]
         rows = self.index.forward.rows_of(docnos)
@@ -136,17 +136,17 @@ class Indexer(pt.Indexer):
         return [["docno", *self.text_attrs]]
 
     def index(self, iter: Iterable[Mapping[str, Any]], **kwargs: Any) -> Index:
-        """Indexes documents, dicts with `docno` and the fields of `text_attrs`; their other fields are stored.
+        """Indexes the documents of `iter`, dicts with `docno` and the fields of `text_attrs`; their other fields are stored.
 
         Raises InputError for documents without docno or text, and where the index exists and `force` is not set.
         """
         build_index(self.path, reader_of(self._documents(iter), self.join_titles), self.settings)
         return open_index(self.path)
 
-    def _documents(self, given: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-        for number, document in enumerate(given):
+    def _documents(self, documents: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+        for number, document in enumerate(documents):
             if not any(name in document for name in self.text_attrs):
-                wanted, found = ", ".join(self.text_attrs), ", ".join(map(str, document))
-                raise InputError(f"document {number}: no field {wanted}; it has {found}")
+                wanted, present = ", ".join(self.text_attrs), ", ".join(map(str, document))
+                raise InputError(f"document {number}: no field {wanted}; it has {present}")
             texts = [str(document[name]) for name in self.text_attrs if document.get(name) not in (None, "")]
             yield {**{name: value for name, value in document.items() if name != TEXT}, "contents": "\n".join(texts)}

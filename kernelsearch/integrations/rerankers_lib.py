@@ -52,7 +52,10 @@ class KernelRanker(BaseRanker):
         doc_ids: Sequence[str] | None = None,
         metadata: Sequence[dict[str, Any]] | None = None,
     ) -> RankedResults:
-        """The documents, best first. `doc_ids`, or the ids of Document objects, are docids of the index."""
+        """The documents `docs`, best first for `query`.
+
+        `doc_ids`, or the ids of Document objects, are docids of the index. `metadata` is kept with the documents.
+        """
         documents = _read_documents(docs, doc_ids, metadata)
         scores = self._first_stage_scores(query, documents)
         hits = [_Hit(document, str(document.doc_id), score) for document, score in zip(documents, scores, strict=True)]
@@ -71,7 +74,7 @@ class KernelRanker(BaseRanker):
         return await asyncio.to_thread(self.rank, query, docs, doc_ids, metadata)
 
     def score(self, query: str, doc: str) -> float:
-        """The score of one document, which is named by its docid."""
+        """The score of one document, `doc` (its docid), for `query`."""
         return float(self.rank(query, [Document(text="", doc_id=doc)])[0].score)
 
     def _first_stage_scores(self, query: str, documents: list[Document]) -> list[float]:

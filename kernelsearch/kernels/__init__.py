@@ -1,1 +1,1 @@
-"""The mathematics, one idea per file."""
+"""Kernels, language models, relevance feedback and decompositions, one idea per module."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
 from kernelsearch.core.errors import OptionError
@@ -39,7 +39,7 @@ class Collection(Protocol):
 
     def term_ids(self, terms: Iterable[str]) -> NDArray[np.int32]: ...
 
-    def matrix(self, docs: NDArray[np.integer] | None = None, dtype: Any = np.float64) -> sparse.csr_matrix: ...
+    def matrix(self, docs: NDArray[np.integer] | None = None, dtype: DTypeLike = np.float64) -> sparse.csr_matrix: ...
 
     def term_frequencies(self, docs: NDArray[np.integer], terms: NDArray[np.integer]) -> NDArray[np.int32]: ...
 
@@ -49,7 +49,10 @@ class Collection(Protocol):
 
 
 class Kernel:
-    """Base of all kernels. `docs` are row numbers of the collection throughout.
+    """Base of all kernels.
+
+    Parameters of the methods: `collection`, the postings of a field (a ForwardIndex); `docs`, `a` and `b`, row numbers of the
+    collection; `query`, an analysed query; `dtype`, the type of the features.
 
     `has_map`: the feature maps are explicit. `has_query`: queries can be compared with documents.
     """
@@ -66,7 +69,7 @@ class Kernel:
         return np.arange(len(collection.terms), dtype=np.int64)
 
     def document_features(
-        self, collection: Collection, docs: NDArray[np.integer], dtype: Any = np.float64
+        self, collection: Collection, docs: NDArray[np.integer], dtype: DTypeLike = np.float64
     ) -> sparse.csr_matrix:
         """φ_D of each document, shape (documents, features)."""
         raise OptionError(f"kernel {self}: has no explicit feature map")
@@ -125,9 +128,9 @@ class Scaled(Kernel):
         return self.kernel.feature_terms(collection)
 
     def document_features(
-        self, collection: Collection, docs: NDArray[np.integer], dtype: Any = np.float64
+        self, collection: Collection, docs: NDArray[np.integer], dtype: DTypeLike = np.float64
     ) -> sparse.csr_matrix:
-        return self.kernel.document_features(collection, docs, dtype) * np.dtype(dtype).type(math.sqrt(abs(self.factor)))
+        return self.kernel.document_features(collection, docs, dtype) * np.asarray(math.sqrt(abs(self.factor)), dtype)[()]
 
     def query_features(self, collection: Collection, query: Query) -> sparse.csr_matrix:
         return self.kernel.query_features(collection, query) * math.copysign(math.sqrt(abs(self.factor)), self.factor)
@@ -161,7 +164,7 @@ class Sum(Kernel):
         return np.concatenate([self.left.feature_terms(collection), self.right.feature_terms(collection)])
 
     def document_features(
-        self, collection: Collection, docs: NDArray[np.integer], dtype: Any = np.float64
+        self, collection: Collection, docs: NDArray[np.integer], dtype: DTypeLike = np.float64
     ) -> sparse.csr_matrix:
         parts = [kernel.document_features(collection, docs, dtype) for kernel in (self.left, self.right)]
         return sparse.csr_matrix(sparse.hstack(parts, format="csr"))
@@ -206,7 +209,7 @@ def _in_product(kernel: Kernel) -> str:
     return f"({kernel})" if isinstance(kernel, Sum) else str(kernel)
 
 
-def counts(collection: Collection, docs: NDArray[np.integer], dtype: Any = np.float64) -> sparse.csr_matrix:
+def counts(collection: Collection, docs: NDArray[np.integer], dtype: DTypeLike = np.float64) -> sparse.csr_matrix:
     """Term frequencies of `docs`, shape (documents, terms). Rows that follow each other are cut out, not gathered."""
     docs = np.asarray(docs)
     if len(docs) < 2 or np.any(np.diff(docs) != 1):

@@ -13,7 +13,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
 from kernelsearch.core.errors import OptionError
@@ -33,7 +33,7 @@ class Linear(Kernel):
         return "linear"
 
     def document_features(
-        self, collection: Collection, docs: NDArray[np.integer], dtype: Any = np.float64
+        self, collection: Collection, docs: NDArray[np.integer], dtype: DTypeLike = np.float64
     ) -> sparse.csr_matrix:
         return counts(collection, docs, dtype)
 
@@ -49,7 +49,7 @@ class VSM(Kernel):
         return "vsm"
 
     def document_features(
-        self, collection: Collection, docs: NDArray[np.integer], dtype: Any = np.float64
+        self, collection: Collection, docs: NDArray[np.integer], dtype: DTypeLike = np.float64
     ) -> sparse.csr_matrix:
         features = counts(collection, docs, dtype)
         df, documents = collection.df, collection.statistics.documents
@@ -73,7 +73,7 @@ class LogEntropy(Kernel):
         return "logentropy"
 
     def document_features(
-        self, collection: Collection, docs: NDArray[np.integer], dtype: Any = np.float64
+        self, collection: Collection, docs: NDArray[np.integer], dtype: DTypeLike = np.float64
     ) -> sparse.csr_matrix:
         features = counts(collection, docs, dtype)
         features.data = (np.log1p(features.data) * _entropy_weights(collection)[features.indices]).astype(dtype)
@@ -113,7 +113,7 @@ class BM25(Kernel):
         return weights if self.k3 is None else (self.k3 + 1) * weights / (self.k3 + weights)
 
     def document_features(
-        self, collection: Collection, docs: NDArray[np.integer], dtype: Any = np.float64
+        self, collection: Collection, docs: NDArray[np.integer], dtype: DTypeLike = np.float64
     ) -> sparse.csr_matrix:
         features = counts(collection, docs, dtype)
         statistics = collection.statistics
@@ -152,7 +152,7 @@ class Dirichlet(Kernel):
         return np.append(super().feature_terms(collection), -1)
 
     def document_features(
-        self, collection: Collection, docs: NDArray[np.integer], dtype: Any = np.float64
+        self, collection: Collection, docs: NDArray[np.integer], dtype: DTypeLike = np.float64
     ) -> sparse.csr_matrix:
         features = counts(collection, docs, dtype)
         features.data = np.log1p(features.data / (self.mu * _probability(collection)[features.indices])).astype(dtype)
@@ -181,7 +181,7 @@ class JelinekMercer(Kernel):
         return "jm"
 
     def document_features(
-        self, collection: Collection, docs: NDArray[np.integer], dtype: Any = np.float64
+        self, collection: Collection, docs: NDArray[np.integer], dtype: DTypeLike = np.float64
     ) -> sparse.csr_matrix:
         features = counts(collection, docs, dtype)
         lengths = np.repeat(collection.norm_lengths[docs].astype(np.float64), np.diff(features.indptr))
@@ -206,17 +206,17 @@ _ENTROPY: WeakKeyDictionary[Any, NDArray[np.float64]] = WeakKeyDictionary()
 
 def _entropy_weights(collection: Collection) -> NDArray[np.float64]:
     """The entropy weight of each term, shape (terms,)."""
-    found = _ENTROPY.get(collection)
-    if found is None:
+    entropy = _ENTROPY.get(collection)
+    if entropy is None:
         total = np.zeros(len(collection.terms))
         cf = np.asarray(collection.cf, dtype=np.float64)
         for start in range(0, len(collection.indices), POSTINGS_PER_BLOCK):
             terms = np.asarray(collection.indices[start : start + POSTINGS_PER_BLOCK])
             share = collection.frequencies[start : start + POSTINGS_PER_BLOCK] / cf[terms]
             total += np.bincount(terms, share * np.log(share), len(total))
-        found = 1.0 + total / np.log(max(len(collection), 2))
-        _ENTROPY[collection] = found
-    return found
+        entropy = 1.0 + total / np.log(max(len(collection), 2))
+        _ENTROPY[collection] = entropy
+    return entropy
 
 
 def _probability(collection: Collection) -> NDArray[np.float64]:

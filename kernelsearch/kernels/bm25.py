@@ -48,10 +48,10 @@ def idf(df: ArrayLike, documents: int) -> NDArray[np.float32]:
 
 def length_factor(norm_lengths: ArrayLike, average: float, k1: float, b: float) -> NDArray[np.float32]:
     """1 / (k1 ((1 - b) + b dl / avgdl)), in the order of operations and the precision that Lucene uses."""
-    one, slope = np.float32(1), np.float32(b)
+    unit, slope = np.float32(1), np.float32(b)
     lengths = np.asarray(norm_lengths, dtype=np.float32)
     with np.errstate(divide="ignore"):  # k1 = 0 is allowed: the factor is infinite and every tf saturates
-        return one / (np.float32(k1) * ((one - slope) + slope * lengths / np.float32(average)))
+        return unit / (np.float32(k1) * ((unit - slope) + slope * lengths / np.float32(average)))
 
 
 def term_scores(

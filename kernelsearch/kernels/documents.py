@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
 from kernelsearch.core.errors import OptionError
@@ -41,7 +41,7 @@ class Cosine(Kernel):
         return self.base.feature_terms(collection)
 
     def document_features(
-        self, collection: Collection, docs: NDArray[np.integer], dtype: Any = np.float64
+        self, collection: Collection, docs: NDArray[np.integer], dtype: DTypeLike = np.float64
     ) -> sparse.csr_matrix:
         return _unit_rows(self.base.document_features(collection, docs, dtype))
 
@@ -66,6 +66,7 @@ class RBF(Kernel):
         return "rbf" if self.base == Cosine() else f"rbf({self.base})"
 
     def documents(self, collection: Collection, a: NDArray[np.integer], b: NDArray[np.integer]) -> NDArray[np.floating]:
+        """The function's values for documents `a` and `b` of the collection, shape (len(a), len(b))."""
         x, y = (self.base.document_features(collection, docs) for docs in (a, b))
         distance = _squares(x)[:, None] + _squares(y)[None, :] - 2 * np.asarray((x @ y.T).todense())
         result: NDArray[np.floating] = np.exp(-self.gamma * np.maximum(distance, 0))
@@ -113,6 +114,7 @@ class Custom(Kernel):
         return getattr(self.function, "__name__", "custom")
 
     def documents(self, collection: Collection, a: NDArray[np.integer], b: NDArray[np.integer]) -> NDArray[np.floating]:
+        """The function's values for documents `a` and `b` of the collection, shape (len(a), len(b))."""
         x, y = (self.base.document_features(collection, docs) for docs in (a, b))
         values = self.function(x, y)
         values = np.asarray(values.todense() if sparse.issparse(values) else values, dtype=np.float64)

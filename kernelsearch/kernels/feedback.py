@@ -65,20 +65,20 @@ class FeedbackExpander:
     def __call__(self, queries: Sequence[Query], lists: Sequence[Candidates], feedback: Feedback) -> list[Query]:
         """The weighted queries in words. `lists` hold Lucene's scores of the best `feedback.depth` documents."""
         made = self.expand(queries, lists, feedback)
-        return [one.to_query(self.index, query) for query, one in zip(queries, made, strict=True)]
+        return [expansion.to_query(self.index, query) for query, expansion in zip(queries, made, strict=True)]
 
     def expand(self, queries: Sequence[Query], lists: Sequence[Candidates], feedback: Feedback) -> list[Expansion]:
         """The weighted queries in term numbers, one per query."""
         out: list[Expansion] = []
         for part in chunks(list(zip(queries, lists, strict=True)), BATCH):
             words = _QueryWords.of(self.index, [query for query, _ in part])
-            found = [candidates for _, candidates in part]
+            part_lists = [candidates for _, candidates in part]
             if isinstance(feedback, RM3):
-                out += self._rm3(words, found, feedback)
+                out += self._rm3(words, part_lists, feedback)
             elif isinstance(feedback, Rocchio):
-                out += self._rocchio(words, found, feedback)
+                out += self._rocchio(words, part_lists, feedback)
             else:
-                out += self._bm25prf(words, found, feedback)
+                out += self._bm25prf(words, part_lists, feedback)
         return out
 
     @cached_property
@@ -119,7 +119,7 @@ class FeedbackExpander:
         shares = counts.frequencies / norms[counts.rows] * counts.scores[counts.rows]
         model = self._cut(self._sums(counts, shares), rm3.terms)
         feedback = self._scaled(model, power=1)
-        own = words.normalised(power=1)
+        own = words.over_norm(power=1)
         weight = np.float32(rm3.original_weight)
 
         def mixed(query: Singles, expansion: Singles) -> Singles:
@@ -133,9 +133,9 @@ class FeedbackExpander:
     def _rocchio(self, words: _QueryWords, lists: Sequence[Candidates], rocchio: Rocchio) -> list[Expansion]:
         parts = [self._mean_document(lists, rocchio.top_docs, rocchio.top_terms)]
         if rocchio.negative:
-            bottom = [Candidates(found.docs[::-1], found.scores[::-1]) for found in lists]
+            bottom = [Candidates(ranked.docs[::-1], ranked.scores[::-1]) for ranked in lists]
             parts.append(self._mean_document(bottom, rocchio.bottom_docs, rocchio.bottom_terms))
-        own = words.normalised(power=2)
+        own = words.over_norm(power=2)
         alpha, beta, gamma = (np.float32(value) for value in (rocchio.alpha, rocchio.beta, rocchio.gamma))
         terms, vectors = _together(len(self.index.terms), [(words.keys, own.known), *parts])
         weights = alpha * vectors[0] + beta * vectors[1]
@@ -166,7 +166,7 @@ class FeedbackExpander:
         hashed = java_maps.hashes(self.index.terms, terms[places])
         rows = counts.rows[first[places]]
         sizes = np.bincount(counts.rows, minlength=len(counts.scores))
-        vocabulary, features = (np.bincount(found, minlength=len(lists)) for found in (queries, queries[places]))
+        vocabulary, features = (np.bincount(numbers, minlength=len(lists)) for numbers in (queries, queries[places]))
         order = np.lexsort(
             (
                 java_maps.buckets(hashed, sizes[rows]),
@@ -206,9 +206,9 @@ class FeedbackExpander:
 
     def _counts(self, lists: Sequence[Candidates], docs: int, usable: NDArray[np.bool_] | None) -> _Counts:
         """Term frequencies of the first `docs` documents of each list, usable terms only."""
-        sizes = np.array([min(found.depth, docs) for found in lists], dtype=np.int64)
-        chosen = np.concatenate([found.docs[:docs] for found in lists])
-        scores = np.concatenate([np.asarray(found.scores[:docs], dtype=np.float32) for found in lists])
+        sizes = np.array([min(ranked.depth, docs) for ranked in lists], dtype=np.int64)
+        chosen = np.concatenate([ranked.docs[:docs] for ranked in lists])
+        scores = np.concatenate([np.asarray(ranked.scores[:docs], dtype=np.float32) for ranked in lists])
         owners = np.repeat(np.arange(len(lists)), sizes)
         ranks = np.arange(len(chosen)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         indptr, places = self.index.gather(chosen)
@@ -318,7 +318,7 @@ class _QueryWords:
             len(index.terms), len(queries), keys[order], weights[known[order]], strings, owners[unknown], weights[unknown]
         )
 
-    def normalised(self, power: int) -> _OwnWeights:
+    def over_norm(self, power: int) -> _OwnWeights:
         """The weights divided by each query's L1 or L2 norm."""
         norms = np.zeros(self.queries)
         np.add.at(norms, self.keys // self.size, self.weights**power)

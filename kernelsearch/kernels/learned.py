@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
 from kernelsearch.core.errors import OptionError
@@ -51,7 +50,7 @@ class Expansion(Kernel):
         return self.query_kernel.query_features(collection, query)
 
     def document_features(
-        self, collection: Collection, docs: NDArray[np.integer], dtype: Any = np.float64
+        self, collection: Collection, docs: NDArray[np.integer], dtype: DTypeLike = np.float64
     ) -> sparse.csr_matrix:
         rows = _query_rows(self.query_kernel, collection, self.queries)
         # The pairs' documents as they come: a kernel may return its features only for rows of the collection.

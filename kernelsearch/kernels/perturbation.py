@@ -1,8 +1,9 @@
-"""The perturbation kernel: words are near when their relevance reacts alike to changes of the query.
+"""The perturbation kernel: words are similar if their relevance changes in the same way under changes of the query.
 
 Collins-Thompson, "Robust Word Similarity Estimation Using Perturbation Kernels" (ICTIR 2009). A perturbation multiplies the
 weights of the query's terms; each perturbed query gives a relevance model, and a word's features are the changes of its
-probability. No perturbed query is ever run: a score is a sum over terms, so all variants come from one table of their parts.
+probability. Perturbed queries are not searched: a score is a sum over terms, so the scores of all variants are computed from
+one table of per-term scores.
 """
 
 from __future__ import annotations
@@ -73,8 +74,8 @@ def distances(products: Floats) -> Floats:
 
 def jaccard_distances(occurrences: NDArray[np.bool_]) -> Floats:
     """1 - |both| / |either| of words over documents, the paper's baseline; `occurrences` (documents, words)."""
-    found = occurrences.astype(np.float64)
-    both = found.T @ found
+    indicators = occurrences.astype(np.float64)
+    both = indicators.T @ indicators
     counts = np.diag(both)
     either = counts[:, None] + counts[None, :] - both
     apart = 1.0 - np.divide(both, either, out=np.zeros_like(both), where=either > 0)

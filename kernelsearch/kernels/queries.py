@@ -2,7 +2,7 @@
 
 Each is a positive semi-definite function of two batches of queries, and so is every sum of them with non-negative weights
 (Theorem 4 of Wu, Xu, Li & Oyama, "Asymmetric Kernel Learning", 2010). The correlation over the union of clicked documents, as
-printed in the paper's section 5.3, is the exception: its mean changes from pair to pair, and it is no kernel.
+printed in the paper's section 5.3, is the exception: its mean changes from pair to pair, so it is not positive semi-definite.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
 """Kernels by name, as the command line writes them: `bm25`, `2*bm25+vsm`, `bm25*cosine`, `bm25+vectors:minilm`.
 
-Parentheses group: `(bm25+vsm)*cosine`. After the name of a kernel on another kernel's features they hold that other kernel:
-`cosine(bm25)`, `rbf(vsm)`.
+Parentheses group terms, `(bm25+vsm)*cosine`, or apply a kernel to the features of another one: `cosine(bm25)`, `rbf(vsm)`.
 
 `vectors:NAME` is the cosine of an index's vectors of that name. In a sum with vectors the other kernels are cosines too (their
-features are brought to unit length), so that factors are weights.
+features are scaled to unit length), so that factors are weights.
 
-A package of somebody else's declares kernels as entry points in the group `kernelsearch.kernels`:
+An external package declares kernels as entry points in the group `kernelsearch.kernels`:
 
     [project.entry-points."kernelsearch.kernels"]
     mine = "my_package:MyKernel"
@@ -87,7 +86,7 @@ def name_of(kind: type[Kernel]) -> str | None:
 def kernel(
     text: str, parameters: Mapping[str, Any] | None = None, vectors: Callable[[str | None], Vectors] | None = None
 ) -> Kernel:
-    """A kernel from an expression of names, numbers, `+`, `*` and parentheses.
+    """A kernel from `text`, an expression of names, numbers, `+`, `*` and parentheses.
 
     `parameters` (k1, b, mu, ...) go to every named kernel that has them; None means the kernel's own default. `vectors` opens
     an index's vectors by name; without it `vectors:NAME` is refused. Raises OptionError.

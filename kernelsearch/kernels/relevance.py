@@ -1,7 +1,7 @@
 """Relevance models: the words of feedback documents, each document weighted by its score.
 
 Lavrenko & Croft, "Relevance-based language models" (SIGIR 2001): p(w|R) = sum over documents of p(d|q) p(w|d). All functions
-but one work on a few feedback documents of a forward index and never touch the whole vocabulary.
+except one work on a few feedback documents of a forward index and never use the whole vocabulary.
 """
 
 from __future__ import annotations
@@ -153,8 +153,8 @@ def feedback_words(
     vocabulary, slots = np.unique(terms[selected], return_inverse=True)
     shares = weights[rows] * tf / np.maximum(lengths, 1.0)[rows]
     p = np.bincount(slots, weights=shares, minlength=len(vocabulary)).astype(np.float64)
-    found = np.flatnonzero(p > 0)
-    return Words(vocabulary[found], p[found])
+    positive = np.flatnonzero(p > 0)
+    return Words(vocabulary[positive], p[positive])
 
 
 def strongest(words: Words, count: int, without: NDArray[np.integer] | None = None) -> Words:

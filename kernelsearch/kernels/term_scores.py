@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from kernelsearch.forward import ForwardIndex
 from kernelsearch.kernels import bm25, likelihood
 from kernelsearch.lucene.models import BM25Model, DirichletModel, Model
 
 
-def term_scores(index: ForwardIndex, model: Model, terms: Any, weights: Any, docs: NDArray[np.integer]) -> NDArray[np.floating]:
+def term_scores(
+    index: ForwardIndex, model: Model, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer]
+) -> NDArray[np.floating]:
     """Each term's part of each document's first-stage score, shape (documents, terms)."""
     if isinstance(model, BM25Model):
         return bm25.term_scores(index, terms, weights, docs, k1=model.k1, b=model.b)
@@ -21,7 +21,9 @@ def term_scores(index: ForwardIndex, model: Model, terms: Any, weights: Any, doc
     return likelihood.jelinek_mercer_term_scores(index, terms, weights, docs, lam=model.lam)
 
 
-def scores(index: ForwardIndex, model: Model, terms: Any, weights: Any, docs: NDArray[np.integer]) -> NDArray[np.floating]:
+def scores(
+    index: ForwardIndex, model: Model, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer]
+) -> NDArray[np.floating]:
     """Each document's first-stage score, shape (documents,): the sums of `term_scores`, without the table of all terms."""
     if isinstance(model, BM25Model):
         return bm25.scores(index, terms, weights, docs, k1=model.k1, b=model.b)

@@ -18,10 +18,10 @@ _IDF: WeakKeyDictionary[ForwardIndex, Floats] = WeakKeyDictionary()
 
 def vocabulary_idf(index: ForwardIndex) -> Floats:
     """Lucene's inverse document frequency of every term, shape (terms,); computed once per index."""
-    found = _IDF.get(index)
-    if found is None:
-        found = _IDF[index] = bm25.idf(index.df, index.statistics.documents).astype(np.float64)
-    return found
+    idf = _IDF.get(index)
+    if idf is None:
+        idf = _IDF[index] = bm25.idf(index.df, index.statistics.documents).astype(np.float64)
+    return idf
 
 
 class DocumentVectors:

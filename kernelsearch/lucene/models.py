@@ -39,7 +39,7 @@ class JelinekMercerModel:
 
 @dataclass(frozen=True)
 class BM25WithoutIdf:
-    """BM25 for queries whose weights stand in for the inverse document frequency."""
+    """BM25 for queries whose weights replace the inverse document frequency."""
 
     k1: float = 0.9
     b: float = 0.4
@@ -113,7 +113,7 @@ class Rocchio:
 class BM25PRF:
     """Anserini's BM25PRF feedback: the query's terms and new ones with their relevance weights in the best documents.
 
-    The weights stand in for the inverse document frequency, so the expanded query is ranked by BM25 without it.
+    The weights replace the inverse document frequency, so the expanded query is ranked by BM25 without it.
     """
 
     terms: int = 20  #: expansion terms

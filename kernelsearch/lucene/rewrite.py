@@ -31,9 +31,9 @@ class Storage:
 
 def storage_of(lucene: LuceneIndex) -> Storage:
     """What an index with at least one document stores."""
-    found = lucene.field_statistics(CONTENTS)
+    statistics = lucene.field_statistics(CONTENTS)
     contents, raw = (lucene.stored([0], field)[0] is not None for field in (CONTENTS, "raw"))
-    return Storage(found.positions, found.vectors, contents, raw)
+    return Storage(statistics.positions, statistics.vectors, contents, raw)
 
 
 def rewrite_index(old: Path, into: Path, *, without: Sequence[str], added: Path | None = None) -> NDArray[np.int32]:
@@ -49,7 +49,7 @@ def rewrite_index(old: Path, into: Path, *, without: Sequence[str], added: Path 
     packed = b"".join(keys[number] for number in order)
     result: list[Any] = []
     arguments = (jvm.path_of(old), jvm.path_of(added) if added else "", jvm.path_of(into), packed, sizes.tobytes(), result)
-    jvm.start()
+    jvm.start(building=True)
     # Java runs in another thread, because Ctrl-C is delivered to the main thread, between Python instructions only.
     worker = threading.Thread(target=_rewrite, args=arguments, daemon=True)
     worker.start()

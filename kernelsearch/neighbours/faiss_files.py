@@ -176,5 +176,7 @@ class _File:
             return
         for count in sizes[sizes > 0].tolist():
             self.skip(count * size)
-            found = np.frombuffer(self.take(count * 8), dtype="<i8")
-            self.require(bool(found.min() >= 0 and found.max() < total), "the number of a vector out of range")
+            vector_numbers = np.frombuffer(self.take(count * 8), dtype="<i8")
+            self.require(
+                bool(vector_numbers.min() >= 0 and vector_numbers.max() < total), "the number of a vector out of range"
+            )

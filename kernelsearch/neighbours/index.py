@@ -99,7 +99,7 @@ class Neighbours:
     def search(self, queries: Vectors, k: int, *, effort: int | None = None) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """Returns the k best rows per query and their inner products, best first: two arrays of shape (queries, k).
 
-        Row -1 stands for no result. `effort` is the number of clusters to search (ivf) or efSearch (hnsw).
+        Row -1 means no result. `effort` is the number of clusters to search (ivf) or efSearch (hnsw).
         """
         faiss = load_faiss()
         rows = _dense(queries)
@@ -109,8 +109,8 @@ class Neighbours:
         if k <= 0 or not len(rows):
             return np.empty((len(rows), 0), dtype=np.int64), np.empty((len(rows), 0), dtype=np.float32)
         if self.kind == "flat":
-            scores, found = self._index.search(rows, k)
-            return found, scores
+            scores, neighbours = self._index.search(rows, k)
+            return neighbours, scores
         rows = np.hstack([rows, np.zeros((len(rows), 1), dtype=np.float32)])
         if self.kind in CLUSTERED:
             index = faiss.downcast_index(self._index)
@@ -118,12 +118,12 @@ class Neighbours:
         else:
             parameters = faiss.SearchParametersHNSW(efSearch=max(effort or 0, 2 * k, 64))
         try:
-            scores, found = self._index.search(rows, k, params=parameters)
+            scores, neighbours = self._index.search(rows, k, params=parameters)
         except RuntimeError as problem:
             reason = str(problem).splitlines()[-1][-120:]
             raise ArtefactError(f"{self._path or 'neighbours'}: damaged ({reason}); build it again") from None
-        require_rows(found, len(self), self._path)
-        return found, scores
+        require_rows(neighbours, len(self), self._path)
+        return neighbours, scores
 
     def save(self, path: Path) -> None:
         """Writes the index to a file in FAISS's format."""
@@ -137,10 +137,10 @@ class Neighbours:
         Raises ArtefactError for a file that is damaged or has other than `rows` vectors of `dims` dimensions.
         """
         index = open_index(path, mapped=kind in CLUSTERED)
-        found = index.d - (kind != "flat")
-        if (rows is not None and index.ntotal != rows) or (dims is not None and found != dims):
-            raise ArtefactError(f"{path}: damaged ({index.ntotal} vectors of {found} dimensions, not {rows} of {dims})")
-        return cls(index, kind, found, path)
+        width = index.d - (kind != "flat")
+        if (rows is not None and index.ntotal != rows) or (dims is not None and width != dims):
+            raise ArtefactError(f"{path}: damaged ({index.ntotal} vectors of {width} dimensions, not {rows} of {dims})")
+        return cls(index, kind, width, path)
 
 
 def open_index(path: Path, *, mapped: bool) -> Any:
@@ -155,9 +155,9 @@ def open_index(path: Path, *, mapped: bool) -> Any:
         raise ArtefactError(f"{path}: damaged, not a valid FAISS index ({str(problem).splitlines()[-1][:120]})") from None
 
 
-def require_rows(found: NDArray[np.int64], rows: int, path: Path | None) -> None:
+def require_rows(numbers: NDArray[np.int64], rows: int, path: Path | None) -> None:
     """Raises ArtefactError for row numbers outside -1 ... rows - 1, which a damaged list of a FAISS file gives."""
-    if found.size and (found.max() >= rows or found.min() < -1):
+    if numbers.size and (numbers.max() >= rows or numbers.min() < -1):
         raise ArtefactError(f"{path or 'neighbours'}: damaged (a row number is not below {rows}); build it again")
 
 

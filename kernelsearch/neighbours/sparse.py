@@ -77,9 +77,9 @@ class SparseNeighbours:
         used = places < PROBES
         probes[owners[used], places[used]] = lists[used]
         # The same row may be found in each of its lists.
-        _, found = self._index.search_preassigned(sketch(features, DIMS), k * COPIES, probes, None)
-        require_rows(found, self._rows, self._path)
-        return [_distinct(row[row >= 0])[:k] for row in found]
+        _, numbers = self._index.search_preassigned(sketch(features, DIMS), k * COPIES, probes, None)
+        require_rows(numbers, self._rows, self._path)
+        return [_distinct(row[row >= 0])[:k] for row in numbers]
 
     def save(self, path: Path) -> None:
         """Writes the FAISS index to a file in FAISS's format; the caller saves `frequencies`."""

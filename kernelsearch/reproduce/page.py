@@ -83,8 +83,8 @@ def _risk(name: str, comparisons: Sequence[Comparison | None]) -> list[str]:
     ]
     if not differences:
         return ["-", "-"]
-    hurt, helped = sum(one.losses for one in differences), sum(one.wins for one in differences)
-    return [f"{hurt} / {helped}", f"{sum(one.lost for one in differences):.1f}"]
+    hurt, helped = sum(difference.losses for difference in differences), sum(difference.wins for difference in differences)
+    return [f"{hurt} / {helped}", f"{sum(difference.lost for difference in differences):.1f}"]
 
 
 def _collection(conditions: Conditions, outcome: Outcome) -> list[str]:

@@ -20,7 +20,7 @@ Place = tuple[str, int, str, int, str, int]
 
 def page_figures(page: str) -> dict[Place, float]:
     """The figures in the tables of a Markdown page, by their place."""
-    found: dict[Place, float] = {}
+    figures: dict[Place, float] = {}
     heading, table = "", 0
     columns: list[str] = []
     rows: list[str] = []
@@ -36,9 +36,9 @@ def page_figures(page: str) -> dict[Place, float]:
             continue
         for column, cell in zip(columns, cells, strict=False):
             for number, figure in enumerate(FIGURE.findall(cell)):
-                found[heading, table, row, rows.count(row), column, number] = float(figure)
+                figures[heading, table, row, rows.count(row), column, number] = float(figure)
         rows.append(row)
-    return found
+    return figures
 
 
 def run_script(conditions: Conditions, script: Script, scratch: Path, report: Callable[[str], None]) -> list[str]:

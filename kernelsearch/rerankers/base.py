@@ -121,15 +121,18 @@ class Explanation:
                 add(part.parts, depth + 1)
 
         add(self.contributions, 1)
+        if decision := self.notes.get("decision"):
+            out.append("of the score: " + ", ".join(f"{value:+.4f} from {kind}" for kind, value in decision["parts"].items()))
+            out += decision["reasons"]
         if evidence := self.notes.get("evidence"):
             out.append("of the score: " + ", ".join(f"{value:+.4f} from {kind}" for kind, value in evidence.items()))
             nearest = sorted(
-                self.notes["feedback"]["documents"], key=lambda one: -one["weight"] * max(one["words"], one["vectors"])
+                self.notes["feedback"]["documents"], key=lambda near: -near["weight"] * max(near["words"], near["vectors"])
             )
             out.append("feedback documents that it is near, by weight and cosine:")
             out += [
-                f"  {one['docid']}  weight {one['weight']:.2f}, words {one['words']:.2f}, vectors {one['vectors']:.2f}"
-                for one in nearest[:SHOWN_NEIGHBOURS]
+                f"  {near['docid']}  weight {near['weight']:.2f}, words {near['words']:.2f}, vectors {near['vectors']:.2f}"
+                for near in nearest[:SHOWN_NEIGHBOURS]
             ]
         return out
 
@@ -194,7 +197,11 @@ class Reranker(ABC, Generic[S]):
 
     A method implements `score`. The base class sorts and breaks ties by docid, so that the list keeps its documents;
     where the method raises CannotAct, the list stays as it is. A method that adds documents declares `retrieves` and overrides
-    `apply_batch`. `options` are the options of the method's declaration, by name.
+    `apply_batch`. `index` is the opened index, `options` are the options of the method's declaration, by name.
+
+    Parameters of the methods: `query` (or `queries`), the analysed query; `candidates` (or `lists`), its list, best first;
+    `context`, what the pipeline passes to its rerankers; `docs` and `doc`, rows of the forward index; `path`, the file to
+    write; `data` and `settings`, what to train on and the options of train.
     """
 
     method: ClassVar[Method]

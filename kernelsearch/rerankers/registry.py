@@ -1,6 +1,6 @@
 """The reranking methods: how one is declared, and all of them by name.
 
-Our own methods are the packages of this folder. A package of somebody else's declares an entry point in the group
+The methods of kernelsearch are the packages of this folder. An external package declares an entry point in the group
 `kernelsearch.rerankers`:
 
     [project.entry-points."kernelsearch.rerankers"]
@@ -27,6 +27,7 @@ from kernelsearch.core.errors import OptionError
 from kernelsearch.core.options import Option, Settings
 
 if TYPE_CHECKING:
+    from kernelsearch.rerankers.artefact_kinds import ArtefactKind
     from kernelsearch.rerankers.base import FittedFeatures, OpenedIndex, Reranker, TrainingData
 
 #: The group of entry points that other packages declare methods in.
@@ -49,6 +50,7 @@ class Method:
     fitted_option : the option of search that takes the folder which `fit` saves, for methods that are fitted to the index alone
     retrieves : whether the method may add documents to the candidates
     fuses : whether it is a method over other methods, which can't be a feature of a fusion
+    artefacts : the kinds of artefacts that the method saves beside an index, each an `ArtefactKind` as "module:name"
 
     `options` and `fit_options` are the declared options of `settings` and `fit_settings`, in order.
     """
@@ -61,6 +63,7 @@ class Method:
     fitted_option: str | None = None
     retrieves: bool = False
     fuses: bool = False
+    artefacts: tuple[str, ...] = ()
     options: tuple[Option, ...] = field(init=False, repr=False, compare=False)
     fit_options: tuple[Option, ...] = field(init=False, repr=False, compare=False)
 
@@ -70,9 +73,12 @@ class Method:
 
     def load(self) -> type[Reranker[Any]]:
         """Imports the reranker's class."""
-        module, _, name = self.reranker.partition(":")
-        reranker_class: type[Reranker[Any]] = getattr(import_module(module), name)
+        reranker_class: type[Reranker[Any]] = _import(self.reranker)
         return reranker_class
+
+    def load_artefact_kinds(self) -> list[ArtefactKind]:
+        """Imports the kinds of artefacts that the method saves."""
+        return [_import(reference) for reference in self.artefacts]
 
     def make(self, index: OpenedIndex, **options: Any) -> Reranker[Any]:
         """The reranker for an opened index, with options of search by name."""
@@ -121,6 +127,23 @@ def method(name: str) -> Method:
     if name not in known:
         raise OptionError(f"--rerank: {name!r} is not one of {', '.join(known)}")
     return known[name]
+
+
+def artefact_kinds() -> list[ArtefactKind]:
+    """The kinds of artefacts of all methods; those of a plugin that cannot be imported are left out with a warning."""
+    kinds = []
+    for declared in methods().values():
+        try:
+            kinds += declared.load_artefact_kinds()
+        except (ImportError, AttributeError) as problem:
+            logger.warning("--rerank %s: its artefacts are unknown (%s: %s)", declared.name, type(problem).__name__, problem)
+    return kinds
+
+
+def _import(reference: str) -> Any:
+    """What "module:name" names."""
+    module, _, name = reference.partition(":")
+    return getattr(import_module(module), name)
 
 
 def _bundled() -> Iterator[Method]:

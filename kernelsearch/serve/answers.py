@@ -3,34 +3,26 @@
 from __future__ import annotations
 
 import re
-import tempfile
-import threading
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.api.explaining import explain_first_stage
 from kernelsearch.api.results import earlier_ranks, rank_changes
 from kernelsearch.api.topics import Topic, run_topics
-from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.core.errors import InputError
 from kernelsearch.core.types import Candidates, Query
-from kernelsearch.rerankers.base import DEFAULT_CONTEXT, CannotAct, Context, Reranker
+from kernelsearch.rerankers.base import DEFAULT_CONTEXT, Context, Reranker
 from kernelsearch.serve.catalogue import ServedIndex
 from kernelsearch.serve.filters import Filter
 from kernelsearch.serve.parameters import Parameters
-from kernelsearch.serve.readable import titles_and_words
 from kernelsearch.serve.settings import Limits
 from kernelsearch.serve.texts import StoredDocument
 
 #: Options of the first stage for pseudo-relevance feedback.
 FEEDBACK = {"rm3", "rocchio"}
-#: The name of the first stage in explanations, where a method's name would be.
-FIRST_STAGE = "first stage"
 WORD = re.compile(r"\w+")
-_drawing = threading.Lock()  # matplotlib's font cache is shared by all threads and not thread-safe
 
 
 class NotFound(Exception):
@@ -61,13 +53,13 @@ def first_stage_only(served: ServedIndex, parameters: Parameters) -> FirstStageO
     p = parameters
     if p.columns or p.topic is not None or p.highlight or FEEDBACK & p.first.keys():
         return None
-    return FirstStageOnly(served, tuple(p.first.items()), _depth(served, p, ()))
+    return FirstStageOnly(served, tuple(p.first.items()), first_stage_depth(served, p, ()))
 
 
 def search_batch(group: FirstStageOnly, requests: Sequence[Parameters]) -> list[dict[str, Any]]:
     """The answers of `search` to several requests of a group, with one call to Lucene."""
     served = group.served
-    topics = [Topic("", _query_text(served, parameters)) for parameters in requests]
+    topics = [Topic("", query_text(served, parameters)) for parameters in requests]
     lists = run_topics(served.pipeline((), {}, dict(group.first), group.depth), topics, batch_size=len(topics))
     answers = []
     for parameters, topic, ranked in zip(requests, topics, lists, strict=True):
@@ -78,11 +70,11 @@ def search_batch(group: FirstStageOnly, requests: Sequence[Parameters]) -> list[
 
 def search(served: ServedIndex, parameters: Parameters, result: RankedQuery | None = None) -> dict[str, Any]:
     """One ranked list in the shape of Pyserini's REST API, with further fields; `result` where it is already computed."""
-    text = _query_text(served, parameters)
+    text = query_text(served, parameters)
     methods = parameters.columns[0] if parameters.columns else ()
     if result is None:
         with served.reading_clicks(methods):
-            result = _rank(served, parameters, text, methods, None)
+            result = rank_query(served, parameters, text, methods, None)
     measures = _measures(served, parameters, result.after)
     filtered = None
     if parameters.filters:
@@ -99,7 +91,7 @@ def search(served: ServedIndex, parameters: Parameters, result: RankedQuery | No
         "query": {"text": text},
         "candidates": entries,
         "methods": list(methods),
-        **_fallback(result.fallback),
+        **fallback_entries(result.fallback),
         "measures": measures,
     }
     if filtered is not None:
@@ -111,7 +103,7 @@ def search(served: ServedIndex, parameters: Parameters, result: RankedQuery | No
     return answer
 
 
-def _fallback(reason: str | None) -> dict[str, str | None]:
+def fallback_entries(reason: str | None) -> dict[str, str | None]:
     """The field with the reason why a method left the list unchanged; `kept` is its name in earlier versions."""
     return {"fallback": reason, "kept": reason}
 
@@ -153,7 +145,7 @@ def _only(candidates: Candidates, rows: NDArray[np.int32]) -> Candidates:
 def run_batch(served: ServedIndex, queries: Sequence[Topic], parameters: Parameters) -> dict[str, Any]:
     """The ranked lists of several queries under one pipeline."""
     methods = parameters.columns[0] if parameters.columns else ()
-    pipeline = served.pipeline(methods, parameters.methods, parameters.first, _depth(served, parameters, methods))
+    pipeline = served.pipeline(methods, parameters.methods, parameters.first, first_stage_depth(served, parameters, methods))
     results = []
     with served.reading_clicks(methods):
         for query, ranked in zip(queries, run_topics(pipeline, queries), strict=True):
@@ -176,7 +168,7 @@ def run_batch(served: ServedIndex, queries: Sequence[Topic], parameters: Paramet
                         }
                         for rank, (document, score) in enumerate(entries, parameters.offset + 1)
                     ],
-                    **_fallback("; ".join(reason for _, reason in ranked.candidates.fallbacks) or None),
+                    **fallback_entries("; ".join(reason for _, reason in ranked.candidates.fallbacks) or None),
                     **extra,
                 }
             )
@@ -203,13 +195,13 @@ def read_batch(queries: Any, limits: Limits) -> list[Topic]:
 
 def compare(served: ServedIndex, parameters: Parameters) -> dict[str, Any]:
     """The first stage's list beside up to three others; every document is in the answer once."""
-    text = _query_text(served, parameters)
+    text = query_text(served, parameters)
     columns: list[dict[str, Any]] = []
     shown: dict[str, int] = {}
     before = None
     with served.reading_clicks(tuple(name for column in parameters.columns for name in column)):
         for methods in [(), *parameters.columns]:
-            result = _rank(served, parameters, text, methods, before, full=True)
+            result = rank_query(served, parameters, text, methods, before, full=True)
             before = result.before
             top = result.after.top(parameters.hits)
             docids = served.index.forward.docids.take(top.docs)
@@ -218,7 +210,7 @@ def compare(served: ServedIndex, parameters: Parameters) -> dict[str, Any]:
                 {
                     "methods": list(methods),
                     "candidates": _entries(served, parameters, result, top, docids),
-                    **_fallback(result.fallback),
+                    **fallback_entries(result.fallback),
                     "measures": _measures(served, parameters, result.after),
                     **served.sign(text, docids),
                 }
@@ -235,63 +227,6 @@ def compare(served: ServedIndex, parameters: Parameters) -> dict[str, Any]:
     if parameters.highlight:
         answer["highlight"] = matching_words(served, result.query, rows)
     return answer
-
-
-def explain(served: ServedIndex, parameters: Parameters) -> dict[str, Any]:
-    """The explanation of a document's score under one method, or of its score in the first stage, by term."""
-    methods = _single_method(parameters) if parameters.columns else ()
-    text = _query_text(served, parameters)
-    with served.reading_clicks(methods):
-        result = _rank(served, parameters, text, methods, None, full=True)
-        row = _listed_row(served, parameters, result)
-        explanation = _explain_row(served, parameters, result, row)
-    docid = served.index.forward.docids.take([row])[0]
-    readable = titles_and_words(served, docid, explanation) if explanation is not None else {"titles": {}, "words": {}}
-    place = int(np.flatnonzero(result.after.docs == row)[0])
-    listed = Candidates(result.after.docs[place : place + 1], result.after.scores[place : place + 1])
-    return {
-        "api": "v1",
-        "index": served.name,
-        "query": {"text": text, "terms": list(result.query.terms)},
-        "method": methods[0] if methods else FIRST_STAGE,
-        "docid": docid,
-        "score": round(float(listed.scores[0]), 6),
-        "rank": place + 1,
-        "before": earlier_ranks(result.before, listed)[0],
-        **_fallback(result.fallback),
-        "explanation": explanation,
-        **readable,
-    }
-
-
-def _explain_row(served: ServedIndex, parameters: Parameters, result: RankedQuery, row: int) -> dict[str, Any] | None:
-    """The explanation as plain data; None where the method left the list unchanged."""
-    if not result.rerankers:
-        pipeline = served.pipeline((), {}, parameters.first, _depth(served, parameters, (), full=True))
-        return explain_first_stage(pipeline, result.query, row).to_dict()
-    if result.fallback is not None:
-        return None
-    return result.rerankers[0].explain(result.query, result.before, row, result.context).to_dict()
-
-
-def plot(served: ServedIndex, parameters: Parameters) -> bytes:
-    """The method's plot of a query, and of a document where one is named, as SVG."""
-    methods = _single_method(parameters)
-    text = _query_text(served, parameters)
-    with served.reading_clicks(methods), _drawing, tempfile.TemporaryDirectory() as folder:
-        result = _rank(served, parameters, text, methods, None)
-        if result.fallback is not None:
-            raise InputError(f"{methods[0]} keeps the first stage's list for this query: {result.fallback}")
-        row = _listed_row(served, parameters, result)
-        path = Path(folder) / "plot.svg"
-        if not load_matplotlib():
-            raise OptionError("plots need matplotlib where the server runs; pip install kernelsearch[plots]")
-        try:
-            document = row if parameters.docid is not None else None
-            result.rerankers[0].plot(result.query, result.before, document, path, result.context)
-        except CannotAct as reason:
-            raise InputError(f"{methods[0]} has nothing to plot for this query: {reason}") from None
-        return path.read_bytes()
 
 
 def similar(served: ServedIndex, docid: str, parameters: Parameters) -> dict[str, Any]:
@@ -356,7 +291,7 @@ def matching_words(served: ServedIndex, query: Query, rows: NDArray[np.int32]) -
     return [word for word, terms in zip(words, served.index.lucene.analyze(words), strict=True) if wanted.intersection(terms)]
 
 
-def _query_text(served: ServedIndex, parameters: Parameters) -> str:
+def query_text(served: ServedIndex, parameters: Parameters) -> str:
     topic, text = parameters.topic, parameters.query
     if topic is not None and (topic not in served.topics or topic not in served.qrels):
         raise NotFound(f"topic: {topic[:100]!r} is not a judged topic of {served.name}")
@@ -367,13 +302,7 @@ def _query_text(served: ServedIndex, parameters: Parameters) -> str:
     return text
 
 
-def _single_method(parameters: Parameters) -> tuple[str, ...]:
-    if not parameters.columns or len(parameters.columns[0]) != 1:
-        raise OptionError("rerank: exactly one method is expected")
-    return parameters.columns[0]
-
-
-def _rank(
+def rank_query(
     served: ServedIndex,
     parameters: Parameters,
     text: str,
@@ -382,7 +311,7 @@ def _rank(
     full: bool = False,
 ) -> RankedQuery:
     """A query's list under some methods; `before` is the first stage's list, where it is already computed."""
-    depth = _depth(served, parameters, methods, full)
+    depth = first_stage_depth(served, parameters, methods, full)
     pipeline = served.pipeline(methods, parameters.methods, parameters.first, depth)
     query = served.index.query(text, parameters.topic or "")
     if before is None:
@@ -392,7 +321,7 @@ def _rank(
     return RankedQuery(query, before, after, tuple(pipeline.rerankers), pipeline.context(), fallback)
 
 
-def _depth(served: ServedIndex, parameters: Parameters, methods: tuple[str, ...], full: bool = False) -> int:
+def first_stage_depth(served: ServedIndex, parameters: Parameters, methods: tuple[str, ...], full: bool = False) -> int:
     """How many documents the first stage retrieves."""
     p = parameters
     deep = full or bool(methods) or bool(p.filters) or p.topic is not None or bool(FEEDBACK & p.first.keys())
@@ -434,25 +363,3 @@ def _measures(served: ServedIndex, parameters: Parameters, after: Candidates) ->
     ranked = list(zip(served.index.forward.docids.take(after.docs), after.scores.tolist(), strict=True))
     evaluation = evaluate({topic: served.qrels[topic]}, {topic: ranked}, parse_measures(("AP", "nDCG@10")))
     return {name: round(values[topic], 6) for name, values in evaluation.values.items()}
-
-
-def _listed_row(served: ServedIndex, parameters: Parameters, result: RankedQuery) -> int:
-    """The row of the document to explain; raises NotFound where the list does not have it."""
-    if not result.after.depth:
-        raise NotFound("query: no document matches")
-    docid = parameters.docid
-    if docid is None:
-        return int(result.after.docs[0])
-    row = row_of(served, docid)
-    if not np.any(result.after.docs == row):
-        raise NotFound(f"docid: {docid[:100]!r} is not among this query's {result.after.depth} documents")
-    return row
-
-
-def load_matplotlib() -> bool:
-    """Imports matplotlib, which takes seconds; False where it is not installed."""
-    try:
-        import matplotlib.figure  # noqa: F401
-    except ImportError:
-        return False
-    return True

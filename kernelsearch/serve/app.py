@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import asdict
@@ -17,30 +16,23 @@ from fastapi.responses import FileResponse, JSONResponse, Response
 from fastapi.routing import APIRoute
 from fastapi.staticfiles import StaticFiles
 from pydantic import BaseModel, ValidationError
-from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Match
 
-from kernelsearch.core.errors import ArtefactError, BusyError, IndexProblem, JavaError, KernelSearchError
 from kernelsearch.core.version import __version__
-from kernelsearch.rerankers.base import CannotAct
-from kernelsearch.serve import answers, models, parameters
-from kernelsearch.serve.answers import NotFound
+from kernelsearch.serve import answers, explanations, models, parameters
 from kernelsearch.serve.catalogue import ServedIndex
+from kernelsearch.serve.errors import ANSWERED, JSON_TYPE, error_response
 from kernelsearch.serve.gate import Application, Gate, Receive, Refused, Scope, Send
 from kernelsearch.serve.parameters import Reader, openapi_body, openapi_parameters
 from kernelsearch.serve.service import JSON_OPTIONS, Service, describe_indexes
 from kernelsearch.serve.settings import Limits, ServiceSettings
-from kernelsearch.serve.workers import Overloaded, TimedOut
 
 M = TypeVar("M", bound=BaseModel)
 
 PAGE = Path(__file__).parent / "page"
 SWAGGER = Path(fastapi_offline.__file__).parent / "static"  #: Swagger UI's script and styles
-JSON_TYPE = "application/json"
 COLUMNS = 3  #: lists beside the first stage's that can be compared at once
-RETRY_AFTER = "1"
-logger = logging.getLogger("kernelsearch.serve")
 
 DESCRIPTION = """Search with Lucene, rerank with kernel methods, compare the lists, and explain the scores.
 
@@ -73,7 +65,7 @@ def make_app(settings: ServiceSettings) -> Application:
         loop = asyncio.get_running_loop()
         for name in service.names:
             await loop.run_in_executor(None, service.index(name).warm_up)
-        matplotlib = loop.run_in_executor(None, answers.load_matplotlib)
+        matplotlib = loop.run_in_executor(None, explanations.load_matplotlib)
         watching = asyncio.create_task(service.watch())
         async with mcp_session:
             yield
@@ -204,7 +196,7 @@ def _add_ranking_routes(app: FastAPI, service: Service) -> None:
     @app.get("/v1/{index}/explain", **_openapi(explain, models.ExplainAnswer))
     async def explain_score(request: Request) -> Response:
         """The contributions to a document's score, which sum to it: under one method, or by term without `rerank`."""
-        return await answer(request, answers.explain, explain)
+        return await answer(request, explanations.explain, explain)
 
     @app.get("/v1/{index}/explain/plot.svg", **_openapi(explain, None, media="image/svg+xml"))
     async def draw_explanation(request: Request) -> Response:
@@ -212,7 +204,7 @@ def _add_ranking_routes(app: FastAPI, service: Service) -> None:
         read = explain.read(request.scope["query_string"])
         name = request.path_params["index"]
         service.index(name)
-        picture = await service.workers.run(service.call, name, answers.plot, read)
+        picture = await service.workers.run(service.call, name, explanations.plot, read)
         # Opened by itself, an SVG file is a document that could run scripts: it may only use its own styles.
         return Response(
             picture,
@@ -342,41 +334,8 @@ def _add_error_handlers(app: FastAPI) -> None:
     async def handle(_: Request, error: Exception) -> Response:
         return error_response(error)
 
-    for kind in (KernelSearchError, NotFound, CannotAct, Refused, Overloaded, TimedOut, HTTPException, Exception):
+    for kind in ANSWERED:
         app.add_exception_handler(kind, handle)
-
-
-def error_response(error: Exception) -> Response:
-    """The answer to a request that raised an error: `{"error": line}` with a status."""
-    status, line, headers = _describe_error(error)
-    return Response(orjson.dumps({"error": line}), status, headers, JSON_TYPE)
-
-
-def _describe_error(error: Exception) -> tuple[int, str, dict[str, str]]:
-    """Status, message and further headers of the answer to an error."""
-    match error:
-        case JavaError():
-            logger.error("%s", error)
-            return 500, "the search engine failed; see the server's log", {}
-        case BusyError():
-            return 503, "the click log is locked by another process; try again later", {"retry-after": RETRY_AFTER}
-        case KernelSearchError():
-            line = " ".join(str(error).split()).removeprefix("--")
-            return 409 if isinstance(error, IndexProblem | ArtefactError) else 400, line, {}
-        case NotFound():
-            return 404, str(error), {}
-        case CannotAct():
-            return 400, f"the method keeps the first stage's list for this query: {error}", {}
-        case Refused():
-            return error.status, str(error), {"retry-after": RETRY_AFTER} if error.status == 429 else {}
-        case Overloaded():
-            return 503, "too many requests at once; try again later", {"retry-after": RETRY_AFTER}
-        case TimedOut():
-            return 504, "the request took too long; ask for fewer candidates or a simpler method", {}
-        case HTTPException():
-            return error.status_code, str(error.detail).lower(), dict(error.headers or {})
-    logger.error("unexpected error", exc_info=error)
-    return 500, "internal error; see the server's log", {}
 
 
 class DirectRoute:

@@ -76,6 +76,11 @@ class ServedIndex:
         if unused:
             self._close()
 
+    @property
+    def closed(self) -> bool:
+        """Whether a newer state is served and no request uses this one any more."""
+        return self._retired and not self._users
+
     def _close(self) -> None:
         self.index.lucene.close()
         self.index.forget_pipelines()  # they and the index refer to each other, and so keep its files mapped

@@ -39,6 +39,7 @@ class _LimitedProtocol(HttpToolsProtocol):
         super().__init__(config, *args, **options)
         self._timer: asyncio.TimerHandle | None = None  # runs while a request is awaited or incomplete
         self._write_timer: asyncio.TimerHandle | None = None  # runs while the client does not read its answer
+        self._unanswered: list[Any] = []  # requests (uvicorn's cycles) whose answer is not complete, several where pipelined
         self._received = 0  # bytes of the request besides its body
         self._refusal = 400
 
@@ -51,8 +52,15 @@ class _LimitedProtocol(HttpToolsProtocol):
             self._start_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Releases the timers."""
+        """Releases the timers, and drops the requests that were not answered.
+
+        uvicorn tells only the last one that the connection is gone; the others would write to it.
+        """
         self._stop_timer()
+        for cycle in self._unanswered:
+            cycle.disconnected = not cycle.response_complete
+            cycle.message_event.set()
+        self.pipeline.clear()
         self.resume_writing()
         super().connection_lost(exc)
 
@@ -86,6 +94,12 @@ class _LimitedProtocol(HttpToolsProtocol):
         self._count_head(len(name) + len(value) + len(b": \r\n"))
         super().on_header(name, value)
 
+    def on_headers_complete(self) -> None:
+        """The request's head is complete, and its answer begins, or waits for those before it."""
+        super().on_headers_complete()
+        if self.cycle is not None and (not self._unanswered or self._unanswered[-1] is not self.cycle):
+            self._unanswered.append(self.cycle)
+
     def on_body(self, body: bytes) -> None:
         """A part of the request's body, whose size the application limits."""
         self._received -= len(body)
@@ -99,6 +113,7 @@ class _LimitedProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """The answer is complete; the next request is awaited."""
+        self._unanswered = [cycle for cycle in self._unanswered if not cycle.response_complete]
         if not self.pipeline and not self.transport.is_closing():
             self._start_timer()
         super().on_response_complete()

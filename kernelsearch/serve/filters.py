@@ -37,10 +37,10 @@ class Filter:
         >>> Filter.parse("minutes <= 30")
         Filter(field='minutes', operator='<=', value='30')
         """
-        found = SYNTAX.fullmatch(text)
-        if found is None or not found[1].strip():
+        match = SYNTAX.fullmatch(text)
+        if match is None or not match[1].strip():
             raise OptionError(f"{quote(text[:100])} is not FIELD=VALUE (or !=, <, <=, >, >=)")
-        return cls(found[1].strip(), found[2], found[3].strip())
+        return cls(match[1].strip(), match[2], match[3].strip())
 
     def matches(self, record: Mapping[str, Any]) -> bool:
         """Whether a document fulfils the condition; of a list, whether one of its values does.
@@ -51,8 +51,8 @@ class Filter:
         (True, True)
         """
         compare = OPERATORS[self.operator]
-        found = any(compare(*_comparable(value, self.value)) for value in _values(record.get(self.field)))
-        return not found if self.operator == "!=" else found
+        holds = any(compare(*_comparable(value, self.value)) for value in _values(record.get(self.field)))
+        return not holds if self.operator == "!=" else holds
 
 
 def _values(value: Any) -> Iterable[Any]:

@@ -14,7 +14,7 @@ import orjson
 
 from kernelsearch.core.errors import KernelSearchError, OptionError
 from kernelsearch.core.version import __version__
-from kernelsearch.serve import answers, parameters
+from kernelsearch.serve import answers, explanations, parameters
 from kernelsearch.serve.parameters import Reader
 from kernelsearch.serve.service import Service, describe_indexes
 from kernelsearch.serve.workers import Overloaded, TimedOut
@@ -74,7 +74,7 @@ def add_mcp(app: FastAPI, service: Service) -> AbstractAsyncContextManager[None]
         """Explains the score of a document (default: the first of the list) by contributions that sum to it: under the method
         `rerank`, or without one by the terms of the query."""
         return await answer(
-            answers.explain, index, explain_reader, {**options, "query": query, "rerank": rerank, "docid": docid}
+            explanations.explain, index, explain_reader, {**options, "query": query, "rerank": rerank, "docid": docid}
         )
 
     async def similar(index: str, docid: str, hits: int = 10) -> str:

@@ -17,6 +17,7 @@ from kernelsearch.clicks.importing import import_records
 from kernelsearch.clicks.records import Impression, Record, Tally, normalise_query
 from kernelsearch.clicks.store import ClickLog
 from kernelsearch.core.errors import InputError, KernelSearchError
+from kernelsearch.core.replacing import lock_folder
 from kernelsearch.rerankers.rbm25.similar_queries import open_log
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class ClickRecorder:
     Parameters
     ----------
     index : the index whose pipelines are dropped when the log changes
-    log_file : the log; None for the one beside the index, which need not exist
+    log_file : the log; None for the one beside the index. Where clicks are added, it is made by the first one
     recording : whether clicks are added
     """
 
@@ -47,7 +48,12 @@ class ClickRecorder:
         self._log: ClickLog | None = None
         if recording and self.path.exists():
             ClickLog(self.path)  # raises an error for a text file, which clicks cannot be added to
-        elif log_file is not None:
+        elif log_file is not None and not (recording and Path(log_file).parent.is_dir()):
+            if not self.path.is_file():
+                raise InputError(
+                    f"--clicks: {log_file}: no such file; python -m kernelsearch.clicks import --input LOG --output FILE makes "
+                    "one of a log, and --record-clicks makes one of clicks on the page"
+                )
             self._log = open_log(index, log_file)
 
     @property
@@ -132,7 +138,9 @@ class ClickRecorder:
                 raise InputError(f"clicked: {clicked!r} is not among the docids")
             else:
                 new = Tally(normalise_query(query), str(clicked), 1, 0, docids.index(str(clicked)) + 1)
-            import_records([new], self.path, append=True, name="the click", timeout=LOCK_SECONDS)
+            with lock_folder(self.path.parent, LOCK_SECONDS):
+                # `path` again: it raises IndexReplaced where the index was replaced before its folder was locked.
+                import_records([new], self.path, append=True, name="the click", timeout=LOCK_SECONDS)
             self._log = None  # the next reader opens the changed log
             self.index.forget_pipelines()
             self._clicked.setdefault(impression, set()).update([clicked] if clicked is not None else [])

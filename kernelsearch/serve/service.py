@@ -7,9 +7,11 @@ is answered from one state alone; the old one is closed when its last request is
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -55,6 +57,7 @@ class Service:
         self._served = {name: self._open(name) for name in self._specs}
         self._refreshing = {name: threading.Lock() for name in self._specs}
         self._updating = {name: threading.Lock() for name in self._specs}
+        self._old: weakref.WeakSet[ServedIndex] = weakref.WeakSet()  # states that were replaced
         self._not_opened: dict[str, str] = {}  # last reason why a replaced index could not be opened
         limits = settings.limits
         self.workers = Workers(limits.threads, limits.waiting, limits.seconds)
@@ -137,6 +140,7 @@ class Service:
                 return False
             self._not_opened.pop(name, None)
             self._served[name] = new
+        self._old.add(served)
         served.retire()
         logger.info("%s: the index has been replaced; the new state is served", name)
         return True
@@ -156,7 +160,11 @@ class Service:
         return updated
 
     async def watch(self) -> None:
-        """Refreshes all indexes from time to time, until cancelled."""
+        """Refreshes all indexes from time to time, until cancelled.
+
+        States that were replaced and are not in use any more are collected at once: they keep their files mapped, and Python's
+        own collection of objects that refer to each other may come much later.
+        """
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(WATCH_SECONDS)
@@ -165,6 +173,8 @@ class Service:
                     await loop.run_in_executor(None, self.refresh, name)
                 except Exception:
                     logger.exception("%s: unexpected error while looking for a new state", name)
+            if any(old.closed for old in self._old):
+                await loop.run_in_executor(None, gc.collect)
 
     def _open(self, name: str) -> ServedIndex:
         return ServedIndex(self._specs[name], self.settings, self.impressions)

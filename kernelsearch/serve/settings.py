@@ -85,12 +85,12 @@ class ServeSettings(Settings):
     click_rate: int = option(DEFAULTS.clicks_per_minute, "maximum number of recorded clicks per client and minute", low=1)
     proxy: str | None = option(None, "address of a reverse proxy whose X-Forwarded-For header names the client")
     allow_updates: bool = option(
-        False, "let clients add and delete documents; without an API key everybody who reaches the server"
+        False, "allow clients to add and delete documents; without an API key, everybody who can reach the server can"
     )
     mcp: bool = option(False, "serve the Model Context Protocol at /mcp, for language models")
-    cors: str | None = option(None, "origins of other pages that may call the service, separated by commas; * for any")
-    threads: int = option(DEFAULTS.threads, "requests that are processed at once", low=1, high=256)
-    waiting: int = option(DEFAULTS.waiting, "requests that may wait for a thread; more are refused with 503", low=0)
+    cors: str | None = option(None, "origins of web pages that may call the service (CORS), separated by commas; * for any")
+    threads: int = option(DEFAULTS.threads, "number of requests that are processed at the same time", low=1, high=256)
+    waiting: int = option(DEFAULTS.waiting, "number of requests that may wait for a thread; more are refused with 503", low=0)
     timeout: float = option(DEFAULTS.seconds, "seconds until a request times out with 504", low=0.001)
     request_timeout: float = option(
         DEFAULTS.request_seconds, "seconds until a connection that has not sent a complete request is closed", low=0.001
@@ -101,7 +101,7 @@ class ServeSettings(Settings):
     max_query: int = option(DEFAULTS.query, "maximum length of a query, in characters", low=1)
     grace: int = option(30, "seconds to wait for running requests when the server is stopped", low=0)
     access_log: bool = option(False, "print one line per request")
-    language: str | None = option(None, "language of the analyser for queries; default: the index's own")
+    language: str | None = option(None, "language of the analyser for queries; default: that of the index")
     java_heap: str | None = option(None, "maximum size of the Java heap, such as 4g")
 
     def for_service(self, indexes: Sequence[IndexSpec], methods: Mapping[str, dict[str, Any]]) -> ServiceSettings:

@@ -32,13 +32,13 @@ def judged_documents(finder: SimilarDocuments, truth: Truth, limit: int, random_
     Raises InputError where the index has none of them.
     """
     names = sorted(truth)
-    found = [name for name, row in zip(names, finder.index.forward.rows_of(names).tolist(), strict=True) if row >= 0]
-    if not found:
+    present = [name for name, row in zip(names, finder.index.forward.rows_of(names).tolist(), strict=True) if row >= 0]
+    if not present:
         raise InputError(f"--evaluate: none of the {len(names)} documents with similar ones is in {finder.index.name}")
-    if len(found) <= limit:
-        return found
-    chosen = np.random.default_rng(random_state).choice(len(found), limit, replace=False)
-    return [found[number] for number in np.sort(chosen)]
+    if len(present) <= limit:
+        return present
+    chosen = np.random.default_rng(random_state).choice(len(present), limit, replace=False)
+    return [present[number] for number in np.sort(chosen)]
 
 
 def evaluate_similar(lists: Sequence[RankedList], truth: Truth, measures: Sequence[Measure]) -> Evaluation:

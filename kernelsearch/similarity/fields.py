@@ -31,10 +31,10 @@ def records(index: OpenedIndex, docs: NDArray[np.integer]) -> list[dict[str, Any
     out: list[dict[str, Any]] = []
     for raw in index.lucene.stored(docs):
         try:
-            found = parse_json(raw, "stored document") if raw else {}
+            record = parse_json(raw, "stored document") if raw else {}
         except InputError:
-            found = {}
-        out.append(found if isinstance(found, dict) else {})
+            record = {}
+        out.append(record if isinstance(record, dict) else {})
     return out
 
 
@@ -45,18 +45,18 @@ def field_kinds(sample: Sequence[dict[str, Any]]) -> dict[str, str]:
         for name, value in record.items():
             if name not in NOT_COMPARED and value not in (None, "", []):
                 values.setdefault(name, []).append(value)
-    kinds = {name: _kind(found) for name, found in values.items()}
+    kinds = {name: _kind(column) for name, column in values.items()}
     return {name: kind for name, kind in kinds.items() if kind}
 
 
-def _kind(found: list[Any]) -> str:
-    if all(isinstance(value, list) for value in found):
+def _kind(column: list[Any]) -> str:
+    if all(isinstance(value, list) for value in column):
         return "list"
-    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in found):
+    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in column):
         return "number"
-    if not all(isinstance(value, str | bool) for value in found):
+    if not all(isinstance(value, str | bool) for value in column):
         return ""
-    texts = [str(value) for value in found]
+    texts = [str(value) for value in column]
     if all(_day(text) is not None for text in texts):
         return "date"
     if max(len(text.split()) for text in texts) > NAME_WORDS:
@@ -72,8 +72,8 @@ def same_category(value: Any, others: Sequence[Any]) -> Floats:
 def shared_items(value: Any, others: Sequence[Any]) -> Floats:
     """Jaccard: the share of items that both lists have. A single value is a list of one."""
     mine = _items(value)
-    found = [_items(other) for other in others]
-    return np.array([len(mine & theirs) / len(mine | theirs) if mine and theirs else 0.0 for theirs in found])
+    sets = [_items(other) for other in others]
+    return np.array([len(mine & theirs) / len(mine | theirs) if mine and theirs else 0.0 for theirs in sets])
 
 
 def near_numbers(value: Any, others: Sequence[Any], scale: float | None = None) -> Floats:
@@ -95,8 +95,8 @@ def near_dates(value: Any, others: Sequence[Any], scale: float | None = None) ->
 def like_strings(value: Any, others: Sequence[Any]) -> Floats:
     """A string kernel: the cosine of sets of three letters in a row, spaces at the ends included."""
     mine = _trigrams(value)
-    found = [_trigrams(other) for other in others]
-    return np.array([len(mine & theirs) / math.sqrt(len(mine) * len(theirs)) if mine and theirs else 0.0 for theirs in found])
+    sets = [_trigrams(other) for other in others]
+    return np.array([len(mine & theirs) / math.sqrt(len(mine) * len(theirs)) if mine and theirs else 0.0 for theirs in sets])
 
 
 def _items(value: Any) -> set[str]:

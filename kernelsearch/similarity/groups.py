@@ -51,16 +51,16 @@ def groups_from_classes(path: str | Path) -> Groups:
 
 def read_docids(path: str | Path) -> list[str]:
     """The docids of a file, one per line. Raises InputError for an empty file and, with the line, for a docid given twice."""
-    found: dict[str, int] = {}
+    groups: dict[str, int] = {}
     for number, line in lines(path):
         docid = line.strip()
-        if docid in found:
+        if docid in groups:
             raise InputError(f"{path}: line {number}: {quote(docid)} appears twice")
         if docid:
-            found[docid] = number
-    if not found:
+            groups[docid] = number
+    if not groups:
         raise InputError(f"{path}: no docids in it")
-    return list(found)
+    return list(groups)
 
 
 def groups_from_clicks(path: str | Path) -> Groups:

@@ -83,7 +83,9 @@ class PairKernels:
     def nearest(self, doc: int, count: int) -> list[NDArray[np.int32]]:
         """Rows of the `count` + 1 documents nearest to a document by each of the recipe's vectors, itself included."""
         row = np.array([doc])
-        return [found.nearest(found.take(row), count + 1)[0][0] for found in self._vectors.values() if found.present[doc]]
+        return [
+            vectors.nearest(vectors.take(row), count + 1)[0][0] for vectors in self._vectors.values() if vectors.present[doc]
+        ]
 
 
 def _cosines(vectors: DocumentVectors, doc: int, others: NDArray[np.int32]) -> Floats:

@@ -15,9 +15,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kernelsearch.core.errors import InputError, OptionError, quote, short
+from kernelsearch.core.errors import EncodingError, InputError, OptionError, quote, short
 from kernelsearch.core.reading import first_bytes
-from kernelsearch.trec.formats import ID_NAMES, Records
+from kernelsearch.trec.formats import ID_NAMES, TEXT_NAMES, Records
 from kernelsearch.trec.formats.pages import read_html, read_markdown, read_pdf, read_text
 from kernelsearch.trec.formats.structured import read_csv, read_json, read_jsonl, read_parquet, read_tsv
 from kernelsearch.trec.formats.trec_text import read_trec
@@ -82,6 +82,7 @@ def read_documents(
     *,
     columns: Mapping[str, str] | None = None,
     join_titles: bool = True,
+    skip_unreadable: bool = False,
 ) -> Iterator[Located]:
     """Yields (place, document) for every document of a collection; contents may be empty.
 
@@ -92,6 +93,7 @@ def read_documents(
     encoding : of text files
     columns : {"id": name, "contents": name, "title": name}, the columns or keys that hold them; all are optional
     join_titles : as in `make_document`
+    skip_unreadable : leave out files of a folder that are one document each and can't be read; they are logged
 
     Raises InputError, with file and line, for a document without id or text and for malformed files; OptionError for a format
     that is unknown or whose package is not installed.
@@ -109,7 +111,8 @@ def read_documents(
     files = _folder_files(path, kind) if is_folder else [(path, kind or _guess(path))]
     count = 0
     for file, file_kind in files:
-        for within, record in _reader(file_kind, columns)(file, encoding):
+        skips = skip_unreadable if is_folder and file_kind in PAGES else None
+        for within, record in _records(file, file_kind, columns, encoding, skips):
             place = f"{file}: {within}" if within else str(file)
             if file_kind in PAGES:
                 record = _page(record, file, path)
@@ -129,7 +132,10 @@ def make_document(record: Mapping[str, Any], place: str, *, join_titles: bool = 
     """
     docid = next((record[key] for key in ID_NAMES if record.get(key) not in (None, "")), None)
     if docid is None:
-        raise InputError(f"{place}: a document without an id (looked for {', '.join(ID_NAMES)})")
+        raise InputError(
+            f"{place}: a document without an id (looked for {', '.join(ID_NAMES)}; found {_keys(record)}); "
+            "--columns id=NAME,contents=NAME names other keys"
+        )
     docid = check_id(_id_text(docid, place), "document", place)
     title = record.get("title") or ""
     if not isinstance(title, str):
@@ -138,9 +144,12 @@ def make_document(record: Mapping[str, Any], place: str, *, join_titles: bool = 
         contents = record["contents"]
         join = join_titles and isinstance(contents, str) and not contains_title(contents, title)
     else:
-        contents = next((record[key] for key in ("text", "body", "content") if key in record), None)
+        contents = next((record[key] for key in TEXT_NAMES if key in record), None)
         if contents is None and not title:
-            raise InputError(f"{place}: document {short(docid)} has no text (looked for contents, text, body, content)")
+            raise InputError(
+                f"{place}: document {short(docid)} has no text (looked for contents, {', '.join(TEXT_NAMES)}; found "
+                f"{_keys(record)}); --columns contents=NAME names another key"
+            )
         # As BEIR and Anserini do it: always joined.
         contents, join = contents or "", join_titles and bool(title)
     if not isinstance(contents, str):
@@ -149,6 +158,11 @@ def make_document(record: Mapping[str, Any], place: str, *, join_titles: bool = 
         contents = f"{title}\n{contents}"
     rest = {key: value for key, value in record.items() if key not in (*ID_NAMES, "contents", "title")}
     return {"id": docid, "contents": contents, **({"title": title} if "title" in record else {}), **rest}
+
+
+def _keys(record: Mapping[str, Any]) -> str:
+    """The keys of a record for a message."""
+    return short(", ".join(map(str, record)), 200) or "nothing"
 
 
 def _id_text(value: Any, place: str) -> str:
@@ -183,6 +197,17 @@ def _reader(kind: str, columns: Mapping[str, str]) -> Callable[[Path, str], Reco
     if kind in ("csv", "tsv") and "id" in columns:
         return partial(read_csv if kind == "csv" else read_tsv, id_names=(columns["id"].lower(),))
     return _READERS[kind]
+
+
+def _records(file: Path, kind: str, columns: Mapping[str, str], encoding: str, skips: bool | None) -> Records:
+    """The records of a file. A file that can't be read is logged and has none with `skips`; None: that is no choice."""
+    try:
+        yield from _reader(kind, columns)(file, encoding)
+    except InputError as problem:
+        advice = "; --encoding names another one, such as windows-1252" if isinstance(problem, EncodingError) else ""
+        if not skips:
+            raise InputError(f"{problem}{advice}" + ("; --skip-unreadable leaves it out" if skips is False else "")) from None
+        logger.warning("%s%s; left out", problem, advice)
 
 
 def _rename(record: dict[str, Any], columns: Mapping[str, str], place: str) -> dict[str, Any]:
@@ -259,13 +284,13 @@ def _folder_files(folder: Path, kind: str | None) -> list[tuple[Path, str]]:
     known: dict[str, list[tuple[Path, str]]] = {}
     others: list[Path] = []
     for file in files:
-        found = _folder_kind(file)
-        if kind is not None and (found == kind or (found is None and kind == "trec")):
+        file_kind = _folder_kind(file)
+        if kind is not None and (file_kind == kind or (file_kind is None and kind == "trec")):
             known.setdefault(kind, []).append((file, kind))
-        elif found is None:
+        elif file_kind is None:
             others.append(file)
         else:
-            known.setdefault("pages" if found in PAGES and kind is None else found, []).append((file, found))
+            known.setdefault("pages" if file_kind in PAGES and kind is None else file_kind, []).append((file, file_kind))
     if not known or (kind is not None and kind not in known):
         wanted = f"{kind} files" if kind else "files of a format that can be read"
         raise InputError(f"{folder}: no {wanted} in it, but {_summary(files)}; formats: {', '.join(FORMATS)}")

@@ -7,22 +7,35 @@ which sorts by score (as trec_eval does, breaking ties by docid, descending) see
 from __future__ import annotations
 
 import math
+import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import compress, pairwise
+from operator import gt, ne
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from kernelsearch.core.errors import InputError, OptionError, quote, short
 from kernelsearch.core.files import write_file
-from kernelsearch.core.reading import lines, whole_number
-from kernelsearch.trec.ids import check_id
+from kernelsearch.core.reading import TextBlock, text_blocks, whole_number
+from kernelsearch.trec.ids import MAX_ID, check_id
 
 FORMATS = ("trec", "msmarco")
 #: Decimals of printed scores.
 DECIMALS = 6
+#: Digits of a rank that fit into 64 bits, whatever they are.
+MAX_DIGITS = 18
 
 #: (qid, docids best first, their scores)
 RankedList = tuple[str, Sequence[str], Sequence[float]]
+
+
+#: Control characters of ASCII other than tab, line feed and carriage return; those of Latin-1 as well.
+_ASCII_CONTROLS = bytes([*range(9), 11, 12, *range(14, 32), 127])
+_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 
 def read_run(path: str | Path) -> dict[str, list[tuple[str, float]]]:
@@ -31,7 +44,14 @@ def read_run(path: str | Path) -> dict[str, list[tuple[str, float]]]:
     Reads TREC's six columns and MS MARCO's three (qid, docid, rank), whose scores are 1/rank. Raises InputError, with the line,
     for malformed lines and for a document that a topic lists twice.
     """
-    run = parse_run(path, lines(path))
+    reader = _Reader(path)
+    for block in text_blocks(path):
+        columns = _columns(block)
+        if columns is None:
+            reader.add_lines(block.lines())
+        else:
+            reader.add_columns(columns, block.number)
+    run = reader.ranked()
     if not run:
         raise InputError(f"{path}: no results in it")
     return run
@@ -39,40 +59,136 @@ def read_run(path: str | Path) -> dict[str, list[tuple[str, float]]]:
 
 def parse_run(path: str | Path, numbered: Iterable[tuple[int, str]]) -> dict[str, list[tuple[str, float]]]:
     """As `read_run`, of (line number, line); empty where there are no lines. `path` names the file in messages."""
-    run: dict[str, dict[str, tuple[float, int]]] = {}
-    for number, line in numbered:
-        parts = line.split()
-        if not parts:
-            continue
-        try:
-            if len(parts) == 6:
-                qid, docid, rank, score = parts[0], parts[2], whole_number(parts[3]), float(parts[4])
-            elif len(parts) == 3:
-                qid, docid, rank = parts[0], parts[1], whole_number(parts[2])
-                score = 1.0 / rank if rank > 0 else 1.0
-            else:
-                raise InputError(f"{path}: line {number}: {len(parts)} columns, a run has 6 (TREC) or 3 (MS MARCO)")
-        except ValueError:
-            shown = " ".join(parts[3:5] if len(parts) == 6 else parts[2:])
-            raise InputError(
-                f"{path}: line {number}: rank or score is not a number, or a rank has more than 64 bits: {quote(shown)}"
-            ) from None
-        if score != score or score in (float("inf"), float("-inf")):
-            raise InputError(f"{path}: line {number}: score {short(parts[4])} is not finite")
-        if not line.isprintable():
-            place = f"{path}: line {number}"
-            check_id(qid, "topic", place)
-            check_id(docid, "document", place)
-        ranked = run.setdefault(qid, {})
-        if docid in ranked:
-            raise InputError(f"{path}: line {number}: topic {short(qid)} lists document {short(docid)} twice")
-        ranked[docid] = (score, rank)
-    return {
-        qid: [
-            (docid, score) for docid, (score, _) in sorted(ranked.items(), key=lambda item: (-item[1][0], item[1][1], item[0]))
-        ]
-        for qid, ranked in run.items()
-    }
+    reader = _Reader(path)
+    reader.add_lines(numbered)
+    return reader.ranked()
+
+
+class _Columns(NamedTuple):
+    """The lines of a block, by column."""
+
+    qids: list[str]
+    docids: list[str]
+    ranks: list[str]
+    scores: list[float]
+
+
+def _columns(block: TextBlock) -> _Columns | None:
+    """The columns of a block; None where a line has, or may have, something to report, or is blank.
+
+    Stricter than `_Reader.add_lines`, which then decides: ranks must be digits only.
+    """
+    if len(block.raw.translate(None, _ASCII_CONTROLS)) < len(block.raw) or (text := block.text()) is None:
+        return None
+    if not text.isascii() and _CONTROLS.search(text):
+        return None
+    if not text.endswith("\n"):
+        text += "\n"
+    lines = text.count("\n")
+    # NUL, which no line has here, marks the ends of lines, so that one call splits them all.
+    parts = text.replace("\n", " \0 ").split()
+    width = len(parts) // lines
+    if width not in (4, 7) or len(parts) != width * lines or parts[width - 1 :: width].count("\0") < lines:
+        return None
+    trec = width == 7
+    qids, docids, ranks = parts[::width], parts[1 + trec :: width], parts[2 + trec :: width]
+    digits = "".join(ranks)
+    if not (digits.isascii() and digits.isdecimal()) or max(map(len, ranks)) > MAX_DIGITS:
+        return None
+    if max(map(len, docids)) > MAX_ID // 4 or max(map(len, qids)) > MAX_ID // 4:
+        return None
+    try:
+        scores = list(map(float, parts[4::width])) if trec else [_reciprocal(int(rank)) for rank in ranks]
+    except ValueError:
+        return None
+    return _Columns(qids, docids, ranks, scores) if math.isfinite(sum(scores)) else None
+
+
+@dataclass(slots=True)
+class _Topic:
+    """What a file lists for a topic, in the file's order."""
+
+    listed: list[tuple[str, float]] = field(default_factory=list)  #: (docid, score)
+    ranks: list[str] = field(default_factory=list)
+    docids: set[str] = field(default_factory=set)
+    descending: bool = True  #: whether every score is below its predecessor
+
+    def add(self, docids: list[str], ranks: list[str], scores: list[float]) -> bool:
+        """Adds some lines; False if a document was there already."""
+        self.descending &= all(map(gt, scores, scores[1:])) and not (self.listed and scores[0] >= self.listed[-1][1])
+        self.listed += zip(docids, scores, strict=True)
+        self.ranks += ranks
+        self.docids.update(docids)
+        return len(self.docids) == len(self.listed)
+
+    def ranked(self) -> list[tuple[str, float]]:
+        """The documents by score, then by rank, then by docid."""
+        if self.descending:
+            return self.listed
+        order = sorted((-score, int(rank), docid) for (docid, score), rank in zip(self.listed, self.ranks, strict=True))
+        return [(docid, -score) for score, _, docid in order]
+
+
+class _Reader:
+    """Collects the lines of a run file by topic."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = path
+        self._topics: defaultdict[str, _Topic] = defaultdict(_Topic)
+
+    def add_lines(self, numbered: Iterable[tuple[int, str]]) -> None:
+        """Adds lines one by one; InputError, with the line, for the first that is malformed."""
+        for number, line in numbered:
+            parts = line.split()
+            if not parts:
+                continue
+            place = f"{self.path}: line {number}"
+            try:
+                if len(parts) == 6:
+                    qid, docid, rank, score = parts[0], parts[2], parts[3], float(parts[4])
+                    whole_number(rank)
+                elif len(parts) == 3:
+                    qid, docid, rank = parts
+                    score = _reciprocal(whole_number(rank))
+                else:
+                    raise InputError(f"{place}: {len(parts)} columns, a run has 6 (TREC) or 3 (MS MARCO)")
+            except ValueError:
+                shown = " ".join(parts[3:5] if len(parts) == 6 else parts[2:])
+                raise InputError(
+                    f"{place}: rank or score is not a number, or a rank has more than 64 bits: {quote(shown)}"
+                ) from None
+            if not math.isfinite(score):
+                raise InputError(f"{place}: score {short(parts[4])} is not finite")
+            if not line.isprintable():
+                check_id(qid, "topic", place)
+                check_id(docid, "document", place)
+            if not self._topics[qid].add([docid], [rank], [score]):
+                raise self._twice(number, qid, docid)
+
+    def add_columns(self, columns: _Columns, number: int) -> None:
+        """Adds the lines from line `number` on; InputError for a document that a topic lists twice."""
+        qids, docids, ranks, scores = columns
+        starts = [0, *compress(range(1, len(qids)), map(ne, qids[1:], qids)), len(qids)]
+        for start, end in pairwise(starts):
+            topic = self._topics[qids[start]]
+            if not topic.add(docids[start:end], ranks[start:end], scores[start:end]):
+                seen = {docid for docid, _ in topic.listed[: start - end]}
+                for place in range(start, end):
+                    if docids[place] in seen:
+                        raise self._twice(number + place, qids[start], docids[place])
+                    seen.add(docids[place])
+
+    def ranked(self) -> dict[str, list[tuple[str, float]]]:
+        """The run, best documents first."""
+        return {qid: topic.ranked() for qid, topic in self._topics.items()}
+
+    def _twice(self, number: int, qid: str, docid: str) -> InputError:
+        return InputError(f"{self.path}: line {number}: topic {short(qid)} lists document {short(docid)} twice")
+
+
+def _reciprocal(rank: int) -> float:
+    """The score of a rank in MS MARCO's format."""
+    return 1.0 / rank if rank > 0 else 1.0
 
 
 def printed_scores(scores: Iterable[float], decimals: int = DECIMALS) -> Iterator[str]:

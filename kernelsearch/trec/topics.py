@@ -125,8 +125,8 @@ def _cacm(file: TextFile) -> Iterator[tuple[int, str, str]]:
             start, inside, body = number, True, [line.strip()[5:]]
         elif inside and line.strip().upper().startswith("</DOC>"):
             text = "\n".join(body)
-            found = re.search(r"<DOCNO>\s*(.*?)\s*</DOCNO>", text, re.S | re.I)
-            yield start, found.group(1) if found else "", text[found.end() :] if found else text
+            match = re.search(r"<DOCNO>\s*(.*?)\s*</DOCNO>", text, re.S | re.I)
+            yield start, match.group(1) if match else "", text[match.end() :] if match else text
             inside = False
         elif inside:
             body.append(line)
@@ -166,7 +166,7 @@ def _topic_parts(body: str) -> dict[str, str]:
     """The fields of a TREC topic; their tags usually aren't closed."""
     parts = {}
     for tag, label, name in _TAGS:
-        found = re.search(rf"<{tag}>(.*?)(?=<[a-z]+>|</[a-z]+>|\Z)", body, re.S | re.I)
-        if found:
-            parts[name] = " ".join(re.sub(rf"^\s*{label}:", "", found.group(1), flags=re.I).split())
+        match = re.search(rf"<{tag}>(.*?)(?=<[a-z]+>|</[a-z]+>|\Z)", body, re.S | re.I)
+        if match:
+            parts[name] = " ".join(re.sub(rf"^\s*{label}:", "", match.group(1), flags=re.I).split())
     return parts

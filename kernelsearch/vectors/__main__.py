@@ -131,10 +131,10 @@ def _list(index: Index) -> None:
         raise InputError(f"{index.name}: has no vectors; --name and --input import some")
     rows = []
     for name in known:
-        found = store.DocumentVectors(store.place(index.artefacts, name))
-        current = "yes" if found.meta["fingerprint"] == index.fingerprint else "no, the index has changed"
-        encoder = (found.encoder or {}).get("source", "")
-        rows.append((name, int(found.present.sum()), found.dims, str(found.matrix.dtype), current, encoder))
+        documents = store.DocumentVectors(store.place(index.artefacts, name))
+        current = "yes" if documents.meta["fingerprint"] == index.fingerprint else "no, the index has changed"
+        encoder = (documents.encoder or {}).get("source", "")
+        rows.append((name, int(documents.present.sum()), documents.dims, str(documents.matrix.dtype), current, encoder))
     console.show(text_table(("name", "vectors", "dims", "type", "current", "encoder"), rows, align="<>><<<"))
 
 

@@ -75,10 +75,10 @@ def encode_documents(
         for start in range(done, len(live), part):
             rows = live[start : start + part]
             stored = zip(rows.tolist(), texts(rows.tolist()), strict=True)
-            found = [(row, text) for row, text in stored if text and text.strip()]
-            if found:
-                vectors = encoder.documents([text for _, text in found])
-                numbers = np.array([row for row, _ in found], dtype=np.int64)
+            nonempty = [(row, text) for row, text in stored if text and text.strip()]
+            if nonempty:
+                vectors = encoder.documents([text for _, text in nonempty])
+                numbers = np.array([row for row, _ in nonempty], dtype=np.int64)
                 bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
                 if len(bad):
                     name = forward.docids[int(numbers[bad[0]])]

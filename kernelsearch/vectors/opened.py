@@ -36,11 +36,11 @@ class Vectors:
         self, queries: Sequence[Query], count: int, *, effort: int | None = None
     ) -> list[tuple[NDArray[np.int32], NDArray[np.float32]]]:
         """The `count` documents with the largest inner products for each query, with those; none where it has no vector."""
-        found = self.queries.find(queries)
+        query_vectors = self.queries.find(queries)
         out = [(np.empty(0, dtype=np.int32), np.empty(0, dtype=np.float32))] * len(queries)
-        known = [place for place, vector in enumerate(found) if vector is not None]
+        known = [place for place, vector in enumerate(query_vectors) if vector is not None]
         if known:
-            vectors = np.stack([vector for vector in found if vector is not None])
+            vectors = np.stack([vector for vector in query_vectors if vector is not None])
             for place, near in zip(known, self.documents.nearest(vectors, count, effort=effort), strict=True):
                 out[place] = near
         return out

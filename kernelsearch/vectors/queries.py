@@ -63,16 +63,16 @@ class QueryVectors:
     def find(self, queries: Sequence[Query]) -> list[NDArray[np.float32] | None]:
         """The vector of each query, shape (dims,); None for a query that the file lacks where there is no encoder."""
         self.require()
-        found = [self._known(query) for query in queries]
-        missing = list(dict.fromkeys(query.text for query, vector in zip(queries, found, strict=True) if vector is None))
+        known = [self._known(query) for query in queries]
+        missing = list(dict.fromkeys(query.text for query, vector in zip(queries, known, strict=True) if vector is None))
         if not missing or self._source is None:
-            return found
+            return known
         with self._lock:
             vectors = dict(zip(missing, self._encode(missing), strict=True))
             self._cache.update(vectors)
             while len(self._cache) > CACHED:
                 self._cache.popitem(last=False)
-        return [vectors[query.text] if one is None else one for query, one in zip(queries, found, strict=True)]
+        return [vectors[query.text] if vector is None else vector for query, vector in zip(queries, known, strict=True)]
 
     def texts(self, texts: Sequence[str]) -> list[NDArray[np.float32] | None]:
         """As `find`, for queries of which only the text is known."""

@@ -176,8 +176,8 @@ class JsonReader(VectorReader):
             try:
                 name, vector = record[_choose(record, ID_NAMES)], record[_choose(record, VECTOR_NAMES)]
             except KeyError:
-                found = ", ".join(record) or "nothing"
-                raise InputError(f"{self.path}: line {number}: id and vector were expected, found {short(found)}") from None
+                fields = ", ".join(record) or "nothing"
+                raise InputError(f"{self.path}: line {number}: id and vector were expected, found {short(fields)}") from None
             if not isinstance(vector, list):
                 raise InputError(f"{self.path}: line {number}: the vector is no list of numbers")
             ids.append(str(name))
@@ -274,8 +274,8 @@ def open_vectors(path: str | Path, ids: str | Path | None = None) -> VectorReade
             return FaissReader(path)
         inside = [file for file in sorted(path.iterdir()) if _kind(file)]
         if len(inside) != 1:
-            named = ", ".join(file.name for file in inside[:4]) or "nothing of the kind"
-            raise InputError(f"{path}: neither index and docid (FAISS) nor one file of vectors in this folder, but {named}")
+            names = ", ".join(file.name for file in inside[:4]) or "nothing of the kind"
+            raise InputError(f"{path}: neither index and docid (FAISS) nor one file of vectors in this folder, but {names}")
         path = inside[0]
     if not path.is_file():
         raise InputError(f"{path}: no such file")

@@ -1,4 +1,4 @@
-"""Options of vectors in search: which ones, and where the queries' vectors come from."""
+"""Options of vectors in search: the name of the vectors to use, and the source of query vectors."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from kernelsearch.core.options import Settings, option
 
 @dataclass(frozen=True, kw_only=True)
 class VectorSettings(Settings):
-    """Which vectors of an index are meant where no name is given, and where query vectors come from."""
+    """The vectors of an index that are used if a method names none, and the source of query vectors."""
 
     owner: ClassVar[str] = "vectors"
 
-    name: str | None = option(None, "the vectors that a method uses if it names none; default: the only ones of the index")
+    name: str | None = option(None, "name of the vectors that methods use by default; default: the only ones of the index")
     queries: str | tuple[str, ...] | None = option(
         None,
-        "file of query vectors with topic ids (.npz, JSONL, Parquet, FAISS folder); as NAME=FILE for the vectors of that name; "
-        "repeatable",
+        "file of query vectors with topic ids (.npz, JSONL, Parquet, FAISS folder), or NAME=FILE for the vectors NAME; may be "
+        "repeated",
         repeat=True,
     )
     encoder: str | None = option(
         None, "encoder of queries: a folder with an ONNX model, sentence-transformers:NAME or pyserini:NAME; "
-        "default: the one that the vectors were made with",
+        "default: the encoder of the document vectors",
     )  # fmt: skip
 
     def absolute(self) -> VectorSettings:

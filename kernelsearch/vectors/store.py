@@ -76,11 +76,11 @@ class DocumentVectors:
     def scores(self, vector: NDArray[np.floating], docs: NDArray[np.integer]) -> NDArray[np.float32]:
         """Inner products of a query's vector with documents' vectors, shape (documents,); NaN for documents without one."""
         weights = np.asarray(vector, dtype=np.float32)
-        found = np.empty(len(docs), dtype=np.float32)
+        products = np.empty(len(docs), dtype=np.float32)
         for start in range(0, len(docs), SCORED_ROWS):
-            found[start : start + SCORED_ROWS] = self.take(docs[start : start + SCORED_ROWS]) @ weights
-        found[~self.present[docs]] = np.nan
-        return found
+            products[start : start + SCORED_ROWS] = self.take(docs[start : start + SCORED_ROWS]) @ weights
+        products[~self.present[docs]] = np.nan
+        return products
 
     def nearest(
         self, vectors: NDArray[np.floating], count: int, *, effort: int | None = None
@@ -91,9 +91,9 @@ class DocumentVectors:
         """
         rows, products = self.neighbours.search(np.atleast_2d(vectors), count, effort=effort)
         out = []
-        for found, values in zip(rows, products, strict=True):
-            kept = (found >= 0) & self.present[np.maximum(found, 0)]
-            out.append((found[kept].astype(np.int32), values[kept]))
+        for numbers, values in zip(rows, products, strict=True):
+            valid = (numbers >= 0) & self.present[np.maximum(numbers, 0)]
+            out.append((numbers[valid].astype(np.int32), values[valid]))
         return out
 
     @cached_property
@@ -314,10 +314,10 @@ def open_documents(index_artefacts: Path, name: str | None, *, fingerprint: str,
     if name not in known:
         others = f"; it has {', '.join(known)}" if known else ""
         raise ArtefactError(f"{index}: has no vectors named {name!r}{others}; import them with: {command}")
-    found = DocumentVectors(folder)
-    if found.meta["fingerprint"] != fingerprint:
+    documents = DocumentVectors(folder)
+    if documents.meta["fingerprint"] != fingerprint:
         raise ArtefactError(f"{folder}: these vectors were made before the index changed; import them again with: {command}")
-    return found
+    return documents
 
 
 def unit_rows(vectors: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -6,8 +6,11 @@ import pytest
 
 import kernelsearch
 from kernelsearch import index as index_verb
+from kernelsearch.api.build import Built
+from kernelsearch.api.staging import stage_documents
 from kernelsearch.core.errors import InputError, JavaError
 from kernelsearch.lucene.build import build_index
+from kernelsearch.trec.documents import make_document
 
 
 def write(path, *odd):
@@ -61,3 +64,14 @@ def test_documents_that_anserini_gives_up_on_are_an_error(tmp_path):
     write(tmp_path / "staged" / "000.jsonl", '{"id": "odd", "contents": "water", "price": NaN}')
     with pytest.raises(JavaError, match=r"i: Anserini indexed [0-6] of 7 documents and gave up on the others"):
         build_index(tmp_path / "staged", tmp_path / "i", total=7)
+
+
+def test_the_text_that_contents_were_made_of_is_not_called_stored_only(tmp_path):
+    documents = [make_document({"doc_id": "1", "body": "washer", "headline": "Tap"}, "row 1")]
+    staged = stage_documents(
+        lambda: ((f"row {n}", doc) for n, doc in enumerate(documents)), tmp_path, fields=(), threads=1, whole=False
+    )
+    assert staged.stored == ("headline",)
+    built = Built(staged.count, 0, (), stored=staged.stored)
+    expected = "1 document; queries search contents; stored only: headline (--columns title=NAME makes one of them the title)"
+    assert str(built) == expected

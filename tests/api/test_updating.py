@@ -164,13 +164,13 @@ def test_two_changes_at_a_time_are_refused(tmp_path, monkeypatch):
     with pytest.raises(InputError, match=r"another command is changing the index; try again when it is done"):
         change(index, NEW)
     os.close(descriptor)
-    carry = updating.carry_clicks
+    follow = updating.follow
 
-    def replaced_meanwhile(old, new):
+    def replaced_meanwhile(old, new, **options):
         build(index, TINY, "--force")
-        carry(old, new)
+        follow(old, new, **options)
 
-    monkeypatch.setattr(updating, "carry_clicks", replaced_meanwhile)
+    monkeypatch.setattr(updating, "follow", replaced_meanwhile)
     with pytest.raises(InputError, match=r"another command has changed the index meanwhile; nothing was done"):
         change(index, NEW)
     assert len(LuceneIndex(index).docids()) == 6
@@ -275,7 +275,8 @@ def test_what_was_derived_follows(tmp_path, capsys):
     # Folding in is the projection on the old term directions.
     basis = after.pipeline("klsa").rerankers[0].basis
     assert basis.rows.shape == (6, 2) and basis.meta["extra"]["folded"] == 0
-    assert "klsa keeps its decomposition, new documents are folded in" in messages
+    again = f"; python -m kernelsearch.train --index {folder} --rerank klsa makes it again"
+    assert f"klsa keeps its decomposition, new documents are folded in{again}" in messages
     assert after.search("tap", "mslm").docids and after.search("tap", "klsa").docids
     assert artefacts.read_meta(added / "fusion", models.KIND, models.VERSION)["fingerprint"] == after.fingerprint
     assert list(ClickLog(added / "clicks.db").all_queries()) == clicks

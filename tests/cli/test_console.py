@@ -1,4 +1,4 @@
-"""What verbs share at the terminal: signals."""
+"""What verbs share at the terminal: signals, and flags that are not known."""
 
 import signal
 import subprocess
@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from kernelsearch import search as search_verb
 from tests.conftest import ROOT, heeding_interrupts
 
 LOST = """
@@ -39,3 +40,18 @@ def test_a_signal_is_not_lost_where_python_drops_exceptions(stop, status):
     assert done.returncode == status, done.stderr
     assert done.stdout == ""
     assert "ignored" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("flag", "hint"),
+    [
+        ("--rerenk", "unrecognized arguments: --rerenk klsa; did you mean --rerank? (--help lists the options)"),
+        ("--klsa.lamda", "unrecognized arguments: --klsa.lamda klsa; did you mean --klsa.lambda? (--help lists the options)"),
+        ("--nonsense", "unrecognized arguments: --nonsense klsa (--help lists the options)"),
+    ],
+)
+def test_an_unknown_flag_is_answered_with_the_nearest(capsys, flag, hint):
+    with pytest.raises(SystemExit) as ended:
+        search_verb.main(["--index", "i", "--query", "tap", flag, "klsa"])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.rstrip().endswith(hint)

@@ -99,7 +99,7 @@ class Texts:
 
 texts = Texts()
 """,
-    "work": "print(cooccurrence_graph(texts, memory=int(sys.argv[1]), block=int(sys.argv[1]) // 20).edges)",
+    "work": "print(cooccurrence_graph(texts, max_pairs=int(sys.argv[1]), block=int(sys.argv[1]) // 20).edges)",
 }
 EXPORT = {
     "imports": """
@@ -145,12 +145,13 @@ from kernelsearch.neighbours import Neighbours
 faiss.omp_set_num_threads(1)
 with tempfile.NamedTemporaryFile() as file:
     vectors = np.memmap(file, np.float32, "w+", shape=(400_000, 200))
-for start in range(0, len(vectors), 50_000):
-    vectors[start : start + 50_000] = np.random.default_rng(start).standard_normal((50_000, 200), dtype=np.float32)
+block = np.random.default_rng(0).standard_normal((10_000, 200), dtype=np.float32)
+for start in range(0, len(vectors), len(block)):
+    vectors[start : start + len(block)] = np.roll(block, start // len(block), axis=1)
 Neighbours.build(vectors[:1000], "ivf", clusters=4)
 """,
     "work": """
-built = Neighbours.build(vectors, clusters=64, block=5000, limit=MemoryLimit(BASE + int(sys.argv[1])))
+built = Neighbours.build(vectors, clusters=16, block=5000, limit=MemoryLimit(BASE + int(sys.argv[1])))
 print(len(built) / len(vectors))
 """,
 }

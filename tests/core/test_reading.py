@@ -10,7 +10,7 @@ import zlib
 
 import pytest
 
-from kernelsearch.core import reading
+from kernelsearch.core import reading, streams
 from kernelsearch.core.errors import InputError, quote
 from kernelsearch.core.reading import TextFile, json_lines, lines, open_bytes, parse_json, read_toml, whole_number
 
@@ -18,9 +18,9 @@ from kernelsearch.core.reading import TextFile, json_lines, lines, open_bytes, p
 @pytest.fixture
 def limits(monkeypatch):
     """The limits, for a test that changes them."""
-    changed = reading.Limits()
-    monkeypatch.setattr(reading, "limits", changed)
-    return changed
+    for name, value in vars(streams.limits).items():
+        monkeypatch.setattr(streams.limits, name, value)
+    return streams.limits
 
 
 def test_lines_are_numbered_and_keep_odd_line_separators(tmp_path):
@@ -249,10 +249,10 @@ def test_a_file_for_a_library_is_a_file_within_the_limits(tmp_path, monkeypatch)
         reading.open_file(tmp_path / "none.npz")
     with pytest.raises(InputError, match="is a directory"):
         reading.open_file(tmp_path)
-    monkeypatch.setattr(reading.limits, "total", 9)
+    monkeypatch.setattr(streams.limits, "total", 9)
     with pytest.raises(InputError, match=r"v\.npz: larger than 9 bytes \(--max-input\)"):
         reading.open_file(file)
-    monkeypatch.setattr(reading.limits, "total", 10)
+    monkeypatch.setattr(streams.limits, "total", 10)
     with reading.open_file(file) as stream:
         for _ in range(3):  # what is read again doesn't count again
             stream.seek(0)

@@ -107,3 +107,22 @@ def test_a_model_that_fails_on_a_text_is_named(tmp_path):
     file.write_text(file.read_text().replace('"tap": 5', '"tap": 999'))
     with pytest.raises(InputError, match=r"model.onnx: failed on 1 texts of 3 tokens \("):
         open_encoder(str(folder)).documents(["tap"])
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_long_documents_are_the_mean_of_their_passages(tmp_path, batch):
+    """Five tokens at once, of which two are special: passages of three words."""
+    folder = write_encoder(tmp_path / "m", f'max-length = 5\nlong-texts = "mean"\nbatch = {batch}')
+    encoder = open_encoder(str(folder))
+    long = "tap water fuse washer water faucet leaking"
+    passages = np.stack([mean_vector(text) for text in ("tap water fuse", "washer water faucet", "leaking")])
+    mean = passages.mean(axis=0)
+    made = encoder.documents([long, "tap"])
+    assert np.allclose(made[0], mean / np.linalg.norm(mean), atol=1e-6)
+    assert np.allclose(made[1], mean_vector("tap"), atol=1e-6)
+    assert np.allclose(encoder.queries([long])[0], mean_vector("tap water fuse"), atol=1e-6)
+
+
+def test_vectors_of_encoders_that_cut_keep_their_declaration(tmp_path):
+    cut, mean = (open_encoder(str(write_encoder(tmp_path / kind, f'long-texts = "{kind}"'))) for kind in ("cut", "mean"))
+    assert "long_texts" not in cut.declaration() and mean.declaration()["long_texts"] == "mean"

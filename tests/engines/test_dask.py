@@ -105,7 +105,7 @@ def test_the_distributed_basis_is_that_of_the_same_parts_and_spans_the_single_on
 
 def test_a_graph_of_related_words_is_the_same(cluster, demo_index):
     here, there = (
-        cooccurrence_graph(demo_index.forward, memory=20_000, each=partial(engine.map, label="graph"))
+        cooccurrence_graph(demo_index.forward, max_pairs=20_000, mapper=partial(engine.map, label="graph"))
         for engine in (LocalEngine(), cluster)
     )
     assert here.edges > 100

@@ -1,11 +1,14 @@
 """Measures against trec_eval itself, to the printed digit."""
 
+import random
 import subprocess
 
+import ir_measures
 import pytest
 
 from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.evaluation.measures import evaluate, parse_measures, trec_order
+from kernelsearch.evaluation.trec_measures import has_direct_form
 from kernelsearch.trec import read_qrels, read_run, write_run
 from tests.evaluation.conftest import random_judgements_and_run
 
@@ -111,3 +114,39 @@ def test_huge_grades_are_refused_and_large_ones_are_not():
     with pytest.raises(InputError, match="topic 1: a grade is not between"):
         evaluate({"1": {"a": 2_147_483_647}}, {"1": [("a", 1.0)]}, measures)
     assert evaluate({"1": {"a": 1_000_000}}, {"1": [("a", 1.0)]}, measures).mean("AP") == 1.0
+
+
+def test_direct_measures_agree_with_ir_measures_to_the_last_bit():
+    names = ["AP", "AP@10", "AP@3", "nDCG", "nDCG@10", "nDCG@3", "P@5", "P@10", "R@5", "R@1000", "RR"]
+    measures = parse_measures(names)
+    assert all(map(has_direct_form, measures))
+    for seed in range(60):
+        chance = random.Random(seed)
+        docids = [f"d{number}" for number in range(chance.choice([3, 30, 300]))]
+        # No negative grades: pytrec_eval reads outside its memory for some. trec_eval itself is compared with them above.
+        qrels = {
+            str(topic): {
+                docid: chance.choice([0, 0, 1, 1, 2, 7]) for docid in chance.sample(docids, chance.randint(1, len(docids)))
+            }
+            for topic in range(4)
+        }
+        run = {
+            str(topic): [(docid, chance.random()) for docid in chance.sample(docids, chance.randint(1, len(docids)))]
+            for topic in chance.sample(range(6), 4)
+        }
+        theirs = {name: dict.fromkeys(qrels, 0.0) for name in names}
+        scored = {qid: dict(ranked) for qid, ranked in run.items()}
+        for metric in ir_measures.iter_calc(measures, qrels, scored):
+            theirs[str(metric.measure)][metric.query_id] = metric.value
+        assert evaluate(qrels, run, measures).values == theirs, seed
+
+
+def test_which_measures_have_a_direct_form():
+    others = parse_measures(["RR@10", "P(rel=2)@5", "AP(rel=2)", "nDCG(dcg='exp-log2')@10", "Rprec", "Success@5"])
+    assert not any(map(has_direct_form, others))
+
+
+def test_of_a_document_listed_twice_the_lower_rank_counts():
+    run = {"1": [("a", 4.0), ("b", 3.0), ("a", 2.0), ("c", 1.0)]}
+    found = evaluate({"1": {"a": 1, "c": 1}}, run, parse_measures(["AP", "RR"]))
+    assert (found.mean("RR"), found.mean("AP")) == (0.5, (1 / 2 + 2 / 3) / 2)

@@ -172,7 +172,7 @@ def test_bad_queries_are_named(tiny):
     with pytest.raises(InputError, match="'d99' is not in"):
         tiny.explain("tap", "pert", "d99")
     with pytest.raises(InputError, match="'d3' is not among the"):
-        tiny.explain("dripping", "klsa", "d3")
+        tiny.explain("dripping", "klsa", "d3", klsa_retrieve=0)
     with pytest.raises(OptionError, match="one method can be explained at a time, not 2"):
         tiny.explain("tap", ["pert", "klsa"])
 

@@ -12,6 +12,7 @@ from kernelsearch.kernels.pyramid.text_pyramid import (
     SCALES,
     Samples,
     binary_code,
+    centred_operator,
     gaussian_pyramid,
     interpolated_operator,
     laplacian_pyramid,
@@ -131,6 +132,13 @@ def test_operators_sum_to_one():
         assert np.asarray(graph.operator(scale).sum(axis=0)).ravel() == pytest.approx(np.ones(30))
         rows = spatial_operator([3, 1, 6], Samples.every([3, 1, 6]), scale, mass=np.linspace(0.1, 2, 10))
         assert np.asarray(rows.sum(axis=1)).ravel() == pytest.approx(np.ones(10))
+
+
+@pytest.mark.parametrize("scale", [0.0, 1e-3])
+def test_a_narrow_window_between_two_words_holds_both(scale):
+    """Four words by steps of three have columns at 0 and 3, by steps of two at 0.5 and 2.5."""
+    np.testing.assert_array_equal(centred_operator(4, 3, scale), [[1, 0, 0, 0], [0, 0, 0, 1]])
+    np.testing.assert_array_equal(centred_operator(4, 2, scale), [[0.5, 0.5, 0, 0], [0, 0, 0.5, 0.5]])
 
 
 def test_texts_do_not_flow_into_each_other():

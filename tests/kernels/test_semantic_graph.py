@@ -69,14 +69,14 @@ def test_rare_pairs_and_common_words_give_no_edges():
     assert not edges(cooccurrence_graph(Collection(texts, 6), min_count=2, common=0.7, window=1))
 
 
-@pytest.mark.parametrize("memory, block", [(10, 7), (200, 1000), (50, 13)])
-def test_passes_and_blocks_do_not_change_the_graph(memory, block):
+@pytest.mark.parametrize("max_pairs, block", [(10, 7), (200, 1000), (50, 13)])
+def test_passes_and_blocks_do_not_change_the_graph(max_pairs, block):
     rng = np.random.default_rng(1)
     collection = Collection([rng.integers(0, 20, rng.integers(0, 30)).tolist() for _ in range(25)], 20)
     options = {"window": 3, "min_count": 2, "common": 1.0, "neighbours": 4}
     whole, parts = (
         cooccurrence_graph(collection, **options),
-        cooccurrence_graph(collection, **options, memory=memory, block=block),
+        cooccurrence_graph(collection, **options, max_pairs=max_pairs, block=block),
     )
     assert whole.edges > 10
     assert edges(parts) == edges(whole)

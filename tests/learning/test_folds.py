@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kernelsearch.core.errors import OptionError
-from kernelsearch.learning.folds import assign_folds, query_folds, topic_folds
+from kernelsearch.learning.folds import assign_folds, query_folds, related_groups, topic_folds
 
 
 def test_folds_are_even_seeded_and_cover_all():
@@ -47,3 +47,31 @@ def test_a_topic_is_in_the_same_fold_whatever_the_order_of_the_file():
     assert forwards == backwards
     masks = query_folds(np.repeat(qids, 3), 5)
     assert all(masks[forwards[qid]][3 * place] for place, qid in enumerate(qids))
+
+
+def test_queries_with_common_relevant_documents_are_one_group():
+    groups = related_groups([{"a", "b"}, {"c"}, {"b", "d"}, {"d"}, {"c"}, set()], largest=3)
+    assert groups[0] == groups[2] == groups[3] and groups[1] == groups[4]
+    assert len({groups[0], groups[1], groups[5]}) == 3
+
+
+def test_a_chain_is_cut_where_the_overlap_is_smallest():
+    """0-1 have 2 of 3 documents in common, 2-3 likewise, 1-2 one of five: with groups of two the weak pair is cut."""
+    chain = [["a", "b", "c"], ["b", "c"], ["c", "d", "e"], ["d", "e"]]
+    assert related_groups(chain, largest=2).tolist() == [0, 0, 1, 1]
+    assert related_groups(chain, largest=3).tolist() == [0, 0, 1, 1]
+    assert related_groups(chain, largest=4).tolist() == [0, 0, 0, 0]
+    assert related_groups([], largest=2).tolist() == []
+
+
+def test_groups_are_the_connected_components_where_they_fit():
+    """Against scipy's connected components, on random judgements."""
+    from scipy.sparse.csgraph import connected_components
+
+    rng = np.random.default_rng(3)
+    relevant = [set(rng.integers(0, 60, size=rng.integers(1, 4)).astype(str)) for _ in range(40)]
+    shared = np.array([[bool(one & other) for other in relevant] for one in relevant])
+    expected = connected_components(shared)[1]
+    groups = related_groups(relevant, largest=40)
+    assert ((groups[:, None] == groups) == (expected[:, None] == expected)).all()
+    assert np.bincount(related_groups(relevant, largest=5)).max() <= 5

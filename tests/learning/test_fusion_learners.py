@@ -6,7 +6,7 @@ from scipy.optimize import minimize
 from sklearn.base import clone
 
 from kernelsearch.core.errors import ArtefactError, InputError, OptionError
-from kernelsearch.learning.ranking.choose import LEARNERS, Best
+from kernelsearch.learning.ranking.choose import LEARNERS, Best, CompleteList
 from kernelsearch.learning.ranking.fusers import CombSUM
 from kernelsearch.learning.ranking.letor import read_letor
 from kernelsearch.learning.ranking.lists import Lists, mean_average_precision, normalise_features
@@ -200,6 +200,44 @@ def test_best_prefers_the_simpler_learner_unless_the_gain_is_more_than_luck(monk
     simple = np.full(4, 0.5)
     monkeypatch.setattr(Best, "_tried", lambda *_: {"combsum": simple, "svm": simple + gain})
     assert Best(candidates=("combsum", "svm")).fit(*lists()).chosen_.name == chosen
+
+
+def trusting(unrelated):
+    """Lists whose first feature is right about related queries and as `unrelated` says about others; the second is weak."""
+    rng, rows, complete = np.random.default_rng(5), [], []
+    for number in range(20):
+        y = np.array([1, 0, 0, 0, 0, 0])
+        weak = y * 0.6 + rng.normal(size=6) * 0.5
+        table = np.column_stack([y, weak]).astype(float)
+        rows.append((table, y, np.full(6, number)))
+        without = np.column_stack([unrelated(y), weak])
+        complete.append(CompleteList(number, table.astype(np.float32), y > 0, 1, without.astype(np.float32)))
+    return [np.concatenate(part) for part in zip(*rows, strict=True)], complete
+
+
+def test_best_counts_queries_as_related_and_as_new():
+    """A feature that is right about related queries and wrong about new ones is worth the mean of both."""
+    candidates = {
+        "weak": CombSUM(weights=[0.0, 1.0], normalise="none"),
+        "votes": CombSUM(weights=[1.0, 0.0], normalise="none"),
+    }
+    (X, y, qid), complete = trusting(lambda relevant: 1.0 - relevant)
+    wrong = Best(candidates=candidates, folds=4, normalise="none").fit(X, y, qid, complete=complete)
+    assert wrong.scores_["votes"] == 1 and wrong.unrelated_scores_["votes"] == pytest.approx(1 / 6)
+    assert wrong.unrelated_scores_["weak"] == wrong.scores_["weak"] > (1 + 1 / 6) / 2
+    assert wrong.choice_ == "weak"
+    (X, y, qid), complete = trusting(lambda relevant: relevant * 1.0)
+    assert Best(candidates=candidates, folds=4, normalise="none").fit(X, y, qid, complete=complete).choice_ == "votes"
+
+
+def test_best_holds_out_the_queries_of_a_group_together(monkeypatch):
+    (X, y, qid), complete = trusting(lambda relevant: relevant * 1.0)
+    learned, fit = [], CombSUM.fit
+    monkeypatch.setattr(CombSUM, "fit", lambda self, X, y, qid: (learned.append(set(qid.tolist())), fit(self, X, y, qid))[1])
+    groups = {number: number // 4 for number in range(20)}
+    Best(candidates=("combsum",), folds=5).fit(X, y, qid, complete=complete[::3], groups=groups)
+    held_out = [set(range(20)) - numbers for numbers in learned[:-1]]
+    assert sorted(map(min, held_out)) == [0, 4, 8, 12, 16] and all(len(numbers) == 4 for numbers in held_out)
 
 
 def test_best_decides_on_some_of_many_queries_and_learns_from_all():

@@ -13,7 +13,7 @@ from kernelsearch.core.postings import Scan
 class PlainPostings:
     """Reads a field's postings with one Java call per posting: an independent computation to compare the bridge with."""
 
-    def __init__(self, reader: Any, field: str) -> None:
+    def __init__(self, reader: Any, field: str, **_: object) -> None:
         from jnius import autoclass, cast
 
         self._field = field

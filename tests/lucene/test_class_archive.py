@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelsearch.lucene import class_archive, jvm
+from kernelsearch.lucene import class_archive, java_home
 from tests.conftest import ROOT
 
 
@@ -30,7 +30,7 @@ def jar(tmp_path) -> Path:
 
 
 def test_one_process_records_classes_until_there_is_an_archive(cache, jar):
-    home = jvm.find_java()
+    home = java_home.find_java()
     (record,) = class_archive.options(home, jar)
     name, _, place = record.partition("=")
     assert name == "-XX:DumpLoadedClassList" and Path(place).parent == cache
@@ -42,11 +42,22 @@ def test_one_process_records_classes_until_there_is_an_archive(cache, jar):
     assert class_archive.options(home, jar)[0] not in (record, f"-XX:SharedArchiveFile={archive}")
 
 
+def test_building_and_searching_have_archives_of_their_own(cache, jar):
+    home = java_home.find_java()
+    (building,) = class_archive.options(home, jar, building=True)
+    (searching,) = class_archive.options(home, jar)
+    assert building != searching
+    for record in (building, searching):
+        Path(record.partition("=")[2]).with_suffix(".jsa").touch()
+    used = {class_archive.options(home, jar, building=flag)[0] for flag in (True, False)}
+    assert len(used) == 2
+
+
 def test_the_process_that_recorded_starts_another_one_at_its_end(cache, jar, monkeypatch):
     registered, started = [], []
     monkeypatch.setattr(class_archive.atexit, "register", lambda *call: registered.append(call))
     monkeypatch.setattr(class_archive.subprocess, "Popen", lambda command, **options: started.append((command, options)))
-    home = jvm.find_java()
+    home = java_home.find_java()
     (record,) = class_archive.options(home, jar)
     class_archive.options(home, jar)
     ((function, *arguments),) = registered
@@ -62,7 +73,7 @@ def test_the_process_that_recorded_starts_another_one_at_its_end(cache, jar, mon
 
 
 def test_a_record_that_nothing_was_made_of_is_replaced_after_a_day(cache, jar):
-    home = jvm.find_java()
+    home = java_home.find_java()
     (record,) = class_archive.options(home, jar)
     place = record.partition("=")[2]
     os.utime(place, (0, 0))
@@ -71,7 +82,7 @@ def test_a_record_that_nothing_was_made_of_is_replaced_after_a_day(cache, jar):
 
 
 def test_without_a_folder_of_ones_own_there_is_no_archive(cache, jar, monkeypatch):
-    home = jvm.find_java()
+    home = java_home.find_java()
     monkeypatch.setenv("KERNELSEARCH_CLASS_ARCHIVE", "off")
     assert class_archive.options(home, jar) == [] and not cache.exists()
     monkeypatch.delenv("KERNELSEARCH_CLASS_ARCHIVE")
@@ -84,7 +95,7 @@ def test_without_a_folder_of_ones_own_there_is_no_archive(cache, jar, monkeypatc
 
 
 def test_java_accepts_the_archive_that_is_made(cache, jar, tmp_path):
-    home = jvm.find_java()
+    home = java_home.find_java()
     record, archive = tmp_path / "record", tmp_path / "archive.jsa"
     record.write_text("java/lang/Object id: 0\njava/util/ArrayList id: 1\n")
     class_archive.make(home / "bin" / "java", jar, record, archive)
@@ -111,7 +122,7 @@ def test_a_failure_to_make_it_leaves_none(cache, jar, tmp_path):
 
 
 def test_a_damaged_archive_changes_nothing_and_prints_nothing(cache):
-    (record,) = class_archive.options(jvm.find_java(), jvm.find_jar())
+    (record,) = class_archive.options(java_home.find_java(), java_home.find_jar())
     Path(record.partition("=")[2]).with_suffix(".jsa").write_bytes(b"no archive" * 1000)
     program = "from kernelsearch.lucene import jvm; print(jvm.bridge() is not None)"
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kernelsearch.core.errors import JavaError
-from kernelsearch.lucene import jvm
+from kernelsearch.lucene import java_home, jvm
 from tests.conftest import ROOT, heeding_interrupts
 
 ASK = "from kernelsearch.lucene import jvm; print(jvm.bridge() is not None)"
@@ -83,13 +83,26 @@ except Exception as e: print(e)
     assert out[2].startswith("Java is running already")
 
 
+def test_a_single_query_is_compiled_quickly_and_users_options_take_precedence():
+    code = """
+from kernelsearch.lucene import jvm
+usual = jvm.jvm_options()
+jvm.expect_few_calls()
+few = jvm.jvm_options()
+quick = "-XX:TieredStopAtLevel=1"
+print(quick in usual, quick in few, few.index(quick) < few.index("-XX:TieredStopAtLevel=4"))
+"""
+    done = python(code, KERNELSEARCH_JAVA_OPTIONS="-XX:TieredStopAtLevel=4")
+    assert done.stdout.split() == ["False", "True", "True"], done.stderr
+
+
 def java_homes():
     """Every Java on this machine that is new enough."""
-    homes = {jvm.find_java(), *map(Path, glob.glob("/usr/lib/jvm/*"))}
-    return sorted(home for home in homes if (jvm.java_version(home) or 0) >= 21)
+    homes = {java_home.find_java(), *map(Path, glob.glob("/usr/lib/jvm/*"))}
+    return sorted(home for home in homes if (java_home.java_version(home) or 0) >= 21)
 
 
-@pytest.mark.parametrize("home", java_homes(), ids=lambda home: f"java{jvm.java_version(home)}-{home.name}")
+@pytest.mark.parametrize("home", java_homes(), ids=lambda home: f"java{java_home.java_version(home)}-{home.name}")
 def test_java_prints_no_warnings_of_its_own(home, tiny_path):
     code = f"import kernelsearch; print(len(kernelsearch.open({str(tiny_path)!r}).search('water')))"
     done = python(code, JAVA_HOME=str(home))
@@ -117,11 +130,11 @@ def test_heap_must_be_a_size():
 def test_a_running_jvm_is_used():
     code = """
 import os
-from kernelsearch.lucene import jvm
-home = jvm.find_java()
-os.environ.update(JAVA_HOME=str(home), JVM_PATH=str(jvm._library(home)))
+from kernelsearch.lucene import java_home, jvm
+home = java_home.find_java()
+os.environ.update(JAVA_HOME=str(home), JVM_PATH=str(java_home.jvm_library(home)))
 import jnius_config
-jnius_config.set_classpath(str(jvm.find_jar()))
+jnius_config.set_classpath(str(java_home.find_jar()))
 jnius_config.add_options("-Dsomebody.else=started")
 import jnius
 jvm.bridge()

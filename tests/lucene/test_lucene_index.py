@@ -223,6 +223,26 @@ def test_block_size_and_helper_change_nothing(worn_path, tmp_path, monkeypatch, 
     assert other.terms.take(np.arange(len(other.terms))) == index.forward.terms.take(np.arange(len(other.terms)))
 
 
+@pytest.mark.parametrize("positions", [False, True])
+@pytest.mark.parametrize("at_once", [0, 1 << 20])
+def test_rows_of_one_pass_and_of_two_are_those_of_lucenes_iterators(worn_path, at_once, positions):
+    reader = Index(worn_path).lucene.reader
+    source = LucenePostings(reader, "contents", at_once=at_once, positions=positions)
+    plain = PlainPostings(reader, "contents")
+    scan = source.scan()
+    for start, end in ((0, 302), (0, 1), (100, 200), (302, 302)):
+        found, expected = source.rows(start, end, scan, positions), plain.rows(start, end, plain.scan(), positions)
+        for ours, theirs in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_small_heap_is_not_filled_with_rows(worn_path, monkeypatch):
+    monkeypatch.setattr("kernelsearch.lucene.postings._heap", lambda: 1 << 10)
+    source = LucenePostings(Index(worn_path).lucene.reader, "contents", at_once=1 << 30)
+    source.scan()
+    assert source._cached is None
+
+
 def test_a_changed_index_gets_a_new_fingerprint_and_a_new_forward_index(tiny_path, tmp_path):
     path = shutil.copytree(tiny_path, tmp_path / "index")
     before = index_fingerprint(path)

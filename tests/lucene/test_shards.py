@@ -174,7 +174,7 @@ def test_a_missing_shard_is_named(three_path, tmp_path):
 def test_a_document_in_two_shards_is_named_with_both(tmp_path):
     one = build(tmp_path / "one", [{"id": "a", "contents": "x"}, {"id": "both", "contents": "x"}])
     two = build(tmp_path / "two", [{"id": "c", "contents": "x"}, {"id": "both", "contents": "y"}])
-    with pytest.raises(IndexProblem, match=r"document 'both' stands in .*one and in .*two; shards of a collection share no"):
+    with pytest.raises(IndexProblem, match=r"document 'both' is in .*one and in .*two; shards of a collection share no"):
         Index([one, two]).search("x")
     assert not (one / "kernelsearch" / "shards").exists() or not list((one / "kernelsearch" / "shards").glob("*/forward/*"))
 

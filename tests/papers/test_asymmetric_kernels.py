@@ -32,11 +32,14 @@ from kernelsearch.kernels.hyper import (
 )
 from kernelsearch.kernels.learned import Expansion, hyper_kernel
 from kernelsearch.learning.ranking.asymmetric import AsymmetricKernelLearner
+from kernelsearch.lucene.models import BM25Model, JelinekMercerModel
+from kernelsearch.rerankers.base import Context
 from kernelsearch.rerankers.registry import method
 from tests.papers.brute_force import WORDS, Dense, build, full_text, make_documents
 
 TEXT = "w03 w03 w17 w41"
 RNG = np.random.default_rng(2)
+JELINEK_MERCER = JelinekMercerModel(0.3)
 
 
 @pytest.fixture(scope="module")
@@ -313,6 +316,7 @@ VARIANTS = [
     {"relevance": "dirichlet", "mu": 20.0}, {"relevance": "dirichlet", "mu": 20.0, "form": "prior"},
     {"hits": 3},
     {"lambda": 2.0}, {"epsilon": 0.1}, {"similar": 1}, {"pairs_per_query": 4}, {"form": "auto"}, {"form": "auto", "prior": 9.0},
+    {"relevance": "first"}, {"relevance": "first", "form": "auto"},
 ]  # fmt: skip
 
 
@@ -341,17 +345,27 @@ def clicks_beyond_noise(counts, dense, row, near):
     return total
 
 
-def weight_by_evidence(total, shares, prior):
-    """prior · (.4 + 5 (1 - share) / c) / c² with c = Σ n² / Σ n, the share weighted by n²."""
-    agreeing = max((total**2).sum() / total.sum(), 0.25)
-    share = (total**2 * shares).sum() / (total**2).sum()
-    return prior * (0.4 + 5 * (1 - share) / agreeing) / agreeing**2
+def weight_by_evidence(total, ranks, prior):
+    """prior · 70 · Π_d (r_d / 10)^(3 n_d³ / Σ n²); ranks beyond the tenth are 1, and without a rank one click is lost."""
+    clicks = np.array([n if rank else max(n - 1, 0) for n, rank in zip(total, ranks, strict=True)])
+    shown = np.array([rank if rank and rank <= 10 else 1 for rank in ranks])
+    return prior * 70 * float(np.prod((shown / 10) ** (3 * clicks**3 / (clicks**2).sum())))
+
+
+def first_stage(dense, text, options):
+    """The scores that similar queries are retrieved by: BM25, or the first stage's Jelinek-Mercer where that is g."""
+    if options["relevance"] != "first":
+        return dense.bm25(text, options["k1"], options["b"])
+    smoothed = (1 - JELINEK_MERCER.lam) * dense.counts / dense.lengths[:, None] / (JELINEK_MERCER.lam * dense.probability)
+    return np.log1p(smoothed) @ dense.query(text)
 
 
 def relevance(dense, text, options):
     """g before scaling (section 3.2): BM25 with k3, VSM, or the query likelihood with Dirichlet smoothing, not below 0."""
     bm25 = dense.bm25(text, options["k1"], options["b"], math.inf if options["k3"] is None else options["k3"])
     vsm = (dense.counts * dense.idf) @ (dense.query(text) * dense.idf)
+    if options["relevance"] == "first":
+        return first_stage(dense, text, options)
     if options["relevance"] == "dirichlet":
         mu, weights = options["mu"], dense.query(text)
         seen = np.log1p(dense.counts / (mu * dense.probability)) @ weights
@@ -373,7 +387,7 @@ def robust_bm25(records, log, asked, candidates, options, pair_log=None):
     near = [n for n in sorted(range(len(kernel)), key=lambda n: (-kernel[row, n], n)) if kernel[row, n] > 0.1][
         : options["similar"]
     ]
-    scores = {n: body.bm25(counts.queries[n], options["k1"], options["b"]) for n in near}
+    scores = {n: first_stage(body, counts.queries[n], options) for n in near}
     number = [int(docid[1:]) for docid in counts.docs]
     paired = counts if pair_log is None else Counts(pair_log)
     entries = []  # similar query, preferred document, other document, upper bound
@@ -396,7 +410,8 @@ def robust_bm25(records, log, asked, candidates, options, pair_log=None):
     other = {n: {j: gain[n][j] * (known[n].get(j, 0.0) if auto else 1.0) for _, _, j, _ in entries} for n in near}
     if auto:
         total = clicks_beyond_noise(counts, body, row, near)
-        weight = weight_by_evidence(total, np.minimum(scores[row][number] / scores[row].max(), 1), options["prior"])
+        ranks = [found[row].index(doc) + 1 if doc in found[row] else None for doc in number]
+        weight = weight_by_evidence(total, ranks, options["prior"])
     matrix = np.array([
         [kernel[n, m] * (similarity[i, k] * gain[n][i] * gain[m][k] - similarity[i, h] * gain[n][i] * other[m][h]
                          - similarity[j, k] * other[n][j] * gain[m][k] + similarity[j, h] * other[n][j] * other[m][h])
@@ -418,18 +433,6 @@ def robust_bm25(records, log, asked, candidates, options, pair_log=None):
             for t, (n, i, j, _) in zip(theta, entries, strict=True))
         for doc in merged
     ]  # fmt: skip
-    if auto:
-        trust = {
-            doc: count / (count + 1)
-            for n in near
-            for doc, count in zip(number, total, strict=True)
-            if counts.clicks[n, number.index(doc)]
-        }
-        best = max(value for doc, value in zip(merged, learned, strict=True) if doc not in trust)
-        learned = [
-            best + trust[doc] * (value - best) if doc in trust and value > best else value
-            for doc, value in zip(merged, learned, strict=True)
-        ]
     return {f"d{doc:02d}": g * (weight + value) for doc, g, value in zip(merged, base, learned, strict=True)}
 
 
@@ -439,8 +442,9 @@ def test_eq_5_and_section_5_3_robust_bm25(collection, changed):
     options = {**DEFAULTS, **changed}
     asked = log[0].query
     query = opened.lucene.queries([asked])
-    candidates = opened.lucene.search(query, 5)[0]
-    after = method("rbm25").make(opened, clicks=database, **options).apply(query[0], candidates)
+    context = Context(JELINEK_MERCER if options["relevance"] == "first" else BM25Model())
+    candidates = opened.lucene.search(query, 5, model=context.model)[0]
+    after = method("rbm25").make(opened, clicks=database, **options).apply(query[0], candidates, context)
     found = dict(zip(opened.forward.docids.take(after.docs), after.scores.tolist(), strict=True))
     expected = robust_bm25(records, log, asked, candidates.docs.tolist(), options)
     assert found.keys() == expected.keys()
@@ -468,3 +472,36 @@ def test_section_6_1_one_log_for_similar_queries_and_another_one_for_pairs(colle
     assert found != pytest.approx(robust_bm25(records, log, texts[0], candidates.docs.tolist(), options), abs=2e-3)
     with pytest.raises(InputError, match=r"--rbm25\.pairs-clicks: .*no such file"):
         method("rbm25").make(opened, clicks=database, pairs_clicks=str(tmp_path / "none.db"))
+
+
+@pytest.mark.parametrize("docs", [1, 12])
+def test_section_6_the_baseline_local_context_analysis(collection, docs):
+    """Xu & Croft: Π_i (δ + log10(co + 1) idf_c / log10 n)^idf_i ranks words, the i-th of m weighs 1 - .9 i / m; from counts."""
+    opened, records, _, _ = collection
+    counts = Dense([full_text(record) for record in records]).counts
+    text, m, alpha = "w03 w17 w17 w41", 7, 0.4
+    query = opened.lucene.queries([text])[0]
+    listed = opened.lucene.search([query], docs)[0]
+    frequency = (counts > 0).sum(axis=0)
+    idf = np.array([min(1.0, math.log10(len(counts) / max(df, 1)) / 5) for df in frequency])
+    terms = [WORDS.index(word) for word in ("w03", "w17", "w41")]
+    best = counts[[int(docid[1:]) for docid in opened.forward.docids.take(listed.docs)]]
+    belief = {
+        word: math.prod(
+            (0.1 + math.log10(sum(row[number] * row[term] for row in best) + 1) * idf[number] / math.log10(max(docs, 2)))
+            ** idf[term]
+            for term in terms
+        )
+        for number, word in enumerate(WORDS)
+        if best[:, number].any() and frequency[number] <= 0.5 * len(counts)
+    }
+    ranked = sorted(belief, key=lambda word: (-round(belief[word], 12), word))[:m]
+    weights = [1 - 0.9 * place / m for place in range(m)]
+    expected = Counter({"w03": 0.25 * (1 - alpha), "w17": 0.5 * (1 - alpha), "w41": 0.25 * (1 - alpha)})
+    for word, weight in zip(ranked, weights, strict=True):
+        expected[word] += alpha * weight / sum(weights)
+    expander = method("pert").make(opened, method="lca", docs=docs, terms=m, alpha=alpha, max_df=0.5)
+    expanded = expander.expanded(query, listed)
+    assert dict(zip(expanded.terms, expanded.weights, strict=True)) == pytest.approx(dict(expected))
+    assert len(ranked) == m
+    assert set(ranked) - {"w03", "w17", "w41"}

@@ -70,6 +70,13 @@ def test_equation_1_the_bag_of_words_is_the_sum_over_positions(graph):
     assert level.dense()[:, 0] * len(TOKENS) == pytest.approx([2, 2, 1, 1, 0, 1])
 
 
+def test_equations_2_to_4_dirac_kernels_leave_the_binary_code(graph):
+    """At scale 0 a cell is δ(v_i - word at j), along positions and along words; columns sum to one."""
+    operator, _ = graph
+    level = gaussian_pyramid(TOKENS, operator, scales=[0.0], eta=0.0)[0]
+    assert level.dense() == pytest.approx(np.array([[float(word == token) for token in TOKENS] for word in range(6)]))
+
+
 def test_equations_6_and_8_smoothing_along_positions_and_words(graph):
     operator, edges = graph
     background = np.array([0.3, 0.1, 0.1, 0.2, 0.2, 0.1])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from kernelsearch.kernels import perturbation
 from kernelsearch.kernels.term_scores import term_scores
 from kernelsearch.lucene.models import BM25Model
 from kernelsearch.rerankers.base import Context
@@ -21,6 +22,20 @@ def relevance_model(index, scores, words):
     counts = index.forward.matrix().toarray()[:, words] / np.maximum(index.forward.lengths, 1)[:, None]
     collection = index.forward.cf[words] / index.forward.cf.sum()
     return (1 - SMOOTHING) * weights @ counts[found] + SMOOTHING * collection
+
+
+@pytest.mark.parametrize("denominator", ["p", "sqrt"])
+def test_equation_3_the_kernel_is_the_mean_of_rho_over_variants(denominator):
+    """k(x, y) = 1/p(x, y) · 1/n Σ_i (√p_i(x) - √p(x)) (√p_i(y) - √p(y)) with p(x, y) = p(x) p(y), or its square root."""
+    rng = np.random.default_rng(5)
+    p, variants = rng.dirichlet(np.ones(6)), rng.dirichlet(np.ones(6), size=4)
+    below = p if denominator == "p" else np.sqrt(p)
+    expected = np.zeros((6, 6))
+    for x in range(6):
+        for y in range(6):
+            rho = [(np.sqrt(q[x]) - np.sqrt(p[x])) * (np.sqrt(q[y]) - np.sqrt(p[y])) for q in variants]
+            expected[x, y] = np.mean(rho) / (below[x] * below[y])
+    assert perturbation.gram(perturbation.features(p, variants, denominator)) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("denominator", ["p", "sqrt"])

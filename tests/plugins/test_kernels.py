@@ -57,7 +57,7 @@ def test_klsa(installed, tiny, tmp_path):
     method("klsa").fit(tiny, data, kernel="binary", dims=2)
     query = tiny.query("water washer")
     first = tiny.lucene.search([query], 10)[0]
-    reranked = method("klsa").make(tiny, basis=str(tmp_path / "basis")).apply(query, first)
+    reranked = method("klsa").make(tiny, basis=str(tmp_path / "basis"), retrieve=0).apply(query, first)
     assert sorted(reranked.docs.tolist()) == sorted(first.docs.tolist())
 
 

@@ -8,8 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import kernelsearch
+from kernelsearch.api.checking import check_index
+from kernelsearch.core import artefacts
 from kernelsearch.core.errors import OptionError
 from kernelsearch.core.types import Candidates
 from kernelsearch.rerankers import registry
@@ -117,3 +121,26 @@ def test_the_list_stays_where_the_method_cannot_act(install, tiny):
     first = tiny.lucene.search([query], 10)[0]
     after: Candidates = registry.method("coverage").make(tiny).apply(query, first)
     assert after.docs.tolist() == first.docs.tolist() and after.fallbacks == (("coverage", "a query of one term"),)
+
+
+def test_fitted_state_is_checked_and_follows_a_change_of_documents(install, tmp_path, capsys):
+    """`kernelsearch.check` and `index --append` know a plugin's artefacts from its declaration."""
+    install("fitted")
+    texts = ("water tap", "water washer tap", "panel")
+    index = kernelsearch.build(tmp_path / "i", [{"id": f"d{number}", "contents": text} for number, text in enumerate(texts)])
+    index.train("lengthprior")
+    assert {finding.problem for finding in check_index(tmp_path / "i")} == {None}
+    capsys.readouterr()
+    after = index.add([{"id": "d1", "contents": "water"}, {"id": "d3", "contents": "water water fuse"}])
+    message = "lengthprior has priors for 3 documents; python -m kernelsearch.train --index"
+    assert message in capsys.readouterr().err
+    priors = after.pipeline("lengthprior").rerankers[0].priors
+    saved = dict(zip(after.forward.docids.take(range(len(priors))), priors.tolist(), strict=True))
+    assert saved == pytest.approx({"d0": np.log(3), "d1": np.log(4), "d2": np.log(2), "d3": 1.0})
+    folder = tmp_path / "i" / "kernelsearch" / "lengthprior"
+    artefacts.save(folder, "length priors", 1, arrays={"priors": np.zeros(4)}, fingerprint=after.fingerprint)
+    (found,) = (finding for finding in check_index(tmp_path / "i") if finding.problem)
+    assert "priors: not positive" in str(found) and "kernelsearch.train --index" in str(found)
+    (folder / "meta.json").write_text("{")
+    (found,) = (finding for finding in check_index(tmp_path / "i") if finding.problem)
+    assert str(found).endswith(f"kernelsearch.train --index {tmp_path / 'i'} --rerank lengthprior")

@@ -71,19 +71,32 @@ def test_first_stage_options(demo_index, topics):
 
 
 def test_a_method_reranks_results(demo_index, topics, bm25):
-    klsa = ks.KernelLSA(demo_index)
+    klsa = ks.KernelLSA(demo_index, retrieve=0)
     found = (bm25 >> klsa)(topics.head(5))
     for qid, text in topics.head(5).itertuples(index=False):
-        assert by_query(found)[qid] == demo_index.search(text, rerank="klsa", k=100, hits=100).docids
+        assert by_query(found)[qid] == demo_index.search(text, rerank="klsa", k=100, hits=100, klsa_retrieve=0).docids
     assert set(zip(found["qid"], found["docno"], strict=True)) == {
         (qid, docno) for qid, docno in bm25(topics.head(5))[["qid", "docno"]].itertuples(index=False)
     }
 
 
+def test_a_method_that_retrieves_adds_documents(demo_index, topics, bm25):
+    lists = by_query((bm25 >> ks.KernelLSA(demo_index))(topics.head(5)))
+    for qid, text in topics.head(5).itertuples(index=False):
+        before = demo_index.search(text, k=100).docids
+        assert lists[qid][:100] == demo_index.search(text, rerank="klsa", k=100, hits=100).docids
+        assert set(before) < set(lists[qid])
+        assert len(set(lists[qid])) == len(lists[qid]) <= len(before) + 200
+
+
 def test_other_columns_are_kept(demo_index, topics, bm25):
     given = bm25(topics.head(2)).assign(text=lambda frame: "text of " + frame["docno"], qlabel="x")
     found = ks.KernelLSA(demo_index)(given.sample(frac=1, random_state=1))
-    assert (found["text"] == "text of " + found["docno"]).all()
+    retrieved = set(given[["qid", "docno"]].itertuples(index=False, name=None))
+    known = np.array([pair in retrieved for pair in found[["qid", "docno"]].itertuples(index=False, name=None)])
+    assert known.sum() == len(given) < len(found)
+    assert (found["text"] == "text of " + found["docno"])[known].all()
+    assert found["text"][~known].isna().all(), "added documents have no value in columns that describe documents"
     assert (found["qlabel"] == "x").all()
     assert found.groupby("qid")["score"].apply(lambda scores: scores.is_monotonic_decreasing).all()
 
@@ -148,7 +161,7 @@ def test_the_experiment_of_the_first_page(demo_index, topics, qrels, bm25):
 
 
 def test_methods_are_fused_as_the_first_page_says(demo_index, topics, qrels, bm25):
-    klsa, mslm, fusion = ks.KernelLSA(demo_index), ks.MultiScaleLM(demo_index), ks.Fusion()
+    klsa, mslm, fusion = ks.KernelLSA(demo_index, retrieve=0), ks.MultiScaleLM(demo_index), ks.Fusion()
     pipeline = bm25 >> (klsa**mslm) >> fusion
     train, test = topics.iloc[::2], topics.iloc[1::2]
     pipeline.fit(train, qrels)

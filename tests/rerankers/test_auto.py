@@ -142,6 +142,30 @@ def test_the_explanation_names_the_feedback_documents(demo_index):
     }
 
 
+def test_the_explanation_says_how_far_feedback_goes_and_why(demo_index):
+    """The parts of match, feedback and certainty sum to the score; the sentences have the figures of the notes."""
+    query = demo_index.query("dripping tap")
+    found = demo_index.lucene.search([query], 30)[0]
+    told = AutoReranker(demo_index).explain(query, found, int(found.docs[1]))
+    by_name = {part.label: part.value for part in told.contributions}
+    decision = told.notes["decision"]
+    assert decision["parts"] == pytest.approx(
+        {
+            "match": by_name["mslm"] + by_name["bm25:field=title"],
+            "feedback": sum(value for name, value in by_name.items() if name.startswith("read:")),
+            "certainty": by_name["posterior:sharpness=10"],
+        },
+        abs=1e-4,
+    )
+    assert sum(decision["parts"].values()) == pytest.approx(told.score, abs=3e-4)
+    first, probability = demo_index.forward.docids[int(found.docs[0])], told.notes["certainty"]["probability"]
+    assert decision["reasons"] == [
+        f"feedback: 20 documents that count as much as {told.notes['feedback']['effective']:g} equal ones",
+        f"certainty: the first stage gives {first} a probability of {probability:.2f} among its best",
+    ]
+    assert told.lines()[-2:] == decision["reasons"] and told.lines()[-3].startswith("of the score: ")
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [

@@ -57,6 +57,24 @@ def test_retrieval_finds_documents_that_share_no_word_with_the_query(index):
     assert index.forward.docids.take(few.docs) == expected[:2]
 
 
+def test_effort_searches_more_clusters(demo_index, tmp_path):
+    """One cluster has only some of the nearest documents, all clusters have all of them."""
+    shutil.copytree(demo_index.path, tmp_path / "index")
+    rows = np.random.default_rng(7).standard_normal((len(demo_index.forward), 8)).astype(np.float32)
+    np.savez(tmp_path / "v.npz", ids=np.array(demo_index.forward.docids.take(np.arange(len(rows)))), vectors=rows)
+    np.savez(tmp_path / "q.npz", ids=np.array(["1"]), vectors=QUERY[None])
+    arguments = ["--name", "m", "--input", str(tmp_path / "v.npz"), "--dtype", "float32", "--neighbours", "ivf"]
+    vectors_verb(["--index", str(tmp_path / "index"), *arguments])
+    opened = kernelsearch.open(tmp_path / "index", vectors={"queries": str(tmp_path / "q.npz")})
+    query = opened.query("tap", qid="1")
+    nearest = set(np.argsort(-(rows @ QUERY))[:60].tolist())
+    found = [
+        len(nearest & set(KernelDense(opened, retrieve=60, effort=effort).apply(query, _candidates(opened, [])).docs.tolist()))
+        for effort in (1, 400)
+    ]
+    assert found[0] < found[1] == 60
+
+
 def test_retrieved_documents_join_the_list_once(index):
     listed = _candidates(index, ["d3", "d4"])
     ranked = KernelDense(index, retrieve=2).apply(index.query("x", "1"), listed)
@@ -307,7 +325,7 @@ def test_a_trained_fusion_takes_the_vectors_of_the_index(index, tmp_path):
     model = models.load(folder)
     weights = dict(zip(model.recipe, model.learner.weights, strict=True))
     assert weights["dense:m"] == 3 and weights["hybrid:m/klsa:lambda=1"] == 1 and weights["rm"] == 0
-    assert model.notes["sources"] == ["rm", "rm3", "votes", "dense:m"]
+    assert model.notes["sources"] == ["rm", "rm3", "votes:power=4,fade=1.5", "dense:m"]
     words = models.load(index.train("fusion", topics=topics, qrels=qrels, output=tmp_path / "words", vectors="none"))
     assert not any("dense" in name for name in words.recipe)
     with pytest.raises(OptionError, match=r"--fusion.vectors: is for the default recipe"):
@@ -339,7 +357,7 @@ def test_explanations_say_what_came_from_words_and_what_from_vectors(index):
         assert entry["vectors"] == pytest.approx(own @ vector / length if length else 0.0, abs=1e-3)
     lines = told.lines()
     assert any(line.startswith("of the score: ") and "from vectors" in line for line in lines)
-    assert "of the score" not in "\n".join(
+    assert "from vectors" not in "\n".join(
         AutoReranker(index, vectors="none").explain(query, found, found.docs[0], context).lines()
     )
 

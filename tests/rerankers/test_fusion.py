@@ -14,7 +14,7 @@ from kernelsearch.core.types import Candidates
 from kernelsearch.evaluation.measures import evaluate, parse_measures
 from kernelsearch.rerankers.base import TrainingData
 from kernelsearch.rerankers.fusion import model as models
-from kernelsearch.rerankers.fusion.recipes import AUTO_WEIGHTS
+from kernelsearch.rerankers.fusion.recipes import READING_WEIGHTS
 from kernelsearch.rerankers.fusion.reranker import FusionReranker
 from kernelsearch.trec import read_qrels, read_topics
 from tests.conftest import DEMO, rewrite_meta
@@ -220,7 +220,7 @@ def test_few_training_queries_give_autos_weights(demo_index, judged, tmp_path, c
     assert "11 training queries with a relevant candidate are too few to learn from (30 are needed)" in capsys.readouterr().err
     model = models.load(path)
     weights = dict(zip(model.recipe, model.learner.weights, strict=True))
-    assert {name: weight for name, weight in weights.items() if weight} == AUTO_WEIGHTS
+    assert {name: weight for name, weight in weights.items() if weight} == READING_WEIGHTS
 
 
 def test_the_default_learner_is_measured_on_whole_rankings(demo_index, judged, tmp_path, capsys):

@@ -143,12 +143,54 @@ def test_while_learning_no_query_gets_votes_from_itself(demo_index, docids):
     }
     training = TrainingQueries.of(queries, judged)
     plan = FeaturePlan(demo_index, ("first", "votes"), ("votes",), BM25Model(), training, 20, "none")
-    votes = [table[:, 1] for _, table in FeatureTables(plan).make(queries)]
+    votes = [table.features[:, 1] for table in FeatureTables(plan).make(queries)]
     assert not np.concatenate(votes).any()
     heard = Features(
         demo_index, ["votes"], sources=[], training_votes=TrainingVotes(demo_index, training, leave_out=False)
     ).tables(queries, found)
     assert all(table.any() for table in heard)
+
+
+def test_votes_fade_with_the_distance_of_the_nearest_training_query(demo_index, docids, memory, queries):
+    """Normalised votes are of one size for every query; `fade` multiplies them by the nearest query's cosine to a power."""
+    votes = TrainingVotes(demo_index, memory, leave_out=False)
+    loud, fading = (
+        Features(demo_index, ["first", f"votes:power=4,fade={fade}"], training_votes=votes, sources=["votes"])
+        for fade in (0, 1.5)
+    )
+    for text in ("dripping tap", "a tap in the kitchen of a cold house", "unheard words only"):
+        query = demo_index.query(text)
+        nearest = max(cosine(demo_index, query, other) for other in queries)
+        assert votes.nearness(query) == pytest.approx(nearest)
+        pool = loud.pool([query], [demo_index.lucene.search([query], 20)[0]], 20)
+        before, after = (one.normalised_tables([query], pool, "z")[0] for one in (loud, fading))
+        assert after[:, 0] == pytest.approx(before[:, 0])
+        assert after[:, 1] == pytest.approx(before[:, 1] * nearest**1.5)
+    assert TrainingVotes(demo_index, TrainingQueries(), leave_out=False).nearness(queries[0]) == 0
+
+
+def test_a_training_query_as_a_new_topic_gets_no_vote_of_related_ones(demo_index, queries, docids):
+    """a and b have a relevant document in common, c has none with either: as new topics, a and b hear c alone."""
+    texts = {"a": "dripping tap", "b": "tap washer", "c": "cold tap"}
+    asked = demo_index.lucene.queries(list(texts.values()), list(texts))
+    judged = {"a": {docids[0]: 1, docids[1]: 1}, "b": {docids[1]: 1, docids[2]: 1}, "c": {docids[3]: 1}}
+    training = TrainingQueries.of(asked, judged)
+    votes = TrainingVotes(demo_index, training, leave_out=True, related=False)
+    others = cosine(demo_index, asked[0], asked[2]), cosine(demo_index, asked[2], asked[0]), cosine(demo_index, *asked[1:])
+    assert votes.votes(asked[0], 1.0)[:4] == pytest.approx([0, 0, 0, others[0]])
+    both = [others[1], others[1] + others[2], others[2], 0]
+    assert votes.votes(asked[2], 1.0)[:4] == pytest.approx(both)
+    plan = FeaturePlan(demo_index, ("votes", "first"), ("votes",), BM25Model(), training, 20, "none")
+    made = FeatureTables(plan)
+    table = made.make(asked)[0]
+    unrelated = made.unrelated(table)
+    assert unrelated[:, 1] == pytest.approx(table.features[:, 1], rel=1e-6)
+    rows = demo_index.forward.rows_of(docids[:4])
+    shown = {
+        int(row): (loud, quiet) for row, loud, quiet in zip(table.docs, table.features[:, 0], unrelated[:, 0], strict=True)
+    }
+    assert shown[rows[2]] == pytest.approx((cosine(demo_index, *asked[:2]) ** 2, 0))
+    assert shown[rows[3]] == pytest.approx((others[0] ** 2, others[0] ** 2))
 
 
 @pytest.mark.parametrize(

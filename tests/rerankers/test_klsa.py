@@ -113,10 +113,23 @@ def test_signs_of_dimensions_do_not_matter(indexed, query, found):
 
 
 def test_a_list_keeps_its_documents(indexed, query, found):
-    ranked = KernelLSA(indexed).apply(query, found)
-    assert sorted(ranked.docs) == sorted(found.docs)
-    assert (np.diff(ranked.scores) <= 0).all()
-    assert not np.array_equal(ranked.docs, found.docs)
+    for options in ({"retrieve": 0}, {"z": 1}):
+        ranked = KernelLSA(indexed, **options).apply(query, found)
+        assert sorted(ranked.docs) == sorted(found.docs)
+        assert (np.diff(ranked.scores) <= 0).all()
+        assert not np.array_equal(ranked.docs, found.docs)
+
+
+def test_the_default_form_adds_the_nearest_documents(indexed, query, found):
+    """Without z, up to 200 documents join that are nearest in the latent space; all others keep their scores. Not with λ 0."""
+    plain, ranked = KernelLSA(indexed, retrieve=0).apply(query, found), KernelLSA(indexed).apply(query, found)
+    assert set(found.docs) < set(ranked.docs) and len(set(ranked.docs) - set(found.docs)) <= 200
+    scores = dict(zip(ranked.docs.tolist(), ranked.scores.tolist(), strict=True))
+    assert [scores[doc] for doc in plain.docs.tolist()] == pytest.approx(plain.scores.tolist())
+    explicit = KernelLSA(indexed, retrieve=200).apply(query, found)
+    assert np.array_equal(explicit.docs, ranked.docs)
+    untouched = KernelLSA(indexed, **{"lambda": 0}).apply(query, found)
+    assert np.array_equal(untouched.docs, found.docs)
 
 
 def test_the_kernels_own_scores(indexed, query, found):

@@ -12,7 +12,7 @@ from kernelsearch import train
 from kernelsearch.cli.inputs import load_qrels, load_topics
 from kernelsearch.core.errors import ArtefactError, IndexProblem, InputError, OptionError
 from kernelsearch.core.types import Candidates
-from kernelsearch.rerankers.base import TrainingData
+from kernelsearch.rerankers.base import Context, TrainingData
 from kernelsearch.rerankers.mslm.reranker import MultiScaleLM
 from tests.conftest import build_texts, rewrite_meta
 
@@ -250,3 +250,32 @@ def test_cranfield_gains_over_bm25(collection_index, collections):
         for stage in (lists, after)
     ]  # fmt: skip
     assert figures[1] > figures[0] + 0.015
+
+
+def test_threads_share_the_queries_and_change_nothing(index):
+    texts = ["pump seal", "rubber", "garden wall", "worn pump", "nothing of this is there zzz", "water paint", "seal"] * 3
+    queries = [index.query(text) for text in texts]
+    lists = index.lucene.search(queries, 10)
+    reranker = MultiScaleLM(index)
+    one = reranker.apply_batch(queries, lists, Context(threads=1))
+    several = reranker.apply_batch(queries, lists, Context(threads=3))
+    alone = [MultiScaleLM(index).apply(query, found) for query, found in zip(queries, lists, strict=True)]
+    for expected, found, single in zip(one, several, alone, strict=True):
+        assert expected.docs.tobytes() == found.docs.tobytes() == single.docs.tobytes()
+        assert expected.scores.tobytes() == found.scores.tobytes() == single.scores.tobytes()
+        assert expected.fallbacks == found.fallbacks
+
+
+def test_similarities_of_a_query_are_cached_for_other_candidates(index, monkeypatch):
+    """A second list of the same query computes what the first lacked alone, and gets the same as without the first."""
+    query, before = first_stage(index, "pump seal")
+    reranker, asked = MultiScaleLM(index), []
+    ranges = reranker.word_ranges
+    monkeypatch.setattr(reranker, "word_ranges", lambda docs: asked.append(len(docs)) or ranges(docs))
+    head = reranker.level_scores(query, before.top(1))
+    whole = reranker.level_scores(query, before)
+    assert asked == [1, before.depth - 1] and before.depth > 1
+    np.testing.assert_array_equal(whole, MultiScaleLM(index).level_scores(query, before))
+    np.testing.assert_array_equal(whole[:1], head)
+    other, found = first_stage(index, "garden")
+    np.testing.assert_array_equal(reranker.level_scores(other, found), MultiScaleLM(index).level_scores(other, found))

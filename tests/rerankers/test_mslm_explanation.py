@@ -66,6 +66,8 @@ def test_best_window_and_lender_are_named(index):
     rows = {name: int(index.forward.rows_of([name])[0]) for name in TEXTS}
     near = reranker.explain(query, before, rows["near"]).notes["levels"][0]
     assert {"pump", "seal"} & set(near["window"])
+    short = reranker.explain(query, before, rows["short"]).contributions[1]
+    assert short.detail.startswith("positions 1-1 of 1: pump")
     lent = {word["word"]: word for word in reranker.explain(query, before, rows["lent"]).notes["levels"][0]["words"]}
     assert lent["seal"]["own"] and lent["seal"]["from"] == {"gasket": pytest.approx(1.0)}
     assert lent["gasket"]["for"] == "seal" and not lent["gasket"]["own"]

@@ -1,4 +1,4 @@
-"""Every declared option of every method: changing it changes scores or the list of documents, or it is refused.
+"""Every declared option of every method, of search and of training: changing it changes scores or documents, or is refused.
 
 Values are generated from the declarations, so that a new option is tested without a line here; one that has an effect only
 together with others, or outside of scores, is listed with the reason.
@@ -14,13 +14,16 @@ from kernelsearch.clicks.importing import import_log
 from kernelsearch.core.errors import KernelSearchError
 from kernelsearch.core.options import Option
 from kernelsearch.rerankers import registry
+from kernelsearch.rerankers.base import TrainingData
+from kernelsearch.trec import read_qrels, read_topics
 from tests.conftest import DEMO
 
 QUERIES = ["dripping tap", "toilet runs all night", "cold radiator upstairs", "repair a wooden floor", "leaking roof"]
-METHODS = ("klsa", "mslm", "pert", "prcl", "rbm25", "pairwise", "substitution", "clickprior")
+METHODS = ("auto", "dense", "fusion", "klsa", "mslm", "pert", "prcl", "rbm25", "pairwise", "substitution", "clickprior")
 
 #: What an option needs to have an effect.
 WITH: dict[tuple[str, str], dict[str, Any]] = {
+    ("auto", "depth"): {"depth": 40},
     ("klsa", "lambda"): {"z": 5},
     ("klsa", "dims"): {"z": 5},
     ("klsa", "cosine"): {"z": 5},
@@ -44,6 +47,13 @@ WITH: dict[tuple[str, str], dict[str, Any]] = {
 }
 #: Options that no score depends on, or that need files or vectors, with the test that has them.
 ELSEWHERE = {
+    ("auto", "vectors"): "needs vectors: tests/rerankers/test_dense.py",
+    ("dense", "vectors"): "needs vectors: tests/rerankers/test_dense.py",
+    ("dense", "retrieve"): "needs vectors: tests/rerankers/test_dense.py",
+    ("dense", "effort"): "needs vectors: tests/rerankers/test_dense.py",
+    ("fusion", "model"): "needs a trained model: tests/rerankers/test_fusion.py",
+    ("fusion", "depth"): "needs a trained model: tests/rerankers/test_fusion.py",
+    ("fusion", "runs"): "needs run files: tests/rerankers/test_dense.py",
     ("klsa", "effort"): "accuracy of FAISS, exact on a collection of this size: tests/neighbours",
     ("klsa", "basis"): "a folder: tests/rerankers/test_klsa.py",
     ("mslm", "model"): "a folder: tests/rerankers/test_mslm.py",
@@ -65,6 +75,56 @@ for _method in ("rbm25", "pairwise", "substitution", "clickprior"):
     ELSEWHERE[_method, "queries"] = "needs vectors: tests/rerankers/test_rbm25.py"
     ELSEWHERE[_method, "vector_weight"] = "needs vectors: tests/rerankers/test_rbm25.py"
 
+#: What training options need to have an effect, and small settings that keep training short.
+FITTED_WITH: dict[tuple[str, str], dict[str, Any]] = {
+    ("klsa", "k3"): {"k3": 5.0},
+    ("klsa", "mu"): {"kernel": "dirichlet"},
+    ("klsa", "jm_lambda"): {"kernel": "jm"},
+    **{("klsa", option): {"kernel": "polynomial(bm25)"} for option in ("degree", "offset")},
+    **{("klsa", option): {"kernel": "rbf(bm25)", "landmarks": 30} for option in ("gamma", "landmarks", "random_state")},
+    **{("fusion", option): {"learner": "simlistmkl", "trees": 2} for option in ("trees", "leaves", "learning_rate")},
+    **{("fusion", option): {"learner": "svm"} for option in ("C", "signed")},
+    ("fusion", "random_state"): {"negatives": 5},
+}
+FITTED_SMALL = {
+    "klsa": {"dims": 8},
+    "mslm": {"min_count": 2},
+    "fusion": {"features": "first cosine bm25:k1=2,b=0.75", "sources": "none", "learner": "net", "depth": 30},
+}
+#: Options of the search that shows the effect.
+FITTED_SEARCH = {"klsa": {"z": 4}, "mslm": {}, "fusion": {}}
+#: Values of texts that are no choices.
+FITTED_TEXTS = {
+    ("klsa", "kernel"): ["vsm"],
+    ("klsa", "field"): ["title"],
+    ("fusion", "features"): ["first cosine"],
+    ("fusion", "sources"): ["rm3"],
+}
+#: Training options that no fitted value depends on, or that need files or vectors, with the test that has them.
+FITTED_ELSEWHERE = {
+    ("klsa", "solver"): "all solvers find the same eigenvectors: tests/kernels",
+    ("klsa", "tolerance"): "accuracy of the randomised solver: tests/kernels",
+    ("klsa", "memory"): "memory, not values: tests/kernels",
+    ("klsa", "parts"): "how work is divided, not values: tests/engines",
+    ("klsa", "neighbours"): "kind of FAISS index: tests/rerankers/test_klsa.py",
+    ("klsa", "fold_in"): "needs a changed index: tests/rerankers/test_klsa.py",
+    ("klsa", "vector_weight"): "needs vectors: tests/kernels",
+    ("fusion", "vectors"): "needs vectors: tests/rerankers/test_dense.py",
+    ("fusion", "runs"): "needs run files: tests/rerankers/test_dense.py",
+    ("mslm", "graph"): "other sources of the graph are files: tests/rerankers/test_mslm.py",
+    ("mslm", "source"): "a file: tests/rerankers/test_mslm.py",
+    ("mslm", "memory"): "memory, not values: tests/kernels",
+    **{
+        ("mslm", option): "an option of the levels whose weights are learned, as in search: tests/rerankers/test_mslm.py"
+        for option in (
+            *("hits", "mode", "divergence", "scales", "semantic", "one_scale", "width", "step", "columns", "normalise"),
+            *("weighting", "eta", "rows"),
+        )
+    },
+    ("fusion", "folds"): "which learner is chosen: tests/rerankers/test_fusion.py",
+}
+
+FITTED_CASES = [(name, option) for name in FITTED_SMALL for option in registry.method(name).fit_options]
 CASES = [(name, option) for name in METHODS for option in registry.method(name).options]
 
 
@@ -135,7 +195,52 @@ def test_an_option_changes_scores_or_is_refused(ranked, name, option):
     raise AssertionError(f"--{name}.{option.name}: none of {candidates} changes a score; is it ignored?")
 
 
-def test_the_lists_above_name_options_that_exist():
+@pytest.fixture(scope="module")
+def fitted(demo_index, tmp_path_factory):
+    """fitted(method, options): the documents and scores that a method trained with these options gives; once per setting."""
+    queries = demo_index.lucene.queries(["dripping tap tap", *QUERIES[1:]])
+    found = demo_index.lucene.search(queries, 30)
+    topics = dict(list(read_topics(DEMO / "topics.tsv").items())[:24])
+    known: dict[tuple[str, str], list[Any]] = {}
+
+    def fit(name: str, options: dict[str, Any]) -> list[Any]:
+        key = (name, repr(sorted(options.items())))
+        if key not in known:
+            output = tmp_path_factory.mktemp(name) / "fitted"
+            judged = {"topics": topics, "qrels": read_qrels(DEMO / "qrels.txt")} if name == "fusion" else {}
+            place = registry.method(name).fit(demo_index, TrainingData(output=output, **judged), **options)
+            folder = {"klsa": "basis", "mslm": "model", "fusion": "model"}[name]
+            search = {**FITTED_SEARCH[name], **({"scores": "kernel"} if "k3" in options else {})}
+            reranker = registry.method(name).make(demo_index, **{folder: str(place)}, **search)
+            known[key] = [(one.docs.tolist(), one.scores.tolist()) for one in reranker.apply_batch(queries, found)]
+        return known[key]
+
+    return fit
+
+
+@pytest.mark.parametrize(("name", "option"), FITTED_CASES, ids=lambda value: value if isinstance(value, str) else value.key)
+def test_an_option_of_training_changes_scores_or_is_refused(fitted, name, option):
+    if (name, option.key) in FITTED_ELSEWHERE:
+        pytest.skip(FITTED_ELSEWHERE[name, option.key])
+    others = {**FITTED_SMALL[name], **FITTED_WITH.get((name, option.key), {})}
+    current = others.get(option.key, option.default)
+    candidates = FITTED_TEXTS.get((name, option.key), []) or values(option, current)
+    assert candidates, f"no value is generated for --{name}.{option.name}: list it in FITTED_ELSEWHERE, with its test"
+    before = fitted(name, others)
+    for value in candidates:
+        try:
+            if fitted(name, {**others, option.key: value}) != before:
+                return
+        except KernelSearchError:
+            return
+    raise AssertionError(f"--{name}.{option.name}: none of {candidates} changes a score; is it ignored in training?")
+
+
+def test_the_lists_above_name_all_methods_and_options_that_exist():
+    assert set(METHODS) == set(registry.names())
     declared = {(name, option.key) for name in METHODS for option in registry.method(name).options}
     assert set(WITH) <= declared
     assert set(ELSEWHERE) <= declared
+    trained = {(name, option.key) for name in METHODS for option in registry.method(name).fit_options}
+    assert trained == {(name, option.key) for name, option in FITTED_CASES}
+    assert {*FITTED_WITH, *FITTED_TEXTS, *FITTED_ELSEWHERE} <= trained

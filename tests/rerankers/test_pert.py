@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from kernelsearch.kernels.perturbation import perturbations, variant_scores
 from kernelsearch.kernels.term_scores import term_scores
 from kernelsearch.lucene.models import RM3, BM25Model, DirichletModel, JelinekMercerModel
 from kernelsearch.rerankers.base import Context
+from kernelsearch.rerankers.pert.explanation import word_records
 from kernelsearch.rerankers.pert.plot import place_labels, plane
 from kernelsearch.rerankers.pert.reranker import PerturbationReranker
 from kernelsearch.trec import read_qrels, read_run, read_topics
@@ -321,6 +323,27 @@ def test_explanation_says_where_a_word_comes_from(tiny):
     assert 0 < records["washer"]["relevance"] <= 1 and records["washer"]["risk"] > 0
     assert told.notes["expanded_query"]["drip"] > 0.5
     assert any("from d1" in line and "washer" in line for line in told.lines())
+
+
+def test_sources_of_a_word_are_ordered_by_its_share_of_their_text(tiny):
+    """Equal weights and counts: the word is a larger share of the shorter document."""
+    forward = tiny.forward
+    for term in range(len(forward.terms)):
+        counts = forward.term_frequencies(np.arange(len(forward)), np.array([term]))[:, 0]
+        docs = np.flatnonzero(counts == 1)
+        if len(docs) > 1 and len(set(forward.lengths[docs].tolist())) == len(docs):
+            break
+    else:
+        raise AssertionError("no word is in documents of different lengths")
+    one = np.ones(1)
+    for order in (docs, docs[::-1]):
+        expansion = SimpleNamespace(docs=order, terms=np.array([term]), document_weights=np.full(len(docs), 1 / len(docs)),
+                                    risk=one, words=[forward.terms[term]], query_terms=0, p=one, gain=one, choice=one,
+                                    weights=one)  # fmt: skip
+        record = word_records(forward, expansion, np.zeros(1, dtype=np.int64))[0]
+        shortest = docs[np.argsort(forward.lengths[docs])]
+        expected = [forward.docids[int(doc)] for doc in shortest]
+        assert record.documents == expected[: len(record.documents)] and len(record.documents) > 1
 
 
 def test_explanation_tells_the_coordinates_that_are_drawn(tiny):

@@ -62,3 +62,22 @@ def test_short_lists_equal_scores_and_no_weight_leave_the_list_alone(demo_index,
         RelevanceClassifier(demo_index, r=2, n=2).score(query, Candidates(found.docs, np.ones(found.depth)))
     with pytest.raises(CannotAct, match="alpha is 0"):
         RelevanceClassifier(demo_index, alpha=0, r=2, n=2).score(query, found)
+
+
+def test_bm25_vectors_by_hand(demo_index, found):
+    """Rows of Lucene's BM25 weights with Pyserini's k1 = 0.9 and b = 0.4, each of length 1."""
+    forward = demo_index.forward
+    documents, average = len(forward), forward.lengths.sum() / len(forward)
+    rows = np.zeros((len(found.docs), len(forward.terms)))
+    for place, doc in enumerate(found.docs.tolist()):
+        part = slice(forward.indptr[doc], forward.indptr[doc + 1])
+        for term, count in zip(forward.indices[part].tolist(), forward.frequencies[part].tolist(), strict=True):
+            if (df := int(forward.df[term])) > 5:
+                idf = math.log(1 + (documents - df + 0.5) / (df + 0.5))
+                rows[place, term] = idf * count / (count + 0.9 * (0.6 + 0.4 * forward.lengths[doc] / average))
+        rows[place] /= np.linalg.norm(rows[place])
+    model = LogisticRegression(random_state=42).fit(np.r_[rows[:4], rows[-20:]], [1] * 4 + [0] * 20)
+    learned = model.predict_proba(rows)[:, 1]
+    expected = (learned - learned.min()) / (learned.max() - learned.min())
+    reranker = RelevanceClassifier(demo_index, r=4, n=20, alpha=1.0, vectorizer="BM25Vectorizer")
+    np.testing.assert_allclose(reranker.score(demo_index.query(TEXT), found), expected, atol=2e-3)

@@ -11,10 +11,12 @@ from dataclasses import replace
 
 import pytest
 
+import kernelsearch
 from kernelsearch.clicks import store
 from kernelsearch.clicks.importing import import_records
 from kernelsearch.clicks.records import Impression
 from kernelsearch.clicks.store import ClickLog
+from kernelsearch.core.errors import InputError
 from kernelsearch.serve import impressions
 from kernelsearch.serve import recording as recorder
 from kernelsearch.serve.impressions import LIFETIME
@@ -94,11 +96,11 @@ def test_robust_bm25_learns_from_the_clicks(recording):
     ]
 
 
-def test_a_log_begins_with_the_first_click(start, fitted, tmp_path):
+@pytest.mark.parametrize("named", [False, True])
+def test_a_log_begins_with_the_first_click(start, fitted, tmp_path, named):
     shutil.copytree(fitted / "demo", tmp_path / "demo")
-    client = start(
-        ServiceSettings((IndexSpec("demo", str(tmp_path / "demo")),), Limits(threads=1, seconds=120), record_clicks=True)
-    )
+    spec = IndexSpec("demo", str(tmp_path / "demo"), clicks=str(tmp_path / "new.db") if named else None)
+    client = start(ServiceSettings((spec,), Limits(threads=1, seconds=120), record_clicks=True))
     assert client.get("/v1/demo/search?query=tap&rerank=rbm25").status_code == 400
     assert client.get("/v1/demo/suggest?prefix=t").json()["suggestions"] == []
     assert client.get("/v1/indexes").json()["indexes"][0]["clicks"] is None
@@ -106,6 +108,14 @@ def test_a_log_begins_with_the_first_click(start, fitted, tmp_path):
     assert click(client, docids[3], docids).json()["recorded"]
     assert shown(client, "tap", rerank="rbm25", hits=1) == [docids[3]]
     assert client.get("/v1/indexes").json()["indexes"][0]["clicks"] == {"queries": 1, "impressions": 1, "clicks": 1}
+
+
+def test_a_named_log_that_is_missing_is_refused_where_nothing_is_recorded(fitted, tmp_path):
+    index = kernelsearch.open(fitted / "demo")
+    with pytest.raises(InputError, match=r"^--clicks: .*none\.db: no such file; .* --record-clicks makes one of clicks"):
+        recorder.ClickRecorder(index, str(tmp_path / "none.db"), recording=False)
+    with pytest.raises(InputError, match=r"--clicks: .*no such file"):
+        recorder.ClickRecorder(index, str(tmp_path / "nofolder" / "none.db"), recording=True)
 
 
 def test_nothing_about_people_is_stored(recording, tmp_path):

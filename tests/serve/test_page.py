@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import kernelsearch
 from kernelsearch import index as index_verb
+from kernelsearch.vectors.__main__ import main as vectors_verb
 from tests.conftest import DEMO, write_jsonl
 from tests.serve.browser import CONTRAST, INVENTED, TEXTS, UNREACHABLE, choose, chromium, keys, programs, serving
 
@@ -39,10 +43,22 @@ def server(tmp_path_factory, request):
         {"id": "other", "contents": "Seals of a pump and a valve"},
     ]
     index_verb.main(["--input", str(write_jsonl(folder / "hostile.jsonl", records)), "--index", str(folder / "hostile")])
+    shutil.copytree(folder / "demo", folder / "vectors")
+    vectors = ["--index", str(folder / "vectors"), "--vectors", "mine", "--query-vectors", str(add_vectors(folder / "vectors"))]
     demo = ["--index", str(folder / "demo"), "--topics", str(DEMO / "topics.tsv"), "--qrels", str(DEMO / "qrels.txt")]
     clicks = ["--clicks", str(folder / "clicks.db"), "--record-clicks"]
-    with serving(*demo, *clicks, "--index", str(folder / "hostile"), "--timeout", "60") as address:
+    with serving(*demo, *clicks, "--index", str(folder / "hostile"), *vectors, "--timeout", "60") as address:
         yield address
+
+
+def add_vectors(path: Path) -> Path:
+    """Gives an index vectors called mine; returns a file with the vector of QUERY."""
+    forward, random = kernelsearch.open(path).forward, np.random.default_rng(5)
+    docids = forward.docids.take(forward.live_docs)
+    np.savez(path / "v.npz", ids=np.array(docids), vectors=random.standard_normal((len(docids), 8)))
+    np.savez(path / "q.npz", ids=np.array([QUERY]), vectors=random.standard_normal((1, 8)))
+    vectors_verb(["--index", str(path), "--name", "mine", "--input", str(path / "v.npz")])
+    return path / "q.npz"
 
 
 @pytest.fixture(scope="module")
@@ -414,7 +430,12 @@ def test_explanations_are_in_a_searchers_words(page):
     assert "match in the title" in labels and "likeness to the 20 best documents" in labels
     assert not any(":" in label or "=" in label for label in labels)
     answer = page.ask("/v1/demo/explain", query=QUERY, rerank="auto", docid="hr267")
-    feedback = answer["explanation"]["notes"]["feedback"]["documents"]
+    notes = answer["explanation"]["notes"]
+    parts = [float(row.text.replace("−", "-")) for row in page.all(".decision .bar-value")]
+    assert parts == pytest.approx(list(notes["decision"]["parts"].values()), rel=0.01, abs=0.001)
+    note = page.text(".decision .note")
+    assert f"{len(notes['feedback']['documents'])} documents" in note and answer["titles"][notes["certainty"]["docid"]] in note
+    feedback = notes["feedback"]["documents"]
     assert [row.text for row in page.all(".feedback .link")] == [answer["titles"][one["docid"]] for one in feedback[:8]]
     shares = [int(row.text.rstrip("%")) for row in page.all(".feedback .bar-value")]
     assert shares == [round(100 * one["weight"]) for one in feedback[:8]]
@@ -428,6 +449,27 @@ def test_explanations_are_in_a_searchers_words(page):
     names = {name.text for name in page.all(".drawing .name")}
     assert names & {"single", "outdoors", "leaks"} and not names & {"singl", "insid"}
     assert page.text("[data-option='pert.alpha'] label") == "share of added words (α)"
+
+
+def test_shares_of_words_and_vectors_are_shown(page):
+    page.open(index="vectors", q=QUERY, m="auto")
+    docid = page.columns()[1][0]
+    page.one("#list-1 .hit").click()
+    explanation = page.ask("/v1/vectors/explain", query=QUERY, rerank="auto", docid=docid)["explanation"]
+    evidence, feedback = explanation["notes"]["evidence"], explanation["notes"]["feedback"]["documents"]
+    assert sum(evidence.values()) == pytest.approx(explanation["score"], abs=2e-4) and len(evidence) == 3
+    note = "".join(page.text(".feedback + .note").split("Of the score, ")[1:])
+    shown = {kind: float(value.replace("−", "-")) for value, kind in re.findall(r"(\S+) came from ([a-z ]+)", note)}
+    assert shown == pytest.approx(evidence, rel=0.005, abs=0.006)  # three digits
+    likeness = [re.findall(r"by words (\S+), by vectors (\S+)", row.text)[0] for row in page.all(".feedback li small")]
+    expected = [(one["words"], one["vectors"]) for one in feedback[: len(likeness)]]
+    assert [[float(part.replace("−", "-")) for part in pair] for pair in likeness] == pytest.approx(
+        np.array(expected), rel=0.01, abs=0.006
+    )
+    # The same query on the index without vectors says nothing about them.
+    page.open(q=QUERY, m="auto", doc=page.ranked(query=QUERY, rerank="auto")[0], **{"in": 1})
+    page.wait(lambda: page.all(".feedback li"))
+    assert "vectors" not in page.text(".feedback") + page.text(".feedback + .note")
 
 
 def test_compact_lists_show_more_hits(page):

@@ -95,7 +95,7 @@ def test_only_the_fields_that_are_asked_for_come_back(client):
         (["category>=p", "cost=0.0"], lambda doc: doc["category"] >= "p" and doc["cost"] == 0),
     ],
 )
-@pytest.mark.parametrize("method", [{}, {"rerank": "klsa"}])
+@pytest.mark.parametrize("method", [{}, {"rerank": "klsa", "klsa.retrieve": 0}])
 def test_filters_leave_the_documents_that_fulfil_them(client, filters, holds, method):
     query = "dripping kitchen tap"
     whole = post(client, query=query, hits=1000, candidates=1000, **method)["candidates"]

@@ -244,9 +244,10 @@ def ask_raw(address: str, *parts: bytes, pause: float = 0.0, close: bool = False
     """What the server sends back on a connection of its own until it closes it; b"" where `close` ends it at once."""
     host, port = address.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=30) as line:
-        for part in parts:
-            line.sendall(part)
-            time.sleep(pause)
+        with contextlib.suppress(ConnectionError):  # the server may have answered and closed before the last part
+            for part in parts:
+                line.sendall(part)
+                time.sleep(pause)
         if close:
             return b""
         received = b""
@@ -319,7 +320,7 @@ def test_connections_are_limited_in_size_time_and_number(impatient):
     assert ask_raw(address, two + two).count(b"HTTP/1.1 200") == 2
 
 
-def test_an_aborted_post_costs_nothing_and_is_not_an_error(impatient):
+def test_aborted_requests_cost_nothing_and_are_no_errors(impatient):
     server, address = impatient
 
     def cpu_seconds() -> float:
@@ -331,6 +332,10 @@ def test_an_aborted_post_costs_nothing_and_is_not_an_error(impatient):
         path = b"/mcp" if number % 2 else b"/v1/repairs/click"
         head = b"POST " + path + b" HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n"
         ask_raw(address, head + b'{"impression"', close=True)
+    # Several requests at once, of which none waits for an answer.
+    search = b"GET /v1/repairs/search?query=dripping+tap&rerank=mslm HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    for _ in range(3):
+        ask_raw(address, search * 10, pause=0.02, close=True)
     assert fetch(f"{address}/health")[0] == 200
     assert cpu_seconds() - began < 2
     server.send_signal(signal.SIGTERM)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+
 import numpy as np
 import pytest
 
@@ -15,20 +18,28 @@ from tests.conftest import DEMO
 
 
 @pytest.fixture(scope="module")
-def served(fitted, start, tmp_path_factory):
+def own_index(fitted, tmp_path_factory):
+    """A copy of the served index, whose vectors the services of other tests don't see."""
+    folder = tmp_path_factory.mktemp("vectors") / "demo"
+    shutil.copytree(fitted / "demo", folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def served(own_index, start):
     """(a client, the index's docids, {name: their vectors}, the topics' vectors)"""
-    folder = tmp_path_factory.mktemp("vectors")
-    index, random = kernelsearch.open(fitted / "demo"), np.random.default_rng(2)
+    folder = own_index.parent
+    index, random = kernelsearch.open(own_index), np.random.default_rng(2)
     docids = index.forward.docids.take(index.forward.live_docs)
     tables = {name: random.standard_normal((len(docids), 6)) for name in ("first", "second")}
     for name, table in tables.items():
         np.savez(folder / "v.npz", ids=np.array(docids), vectors=table)
-        vectors_verb(["--index", str(fitted / "demo"), "--name", name, "--input", str(folder / "v.npz"), "--dtype", "float32"])
+        vectors_verb(["--index", str(own_index), "--name", name, "--input", str(folder / "v.npz"), "--dtype", "float32"])
     topics = read_topics(DEMO / "topics.tsv")
     queries = dict(zip(topics, random.standard_normal((len(topics), 6)), strict=True))
     np.savez(folder / "q.npz", ids=np.array(list(queries)), vectors=np.stack(list(queries.values())))
     vectors = VectorSettings(name="first", queries=str(folder / "q.npz"))
-    spec = IndexSpec("demo", str(fitted / "demo"), topics, read_qrels(DEMO / "qrels.txt"), None, vectors)
+    spec = IndexSpec("demo", str(own_index), topics, read_qrels(DEMO / "qrels.txt"), None, vectors)
     return start(ServiceSettings((spec,), Limits(threads=2, seconds=120))), docids, tables, queries
 
 
@@ -82,3 +93,36 @@ def test_auto_takes_the_name_of_vectors(served):
     ]
     assert lists[0] != lists[1] != lists[2] != lists[0]
     assert client.get("/v1/demo/search", params={**parameters, "auto.vectors": "../first"}).status_code == 400
+
+
+def tool(client, name, **arguments):
+    """(whether a tool of the Model Context Protocol failed, its text)"""
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": arguments}}
+    headers = {"accept": "application/json, text/event-stream", "mcp-protocol-version": "2025-06-18"}
+    answer = client.post("/mcp", json=body, headers=headers)
+    assert answer.status_code == 200, answer.text
+    result = answer.json()["result"]
+    return bool(result.get("isError")), result["content"][0]["text"]
+
+
+def test_language_models_choose_the_vectors_by_name(own_index, start, tmp_path):
+    pytest.importorskip("mcp")
+    index, random = kernelsearch.open(own_index), np.random.default_rng(3)
+    docids = index.forward.docids.take(index.forward.live_docs)
+    table, query = random.standard_normal((len(docids), 6)), random.standard_normal(6)
+    np.savez(tmp_path / "v.npz", ids=np.array(docids), vectors=table)
+    np.savez(tmp_path / "q.npz", ids=np.array(["dripping tap"]), vectors=query[None])
+    vectors_verb(["--index", str(own_index), "--name", "tools", "--input", str(tmp_path / "v.npz"), "--dtype", "float32"])
+    spec = IndexSpec("demo", str(own_index), {}, {}, None, VectorSettings(queries=str(tmp_path / "q.npz")))
+    client = start(ServiceSettings((spec,), Limits(threads=2, seconds=120), mcp=True))
+    options = {"dense.vectors": "tools", "dense.retrieve": "300"}
+    failed, text = tool(client, "search", index="demo", query="dripping tap", hits=5, rerank="dense", options=options)
+    assert not failed, text
+    products = table @ query
+    found = json.loads(text)["candidates"]
+    assert [hit["docid"] for hit in found] == [docids[place] for place in np.argsort(-products)[:5]]
+    assert [hit["score"] for hit in found] == pytest.approx(np.sort(products)[::-1][:5].tolist(), rel=1e-4)
+    failed, text = tool(client, "explain", index="demo", query="dripping tap", rerank="auto", options={"auto.vectors": "tools"})
+    assert not failed and "vectors" in json.loads(text)["explanation"]["notes"]["evidence"], text
+    failed, text = tool(client, "search", index="demo", query="tap", rerank="dense", options={"dense.vectors": "nothing"})
+    assert failed and "nothing" in text and "Traceback" not in text

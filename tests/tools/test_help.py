@@ -12,10 +12,16 @@ import tools
 MODULES = [module.name for module in pkgutil.walk_packages(tools.__path__, "tools.") if not module.ispkg]
 #: Modules that other tools import.
 HELPERS = {
+    "tools.bench.load",
+    *(f"tools.bench.speed.{name}" for name in ("building", "collection", "evaluating", "measuring", "page", "searching")),
+    *(f"tools.bench.speed.{name}" for name in ("service", "vectors")),
     "tools.bench.process_memory",
     "tools.data.datasets",
     "tools.data.made_topics",
+    "tools.reproduce.auto_gates",
+    "tools.reproduce.auto_tables",
     "tools.reproduce.claims",
+    "tools.reproduce.fusion_conditions",
     "tools.reproduce.fusion_page",
     "tools.reproduce.fusion_tables",
     "tools.reproduce.mslm_report",

@@ -11,8 +11,8 @@ def every_mutation(tree):
 
 def test_every_operator_and_number_is_changed_once():
     tree = ast.parse("def f(x):\n    return x + 2 if x < 1 and not x else -x\n")
-    changed = [(list(lines), change, ast.unparse(module)) for lines, change, module in every_mutation(tree)]
-    assert {lines[0] for lines, _, _ in changed} == {2}
+    changed = [(list(lines), change, ast.unparse(module)) for lines, _, change, module in every_mutation(tree)]
+    assert {lines[0] for lines, *_ in changed} == {2}
     assert sorted(change for _, change, _ in changed) == sorted([
         "x + 2 -> x - 2", "2 -> 3", "x < 1 -> x <= 1", "1 -> 2", "x < 1 and (not x) -> x < 1 or not x", "-x -> +x"
     ])  # fmt: skip
@@ -42,8 +42,8 @@ def test_a_mutant_runs_the_tests_of_its_line_and_none_is_left_out(tmp_path, monk
     assert tests.broken == {"tests/test_sums.py::test_wrong"}
     file = (tmp_path / "kernelsearch" / "sums.py").relative_to(tmp_path)
     outcomes = {}
-    for lines, change, module in every_mutation(ast.parse((tmp_path / file).read_text())):
-        mutant = mutants.Mutant("sums", file, lines, change, ast.unparse(module))
+    for lines, column, change, module in every_mutation(ast.parse((tmp_path / file).read_text())):
+        mutant = mutants.Mutant("sums", file, lines, column, change, ast.unparse(module))
         if change in ("a + b -> a - b", "a * 2 -> a / 2", "a - 1 -> a + 1"):
             outcomes[change] = (tests.covering(mutant), tests.outcome(mutant, 60.0))
     assert outcomes == {
@@ -51,3 +51,32 @@ def test_a_mutant_runs_the_tests_of_its_line_and_none_is_left_out(tmp_path, monk
         "a * 2 -> a / 2": (["tests/test_sums.py::test_twice"], "survived"),
         "a - 1 -> a + 1": ([], "not covered"),
     }
+    # A second run reads the results of the unchanged tests instead of running them.
+    monkeypatch.setattr(mutants.Tests, "_run", None)
+    assert mutants.Tests(tmp_path, ["sums"]).broken == tests.broken
+
+
+def test_a_run_continues_where_it_was_stopped(tmp_path, monkeypatch):
+    """Three of four outcomes are in the journal: the fourth mutant is run, and a further run starts none."""
+    (tmp_path / "checkout" / "kernelsearch" / "sums").mkdir(parents=True)
+    (tmp_path / "checkout" / "kernelsearch" / "sums" / "a.py").write_text("def f(x):\n    return x + 1 < 3\n")
+    started = []
+
+    class Tests:
+        broken = frozenset()
+
+        def __init__(self, checkout, packages):
+            pass
+
+        def outcome(self, mutant, limit):
+            started.append(mutant.change)
+            return "killed" if "+" in mutant.change else "survived"
+
+    monkeypatch.setattr(mutants, "Tests", Tests)
+    counts = [dict(mutants._run(tmp_path, 9, 0, ["sums"], 1.0)["sums"])]
+    assert len(started) == 4
+    lines = (tmp_path / "outcomes.jsonl").read_text().splitlines()
+    (tmp_path / "outcomes.jsonl").write_text("".join(f"{line}\n" for line in lines[:3]))
+    counts += [dict(mutants._run(tmp_path, 9, 0, ["sums"], 1.0)["sums"]) for _ in range(2)]
+    assert len(started) == 5
+    assert counts == [{"killed": 2, "survived": 2}] * 3

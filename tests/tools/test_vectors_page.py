@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from itertools import product
+
 import numpy as np
 import pytest
 
 from kernelsearch.rerankers.fusion.recipes import wanted_weights
 from tools.reproduce.vectors import Measured, leave_one_out, page_text
 from tools.reproduce.vectors_learned import Tables, training_rows
+from tools.reproduce.vectors_long import join_judgements, related_groups
+from tools.reproduce.vectors_weights import DENSE, FEEDBACK, MSLM, smallest_lead
+from tools.reproduce.vectors_weights import page_text as weights_text
 
 
 def test_a_setting_is_chosen_on_the_other_collections():
@@ -17,12 +23,12 @@ def test_a_setting_is_chosen_on_the_other_collections():
 
 def test_figures_are_read_as_they_were_written(tmp_path):
     label = "`auto` with vectors"
-    measured = Measured({"BM25": 0.25, label: 0.5}, {(0.5, 10, 0.3): 0.375}, {(3.0, 1.0, 1.0): 0.625}, 0.75)
+    measured = Measured({"BM25": 0.25, label: 0.5}, {(0.5, 10, 0.3): 0.375}, 0.75)
     measured.save(tmp_path / "figures" / "a.json")
     again = Measured.load(tmp_path / "figures" / "a.json")
     assert again == measured
     text = page_text({"a": again, "b": again})
-    assert "| BM25 | .2500 | .2500 |" in text and "weights chosen on the others | .6250 | .6250 |" in text and "0.75 ms" in text
+    assert "| BM25 | .2500 | .2500 |" in text and "| klsa over BM25 + MiniLM |" not in text and "0.75 ms" in text
 
 
 def test_rows_to_learn_from_have_all_relevant_documents_and_a_draw_of_others():
@@ -39,3 +45,27 @@ def test_rows_to_learn_from_have_all_relevant_documents_and_a_draw_of_others():
 @pytest.mark.parametrize("name", ["minilm", "NAME"])
 def test_the_weights_of_auto_name_the_vectors(name):
     assert wanted_weights(name)[f"dense:{name}"] == 3 and f"hybrid:{name}/klsa:lambda=1" in wanted_weights(name)
+
+
+def test_weights_are_those_with_the_largest_smallest_lead_elsewhere():
+    good, risky = "[3.0, 1.0, 1.0]", "[4.0, 1.5, 2.0]"
+    plain = {"RRF": 0.4, "z-scores": 0.5}
+    measured = {
+        "a": {**plain, good: 0.55, risky: 0.9},
+        "b": {**plain, good: 0.54, risky: 0.45},
+        "c": {**plain, good: 0.52, risky: 0.8},
+    }
+    assert smallest_lead(risky, measured) == pytest.approx(0.9) and smallest_lead(good, measured) == pytest.approx(1.04)
+    for figures in measured.values():
+        for setting in product(DENSE, FEEDBACK, MSLM):
+            figures.setdefault(json.dumps(setting), 0.1)
+    # Without b, the risky weights have the larger smallest lead; b itself is not asked.
+    assert "chosen on the others | .5500 | .4500 | .5200 |" in weights_text(measured, {})
+
+
+def test_long_documents_are_groups_of_near_documents_and_relevant_by_their_parts():
+    vectors = np.repeat(np.eye(3, dtype=np.float32), 2, axis=0)
+    groups = related_groups(vectors, 2, np.random.default_rng(0))
+    assert sorted(sorted(group.tolist()) for group in groups) == [[0, 1], [2, 3], [4, 5]]
+    joined = {"a": "x", "b": "x", "c": "y"}
+    assert join_judgements({"1": {"a": 0, "b": 2, "c": 1, "lost": 3}}, joined) == {"1": {"x": 2, "y": 1}}

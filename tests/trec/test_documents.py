@@ -271,3 +271,59 @@ def test_a_mixed_folder_says_what_is_taken(tmp_path, capsys):
     assert [document["id"] for document in read(tmp_path, "tsv")] == ["1"]
     with pytest.raises(InputError, match="no html files in it, but corpus-1"):
         read(tmp_path, "html")
+
+
+def test_windows_1252_is_advised_and_read(tmp_path):
+    file = tmp_path / "sheet.csv"
+    file.write_bytes('id;title;contents\n1;Café;"He said ""stop"";\nthen left – 5 €"\n'.encode("cp1252"))
+    with pytest.raises(InputError, match=r"line 2, column 6: not valid UTF-8 \(byte 0xe9\); --encoding .* windows-1252$"):
+        read(file)
+    contents = 'Café\nHe said "stop";\nthen left – 5 €'
+    assert read(file, encoding="windows-1252") == [{"id": "1", "contents": contents, "title": "Café"}]
+
+
+def test_utf16_is_named(tmp_path):
+    file = tmp_path / "sheet.csv"
+    file.write_text("id\tcontents\n1\ta\n", encoding="utf-16")
+    with pytest.raises(InputError, match=r"sheet\.csv: UTF-16 text, UTF-8 was expected; iconv -f UTF-16"):
+        read(file)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"number": "1", "words": "x"}', "without an id .* found number, words.; --columns id=NAME,contents=NAME"),
+        ('{"id": "1", "words": "x"}', "document 1 has no text .* found id, words.; --columns contents=NAME"),
+    ],
+)
+def test_keys_of_a_record_without_id_or_text_are_named(tmp_path, content, message):
+    file = tmp_path / "c.jsonl"
+    file.write_text(content)
+    with pytest.raises(InputError, match=message):
+        read(file)
+
+
+def test_doc_id_is_an_id(tmp_path):
+    file = tmp_path / "c.csv"
+    file.write_text("doc_id,text\n7,washer\n")
+    assert read(file) == [{"id": "7", "contents": "washer", "text": "washer"}]
+
+
+def test_a_quote_that_is_not_closed_is_named(tmp_path):
+    file = tmp_path / "c.csv"
+    file.write_text('id,contents\n1,"never closed\n2,b\n')
+    with pytest.raises(InputError, match="line 3: a quoted cell is not closed"):
+        read(file)
+
+
+def test_unreadable_files_of_a_folder_can_be_left_out(tmp_path, caplog):
+    (tmp_path / "a.txt").write_text("Replace the washer.")
+    (tmp_path / "b.txt").write_bytes("Frühstück".encode("cp1252"))
+    with pytest.raises(InputError, match=r"b\.txt.*; --skip-unreadable leaves it out"):
+        read(tmp_path)
+    documents = list(read_documents(tmp_path, skip_unreadable=True))
+    assert [document["id"] for _, document in documents] == ["a.txt"]
+    assert "b.txt: line 1, column 3" in caplog.text and caplog.text.rstrip().endswith("left out")
+    # A file that was named itself is not skipped.
+    with pytest.raises(InputError, match=r"windows-1252$"):
+        list(read_documents(tmp_path / "b.txt", skip_unreadable=True))

@@ -1,13 +1,16 @@
 import itertools
+import random
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kernelsearch.core import reading
 from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.trec import read_qrels, read_run, write_run
-from kernelsearch.trec.runs import printed_scores
+from kernelsearch.trec.runs import parse_run, printed_scores
+from tests.fuzz.mutate import mutate
 
 
 def test_round_trip(tmp_path):
@@ -87,3 +90,63 @@ def test_bad_qrels_are_named(tmp_path, content, message):
     file.write_text(content)
     with pytest.raises(InputError, match=message):
         read_qrels(file)
+
+
+def outcome(read, *arguments):
+    try:
+        return list(read(*arguments).items())
+    except InputError as problem:
+        return str(problem)
+
+
+@pytest.mark.parametrize(
+    "valid", [b"1 Q0 a 1 2.5 t\n1 Q0 b 2 2.5 t\r\n2 Q0 \xc3\xa9 1 -1 t\n2 Q0 b 2 1e3 t\n", b"7\ta\t1\n7\tb\t2\n8\ta\t1\n"]
+)
+def test_blocks_are_read_as_lines_are(tmp_path, monkeypatch, valid):
+    """Many lines at once, whatever the block's bounds, give the run or the message that reading line by line gives."""
+    file, kinds = tmp_path / "run.txt", set()
+    for seed in range(400):
+        chance = random.Random(seed)
+        monkeypatch.setattr(reading, "BLOCK", chance.choice([1, 20, 40, 1 << 16]))
+        topics = [valid.replace(b"a", b"a%d" % number).replace(b"b", b"b%d" % number) for number in range(4)]
+        content = b"".join(topics)
+        file.write_bytes(mutate(content, chance) if seed else content)
+        expected = outcome(lambda: parse_run(file, reading.lines(file)) or {})
+        found = outcome(read_run, file)
+        assert found == expected or (expected == [] and "no results in it" in found), seed
+        kinds.add(type(found))
+    assert kinds == {list, str}
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("1 Q0 d1 9 1.0 t", "topic 1 lists document d1 twice"),
+        ("1 Q0 d\x01 9 1.0 t", "control character"),
+        ("1 Q0 d\x85x 9 1.0 t", "7 columns"),
+        ("1 Q0 d\x9fx 9 1.0 t", "control character"),
+        ("1 Q0 x 9 inf t", "score inf is not finite"),
+        ("1 Q0 x 99999999999999999999 1.0 t", "more than 64 bits"),
+        ("1 Q0 x " + "0" * 41 + " 1.0 t", "rank or score is not a number"),
+        ("1 Q0 x 9 1,5 t", "rank or score is not a number"),
+        ("1 x 9", None),
+        ("", None),
+    ],
+)
+def test_a_fault_among_many_lines_is_named_with_its_line(tmp_path, line, message):
+    file = tmp_path / "run.txt"
+    lines = [f"1 Q0 d{number} {number} {9000 - number} t" for number in range(6000)]
+    file.write_text("\n".join([*lines[:5000], line, *lines[5000:]]))
+    if message is None:
+        assert [docid for docid, _ in read_run(file)["1"]][:6000] == [f"d{number}" for number in range(6000)]
+        return
+    with pytest.raises(InputError, match=f"line 5001: .*{message}"):
+        read_run(file)
+
+
+def test_a_line_beyond_the_limit_is_named(tmp_path, monkeypatch):
+    file = tmp_path / "run.txt"
+    file.write_text("1 Q0 a 1 2.0 t\n1 Q0 " + "b" * 100_000 + " 2 1.0 t\n")
+    monkeypatch.setattr(reading.limits, "line", 80_000)
+    with pytest.raises(InputError, match="line 2: longer than 80000 bytes"):
+        read_run(file)

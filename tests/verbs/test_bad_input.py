@@ -11,7 +11,7 @@ import pytest
 from kernelsearch import evaluate, merge, search, tune
 from kernelsearch.cli import console
 from kernelsearch.clicks import __main__ as clicks
-from kernelsearch.core import reading
+from kernelsearch.core import streams
 from tests.conftest import DEMO, ROOT
 
 
@@ -166,7 +166,8 @@ def test_a_damaged_click_log_is_named_and_nothing_is_written(capsys, tmp_path, c
 
 
 def test_limits_are_options(capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr(reading, "limits", reading.Limits())
+    for name, value in vars(streams.limits).items():
+        monkeypatch.setattr(streams.limits, name, value)
     (tmp_path / "qrels").write_text("1 0 a 1\n" * 20)
     flags = ["--qrels", tmp_path / "qrels", "run"]
     assert "larger than 50 bytes (--max-input)" in refused(capsys, evaluate.main, *flags, "--max-input", "50")

@@ -50,14 +50,14 @@ def test_bad_flags_are_named_and_nothing_is_written(flags, tmp_path, more, probl
 
 
 def test_a_name_that_is_no_folder_is_asked_of_pyserini_where_it_is_installed(flags, tmp_path, monkeypatch):
-    from kernelsearch.integrations import pyserini
+    from kernelsearch.integrations import pyserini_data
 
     def download(name):
         if name != "ours":
             raise InputError("Unrecognized index name")
         return flags[1]
 
-    monkeypatch.setattr(pyserini, "download_prebuilt", download)
+    monkeypatch.setattr(pyserini_data, "download_prebuilt", download)
     monkeypatch.setattr(pyserini_flags, "find_spec", lambda name: name)
     search.main(["--index", "ours", *flags[2:], "--topics-format", "default"])
     assert 'index = "ours"' in (tmp_path / "run.txt.toml").read_text()
@@ -69,9 +69,9 @@ def test_a_name_that_is_no_folder_is_asked_of_pyserini_where_it_is_installed(fla
 
 
 def test_bm25_of_msmarcos_prebuilt_indexes_is_pyserinis_unless_flags_say_otherwise(flags, tmp_path, monkeypatch, capsys):
-    from kernelsearch.integrations import pyserini
+    from kernelsearch.integrations import pyserini_data
 
-    monkeypatch.setattr(pyserini, "download_prebuilt", lambda name: flags[1])
+    monkeypatch.setattr(pyserini_data, "download_prebuilt", lambda name: flags[1])
     monkeypatch.setattr(pyserini_flags, "find_spec", lambda name: name)
     for name, more, k1, b in (
         ("msmarco-v1-passage", [], 0.82, 0.68),
@@ -87,10 +87,10 @@ def test_bm25_of_msmarcos_prebuilt_indexes_is_pyserinis_unless_flags_say_otherwi
 
 
 def test_topics_by_pyserinis_name(flags, tmp_path, monkeypatch):
-    from kernelsearch.integrations import pyserini
+    from kernelsearch.integrations import pyserini_data
 
     known = {"house": {7: {"title": "dripping tap", "description": "water drips"}, "q2": {"title": "blown fuse"}}}
-    monkeypatch.setattr(pyserini, "pyserini_topics", known.get)
+    monkeypatch.setattr(pyserini_data, "pyserini_topics", known.get)
     monkeypatch.setattr(pyserini_flags, "find_spec", lambda name: name)
     run = ["--index", flags[1], "--output", str(tmp_path / "run.txt")]
     search.main([*run, "--topics", "house"])

@@ -208,6 +208,7 @@ def test_one_command_for_all_verbs(tiny_path):
     assert run("clicks", "--help").returncode == 0
     wrong = run("serch")
     assert wrong.returncode == 2 and wrong.stderr.startswith("kernelsearch: no verb 'serch'; the verbs are index, search")
+    assert wrong.stderr.endswith("; did you mean search?\n")
     failed = run("search", "--index", "nowhere", "--query", "x")
     assert failed.returncode == 2 and failed.stderr == "kernelsearch: nowhere: no such index\n"
 

@@ -323,7 +323,7 @@ def test_four_shards_of_a_real_collection(collections, collection_index, tmp_pat
     topics.write_text("".join((collections / "cacm" / "topics.tsv").read_text().splitlines(keepends=True)[:20]))
     index_verb.main(["--input", str(collections / "cacm" / "corpus.jsonl"), "--index", str(four), "--shards", "4"])
     for index in (one.path, four):
-        train.main(["--index", str(index), "--rerank", "klsa", "--klsa.dims", "100"])
+        train.main(["--index", str(index), "--rerank", "klsa", "--klsa.dims", "30"])
     for flags in ([], ["--qld"], ["--rm3"], ["--rocchio"], ["--rerank", "klsa"]):
         alone = run([one.path], tmp_path / "one.txt", *flags, topics=topics)
         assert run([four], tmp_path / "four.txt", *flags, topics=topics) == alone, flags

@@ -227,7 +227,11 @@ def reranking(collections: Path, scratch: Path) -> None:
     queries = index.lucene.queries(list(DATASETS["npl"].read(collections)[0].values()))
     pairs = [(q, found) for q, found in zip(queries, index.lucene.search(queries, 1000), strict=True) if found.depth == 1000]
     print("\n| reranking 1,000 candidates, 300 dimensions (npl) | CPU ms per query |\n| --- | --- |")
-    for text, options in (("z 1", {}), ("z 50", {"z": 50}), ("z 1, retrieve 1,000 from a flat index", {"retrieve": 1000})):
+    for text, options in (
+        ("z 1", {"z": 1}),
+        ("z 50", {"z": 50}),
+        ("z 1, retrieve 1,000 from a flat index", {"z": 1, "retrieve": 1000}),
+    ):
         ranker = KernelLSA(index, **options)
         ranker.apply(*pairs[0])
         start = time.process_time()

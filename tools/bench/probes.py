@@ -90,9 +90,9 @@ class Kernelsearch:
     def export(self) -> int:
         """What get_document_vector gives, of the whole collection: vocabulary, docids and every row's terms and frequencies."""
         from kernelsearch.lucene.index import CONTENTS
-        from kernelsearch.lucene.postings import LucenePostings
+        from kernelsearch.lucene.postings import AT_ONCE, LucenePostings
 
-        source = LucenePostings(self.index.lucene.reader, CONTENTS)
+        source = LucenePostings(self.index.lucene.reader, CONTENTS, at_once=AT_ONCE, positions=False)
         scan = source.scan()
         source.docids(0, len(scan.lengths))
         return len(source.rows(0, len(scan.lengths), scan, False)[0])

@@ -77,7 +77,7 @@ def measure(arguments: argparse.Namespace, size: int, results: Path) -> None:
         "export": ("-m", "kernelsearch.index", "--index", index, *limit),
         "basis": ("-m", "kernelsearch.train", "--index", index, "--rerank", "klsa", *FITTED, *limit),
         "faiss": ("-c", FAISS_PROGRAM, basis, arguments.neighbours),
-        "rerank": ("-m", *search, "--output", folder / "rerank.txt"),
+        "rerank": ("-m", *search, "--klsa.retrieve", 0, "--output", folder / "rerank.txt"),
         "retrieve": ("-m", *search, "--klsa.retrieve", 100, "--output", folder / "retrieve.txt"),
     }
     for stage in STAGES:

@@ -3,9 +3,10 @@
     python -m tools.bench.serve --index indexes/cacm --topics topics.tsv --pyserini .venv-pyserini/bin/python
     python -m tools.bench.serve --index indexes/cacm --topics topics.tsv --methods klsa --clients 8 --memory 0
 
-The load comes from wrk on loopback, with connections kept open. Each figure is the median of several rounds, in which the two
-servers take turns. Requests a second depend on what else the machine does, and wrk takes its share of it; the CPU milliseconds
-that a server spends on a request don't. Both servers must give the same lists, or nothing is measured.
+The load comes from `tools.bench.load` on loopback, with connections kept open. Each figure is the median of several rounds, in
+which the two servers take turns. Requests per second depend on what else the machine does, and the load generator takes its
+share of it; the CPU milliseconds that a server spends on a request don't. Both servers must give the same lists, or nothing is
+measured.
 
 pyserini's server only opens indexes that it can download. Here it is started with its one function for opening them replaced by
 one that opens the index under test, on the Java that ours uses too; everything else is its own. It also
@@ -18,13 +19,11 @@ import argparse
 import json
 import os
 import random
-import shutil
 import signal
 import socket
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 import urllib.parse
 import urllib.request
@@ -35,6 +34,7 @@ from pathlib import Path
 from kernelsearch.core.tables import text_table
 from kernelsearch.trec import read_topics
 from tools import environment
+from tools.bench.load import run_load
 from tools.bench.process_memory import process_memory
 
 PYSERINI = """
@@ -50,19 +50,6 @@ LuceneSearcher.from_prebuilt_index = classmethod(lambda cls, *_, **__: cls(sys.a
 from pyserini.server.rest.app import app
 uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[2]), log_level="warning")
 """
-#: wrk's script: requests in a random order of their own, and the figures as one line of JSON.
-SCRIPT = """
-local requests = {}
-for line in io.lines("%s") do requests[#requests + 1] = line end
-math.randomseed(os.time())
-request = function() return (requests[math.random(#requests)]:gsub("\\\\r\\\\n", "\\r\\n")) end
-done = function(summary, latency, _)
-    local e = summary.errors
-    io.write(string.format('{"requests": %%d, "seconds": %%f, "p50": %%f, "p99": %%f, "errors": %%d}\\n', summary.requests,
-        summary.duration / 1e6, latency:percentile(50) / 1e3, latency:percentile(99) / 1e3,
-        e.connect + e.read + e.write + e.status + e.timeout))
-end
-"""
 
 
 @dataclass
@@ -73,14 +60,14 @@ class Server:
     process: subprocess.Popen[bytes]
     port: int
 
-    def request(self, text: str, method: str | None) -> str:
-        """A request's bytes on one line, line ends written as \\r\\n."""
+    def request(self, text: str, method: str | None) -> bytes:
+        """The bytes of a request."""
         if self.name == "pyserini":
-            body = json.dumps({"query": text, "hits": 10})
-            head = f"POST /v1/indexes/msmarco-v1-passage/search HTTP/1.1\\r\\nContent-Length: {len(body.encode())}\\r\\n"
-            return f"{head}Content-Type: application/json\\r\\nHost: 127.0.0.1\\r\\n\\r\\n{body}"
+            body = json.dumps({"query": text, "hits": 10}).encode()
+            head = f"POST /v1/indexes/msmarco-v1-passage/search HTTP/1.1\r\nContent-Length: {len(body)}\r\n"
+            return f"{head}Content-Type: application/json\r\nHost: 127.0.0.1\r\n\r\n".encode() + body
         chosen = {"query": text, "hits": 10} | ({"rerank": method} if method else {})
-        return f"GET /v1/bench/search?{urllib.parse.urlencode(chosen)} HTTP/1.1\\r\\nHost: 127.0.0.1\\r\\n\\r\\n"
+        return f"GET /v1/bench/search?{urllib.parse.urlencode(chosen)} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
 
     def docids(self, text: str) -> list[str]:
         url = f"http://127.0.0.1:{self.port}"
@@ -125,8 +112,6 @@ def main() -> None:
     parser.add_argument("--warm-up", type=int, default=2000, help="requests before a list is measured")
     parser.add_argument("--memory", type=int, default=20_000, help="requests of the test of memory; 0 leaves it out")
     arguments = parser.parse_args()
-    if shutil.which("wrk") is None:
-        raise SystemExit("wrk: not found; apt-get install wrk")
     texts = list(read_topics(arguments.topics).values())
     with ExitStack() as stack:
         ours = stack.enter_context(our_server(arguments.index, arguments.clicks))
@@ -177,21 +162,12 @@ def medians(figures: list[Figures]) -> tuple[str, ...]:
     return f"{middle('rate'):.0f}", f"{middle('p50'):.1f}", f"{middle('p99'):.1f}", f"{middle('cpu'):.2f}", str(errors)
 
 
-def load(server: Server, method: str | None, texts: list[str], clients: int, seconds: int) -> Figures:
-    """One round of wrk."""
-    with tempfile.TemporaryDirectory() as folder:
-        requests, script = Path(folder) / "requests", Path(folder) / "load.lua"
-        requests.write_text("\n".join(server.request(text, method) for text in texts) + "\n", encoding="utf-8")
-        script.write_text(SCRIPT % requests, encoding="utf-8")
-        before = server.cpu_seconds()
-        command = ["wrk", "-t1", f"-c{clients}", f"-d{seconds}s", "--timeout", "30s", "-s", script]
-        done = subprocess.run(
-            [*map(str, command), f"http://127.0.0.1:{server.port}/"], capture_output=True, text=True, check=True
-        )
-        spent = server.cpu_seconds() - before
-    found = json.loads(done.stdout.strip().splitlines()[-1])
-    count = max(found["requests"], 1)
-    return Figures(count / found["seconds"], found["p50"], found["p99"], 1000 * spent / count, found["errors"])
+def load(server: Server, method: str | None, texts: list[str], clients: int, seconds: float) -> Figures:
+    """One round of load."""
+    before = server.cpu_seconds()
+    seen = run_load(server.port, [server.request(text, method) for text in texts], clients, seconds)
+    spent = server.cpu_seconds() - before
+    return Figures(seen.rate, seen.percentile(50), seen.percentile(99), 1000 * spent / max(seen.requests, 1), seen.errors)
 
 
 def memory_table(server: Server, methods: list[str | None], texts: list[str], total: int) -> str:

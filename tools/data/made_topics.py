@@ -1,6 +1,7 @@
-"""Topics with one right answer, made from any corpus: known items, titles without their documents' titles, conclusions.
+"""Topics made from any corpus: known items, titles without their documents' titles, conclusions, posts; and abstracts.
 
-They represent the queries on which feedback hurts, of which test collections with many judged documents have none.
+All but the last have one right answer. They represent the queries on which feedback hurts, of which test collections with
+many judged documents have none. Abstracts are long queries with the right answers of a collection's own topics.
 """
 
 from __future__ import annotations
@@ -17,6 +18,10 @@ from tools.data.datasets import Judgements, Topics
 Documents = list[dict[str, Any]]
 
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
+#: Where cacm's abstracts end: issue, authors, keywords, codes and citation numbers follow.
+RECORD = re.compile(r"\s*\n\nCACM [A-Z][a-z]+, 19\d\d")
+#: Words that may be drawn: records of cacm also hold citation numbers, codes and initials, which nobody searches for.
+WORD = re.compile(r"[A-Za-z]{3,}(-[A-Za-z]+)*")
 
 
 def read_corpus(path: Path) -> Documents:
@@ -25,10 +30,13 @@ def read_corpus(path: Path) -> Documents:
         return [json.loads(line) for line in stream]
 
 
-def known_items(documents: Documents, count: int, noise: int = 0, seed: int = 7) -> tuple[Topics, Judgements]:
+def known_items(
+    documents: Documents, count: int, noise: int = 0, seed: int = 7, codes: bool = True
+) -> tuple[Topics, Judgements]:
     """Up to ten words out of one sentence per topic, with the sentence's document as the only answer.
 
-    `noise` adds so many words of another document, drawn by chance, to at most six of the sentence.
+    `noise` adds so many words of another document, drawn by chance, to at most six of the sentence. Without `codes` words are
+    made of letters, see WORD.
     """
     generator = np.random.default_rng(seed)
     topics: Topics = {}
@@ -37,17 +45,84 @@ def known_items(documents: Documents, count: int, noise: int = 0, seed: int = 7)
         sentences = [text for text in SENTENCE_END.split(documents[number]["contents"]) if 8 <= len(text.split()) <= 40]
         if not sentences:
             continue
-        words = [word for word in sentences[generator.integers(len(sentences))].split() if generator.random() < 0.4][:10]
+        sentence = _words(sentences[generator.integers(len(sentences))], codes)
+        words = [word for word in sentence if generator.random() < 0.4][:10]
         if len(words) < 3:
             continue
         if noise:
-            other = documents[generator.integers(len(documents))]["contents"].split() or words
+            other = _words(documents[generator.integers(len(documents))]["contents"], codes) or words
             words = [*words[:6], *(other[place] for place in generator.integers(len(other), size=noise))]
         qid = f"k{len(topics)}"
         topics[qid], qrels[qid] = _plain(" ".join(words)), {str(documents[number]["id"]): 1}
         if len(topics) == count:
             break
     return topics, qrels
+
+
+#: What people write around a claim that they pass on.
+CONVERSATION = (
+    "just", "saw", "this", "wow", "cannot", "believe", "people", "are", "saying", "that", "so", "true", "please",
+    "share", "everyone", "thread", "via", "breaking", "today", "omg", "lol", "really", "think", "about", "it", "guys",
+    "thanks", "my", "friend", "told", "me", "yesterday", "watch", "until", "the", "end", "not", "kidding", "huge",
+    "if", "literally", "nobody", "talks", "anyone", "else", "heard", "sad", "happy", "morning", "week", "follow",
+    "retweet",
+)  # fmt: skip
+
+
+def posts(documents: Documents, count: int, seed: int = 11) -> tuple[Topics, Judgements]:
+    """Posts of a social network about one sentence each, whose document is the only answer.
+
+    Half of the sentence's words, at most 14, within six to ten words of conversation, a name, a hashtag made of two of the
+    words and a shortened address.
+    """
+    generator = np.random.default_rng(seed)
+    topics: Topics = {}
+    qrels: Judgements = {}
+    for number in generator.permutation(len(documents)):
+        sentences = [text for text in SENTENCE_END.split(documents[number]["contents"]) if 8 <= len(text.split()) <= 40]
+        if not sentences:
+            continue
+        sentence = _words(sentences[generator.integers(len(sentences))], codes=False)
+        kept = [word for word in sentence if generator.random() < 0.5][:14]
+        if len(kept) < 4:
+            continue
+        talk = [CONVERSATION[place] for place in generator.integers(len(CONVERSATION), size=generator.integers(6, 11))]
+        start, marks = generator.integers(len(talk)), "".join(generator.choice(list("abcdefghijkmnpqrstuvwxyz0123456789"), 10))
+        parts = [f"@{marks[:5]}", *talk[:start], *kept, *talk[start:], f"#{kept[0]}{kept[-1]}", f"https://t.co/{marks}"]
+        qid = f"p{len(topics)}"
+        topics[qid], qrels[qid] = " ".join(parts), {str(documents[number]["id"]): 1}
+        if len(topics) == count:
+            break
+    return topics, qrels
+
+
+def abstracts(
+    documents: Documents, qrels: Judgements, count: int, words: int = 60, seed: int = 13
+) -> tuple[Documents, Topics, Judgements]:
+    """The first `words` words of a document as topics; what else is relevant to a topic of the collection are its answers.
+
+    One relevant document is drawn per judged topic that has at least three, at most `count`, and all of them are taken out of
+    the documents.
+    """
+    generator = np.random.default_rng(seed)
+    texts = {str(document["id"]): document["contents"] for document in documents}
+    drawn: dict[str, str] = {}
+    for place in generator.permutation(len(qrels)):
+        qid = list(qrels)[place]
+        free = [
+            docid for docid, grade in qrels[qid].items()
+            if grade > 0 and docid not in drawn.values() and len(texts.get(docid, "").split()) >= words // 2
+        ]  # fmt: skip
+        if sum(grade > 0 for grade in qrels[qid].values()) >= 3 and free and len(drawn) < count:
+            drawn[qid] = free[generator.integers(len(free))]
+    removed = set(drawn.values())
+    topics: Topics = {}
+    answers: Judgements = {}
+    for qid, docid in drawn.items():
+        left = {other: 1 for other, grade in qrels[qid].items() if grade > 0 and other not in removed}
+        if left:
+            topics[qid], answers[qid] = _plain(" ".join(texts[docid].split()[:words])), left
+    return [document for document in documents if str(document["id"]) not in removed], topics, answers
 
 
 def titles(documents: Documents, count: int, seed: int = 3) -> tuple[Documents, Topics, Judgements]:
@@ -63,13 +138,19 @@ def titles(documents: Documents, count: int, seed: int = 3) -> tuple[Documents, 
     return bodies, *_topics(documents, usable, count, seed)
 
 
-def conclusions(documents: Documents, count: int, seed: int = 5) -> tuple[Documents, Topics, Judgements]:
-    """Last sentences of abstracts as topics, and the documents without them."""
+def conclusions(documents: Documents, count: int, seed: int = 5, codes: bool = True) -> tuple[Documents, Topics, Judgements]:
+    """Last sentences of abstracts as topics, and the documents without them.
+
+    Without `codes`, what follows an abstract of cacm (see RECORD) stays in the document and is no sentence of it.
+    """
     bodies, usable = [], []
     for number, document in enumerate(documents):
-        sentences = re.split(r"(?<=[.!?])\s+", document["contents"].strip())
+        record = None if codes else RECORD.search(document["contents"])
+        end = record.start() if record else len(document["contents"])
+        sentences = re.split(r"(?<=[.!?])\s+", document["contents"][:end].strip())
         long_enough = len(sentences) >= 5 and 8 <= len(sentences[-1].split()) <= 45
-        bodies.append({"id": document["id"], "contents": " ".join(sentences[:-1]) if long_enough else document["contents"]})
+        body = " ".join(sentences[:-1]) + document["contents"][end:] if long_enough else document["contents"]
+        bodies.append({"id": document["id"], "contents": body})
         if long_enough:
             usable.append((number, sentences[-1]))
     return bodies, *_topics(documents, usable, count, seed)
@@ -83,6 +164,10 @@ def _topics(documents: Documents, usable: list[tuple[int, str]], count: int, see
         qid = f"t{len(topics)}"
         topics[qid], qrels[qid] = _plain(text), {str(documents[number]["id"]): 1}
     return topics, qrels
+
+
+def _words(text: str, codes: bool) -> list[str]:
+    return text.split() if codes else [found[0] for found in WORD.finditer(text)]
 
 
 def _plain(text: str) -> str:

@@ -1,6 +1,6 @@
 """Regenerates docs/reproductions/fusion.md and its figures: the learners on feature files, similar documents and fusion.
 
-    python -m tools.reproduce.fusion [--collections FOLDER] [--scratch FOLDER] [--parts ltr,similar,fusion,auto,page]
+    python -m tools.reproduce.fusion [--collections FOLDER] [--scratch FOLDER] [--parts ltr,similar,fusion,auto,conditions,page]
 
 The collections' folder is KERNELSEARCH_COLLECTIONS or ../shared/collections. Indexes, tables of features and results are kept
 in the scratch folder; remove it to measure everything again. Runs of Pyserini's PRCL need the full pyserini and are made by
@@ -26,6 +26,7 @@ from kernelsearch.learning.ranking.online import OASIS, OKWL, OnlineSimListMKL
 from kernelsearch.similarity.engine import SimilarDocuments, truth_from_groups
 from tools import ROOT
 from tools.data.datasets import DATASETS, add_collections_option
+from tools.reproduce.fusion_conditions import BEGIN, END, measure_conditions, section
 from tools.reproduce.fusion_tables import (
     COLLECTIONS,
     FOLDS,
@@ -38,6 +39,7 @@ from tools.reproduce.fusion_tables import (
     measure_fusion,
     open_dataset,
 )
+from tools.reproduce.pages import replace_between
 
 PAGE = ROOT / "docs" / "reproductions" / "fusion.md"
 
@@ -131,8 +133,8 @@ def main() -> None:
     parser.add_argument(
         "--scratch", type=Path, default=ROOT / "runs" / "reproduce-fusion", help="folder for indexes and results"
     )
-    parser.add_argument("--parts", default="ltr,similar,fusion,page", help="what to measure")
-    parser.add_argument("--only", default="", help="of part fusion: these collections, separated by semicolons")
+    parser.add_argument("--parts", default="ltr,similar,fusion,conditions,page", help="what to measure")
+    parser.add_argument("--only", default="", help="of parts fusion and conditions: these, separated by semicolons")
     arguments = parser.parse_args()
     parts = set(arguments.parts.split(","))
     measure_lists(arguments.collections, arguments.scratch, parts)
@@ -140,10 +142,15 @@ def main() -> None:
         measure_fusion(arguments.collections, arguments.scratch, set(filter(None, arguments.only.split(";"))))
     if "auto" in parts:
         measure_auto(arguments.collections, arguments.scratch, set(filter(None, arguments.only.split(";"))))
+    if "conditions" in parts:
+        measure_conditions(arguments.collections, arguments.scratch, set(filter(None, arguments.only.split(";"))))
+        text = PAGE.read_text(encoding="utf-8")
+        PAGE.write_text(replace_between(text, BEGIN, END, section(arguments.scratch)), encoding="utf-8")
     if "page" in parts:
         from tools.reproduce.fusion_page import write_page
 
-        write_page(PAGE, lambda name: kept(arguments.scratch, name), list(COLLECTIONS), paired_t, corrected)
+        conditions = f"{BEGIN}\n{section(arguments.scratch)}\n{END}\n\n"
+        write_page(PAGE, conditions, lambda name: kept(arguments.scratch, name), list(COLLECTIONS), paired_t, corrected)
 
 
 if __name__ == "__main__":

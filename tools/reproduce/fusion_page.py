@@ -29,12 +29,12 @@ Bu, Niu, Ma & Long, "Listwise Multi-Kernel Similarity Learning Algorithm for Sim
 {aims}
 - The paper's advantage for SimListMKL, and its robustness when positives are rare, are not reproduced on these data. In fusion
   the three linear learners do not differ significantly, and SimListMKL's trees are below them on all five collections (below
-  SVM and Net with p < .05, uncorrected, on four). On MQ2008 and on similar documents of cran all four are on a par; on similar
-  documents of nfcorpus the linear ones are significantly better.
-- `auto` needs no training. On known-item queries it loses a few percent.
-- Similar documents: every fusion is above the best single kernel on cran; on nfcorpus only the linear learners are, by little.
-- `votes` gain where topics are related to training topics: compare `best` with `best, no votes`. Where topics are
-  unrelated there is nothing to gain, and new topics of another kind will gain less than the folds here.
+  SVM and Net with p < .05, uncorrected, on four). On MQ2008 and on similar documents of cran all four are about equal; on
+  similar documents of nfcorpus the linear ones are significantly better.
+- `auto` needs no training; [its page](auto.md) has gains and losses by kind of query.
+- Similar documents: every fusion is above the best single kernel on cran; on nfcorpus only the linear learners are, slightly.
+- `votes` gain where topics are related to training topics: compare `best` with `best, no votes`. On topics that nothing related
+  was judged for, their contribution is close to 0 ("No worse than its inputs").
 
 ## How it was measured
 
@@ -49,12 +49,13 @@ Bu, Niu, Ma & Long, "Listwise Multi-Kernel Similarity Learning Algorithm for Sim
 - `votes` are the documents judged relevant to similar training topics. Held-out topics of a fold are neither trained on nor
   vote, and a training topic does not vote for itself. Their power, and that they aren't divided by the number of a topic's
   relevant documents, were chosen on nfcorpus's dev topics with votes of the training topics.
-- `best` chooses among CombSUM, Net, SVM, Boost and SimListMKL by five inner folds of the training topics: the first that is no
-  more than a standard error below the best.
+- The tables of "Fusion" compare learners, with `votes:power=2`. `best` there chooses among CombSUM, Net, SVM, Boost and
+  SimListMKL, as `--fusion.learner best` does for a file of features, by five inner folds of the training topics: the first
+  that is no more than a standard error below the best.
 - `best single` is chosen on the test topics themselves and is therefore optimistic.
 - Tests: paired t on AP, Holm over the rows of a table. "hurt": topics whose AP falls by more than .001 against BM25.
 - Not entirely held out: the defaults of the learners (the net's penalty, xgboost's pairs and leaf weight) and the recipe were
-  chosen by cross-validated MAP on cran, cacm, cisi and npl, and at MQ2008's validation and test files. The
+  chosen by cross-validated MAP on cran, cacm, cisi and npl, and on MQ2008's validation and test files. The
   choices changed MAP by about 2%; adding `votes` to the recipe changed it by far more. The standard error that `best` allows
   was introduced after a bad choice on cacm. nfcorpus's test topics were not used.
 - `auto` has fixed weights; [its page](auto.md) says how they were chosen.
@@ -71,10 +72,15 @@ def mean(values: dict[str, float]) -> float:
 
 
 def write_page(
-    page: Path, kept: Callable[[str], Any], collections: list[str], test: Callable[..., float], correct: Callable[..., Any]
+    page: Path,
+    conditions: str,
+    kept: Callable[[str], Any],
+    collections: list[str],
+    test: Callable[..., float],
+    correct: Callable[..., Any],
 ) -> None:
     found = {name: result for name in collections if (result := kept(f"fusion-{name}"))}
-    parts = [HEAD.format(aims=aims(found, test, correct)), fusion_section(found, test, correct)]
+    parts = [HEAD.format(aims=aims(found, test, correct)), conditions, fusion_section(found, test, correct)]
     for key, title in (
         ("ltr", "MQ2008 (46 features)"),
         ("similar-cran", "Similar documents of cran"),

@@ -42,9 +42,9 @@ RATIOS = (0.1, 0.2, 0.3, 0.4, 0.5)
 COLLECTIONS = ("cran", "cran, all 1837", "cacm", "cisi", "npl", "nfcorpus")
 MEASURES = ("AP", "nDCG@10", "P@10")
 FOLDS, SEED, DEPTH, NEGATIVES = 5, 0, 1000, 200
-#: The features that don't depend on what was learned from; votes do, and are made fold by fold.
-FIXED = tuple(name for name in parse_recipe(RECIPE) if name != "votes")
-FEEDBACK = tuple(name for name in parse_recipe(SOURCES) if name != "votes")
+#: The features that don't depend on what was learned from; votes do, and are made fold by fold (their `power` is POWER here).
+FIXED = tuple(name for name in parse_recipe(RECIPE) if not name.startswith("votes"))
+FEEDBACK = tuple(name for name in parse_recipe(SOURCES) if not name.startswith("votes"))
 POWER = 2.0
 
 

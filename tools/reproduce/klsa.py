@@ -228,7 +228,7 @@ def tables(results: dict[str, Any]) -> str:
         "",
         "MAP of the first 1000 documents. In brackets: the same with `--klsa.retrieve` of all documents. p: paired t-test of",
         "the paper's setting against BM25. The last column is the best of its row on the judgements it is measured on: it",
-        "shows what there is to tune for, not what a user gets.",
+        "shows the gain that tuning could reach at most, not the gain on new queries.",
         "",
         "| collection | k1, b | BM25 | z 1, λ .9, 300 dims (the paper's) | p | z 10, λ .9, 100 dims | best of the grid |",
         "| --- | --- | --- | --- | --- | --- | --- |",

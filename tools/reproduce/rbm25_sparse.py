@@ -30,15 +30,24 @@ START, END = "<!-- table: sparse -->\n", "<!-- end -->"
 
 
 def single_clicks(
-    topics: dict[str, str], rankings: Sequence[Sequence[str]], qrels: Judgements, *, right: bool
+    topics: dict[str, str],
+    rankings: Sequence[Sequence[str]],
+    qrels: Judgements,
+    *,
+    right: bool = False,
+    everything: Sequence[str] = (),
 ) -> list[Impression]:
-    """One list of ten documents per topic with one click: on the best-ranked relevant document, or on a random other one."""
+    """One list of ten documents per topic with one click.
+
+    It is on the best-ranked relevant document, on a random other one of the list, or on a random other one of `everything`
+    where that is given. A document that BM25 doesn't rank among the first ten takes the last place of the list.
+    """
     rng = np.random.default_rng(SEED)
     log = []
     for (qid, text), ranking in zip(topics.items(), rankings, strict=True):
         shown = list(ranking[:10])
         relevant = [docid for docid in ranking if qrels[qid].get(docid, 0) > 0]
-        wrong = [docid for docid in shown if qrels[qid].get(docid, 0) <= 0]
+        wrong = [docid for docid in everything or shown if qrels[qid].get(docid, 0) <= 0]
         if not (relevant if right else wrong):
             continue
         clicked = relevant[0] if right else wrong[int(rng.integers(len(wrong)))]
@@ -63,7 +72,8 @@ def logs(index: kernelsearch.Index, topics: dict[str, str], qrels: Judgements) -
         return [record for records in rounds for record in records]
 
     return {
-        "one wrong click": single_clicks(topics, rankings, qrels, right=False),
+        "one wrong click": single_clicks(topics, rankings, qrels),
+        "one wrong click, any document": single_clicks(topics, rankings, qrels, everything=others),
         "one simulated impression": impressions(1),
         "one right click": single_clicks(topics, rankings, qrels, right=True),
         "3 impressions": impressions(3),

@@ -30,7 +30,7 @@ from kernelsearch.vectors.readers import open_vectors
 from tools import ROOT
 from tools.data.datasets import Dataset, Judgements, add_collections_option, judged_topics
 from tools.reproduce.pages import markdown_table, replace_between, rounded
-from tools.reproduce.vectors_learned import AutoSetting, auto_settings, feature_tables, learned_lists
+from tools.reproduce.vectors_learned import feature_tables, learned_lists
 
 PAGE = ROOT / "docs" / "reproductions" / "vectors.md"
 BEGIN, END = "<!-- begin figures -->", "<!-- end figures -->"
@@ -141,11 +141,10 @@ def milliseconds(collection: Collection) -> float:
 
 @dataclass
 class Measured:
-    """The figures of one collection: mean average precision by label, and by setting of klsa and of `auto`; milliseconds."""
+    """The figures of one collection: mean average precision by label and by setting of klsa; milliseconds."""
 
     figures: dict[str, float]
     latent: dict[Setting, float]
-    weights: dict[AutoSetting, float]
     milliseconds: float
 
     def save(self, path: Path) -> None:
@@ -154,7 +153,6 @@ class Measured:
         value = {
             "figures": self.figures,
             "latent": [[*setting, ap] for setting, ap in self.latent.items()],
-            "weights": [[*setting, ap] for setting, ap in self.weights.items()],
             "milliseconds": self.milliseconds,
         }
         path.write_text(json.dumps(value), encoding="utf-8")
@@ -164,8 +162,7 @@ class Measured:
         """Reads the figures of `save`."""
         value = json.loads(path.read_text(encoding="utf-8"))
         latent = {(weight, int(best), share): ap for weight, best, share, ap in value["latent"]}
-        weights = {(dense, feedback, mslm): ap for dense, feedback, mslm, ap in value["weights"]}
-        return cls(value["figures"], latent, weights, value["milliseconds"])
+        return cls(value["figures"], latent, value["milliseconds"])
 
 
 def measure(name: str, collections: Path, scratch: Path) -> Measured:
@@ -185,28 +182,21 @@ def measure(name: str, collections: Path, scratch: Path) -> Measured:
         "`auto` with vectors": collection.mean(collection.run({"auto": {"vectors": NAME}})),
         "learned fusion with vectors": collection.mean(learned_lists(tables, collection.index, qids, NAME)),
     }
-    weights = auto_settings(tables, collection.index, collection.judged, NAME)
-    return Measured(figures, latent_settings(collection, scratch), weights, milliseconds(collection))
+    return Measured(figures, latent_settings(collection, scratch), milliseconds(collection))
 
 
 def page_text(measured: Mapping[str, Measured]) -> str:
     """The page's tables."""
     latent = leave_one_out({name: one.latent for name, one in measured.items()})
-    weights = leave_one_out({name: one.weights for name, one in measured.items()})
     rows: dict[str, list[str]] = {}
     for name, one in measured.items():
         for label, value in one.figures.items():
             rows.setdefault(label, []).append(rounded(value))
             if label == "BM25 + MiniLM, z-scores":
                 rows.setdefault("klsa over BM25 + MiniLM", []).append(rounded(one.latent[latent[name]]))
-            if label == "`auto` with vectors":
-                chosen = rows.setdefault("`auto` with vectors, weights chosen on the others", [])
-                chosen.append(rounded(one.weights[weights[name]]))
     table = markdown_table(["AP", *measured], [[label, *values] for label, values in rows.items()])
-    settings = [
-        [name, *(f"{value:g}" for value in latent[name]), *(f"{value:g}" for value in weights[name])] for name in measured
-    ]
-    heads = ["chosen on the others", "klsa: weight of the vectors", "z", "λ", "`auto`: vectors", "each feedback", "mslm"]
+    settings = [[name, *(f"{value:g}" for value in latent[name])] for name in measured]
+    heads = ["chosen on the others", "klsa: weight of the vectors", "z", "λ"]
     slowest = max(one.milliseconds for one in measured.values())
     speed = f"Scores of 1,000 candidates by their vectors, float16: {slowest:.2f} ms (the slowest collection's median)."
     return f"\n{table}\n\n{markdown_table(heads, settings)}\n\n{speed}\n"

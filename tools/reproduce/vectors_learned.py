@@ -1,10 +1,9 @@
-"""Fusions of words and vectors from tables of features: weights of `auto` chosen on other collections, and learned weights."""
+"""Learned fusion of words and vectors from tables of features."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -13,25 +12,17 @@ from numpy.typing import NDArray
 import kernelsearch
 from kernelsearch.core.sequences import chunks
 from kernelsearch.core.types import Candidates, Query
-from kernelsearch.evaluation.rows import JudgedRows
 from kernelsearch.learning.folds import query_folds
 from kernelsearch.learning.ranking.choose import CompleteList
-from kernelsearch.learning.ranking.lists import zscores
 from kernelsearch.lucene.models import BM25Model
-from kernelsearch.rerankers.auto.reranker import MATCHED
 from kernelsearch.rerankers.fusion.features import parse_recipe
 from kernelsearch.rerankers.fusion.learners import anchored_learner
-from kernelsearch.rerankers.fusion.recipes import CERTAINTY, MATCH, PLAIN, wanted_weights
+from kernelsearch.rerankers.fusion.recipes import wanted_weights
 from kernelsearch.rerankers.fusion.settings import RECIPE
 from kernelsearch.rerankers.fusion.training_queries import TrainingQueries
 from kernelsearch.rerankers.fusion.training_table import FeaturePlan, FeatureTables
 
 FOLDS, SEED, DEPTH, NEGATIVES = 5, 0, 500, 200
-#: Weights of `auto` to choose among: of the vectors, of each feedback feature, and the part of the match (2) that is mslm's.
-DENSE, FEEDBACK, MSLM = (2.0, 3.0, 4.0), (0.3, 0.6, 1.0, 1.5), (1.0, 2.0)
-
-#: Weights of the vectors, of each feedback feature, and of mslm.
-AutoSetting = tuple[float, float, float]
 
 
 @dataclass(frozen=True)
@@ -49,7 +40,7 @@ def feature_tables(
     index: kernelsearch.Index, queries: Sequence[Query], qrels: Mapping[str, Mapping[str, int]], name: str, cache: Path
 ) -> Tables:
     """The default recipe of fusion with the vectors `name`, without votes of training queries; computed once."""
-    recipe = tuple(feature for feature in parse_recipe(RECIPE) if feature != "votes")
+    recipe = tuple(feature for feature in parse_recipe(RECIPE) if not feature.startswith("votes"))
     recipe = tuple(dict.fromkeys((*recipe, *wanted_weights(name), f"dense-rm:{name}")))
     if not cache.exists():
         plan = FeaturePlan(index, recipe, ("rm", "rm3", f"dense:{name}"), BM25Model(), TrainingQueries(), DEPTH, "z")
@@ -59,9 +50,9 @@ def feature_tables(
         partial = cache.with_suffix(".partial.npz")
         np.savez(
             partial,
-            docs=np.concatenate([docs for docs, _ in made]),
-            features=np.concatenate([table.astype(np.float32) for _, table in made]),
-            sizes=np.array([len(docs) for docs, _ in made]),
+            docs=np.concatenate([table.docs for table in made]),
+            features=np.concatenate([table.features.astype(np.float32) for table in made]),
+            sizes=np.array([len(table.docs) for table in made]),
         )
         partial.rename(cache)
     stored = np.load(cache)
@@ -75,30 +66,6 @@ def feature_tables(
         [np.isin(pool, found) for pool, found in zip(docs, rows, strict=True)],
         [len(found) for found in rows],
     )
-
-
-def auto_settings(tables: Tables, index: kernelsearch.Index, judged: JudgedRows, name: str) -> dict[AutoSetting, float]:
-    """Mean average precision of the sum of z-scores by its weights, as `auto` ranks: mslm for the best documents alone."""
-    columns = {feature: tables.recipe.index(feature) for feature in wanted_weights(name)}
-    out = {}
-    for dense, feedback, mslm in product(DENSE, FEEDBACK, MSLM):
-        weights = {MATCH: mslm, PLAIN: 2.0 - mslm, f"dense:{name}": dense, f"hybrid:{name}/{CERTAINTY}": 1.0}
-        vector = np.array([weights.get(feature, feedback) for feature in columns])
-        wide = vector.copy()
-        names = list(columns)
-        wide[names.index(PLAIN)], wide[names.index(MATCH)] = 2.0, 0.0
-        lists = []
-        for docs, features in zip(tables.docs, tables.features, strict=True):
-            table = features[:, list(columns.values())]
-            scores, ties = table @ wide, index.forward.docid_rank[docs]
-            best = np.lexsort((ties, -scores))[:MATCHED]
-            if len(best):
-                final = zscores(table[best]) @ vector
-                scores[best] = final - final.min() + scores.max() + 1
-            order = np.lexsort((ties, -scores))[:1000]
-            lists.append(Candidates(docs[order], scores[order]))
-        out[dense, feedback, mslm] = float(np.mean(judged.average_precision(lists)))
-    return out
 
 
 def learned_lists(tables: Tables, index: kernelsearch.Index, qids: Sequence[str], name: str) -> list[Candidates]:

@@ -1,9 +1,9 @@
 """Matching around interest points, which the paper names and leaves open (Yang & Zha, CIKM 2010, Section 4.2).
 
 As in image matching (Lowe, IJCV 2004), a point is a position and a level where the Laplacian pyramid, the difference of
-successive levels, is stronger than around it, in position and across scales. What is watched here is the mass on the query's
-rows, so a point is a bump of query-related words about one scale wide. At each level every query point looks for the
-most similar document point of that level; regions are compared column by column: the point and one scale to either side. The
+successive levels, has a local maximum, in position and across scales. It is computed on the weight of the query's rows, so a
+point is a cluster of query-related words about one scale wide. At each level every query point is matched with the most
+similar document point of that level; regions are compared column by column: the point and one scale to either side. The
 level's score is the weighted mean over the query's points.
 """
 
@@ -72,7 +72,9 @@ def laplacian_strengths(rows: QueryRows, texts: Texts, scales: tuple[Scale, ...]
 def points_score(rows: QueryRows, texts: Texts, scales: tuple[Scale, ...], width: int, similarity: Similarity) -> Array:
     """One similarity a text and level from matching interest points, shape (texts, levels). Scales must be finite."""
     levels = point_similarities(rows, filled(texts), scales, width, similarity)
-    return np.column_stack([weights @ np.maximum.reduceat(found, first, axis=1) for found, weights, _, first, _ in levels])
+    return np.column_stack(
+        [weights @ np.maximum.reduceat(similarities, first, axis=1) for similarities, weights, _, first, _ in levels]
+    )
 
 
 def point_similarities(
@@ -86,13 +88,13 @@ def point_similarities(
     text = np.repeat(np.arange(len(texts.lengths)), texts.lengths)
     position = np.arange(len(text)) - np.repeat(np.cumsum(texts.lengths) - texts.lengths, texts.lengths)
     document_points = interest_points(laplacian_strengths(rows, texts, scales, width), text)
-    found = []
+    levels = []
     for level, scale in enumerate(scales):
         mine, theirs = np.flatnonzero(query_points[level]), np.flatnonzero(document_points[level])
         at = Samples(text[theirs], position[theirs])
         side = rows.query_level(scale, width, step=1)
         near, far = zip(*regions(mine, len(rows.query), at, texts.lengths, scale), strict=True)
-        samples = Samples(np.tile(at.text, len(far)), np.concatenate([one.position for one in far]))
+        samples = Samples(np.tile(at.text, len(far)), np.concatenate([shifted.position for shifted in far]))
         columns = rows.document_columns(texts, samples, scale, width)
         # Columns of several regions are compared once.
         wanted, place = np.unique(np.concatenate(near), return_inverse=True)
@@ -103,8 +105,8 @@ def point_similarities(
         for region, own_columns in enumerate(place):
             total += pairs[own_columns, region] / len(far)
         weights = side.weights[mine] / side.weights[mine].sum()
-        found.append((total, weights, mine, np.searchsorted(at.text, np.arange(len(texts.lengths))), at))
-    return found
+        levels.append((total, weights, mine, np.searchsorted(at.text, np.arange(len(texts.lengths))), at))
+    return levels
 
 
 def regions(

@@ -7,8 +7,8 @@ background contributes a constant; so the similarity of query column j and docum
 
 with ψ(a, b) = ½ [φ(a+b) - φ(a) - φ(b)], φ(x) = x ln x, for ln 2 - Jensen-Shannon (Eq. 11), and a ln(b/a) for
 -KL(query || document). Windows are renormalised to mass one, which makes a window's similarity the mean of its columns'
-similarities: a mean along a diagonal of s. The paper's sum over windows then ranks documents by length; the mean is its
-repair, the sum stays available.
+similarities: a mean along a diagonal of s. The paper's sum over windows then ranks documents by length; the mean corrects
+this, and the sum is still available.
 """
 
 from __future__ import annotations
@@ -21,11 +21,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from kernelsearch.core import compiled
+from kernelsearch.kernels.pyramid.compiled import WordRanges, level_scores
 from kernelsearch.kernels.pyramid.interest_points import points_score
 from kernelsearch.kernels.pyramid.query_rows import Array, DocumentLevel, QueryLevel, QueryRows, Scale, Texts, samples
 from kernelsearch.kernels.pyramid.text_pyramid import Samples, window
+from kernelsearch.kernels.semantic.graph import take_ranges
 
-MODES = ("max", "mean", "sum", "global", "points")
+LOCAL_MODES = ("max", "mean", "sum")
+MODES = (*LOCAL_MODES, "global", "points")
 DIVERGENCES = ("js", "kl")
 #: Columns that global matching interpolates queries and documents to by default.
 GLOBAL_COLUMNS = 8
@@ -55,6 +59,23 @@ class Matcher:
         """Similarities of the query and each text at each level, shape (texts, levels)."""
         none = np.empty((0, len(self.scales)))
         return np.concatenate([none, *(self._part(rows, part) for part in texts.parts(TOKENS))])
+
+    def scores_of_words(self, rows: QueryRows, texts: WordRanges) -> Array:
+        """The same for texts as word numbers, by the compiled loop for the modes that it has, shape (texts, levels)."""
+        library = compiled.loops() if self.mode in LOCAL_MODES else None
+        if library is None:
+            return self.scores(rows, rows.texts(*take_ranges(*texts)))
+        levels = []
+        for scale in self.scales:
+            step = self.step or scale.step
+            query = rows.query_level(scale, self.width, step=step)
+            levels.append(
+                level_scores(
+                    library, rows, query, texts, scale,
+                    mode=self.mode, divergence=self.divergence, width=self.width, step=step,
+                )
+            )  # fmt: skip
+        return np.column_stack(levels)
 
     def _part(self, rows: QueryRows, texts: Texts) -> Array:
         if self.mode == "points":

@@ -1,8 +1,8 @@
 """The part of the pyramid that a query needs: rows of its words and their neighbours, for many documents at once.
 
-Words × positions is never built. Only the query's words and their neighbours in the semantic graph have rows
-of their own; the mass of all other words is one more cell, so that every column stays a distribution and a divergence
-between columns stays a divergence (of a coarser partition of the vocabulary).
+The full matrix of words × positions is never built. Only the query's words and their neighbours in the semantic graph have
+separate rows; the weight of all other words is one more cell, so that every column is a distribution and a divergence
+between columns is a divergence (of a coarser partition of the vocabulary).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +24,7 @@ from kernelsearch.kernels.pyramid.text_pyramid import (
     spatial_operator,
     window,
 )
-from kernelsearch.kernels.semantic.graph import SemanticGraph
+from kernelsearch.kernels.semantic.graph import RelatedWords, SemanticGraph
 
 Array = NDArray[np.float64]
 
@@ -93,6 +94,15 @@ class DocumentLevel:
         return (code, self.held) if self.which is None else (code[:, self.which], self.held[self.which])
 
 
+class LentBySlot(NamedTuple):
+    """What a token of each slot gives to the rows: those of slot s are at ends[s] to ends[s+1]-1; `held` is their sum."""
+
+    ends: NDArray[np.int64]
+    rows: NDArray[np.int32]
+    values: Array
+    held: Array
+
+
 class QueryRows:
     """The words with rows of their own: the query's, then neighbours by the mass they receive, `limit` rows at most.
 
@@ -100,6 +110,8 @@ class QueryRows:
     - `query` (terms,): the query's words in order; `weights` (terms,): their weights
     - `background` (rows,): the background's probability of the rows
     - `floor` (rows+1,): a document column without any relevant token; the last cell is all other words
+    - `relevant`: words that contribute to a row at any scale; `slots` (vocabulary,): a word's place in `relevant`, and the
+      number of relevant words for all other words
     """
 
     def __init__(
@@ -117,57 +129,74 @@ class QueryRows:
         self.graph, self.eta, self.importance = graph, eta, importance
         self.query, self.weights = np.asarray(query, dtype=np.int64), np.asarray(weights, dtype=np.float64)
         # The graph's weights are symmetric, so the words that a query word contributes to are the columns of its row.
-        reach = graph.rows(self.query, max(scale.semantic for scale in scales))
-        mass = np.bincount(reach.indices, np.repeat(self.weights, np.diff(reach.indptr)) * reach.data)
+        reach = graph.weights_of(self.query, max(scale.semantic for scale in scales))
+        mass = np.bincount(reach.words, np.repeat(self.weights, np.diff(reach.indptr)) * reach.weights)
         mass[self.query] = np.inf
-        words, seen = np.unique(reach.indices, return_index=True)
+        words, seen = np.unique(reach.words, return_index=True)
         largest = np.sort(np.argsort(-mass[words], kind="stable")[: max(limit, len(self.query))])
         # Rows of neighbouring query words are contiguous: matching works on runs of rows.
         self.words = words[largest[np.argsort(seen[largest])]].astype(np.int64)
         self.background: Array = np.asarray(background[self.words], dtype=np.float64)
         rows = eta * self.background / (1 + eta)
         self.floor: Array = np.append(rows, 1.0 - rows.sum())
-        lenders = {semantic: graph.rows(self.words, semantic) for semantic in {scale.semantic for scale in scales}}
+        lenders = {semantic: graph.weights_of(self.words, semantic) for semantic in {scale.semantic for scale in scales}}
         lends = np.zeros(graph.words, dtype=bool)
-        for rows_of_scale in lenders.values():
-            lends[rows_of_scale.indices] = True
-        #: words that contribute to a row at any scale; a word's slot is its place here, other words share the last slot
+        for lender in lenders.values():
+            lends[lender.words] = True
         self.relevant = np.flatnonzero(lends)
-        self._slots = np.full(graph.words, len(self.relevant), dtype=np.int64)
-        self._slots[self.relevant] = np.arange(len(self.relevant))
-        self._lent = {semantic: self._by_slot(rows) for semantic, rows in lenders.items()}
-        self._held: dict[float, Array] = {
-            semantic: np.bincount(matrix.indices, matrix.data, len(self.relevant) + 1).astype(np.float64)
-            for semantic, matrix in self._lent.items()
-        }
+        self.slots = np.full(graph.words, len(self.relevant), dtype=np.int32)
+        self.slots[self.relevant] = np.arange(len(self.relevant), dtype=np.int32)
+        self._by_slot = {semantic: self._lent_by_slot(lender) for semantic, lender in lenders.items()}
+        self._lent: dict[float, sparse.csr_matrix] = {}
         self._query_levels: dict[tuple[Scale, int, int | None, int | None], QueryLevel] = {}
         #: the query as a text
         self.own = self.texts(np.array([0, len(self.query)]), self.query)
 
-    def _by_slot(self, rows: sparse.csr_matrix) -> sparse.csr_matrix:
-        """What a token of each relevant word gives to the rows, shape (rows, relevant+1)."""
-        slots = self._slots[rows.indices]
-        matrix = sparse.csr_matrix((rows.data, slots, rows.indptr), shape=(len(self.words), len(self.relevant) + 1))
-        matrix.eliminate_zeros()
-        return matrix
+    def _lent_by_slot(self, lender: RelatedWords) -> LentBySlot:
+        filled = np.flatnonzero(lender.weights)
+        row = np.repeat(np.arange(len(self.words), dtype=np.int32), np.diff(lender.indptr))[filled]
+        slots, values = self.slots[lender.words[filled]], lender.weights[filled]
+        order = np.argsort(slots, kind="stable")
+        count = len(self.relevant) + 1
+        ends = np.zeros(count + 1, dtype=np.int64)
+        np.cumsum(np.bincount(slots, minlength=count), out=ends[1:])
+        held = np.bincount(slots, values, count).astype(np.float64)
+        return LentBySlot(ends, row[order], values[order], held)
+
+    def lent_by_slot(self, semantic: float) -> LentBySlot:
+        """What a token of each slot gives to the rows at a scale along words."""
+        return self._by_slot[semantic]
+
+    def lent(self, semantic: float) -> sparse.csr_matrix:
+        """The same as a matrix, shape (rows, relevant+1)."""
+        if semantic not in self._lent:
+            by_slot = self._by_slot[semantic]
+            parts = (by_slot.values, by_slot.rows, by_slot.ends)
+            self._lent[semantic] = sparse.csc_matrix(parts, shape=(len(self.words), len(self.relevant) + 1)).tocsr()
+        return self._lent[semantic]
 
     def texts(self, indptr: NDArray[np.integer], words: NDArray[np.integer]) -> Texts:
         """Texts (word numbers in reading order) seen through this query's rows."""
         mass = None if self.importance is None else self.importance[words]
-        return Texts(np.diff(indptr).astype(np.int64), self._slots[words], mass, len(self.relevant))
+        return Texts(np.diff(indptr).astype(np.int64), self.slots[words].astype(np.int64), mass, len(self.relevant))
 
     def spread(self, texts: Texts, scale: Scale) -> Array:
         """Every token over the rows, dense: for one short text, shape (rows, tokens)."""
-        result: Array = self.sparse_spread(texts, scale).toarray()
-        return result
+        lent = self._by_slot[scale.semantic]
+        starts = lent.ends[texts.slots]
+        sizes = lent.ends[texts.slots + 1] - starts
+        places = np.arange(sizes.sum()) + np.repeat(starts - (np.cumsum(sizes) - sizes), sizes)
+        table = np.zeros((len(self.words), len(sizes)))
+        table[lent.rows[places], np.repeat(np.arange(len(sizes)), sizes)] = lent.values[places]
+        return table
 
     def sparse_spread(self, texts: Texts, scale: Scale) -> sparse.csr_matrix:
         """Every token over the rows, shape (rows, tokens)."""
-        return self._lent[scale.semantic][:, texts.slots]
+        return self.lent(scale.semantic)[:, texts.slots]
 
     def held(self, texts: Texts, scale: Scale) -> Array:
         """The mass that each token gives to the rows together, shape (tokens,)."""
-        return self._held[scale.semantic][texts.slots]
+        return self._by_slot[scale.semantic].held[texts.slots]
 
     def query_level(self, scale: Scale, width: int, *, columns: int | None = None, step: int | None = None) -> QueryLevel:
         """The query smoothed at a level. A term's weight counts inside its window; a window's mass is its column's weight.
@@ -242,7 +271,7 @@ class QueryRows:
             data *= np.repeat(texts.mass[tokens], sizes)
         indptr = ends[np.searchsorted(slots, np.arange(texts.irrelevant + 2))]
         words = sparse.csr_matrix((data, columns, indptr), shape=(texts.irrelevant + 1, len(places.text)))
-        return DocumentLevel(self._lent[scale.semantic] @ words, words.T @ self._held[scale.semantic], places, first)
+        return DocumentLevel(self.lent(scale.semantic) @ words, words.T @ self._by_slot[scale.semantic].held, places, first)
 
     def document_columns(self, texts: Texts, samples: Samples, scale: Scale, width: int) -> DocumentLevel:
         """Documents smoothed at a level, at given columns; `first` needs `samples` in the order of the texts."""
@@ -252,7 +281,7 @@ class QueryRows:
             inside = samples.position < texts.lengths[samples.text]
             which = np.full(len(inside), texts.irrelevant)
             which[inside] = texts.slots[(start + samples.position)[inside]]
-            return DocumentLevel(self._lent[scale.semantic], self._held[scale.semantic], samples, first, which)
+            return DocumentLevel(self.lent(scale.semantic), self._by_slot[scale.semantic].held, samples, first, which)
         window = spatial_operator(texts.lengths, samples, scale.spatial, width, mass=texts.mass)
         return self._smoothed(texts, window, scale, samples, first)
 
@@ -266,7 +295,7 @@ class QueryRows:
         """What the windows (columns, tokens) over the texts hold of the rows, without background, shape (rows, columns)."""
         slots = texts.slots.astype(window.indices.dtype)[window.indices]
         words = sparse.csr_matrix((window.data, slots, window.indptr), shape=(window.shape[0], texts.irrelevant + 1))
-        return sparse.csr_matrix(self._lent[scale.semantic] @ words.T.tocsr())
+        return sparse.csr_matrix(self.lent(scale.semantic) @ words.T.tocsr())
 
 
 def _window_masses(texts: Texts, samples: Samples, weights: Array) -> Array:

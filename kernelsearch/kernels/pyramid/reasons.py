@@ -63,7 +63,7 @@ def level_matches(matcher: Matcher, rows: QueryRows, text: Texts) -> list[LevelM
         aligned = _points(matcher, rows, text)
     else:
         aligned = [_windows(matcher, rows, text, scale) for scale in matcher.scales]
-    return [_reasons(matcher, rows, text, scale, one) for scale, one in zip(matcher.scales, aligned, strict=True)]
+    return [_reasons(matcher, rows, text, scale, alignment) for scale, alignment in zip(matcher.scales, aligned, strict=True)]
 
 
 def _windows(matcher: Matcher, rows: QueryRows, text: Texts, scale: Scale) -> _Aligned:
@@ -101,13 +101,13 @@ def _aligned(
 
 
 def _points(matcher: Matcher, rows: QueryRows, text: Texts) -> list[_Aligned]:
-    found = point_similarities(rows, text, matcher.scales, matcher.width, partial(matcher.similarity, rows))
+    levels = point_similarities(rows, text, matcher.scales, matcher.width, partial(matcher.similarity, rows))
     aligned = []
-    for scale, (similarity, weights, mine, _, at) in zip(matcher.scales, found, strict=True):
+    for scale, (similarity, weights, mine, _, at) in zip(matcher.scales, levels, strict=True):
         best = similarity.argmax(axis=1)
         chosen = Samples(at.text[best], at.position[best])
         sides = regions(mine, len(rows.query), chosen, text.lengths, scale)
-        near = np.concatenate([one for one, _ in sides])
+        near = np.concatenate([side for side, _ in sides])
         far = np.concatenate([other.position for _, other in sides])
         pairs = (near, far, np.tile(weights, len(sides)) / len(sides))
         query = rows.query_level(scale, matcher.width, step=1)

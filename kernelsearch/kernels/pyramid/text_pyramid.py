@@ -94,12 +94,13 @@ def centred_operator(length: int, step: int, scale: float, width: int = 0, shape
     if scale == math.inf:
         return np.full((1, length), 1 / length)
     offsets = np.arange(length)[None, :] - centred_positions(length, step)[:, None]
-    if scale == 0:
-        return np.asarray(offsets == 0, dtype=np.float64)
-    half = width // 2 if width else math.ceil(2 * scale)
-    weigh = SHAPES[shape] if isinstance(shape, str) else shape
-    # A narrow window between two words holds both of them.
-    weights = np.where(np.abs(offsets) <= max(half, 0.5), weigh(offsets / scale), 0.0)
+    # A narrow window between two words holds both of them; at scale 0, and where a small scale underflows, nothing else.
+    weights = nearest = np.asarray(np.abs(offsets) <= 0.5, dtype=np.float64)
+    if scale > 0:
+        half = width // 2 if width else math.ceil(2 * scale)
+        weigh = SHAPES[shape] if isinstance(shape, str) else shape
+        inside = np.where(np.abs(offsets) <= max(half, 0.5), weigh(offsets / scale), 0.0)
+        weights = np.where(inside.sum(axis=1, keepdims=True) > 0, inside, nearest)
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 

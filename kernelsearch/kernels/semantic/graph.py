@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,14 @@ PAIRS, BLOCK = 20_000_000, 2_000_000
 
 #: Left words, right words, similarities.
 Edges = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
+
+
+class RelatedWords(NamedTuple):
+    """Words with the weights that some words receive from them, row after row: row i is at indptr[i] to indptr[i+1]-1."""
+
+    indptr: NDArray[np.int64]
+    words: NDArray[np.int64]
+    weights: NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -50,8 +58,8 @@ class SemanticGraph:
         keep = (left != right) & (similarity > 0)
         left, right, similarity = left[keep], right[keep], similarity[keep]
         # Sparse matrices drop zeros and sum duplicates; keeping s itself and taking the larger direction avoids both.
-        one = sparse.csr_matrix((similarity.astype(np.float64), (left, right)), shape=(words, words))
-        both = one.maximum(one.T).tocsr()
+        directed = sparse.csr_matrix((similarity.astype(np.float64), (left, right)), shape=(words, words))
+        both = directed.maximum(directed.T).tocsr()
         both.sort_indices()
         distances = np.maximum(1.0 - both.data, 1e-3)
         if len(distances):
@@ -86,21 +94,27 @@ class SemanticGraph:
             self._cache[scale] = 1.0 + running[self.indptr[1:]] - running[self.indptr[:-1]]
         return self._cache[scale]
 
-    def rows(self, words: NDArray[np.integer], scale: float) -> sparse.csr_matrix:
-        """Rows of the operator S for some words, shape (len(words), all words): from whom a word receives how much."""
+    def weights_of(self, words: NDArray[np.integer], scale: float) -> RelatedWords:
+        """From whom some words receive how much: rows of the operator S."""
         numbers = np.asarray(words, dtype=np.int64)
         starts = np.asarray(self.indptr[numbers])
         sizes = np.asarray(self.indptr[numbers + 1]) - starts
-        indptr = np.concatenate([[0], np.cumsum(sizes + 1)])
+        indptr = np.zeros(len(numbers) + 1, dtype=np.int64)
+        np.cumsum(sizes + 1, out=indptr[1:])
         ours = np.ones(indptr[-1], dtype=bool)
         ours[indptr[:-1]] = False  # a row's first place is the word itself
         places = np.arange(sizes.sum()) + np.repeat(starts - (np.cumsum(sizes) - sizes), sizes)
-        indices = np.repeat(numbers, sizes + 1)
-        data = np.ones(indptr[-1])
-        indices[ours] = self.indices[places]
-        data[ours] = self.weight(self.distances[places], scale)
-        data /= self.normaliser(scale)[indices]
-        return sparse.csr_matrix((data, indices, indptr), shape=(len(numbers), self.words))
+        related = np.repeat(numbers, sizes + 1)
+        weights = np.ones(indptr[-1])
+        related[ours] = self.indices[places]
+        weights[ours] = self.weight(self.distances[places], scale)
+        weights /= self.normaliser(scale)[related]
+        return RelatedWords(indptr, related, weights)
+
+    def rows(self, words: NDArray[np.integer], scale: float) -> sparse.csr_matrix:
+        """The same as a matrix, shape (len(words), all words)."""
+        indptr, related, weights = self.weights_of(words, scale)
+        return sparse.csr_matrix((weights, related, indptr), shape=(len(indptr) - 1, self.words))
 
     def operator(self, scale: float) -> sparse.csr_matrix:
         """S, words × words; a column is the distribution of a word's mass over words and sums to one."""
@@ -153,24 +167,24 @@ def cooccurrence_graph(
     window: int = 10,
     min_count: int = 3,
     common: float = 0.25,
-    memory: int = PAIRS,
+    max_pairs: int = PAIRS,
     block: int = BLOCK,
-    each: Callable[..., Iterable[Edges]] = map,
+    mapper: Callable[..., Iterable[Edges]] = map,
 ) -> SemanticGraph:
     """Positive pointwise mutual information of words within `window` positions of each other, k nearest neighbours per word.
 
     Similarity is the normalised form, ln(p_ij / p_i p_j) / -ln p_ij, in (0, 1]. Words in more than `common` of the documents
     give no edges, pairs seen fewer than `min_count` times don't either. The words are taken in ranges such that at most about
-    `memory` pairs are held at a time; each range is one pass over the collection, in blocks of `block` tokens. `each(function,
-    ranges)` does the passes, as `map` does: one after the other, or elsewhere.
+    `max_pairs` pairs are held at a time; each range is one pass over the collection, in blocks of `block` tokens.
+    `mapper(function, ranges)` does the passes, as `map` does: one after the other, or elsewhere.
     """
     words = len(index.df)
     eligible = _eligible(index, common, min_count)
     expected = np.where(eligible, np.asarray(index.cf, dtype=np.float64) * 2 * window, 0.0)
-    ranges = np.unique(np.floor(np.cumsum(expected) / memory).astype(np.int64), return_index=True)[1]
+    ranges = np.unique(np.floor(np.cumsum(expected) / max_pairs).astype(np.int64), return_index=True)[1]
     bounds = [*ranges.tolist(), words] if words else []
     settings = (neighbours, window, min_count, common, block)
-    parts = list(each(partial(_range_edges, index, settings), list(pairwise(bounds))))
+    parts = list(mapper(partial(_range_edges, index, settings), list(pairwise(bounds))))
     if not parts:
         return SemanticGraph.empty(words)
     left, right, similarity = (np.concatenate(column) for column in zip(*parts, strict=True))
@@ -194,9 +208,9 @@ def _range_edges(index: Tokens, settings: tuple[int, int, int, float, int], span
     keys = np.zeros(0, dtype=np.int64)
     counts = np.zeros(0, dtype=np.int64)
     for chunk in np.split(docs, cuts):
-        found = _pairs(*sequences(index, chunk), eligible, window, *span, words)
-        keys, inverse = np.unique(np.concatenate([keys, found]), return_inverse=True)
-        counts = np.bincount(inverse, np.concatenate([counts, np.ones(len(found))]), len(keys)).astype(np.int64)
+        new_keys = _pairs(*sequences(index, chunk), eligible, window, *span, words)
+        keys, inverse = np.unique(np.concatenate([keys, new_keys]), return_inverse=True)
+        counts = np.bincount(inverse, np.concatenate([counts, np.ones(len(new_keys))]), len(keys)).astype(np.int64)
     often = counts >= min_count
     left, right, seen = keys[often] // words, keys[often] % words, counts[often].astype(np.float64)
     # A pair is counted from both sides, at 2·window places around each of cf_i tokens.
@@ -218,14 +232,14 @@ def _pairs(
     """left · base + right for every two eligible words within `window` positions, left in low..high; both directions."""
     text = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
     usable = eligible[words]
-    found = []
+    keys = []
     for step in range(1, window + 1):
         near = (text[:-step] == text[step:]) & usable[:-step] & usable[step:]
-        one, other = words[:-step][near].astype(np.int64), words[step:][near].astype(np.int64)
-        for left, right in ((one, other), (other, one)):
+        first, second = words[:-step][near].astype(np.int64), words[step:][near].astype(np.int64)
+        for left, right in ((first, second), (second, first)):
             mine = (left >= low) & (left < high) & (left != right)
-            found.append(left[mine] * base + right[mine])
-    return np.concatenate(found)
+            keys.append(left[mine] * base + right[mine])
+    return np.concatenate(keys)
 
 
 def _nearest(left: NDArray[Any], right: NDArray[Any], similarity: NDArray[Any], neighbours: int) -> Edges:

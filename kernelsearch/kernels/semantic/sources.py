@@ -1,7 +1,7 @@
-"""Graphs of related words from outside the collection: a file of similarities or word vectors, or a WordNet of the user's.
+"""Graphs of related words from external sources: a file of similarities or word vectors, or a folder of WordNet.
 
-The paper recommends such graphs over one estimated on the collection itself (Section 2.2). Outside words are brought to
-the index's terms by its own analyser; forms of one term ("connected", "connection") share its node.
+The paper recommends such graphs over one estimated on the collection itself (Section 2.2). External words are mapped to
+terms by the analyser of the index; forms of the same term ("connected", "connection") share one node.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ POINTERS = frozenset(("@", "@i", "&", "+", "\\", "#m", "#s", "#p"))
 def terms_of(words: Sequence[str], term_ids: TermIds, analyze: Analyze) -> NDArray[np.int32]:
     """The index's term number of each outside word, -1 for unknown words and for what isn't one term."""
     tokens = analyze(list(words))
-    return term_ids([found[0] if len(found) == 1 else "" for found in tokens])
+    return term_ids([terms[0] if len(terms) == 1 else "" for terms in tokens])
 
 
 def read_similarities(path: str | Path) -> tuple[tuple[str, str, float], ...]:
@@ -42,14 +42,14 @@ def read_similarities(path: str | Path) -> tuple[tuple[str, str, float], ...]:
             continue
         parts = [part.strip() for part in (line.split("\t") if "\t" in line else line.split())]
         try:
-            one, other, similarity = parts[0], parts[1], float(parts[2])
-            if len(parts) != 3 or not one or not other or not 0 < similarity <= 1:
+            word, other, similarity = parts[0], parts[1], float(parts[2])
+            if len(parts) != 3 or not word or not other or not 0 < similarity <= 1:
                 raise ValueError
         except (ValueError, IndexError):
             raise InputError(
                 f"{path}: line {number}: two words and a similarity above 0, at most 1, were expected: {quote(line)}"
             ) from None
-        rows.append((one, other, similarity))
+        rows.append((word, other, similarity))
     if not rows:
         raise InputError(f"{path}: no similarities in it")
     return tuple(rows)
@@ -111,10 +111,10 @@ def wordnet_graph(path: Path, term_ids: TermIds, words: int, analyze: Analyze, *
     number = dict(zip(vocabulary, terms_of(vocabulary, term_ids, analyze).tolist(), strict=True))
     groups = {key: np.unique([number[word] for word in group if number[word] >= 0]) for key, group in members.items()}
     pairs = [(group, group, SAME_SYNSET) for group in groups.values()]
-    pairs += [(groups[one], groups[other], NEXT_SYNSET) for one, other in links if one in groups and other in groups]
-    left = np.concatenate([np.repeat(one, len(other)) for one, other, _ in pairs]).astype(np.int64)
-    right = np.concatenate([np.tile(other, len(one)) for one, other, _ in pairs]).astype(np.int64)
-    value = np.concatenate([np.full(len(one) * len(other), similarity) for one, other, similarity in pairs])
+    pairs += [(groups[first], groups[second], NEXT_SYNSET) for first, second in links if first in groups and second in groups]
+    left = np.concatenate([np.repeat(first, len(second)) for first, second, _ in pairs]).astype(np.int64)
+    right = np.concatenate([np.tile(second, len(first)) for first, second, _ in pairs]).astype(np.int64)
+    value = np.concatenate([np.full(len(first) * len(second), similarity) for first, second, similarity in pairs])
     return SemanticGraph.from_edges(words, *_strongest(left, right, value, words, neighbours))
 
 
@@ -147,14 +147,14 @@ def _strongest(
     left: NDArray[np.int64], right: NDArray[np.int64], similarity: NDArray[np.float64], words: int, neighbours: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
     """Distinct edges in both directions, the strongest few a word."""
-    one, other = np.concatenate([left, right]), np.concatenate([right, left])
+    word, other = np.concatenate([left, right]), np.concatenate([right, left])
     both = np.concatenate([similarity, similarity])
-    keep = one != other
+    keep = word != other
     order = np.lexsort((other, -both))
     order = order[keep[order]]
-    _, first = np.unique(one[order] * words + other[order], return_index=True)
+    _, first = np.unique(word[order] * words + other[order], return_index=True)
     chosen = order[np.sort(first)]
-    chosen = chosen[np.lexsort((other[chosen], -both[chosen], one[chosen]))]
-    rank = np.arange(len(chosen)) - np.searchsorted(one[chosen], one[chosen], side="left")
+    chosen = chosen[np.lexsort((other[chosen], -both[chosen], word[chosen]))]
+    rank = np.arange(len(chosen)) - np.searchsorted(word[chosen], word[chosen], side="left")
     chosen = chosen[rank < neighbours]
-    return one[chosen], other[chosen], both[chosen]
+    return word[chosen], other[chosen], both[chosen]

@@ -1,4 +1,4 @@
-"""A feature matrix Φ met as row blocks, so that a collection larger than memory can be decomposed."""
+"""A feature matrix Φ that is read in blocks of rows, so that a collection larger than memory can be decomposed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
 Block = Any  #: a CSR matrix or a dense array
@@ -45,11 +45,11 @@ class RowBlocks:
         *,
         size: int = 50_000,
         memory: float = 2e9,
-        dtype: Any = np.float64,
+        dtype: DTypeLike = np.float64,
     ) -> None:
         self.shape, self.dtype = shape, np.dtype(dtype)
-        self._make, self._size, self._memory = make, size, memory
-        self._kept: dict[int, Block] = {}
+        self._make, self._size, self._free_bytes = make, size, memory
+        self._cached: dict[int, Block] = {}
 
     @classmethod
     def of(cls, matrix: Block, **options: Any) -> RowBlocks:
@@ -60,18 +60,18 @@ class RowBlocks:
         """(start, end, rows start..end-1) over all rows."""
         for start in range(0, self.shape[0], self._size):
             end = min(start + self._size, self.shape[0])
-            block = self._kept.get(start)
+            block = self._cached.get(start)
             if block is None:
                 block = self._make(start, end)
-                if (taken := _bytes(block)) <= self._memory:
-                    self._memory -= taken
-                    self._kept[start] = block
+                if (taken := _bytes(block)) <= self._free_bytes:
+                    self._free_bytes -= taken
+                    self._cached[start] = block
             yield start, end, block
 
     def forget(self) -> None:
         """Frees the blocks that are kept; they are made again when they are needed."""
-        self._memory += sum(map(_bytes, self._kept.values()))
-        self._kept.clear()
+        self._free_bytes += sum(map(_bytes, self._cached.values()))
+        self._cached.clear()
 
     def times(self, right: NDArray[np.floating]) -> NDArray[np.floating]:
         """Φ·X for X of shape (width, k)."""

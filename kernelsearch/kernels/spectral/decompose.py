@@ -1,4 +1,4 @@
-"""The truncated singular value decomposition Φ ≈ U Σ Vᵀ of a feature matrix met as row blocks."""
+"""The truncated singular value decomposition Φ ≈ U Σ Vᵀ of a feature matrix that is read in blocks of rows."""
 
 from __future__ import annotations
 

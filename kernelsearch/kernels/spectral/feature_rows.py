@@ -1,4 +1,4 @@
-"""The features of a collection under a kernel, as row blocks: in one piece, or in parts that an engine's workers hold."""
+"""The kernel features of a collection, in blocks of rows: in one part, or in parts that the workers of an engine hold."""
 
 from __future__ import annotations
 
@@ -68,16 +68,16 @@ class PartRows:
     """One part of Φ where it is held. It travels as its description and is made again at the other end."""
 
     def __init__(self, source: FeatureSource, start: int, end: int, memory: float) -> None:
-        self._given = (source, start, end, memory)
+        self._arguments = (source, start, end, memory)
         self.start, self.end = start, end
         self.rows = source.rows(start, end, memory)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return PartRows, self._given
+        return PartRows, self._arguments
 
     def __sizeof__(self) -> int:
         """What the features take once they are made, so that a scheduler knows what moving a part costs."""
-        indptr = self._given[0].collection.indptr
+        indptr = self._arguments[0].collection.indptr
         return 8 * int(indptr[self.end] - indptr[self.start])
 
 

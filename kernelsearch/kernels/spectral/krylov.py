@@ -2,9 +2,9 @@
 
 Musco & Musco, "Randomized Block Krylov Methods for Stronger and Faster Approximate Singular Value Decomposition" (NIPS 2015):
 for the same number of products with the matrix, the space [Q, AQ, A²Q, ...] holds far better approximations than the last power
-alone, which is what plain randomised SVD keeps. The blocks are made orthogonal as they come (block Lanczos with full
-orthogonalisation, twice), so that the projected matrix falls out of it and no further product is needed; when the space is full
-it is restarted from the best vectors so far (Wu & Simon, "Thick-Restart Lanczos Method", 2000).
+alone, which is what plain randomised SVD keeps. Each new block is made orthogonal to the others (block Lanczos with full
+orthogonalisation, twice), which also gives the projected matrix without a further product; when the space is full it is
+restarted from the best vectors so far (Wu & Simon, "Thick-Restart Lanczos Method", 2000).
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ def block_krylov(
         if full or used >= k:
             values, weights = _projection(projected, used)
             residuals = np.linalg.norm(remainder @ weights[start:used], axis=0) if used < size else np.zeros(used)
-            found = min(k, used)
-            relative = residuals[:found] / np.maximum(values[:found], np.finfo(dtype).eps * max(scale, 1e-300))
+            count = min(k, used)
+            relative = residuals[:count] / np.maximum(values[:count], np.finfo(dtype).eps * max(scale, 1e-300))
             progress(products, float(relative.max()) if used >= k else 1.0)
             if used >= min(k, size) and (relative.max() <= tolerance or products >= limit * k):
                 break
@@ -98,11 +98,11 @@ def block_krylov(
         current = current[:, : space - used]
     _rotate(basis, used, weights[:, :k].astype(dtype))
     del basis, held
-    found = min(k, used)
+    count = min(k, used)
     if store.flags.owndata:
         # Gives back the memory of the vectors that aren't wanted; a copy of the others would take as much again.
-        store.resize((found, size), refcheck=False)
-    return Eigenpairs(np.maximum(values[:k], 0), store[:found].T, residuals[:k], products)
+        store.resize((count, size), refcheck=False)
+    return Eigenpairs(np.maximum(values[:k], 0), store[:count].T, residuals[:k], products)
 
 
 def _projection(projected: NDArray[np.float64], used: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -51,8 +51,8 @@ class BemMKL(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-l
         hit, miss = hits[usable].argmin(axis=1), misses[usable].argmin(axis=1)
         margins = np.sqrt(squared[usable, miss]) - np.sqrt(squared[usable, hit])
         self.margins_: Array = margins.mean(axis=0) / unit
-        found = bem_weights(self.margins_)
-        self.weights_: Array = uniform_weights(kernels.shape[2]) if found is None else found
+        weights = bem_weights(self.margins_)
+        self.weights_: Array = uniform_weights(kernels.shape[2]) if weights is None else weights
         return self
 
     def transform(self, X: Array) -> Array:

@@ -31,13 +31,13 @@ class MultiScaleKernel(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
 
     `fit` learns the vocabulary, a graph of related words and (for RBF) each level's width from the training texts;
     `transform` gives the kernel between new texts and the training texts, shape (texts, training texts), for
-    `SVC(kernel="precomputed")`. With `combine="stack"` it gives one kernel a level, shape (texts, training texts, levels), for
-    `BemMKL` or `SimpleMKL`, which weigh and add them.
+    `SVC(kernel="precomputed")`. With `combine="stack"` it gives one kernel per level, shape (texts, training texts, levels),
+    for `BemMKL` or `SimpleMKL`, which weigh and add them.
 
     Parameters
     ----------
     scales : scales along positions; inf is the bag of words
-    semantic_scales : scales along words, one a level; None takes `scales`, as the paper does
+    semantic_scales : scales along words, one per level; None takes `scales`, as the paper does
     kernel : "frobenius", "rbf" or "js"
     columns : length that texts are interpolated to
     width : the window's width T; 0 takes what the scale needs
@@ -149,9 +149,9 @@ class MultiScaleKernel(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
                 source, neighbours=self.neighbours, window=self.window, min_count=self.min_count, common=self.common
             )
         known = [
-            (self.vocabulary_[one[0]], self.vocabulary_[other[0]], similarity)
-            for one, other, similarity in ((self._words(a), self._words(b), value) for a, b, value in self.similarities)
-            if len(one) == len(other) == 1 and one[0] in self.vocabulary_ and other[0] in self.vocabulary_
+            (self.vocabulary_[first[0]], self.vocabulary_[second[0]], similarity)
+            for first, second, similarity in ((self._words(a), self._words(b), value) for a, b, value in self.similarities)
+            if len(first) == len(second) == 1 and first[0] in self.vocabulary_ and second[0] in self.vocabulary_
         ]
         if not known:
             return SemanticGraph.empty(len(self.vocabulary_))
@@ -191,16 +191,16 @@ class MultiScaleKernel(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
             codes.append(code.reshape((len(texts), columns * self.graph_.words)).tocsr() / columns)
         return codes
 
-    def _kernel(self, one: sparse.csr_matrix, other: sparse.csr_matrix, gamma: float, background: Array | None) -> Array:
-        """The kernel of a level between codes (c + η b)/(1 + η): c are rows of `one` and `other`, b is None without η."""
+    def _kernel(self, first: sparse.csr_matrix, second: sparse.csr_matrix, gamma: float, background: Array | None) -> Array:
+        """The kernel of a level between codes (c + η b)/(1 + η): c are rows of `first` and `second`, b is None without η."""
         if self.kernel == "js":
             if background is None:
-                return js_kernel(one, other)
-            return smoothed_js_kernel(one / (1 + self.eta), other / (1 + self.eta), background * (self.eta / (1 + self.eta)))
-        product: Array = (one @ other.T).toarray()
-        norms = [np.asarray(side.multiply(side).sum(axis=1)).ravel() for side in (one, other)]
+                return js_kernel(first, second)
+            return smoothed_js_kernel(first / (1 + self.eta), second / (1 + self.eta), background * (self.eta / (1 + self.eta)))
+        product: Array = (first @ second.T).toarray()
+        norms = [np.asarray(side.multiply(side).sum(axis=1)).ravel() for side in (first, second)]
         if background is not None:
-            sides = [self.eta * (side @ background) for side in (one, other)]
+            sides = [self.eta * (side @ background) for side in (first, second)]
             constant = self.eta**2 * float(background @ background)
             product = (product + sides[0][:, None] + sides[1][None, :] + constant) / (1 + self.eta) ** 2
             norms = [(norm + 2 * side + constant) / (1 + self.eta) ** 2 for norm, side in zip(norms, sides, strict=True)]
@@ -212,26 +212,26 @@ class MultiScaleKernel(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
         return product
 
 
-def js_kernel(one: sparse.csr_matrix, other: sparse.csr_matrix) -> Array:
-    """1 - JS / ln 2 between rows of mass one, shape (rows, other rows): positive semi-definite, ones on the diagonal.
+def js_kernel(first: sparse.csr_matrix, second: sparse.csr_matrix) -> Array:
+    """1 - JS / ln 2 between rows of mass first, shape (rows, second rows): positive semi-definite, ones on the diagonal.
 
     A cell counts only where both rows have something, so the sum runs over shared cells.
     """
-    columns = one.tocsc()
+    columns = first.tocsc()
     own = sparse.csc_matrix((phi(columns.data), columns.indices, columns.indptr), shape=columns.shape)
-    out = np.zeros((one.shape[0], other.shape[0]))
-    for row in range(other.shape[0]):
-        span = slice(other.indptr[row], other.indptr[row + 1])
-        places, values = other.indices[span], other.data[span]
+    out = np.zeros((first.shape[0], second.shape[0]))
+    for row in range(second.shape[0]):
+        span = slice(second.indptr[row], second.indptr[row + 1])
+        places, values = second.indices[span], second.data[span]
         part = columns[:, places]
         cells = np.repeat(values, np.diff(part.indptr))
         parts = phi(part.data + cells) - own[:, places].data - phi(cells)
-        out[:, row] = np.bincount(part.indices, parts, one.shape[0])
+        out[:, row] = np.bincount(part.indices, parts, first.shape[0])
     result: Array = out / (2 * np.log(2))
     return result
 
 
-def smoothed_js_kernel(one: sparse.csr_matrix, other: sparse.csr_matrix, background: Array) -> Array:
+def smoothed_js_kernel(left: sparse.csr_matrix, right: sparse.csr_matrix, background: Array) -> Array:
     """As `js_kernel`, between rows to each of which `background` (cells,), positive, is added, without making them dense.
 
     With f(a, b) = φ(a + b) - φ(a) - φ(b) and the background β, the sum over cells is that of f(β, β), plus what the cells of
@@ -247,19 +247,19 @@ def smoothed_js_kernel(one: sparse.csr_matrix, other: sparse.csr_matrix, backgro
         change = joint(side.data + beta, beta) - joint(beta, beta)
         return sparse.csr_matrix((change, side.indices, side.indptr), shape=side.shape)
 
-    one, other = sparse.csr_matrix(one), sparse.csr_matrix(other)
-    sums = [np.asarray(alone(side).sum(axis=1)).ravel() for side in (one, other)]
+    left, right = sparse.csr_matrix(left), sparse.csr_matrix(right)
+    sums = [np.asarray(alone(side).sum(axis=1)).ravel() for side in (left, right)]
     out = sums[0][:, None] + sums[1][None, :] + float(joint(background, background).sum())
-    columns = one.tocsc()
-    for row in range(other.shape[0]):
-        span = slice(other.indptr[row], other.indptr[row + 1])
-        places = other.indices[span]
+    columns = left.tocsc()
+    for row in range(right.shape[0]):
+        span = slice(right.indptr[row], right.indptr[row + 1])
+        places = right.indices[span]
         part = columns[:, places]
         counts = np.diff(part.indptr)
-        beta, cells = np.repeat(background[places], counts), np.repeat(other.data[span] + background[places], counts)
+        beta, cells = np.repeat(background[places], counts), np.repeat(right.data[span] + background[places], counts)
         mine = part.data + beta
         both = joint(mine, cells) - joint(mine, beta) - joint(beta, cells) + joint(beta, beta)
-        out[:, row] += np.bincount(part.indices, both, one.shape[0])
+        out[:, row] += np.bincount(part.indices, both, left.shape[0])
     result: Array = out / (2 * np.log(2))
     return result
 

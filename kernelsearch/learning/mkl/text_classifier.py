@@ -129,7 +129,7 @@ def load(path: str | Path) -> tuple[LabelledTexts, ClassifierSettings]:
         labelled = [record for record in records if "label" in record]
         others = tuple(record["text"] for record in records if "label" not in record and "similarities" not in record)
         rows = next((record["similarities"] for record in records if "similarities" in record), None)
-        similarities = None if rows is None else tuple((str(one), str(other), float(value)) for one, other, value in rows)
+        similarities = None if rows is None else tuple((str(word), str(other), float(value)) for word, other, value in rows)
         settings = ClassifierSettings.of(meta["parameters"])
         texts, labels = (tuple(record[key] for record in labelled) for key in ("text", "label"))
         return LabelledTexts(texts, labels, others, similarities), settings

@@ -59,8 +59,8 @@ def train(
 
 def _workers(client: Any) -> list[str]:
     """The workers' addresses in the order of their names, as xgboost has them too; a lost worker's successor has its name."""
-    found = client.scheduler_info(n_workers=-1)["workers"]
-    return sorted(found, key=lambda address: str(found[address]["name"]))
+    workers = client.scheduler_info(n_workers=-1)["workers"]
+    return sorted(workers, key=lambda address: str(workers[address]["name"]))
 
 
 def _spread(client: Any, column: NDArray[Any], ends: list[int], workers: list[str]) -> Any:

@@ -33,13 +33,16 @@ class CompleteList(NamedTuple):
     """The whole ranking of a training query, to measure with: a table to learn from holds only a draw of its candidates.
 
     `qid` is the query's id in the table, `X` (candidates, features) holds normalised features, `relevant` (candidates,) marks
-    relevant candidates, and `total` is the number of relevant documents, those that are no candidates included.
+    relevant candidates, and `total` is the number of relevant documents, those that are no candidates included. `unrelated`
+    (candidates, features) are the features as they would be if no other training query had a relevant document in common with
+    this one, None where that changes nothing.
     """
 
     qid: int
     X: NDArray[np.float32]
     relevant: NDArray[np.bool_]
     total: int
+    unrelated: NDArray[np.float32] | None = None
 
 
 def _standard_error(differences: NDArray[np.float64]) -> float:
@@ -59,7 +62,7 @@ class Best(Learner):
     best one: with few queries the highest mean alone is mostly luck. A candidate that gives all documents of a query the same
     score, in every query, is passed over, and InputError is raised where no other is left. At most `queries` queries, drawn by
     chance, decide: beyond a few hundred the choice takes long and changes little. `chosen_` is the fitted winner, `choice_`
-    its name, `scores_` each candidate's MAP.
+    its name, `scores_` each candidate's MAP and `unrelated_scores_` that of queries to which no training query is related.
     """
 
     name = "best"
@@ -90,9 +93,14 @@ class Best(Learner):
         qid: ArrayLike | None = None,
         *,
         complete: Sequence[CompleteList] | None = None,
+        groups: Mapping[int, int] | None = None,
     ) -> Best:
         """Chooses and fits. With `complete`, AP is measured on those rankings, all relevant documents counted, which is what
-        the learner will be judged by; without it on the rows of the table."""
+        the learner will be judged by; without it on the rows of the table.
+
+        Future queries may be related to training queries or be new: where complete rankings have features of both cases, the
+        mean of both decides. `groups` are queries that stay in one fold, {qid: group}; by default each query is its own.
+        """
         table, ids, labels = check_training(X, y, qid)
         self.features_ = table.shape[1]
         names = np.unique(ids)
@@ -105,13 +113,18 @@ class Best(Learner):
         if complete is None:
             tried = self._tried(table[deciding], labels[deciding], ids[deciding])
         else:
-            tried = self._tried_on(complete, table, labels, ids)
-        self.scores_ = {name: float(values.mean()) for name, values in tried.items()}
-        top = tried[max(self.candidates, key=lambda name: self.scores_[name])]
+            related, unrelated = self._tried_on(complete, table, labels, ids, groups or {})
+            self.scores_ = {name: float(values.mean()) for name, values in related.items()}
+            self.unrelated_scores_ = {name: float(values.mean()) for name, values in unrelated.items()}
+            tried = {name: (related[name] + unrelated[name]) / 2 for name in related}
+        means = {name: float(values.mean()) for name, values in tried.items()}
+        if complete is None:
+            self.scores_ = self.unrelated_scores_ = means
+        top = tried[max(self.candidates, key=lambda name: means[name])]
         close = [
             name for name in self.candidates if (top - tried[name]).mean() <= self.caution * _standard_error(top - tried[name])
         ]
-        others = sorted(set(self.candidates) - set(close), key=lambda name: -self.scores_[name])
+        others = sorted(set(self.candidates) - set(close), key=lambda name: -means[name])
         lists = Lists.of(ids)
         for name in (*close, *others):
             learner = self._make(name).fit(table, labels, ids)
@@ -126,19 +139,29 @@ class Best(Learner):
         table: NDArray[np.float64],
         labels: NDArray[np.float64],
         ids: NDArray[Any],
-    ) -> dict[str, NDArray[np.float64]]:
-        """The cross-validated AP of each complete ranking, for each candidate; folds are those of the complete rankings."""
-        numbers = np.array([entry.qid for entry in complete])
-        values = {name: np.zeros(len(complete)) for name in self.candidates}
-        for held_out in query_folds(numbers, min(self.folds, len(numbers)), self.random_state):
-            learned = ~np.isin(ids, numbers[held_out])
+        groups: Mapping[int, int],
+    ) -> tuple[dict[str, NDArray[np.float64]], dict[str, NDArray[np.float64]]]:
+        """The cross-validated AP of each complete ranking, for each candidate: with the features as they are, and unrelated.
+
+        Folds are those of the complete rankings' groups.
+        """
+        related, unrelated = ({name: np.zeros(len(complete)) for name in self.candidates} for _ in range(2))
+        numbers = np.array([groups.get(entry.qid, entry.qid) for entry in complete])
+        row_groups = np.array([groups.get(int(qid), int(qid)) for qid in ids]) if groups else ids
+        for held_out in query_folds(numbers, min(self.folds, len(np.unique(numbers))), self.random_state):
+            learned = ~np.isin(row_groups, numbers[held_out])
             for name in self.candidates:
                 learner = self._make(name).fit(table[learned], labels[learned], ids[learned])
+
+                def measure(entry: CompleteList, X: NDArray[np.float32], learner: Learner = learner) -> float:
+                    return list_average_precision(learner.predict(X.astype(np.float64)), entry.relevant, entry.total)
+
                 for place in np.flatnonzero(held_out).tolist():
                     entry = complete[place]
-                    scores = learner.predict(entry.X.astype(np.float64))
-                    values[name][place] = list_average_precision(scores, entry.relevant, entry.total)
-        return values
+                    related[name][place] = unrelated[name][place] = measure(entry, entry.X)
+                    if entry.unrelated is not None:
+                        unrelated[name][place] = measure(entry, entry.unrelated)
+        return related, unrelated
 
     def _tried(
         self, table: NDArray[np.float64], labels: NDArray[np.float64], ids: NDArray[Any]
@@ -151,14 +174,14 @@ class Best(Learner):
                 predictions[name][held_out] = learner.predict(table[held_out], ids[held_out])
         judged = [rows for rows in Lists.of(ids) if (labels[rows] > 0).any()]
         return {
-            name: np.array([list_average_precision(found[rows], labels[rows] > 0) for rows in judged])
-            for name, found in predictions.items()
+            name: np.array([list_average_precision(scores[rows], labels[rows] > 0) for rows in judged])
+            for name, scores in predictions.items()
         }
 
     def _make(self, name: str) -> Learner:
         if isinstance(self.candidates, Mapping):
-            given = self.candidates[name]
-            copy: Learner = type(given)(**given.get_params())
+            candidate = self.candidates[name]
+            copy: Learner = type(candidate)(**candidate.get_params())
             return copy
         kind: Any = LEARNERS[name]
         # RRF and CombMNZ bring their own normalisation.

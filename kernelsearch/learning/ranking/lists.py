@@ -140,8 +140,13 @@ def zscores(values: ArrayLike) -> Floats:
     table = np.asarray(values, dtype=np.float64)
     if not len(table):
         return table
-    first = np.zeros(1, dtype=np.int64)
-    return normalise_features(table.reshape(len(table), -1), Lists(np.arange(len(table)), first, first)).reshape(table.shape)
+    # As `normalise_features` does for many lists; for one, without its bookkeeping.
+    centred: Floats = table - table.mean(axis=0)
+    low, high = table.min(axis=0), table.max(axis=0)
+    scale = np.sqrt(np.mean(centred * centred, axis=0))
+    constant = high - low <= 1e-12 * np.maximum(np.abs(high), np.abs(low))
+    centred *= np.divide(1.0, scale, out=np.zeros_like(scale), where=~constant & (scale > 0))
+    return centred
 
 
 def ranks(scores: Floats) -> NDArray[np.int64]:

@@ -370,9 +370,11 @@ public final class Bridge {
 
   /**
    * One pass over a field's postings. Returns: term bytes, term byte lengths (int32), df (int32), cf (int64), and per document, deleted
-   * ones included as empty: distinct terms (int32), tokens (int32), norm byte (int8), live (int8).
+   * ones included as empty: distinct terms (int32), tokens (int32), norm byte (int8), live (int8). With `keep` also what `rows` gives for
+   * all documents, for fields whose postings fit into memory: a second pass over the terms costs as much as the first where most of them
+   * are rare.
    */
-  public static ByteBuffer[] scan(IndexReader reader, String field) throws IOException {
+  public static ByteBuffer[] scan(IndexReader reader, String field, boolean keep, boolean positions) throws IOException {
     int n = reader.maxDoc();
     int[] distinct = new int[n];
     int[] tokens = new int[n];
@@ -381,14 +383,22 @@ public final class Bridge {
     int[] sizes = new int[1 << 12];
     int[] df = new int[1 << 12];
     long[] cf = new long[1 << 12];
+    int[] ends = new int[1 << 12];
     int used = 0;
     int count = 0;
+    int kept = 0;
+    int seen = 0;
     Terms terms = MultiTerms.getTerms(reader, field);
+    boolean some = keep && terms != null;
+    int[] docs = new int[some ? Math.toIntExact(terms.getSumDocFreq()) : 0];
+    int[] freqs = new int[docs.length];
+    int[] places = new int[some && positions ? Math.toIntExact(terms.getSumTotalTermFreq()) : 0];
     if (terms != null) {
       TermsEnum walk = terms.iterator();
       PostingsEnum postings = null;
       for (BytesRef term = walk.next(); term != null; term = walk.next()) {
         if (count == sizes.length) {
+          ends = Arrays.copyOf(ends, 2 * count);
           sizes = Arrays.copyOf(sizes, 2 * count);
           df = Arrays.copyOf(df, 2 * count);
           cf = Arrays.copyOf(cf, 2 * count);
@@ -401,14 +411,22 @@ public final class Bridge {
         sizes[count] = term.length;
         df[count] = walk.docFreq();
         cf[count] = walk.totalTermFreq();
-        count++;
-        postings = walk.postings(postings, PostingsEnum.FREQS);
+        postings = walk.postings(postings, keep && positions ? PostingsEnum.POSITIONS : PostingsEnum.FREQS);
         for (int doc = postings.nextDoc(); doc != PostingsEnum.NO_MORE_DOCS; doc = postings.nextDoc()) {
           if (live == null || live.get(doc)) {
+            int freq = postings.freq();
             distinct[doc]++;
-            tokens[doc] += postings.freq();
+            tokens[doc] += freq;
+            if (keep) {
+              docs[kept] = doc;
+              freqs[kept++] = freq;
+              for (int i = 0; positions && i < freq; i++) {
+                places[seen++] = postings.nextPosition();
+              }
+            }
           }
         }
+        ends[count++] = kept;
       }
     }
     ByteBuffer frequencies = direct(8L * count);
@@ -424,9 +442,50 @@ public final class Bridge {
     for (int doc = 0; doc < n; doc++) {
       alive[doc] = (byte) (live == null || live.get(doc) ? 1 : 0);
     }
-    return new ByteBuffer[] {
+    ByteBuffer[] scanned = {
       of(text, used), of(sizes, count), of(df, count), frequencies, of(distinct, n), of(tokens, n), of(norm, n), of(alive, n)
     };
+    if (!keep) {
+      return scanned;
+    }
+    ByteBuffer[] all = Arrays.copyOf(scanned, scanned.length + 3);
+    System.arraycopy(transposed(docs, freqs, places, ends, count, distinct, tokens), 0, all, scanned.length, 3);
+    return all;
+  }
+
+  /** Postings in order of term, the last of each in `ends`, as rows of documents: what `rows` returns. */
+  private static ByteBuffer[] transposed(int[] docs, int[] freqs, int[] places, int[] ends, int terms, int[] distinct, int[] tokens) {
+    int[] next = starts(distinct);
+    int[] place = starts(tokens);
+    int total = next[next.length - 1];
+    int[] ids = new int[total];
+    int[] counts = new int[total];
+    int[] positions = new int[places.length == 0 ? 0 : place[place.length - 1]];
+    int posting = 0;
+    int seen = 0;
+    for (int term = 0; term < terms; term++) {
+      for (; posting < ends[term]; posting++) {
+        int doc = docs[posting];
+        int at = next[doc]++;
+        int freq = freqs[posting];
+        ids[at] = term;
+        counts[at] = freq;
+        if (positions.length > 0) {
+          System.arraycopy(places, seen, positions, place[doc], freq);
+          place[doc] += freq;
+          seen += freq;
+        }
+      }
+    }
+    return new ByteBuffer[] {of(ids, total), of(counts, total), of(positions, positions.length)};
+  }
+
+  private static int[] starts(int[] sizes) {
+    int[] starts = new int[sizes.length + 1];
+    for (int i = 0; i < sizes.length; i++) {
+      starts[i + 1] = Math.addExact(starts[i], sizes[i]);
+    }
+    return starts;
   }
 
   /** The offset of each row, from the sizes of the rows (int32 each); the last element is the total. */

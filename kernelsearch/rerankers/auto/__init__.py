@@ -1,4 +1,4 @@
-"""The fusion that needs no training."""
+"""`auto`: a fusion of methods with fixed weights, without training."""
 
 from kernelsearch.rerankers.auto.settings import AutoSettings
 from kernelsearch.rerankers.registry import Method

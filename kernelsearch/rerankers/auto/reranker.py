@@ -1,25 +1,26 @@
 """`auto`: a fusion with a fixed recipe and fixed weights, for collections without training data.
 
-Half of the sum is how well a document matches the query: the multi-scale language model, which also holds the first stage's
-score, and the title. The other half is feedback: a relevance model, the cosine to the best documents, and the cosine to them in
-the latent space. Two things decide per query how far to go, both by the posterior p(d|q) of
+Half of the sum is how well a document matches the query: the multi-scale language model, which includes the first stage's
+score, and the title. The other half is feedback: a relevance model, the cosine to the first documents, and the cosine to them
+in the latent space. Two mechanisms limit feedback per query, both by the posterior p(d|q) of
 `kernels.relevance.posterior_weights`:
 
-- Feedback documents are weighted by it. Where one document scores far above the others, feedback is that document alone and
-  changes little; where many score alike, it is their common vocabulary. The scores are those of the language model among the
-  first stage's best documents (feature `read`): it finds the right document of noisy queries more often.
-- The first stage's own posterior is a feature: a document that it puts far above all others stays first unless the other
-  evidence agrees on another one. Where many documents score alike it adds next to nothing.
+- Feedback documents are weighted by the posterior. If one document scores far above the others, feedback uses nearly this
+  document alone and changes little; if many have similar scores, it uses their common vocabulary. The scores are those of the
+  language model for the first stage's first documents (feature `read`): for noisy queries it ranks the relevant document
+  first more often than BM25.
+- The posterior by the first stage's scores is a feature: a document that scores far above all others stays first unless the
+  other features agree on another one. If many documents have similar scores, the feature is close to 0 for all.
 
-The language model takes longer than all other features together. It is therefore computed for the best MATCHED documents of a
-sum with the first stage's score in its place; those are ranked by the whole sum, the others follow.
+The language model takes longer than all other features together. It is therefore computed only for the first MATCHED
+documents by a sum with the first stage's score instead; these are ranked by the complete sum, the others follow.
 
-On an index with vectors, the inner product with the query's vector joins the match, and the nearest documents of the whole
-index join the candidates. Feedback then comes from the documents that words and vectors rank best together, by the sum of the
-z-scores of first stage and vectors: documents on which both agree are relevant more often than the best by words alone.
+On an index with vectors, the inner product with the query's vector is added to the match, and the nearest documents of the
+whole index are added to the candidates. Feedback documents are then those with the largest sum of the z-scores of first stage
+and vectors: documents on which both agree are relevant more often than the first ones by words alone.
 
-`python -m tools.reproduce.auto` shows, leaving one collection out at a time, how the weights were chosen and what was tried
-besides (docs/reproductions/auto.md).
+`python -m tools.reproduce.auto` shows, leaving one collection out at a time, how the weights were chosen and which
+alternatives were tried (docs/reproductions/auto.md).
 """
 
 from __future__ import annotations
@@ -89,8 +90,8 @@ class AutoReranker(FusedReranker[AutoSettings]):
             by_words = self._words.apply_batch(
                 [queries[place] for place in missing], [lists[place] for place in missing], context
             )
-            for number, found in zip(missing, by_words, strict=True):
-                out[number] = found
+            for number, retrieved in zip(missing, by_words, strict=True):
+                out[number] = retrieved
         for numbers in chunks(np.setdiff1d(np.arange(len(lists)), missing).tolist(), CACHED_TABLES):
             batch = [queries[number] for number in numbers]
             pools = self.pool_tables(batch, [lists[number] for number in numbers], context)
@@ -122,7 +123,10 @@ class AutoReranker(FusedReranker[AutoSettings]):
     def _match_features(self, context: Context) -> Features:
         """The match alone as a table, for a first stage; that of the last first stage is cached."""
         if self._match is None or self._match[0] != context:
-            self._match = context, Features(self.index, self.recipe[:1], model=context.model, threads=context.threads)
+            # The feature that orders feedback documents has the same language model, and scores of the same documents.
+            shared = self.features(context).shared
+            features = Features(self.index, self.recipe[:1], model=context.model, threads=context.threads, shared=shared)
+            self._match = context, features
         return self._match[1]
 
     def _have_vectors(self, queries: Sequence[Query]) -> list[bool]:

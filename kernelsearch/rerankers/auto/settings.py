@@ -19,6 +19,6 @@ class AutoSettings(DepthSettings):
 
     vectors: str | None = option(
         None,
-        "name of the vectors to use beside words; default: --vectors.name, or the only ones of the index where queries have "
-        "vectors too; none: words alone",
+        "name of the vectors to use in addition to words; default: --vectors.name, or the only ones of the index if queries "
+        "have vectors too; none: words alone",
     )

@@ -1,4 +1,4 @@
-"""Dense reranking and retrieval: documents by the inner product of their vectors with the query's."""
+"""Dense reranking and retrieval: documents are ranked by the inner product of their vectors with the query's."""
 
 from kernelsearch.rerankers.dense.settings import DenseSettings
 from kernelsearch.rerankers.registry import Method

@@ -1,7 +1,7 @@
-"""`dense`: documents by the inner product of their vectors with the query's; a cosine where vectors have unit length.
+"""`dense`: ranks documents by the inner product of their vectors with the query's; a cosine if vectors have unit length.
 
-The baseline of everything that uses vectors. With `retrieve` it is dense retrieval: the nearest documents of the whole
-collection join the list, documents that share no word with the query included.
+This is the baseline for methods that use vectors. With `retrieve` it is dense retrieval: the nearest documents of the whole
+collection are added to the list, including documents that share no word with the query.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ class DenseSettings(Settings):
     owner: ClassVar[str] = "dense"
 
     vectors: str | None = option(None, "name of the vectors; default: --vectors.name, or the only ones of the index")
-    retrieve: int = option(0, "add this many documents with the largest inner products, found with FAISS", low=0)
+    retrieve: int = option(0, "number of documents with the largest inner products (FAISS) to add to the candidates", low=0)
     effort: int | None = option(
-        None, "search effort of an ivf or hnsw index: clusters that are searched, or candidates that are kept", low=1
+        None, "search effort of the FAISS index: clusters to search (ivf), size of the candidate list (hnsw)", low=1
     )

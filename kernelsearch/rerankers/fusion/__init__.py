@@ -11,5 +11,6 @@ FUSION = Method(
     fit_settings=FusionFitSettings,
     retrieves=True,
     fuses=True,
+    artefacts=("kernelsearch.rerankers.fusion.artefact:MODEL",),
 )
 METHODS = (FUSION,)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from abc import abstractmethod
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -14,7 +15,6 @@ from numpy.typing import NDArray
 from kernelsearch.core.sequences import chunks
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.learning.ranking.fusers import Learner
-from kernelsearch.learning.ranking.lists import Lists, normalise_features
 from kernelsearch.lucene.models import Model
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, Context, Explanation, OpenedIndex, Reranker
 from kernelsearch.rerankers.fusion.features import Features
@@ -50,6 +50,7 @@ class FusedReranker(Reranker[D]):
     def __init__(self, index: OpenedIndex, **options: Any) -> None:
         super().__init__(index, **options)
         self._tables: OrderedDict[TableKey, tuple[Candidates, Floats]] = OrderedDict()
+        self._tables_lock = threading.Lock()
         self._features: tuple[tuple[Model, int], Features] | None = None
 
     @property
@@ -85,7 +86,8 @@ class FusedReranker(Reranker[D]):
     ) -> list[tuple[Candidates, Floats]]:
         """Each query's whole pool and its normalised features, those of `table_recipe`, shape (pool, features)."""
         keys = [(query, listed.docs.tobytes()) for query, listed in zip(queries, lists, strict=True)]
-        missing = [number for number, key in enumerate(keys) if key not in self._tables]
+        cached = [self._tables.get(key) for key in keys]  # taken at once: another thread may drop them meanwhile
+        missing = [number for number, entry in enumerate(cached) if entry is None]
         fresh: dict[int, tuple[Candidates, Floats]] = {}
         if missing:
             new_queries, new_lists = [queries[number] for number in missing], [lists[number] for number in missing]
@@ -93,15 +95,15 @@ class FusedReranker(Reranker[D]):
             depth = min(self.settings.depth, context.hits or longest or self.settings.depth)
             features = self.features(context)
             pools = features.pool(new_queries, new_lists, depth)
-            for number, pool, table in zip(missing, pools, features.tables(new_queries, pools), strict=True):
-                single_list = Lists.of(np.zeros(pool.depth, dtype=np.int64))
-                fresh[number] = pool, normalise_features(table, single_list, self.normalise)
-        out = [fresh[number] if number in fresh else self._tables[key] for number, key in enumerate(keys)]
-        for key, entry in zip(keys[-CACHED_TABLES:], out[-CACHED_TABLES:], strict=True):
-            self._tables[key] = entry
-            self._tables.move_to_end(key)
-        while len(self._tables) > CACHED_TABLES:
-            self._tables.popitem(last=False)
+            tables = features.normalised_tables(new_queries, pools, self.normalise)
+            fresh = {number: (pool, table) for number, pool, table in zip(missing, pools, tables, strict=True)}
+        out = [fresh[number] if entry is None else entry for number, entry in enumerate(cached)]
+        with self._tables_lock:
+            for key, entry in zip(keys[-CACHED_TABLES:], out[-CACHED_TABLES:], strict=True):
+                self._tables[key] = entry
+                self._tables.move_to_end(key)
+            while len(self._tables) > CACHED_TABLES:
+                self._tables.popitem(last=False)
         return out
 
     def score(self, query: Query, candidates: Candidates, context: Context = DEFAULT_CONTEXT) -> NDArray[np.floating]:

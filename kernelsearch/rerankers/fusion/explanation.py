@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +21,8 @@ from kernelsearch.rerankers.fusion.recipes import CERTAINTY, CERTAINTY_SHARPNESS
 if TYPE_CHECKING:
     from kernelsearch.rerankers.fusion.base import FusedReranker
 
+#: Kinds of features that take the best documents for relevant ones.
+FEEDBACK_KINDS = ("read", "rm", "rm3", "rocchio", "top", "klsa", "pert")
 #: What a kind of feature is made of; other kinds are made of words.
 WORDS = "words"
 EVIDENCE = {"first": WORDS, "dense": "vectors", "dense-rm": "vectors", "hybrid": "feedback by both", "run": "runs"}
@@ -32,7 +35,8 @@ def explain(reranker: FusedReranker[Any], query: Query, candidates: Candidates, 
     with their weights and how near the document is to each, by words (tf·idf cosine) and by vectors (cosine); with vectors,
     `evidence` is the part of the score that came from words, from vectors, and from feedback that both chose; with the feature
     `posterior`, `certainty` is the document that the first stage puts first and its probability among the best: how much it
-    counts against the other evidence. Raises OptionError for a document outside the fused pool.
+    counts against the other evidence, and `decision` says how far feedback goes for the query and why (`decision_note`). Raises
+    OptionError for a document outside the fused pool.
     """
     pool, table = reranker.tables([query], [candidates], context)[0]
     row = position(pool, doc)
@@ -61,11 +65,31 @@ def explain(reranker: FusedReranker[Any], query: Query, candidates: Candidates, 
         notes["certainty"] = {"docid": first, "probability": round(probability, 4)}
     docs, weights = feedback_documents(reranker, query, candidates, context)
     notes["feedback"] = feedback_note(reranker.index, docs, weights)
+    if "certainty" in notes:
+        notes["decision"] = decision_note(dict(zip(reranker.recipe, parts.tolist(), strict=True)), notes)
     for entry, likeness in zip(
         notes["feedback"]["documents"], neighbour_likeness(reranker.index, doc, docs, vectors), strict=True
     ):
         entry |= likeness
     return Explanation(reranker.name, docid, float(parts.sum()), contributions, notes)
+
+
+def decision_note(parts: Mapping[str, float], notes: Mapping[str, Any]) -> dict[str, Any]:
+    """How far feedback goes for a query: its part of a document's score beside the other ones, and the reasons.
+
+    `parts` are {feature: part of the score}. In the note, `parts` are those of the match with the query, of feedback and of the
+    first stage's certainty, which sum to the score; `reasons` are sentences from the notes `feedback` and `certainty`.
+    """
+    groups = {"match": 0.0, "feedback": 0.0, "certainty": 0.0}
+    for name, part in parts.items():
+        group = "certainty" if name == CERTAINTY else "feedback" if kind_of(name) in FEEDBACK_KINDS else "match"
+        groups[group] += part
+    feedback, certainty = notes["feedback"], notes["certainty"]
+    reasons = [
+        f"feedback: {len(feedback['documents'])} documents that count as much as {feedback['effective']:g} equal ones",
+        f"certainty: the first stage gives {certainty['docid']} a probability of {certainty['probability']:.2f} among its best",
+    ]
+    return {"parts": {group: round(part, 4) for group, part in groups.items()}, "reasons": reasons}
 
 
 def kind_of(name: str) -> str:
@@ -82,7 +106,7 @@ def feedback_documents(
     the first stage and vectors together.
     """
     recipe = reranker.table_recipe
-    reading = next((one for one in reranker.features(context).features if isinstance(one, ReadFeature)), None)
+    reading = next((feature for feature in reranker.features(context).features if isinstance(feature, ReadFeature)), None)
     if reading is not None:
         listed = reading.ranked(Pool(reranker.index, query, candidates))[0].candidates
         weights = posterior_weights(listed.scores)

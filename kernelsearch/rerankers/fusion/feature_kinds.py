@@ -78,7 +78,7 @@ class FeedbackSearch:
         if last_queries != queries:
             lists = self.index.lucene.search(queries, self.depth, model=self.model, threads=self.threads)
             self._last = queries, lists
-        return [found.top(depth) for found in lists]
+        return [ranked.top(depth) for ranked in lists]
 
 
 class Feature(ABC, Generic[P]):
@@ -97,6 +97,10 @@ class Feature(ABC, Generic[P]):
     @abstractmethod
     def values(self, pools: Sequence[Pool]) -> list[Floats]:
         """The feature's values per pool, each of shape (candidates,)."""
+
+    def strengths(self, pools: Sequence[Pool]) -> Floats:
+        """What the feature's normalised values are multiplied by, shape (pools,): 1 unless it knows how far to trust itself."""
+        return np.ones(len(pools))
 
     def retrieve(self, queries: Sequence[Query], lists: Sequence[Candidates], depth: int) -> list[NDArray[np.int32]]:
         """The rows of the best `depth` documents per query by this feature, from the whole index."""
@@ -256,7 +260,7 @@ class FeedbackFeature(Feature[E]):
         expansions = zip(queries, self.expansions(list(queries)), strict=True)
         expanded = [expansion.to_query(self.index.forward, query) for query, expansion in expansions]
         lists = self.index.lucene.search(expanded, depth, model=self.bm25, threads=self.context.threads)
-        return [found.docs for found in lists]
+        return [ranked.docs for ranked in lists]
 
 
 class RM3Feature(FeedbackFeature[RM3Settings]):
@@ -354,7 +358,7 @@ class RelevanceModel(Feature[RelevanceModelSettings]):
             for query, (terms, weights) in zip(queries, self.expansions(queries, lists), strict=True)
         ]
         model, threads = BM25Model(self.settings.k1, self.settings.b), self.context.threads
-        return [found.docs for found in self.index.lucene.search(expanded, depth, model=model, threads=threads)]
+        return [ranked.docs for ranked in self.index.lucene.search(expanded, depth, model=model, threads=threads)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -428,12 +432,20 @@ class VotesSettings(Settings):
     owner: ClassVar[str] = "votes"
 
     power: float = option(2.0, "exponent of the queries' similarity; a high one lets only the nearest queries count", low=0.1)
+    fade: float = option(
+        0.0,
+        "exponent of the nearest training query's similarity, by which normalised votes are multiplied: the further away the "
+        "training queries, the less votes count; 0: the same for all queries",
+        low=0,
+    )
 
 
 class Votes(PoolFeature[VotesSettings]):
     """Votes of similar training queries for their relevant documents, weighted by the similarity of the queries.
 
     A document can get votes without a term of either query. Without training queries the feature is 0 for all documents.
+    Normalised within a query, the votes of distant training queries would be as loud as those of near ones; `fade` makes them
+    as quiet as the nearest one is far away.
     """
 
     retrieves = True
@@ -442,6 +454,12 @@ class Votes(PoolFeature[VotesSettings]):
     def pool_values(self, pool: Pool) -> Floats:
         votes = self._votes(pool.query)
         return np.zeros(pool.depth) if votes is None else votes[pool.candidates.docs]
+
+    def strengths(self, pools: Sequence[Pool]) -> Floats:
+        training = self.context.training_votes
+        if training is None or not self.settings.fade:
+            return np.ones(len(pools))
+        return np.array([training.nearness(pool.query) for pool in pools]) ** self.settings.fade
 
     def retrieve(self, queries: Sequence[Query], lists: Sequence[Candidates], depth: int) -> list[NDArray[np.int32]]:
         return [self._best(query, depth) for query in queries]

@@ -31,7 +31,7 @@ from kernelsearch.core.options import Settings, option
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels.registry import plugins as kernel_plugins
 from kernelsearch.kernels.term_scores import scores as first_stage_scores
-from kernelsearch.learning.ranking.lists import zscores
+from kernelsearch.learning.ranking.lists import Lists, normalise_features, zscores
 from kernelsearch.lucene.models import BM25Model, Model
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import OpenedIndex
@@ -267,6 +267,7 @@ class Features:
     option : the option that error messages name
     training_votes : the votes of training queries for the feature `votes`; None: no votes
     runs : files by name for the feature `run`
+    shared : features by name to use instead of new ones: the `shared` of another recipe on the same index and first stage
     """
 
     def __init__(
@@ -280,11 +281,13 @@ class Features:
         option: str = "--fusion.features",
         training_votes: TrainingVotes | None = None,
         runs: Mapping[str, str] | None = None,
+        shared: Mapping[str, Feature[Any]] | None = None,
     ) -> None:
         self.index, self.model, self.recipe = index, model, tuple(recipe)
-        context = FeatureContext(index, model, threads, training_votes, runs or {})
+        context = FeatureContext(index, model, threads, training_votes, runs or {}, dict(shared or {}))
+        self.shared = context.shared
         specs = {name: parse(name, option) for name in (*recipe, *sources)}
-        by_name = {name: build(spec, context) for name, spec in specs.items()}
+        by_name = {name: context.shared.get(name) or build(spec, context) for name, spec in specs.items()}
         self.features = [by_name[name] for name in recipe]
         self.sources = [by_name[name] for name in sources]
         for name in sources:
@@ -320,9 +323,23 @@ class Features:
 
     def tables(self, queries: Sequence[Query], candidates: Sequence[Candidates]) -> list[Floats]:
         """The features of each query's candidates, shape (candidates, features)."""
-        pools = [Pool(self.index, query, listed) for query, listed in zip(queries, candidates, strict=True)]
+        return self._tables(self._pools(queries, candidates))
+
+    def normalised_tables(self, queries: Sequence[Query], candidates: Sequence[Candidates], kind: str) -> list[Floats]:
+        """As `tables`, normalised within the query ("z", "minmax" or "none") and times the features' strengths."""
+        pools = self._pools(queries, candidates)
+        strengths = np.column_stack([feature.strengths(pools) for feature in self.features])
+        return [
+            normalise_features(table, Lists.of(np.zeros(len(table), dtype=np.int64)), kind) * strength
+            for table, strength in zip(self._tables(pools), strengths, strict=True)
+        ]
+
+    def _pools(self, queries: Sequence[Query], candidates: Sequence[Candidates]) -> list[Pool]:
+        return [Pool(self.index, query, listed) for query, listed in zip(queries, candidates, strict=True)]
+
+    def _tables(self, pools: Sequence[Pool]) -> list[Floats]:
         columns = [feature.values(pools) for feature in self.features]
-        return [np.column_stack([column[number] for column in columns]) for number in range(len(queries))]
+        return [np.column_stack([column[number] for column in columns]) for number in range(len(pools))]
 
 
 def best_ranks(docs: NDArray[np.int32], lists: Sequence[NDArray[np.int32]]) -> NDArray[np.int64]:

@@ -36,16 +36,16 @@ def make_learner(
     `random_state` is the seed, for learners that draw. `parameters` are further ones by name, for `best` those of its
     candidates; one that the learner doesn't have is an OptionError, which names the option `--OWNER.NAME`.
     """
-    given = dict(parameters or {})
+    chosen = dict(parameters or {})
     names = CANDIDATES if name == "best" else (name,)
-    for parameter in given:
+    for parameter in chosen:
         if not any(parameter in LEARNERS[kind]().get_params() for kind in names):
             flag = f"--{owner}.{parameter}" if owner else f"--{parameter}"
             raise OptionError(f"{flag.replace('_', '-')}: learner {name} has no such parameter")
     made = {}
     for kind in names:
         known = LEARNERS[kind]().get_params()
-        values = {"normalise": normalise, "random_state": random_state, **given}
+        values = {"normalise": normalise, "random_state": random_state, **chosen}
         made[kind] = LEARNERS[kind](**{key: value for key, value in values.items() if key in known})
     if name != "best":
         return made[name]
@@ -103,3 +103,6 @@ def log_choice(learner: Learner, method: str, trained_on: str) -> None:
     if isinstance(learner, Best):
         scores = ", ".join(f"{name} {score:.4f}" for name, score in learner.scores_.items())
         logger.info("%s: chose %s on %s (cross-validated MAP: %s)", method, learner.choice_, trained_on, scores)
+        if learner.unrelated_scores_ != learner.scores_:
+            message = "%s: on topics that share no relevant document with a training topic expect %.4f instead of %.4f"
+            logger.info(message, method, learner.unrelated_scores_[learner.choice_], learner.scores_[learner.choice_])

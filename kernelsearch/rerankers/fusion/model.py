@@ -65,6 +65,7 @@ def save(
     about = dict(notes or {})
     if isinstance(learner, Best):
         about["cross_validated"] = learner.scores_
+        about["cross_validated_unrelated"] = learner.unrelated_scores_
         learner = learner.chosen_
     if learner.name not in LEARNERS or learner.name == "exact":
         raise ArtefactError(f"{path}: learner {learner.name!r} can't be saved; it exists for comparison only")

@@ -1,4 +1,4 @@
-"""The recipes of `auto` and of a fusion that is trained, and what becomes of them on an index that lacks something."""
+"""The recipes of `auto` and of trained fusions, and how they are reduced for an index without positions, basis or vectors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from kernelsearch.core.errors import ArtefactError, OptionError
 from kernelsearch.kernels.relevance import POSTERIOR_DOCUMENTS, POSTERIOR_SHARPNESS
 from kernelsearch.rerankers.base import OpenedIndex
-from kernelsearch.rerankers.klsa.reranker import has_basis
+from kernelsearch.rerankers.klsa.reranker import fitting_command, has_basis
 from kernelsearch.rerankers.mslm.graph import has_graph, training_command
 from kernelsearch.vectors.store import names as vector_names
 
@@ -102,7 +102,7 @@ def available(recipe: Sequence[str], index: OpenedIndex, method: str) -> dict[st
         logger.info("%s: no graph of related words has been trained, so mslm goes without (%s makes one)", method, command)
     if not has_basis(index) and any(_is_klsa(name) for name in offered):
         offered = {name: place for name, place in offered.items() if not _is_klsa(name)}
-        command = f"python -m kernelsearch.train {index.shards.flags} --rerank klsa"
+        command = fitting_command(index)
         logger.info("%s: no latent basis has been fitted, so klsa is left out (%s fits one)", method, command)
     return offered
 

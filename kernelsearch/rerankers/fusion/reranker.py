@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from kernelsearch.clicks.store import ClickLog
 from kernelsearch.core.errors import ArtefactError, InputError, OptionError
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.evaluation.measures import parse_measures
+from kernelsearch.learning.folds import related_groups
 from kernelsearch.learning.ranking.fusers import CombSUM, Learner
 from kernelsearch.learning.ranking.letor import read_letor
 from kernelsearch.lucene.models import BM25Model
@@ -29,7 +30,7 @@ from kernelsearch.rerankers.fusion.evidence import read_runs
 from kernelsearch.rerankers.fusion.feature_files import MEASURES, evaluate_scores, fit_table, load_model, save_model, score_file
 from kernelsearch.rerankers.fusion.features import parse_recipe
 from kernelsearch.rerankers.fusion.learners import ENOUGH_QUERIES, anchored_learner, fit_learner, log_choice, make_learner
-from kernelsearch.rerankers.fusion.recipes import AUTO_WEIGHTS, available, usable_vectors, wanted_weights
+from kernelsearch.rerankers.fusion.recipes import AUTO_WEIGHTS, READING_WEIGHTS, available, usable_vectors, wanted_weights
 from kernelsearch.rerankers.fusion.settings import RECIPE, FusionFitSettings, FusionSettings
 from kernelsearch.rerankers.fusion.training_queries import FILE, TrainingQueries, TrainingVotes
 from kernelsearch.rerankers.fusion.training_table import FeaturePlan, training_table
@@ -99,15 +100,19 @@ class FusionReranker(FusedReranker[FusionSettings]):
             flag = f"--fusion.{next(iter(settings.parameters()))}".replace("_", "-")
             raise OptionError(f"{flag}: belongs to a learner; name it with --fusion.learner")
         recipe = parse_recipe(settings.features)
-        weights = {name: weight for name, weight in AUTO_WEIGHTS.items() if name in recipe}
+        weights = {name: weight for name, weight in AUTO_WEIGHTS.items() if name in recipe}  # of a recipe that was given
         sources = () if settings.sources == "none" else parse_recipe(settings.sources, "--fusion.sources")
         if settings.features == RECIPE:
+            wanted: Mapping[str, float] = READING_WEIGHTS
             if (vectors := usable_vectors(index, settings.vectors, cls.method.name)) is not None:
-                weights = wanted_weights(vectors)
-                recipe = tuple(dict.fromkeys((*recipe, *weights, f"dense-rm:{vectors}")))
+                wanted = wanted_weights(vectors)
+                recipe = (*recipe, f"dense-rm:{vectors}")
                 sources = tuple(dict.fromkeys((*sources, f"dense:{vectors}"))) if sources else sources
-            offered = available(recipe, index, cls.method.name)
-            weights = {offered[name]: weight for name, weight in weights.items() if name in offered}
+            offered = available(tuple(dict.fromkeys((*recipe, *wanted))), index, cls.method.name)
+            weights = {}
+            for name, weight in wanted.items():
+                if name in offered:
+                    weights[offered[name]] = weights.get(offered[name], 0.0) + weight
             recipe = tuple(dict.fromkeys(offered.values()))
         elif settings.vectors is not None:
             raise OptionError("--fusion.vectors: is for the default recipe; --fusion.features names dense:NAME itself")
@@ -147,7 +152,9 @@ class FusionReranker(FusedReranker[FusionSettings]):
             learner.fit(table.X, table.y, table.qid)
         else:
             best = anchored_learner(recipe, weights, folds=settings.folds, random_state=settings.random_state)
-            best.fit(table.X, table.y, table.qid, complete=table.complete)
+            relevant = [[docid for docid, grade in judged.get(query.qid, {}).items() if grade > 0] for query in queries]
+            groups = dict(enumerate(related_groups(relevant, -(-len(queries) // settings.folds)).tolist()))
+            best.fit(table.X, table.y, table.qid, complete=table.complete, groups=groups)
             log_choice(best, cls.method.name, f"{count} queries")
             learner = best
         notes = {

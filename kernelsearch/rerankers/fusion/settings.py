@@ -7,21 +7,21 @@ from typing import Any, ClassVar
 
 from kernelsearch.core.options import Settings, option
 
-#: The features of the default recipe (docs/fusion.md says which belong in it and why).
+#: The features of the default recipe (docs/fusion.md says which belong in it and why), besides those of `auto`.
 RECIPE = (
     "first mslm bm25:k1=1.2,b=0.75 bm25:k1=2,b=0.75 dirichlet:mu=1000 cosine bm25:field=title cosine:field=title "
     "rm rm3 rm3:terms=40 rocchio pert top:docs=1 top:docs=5 top:docs=20,sharpness=5 "
-    "klsa:lambda=1 klsa:z=1,lambda=1 klsa:z=5,lambda=1 klsa:z=20,lambda=1 votes"
+    "klsa:lambda=1 klsa:z=1,lambda=1 klsa:z=5,lambda=1 klsa:z=20,lambda=1 votes:power=4,fade=1.5"
 )
-#: The features that bring candidates by default.
-SOURCES = "rm rm3 votes"
+#: The features that add candidates by default.
+SOURCES = "rm rm3 votes:power=4,fade=1.5"
 #: The names of --fusion.learner.
 LEARNERS = ("best", "simlistmkl", "net", "boost", "svm", "okwl", "oasis", "online", "combsum", "combmnz", "rrf")
 
 
 @dataclass(frozen=True, kw_only=True)
 class DepthSettings(Settings):
-    """The option that every fusion has."""
+    """The option that `fusion` and `auto` have in common."""
 
     depth: int = option(1000, "number of candidates per source that are fused", low=1)
 
@@ -42,7 +42,7 @@ class LearnerSettings(Settings):
 
     vectors: str | None = option(
         None,
-        "name of the vectors to add to the default recipe; default: --vectors.name, or the only ones of the index where "
+        "name of the vectors to add to the default recipe; default: --vectors.name, or the only ones of the index if "
         "queries have vectors too; none: words alone",
     )
     learner: str = option(
@@ -59,7 +59,7 @@ class LearnerSettings(Settings):
     )
     C: float | None = option(
         None,
-        "weight of the hinge loss of svm against its weights' size, longest step of oasis; auto: 10 and 0.001",
+        "weight of the hinge loss of svm against its regularisation, largest step of oasis; auto: 10 and 0.001",
         low=1e-9,
     )
     signed: bool = option(False, "allow negative weights in svm, net, boost, okwl, oasis and online")
@@ -67,8 +67,8 @@ class LearnerSettings(Settings):
 
     def parameters(self) -> dict[str, Any]:
         """The parameters that were given, by name."""
-        given = {name: getattr(self, name) for name in ("trees", "leaves", "learning_rate", "C")}
-        return {name: value for name, value in given.items() if value is not None} | ({"signed": True} if self.signed else {})
+        values = {name: getattr(self, name) for name in ("trees", "leaves", "learning_rate", "C")}
+        return {name: value for name, value in values.items() if value is not None} | ({"signed": True} if self.signed else {})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,16 +79,16 @@ class FusionFitSettings(LearnerSettings):
 
     features: str = option(RECIPE, "recipe: the features to fuse, separated by spaces")
     sources: str = option(
-        SOURCES, "features that bring candidates besides the first stage, separated by spaces; none: the first stage alone"
+        SOURCES, "features that add candidates to those of the first stage, separated by spaces; none: the first stage alone"
     )
     learner: str = option(
         "best",
-        "learner of the feature weights; best: the first stage, auto's weights, or net pulled towards auto's weights, "
-        "whichever cross-validation over the training topics prefers (with a feature file: one of the learners)",
+        "learner of the feature weights; best: cross-validation over the training topics chooses the first stage, auto's "
+        "weights, or net regularised towards auto's weights (with a feature file: one of the learners)",
         choices=LEARNERS,
     )
     runs: tuple[str, ...] | None = option(None, "run files for the features run:NAME, as NAME=FILE, separated by commas")
-    depth: int = option(1000, "number of candidates per source that are learned from", low=1)
+    depth: int = option(1000, "number of candidates per source in training", low=1)
     negatives: int = option(200, "number of documents not judged relevant that are drawn per query", low=1)
     folds: int = option(5, "number of cross-validation folds with --fusion.learner best", low=2)
     k1: float = option(0.9, "BM25's k1 of the first stage in training", low=0)

@@ -1,4 +1,4 @@
-"""The judged training queries that a fusion model is saved with, and the votes of those that resemble a new query."""
+"""The judged training queries that are saved with a fusion model, and the votes of those that are similar to a new query."""
 
 from __future__ import annotations
 
@@ -66,11 +66,13 @@ class TrainingVotes:
     training : the training queries with their relevant documents
     leave_out : whether a training query gets no vote from itself, so that the features of training queries are distributed
         like those of new queries
+    related : whether training queries vote that have a relevant document in common with the query, which must be one of them
+        itself; without them a training query gets the votes of a new topic's query, one that nothing was judged for
     """
 
-    def __init__(self, index: OpenedIndex, training: TrainingQueries, leave_out: bool) -> None:
+    def __init__(self, index: OpenedIndex, training: TrainingQueries, leave_out: bool, *, related: bool = True) -> None:
         forward, cosine = index.forward, Cosine()
-        self.forward, self.leave_out = forward, leave_out
+        self.forward, self.leave_out, self.related = forward, leave_out, related
         self.qids = np.array([query.qid for query in training.queries])
         vectors = [cosine.query_features(forward, query) for query in training.queries]
         self.vectors = sparse.vstack(vectors, format="csr") if vectors else sparse.csr_matrix((0, len(forward.terms)))
@@ -80,10 +82,22 @@ class TrainingVotes:
         known = rows >= 0
         entries = (np.ones(int(known.sum())), (rows[known], columns[known]))
         self.relevant = sparse.csr_matrix(entries, shape=(len(forward), len(sizes)))
+        self._by_query = self.relevant.T.tocsr()
 
     def votes(self, query: Query, power: float) -> NDArray[np.float64]:
         """Σ cos(q, q')^power over the training queries q' that a document was relevant to, shape (documents,)."""
-        similarity = (self.vectors @ Cosine().query_features(self.forward, query).T).toarray().ravel() ** power
+        return np.asarray(self.relevant @ self.similarities(query) ** power)
+
+    def nearness(self, query: Query) -> float:
+        """The largest cosine of a training query that votes, from 0 to 1; 0 without training queries."""
+        return float(self.similarities(query).max(initial=0.0))
+
+    def similarities(self, query: Query) -> NDArray[np.float64]:
+        """cos(q, q') of the training queries q', shape (training queries,); 0 for those that don't vote."""
+        similarity = (self.vectors @ Cosine().query_features(self.forward, query).T).toarray().ravel()
+        own = self.qids == query.qid
         if self.leave_out:
-            similarity[self.qids == query.qid] = 0.0
-        return np.asarray(self.relevant @ similarity)
+            similarity[own] = 0.0
+        if not self.related:
+            similarity[(self._by_query @ self._by_query[own].T).toarray().any(axis=1)] = 0.0
+        return np.asarray(similarity, dtype=np.float64)

@@ -15,7 +15,6 @@ from kernelsearch.core.progress import Progress, silent
 from kernelsearch.core.sequences import chunks
 from kernelsearch.core.types import Query
 from kernelsearch.learning.ranking.choose import CompleteList
-from kernelsearch.learning.ranking.lists import Lists, normalise_features
 from kernelsearch.lucene.models import Model
 from kernelsearch.rerankers.base import OpenedIndex
 from kernelsearch.rerankers.fusion.features import Features
@@ -46,6 +45,15 @@ class FeaturePlan:
     runs: Mapping[str, str] = field(default_factory=dict)
 
 
+class QueryTable(NamedTuple):
+    """A query's candidates: their rows, their normalised features, shape (candidates, features), and the columns of votes
+    without those of related training queries, shape (candidates, columns); None where the recipe has no votes."""
+
+    docs: NDArray[np.int32]
+    features: Floats
+    unrelated_votes: Floats | None
+
+
 class FeatureTables:
     """Computes feature tables by a plan. Sent to another process, it is made again there from the plan."""
 
@@ -55,19 +63,38 @@ class FeatureTables:
         self.features = Features(
             plan.index, plan.recipe, sources=plan.sources, model=plan.model, training_votes=votes, runs=plan.runs
         )
+        self.vote_columns = [column for column, name in enumerate(plan.recipe) if name.partition(":")[0] == "votes"]
+        self.unrelated_votes = Features(
+            plan.index,
+            [plan.recipe[column] for column in self.vote_columns],
+            model=plan.model,
+            training_votes=TrainingVotes(plan.index, plan.training, leave_out=True, related=False),
+        )
 
     def __reduce__(self) -> tuple[type[FeatureTables], tuple[FeaturePlan]]:
         return FeatureTables, (self.plan,)
 
-    def make(self, queries: Sequence[Query]) -> list[tuple[NDArray[np.int32], Floats]]:
-        """Per query the candidates' rows and their normalised features, shape (candidates, features)."""
-        plan, features = self.plan, self.features
+    def make(self, queries: Sequence[Query]) -> list[QueryTable]:
+        """The tables of some training queries."""
+        plan = self.plan
         lists = plan.index.lucene.search(queries, plan.depth, model=plan.model)
-        pools = features.pool(queries, lists, plan.depth)
-        return [
-            (pool.docs, normalise_features(table, Lists.of(np.zeros(pool.depth, dtype=np.int64)), plan.normalise))
-            for pool, table in zip(pools, features.tables(queries, pools), strict=True)
-        ]
+        pools = self.features.pool(queries, lists, plan.depth)
+        tables = self.features.normalised_tables(queries, pools, plan.normalise)
+        votes: Sequence[Floats | None] = [None] * len(tables)
+        if self.vote_columns:
+            votes = self.unrelated_votes.normalised_tables(queries, pools, plan.normalise)
+        return [QueryTable(pool.docs, table, other) for pool, table, other in zip(pools, tables, votes, strict=True)]
+
+    def unrelated(self, table: QueryTable) -> NDArray[np.float32] | None:
+        """The features that a query would have if no training query were related to it, None without votes.
+
+        Candidates that related queries alone brought in stay, without votes.
+        """
+        if table.unrelated_votes is None:
+            return None
+        features = table.features.astype(np.float32)
+        features[:, self.vote_columns] = table.unrelated_votes
+        return features
 
 
 class TrainingTable(NamedTuple):
@@ -110,15 +137,17 @@ def training_table(
     batches = list(chunks(queries, BATCH))
     with progress("features", total=len(queries), unit="query") as bar:
         made = engine.map_shared(_make_tables, batches, shared, label="table")
-        tables = (query_table for batch in made for query_table in batch)
-        for number, (query, (docs, table)) in enumerate(zip(queries, tables, strict=True)):
+        tables = (made_table for batch in made for made_table in batch)
+        for number, (query, query_table) in enumerate(zip(queries, tables, strict=True)):
+            docs, table = query_table.docs, query_table.features
             grades = judged.get(query.qid, {})
             rows = forward.rows_of(list(grades))
             grade_of = {int(row): grade for row, grade in zip(rows, grades.values(), strict=True) if row >= 0 and grade > 0}
             y = np.array([grade_of.get(int(row), 0) for row in docs], dtype=np.float64)
             if number in measured and grade_of:
                 total = sum(grade > 0 for grade in grades.values())
-                rankings.append(CompleteList(number, table.astype(np.float32), y > 0, total))
+                unrelated = shared.unrelated(query_table)
+                rankings.append(CompleteList(number, table.astype(np.float32), y > 0, total, unrelated))
             relevant, others = np.flatnonzero(y > 0), np.flatnonzero(y <= 0)
             full = full or (len(relevant) > 0 and not len(others))
             if len(relevant) and len(others):
@@ -134,5 +163,5 @@ def training_table(
     return TrainingTable(X, y, qid, rankings)
 
 
-def _make_tables(queries: Sequence[Query], tables: FeatureTables) -> list[tuple[NDArray[np.int32], Floats]]:
+def _make_tables(queries: Sequence[Query], tables: FeatureTables) -> list[QueryTable]:
     return tables.make(queries)

@@ -1,4 +1,4 @@
-"""Kernel LSA: documents rise with the documents they resemble in a latent space of the collection."""
+"""Kernel LSA: a document rises if documents that are similar to it in a latent space of the collection have high scores."""
 
 from kernelsearch.rerankers.klsa.settings import KernelLSAFitSettings, KernelLSASettings
 from kernelsearch.rerankers.registry import Method
@@ -11,5 +11,6 @@ KERNEL_LSA = Method(
     fit_settings=KernelLSAFitSettings,
     fitted_option="basis",
     retrieves=True,
+    artefacts=("kernelsearch.rerankers.klsa.artefact:BASIS",),
 )
 METHODS = (KERNEL_LSA,)

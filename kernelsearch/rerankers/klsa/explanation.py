@@ -1,4 +1,4 @@
-"""Why `klsa` ranks a document where it does: the top-z documents that it resembles and the latent dimensions they share."""
+"""Why `klsa` ranks a document where it does: the top-z documents that it is similar to and the latent dimensions they share."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ def explain(method: KernelLSA, query: Query, candidates: Candidates, doc: int, c
     detail = f"λ {weight:g}, z {'auto' if method.automatic else method.z}"
     latent = Contribution("like the best documents", float(totals.sum()), detail, tuple(contributions))
     lexical = Contribution("own score", (1 - weight) * own / scale.score_deviation, f"(1 - λ) × k_q {own:.4f}")
-    found = [latent, lexical]
+    all_parts = [latent, lexical]
     if method.automatic:
         means = weight * scale.latent_mean / scale.latent_deviation + (1 - weight) * scale.score_mean / scale.score_deviation
-        found.append(Contribution("mean of the candidates", -means, "subtracted by the z-scores"))
+        all_parts.append(Contribution("mean of the candidates", -means, "subtracted by the z-scores"))
     notes: dict[str, Any] = {
         "dimensions": method.dims,
         "held": float(np.square(method.basis.rows[doc, : method.dims].astype(np.float64)).sum()),
@@ -66,8 +66,8 @@ def explain(method: KernelLSA, query: Query, candidates: Candidates, doc: int, c
         notes["feedback"] = feedback_note(method.index, candidates.docs[top], shares)
     if method.basis.dims >= 2:
         notes["map"] = latent_map(method, query, candidates, doc, context)
-    score = sum(part.value for part in found)
-    return Explanation(method.name, method.index.forward.docids[doc], score, tuple(found), notes)
+    score = sum(part.value for part in all_parts)
+    return Explanation(method.name, method.index.forward.docids[doc], score, tuple(all_parts), notes)
 
 
 def _through(

@@ -1,4 +1,4 @@
-"""The picture of `klsa`: documents in the first two latent dimensions, and the query among them."""
+"""The plot of `klsa`: documents in the first two latent dimensions, and the query among them."""
 
 from __future__ import annotations
 

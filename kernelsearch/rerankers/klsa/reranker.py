@@ -1,14 +1,15 @@
-"""`klsa`: a document's score is smoothed with the scores of the documents that it resembles in a latent space.
+"""`klsa`: a document's score is smoothed with the scores of documents that are similar to it in a latent space.
 
 Park & Ramamohanarao, "Kernel Latent Semantic Analysis using an Information Retrieval based Kernel" (CIKM 2009). With k_q the
 query's scores and U the latent rows of the documents, section 3.3 and the top-z thresholding of section 3.2 give
 
     score(q) = λ · top_z(k_q(q, F)) Uᵀ I_x U + (1 - λ) · k_q(q, F)
 
-That is what a given z does. Without one, the query is the mean of its 20 best documents, weighted by the posterior p(d|q) of
-`kernels.relevance.posterior_weights`; documents are compared with it by the cosine of their rows of U Σ^½ (whose inner
-products are the square root of the document kernel), and both parts are z-scored over the candidates before they are mixed.
-docs/reproductions/auto.md compares the two on collections that the choice did not see.
+This is computed if z is given. Without z, the query is represented by the mean of its first 20 documents, weighted by the
+posterior p(d|q) of `kernels.relevance.posterior_weights`; documents are compared with this mean by the cosine of their rows of
+U Σ^½ (whose inner products are the square root of the document kernel), and both parts are z-scored over the candidates before
+they are mixed. The documents nearest to the mean are added to the candidates. docs/reproductions/auto.md compares the two
+forms on held-out collections.
 """
 
 from __future__ import annotations
@@ -52,6 +53,10 @@ KERNEL_PARAMETERS = {
 #: λ without a given z, and with one.
 AUTOMATIC_WEIGHT, PAPER_WEIGHT = 0.5, 0.9
 
+#: Documents to add without a given z: `python -m tools.reproduce.klsa_settings` shows that they never hurt
+#: (docs/reproductions/klsa.md).
+AUTOMATIC_RETRIEVE = 200
+
 
 class Scale(NamedTuple):
     """What is subtracted from latent and query scores, and what they are divided by, before they are mixed."""
@@ -77,22 +82,26 @@ class KernelLSA(Reranker[KernelLSASettings]):
         self.z = self.settings.z or POSTERIOR_DOCUMENTS
         chosen = self.settings.lambda_
         self.weight = chosen if chosen is not None else AUTOMATIC_WEIGHT if self.automatic else PAPER_WEIGHT
+        wanted = self.settings.retrieve
+        self.retrieve = wanted if wanted is not None else AUTOMATIC_RETRIEVE if self.automatic and self.weight else 0
         self._roots = np.sqrt(self.basis.values[: self.dims]).astype(np.float32)
 
     def _load(self, path: Path) -> LatentBasis:
         index = self.index
-        command = f"python -m kernelsearch.train {index.shards.flags} --rerank klsa"
         if self.settings.basis is None and not (path / "meta.json").exists():
             rows = len(index.forward)
             if rows > FIT_ON_USE:
-                raise ArtefactError(f"{path}: no basis has been fitted for this index yet; make one with: {command}")
-            logger.info("klsa: fitting a basis for %d documents (once; `%s` does it with other settings)", rows, command)
+                raise ArtefactError(
+                    f"{path}: no basis has been fitted for this index yet; make one with: {fitting_command(index)}"
+                )
+            message = "klsa: fitting a basis for %d documents (once; `%s` does it with other settings)"
+            logger.info(message, rows, fitting_command(index))
             self.fit(index, TrainingData(progress=index.progress), KernelLSAFitSettings())
         basis = LatentBasis(path)
         if basis.meta["fingerprint"] != index.fingerprint:
             raise ArtefactError(
-                f"{path}: this basis was made for another index, or before this one changed; fit it again with: {command} "
-                "(--klsa.fold-in keeps the old decomposition)"
+                f"{path}: this basis was made for another index, or before this one changed; fit it again with: "
+                f"{fitting_command(index)} (--klsa.fold-in keeps the old decomposition)"
             )
         return basis
 
@@ -224,7 +233,7 @@ class KernelLSA(Reranker[KernelLSASettings]):
     ) -> list[Candidates]:
         """The reranked lists; with `retrieve`, the neighbours of all queries are searched for in one call."""
         ranked = super().apply_batch(queries, lists, context)
-        numbers = [number for number, listed in enumerate(lists) if listed.depth] if self.settings.retrieve else []
+        numbers = [number for number, listed in enumerate(lists) if listed.depth] if self.retrieve else []
         if not numbers:
             return ranked
         faiss_vectors = np.zeros((len(numbers), self.basis.dims), dtype=np.float32)
@@ -235,7 +244,7 @@ class KernelLSA(Reranker[KernelLSASettings]):
             scales.append(self.scale(self.latent(vectors[row], lists[number].docs), query_scores))
             # FAISS holds rows of U: an inner product with U Σ^½ is one of U with the vector times Σ^½.
             faiss_vectors[row, : self.dims] = vectors[row] * self._roots if self.automatic else vectors[row]
-        neighbours, products = self.neighbours.search(faiss_vectors, self.settings.retrieve, effort=self.settings.effort)
+        neighbours, products = self.neighbours.search(faiss_vectors, self.retrieve, effort=self.settings.effort)
         for row, number in enumerate(numbers):
             new = self._new(neighbours[row], products[row], lists[number])
             if len(new):
@@ -256,7 +265,7 @@ class KernelLSA(Reranker[KernelLSASettings]):
     ) -> list[list[Candidates]]:
         """As the base class's, but latent scores are computed once per basis, z and dims: λ doesn't change them."""
         members = [reranker for reranker in rerankers if isinstance(reranker, KernelLSA)]
-        if any(member.settings.retrieve or member.settings.scores != "first" for member in members):
+        if any(member.retrieve or member.settings.scores != "first" for member in members):
             return super().variants(rerankers, queries, lists, context)
         out: list[list[Candidates]] = [[] for _ in members]
         for candidates in lists:
@@ -333,6 +342,11 @@ class KernelLSA(Reranker[KernelLSASettings]):
 def basis_folder(index: OpenedIndex) -> Path:
     """The folder of an index's basis where no other is named."""
     return index.artefacts / "klsa"
+
+
+def fitting_command(index: OpenedIndex) -> str:
+    """The command that fits a basis for an index."""
+    return f"python -m kernelsearch.train {index.shards.flags} --rerank klsa"
 
 
 def has_basis(index: OpenedIndex) -> bool:

@@ -16,15 +16,19 @@ class KernelLSASettings(Settings):
 
     z: int | None = option(
         None,
-        "number of best documents whose scores spread through the latent space, as in the paper; auto: the best 20, weighted "
-        "by how far each one's score is below the first one's",
+        "number of first documents whose scores are propagated in the latent space, as in the paper; auto: the first 20, "
+        "weighted by their scores relative to the first one's",
         low=1,
     )
     lambda_: float | None = option(
-        None, "weight of the latent score; 0 gives the first stage's order; auto: .5, or .9 where z is given", low=0, high=1
+        None, "weight of the latent score; 0 gives the first stage's order; auto: .5, or .9 if z is given", low=0, high=1
     )
     dims: int | None = option(None, "number of latent dimensions to use; default: all that were fitted", low=1)
-    retrieve: int = option(0, "number of nearest documents in the latent space to add to the candidates per query", low=0)
+    retrieve: int | None = option(
+        None,
+        "number of nearest documents in the latent space to add to the candidates per query; auto: 200, or 0 if z is given",
+        low=0,
+    )
     effort: int | None = option(
         None, "search effort of the FAISS index: clusters to search (ivf), size of the candidate list (hnsw)", low=1
     )
@@ -33,8 +37,8 @@ class KernelLSASettings(Settings):
     )
     cosine: bool = option(
         False,
-        "with a given z, divide latent scores by the length of the document's latent vector, as in LSI with the cosine; for "
-        "--klsa.lambda 1, because they are no longer on the scale of k_q (without z it is always the cosine)",
+        "with --klsa.z, divide latent scores by the length of the document's latent vector, as in LSI with the cosine; use it "
+        "with --klsa.lambda 1, because these scores are not on the scale of k_q (without --klsa.z the cosine is always used)",
     )
     basis: str | None = option(None, "folder of the fitted basis; default: the one beside the index")
 
@@ -71,11 +75,11 @@ class KernelLSAFitSettings(Settings):
     )
     memory: float | None = option(
         None,
-        "gigabytes of features to cache between passes, the rest is computed again; default: 2, or what --memory-limit allows",
+        "gigabytes of features to keep between passes; the rest is computed again; default: 2, or what --memory-limit allows",
         low=0,
     )
     parts: int | None = option(
         None, "number of parts of the collection that workers hold; default: 1, with --engine dask 8 or more", low=1
     )
     random_state: int = option(0, "seed for the randomised solver, the landmarks and the FAISS index", low=0)
-    fold_in: bool = option(False, "fold the changed index into the existing basis instead of decomposing again")
+    fold_in: bool = option(False, "fold the documents of the changed index into the existing basis instead of fitting it again")

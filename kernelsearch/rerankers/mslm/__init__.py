@@ -10,5 +10,6 @@ MULTISCALE_LM = Method(
     "kernelsearch.rerankers.mslm.reranker:MultiScaleLM",
     fit_settings=MultiScaleFitSettings,
     fitted_option="model",
+    artefacts=("kernelsearch.rerankers.mslm.artefact:GRAPH",),
 )
 METHODS = (MULTISCALE_LM,)

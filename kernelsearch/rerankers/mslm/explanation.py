@@ -29,7 +29,7 @@ def explain(reranker: MultiScaleLM, query: Query, candidates: Candidates, doc: i
     """Contributions that sum to the score of the document in row `doc`; the notes hold each level's words and positions."""
     rows = reranker.rows(query)
     raw = reranker.matcher.scores(rows, reranker.texts(rows, candidates.docs))
-    levels = reranker.normalised(raw)
+    levels = reranker.scaled_levels(raw)
     combined = levels @ reranker.level_weights
     place = reranker.place_of(candidates, doc)
     mix = reranker.settings.mix
@@ -132,7 +132,7 @@ def _record(reranker: MultiScaleLM, rows: QueryRows, match: LevelMatch, text: ND
     filled = np.flatnonzero(lent)
     lenders, places = np.unique(text[filled], return_inverse=True)
     shares = np.bincount(places, lent[filled] / max(float(lent.sum()), 1e-300))
-    named = {terms[int(lenders[place])]: float(shares[place]) for place in np.argsort(-shares, kind="stable")[:3]}
-    best = dict(sorted(named.items(), key=lambda item: (-item[1], item[0])))
+    largest = {terms[int(lenders[place])]: float(shares[place]) for place in np.argsort(-shares, kind="stable")[:3]}
+    best = dict(sorted(largest.items(), key=lambda item: (-item[1], item[0])))
     own = bool(np.any(rows.query == word))
     return {"word": terms[word], "own": own, "for": terms[int(lender)], "part": float(match.words[row]), "from": best}

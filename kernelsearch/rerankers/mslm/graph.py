@@ -80,8 +80,8 @@ def build_graph(
     if kind == "cooccurrence":
         pairs = settings.memory or (PAIRS if limit is None else min(PAIRS, limit.pairs))
         block = BLOCK if limit is None else min(BLOCK, limit.tokens(settings.window))
-        each = partial((engine or LocalEngine()).map, label="graph")
-        return cooccurrence_graph(index.forward, memory=pairs, block=block, each=each, **graph_parameters(settings))
+        mapper = partial((engine or LocalEngine()).map, label="graph")
+        return cooccurrence_graph(index.forward, max_pairs=pairs, block=block, mapper=mapper, **graph_parameters(settings))
     if source is None:
         raise OptionError(f"--mslm.source: --mslm.graph {kind} needs {'a file' if kind == 'vectors' else 'a folder'}")
     make = vectors_graph if kind == "vectors" else wordnet_graph

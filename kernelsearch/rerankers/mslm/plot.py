@@ -1,4 +1,4 @@
-"""The picture of `mslm`: a document's pyramid over the query's words, and where each scale matches the query."""
+"""The plot of `mslm`: a document's pyramid over the query's words, and where each scale matches the query."""
 
 from __future__ import annotations
 

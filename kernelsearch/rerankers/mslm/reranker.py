@@ -9,17 +9,20 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.core.errors import ArtefactError, InputError, OptionError
+from kernelsearch.core.execution import map_in_threads
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels import bm25
-from kernelsearch.kernels.pyramid.matching import Matcher
+from kernelsearch.kernels.pyramid.compiled import WordRanges
+from kernelsearch.kernels.pyramid.matching import LOCAL_MODES, Matcher
 from kernelsearch.kernels.pyramid.query_rows import QueryRows, Scale, Texts
 from kernelsearch.kernels.semantic.graph import SemanticGraph, sequences, take_ranges
 from kernelsearch.learning.mkl.bem import bem_weights, preference_margins, uniform_weights
@@ -43,6 +46,15 @@ MATCHING_OPTIONS = tuple(
 WIDEST, MOST_LEVELS = 1000.0, 16
 
 
+class _Scored(NamedTuple):
+    """A query's rows and its similarities so far: documents in ascending order, and their levels (documents, levels)."""
+
+    query: Query
+    rows: QueryRows
+    docs: NDArray[np.integer]
+    levels: NDArray[np.float64]
+
+
 class MultiScaleLM(Reranker[MultiScaleSettings]):
     """Multi-scale language models over a graph of related words, which `kernelsearch.train` builds."""
 
@@ -54,11 +66,13 @@ class MultiScaleLM(Reranker[MultiScaleSettings]):
         settings = self.settings
         self.matcher = Matcher(
             self.scales, settings.mode, settings.divergence, settings.width,
-            precision=np.float32, step=settings.step, columns=settings.columns,
+            precision=np.float64 if settings.mode in LOCAL_MODES else np.float32,
+            step=settings.step, columns=settings.columns,
         )  # fmt: skip
         self.forward = index.forward
         self.forward.require_positions()
         self.graph, self.level_weights = self._load()
+        self._last: _Scored | None = None  # replaced as a whole, so that threads see either query's
 
     def _load(self) -> tuple[SemanticGraph, NDArray[np.float64]]:
         """The graph and the level weights (levels,), trained ones where they exist."""
@@ -112,7 +126,7 @@ class MultiScaleLM(Reranker[MultiScaleSettings]):
             labels = np.array([max(0, grades.get(docid, 0)) for docid in self.forward.docids.take(candidates.docs)], dtype=int)
             if len(np.unique(labels)) < 2 or not len(self.query_words(query)[0]):
                 continue
-            parts.append((self.normalised(self.level_scores(query, candidates)), labels))
+            parts.append((self.scaled_levels(self.level_scores(query, candidates)), labels))
         if not parts:
             raise InputError(
                 "--qrels: no topic has both relevant and other documents among its candidates; nothing to learn from"
@@ -156,10 +170,16 @@ class MultiScaleLM(Reranker[MultiScaleSettings]):
 
     def texts(self, rows: QueryRows, docs: NDArray[np.integer]) -> Texts:
         """Documents reduced to the words of the query's rows."""
+        return rows.texts(*take_ranges(*self.word_ranges(docs)))
+
+    def word_ranges(self, docs: NDArray[np.integer]) -> WordRanges:
+        """Documents as word numbers in reading order."""
+        docs = np.asarray(docs)
         if self._reading_order is None:
-            return rows.texts(*sequences(self.forward, docs))
+            indptr, words = sequences(self.forward, docs)
+            return WordRanges(words, indptr[:-1], indptr[1:])
         starts, words = self._reading_order
-        return rows.texts(*take_ranges(words, starts[docs], starts[np.asarray(docs) + 1]))
+        return WordRanges(words, starts[docs], starts[docs + 1])
 
     @cached_property
     def _reading_order(self) -> tuple[NDArray[np.int64], NDArray[np.int32]] | None:
@@ -169,18 +189,37 @@ class MultiScaleLM(Reranker[MultiScaleSettings]):
         return sequences(self.forward, np.arange(len(self.forward)))
 
     def level_scores(self, query: Query, candidates: Candidates) -> NDArray[np.float64]:
-        """Raw similarities, shape (candidates, levels)."""
-        rows = self.rows(query)
-        return self.matcher.scores(rows, self.texts(rows, candidates.docs))
+        """Raw similarities, shape (candidates, levels).
 
-    def normalised(self, levels: NDArray[np.float64]) -> NDArray[np.float64]:
+        They don't depend on the other candidates. Those of the last query are cached: `auto` asks for overlapping ones.
+        """
+        docs, last = candidates.docs, self._last
+        if last is None or last.query != query:
+            last = _Scored(query, self.rows(query), np.zeros(0, dtype=docs.dtype), np.zeros((0, len(self.scales))))
+        new = np.setdiff1d(docs, last.docs)
+        if len(new):
+            levels = self.matcher.scores_of_words(last.rows, self.word_ranges(new))
+            together = np.concatenate([last.docs, new])
+            order = np.argsort(together, kind="stable")
+            last = last._replace(docs=together[order], levels=np.concatenate([last.levels, levels])[order])
+        self._last = last
+        return last.levels[np.searchsorted(last.docs, docs)]
+
+    def scaled_levels(self, levels: NDArray[np.float64]) -> NDArray[np.float64]:
         """Level similarities of a query's candidates as they are weighted, shape (candidates, levels)."""
         return zscores(levels) if self.settings.normalise == "z" else levels
 
     def score(self, query: Query, candidates: Candidates, context: Context = DEFAULT_CONTEXT) -> NDArray[np.float64]:
         """The weighted levels and the first stage, both z-scored, mixed by --mslm.mix."""
-        levels = self.normalised(self.level_scores(query, candidates)) @ self.level_weights
+        levels = self.scaled_levels(self.level_scores(query, candidates)) @ self.level_weights
         return self.settings.mix * zscores(levels) + (1 - self.settings.mix) * zscores(candidates.scores)
+
+    def apply_batch(
+        self, queries: Sequence[Query], lists: Sequence[Candidates], context: Context = DEFAULT_CONTEXT
+    ) -> list[Candidates]:
+        """The reranked lists; the context's threads share the queries, since matching releases the GIL."""
+        pairs = list(zip(queries, lists, strict=True))
+        return map_in_threads(lambda pair: self.rescore(*pair, context), pairs, context.threads)
 
     def explain(self, query: Query, candidates: Candidates, doc: int, context: Context = DEFAULT_CONTEXT) -> Explanation:
         """The first stage's part, each level's part, and within a level the words' parts."""

@@ -46,7 +46,7 @@ class MatchingSettings(Settings):
     )
     weighting: str = option("idf", "weight of a word before smoothing", choices=("idf", "none"))
     eta: float = option(0.1, "weight of the collection model in windows (background smoothing)", low=1e-06)
-    rows: int = option(256, "largest number of words per query: its own and related ones", low=1, high=4096)
+    rows: int = option(256, "largest number of words per query, including related words", low=1, high=4096)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,10 +65,10 @@ class GraphSettings(Settings):
 class MultiScaleSettings(MatchingSettings):
     """Options of `mslm` in search."""
 
-    mix: float = option(0.5, "weight of this method against the first stage", low=0, high=1)
+    mix: float = option(0.5, "weight of mslm against the first stage", low=0, high=1)
     weights: str = option(
         "auto",
-        "level weights to use; auto: learned ones where they were learned for these options",
+        "level weights to use; auto: learned weights if they were learned with the same matching options",
         choices=("auto", "learned", "uniform"),
     )
     model: str | None = option(None, "folder of the trained graph; default: the one beside the index")
@@ -83,6 +83,6 @@ class MultiScaleFitSettings(MatchingSettings, GraphSettings):
         None, "file of word vectors (text format) for --mslm.graph vectors, or WordNet's dict folder for wordnet"
     )
     memory: int | None = option(
-        None, "co-occurring pairs in memory at a time; default: 20,000,000, or what --memory-limit allows", low=1000
+        None, "number of co-occurring pairs in memory at a time; default: 20,000,000, or what --memory-limit allows", low=1000
     )
-    hits: int = option(100, "candidates per training query where level weights are learned", low=2)
+    hits: int = option(100, "number of candidates per training query for learning level weights", low=2)

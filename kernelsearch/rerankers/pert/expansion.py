@@ -12,7 +12,7 @@ from kernelsearch.core.errors import InputError
 from kernelsearch.core.reading import lines
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.forward.index import ForwardIndex
-from kernelsearch.kernels import perturbation, relevance
+from kernelsearch.kernels import local_context, perturbation, relevance
 from kernelsearch.kernels.term_scores import term_scores
 from kernelsearch.learning.programs.active_set import Infeasible
 from kernelsearch.learning.programs.expansion import ExpansionProgram
@@ -131,6 +131,8 @@ class Expander:
         weights = self._document_weights(scores[None, : len(docs)])[0]
         if self.settings.method in ("rm1", "rm3"):
             return self._relevance_model(query, docs, weights)
+        if self.settings.method == "lca":
+            return self._local_context(query, terms[known], docs, weights)
         return self._with_query_terms(query, terms, known, candidates, scores, docs, weights, model, single_terms)
 
     def _document_weights(self, scores: Floats) -> Floats:
@@ -141,21 +143,22 @@ class Expander:
         count = self.settings.terms
         feedback = relevance.feedback_words(self.index, docs, weights, self.usable, keep=count)
         best = relevance.strongest(feedback, count)
+        return self._of_words(query, best, best.p, docs, weights)
+
+    def _local_context(self, query: Query, own: NDArray[np.int64], docs: NDArray[np.int32], weights: Floats) -> Expansion:
+        """Xu & Croft's local context analysis: weights fall with the rank of a word; `own` are the query's terms."""
+        beliefs = local_context.beliefs(self.index, docs, own, self.usable)
+        best = relevance.strongest(beliefs, self.settings.terms)
+        return self._of_words(query, best, local_context.rank_weights(len(best.terms)), docs, weights)
+
+    def _of_words(
+        self, query: Query, best: relevance.Words, shares: Floats, docs: NDArray[np.int32], weights: Floats
+    ) -> Expansion:
+        """An expansion by words of the feedback documents alone; `shares` (words,) are their weights before scaling."""
         if not len(best.terms):
             raise CannotAct("the feedback documents have no usable word")
-        ones = np.ones(len(best.p))
-        return Expansion(
-            query,
-            tuple(self.index.terms.take(best.terms)),
-            best.terms,
-            0,
-            best.p,
-            best.p / best.p.sum(),
-            ones,
-            ones,
-            docs,
-            weights,
-        )
+        strings, ones = tuple(self.index.terms.take(best.terms)), np.ones(len(best.p))
+        return Expansion(query, strings, best.terms, 0, best.p, shares / shares.sum(), ones, ones, docs, weights)
 
     def _with_query_terms(
         self, query: Query, terms: NDArray[np.int64], known: NDArray[np.bool_], candidates: Candidates, scores: Floats,

@@ -1,4 +1,4 @@
-"""The picture of `pert`: terms of an expansion in perturbation coordinates, as in the paper's Figure 2b."""
+"""The plot of `pert`: terms of an expansion in perturbation coordinates, as in the paper's Figure 2b."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def place_labels(
             next((box for box in options if not any(map(box.overlaps, obstacles))), None)
             for obstacles in ([*boxes.values(), *markers], list(boxes.values()))
         )
-        box = next((found for found in clear if found is not None), options[0])
+        box = next((place for place in clear if place is not None), options[0])
         boxes[number] = box
         middle = ((box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2)
         text.set_position(axis.transData.inverted().transform(middle))

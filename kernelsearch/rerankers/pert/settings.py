@@ -17,8 +17,8 @@ class PerturbationSettings(Settings):
     method: str = option(
         "program",
         "how terms are weighted: the risk-aware program, a relevance model that keeps all query terms (rm3-all), "
-        "or Anserini's rm3 and rm1",
-        choices=("program", "rm3-all", "rm3", "rm1"),
+        "Anserini's rm3 and rm1, or local context analysis (lca)",
+        choices=("program", "rm3-all", "rm3", "rm1", "lca"),
     )
     alpha: float = option(0.5, "weight of the expansion against the query; 0 gives the first stage's list", low=0, high=1)
     docs: int = option(10, "number of feedback documents", low=1)
@@ -31,7 +31,9 @@ class PerturbationSettings(Settings):
         "how the query is perturbed: one term left out (loo), one term at a time (tat), or random weights (dirichlet)",
         choices=("loo", "tat", "dirichlet"),
     )
-    denominator: str = option("sqrt", "denominator of Eq. 4: p as printed, or its square root", choices=("sqrt", "p"))
+    denominator: str = option(
+        "sqrt", "denominator of the perturbation kernel (Eq. 4): p as in the paper, or its square root", choices=("sqrt", "p")
+    )
     draws: int = option(8, "number of random variants with --pert.strategy dirichlet", low=1)
     seed: int = option(0, "seed for --pert.strategy dirichlet and --pert.kernel random", low=0)
     kappa: float = option(0.01, "weight of the risk in the program", low=0, high=1e6)
@@ -51,7 +53,7 @@ class PerturbationSettings(Settings):
     pool: int = option(200, "number of candidates that feedback documents of the perturbed queries are taken from", low=1)
     rescore: bool = option(False, "rescore the candidates instead of searching again")
     hits: int | None = option(
-        None, "documents to retrieve per query in the second search; default: as in the first stage", low=1
+        None, "number of documents to retrieve per query in the second search; default: as in the first stage", low=1
     )
     vectors: str | None = option(
         None, "file of perturbations to use instead of a strategy: lines of qid, tab, a weight per query term"
@@ -60,4 +62,4 @@ class PerturbationSettings(Settings):
         None, "file to write the expanded queries to, as JSON lines; - prints them to standard output"
     )
     queries: str | None = option(None, "file of expanded queries to use instead of computing them")
-    groups: int = option(4, "largest number of groups of terms in explanations and pictures", low=1)
+    groups: int = option(4, "largest number of groups of terms in explanations and plots", low=1)

@@ -21,6 +21,6 @@ class RelevanceClassifierSettings(Settings):
         ("lr",), "classifiers to average: logistic regression (lr), linear support vector machine (svm)", choices=("lr", "svm")
     )
     vectorizer: str = option(TFIDF, "term weights of the documents, by Pyserini's names", choices=(TFIDF, BM25))
-    r: int = option(10, "number of first documents that are taken as relevant", low=1)
-    n: int = option(100, "number of last documents that are taken as not relevant", low=1)
+    r: int = option(10, "number of documents at the top of the list that are assumed relevant", low=1)
+    n: int = option(100, "number of documents at the end of the list that are assumed not relevant", low=1)
     alpha: float = option(0.5, "weight of the classifiers against the first stage", low=0, high=1)

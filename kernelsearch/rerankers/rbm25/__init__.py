@@ -14,6 +14,10 @@ ROBUST_BM25 = Method(
     RobustBM25Settings,
     "kernelsearch.rerankers.rbm25.reranker:RobustBM25",
     retrieves=True,
+    artefacts=(
+        "kernelsearch.rerankers.rbm25.artefact:SIMILAR_QUERIES",
+        "kernelsearch.rerankers.rbm25.artefact:QUERY_VECTORS",
+    ),
 )
 PAIRWISE_KERNEL = Method(
     "pairwise",

@@ -1,4 +1,4 @@
-"""What the methods on a click log share: the log, similar queries, BM25's lists for them, and the merged list."""
+"""The common part of methods that use a click log: the log, similar queries, BM25's lists for them, and the merged list."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.clicks.importing import import_log
-from kernelsearch.clicks.store import ClickLog, new_database_beside
+from kernelsearch.clicks.importing import WRITER_TIMEOUT, import_log
+from kernelsearch.clicks.store import ClickLog, keep_replaced, new_database_beside, remove_side_files
 from kernelsearch.core.errors import OptionError
 from kernelsearch.core.options import Settings
+from kernelsearch.core.replacing import lock_folder
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels import bm25
-from kernelsearch.lucene.models import BM25Model
+from kernelsearch.lucene.models import BM25Model, Model
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, CannotAct, Context, OpenedIndex, Reranker, TrainingData
 from kernelsearch.rerankers.rbm25.query_vectors import parse_query_kernel
 from kernelsearch.rerankers.rbm25.settings import ClickSettings
@@ -64,7 +65,8 @@ class ClickReranker(Reranker[L]):
     def fit(cls, index: OpenedIndex, data: TrainingData, settings: Settings) -> Path:
         """Imports the click log `data.clicks`, builds the search for similar queries and returns the imported log's path.
 
-        A log without clicks, or whose documents the index doesn't have, is refused and leaves the previous log as it was.
+        A log without clicks, or whose documents the index doesn't have, is refused and leaves the previous log as it was. The
+        log that is replaced is kept beside it: a service may have recorded it, and clicks can't be made again.
         """
         if data.clicks is None:
             raise OptionError(f"--rerank {cls.method.name}: needs --clicks, the log to import")
@@ -73,7 +75,13 @@ class ClickReranker(Reranker[L]):
         try:
             import_log([data.clicks], imported, progress=data.progress)
             rows = check_log(index, ClickLog(imported), str(data.clicks))
-            os.replace(imported, path)
+            with lock_folder(path.parent, WRITER_TIMEOUT):
+                if (saved := keep_replaced(path, imported)) is not None:
+                    logger.warning(
+                        "%s: another click log belonged to the index; it is kept as %s", path, saved.relative_to(path.parent)
+                    )
+                remove_side_files(path)
+                os.replace(imported, path)
         finally:
             imported.unlink(missing_ok=True)
         logger.info("%s: %d of the log's %d documents are in the index", cls.method.name, (rows >= 0).sum(), len(rows))
@@ -82,9 +90,14 @@ class ClickReranker(Reranker[L]):
 
     @abstractmethod
     def rank(
-        self, query: Query, candidates: Candidates, similar: Similar, retrieved: list[Candidates]
+        self,
+        query: Query,
+        candidates: Candidates,
+        similar: Similar,
+        retrieved: list[Candidates],
+        context: Context = DEFAULT_CONTEXT,
     ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
-        """The merged documents and their scores, in any order; `retrieved` are BM25's lists of the similar queries.
+        """The merged documents and their scores, in any order; `retrieved` are the lists of the similar queries.
 
         Raises CannotAct where the log has no evidence for the query.
         """
@@ -99,7 +112,7 @@ class ClickReranker(Reranker[L]):
         for query, candidates, near in zip(queries, lists, similar, strict=True):
             try:
                 lists_of_similar = [retrieved[number] for number in near.ids.tolist()]
-                ranked = self.ordered(*self.rank(query, candidates, near, lists_of_similar))
+                ranked = self.ordered(*self.rank(query, candidates, near, lists_of_similar, context))
                 out.append(ranked.top(context.hits))
             except CannotAct as reason:
                 out.append(self.keep(candidates, reason))
@@ -109,16 +122,21 @@ class ClickReranker(Reranker[L]):
         """The candidates' scores in the merged list."""
         similar = self.similar.find([query], self.settings.similar, [candidates])[0]
         retrieved = self.retrieve([similar], context)
-        docs, scores = self.rank(query, candidates, similar, [retrieved[number] for number in similar.ids.tolist()])
+        lists_of_similar = [retrieved[number] for number in similar.ids.tolist()]
+        docs, scores = self.rank(query, candidates, similar, lists_of_similar, context)
         return scores[np.searchsorted(docs, candidates.docs)]
 
     def retrieve(self, similar: Sequence[Similar], context: Context) -> dict[int, Candidates]:
-        """BM25's lists for all similar queries, by their number in the log."""
+        """The lists of all similar queries, by their number in the log."""
         wanted = {number: query for near in similar for number, query in zip(near.ids.tolist(), near.queries, strict=True)}
         lists = self.index.lucene.search(
-            list(wanted.values()), max(self.settings.hits, 1), model=self.model, threads=context.threads
+            list(wanted.values()), max(self.settings.hits, 1), model=self.retrieval_model(context), threads=context.threads
         )
         return dict(zip(wanted, lists, strict=True))
+
+    def retrieval_model(self, context: Context) -> Model:
+        """The ranking model that documents of similar queries are retrieved with."""
+        return self.model
 
     def merged(self, candidates: Candidates, retrieved: list[Candidates], more: NDArray[np.integer]) -> NDArray[np.int32]:
         """The rows of all listed documents and of `more`, each once, ascending."""

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.core.types import Candidates, Query
-from kernelsearch.rerankers.base import CannotAct
+from kernelsearch.rerankers.base import DEFAULT_CONTEXT, CannotAct, Context
 from kernelsearch.rerankers.rbm25 import CLICK_PRIOR, PAIRWISE_KERNEL, QUERY_SUBSTITUTION
 from kernelsearch.rerankers.rbm25.base import ClickReranker
 from kernelsearch.rerankers.rbm25.reranker import RobustBM25
@@ -27,7 +27,12 @@ class QuerySubstitution(ClickReranker[QuerySubstitutionSettings]):
     method = QUERY_SUBSTITUTION
 
     def rank(
-        self, query: Query, candidates: Candidates, similar: Similar, retrieved: list[Candidates]
+        self,
+        query: Query,
+        candidates: Candidates,
+        similar: Similar,
+        retrieved: list[Candidates],
+        context: Context = DEFAULT_CONTEXT,
     ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
         other = next((n for n, near in enumerate(similar.queries) if near.text != query.text.casefold()), None)
         if other is None:
@@ -45,7 +50,12 @@ class ClickPrior(ClickReranker[ClickPriorSettings]):
     method = CLICK_PRIOR
 
     def rank(
-        self, query: Query, candidates: Candidates, similar: Similar, retrieved: list[Candidates]
+        self,
+        query: Query,
+        candidates: Candidates,
+        similar: Similar,
+        retrieved: list[Candidates],
+        context: Context = DEFAULT_CONTEXT,
     ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
         shown = self.log.shown(similar.ids, clicked_only=True)
         rows = self.similar.rows[shown.docs]

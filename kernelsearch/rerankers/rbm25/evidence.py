@@ -1,12 +1,14 @@
-"""How much the clicks of a logged query prove: what the form `auto` of Robust BM25 goes by.
+"""How reliable the clicks of a logged query are, by which the form `auto` of Robust BM25 chooses its weights.
 
-Evidence is shrunk by n / (n + m), as the mean of a Beta posterior is towards its prior of m observations. n are examinations
-for a document that was shown without a click, and clicks beyond noise for a clicked one. The constants were chosen on cacm and
-cisi (`python -m tools.reproduce.rbm25_sparse`, docs/reproductions/rbm25.md, "Sparse and wrong clicks").
+Clicks are weighted by the odds that they are mistakes. A document that was shown without a click is a negative example with
+weight e / (e + m) after e examinations, as the mean of a Beta posterior is shrunk towards its prior of m observations. The
+constants were chosen on cacm and cisi (`python -m tools.reproduce.rbm25_sparse`, docs/reproductions/rbm25.md, "Sparse and
+wrong clicks").
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,16 +17,16 @@ from numpy.typing import NDArray
 from kernelsearch.clicks.store import Shown
 from kernelsearch.rerankers.rbm25.similar_queries import Similar
 
-#: Observations that the prior counts as (m): one examination, one click.
-PRIOR_OBSERVATIONS = 1.0
+#: Examinations that the prior counts as (m).
+PRIOR_EXAMINATIONS = 1.0
 #: Clicks per examination of a document that is not relevant (`clicks.models.attraction`): so many prove nothing.
 NOISE = 0.05
-#: Agreeing clicks that a clicked query counts as having at least.
-FEWEST_CLICKS = 0.25
-#: Weight of BM25 after one click on the document that BM25 ranks first, as a share of --rbm25.prior.
-SINGLE_CLICK_SHARE = 0.4
-#: How much larger that share is where the clicked document has a BM25 score of zero.
-DOUBT = 5.0
+#: Length of the lists that users look through.
+LIST_LENGTH = 10
+#: Weight of BM25 after a click on its last document of a list, as a multiple of --rbm25.prior.
+WEIGHT_OF_LAST = 70.0
+#: The odds that a click at BM25's rank r is meant fall as r to the power of -STEEPNESS.
+STEEPNESS = 3.0
 #: Text similarity from which on another query counts as a wording of the same need, and at which it does so fully.
 NO_EVIDENCE, FULL_EVIDENCE = 0.3, 0.6
 
@@ -36,45 +38,27 @@ class ClickEvidence:
     docs: NDArray[np.int64]
     clicks: NDArray[np.float64]
 
-    def agreeing(self) -> float:
-        """The expected number of clicks on the document of a click, Σ n_d² / Σ n_d, at least FEWEST_CLICKS.
+    def weight_of_bm25(self, ranks: NDArray[np.integer]) -> float:
+        """The weight of BM25 as a multiple of --rbm25.prior; `ranks` (u,) are BM25's ranks of the documents, 0: not retrieved.
 
-        Clicks on one document confirm each other, single clicks on several documents don't.
+        70 (r/10)^(3n) for a document at rank r with n clicks, of several documents the geometric mean, weighted by n²: the
+        odds that the clicks are mistakes. A mistaken click hits any document of a list of 10; a click that is meant is on a
+        document that the user looked at, whose probability falls as 1/r, and that is relevant, which falls with the rank too.
+        The odds of n clicks on the same document multiply. A retrieved document beyond the first 10 was put into the user's
+        list by something else than BM25: the rank tells nothing of the click, which counts as one at rank 1. A document that
+        BM25 doesn't retrieve has only its clicks: the first one proves nothing, the others count as at rank 1.
         """
-        return max(float((self.clicks**2).sum() / max(self.clicks.sum(), 1e-12)), FEWEST_CLICKS)
-
-    def weight_of_bm25(self, shares: NDArray[np.float64]) -> float:
-        """The weight of BM25 as a share of --rbm25.prior; `shares` (u,) is BM25 of each document over the query's best score.
-
-        (SINGLE_CLICK_SHARE + DOUBT · (1 - share) / c) / c² for c agreeing clicks, where share is the mean of `shares`, weighted
-        by squared clicks. A click on a document that BM25 ranks low is more often a mistake than one on its first document:
-        until others confirm it, BM25 weighs more.
-        """
-        agreeing, squares = self.agreeing(), self.clicks**2
-        share = float(np.average(shares, weights=squares)) if squares.any() else 0.0
-        return (SINGLE_CLICK_SHARE + DOUBT * (1.0 - share) / agreeing) / agreeing**2
-
-    def bounded(self, docs: NDArray[np.integer], learned: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The learned part of the scores of `docs` (n,), ascending rows, with a bound on what a document's own clicks do.
-
-        A click says that the document's content is wanted, which holds for documents like it too, and that this document is,
-        which only further clicks confirm. What a clicked document has beyond the best unclicked one is therefore shrunk.
-        """
-        places = np.searchsorted(docs, self.docs)
-        listed = places < len(docs)
-        listed[listed] = docs[places[listed]] == self.docs[listed]
-        clicked = places[listed]
-        others = np.delete(learned, clicked)
-        best = float(others.max()) if len(others) else 0.0
-        excess = np.maximum(learned[clicked] - best, 0.0)
-        out = learned.copy()
-        out[clicked] -= excess * (1.0 - shrunk(self.clicks[listed]))
-        return out
+        counted = np.where(ranks > 0, self.clicks, np.maximum(self.clicks - 1.0, 0.0))
+        if not counted.any():
+            return WEIGHT_OF_LAST
+        shown_at = np.where((ranks > 0) & (ranks <= LIST_LENGTH), ranks, 1)
+        odds = float(np.average(counted * np.log(shown_at / LIST_LENGTH), weights=counted**2))
+        return WEIGHT_OF_LAST * math.exp(STEEPNESS * odds)
 
 
-def shrunk(observations: NDArray[np.float64]) -> NDArray[np.float64]:
-    """n / (n + m) of each number of observations, between 0 and 1."""
-    return observations / (observations + PRIOR_OBSERVATIONS)
+def shrunk(examinations: NDArray[np.float64]) -> NDArray[np.float64]:
+    """e / (e + m) of each number of examinations, between 0 and 1."""
+    return examinations / (examinations + PRIOR_EXAMINATIONS)
 
 
 def click_evidence(similar: Similar, shown: Shown, rows: NDArray[np.integer]) -> ClickEvidence:

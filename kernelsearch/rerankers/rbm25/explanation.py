@@ -23,10 +23,10 @@ def explain(reranker: RobustBM25, query: Query, candidates: Candidates, doc: int
     similar = reranker.similar.find([query], reranker.settings.similar, [candidates])[0]
     lists_of = reranker.retrieve([similar], context)
     retrieved = [lists_of[number] for number in similar.ids.tolist()]
-    learned = reranker.learn(similar, retrieved)
+    learned = reranker.learn(similar, retrieved, context)
     pairs = learned.pairs
     docs = reranker.merged(candidates, retrieved, np.append(pairs.docs[np.unique(pairs.better)], doc))
-    base = float(reranker.base(query, docs)[np.searchsorted(docs, doc)])
+    base = float(reranker.base(query, docs, context)[np.searchsorted(docs, doc)])
     similarity = np.asarray((learned.features @ reranker.features(np.array([doc])).T).todense()).ravel()
     parts = base * learned.strengths() * similarity[np.stack([pairs.better, pairs.worse], axis=1)]
     contributions = [
@@ -35,11 +35,6 @@ def explain(reranker: RobustBM25, query: Query, candidates: Candidates, doc: int
     totals = np.bincount(pairs.owner, parts.sum(axis=1), len(similar.ids))
     for number in np.argsort(-np.abs(totals)).tolist():
         contributions.append(_part_of_query(reranker.index.forward, number, learned, parts, similarity))
-    if learned.evidence is not None:
-        place, part = np.searchsorted(docs, doc), np.asarray(reranker.features(docs) @ learned.direction())
-        bound = base * float(learned.evidence.bounded(docs, part)[place] - part[place])
-        if bound:
-            contributions.append(Contribution("bound on the document's own clicks", bound, "few clicks confirm them"))
     columns = (similar.kernel.tolist(), similar.by_clicks.tolist(), similar.by_text.tolist())
     queries = [
         {"query": other.text, "kernel": kernel, "by clicks": clicks, "by text": text}

@@ -94,8 +94,8 @@ class LoggedQueryVectors:
 
     def nearest(self, rows: NDArray[np.float32], count: int) -> list[NDArray[np.int64]]:
         """For each of the rows (queries, dims) the numbers of the `count` logged queries with the largest cosines above 0."""
-        found, cosines = self._neighbours.search(rows, count)
-        return [self.ids[near[(near >= 0) & (values > 0)]] for near, values in zip(found, cosines, strict=True)]
+        neighbours, cosines = self._neighbours.search(rows, count)
+        return [self.ids[near[(near >= 0) & (values > 0)]] for near, values in zip(neighbours, cosines, strict=True)]
 
     @cached_property
     def _order(self) -> NDArray[np.int64]:

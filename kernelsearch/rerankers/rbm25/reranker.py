@@ -8,7 +8,7 @@ pairs of those queries in the log, and the merged documents are ranked by
 
 with g = BM25 scaled to a maximum of 1, plus ε. The printed form has a = 0. With a > 0 the norm of k - a·g is penalised
 instead of that of k: without evidence in the log, BM25's order stays. `auto` chooses a by the evidence in the log, and for a
-query with clicks of its own shrinks the parts of documents whose evidence is small (`evidence`).
+query with clicks reduces the weight of documents without a click that were hardly examined (`evidence`).
 """
 
 from __future__ import annotations
@@ -29,12 +29,14 @@ from kernelsearch.forward import ForwardIndex
 from kernelsearch.kernels import registry
 from kernelsearch.kernels.algebra import Kernel
 from kernelsearch.kernels.documents import Cosine
+from kernelsearch.kernels.term_scores import scores as first_stage_scores
 from kernelsearch.kernels.vectors import VectorKernel
 from kernelsearch.learning.ranking.dual import maximise_dual
+from kernelsearch.lucene.models import Model
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, CannotAct, Context, Explanation, OpenedIndex
 from kernelsearch.rerankers.rbm25 import ROBUST_BM25
 from kernelsearch.rerankers.rbm25.base import ClickReranker
-from kernelsearch.rerankers.rbm25.evidence import FULL_EVIDENCE, NO_EVIDENCE, ClickEvidence, click_evidence, examined
+from kernelsearch.rerankers.rbm25.evidence import FULL_EVIDENCE, NO_EVIDENCE, click_evidence, examined
 from kernelsearch.rerankers.rbm25.settings import RobustBM25Settings
 from kernelsearch.rerankers.rbm25.similar_queries import Similar, check_log, open_log
 
@@ -47,6 +49,8 @@ SAME_NEED_CORRELATION = 0.2
 #: Weight of a pair whose worse document was retrieved but not shown according to the log: weaker evidence than a skipped one.
 UNSHOWN_WEIGHT = 0.1
 
+#: The value of --rbm25.relevance that makes the first stage's model g.
+FIRST_STAGE = "first"
 #: The duality gap that a query's dual is solved to, as a share of its objective.
 DUALITY_GAP = 1e-9
 
@@ -71,8 +75,8 @@ class Learned:
     """What was learned for one query: all that scores and explanations are computed from.
 
     `gains` (m, 2) holds g(q_i, d_i⁺) and g(q_i, d_i⁻), `theta` (m,) the multipliers, `features` (u, terms) the documents of the
-    pairs in the space of k_D; `weight` is a. Where `evidence` is given, the second column of `gains` is shrunk by it, and what
-    a document's own clicks add is bounded.
+    pairs in the space of k_D; `weight` is a. In the form `auto`, the second column of `gains` is shrunk by the examinations of
+    the documents without a click.
     """
 
     similar: Similar
@@ -81,7 +85,6 @@ class Learned:
     theta: NDArray[np.float64]
     features: sparse.csr_matrix
     weight: float
-    evidence: ClickEvidence | None = None
 
     def strengths(self) -> NDArray[np.float64]:
         """θ_i k_Q(q, q_i) times the gains of both documents, shape (m, 2); the second column is negative."""
@@ -100,7 +103,7 @@ class RobustBM25(ClickReranker[RobustBM25Settings]):
     """Robust BM25: BM25 times a kernel machine that is trained per query on the pairs of similar queries."""
 
     method = ROBUST_BM25
-    #: Whether BM25 stands in the kernel; without it, it is the pairwise kernel of collaborative filtering.
+    #: Whether BM25 is part of the kernel; without it, it is the pairwise kernel of collaborative filtering.
     uses_bm25 = True
 
     def __init__(self, index: OpenedIndex, **options: Any) -> None:
@@ -123,9 +126,11 @@ class RobustBM25(ClickReranker[RobustBM25Settings]):
         return self._pair_log.query_ids([query.text for query in similar.queries])
 
     def _parse_relevance(self) -> Kernel | None:
-        """g where it is not Lucene's BM25, which is computed for all queries at once."""
+        """g where it is neither Lucene's BM25, which is computed for all queries at once, nor the first stage's model."""
         chosen = self.settings
-        if chosen.relevance == "bm25" and chosen.k3 is None:
+        if chosen.relevance == FIRST_STAGE and (chosen.k3 is not None or chosen.mu is not None):
+            raise OptionError(f"--{self.name}.relevance {FIRST_STAGE}: k3 and mu are not options of the first stage's model")
+        if chosen.relevance == FIRST_STAGE or (chosen.relevance == "bm25" and chosen.k3 is None):
             return None
         try:
             kernel = registry.kernel(chosen.relevance, {"k1": chosen.k1, "b": chosen.b, "k3": chosen.k3, "mu": chosen.mu})
@@ -155,89 +160,104 @@ class RobustBM25(ClickReranker[RobustBM25Settings]):
         except KernelSearchError as problem:
             raise OptionError(f"--{self.name}.documents: {problem}") from None
 
+    def retrieval_model(self, context: Context) -> Model:
+        """The first stage's model where it is g, else BM25."""
+        return context.model if self.settings.relevance == FIRST_STAGE else self.model
+
     def rank(
-        self, query: Query, candidates: Candidates, similar: Similar, retrieved: list[Candidates]
+        self,
+        query: Query,
+        candidates: Candidates,
+        similar: Similar,
+        retrieved: list[Candidates],
+        context: Context = DEFAULT_CONTEXT,
     ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
         """The merged documents and k(q, d) of each, in any order."""
-        learned = self.learn(similar, retrieved)
+        learned = self.learn(similar, retrieved, context)
         clicked = learned.pairs.docs[np.unique(learned.pairs.better)]
         docs = self.merged(candidates, retrieved, clicked)
-        return docs, self.values(query, docs, learned)
+        return docs, self.values(query, docs, learned, context)
 
-    def values(self, query: Query, docs: NDArray[np.int32], learned: Learned) -> NDArray[np.float64]:
+    def values(
+        self, query: Query, docs: NDArray[np.int32], learned: Learned, context: Context = DEFAULT_CONTEXT
+    ) -> NDArray[np.float64]:
         """k(q, d), shape (documents,)."""
         part = np.asarray(self.features(docs) @ learned.direction())
-        if learned.evidence is not None:
-            part = learned.evidence.bounded(docs, part)
-        return np.asarray(self.base(query, docs) * (learned.weight + part))
+        return np.asarray(self.base(query, docs, context) * (learned.weight + part))
 
-    def base(self, query: Query, docs: NDArray[np.int32]) -> NDArray[np.float64]:
+    def base(self, query: Query, docs: NDArray[np.int32], context: Context = DEFAULT_CONTEXT) -> NDArray[np.float64]:
         """g(q, d), scaled by the best of `docs`."""
         if not self.uses_bm25:
             return np.ones(len(docs))
-        scores = self.relevance_of_all([query], docs)[0]
+        scores = self.relevance_of_all([query], docs, context)[0]
         return _scaled(scores, np.array(scores.max(initial=0.0)), self.settings.epsilon)
 
-    def relevance_of_all(self, queries: Sequence[Query], docs: NDArray[np.integer]) -> NDArray[np.float64]:
+    def relevance_of_all(
+        self, queries: Sequence[Query], docs: NDArray[np.integer], context: Context = DEFAULT_CONTEXT
+    ) -> NDArray[np.float64]:
         """g before scaling of every query with every document, shape (queries, documents); negative values count as 0."""
-        if self._relevance is None:
+        forward = self.index.forward
+        if self.settings.relevance == FIRST_STAGE:
+            values = [
+                first_stage_scores(forward, context.model, forward.term_ids(query.terms), query.weights, docs)
+                for query in queries
+            ]
+        elif self._relevance is None:
             return self.bm25_of_all(queries, docs)
-        values = [self._relevance.scores(self.index.forward, query, docs) for query in queries]
+        else:
+            values = [self._relevance.scores(forward, query, docs) for query in queries]
         return np.maximum(np.array(values, dtype=np.float64).reshape(len(queries), len(docs)), 0.0)
 
-    def learn(self, similar: Similar, retrieved: list[Candidates]) -> Learned:
+    def learn(self, similar: Similar, retrieved: list[Candidates], context: Context = DEFAULT_CONTEXT) -> Learned:
         """Solves the dual on the preference pairs of the similar queries; raises CannotAct where there are none."""
         if not len(similar.ids):
             raise CannotAct("no similar query in the click log")
         pairs = self._pairs(similar, retrieved)
         if not len(pairs.owner):
             raise CannotAct("similar queries without preference pairs")
-        gains = self._gains(similar, retrieved, pairs)
-        evidence = self._evidence(similar)
+        gains = self._gains(similar, retrieved, pairs, context)
         weight = self.weight_of_bm25(similar, retrieved)
         linear = 1.0 - weight * (gains[:, 0] - gains[:, 1])
-        if evidence is not None:
+        if self._by_own_clicks(similar):
             ids, docs = self._pair_ids(similar), pairs.docs[pairs.worse]
             gains[:, 1] *= examined(self._pair_log.shown(ids), ids[pairs.owner], docs, self._pair_rows)
         features = self.features(pairs.docs)
         matrix = _differences(features, pairs, gains)
         matrix *= similar.gram[:, pairs.owner][pairs.owner]
         solution = maximise_dual(matrix, linear, pairs.bounds, tolerance=DUALITY_GAP)
-        return Learned(similar, pairs, gains, solution.theta, features, weight, evidence)
+        return Learned(similar, pairs, gains, solution.theta, features, weight)
 
     def weight_of_bm25(self, similar: Similar, retrieved: Sequence[Candidates]) -> float:
         """The weight a of BM25: 0 in the printed form, --rbm25.prior in the regularised one; `auto` goes by the evidence.
 
-        For a query with clicks of its own the evidence is how many of them agree, see `ClickEvidence`. For other queries it is
-        the best similarity to a logged query: that of the texts, plus half of that between the retrieved documents and the
-        logged query's clicked ones. It is halved where the clicks of the nearest queries don't correlate: wordings of one
-        information need share their clicks, queries that merely share terms don't. `retrieved` are the similar queries' lists.
+        For a query with clicks of its own the evidence is their number and the ranks of their documents, see `ClickEvidence`.
+        For other queries it is the best similarity to a logged query: that of the texts, plus half of that between the
+        retrieved documents and the logged query's clicked ones. It is halved where the clicks of the nearest queries don't
+        correlate: wordings of one information need share their clicks, queries that merely share terms don't. `retrieved` are
+        the similar queries' lists.
         """
         form, full = self.settings.form, self.settings.prior
         if form == "paper":
             return 0.0
         if form == "prior":
             return full
-        evidence = self._evidence(similar)
-        if evidence is not None:
-            return full * evidence.weight_of_bm25(self._shares(similar, retrieved, evidence.docs))
+        if self._by_own_clicks(similar):
+            evidence = click_evidence(similar, self.log.shown(similar.ids, clicked_only=True), self.similar.rows)
+            return full * evidence.weight_of_bm25(self._ranks(similar, retrieved, evidence.docs))
         similarity = float((similar.by_text + 0.5 * np.maximum(similar.by_clicks, 0.0)).max())
         strength = similarity * (0.5 + 0.5 * min(max(similar.agreement, 0.0) / SAME_NEED_CORRELATION, 1.0))
         return full * min(max((FULL_EVIDENCE - strength) / (FULL_EVIDENCE - NO_EVIDENCE), SMALLEST_SHARE), 1.0)
 
-    def _evidence(self, similar: Similar) -> ClickEvidence | None:
-        """The evidence of the clicks, for `auto` and a query with clicks of its own."""
-        if self.settings.form != "auto" or similar.own < 0:
-            return None
-        return click_evidence(similar, self.log.shown(similar.ids, clicked_only=True), self.similar.rows)
+    def _by_own_clicks(self, similar: Similar) -> bool:
+        """Whether `auto` goes by the evidence of the query's own clicks."""
+        return self.settings.form == "auto" and similar.own >= 0
 
-    def _shares(self, similar: Similar, retrieved: Sequence[Candidates], docs: NDArray[np.integer]) -> NDArray[np.float64]:
-        """BM25 of documents for the query itself, as a share of its best score; shape (documents,)."""
+    def _ranks(self, similar: Similar, retrieved: Sequence[Candidates], docs: NDArray[np.integer]) -> NDArray[np.int64]:
+        """Ranks of documents in the list of the query itself, from 1; 0 for documents that it doesn't have."""
         places = np.flatnonzero(similar.ids == similar.own)
-        if not len(docs) or not len(places) or not retrieved[places[0]].depth:
-            return np.zeros(len(docs))
-        best = float(retrieved[places[0]].scores[0])
-        return np.minimum(self.bm25(similar.queries[places[0]], docs) / best, 1.0)
+        listed = retrieved[places[0]].docs if len(places) else np.empty(0, dtype=np.int32)
+        matches = docs[:, None] == listed[None, :]
+        return np.where(matches.any(axis=1), np.argmax(matches, axis=1) + 1 if len(listed) else 0, 0)
 
     def features(self, docs: NDArray[np.integer]) -> sparse.csr_matrix:
         """Features whose inner product is k_D, shape (documents, terms or dimensions)."""
@@ -280,11 +300,11 @@ class RobustBM25(ClickReranker[RobustBM25Settings]):
         better, worse = round_robin(clicked[clicked >= 0].astype(np.int64), others.astype(np.int64), limit)
         return better.astype(np.int32), worse.astype(np.int32)
 
-    def _gains(self, similar: Similar, retrieved: list[Candidates], pairs: Pairs) -> NDArray[np.float64]:
+    def _gains(self, similar: Similar, retrieved: list[Candidates], pairs: Pairs, context: Context) -> NDArray[np.float64]:
         """g of both documents of each pair for the pair's query, shape (m, 2)."""
         if not self.uses_bm25:
             return np.ones((len(pairs.owner), 2))
-        scores = self.relevance_of_all(similar.queries, pairs.docs)
+        scores = self.relevance_of_all(similar.queries, pairs.docs, context)
         best = self._best_of(similar, retrieved)[:, None]
         scaled = _scaled(scores, best, self.settings.epsilon)
         return np.stack([scaled[pairs.owner, pairs.better], scaled[pairs.owner, pairs.worse]], axis=1)

@@ -11,7 +11,7 @@ from kernelsearch.core.options import Settings, option
 
 @dataclass(frozen=True, kw_only=True)
 class ClickSettings(Settings):
-    """Options that all methods on a click log have."""
+    """Options of all methods that use a click log."""
 
     owner: ClassVar[str] = ""
 
@@ -19,10 +19,13 @@ class ClickSettings(Settings):
         None, "click log: a database of kernelsearch.clicks or a log file; default: the one beside the index"
     )
     similar: int = option(20, "number of similar queries to use per query", low=1, high=1000)
-    hits: int = option(100, "documents to retrieve per similar query", low=0, high=10000)
+    hits: int = option(100, "number of documents to retrieve per similar query", low=0, high=10000)
     min_similarity: float = option(0.1, "smallest kernel value of a similar query", low=0)
     borrowed: int = option(
-        10, "number of listed documents that a query without clicks uses as its clicks to find similar queries", low=0, high=100
+        10,
+        "number of retrieved documents used like clicks to find similar queries, for queries without clicks",
+        low=0,
+        high=100,
     )
     click_weight: float = option(1.0, "weight of shared clicks in the query kernel", low=0)
     ngram_weight: float = option(0.5, "weight of character 3-grams in the query kernel", low=0)
@@ -31,7 +34,7 @@ class ClickSettings(Settings):
     queries: str | None = option(None, "kernel of vectors to add to the query kernel: vectors:NAME")
     vector_weight: float = option(1.0, "weight of vectors:NAME in the query kernel", low=0)
     union_pearson: bool = option(
-        False, "correlate clicks over the union of both queries' clicked documents, as printed (not a kernel)"
+        False, "correlate clicks over the union of both queries' clicked documents, as in the paper (not a kernel)"
     )
     k1: float = option(0.9, "BM25's k1 for similar queries and candidates", low=0)
     b: float = option(0.4, "BM25's b for similar queries and candidates", low=0, high=1)
@@ -50,7 +53,7 @@ class RobustBM25Settings(ClickSettings):
     )
     prior: float = option(1.5, "weight a of BM25 in the form prior, and the largest weight in the form auto", low=0)
     pairs_clicks: str | None = option(
-        None, "click log that preference pairs are taken from, where it is another one than that of similar queries (clicks)"
+        None, "click log of the preference pairs, if it differs from the log of similar queries (--rbm25.clicks)"
     )
     pairs: str = option(
         "shown",
@@ -61,9 +64,13 @@ class RobustBM25Settings(ClickSettings):
     corrected: bool = option(False, "weight pairs by the inverse propensity of the click's position")
     confident: bool = option(True, "weight pairs by the difference between the click rates of their documents")
     lambda_: float = option(10.0, "regularisation of the learned function", low=1e-06)
-    epsilon: float = option(0.5, "added to BM25 scaled to 1, so that documents without query terms can rise", low=0, high=1)
+    epsilon: float = option(
+        0.5, "constant added to BM25 (scaled to 1) so that documents without query terms can rise", low=0, high=1
+    )
     relevance: str = option(
-        "bm25", "asymmetric kernel g of query and document: bm25, vsm, dirichlet, jm, or sums and products such as bm25+vsm"
+        "bm25",
+        "asymmetric kernel g of query and document: bm25, vsm, dirichlet, jm, sums and products such as bm25+vsm, "
+        "or first: the first stage's ranking model",
     )
     k3: float | None = option(None, "BM25's k3 for repeated query terms in g; default: none, as in Lucene", low=0)
     mu: float | None = option(None, "mu of dirichlet in g", low=0)
@@ -85,10 +92,10 @@ class PairwiseKernelSettings(RobustBM25Settings):
         "learned function: as printed (paper), regularised towards BM25 (prior), or by the evidence in the log (auto)",
         choices=("auto", "paper", "prior"),
     )
-    epsilon: float = option(0.5, "of rbm25 alone: any other value is refused, as the pairwise kernel has no BM25 to add it to")
-    relevance: str = option("bm25", "of rbm25 alone: any other value is refused, as the pairwise kernel has no g")
-    k3: float | None = option(None, "of rbm25 alone: refused, as the pairwise kernel has no g")
-    mu: float | None = option(None, "of rbm25 alone: refused, as the pairwise kernel has no g")
+    epsilon: float = option(0.5, "only for rbm25: other values are refused, because the pairwise kernel does not contain BM25")
+    relevance: str = option("bm25", "only for rbm25: other values are refused, because the pairwise kernel does not contain g")
+    k3: float | None = option(None, "only for rbm25: refused, because the pairwise kernel does not contain g")
+    mu: float | None = option(None, "only for rbm25: refused, because the pairwise kernel does not contain g")
 
     def __post_init__(self) -> None:
         super().__post_init__()

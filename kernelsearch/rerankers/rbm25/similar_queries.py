@@ -203,10 +203,10 @@ class SimilarQueries:
         own_ids = self.log.query_ids([query.text for query in queries])
         own = self._clicks(own_ids)
         asked = Queries.make(queries, self.vocabulary, own if lists is None else self._with_borrowed(own, lists))
-        found = self._near.search(self._both(asked), max(OVERSAMPLING * count, AT_LEAST))
+        neighbours = self._near.search(self._both(asked), max(OVERSAMPLING * count, AT_LEAST))
         candidates = [
             np.union1d(self._ids[near], self._by_clicks(asked.clicks[place], OVERSAMPLING * count))
-            for place, near in enumerate(found)
+            for place, near in enumerate(neighbours)
         ]
         if self._vectors is not None:
             directions = self._vectors.unit(queries)
@@ -276,12 +276,12 @@ class SimilarQueries:
         """Clicks by document, with the best documents of a list and their scores where a query has none."""
         rows, docs, values = [], [], []
         for place in np.flatnonzero(own.getnnz(axis=1) == 0).tolist():
-            found = Candidates(lists[place].docs[: self.borrowed], lists[place].scores[: self.borrowed])
-            numbers = self._numbers[found.docs]
-            known = (numbers > 0) & (found.scores > 0)
+            borrowed = Candidates(lists[place].docs[: self.borrowed], lists[place].scores[: self.borrowed])
+            numbers = self._numbers[borrowed.docs]
+            known = (numbers > 0) & (borrowed.scores > 0)
             rows.append(np.full(int(known.sum()), place))
             docs.append(numbers[known] - 1)
-            values.append(found.scores[known].astype(np.float64))
+            values.append(borrowed.scores[known].astype(np.float64))
         if not rows:
             return own
         entries = (np.concatenate(values), (np.concatenate(rows), np.concatenate(docs)))
@@ -327,7 +327,7 @@ def open_log(index: OpenedIndex, log: str | None, owner: str = "rbm25", option: 
         if not path.exists():
             raise InputError(
                 f"{index.name}: no click log belongs to this index; name one with --{owner}.clicks, or import one with "
-                f"python -m kernelsearch.train --rerank {owner} --clicks LOG"
+                f"python -m kernelsearch.train {index.shards.flags} --rerank {owner} --clicks LOG"
             )
         return ClickLog(path)
     path = Path(log)

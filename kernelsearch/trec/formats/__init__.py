@@ -13,4 +13,7 @@ from typing import Any
 Records = Iterator[tuple[str, dict[str, Any]]]
 
 #: Names of the column or key that holds a document's id, in the order in which they are looked for.
-ID_NAMES = ("id", "_id", "docid", "docno")
+ID_NAMES = ("id", "_id", "docid", "docno", "doc_id")
+
+#: Names of the column or key that holds a document's text where there is no `contents`, in the same way.
+TEXT_NAMES = ("text", "body", "content")

@@ -73,8 +73,8 @@ def read_markdown(path: Path, encoding: str) -> Records:
     title = ""
     if body and body[0].strip() == "---" and "---" in (rest := [line.strip() for line in body[1:]]):
         end = rest.index("---")
-        found = (re.match(r"title:\s*(.+)", line) for line in rest[:end])
-        title = next((match[1].strip("\"' ") for match in found if match), "")
+        matches = (re.match(r"title:\s*(.+)", line) for line in rest[:end])
+        title = next((match[1].strip("\"' ") for match in matches if match), "")
         body = body[end + 2 :]
     fenced = False
     for number, line in enumerate(body):

@@ -88,7 +88,8 @@ def _read_table(text: TextFile, id_names: Collection[str], **dialect: Any) -> Re
                 raise InputError(f"{path}: line {number}: {len(row)} columns, {len(header)} were expected")
             yield f"line {number}", dict(zip(header, row, strict=True))
     except csv.Error as problem:
-        raise InputError(f"{path}: line {number}: {problem}") from None
+        reason = "a quoted cell is not closed" if "unexpected end of data" in str(problem) else problem
+        raise InputError(f"{path}: line {number}: {reason}") from None
 
 
 def read_parquet(path: Path, encoding: str) -> Records:

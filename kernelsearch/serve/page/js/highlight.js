@@ -23,7 +23,7 @@ export function snippet(text, words, length = 200) {
   const line = text.replace(/\s+/g, " ").trim();
   if (line.length <= length) return line;
   const first = [...line.matchAll(WORD)].find((match) => words.has(match[0].toLowerCase()));
-  let start = Math.max(0, Math.min((first?.index ?? 0) - 40, line.length - length));
+  let start = Math.max(0, (first?.index ?? 0) - 40);
   if (start > 0) start = line.indexOf(" ", start) + 1;
   return (start > 0 ? "…" : "") + line.slice(start, start + length) + (start + length < line.length ? "…" : "");
 }

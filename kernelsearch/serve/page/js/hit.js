@@ -36,7 +36,8 @@ export function hitNode(hit, words, actions) {
     },
     el("span", { class: "rank" }, String(hit.rank), moved ? el("span", { class: `moved ${moved.kind}`, title: moved.words }, moved.sign, el("span", { class: "hidden" }, ` ${moved.words}`)) : null),
     el("span", { class: "hit-body" },
-      el("span", { class: "hit-title" }, judgement(hit.grade), marked(title, words)),
-      el("span", { class: "snippet" }, marked(snippet(text, words), words)),
+      el("span", { class: "hit-text" },
+        el("span", { class: "hit-title" }, judgement(hit.grade), marked(title, words)),
+        el("span", { class: "snippet" }, marked(snippet(text, words), words))),
       el("span", { class: "hit-meta" }, el("span", {}, hit.docid), el("span", {}, number(hit.score, 4))))));
 }

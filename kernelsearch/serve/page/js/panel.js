@@ -7,6 +7,7 @@ import { number } from "./format.js";
 import { marked } from "./highlight.js";
 import { judgement, movement } from "./hit.js";
 import { failureNode } from "./notice.js";
+import { decisionPicture } from "./pictures/decision.js";
 import { feedbackPicture } from "./pictures/feedback.js";
 import { drawnHere, picture } from "./pictures/index.js";
 import { Reading, firstStageNote } from "./reading.js";
@@ -160,9 +161,11 @@ export class Panel {
     const reading = new Reading(answer);
     const actions = { open: (docid) => this.app.open(docid), search: (text) => this.app.search(text), ...reading };
     const drawn = picture(answer.explanation, actions);
+    const decision = decisionPicture(answer.explanation, actions);
     const feedback = feedbackPicture(answer.explanation, actions);
     return el("div", { class: "reasons" },
       el("section", {}, el("h4", {}, `Contributions to the score of ${column.method}`), contributionBars(answer.explanation, reading)),
+      decision ? el("section", { class: "decision" }, el("h4", {}, decision.title), decision.node, el("p", { class: "note" }, decision.note)) : null,
       feedback ? el("section", {}, el("h4", {}, feedback.title), feedback.node, el("p", { class: "note" }, feedback.note)) : null,
       drawn ? el("section", {}, el("h4", {}, drawn.title), drawn.node, el("p", { class: "note" }, drawn.note))
         : this.app.draws(column.method) && !drawnHere(column.method) ? await this.plotted(answer, column, signal) : null);

@@ -84,6 +84,11 @@ export class Reading {
     if (this.byTerm) return this.word(label);
     if (["auto", "fusion"].includes(this.method)) return featureName(label);
     if (LABELS[label]) return LABELS[label];
+    if (this.method === "rbm25") {
+      if (label.startsWith("BM25, weight")) return "its own match with the query (BM25)";
+      const query = label.match(/^'(.+)'$/)?.[1];
+      if (query) return `clicks of those who searched “${query}”`;
+    }
     const through = label.match(/^through (.+)$/)?.[1];
     if (through) return through === "itself" ? label : `through “${shortened(this.title(through), 60)}”`;
     const scale = label.match(/^scale (\S+), words (\S+)$/);

@@ -14,8 +14,9 @@ export async function similarNode(index, docid, words, open, signal) {
     el("button", { type: "button", class: "hit", dataset: { docid: hit.docid }, onclick: () => open(hit) },
       el("span", { class: "rank" }, String(hit.rank)),
       el("span", { class: "hit-body" },
-        el("span", { class: "hit-title" }, marked(hit.title || hit.docid, words)),
-        el("span", { class: "snippet" }, marked(snippet(withoutTitle(hit), words, 140), words)),
+        el("span", { class: "hit-text" },
+          el("span", { class: "hit-title" }, marked(hit.title || hit.docid, words)),
+          el("span", { class: "snippet" }, marked(snippet(withoutTitle(hit), words, 140), words))),
         el("span", { class: "hit-meta" }, el("span", {}, hit.docid), el("span", {}, number(hit.score))))),
     why(index, docid, hit.docid))));
 }

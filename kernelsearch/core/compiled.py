@@ -1,0 +1,80 @@
+"""The compiled inner loops (`_loops.c`), loaded through ctypes, which releases the GIL while they run.
+
+They are optional: an installation without a C compiler has none, and callers then use numpy, which gives the same to rounding.
+The environment variable KERNELSEARCH_COMPILED=0 turns them off.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+from functools import cache
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from kernelsearch.core.errors import IndexProblem
+
+logger = logging.getLogger(__name__)
+
+#: The environment variable that turns the compiled loops off when it is 0.
+SWITCH = "KERNELSEARCH_COMPILED"
+#: The version of the functions that this module calls; a library of another version, left by an earlier build, is not used.
+VERSION = 1
+OUT_OF_RANGE, OUT_OF_MEMORY = 1, 2
+
+#: Types of arguments: an array's address, a size, a number, a choice.
+ADDRESS, SIZE, NUMBER, CHOICE = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double, ctypes.c_int
+#: Functions with the types of their arguments, in the order of `_loops.c`.
+FUNCTIONS: dict[str, tuple[Any, ...]] = {
+    "kernelsearch_match_level": (
+        *(ADDRESS, SIZE, ADDRESS, ADDRESS, SIZE),
+        *(ADDRESS, SIZE, ADDRESS),
+        *(ADDRESS, ADDRESS, ADDRESS, ADDRESS, SIZE),
+        *(ADDRESS, SIZE, SIZE),
+        *(ADDRESS, ADDRESS, SIZE, SIZE, ADDRESS, NUMBER),
+        *(CHOICE, CHOICE, ADDRESS),
+    ),
+}
+
+
+def loops() -> ctypes.CDLL | None:
+    """The library of compiled loops; None where it wasn't built or is turned off."""
+    return None if os.environ.get(SWITCH) == "0" else _load()
+
+
+@cache
+def _load() -> ctypes.CDLL | None:
+    spec = find_spec("kernelsearch.core._loops")
+    if spec is None or spec.origin is None:
+        return None
+    try:
+        library = ctypes.CDLL(spec.origin)
+        version = int(library.kernelsearch_version())
+        if version != VERSION:
+            logger.info("%s: compiled for version %d, not %d; install again", spec.origin, version, VERSION)
+            return None
+        for name, types in FUNCTIONS.items():
+            getattr(library, name).argtypes = types
+    except (OSError, AttributeError) as problem:
+        logger.info("%s: not used: %s", spec.origin, problem)
+        return None
+    return library
+
+
+def address(array: NDArray[Any], dtype: DTypeLike, *shape: int) -> int:
+    """The address of an array's first element; ValueError for one whose type, shape or layout isn't what a function reads."""
+    if array.dtype != dtype or array.shape != shape or not array.flags.c_contiguous:
+        raise ValueError(f"an array of {array.dtype} and shape {array.shape} where {np.dtype(dtype)} {shape} was expected")
+    return array.ctypes.data
+
+
+def check(status: int) -> None:
+    """Raises what a function's status stands for."""
+    if status == OUT_OF_RANGE:
+        raise IndexProblem("the index changed while it was read, or is damaged: a number in its postings is out of range")
+    if status == OUT_OF_MEMORY:
+        raise MemoryError("not enough memory for the texts of a query's candidates")

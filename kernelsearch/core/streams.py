@@ -1,0 +1,194 @@
+"""The streams behind `core.reading`: files and pipes opened once, with limits on their size and errors that name the file."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import stat
+import time
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kernelsearch.core.errors import InputError
+
+#: A gzip file may expand by this factor; deflate reaches 1,032 on zeros, text and logs stay below 50.
+MAX_EXPANSION = 250
+#: Expansion is not checked below this size, in bytes: short repetitive files are harmless.
+EXPANSION_FREE = 64 << 20
+#: Seconds between two looks for the writer of a named pipe.
+_LOOK = 0.05
+
+
+@dataclass
+class Limits:
+    """What inputs may hold. The command line sets `limits` from `--max-line`, `--max-input` and `--pipe-wait`."""
+
+    line: int = 64 << 20  #: longest line, in bytes
+    total: int | None = None  #: largest input after decompression, in bytes; None: only MAX_EXPANSION is checked
+    wait: float = 30.0  #: seconds to wait until a process opens a named pipe for writing
+
+
+#: The limits of this process.
+limits = Limits()
+
+
+def open_raw(path: str | Path) -> tuple[io.RawIOBase, bytes]:
+    """The raw stream of a file or pipe, and its first two bytes, which are still to be read from the stream.
+
+    Raises InputError where the path can't be opened.
+    """
+    try:
+        return _open_once(path)
+    except FileNotFoundError:
+        raise InputError(f"{shown_path(path)}: no such file") from None
+    except (OSError, ValueError) as problem:
+        raise _unreadable(path, problem) from None
+
+
+def _open_once(path: str | Path) -> tuple[io.RawIOBase, bytes]:
+    # O_NONBLOCK, because opening a named pipe that nobody writes to would wait for ever.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISDIR(mode):
+        os.close(descriptor)
+        raise InputError(f"{shown_path(path)}: is a directory, a file was expected")
+    stream = io.FileIO(descriptor, "rb")
+    try:
+        if stat.S_ISREG(mode):
+            head = stream.read(2)
+            stream.seek(0)
+            return stream, head
+        first = _first_bytes(descriptor, path, stat.S_ISFIFO(mode))
+        os.set_blocking(descriptor, True)
+        while first and len(first) < 2 and (more := os.read(descriptor, 1)):
+            first += more
+        return ContinuedStream(first, stream), first
+    except BaseException:
+        stream.close()
+        raise
+
+
+def _first_bytes(descriptor: int, path: str | Path, pipe: bool) -> bytes:
+    """What can be read at once from a pipe or device: up to two bytes, or none where its writer has sent nothing yet.
+
+    Of a pipe without a writer, reading gives no bytes. For an anonymous pipe that is its end; a named one may still be opened.
+    """
+    is_named_pipe = pipe and not str(path).startswith(("/dev/", "/proc/"))
+    end = time.monotonic() + limits.wait
+    while True:
+        try:
+            first = os.read(descriptor, 2)
+        except BlockingIOError:
+            return b"" if not pipe else _wait_for_two(descriptor)
+        if first or not is_named_pipe:
+            return first
+        if time.monotonic() > end:
+            raise InputError(
+                f"{shown_path(path)}: a named pipe that nothing has been written to in {limits.wait:g} s; "
+                "--pipe-wait waits longer"
+            )
+        time.sleep(_LOOK)
+
+
+def _wait_for_two(descriptor: int) -> bytes:
+    """The first two bytes of a pipe that has a writer, however long the writer takes."""
+    os.set_blocking(descriptor, True)
+    first = b""
+    while len(first) < 2 and (more := os.read(descriptor, 2 - len(first))):
+        first += more
+    return first
+
+
+class ContinuedStream(io.RawIOBase):
+    """A stream that starts with bytes that were read from it already; `passed` counts the bytes that it has given."""
+
+    def __init__(self, first: bytes, rest: io.RawIOBase) -> None:
+        self._first, self._rest = first, rest
+        self.passed = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        if self._first:
+            count = min(len(buffer), len(self._first))
+            buffer[:count], self._first = self._first[:count], self._first[count:]
+        else:
+            count = self._rest.readinto(buffer) or 0
+        self.passed += count
+        return count
+
+    def close(self) -> None:
+        if not self.closed:
+            self._rest.close()
+        super().close()
+
+
+class CheckedStream(io.RawIOBase):
+    """A stream whose errors are InputErrors, and which ends with one beyond the limits of the size.
+
+    `compressed` is the stream under a gzip stream. A stream that is read in any order is not `limited`: bytes may pass twice.
+    """
+
+    def __init__(self, path: str | Path, stream: Any, compressed: ContinuedStream | None = None, limited: bool = True) -> None:
+        self._path, self._stream, self._compressed, self._limited = path, stream, compressed, limited
+        self._size = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return bool(self._compressed is None and self._stream.seekable())
+
+    def seek(self, offset: int, whence: int = 0, /) -> int:
+        return int(self._stream.seek(offset, whence))
+
+    def tell(self) -> int:
+        return int(self._stream.tell())
+
+    def fileno(self) -> int:
+        if self._compressed is not None:
+            raise io.UnsupportedOperation("a compressed stream has no file descriptor")
+        return int(self._stream.fileno())
+
+    def readinto(self, buffer: Any) -> int:
+        try:
+            count = self._stream.readinto(buffer) or 0
+        except OSError as problem:
+            if self._compressed is None or problem.errno not in (None, errno.EINVAL):
+                raise _unreadable(self._path, problem) from None
+            raise InputError(f"{shown_path(self._path)}: damaged gzip file ({problem})") from None
+        except (EOFError, zlib.error) as problem:
+            raise InputError(f"{shown_path(self._path)}: damaged gzip file ({problem})") from None
+        self._size += count
+        if limits.total is not None:
+            if self._limited and self._size > limits.total:
+                raise InputError(f"{shown_path(self._path)}: larger than {limits.total} bytes (--max-input)")
+        elif self._compressed is not None and self._size > max(EXPANSION_FREE, MAX_EXPANSION * self._compressed.passed):
+            raise InputError(
+                f"{shown_path(self._path)}: a gzip file that expands more than {MAX_EXPANSION} times; "
+                "--max-input sets the size that is allowed"
+            )
+        return int(count)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._stream.close()
+            if self._compressed is not None:
+                self._compressed.close()
+        super().close()
+
+
+def _unreadable(path: str | Path, problem: Exception) -> InputError:
+    reason = getattr(problem, "strerror", None) or problem
+    return InputError(f"{shown_path(path)}: cannot be read ({reason})")
+
+
+def shown_path(path: str | Path) -> str:
+    """A path in a message: control characters and invalid UTF-8 are escaped, and the middle of a very long path is left out."""
+    text = str(path).encode("utf-8", "backslashreplace").decode()
+    text = "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
+    return text if len(text) <= 300 else f"{text[:120]}...{text[-120:]}"

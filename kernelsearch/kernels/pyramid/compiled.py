@@ -1,0 +1,62 @@
+"""Local matching at one level by the compiled loop, from texts as word numbers: no array is as long as the texts."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelsearch.core import compiled
+from kernelsearch.kernels.pyramid.query_rows import Array, QueryLevel, QueryRows, Scale
+from kernelsearch.kernels.pyramid.text_pyramid import window
+
+#: Modes and divergences by their numbers in the compiled loop.
+MODES = {"max": 0, "mean": 1, "sum": 2}
+DIVERGENCES = {"js": 0, "kl": 1}
+
+
+class WordRanges(NamedTuple):
+    """Texts as ranges of an array of word numbers in reading order: text d is words[starts[d]:ends[d]]."""
+
+    words: NDArray[np.int32]
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+
+
+def level_scores(
+    library: ctypes.CDLL,
+    rows: QueryRows,
+    query: QueryLevel,
+    texts: WordRanges,
+    scale: Scale,
+    *,
+    mode: str,
+    divergence: str,
+    width: int,
+    step: int,
+) -> Array:
+    """The similarity of each text at a level in double precision, shape (texts,): `local_score` of `matching`."""
+    whole = scale.spatial == math.inf
+    weights = np.ones(1) if whole else window(scale.spatial, width)
+    lent = rows.lent_by_slot(scale.semantic)
+    count, slots, vocabulary, columns = len(texts.starts), len(lent.held), len(rows.slots), len(query.weights)
+    size = len(rows.words)
+    out = np.empty(count)
+    address = compiled.address
+    status = library.kernelsearch_match_level(
+        address(texts.words, np.int32, len(texts.words)), len(texts.words),
+        address(texts.starts, np.int64, count), address(texts.ends, np.int64, count), count,
+        address(rows.slots, np.int32, vocabulary), vocabulary,
+        None if rows.importance is None else address(rows.importance, np.float64, vocabulary),
+        address(lent.ends, np.int64, slots + 1), address(lent.rows, np.int32, len(lent.values)),
+        address(lent.values, np.float64, len(lent.values)), address(lent.held, np.float64, slots), slots,
+        address(weights, np.float64, len(weights)), len(weights) // 2, 0 if whole else step,
+        address(query.columns, np.float64, columns, size + 1), address(query.weights, np.float64, columns), columns, size,
+        address(rows.floor, np.float64, size + 1), rows.eta,
+        DIVERGENCES[divergence], MODES[mode], address(out, np.float64, count),
+    )  # fmt: skip
+    compiled.check(status)
+    return out

@@ -1,0 +1,36 @@
+"""The graph of related words as an artefact of an index: it is built again when documents change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kernelsearch.core import artefacts
+from kernelsearch.rerankers.artefact_kinds import ArtefactKind, DocumentChange
+from kernelsearch.rerankers.mslm.graph import KIND, VERSION, GraphArtefact, build_graph, validate
+from kernelsearch.rerankers.mslm.settings import MultiScaleFitSettings
+
+
+def follow(change: DocumentChange) -> str:
+    """Builds the graph again, with the level weights that were learned."""
+    saved = GraphArtefact.load(change.folder, change.old)
+    settings = MultiScaleFitSettings.of(artefacts.read_meta(change.folder, KIND, VERSION)["parameters"])
+    graph = build_graph(change.new, settings)
+    GraphArtefact(graph, saved.weights, saved.learned_for).save(change.target, settings, change.new.fingerprint)
+    return ""
+
+
+def has_learned_weights(meta: Mapping[str, Any]) -> bool:
+    """Whether the graph is saved with level weights, which are learned from judgements."""
+    return "weights.npy" in meta["files"]
+
+
+GRAPH = ArtefactKind(
+    KIND,
+    VERSION,
+    "train {flags} --rerank mslm",
+    place="mslm",
+    validate=validate,
+    follow=follow,
+    learned=has_learned_weights,
+)

@@ -1,0 +1,54 @@
+"""How errors are answered: a status and one line."""
+
+from __future__ import annotations
+
+import logging
+
+import orjson
+from fastapi.responses import Response
+from starlette.exceptions import HTTPException
+
+from kernelsearch.core.errors import ArtefactError, BusyError, IndexProblem, JavaError, KernelSearchError
+from kernelsearch.rerankers.base import CannotAct
+from kernelsearch.serve.answers import NotFound
+from kernelsearch.serve.gate import Refused
+from kernelsearch.serve.workers import Overloaded, TimedOut
+
+JSON_TYPE = "application/json"
+RETRY_AFTER = "1"
+#: Classes of errors that `error_response` answers.
+ANSWERED = (KernelSearchError, NotFound, CannotAct, Refused, Overloaded, TimedOut, HTTPException, Exception)
+logger = logging.getLogger("kernelsearch.serve")
+
+
+def error_response(error: Exception) -> Response:
+    """The answer to a request that raised an error: `{"error": line}` with a status."""
+    status, line, headers = _describe_error(error)
+    return Response(orjson.dumps({"error": line}), status, headers, JSON_TYPE)
+
+
+def _describe_error(error: Exception) -> tuple[int, str, dict[str, str]]:
+    """Status, message and further headers of the answer to an error."""
+    match error:
+        case JavaError():
+            logger.error("%s", error)
+            return 500, "the search engine failed; see the server's log", {}
+        case BusyError():
+            return 503, "the click log is locked by another process; try again later", {"retry-after": RETRY_AFTER}
+        case KernelSearchError():
+            line = " ".join(str(error).split()).removeprefix("--")
+            return 409 if isinstance(error, IndexProblem | ArtefactError) else 400, line, {}
+        case NotFound():
+            return 404, str(error), {}
+        case CannotAct():
+            return 400, f"the method keeps the first stage's list for this query: {error}", {}
+        case Refused():
+            return error.status, str(error), {"retry-after": RETRY_AFTER} if error.status == 429 else {}
+        case Overloaded():
+            return 503, "too many requests at once; try again later", {"retry-after": RETRY_AFTER}
+        case TimedOut():
+            return 504, "the request took too long; ask for fewer candidates or a simpler method", {}
+        case HTTPException():
+            return error.status_code, str(error.detail).lower(), dict(error.headers or {})
+    logger.error("unexpected error", exc_info=error)
+    return 500, "internal error; see the server's log", {}

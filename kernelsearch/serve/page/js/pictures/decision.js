@@ -1,0 +1,19 @@
+// How far feedback goes for a query: its part of the score beside the match and the first stage's certainty, and why.
+
+import { contributionBars } from "../bars.js";
+import { number } from "../format.js";
+
+const LABELS = { match: "match with the query", feedback: "feedback", certainty: "certainty of the first stage" };
+
+/** { title, note, node }, or null where the explanation has no decision. `actions` has title(docid). */
+export function decisionPicture({ notes, score }, { title }) {
+  if (!notes.decision) return null;
+  const contributions = Object.entries(notes.decision.parts).map(([kind, value]) => ({ label: LABELS[kind] ?? kind, value }));
+  const { effective, documents } = notes.feedback;
+  return {
+    title: "How far feedback goes for this query",
+    note: `Feedback comes from ${documents.length} documents that count as much as ${number(effective)} equal ones. The first stage gives `
+      + `“${title(notes.certainty.docid)}” a probability of ${number(notes.certainty.probability)} among its best.`,
+    node: contributionBars({ contributions, score }),
+  };
+}

@@ -1,0 +1,104 @@
+"""What docs/reproductions/auto.md is computed from: made topics, tables that stand for `auto`, and the choice of weights."""
+
+import numpy as np
+import pytest
+
+from kernelsearch.evaluation.measures import evaluate, parse_measures
+from kernelsearch.rerankers.auto.reranker import MATCHED, AutoReranker
+from kernelsearch.rerankers.base import Context
+from kernelsearch.rerankers.fusion.recipes import READING_WEIGHTS
+from kernelsearch.trec import read_qrels, read_topics
+from tests.conftest import DEMO
+from tools.data.made_topics import CONVERSATION, abstracts, conclusions, known_items, posts
+from tools.reproduce.auto import choose
+from tools.reproduce.auto_tables import computed, loaded
+
+SENTENCE = "the quick brown foxes jumped over seventeen lazy dogs near rivers"
+RECORD = "\n\nCACM December, 1958\n\nPerlis, A. J.\n\nCA581203 JB March 22, 1978  8:28 PM\n\n100\t5\t1\n123\t5\t1"
+
+
+def documents(count=12):
+    return [
+        {"id": str(number), "contents": f"One. Two. Three. Four {number}. {SENTENCE} number{'abcdefghijkl'[number]}.{RECORD}"}
+        for number in range(count)
+    ]
+
+
+def test_known_items_without_codes_are_words_of_letters():
+    topics, qrels = known_items(documents(), 10, noise=5, codes=False)
+    assert len(topics) == 10 and all(len(answers) == 1 for answers in qrels.values())
+    assert not any(character.isdigit() for text in topics.values() for character in text)
+    assert any(character.isdigit() for text in known_items(documents(), 10, noise=5)[0].values() for character in text)
+
+
+def test_posts_hold_words_of_their_document_amid_conversation():
+    topics, qrels = posts(documents(), 10)
+    for qid, text in topics.items():
+        assert text.startswith("@") and "#" in text and "https://t.co/" in text and len(qrels[qid]) == 1
+        words = [word for word in text.split() if word[0] not in "@#" and not word.startswith("http")]
+        own = [
+            word for word in words if word in f"{SENTENCE} One Two Three Four CACM December Perlis March" or "number" in word
+        ]
+        talk = [word for word in words if word not in own]
+        assert len(own) >= 4 and len(talk) >= 4 and set(talk) <= set(CONVERSATION)
+
+
+def test_a_conclusion_is_the_last_sentence_before_the_record():
+    bodies, topics, qrels = conclusions(documents(), 5, codes=False)
+    for qid, text in topics.items():
+        (docid,) = qrels[qid]
+        assert text.strip() == f"{SENTENCE} number{'abcdefghijkl'[int(docid)]}"
+        assert bodies[int(docid)]["contents"] == f"One. Two. Three. Four {docid}.{RECORD}"
+
+
+def test_abstracts_are_taken_out_and_ask_for_what_else_is_relevant():
+    found = documents()
+    judged = {"a": {"0": 1, "1": 1, "2": 2, "3": 0}, "b": {"1": 1, "4": 1, "5": 1}, "few": {"6": 1, "7": 1}}
+    left, topics, answers = abstracts(found, judged, 10, words=6)
+    removed = {document["id"] for document in found} - {document["id"] for document in left}
+    assert set(topics) == {"a", "b"} and len(removed) == 2
+    for qid, expected in answers.items():
+        assert set(expected) == {docid for docid, grade in judged[qid].items() if grade > 0} - removed
+        assert topics[qid].split() == ["One", "Two", "Three", "Four", *topics[qid].split()[4:6]]
+
+
+def test_the_tables_rank_as_auto_does(demo_index):
+    """Which of the best documents are relevant, and AP per topic: the sum over saved features against the reranker itself."""
+    topics, qrels = read_topics(DEMO / "topics.tsv"), read_qrels(DEMO / "qrels.txt")
+    qids = [qid for qid in topics if any(grade > 0 for grade in qrels.get(qid, {}).values())][:12]
+    queries = demo_index.lucene.queries([topics[qid] for qid in qids], qids)
+    condition = loaded("demo", "topical", "demo", computed(demo_index, queries, qrels))
+    lists = demo_index.lucene.search(queries, 1000)
+    ranked = AutoReranker(demo_index).apply_batch(queries, lists, Context(hits=1000))
+
+    def ap(found):
+        run = {
+            query.qid: list(zip(demo_index.forward.docids.take(one.docs), one.scores, strict=True))
+            for query, one in zip(queries, found, strict=True)
+        }
+        scores = evaluate({qid: qrels[qid] for qid in qids}, run, parse_measures(["AP"])).values["AP"]
+        return [scores[qid] for qid in qids]
+
+    hits = np.take_along_axis(condition.relevant, condition.order(READING_WEIGHTS), axis=1)[:, :MATCHED]
+    for query, one, marks in zip(queries, ranked, hits, strict=True):
+        best = demo_index.forward.docids.take(one.docs[:MATCHED])
+        assert marks[: len(best)].tolist() == [qrels[query.qid].get(docid, 0) > 0 for docid in best]
+    assert condition.ap(READING_WEIGHTS) == pytest.approx(ap(ranked), abs=5e-3)  # those below are in a simpler order
+    assert condition.base.mean() > np.mean(ap(lists))  # the same list, and then what the expanded query adds
+    assert abs(condition.ap(READING_WEIGHTS) - condition.base).max() > 0.01
+
+
+class Named:
+    def __init__(self, name, kind, corpus):
+        self.name, self.kind, self.corpus = name, kind, corpus
+
+
+def test_the_least_loss_within_a_percent_of_the_best_is_chosen():
+    """Test topics and the collection that is left out are not seen."""
+    found = [
+        Named("cran", "topical", "cran"), Named("cisi", "topical", "cisi"), Named("nfcorpus", "topical", "nfcorpus"),
+        Named("cran, titles", "titles", "cran"), Named("cisi, titles", "titles", "cisi"),
+    ]  # fmt: skip
+    gains = np.array([[0.20, 0.20, 0.0, -0.02, 0.0], [0.195, 0.195, 0.9, -0.01, 0.0], [0.10, 0.25, 0.0, 0.0, -0.03]])
+    assert choose(found, gains) == 1
+    assert choose(found, gains, "cran") == 2

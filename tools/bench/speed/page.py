@@ -1,0 +1,98 @@
+"""docs/speed.md: one section per group, so that a run of some groups replaces their sections only."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tools.bench.speed.measuring import Row
+
+HEAD = """# Speed beside other libraries
+
+Each path of kernelsearch beside a peer in the same run. A ratio below 1 means that kernelsearch takes less. Path and peer take
+turns, so that a busy machine slows both alike; the tables have medians over the repetitions, and the range of the ratios (of
+the times where there is no peer). CPU time is that of all threads of a process and of those that it starts. *Growth* is how
+many times longer path and peer take on the larger collection. The collection is synthetic (`tools/data/synthetic.py`).
+
+`make bench` measures all of it in less than ten minutes on two cores and writes this page; `make bench BENCH_ARGS="--only
+service,vectors"` replaces two sections. Each section says when and where it was measured. Large collections are in [memory
+limits and Dask](scale.md), other measurements against Pyserini in [the Lucene bridge](bridge.md).
+
+"""
+COLUMNS = ("path", "peer", "documents", "unit", "kernelsearch", "peer's", "ratio", "range", "growth, path / peer")
+
+
+@dataclass(frozen=True)
+class Section:
+    """A group's heading and what a reader needs to know about its measurements."""
+
+    title: str
+    notes: str
+
+
+def write_page(
+    path: Path, measured: dict[str, tuple[Section, list[Row], dict[str, str]]], order: Sequence[Section], load: float
+) -> None:
+    """Writes the sections that were measured, and keeps the others that the page has."""
+    old = _sections(path.read_text(encoding="utf-8")) if path.exists() else {}
+    new = {section.title: render(section, rows, missing, load) for section, rows, missing in measured.values()}
+    sections = [new.get(section.title) or old.get(section.title) for section in order]
+    path.write_text(HEAD + "\n".join(text for text in sections if text), encoding="utf-8")
+
+
+def _sections(text: str) -> dict[str, str]:
+    """The sections of a page by title, each with its heading."""
+    parts = re.split(r"^(?=## )", text, flags=re.MULTILINE)[1:]
+    return {part.splitlines()[0].removeprefix("## "): part.rstrip() + "\n" for part in parts}
+
+
+def render(section: Section, rows: list[Row], missing: dict[str, str], load: float) -> str:
+    """A section in Markdown."""
+    lines = [f"## {section.title}", ""]
+    if rows:
+        lines += [f"| {' | '.join(COLUMNS)} |", "| --- | --- | ---: | --- | ---: | ---: | ---: | --- | --- |"]
+        lines += [f"| {' | '.join(cells(row, rows))} |" for row in rows]
+        slower = [f"{row.path} ({row.documents:,}): {row.peer}, {row.ratio:.2f}" for row in rows if row.ratio and row.ratio > 1]
+        lines += ["", f"The peer takes less: {'; '.join(slower) if slower else 'nowhere in this table'}."]
+    if missing:
+        absent = "; ".join(f"{name} ({reason})" for name, reason in missing.items())
+        lines += ["", f"Not measured, because it is not installed or did not run: {absent}."]
+    day = datetime.now(UTC).strftime("%Y-%m-%d")
+    machine = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    repeated = max((row.repetitions for row in rows), default=0)
+    lines += [
+        "",
+        f"{section.notes} {repeated} repetitions; rows without a range were measured once. Measured {day} on {machine}, "
+        f"load average {load:.1f} when the run began.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def cells(row: Row, rows: Sequence[Row]) -> tuple[str, ...]:
+    """A row of the table."""
+    spread = f"{number(row.least)} to {number(row.most)}" if row.repetitions > 1 else ""
+    theirs = "" if row.theirs is None else number(row.theirs)
+    ratio = "" if row.ratio is None else number(row.ratio)
+    return (row.path, row.peer, f"{row.documents:,}", row.unit, number(row.ours), theirs, ratio, spread, _growth(row, rows))
+
+
+def _growth(row: Row, rows: Sequence[Row]) -> str:
+    """How much longer path and peer take than on the smallest collection with the same row."""
+    same = [other for other in rows if (other.path, other.peer, other.unit) == (row.path, row.peer, row.unit)]
+    smallest = min(same, key=lambda other: other.documents)
+    if smallest is row or not smallest.ours:
+        return ""
+    own = number(row.ours / smallest.ours)
+    return f"{own} / {number(row.theirs / smallest.theirs)}" if row.theirs and smallest.theirs else own
+
+
+def number(value: float) -> str:
+    """A number with three digits, or all digits before the point."""
+    if value == 0:
+        return "0"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

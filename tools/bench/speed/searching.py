@@ -1,0 +1,88 @@
+"""Searches in a warm process, beside Anserini's SimpleSearcher, bm25s and Pyserini's PRCL; and two threads beside one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kernelsearch.api.pipeline import Pipeline
+from kernelsearch.api.topics import Topic, run_topics
+from kernelsearch.kernels.asymmetric import BM25
+from kernelsearch.lucene.first_stage import FirstStage
+from kernelsearch.lucene.models import RM3, BM25Model, Feedback
+from kernelsearch.lucene.simple import simple_search, simple_searcher
+from kernelsearch.rerankers.klsa.basis import fit_basis
+from tools.bench.speed.collection import DIMS, Collection
+from tools.bench.speed.measuring import Bench, Cost, Work, clock_time, cpu_time
+from tools.bench.speed.peers import FEW, HITS
+
+#: The methods with their options; vectors, which the index has too, are another module's.
+METHODS = {"klsa": {}, "pert": {}, "mslm": {}, "auto": {"vectors": "none"}}
+SEARCHER, RM3_PEER = "Anserini's SimpleSearcher", "Anserini's RM3"
+
+
+def pipeline(collection: Collection, method: str = "", feedback: Feedback | None = None) -> Pipeline:
+    """The pipeline of a method, or the first stage alone."""
+    options = dict(METHODS.get(method, {}))
+    if method == "klsa":
+        options["basis"] = str(fit_klsa(collection))
+    return Pipeline(collection.index, FirstStage(feedback=feedback, hits=HITS), [(method, options)] if method else [])
+
+
+def fit_klsa(collection: Collection) -> Path:
+    """The folder of a fitted basis."""
+    folder = collection.folder / "klsa"
+    if not folder.exists():
+        fit_basis(folder, collection.index.forward, BM25(k1=2.0, b=0.75), dims=DIMS)
+    return folder
+
+
+def run(bench: Bench, collections: list[Collection]) -> None:
+    """All paths on the smallest collection, those of the first stage and `auto` on the larger ones too."""
+    for collection in collections:
+        _search(bench, collection, smallest=collection is collections[0])
+
+
+def _search(bench: Bench, collection: Collection, smallest: bool) -> None:
+    index, texts, size = collection.index, collection.texts, collection.documents
+    # Java has compiled what it needs after the smallest collection; the first pair takes longest to warm up.
+    options = {"unit": "CPU ms per query", "warm_up": 2 if smallest else 1}
+    first = options | {"warm_up": 10 if smallest else 1}
+    # Enough for a mean; `auto` has all of them, because it caches.
+    some = texts if smallest else texts[:20]
+
+    def ours(method: str = "", feedback: Feedback | None = None, asked: list[str] = some) -> Cost:
+        ready = pipeline(collection, method, feedback)
+        return cpu_time(lambda: [ready.search([index.query(text)]) for text in asked], 1000 / len(asked))
+
+    def anserini(feedback: Feedback | None = None) -> Cost:
+        searcher = simple_searcher(index.lucene, BM25Model(), feedback)
+        return cpu_time(lambda: [simple_search(searcher, text, HITS) for text in some], 1000 / len(some))
+
+    bm25s = bench.libraries.task("bm25s", collection.folder, 1000 / len(texts))
+    bench.compare("BM25", SEARCHER, size, ours(), anserini(), **first)
+    bench.compare("BM25", "bm25s", size, ours(), bm25s, **options)
+    bench.compare("RM3", SEARCHER, size, ours(feedback=RM3()), anserini(RM3()), **options)
+    for method in METHODS if smallest else ("auto",):
+        bench.compare(method, RM3_PEER, size, ours(method, asked=texts), anserini(RM3()), **options)
+    if smallest:
+        classifier = bench.pyserini.task("prcl", collection.folder, 1000 / FEW)
+        bench.compare("prcl", "Pyserini's PRCL", size, ours("prcl", asked=texts[:FEW]), classifier, **options)
+
+
+def run_threads(bench: Bench, collections: list[Collection]) -> None:
+    """Batches of queries with two threads, beside the same with one, by the clock."""
+    collection = collections[0]
+    topics = [Topic(str(number), text) for number, text in enumerate(collection.texts)]
+    scale = 1000 / len(topics)
+
+    def batch(method: str, threads: int) -> Work:
+        ready = pipeline(collection, method)
+        return lambda: list(run_topics(ready, topics, threads=threads))
+
+    for method in ("", *METHODS):
+        bench.compare(
+            *(f"{method or 'BM25'}, --threads 2", "--threads 1", collection.documents),
+            *(clock_time(batch(method, 2), scale), clock_time(batch(method, 1), scale)),
+            unit="ms per query by the clock",
+            warm_up=1,
+        )

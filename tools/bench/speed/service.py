@@ -1,0 +1,78 @@
+"""The service under load beside Pyserini's REST server, and what its first requests cost."""
+
+from __future__ import annotations
+
+import time
+import urllib.request
+from contextlib import ExitStack
+
+from tools.bench import serve
+from tools.bench.speed.collection import Collection
+from tools.bench.speed.measuring import Bench, Pair
+
+CLIENTS = (1, 8, 32)
+#: Seconds of a round and of the warm-up.
+ROUND, WARM_UP = 1.0, 4.0
+
+
+def run(bench: Bench, collections: list[Collection]) -> None:
+    """Both servers run on the smallest collection, and take turns."""
+    collection = collections[0]
+    index, texts, size = str(collection.folder / "index"), collection.texts, collection.documents
+    python = bench.pyserini.python
+    with ExitStack() as stack:
+        ours = stack.enter_context(serve.our_server(index, None))
+        _first_requests(bench, ours, texts, size)
+        theirs = stack.enter_context(serve.pyserini_server(str(python), index)) if python.exists() else None
+        if theirs is None:
+            bench.pyserini.missing["REST server"] = f"{python} does not exist"
+        else:
+            serve.same_lists(ours, theirs, texts)
+        for server in (ours, *([theirs] if theirs else [])):
+            serve.load(server, None, texts, 8, WARM_UP)
+        for clients in CLIENTS if theirs is not None else ():
+            assert theirs is not None
+            _beside(bench, ours, theirs, texts, size, clients)
+        serve.load(ours, "auto", texts, 8, WARM_UP)
+        for label, field in (("median", "p50"), ("99th percentile", "p99")):
+            latency = _figure(ours, "auto", texts, 8, field)
+            bench.add(Pair(f"auto, 8 clients, {label} of latency", "", size, latency, unit="ms by the clock", warm_up=0))
+
+
+def _beside(bench: Bench, ours: serve.Server, theirs: serve.Server, texts: list[str], size: int, clients: int) -> None:
+    """Time per answer by the clock, and CPU time per request with most clients, of the same rounds."""
+    for unit, field in (("ms per answer by the clock", "interval"), ("CPU ms per request", "cpu")):
+        if field == "interval" or clients == CLIENTS[-1]:
+            bench.compare(
+                *(f"BM25, 10 hits, {clients} client{'s' if clients > 1 else ''}", "Pyserini's REST server", size),
+                *(_figure(ours, None, texts, clients, field), _figure(theirs, None, texts, clients, field)),
+                unit=unit,
+                warm_up=0,
+            )
+
+
+def _figure(server: serve.Server, method: str | None, texts: list[str], clients: int, field: str):
+    def cost() -> float:
+        figures = serve.load(server, method, texts, clients, ROUND)
+        if figures.errors:
+            raise SystemExit(f"{server.name}: {figures.errors} errors")
+        return 1000 / figures.rate if field == "interval" else float(getattr(figures, field))
+
+    return cost
+
+
+def _first_requests(bench: Bench, server: serve.Server, texts: list[str], size: int) -> None:
+    """What clients see right after the start: the list of indexes, and the first two requests for `auto`."""
+
+    def seconds(path: str) -> float:
+        start = time.perf_counter()
+        with urllib.request.urlopen(f"http://127.0.0.1:{server.port}{path}", timeout=60) as answer:
+            answer.read()
+        return (time.perf_counter() - start) * 1000
+
+    times = iter([seconds("/v1/indexes") for _ in range(bench.repetitions)])
+    bench.add(Pair("/v1/indexes after the start", "", size, lambda: next(times), unit="ms by the clock", warm_up=0))
+    words = [text.replace(" ", "+") for text in texts]
+    first = seconds(f"/v1/bench/search?query={words[0]}&rerank=auto")
+    second = seconds(f"/v1/bench/search?query={words[1]}&rerank=auto")
+    bench.compare("first auto request", "the second", size, lambda: first, lambda: second, unit="ms by the clock", once=True)

@@ -1,0 +1,191 @@
+"""Weights of `auto` with vectors that were chosen on other collections, and what vectors do to known items.
+
+    python -m tools.reproduce.vectors_weights [--collections FOLDER] [--scratch FOLDER] [--encoder MODEL]
+
+Writes its tables into docs/reproductions/vectors.md. The features of `auto` are computed once per collection and kept in the
+scratch folder, which it shares with `python -m tools.reproduce.vectors`. MODEL is a folder with the ONNX model of the vectors
+(tools/data/export_minilm.py); with it, queries for known items are encoded and measured, too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+import kernelsearch
+from kernelsearch.core.types import Candidates
+from kernelsearch.encoders import open_encoder
+from kernelsearch.evaluation.rows import JudgedRows
+from kernelsearch.learning.ranking.lists import zscores
+from kernelsearch.rerankers.auto.reranker import MATCHED, AutoReranker
+from kernelsearch.rerankers.base import Context
+from kernelsearch.rerankers.fusion.features import Features
+from kernelsearch.rerankers.fusion.recipes import CERTAINTY, MATCH, PLAIN
+from tools import ROOT
+from tools.data.datasets import Topics, add_collections_option, judged_topics
+from tools.data.made_topics import known_items, read_corpus
+from tools.reproduce.pages import markdown_table, replace_between, rounded
+from tools.reproduce.vectors import DEPTH, MEASURED, NAME, PAGE, Collection, fuse, open_collection
+
+BEGIN, END = "<!-- begin weights -->", "<!-- end weights -->"
+#: Weights to choose among: of the vectors, of each feedback feature, and the part of the match (2) that is mslm's.
+DENSE, FEEDBACK, MSLM = (2.0, 3.0, 4.0), (0.3, 0.6, 1.0, 1.5), (1.0, 2.0)
+#: Documents per query whose mslm is computed, the best by the fixed weights: weights that differ rank others among the MATCHED.
+CANDIDATES = 2 * MATCHED
+#: Known items per collection.
+KNOWN = 80
+
+#: Weights of the vectors, of each feedback feature, and of mslm.
+Setting = tuple[float, float, float]
+
+
+@dataclass(frozen=True)
+class Table:
+    """The pool of a query: its documents, their z-scored features with the first stage's score in the place of mslm's, and mslm
+    (NaN where it was not computed)."""
+
+    docs: NDArray[np.int32]
+    features: NDArray[np.float64]
+    match: NDArray[np.float64]
+
+
+def auto_tables(collection: Collection) -> tuple[tuple[str, ...], list[Table]]:
+    """The features of `auto` by name, and the tables of a collection's queries."""
+    auto, context = AutoReranker(collection.index, vectors=NAME), Context(hits=DEPTH)
+    features = Features(collection.index, (MATCH,), model=context.model, threads=context.threads)
+    tables = []
+    for start in range(0, len(collection.queries), 16):
+        queries = collection.queries[start : start + 16]
+        pools = auto.pool_tables(queries, collection.lists[start : start + 16], context)
+        chosen = [np.argsort(-auto.learner.predict(table), kind="stable")[:CANDIDATES] for _, table in pools]
+        lists = [Candidates(pool.docs[best], pool.scores[best]) for (pool, _), best in zip(pools, chosen, strict=True)]
+        for (pool, table), best, match in zip(pools, chosen, features.tables(queries, lists), strict=True):
+            values = np.full(pool.depth, np.nan)
+            values[best] = match[:, 0]
+            tables.append(Table(pool.docs, table, values))
+    return auto.recipe, tables
+
+
+def ranked(collection: Collection, recipe: tuple[str, ...], table: Table, setting: Setting) -> Candidates:
+    """The list of a query by weights, as `auto` ranks: the best documents with mslm, then the others."""
+    dense, feedback, mslm = setting
+    fixed = {MATCH: mslm, PLAIN: 2.0 - mslm, f"dense:{NAME}": dense, f"hybrid:{NAME}/{CERTAINTY}": 1.0}
+    weights = np.array([fixed.get(name, feedback) for name in recipe])
+    ties = collection.index.forward.docid_rank[table.docs]
+    scores = table.features @ weights
+    best = np.lexsort((ties, -scores))[:MATCHED]
+    best = best[~np.isnan(table.match[best])]
+    if len(best):
+        matched = table.features[best].copy()
+        matched[:, recipe.index(MATCH)] = table.match[best]
+        final = zscores(matched) @ weights
+        scores[best] = final - final.min() + scores.max() + 1
+    order = np.lexsort((ties, -scores))[:DEPTH]
+    return Candidates(table.docs[order], scores[order])
+
+
+def hybrids(collection: Collection) -> dict[str, float]:
+    """Mean average precision of BM25, of the vectors and of both plain hybrids."""
+    dense = collection.run({"dense": {"retrieve": DEPTH}})
+    pairs = list(zip(collection.lists, dense, strict=True))
+    return {
+        "BM25": collection.mean(collection.lists),
+        "MiniLM": collection.mean(dense),
+        "RRF": collection.mean([fuse(collection.index, *pair, "rrf") for pair in pairs]),
+        "z-scores": collection.mean([fuse(collection.index, *pair, "z") for pair in pairs]),
+    }
+
+
+def measure(name: str, collections: Path, scratch: Path) -> dict[str, float]:
+    """Mean average precision of the plain hybrids and of every setting."""
+    collection = open_collection(MEASURED[name], collections, scratch)
+    recipe, tables = auto_tables(collection)
+    out = hybrids(collection)
+    for setting in product(DENSE, FEEDBACK, MSLM):
+        out[json.dumps(setting)] = collection.mean([ranked(collection, recipe, table, setting) for table in tables])
+    return out
+
+
+def smallest_lead(setting: str, others: Mapping[str, Mapping[str, float]]) -> float:
+    """The smallest ratio of a setting to the better plain hybrid over collections."""
+    return min(figures[setting] / max(figures["RRF"], figures["z-scores"]) for figures in others.values())
+
+
+def encoded(topics: Topics, model: str, file: Path) -> Path:
+    """A file with the vectors of queries, made where it is missing."""
+    if not file.exists():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        np.savez(file, ids=np.array(list(topics)), vectors=open_encoder(model).queries(list(topics.values())))
+    return file
+
+
+def measure_known(name: str, collections: Path, scratch: Path, model: str) -> dict[str, float]:
+    """The same for queries of words of one sentence, each for the document that the sentence is from."""
+    dataset = MEASURED[name]
+    topics, qrels = known_items(read_corpus(collections / dataset.folder / dataset.corpus), KNOWN)
+    open_collection(dataset, collections, scratch)  # imports the vectors
+    vectors = {"name": NAME, "queries": str(encoded(topics, model, scratch / "known" / f"{name}.npz"))}
+    index = kernelsearch.open(scratch / "indexes" / dataset.folder, vectors=vectors)
+    qids = judged_topics(topics, qrels)
+    queries = index.lucene.queries([topics[qid] for qid in qids], qids)
+    rows = JudgedRows(index.forward, qrels, qids)
+    collection = Collection(index, queries, rows, index.lucene.search(queries, DEPTH), qrels)
+    words, both = (collection.mean(collection.run({"auto": {"vectors": vectors}})) for vectors in ("none", NAME))
+    return {**hybrids(collection), "`auto`, words alone": words, "`auto` with vectors": both}
+
+
+def page_text(measured: Mapping[str, Mapping[str, float]], known: Mapping[str, Mapping[str, float]]) -> str:
+    """The tables."""
+    settings = [json.dumps(setting) for setting in product(DENSE, FEEDBACK, MSLM)]
+    chosen = {}
+    for name in measured:
+        others = {other: figures for other, figures in measured.items() if other != name}
+        chosen[name] = max(settings, key=lambda setting: smallest_lead(setting, others))
+    rows = [[label, *(rounded(figures[label]) for figures in measured.values())] for label in ("RRF", "z-scores")]
+    rows.append(["`auto`, weights chosen on the others", *(rounded(measured[name][chosen[name]]) for name in measured)])
+    for place, label in enumerate(("weight of the vectors", "of each feedback", "of mslm")):
+        rows.append([label, *(f"{json.loads(chosen[name])[place]:g}" for name in measured)])
+    text = f"\n{markdown_table(['AP', *measured], rows)}\n"
+    if known:
+        labels = list(next(iter(known.values())))
+        items = [[label, *(rounded(figures[label]) for figures in known.values())] for label in labels]
+        text += f"\nKnown items:\n\n{markdown_table(['AP', *known], items)}\n"
+    return text
+
+
+def main() -> None:
+    """Measures what the scratch folder lacks and writes the page's tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_collections_option(parser)
+    parser.add_argument("--scratch", type=Path, default=ROOT / "runs" / "vectors", help="folder of what is kept (%(default)s)")
+    parser.add_argument("--encoder", help="folder with the ONNX model of the vectors, to measure known items")
+    arguments = parser.parse_args()
+    measured: dict[str, dict[str, float]] = {}
+    known: dict[str, dict[str, float]] = {}
+    folder = arguments.scratch / "weights"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in MEASURED:
+        path = folder / f"{name}.json"
+        if not path.exists():
+            path.write_text(json.dumps(measure(name, arguments.collections, arguments.scratch)), encoding="utf-8")
+        measured[name] = json.loads(path.read_text(encoding="utf-8"))
+        if arguments.encoder:
+            path = folder / f"{name}-known.json"
+            if not path.exists():
+                figures = measure_known(name, arguments.collections, arguments.scratch, arguments.encoder)
+                path.write_text(json.dumps(figures), encoding="utf-8")
+            known[name] = json.loads(path.read_text(encoding="utf-8"))
+        print(name, flush=True)
+    page = PAGE.read_text(encoding="utf-8")
+    PAGE.write_text(replace_between(page, BEGIN, END, page_text(measured, known)), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -213,7 +213,9 @@ class MultiScaleKernel(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
 
 
 def js_kernel(first: sparse.csr_matrix, second: sparse.csr_matrix) -> Array:
-    """1 - JS / ln 2 between rows of mass first, shape (rows, second rows): positive semi-definite, ones on the diagonal.
+    """1 - JS / ln 2 between rows that sum to 1, shape (rows of first, rows of second).
+
+    Positive semi-definite, with ones on the diagonal.
 
     A cell counts only where both rows have something, so the sum runs over shared cells.
     """

@@ -27,7 +27,7 @@ PAGES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("Building an index", "kernelsearch", ("build",)),
     ("", "kernelsearch.api.build", ("build_index", "BuildSettings")),
     ("Changing documents", "kernelsearch.api.updating", ("update_index", "Updated")),
-    ("Explanations", "kernelsearch.rerankers.base", ("Explanation", "Contribution")),
+    ("Explanations", "kernelsearch.rerankers.explanations", ("Explanation", "Contribution")),
     ("Pyserini", "kernelsearch.integrations.pyserini", ("KernelSearcher", "Document")),
     ("", "kernelsearch.integrations.hits", ("KernelReranker",)),
     (

@@ -157,7 +157,7 @@ class ShardSearcher:
 
     @jvm.calls_java
     def _searcher(self, queries: Sequence[Query], model: Model) -> Any:
-        """A searcher (Java) with the statistics of the terms of these queries only: copying a whole vocabulary to Java takes long."""
+        """A searcher (Java) with statistics of the terms of these queries: copying a whole vocabulary to Java takes long."""
         whole = self.whole
         terms = list(dict.fromkeys(term for query in queries for term in query.terms))
         places = [(term, place) for term in terms if (place := whole.terms.find_sorted(term)) >= 0]

@@ -1,4 +1,4 @@
-"""The results as one HTML page: sortable tables, plots, and the topics that a run helps and hurts most; nothing is loaded from the network."""
+"""The results as one HTML page: sortable tables, plots, the topics that a run helps and hurts most. It loads nothing."""
 
 from __future__ import annotations
 

@@ -33,9 +33,10 @@ PAGES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (
         "PyTerrier",
         "kernelsearch.integrations.pyterrier",
-        ("Retriever", "KernelTransformer", "transformer_class", "Expansion", "Fusion"),
+        ("Retriever", "KernelTransformer", "transformer_class", "Fusion"),
     ),
     ("", "kernelsearch.integrations.pyterrier_base", ("IndexTransformer",)),
+    ("", "kernelsearch.integrations.pyterrier_expansion", ("Expansion",)),
     ("", "kernelsearch.integrations.pyterrier_text", ("Text", "Indexer")),
     ("", "kernelsearch.integrations.pyterrier_fused", ("FusedRetriever", "FusedFeatures")),
     ("The rerankers library", "kernelsearch.integrations.rerankers_lib", ("KernelRanker",)),

@@ -10,7 +10,7 @@ several.
     whole.save(place); whole = WholeStatistics.load(place)
     part = ShardSearcher([shards[2], shards[3]], whole)                  # in a process, once
     lists = part.search(queries, 1000)                          # rows and scores of the whole collection
-    merge_lists([one[0], another[0]], forward.docid_rank, 1000) # the one index's list, bit for bit
+    merge_lists([lists[0], others[0]], forward.docid_rank, 1000)  # with another process's list: that of the whole index
 
 RM3 and Rocchio learn from the best documents of the whole collection: expand queries where all shards are open
 (`LuceneIndex.expand`) and search the expanded queries here.
@@ -63,7 +63,7 @@ class WholeStatistics:
 
     @property
     def fingerprint(self) -> str:
-        """The sharded collection's."""
+        """The fingerprint of the whole collection."""
         return collection_fingerprint([fingerprint for fingerprint, _ in self.shards])
 
     def start(self, fingerprint: str) -> int | None:
@@ -89,7 +89,7 @@ class WholeStatistics:
 
     @classmethod
     def load(cls, path: str | Path) -> WholeStatistics:
-        """Maps a record into memory: nothing is read before it is asked for."""
+        """Opens a record, memory-mapped."""
         meta, arrays = artefacts.load(path, KIND, VERSION, validate=validate)
         try:
             statistics = Statistics(**meta["extra"]["statistics"])
@@ -157,7 +157,7 @@ class ShardSearcher:
 
     @jvm.calls_java
     def _searcher(self, queries: Sequence[Query], model: Model) -> Any:
-        """A searcher that knows the terms of these queries: next to free, where a whole vocabulary in Java would not be."""
+        """A searcher (Java) with statistics of the terms of these queries: copying a whole vocabulary to Java takes long."""
         whole = self.whole
         terms = list(dict.fromkeys(term for query in queries for term in query.terms))
         places = [(term, place) for term in terms if (place := whole.terms.find_sorted(term)) >= 0]

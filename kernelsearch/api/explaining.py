@@ -15,7 +15,7 @@ from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels import bm25
 from kernelsearch.kernels.term_scores import term_scores
 from kernelsearch.lucene.models import BM25Model, DirichletModel
-from kernelsearch.rerankers.base import Contribution, Explanation
+from kernelsearch.rerankers.explanations import Contribution, Explanation
 
 
 class ListEntry(NamedTuple):

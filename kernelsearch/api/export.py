@@ -49,7 +49,8 @@ def export_by_shards(
 ) -> Path:
     """As `export`, to the byte, but shard by shard: each is copied by itself, and the copies are merged here.
 
-    `mapper(function, shards)` does the copying, as `map` does: one after the other, or elsewhere, with so much `heap` for Java.
+    `mapper(function, shards)` calls the function for each shard, as `map` does, possibly on workers of a cluster; `heap` is the
+    maximal size of Java's heap there.
     """
     statistics = _required(lucene, field)
     path = path or _place(lucene, field)

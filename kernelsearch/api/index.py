@@ -20,7 +20,8 @@ from kernelsearch.core.progress import Progress, silent
 from kernelsearch.lucene.first_stage import FirstStage
 from kernelsearch.lucene.shards import Source
 from kernelsearch.rerankers import registry
-from kernelsearch.rerankers.base import CannotAct, Explanation, TrainingData
+from kernelsearch.rerankers.base import CannotAct, TrainingData
+from kernelsearch.rerankers.explanations import Explanation
 from kernelsearch.vectors.settings import VectorSettings
 
 if TYPE_CHECKING:

@@ -154,7 +154,7 @@ class IndexFiles:
             return ForwardIndex(path, fingerprint=self.fingerprint)
         except ArtefactError:
             if path.exists() and not _stale(path, self.fingerprint):
-                raise  # damaged: say so instead of papering over it
+                raise  # damaged: reported, not silently replaced
             try:
                 export(self.lucene, name, path=path, progress=self.progress)
             except InputError as problem:

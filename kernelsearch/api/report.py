@@ -1,4 +1,4 @@
-"""The results as one HTML page: tables that sort, plots, and the topics a run helps and hurts most. It needs no network."""
+"""The results as one HTML page: sortable tables, plots, the topics that a run helps and hurts most. It loads nothing."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def _differences(comparison: Comparison) -> str:
 
 
 def _by_measure(names: Sequence[str], draw: Callable[[str], str], title: str) -> str:
-    """One panel a measure, chosen by a menu where there are several."""
+    """One panel per measure, chosen by a menu where there are several."""
     menu = ""
     if len(names) > 1:
         choices = "".join(f"<option>{escape(name)}</option>" for name in names)
@@ -258,7 +258,7 @@ def _topic_rows(rows: Sequence[tuple[str, float, float, float]], baseline: str, 
 
 
 def _topics(evaluations: Evaluations, names: Sequence[str], texts: Mapping[str, str]) -> str:
-    """All values, folded away."""
+    """The values of all topics, in a part of the page that is closed at first."""
     every = list(dict.fromkeys(qid for evaluation in evaluations.values() for qid in evaluation.topics))
     parts = []
     for name in names:

@@ -41,14 +41,14 @@ class Tuned:
     """The outcome of tuning.
 
     `plan` is what was measured, with the folders of fitted state; `tried` are the settings and `values` (settings, topics) what
-    was measured; `choice` is the one chosen among them; `given` and `first_stage` (topics,) are the values of the original
+    was measured; `choice` is the one chosen among them; `untuned` and `first_stage` (topics,) are the values of the original
     pipeline and of its first stage. Prints as the tables of `kernelsearch.tune`.
     """
 
     plan: Plan
     tried: list[Setting]
     choice: Choice
-    given: NDArray[np.float64]
+    untuned: NDArray[np.float64]
     first_stage: NDArray[np.float64]
     values: NDArray[np.float64]
 
@@ -101,8 +101,8 @@ class Tuned:
             for number, fold in enumerate(choice.folds, 1)
         ]
         means = [("first stage, as given", f"{self.first_stage.mean():.4f}")] if self.plan.methods else []
-        means += [("pipeline, as given", f"{self.given.mean():.4f}"), ("tuned, held out", f"{self.held_out:.4f}")]
-        gains = choice.held_out - self.given
+        means += [("pipeline, as given", f"{self.untuned.mean():.4f}"), ("tuned, held out", f"{self.held_out:.4f}")]
+        gains = choice.held_out - self.untuned
         low, high = bootstrap_interval(gains)
         return "\n".join(
             [

@@ -1,4 +1,4 @@
-"""Documents come and go: an index is written anew without deleted documents and with added ones, and takes the old one's place.
+"""Adding and deleting documents: an index is written anew without the deleted and with the added ones.
 
 The new state is made in a temporary folder and exchanged with the old one at the end: a search sees the old state or the new
 one, and a failure leaves the old one unchanged.

@@ -149,7 +149,7 @@ def one_line(message: str) -> str:
 
 
 def printable(text: str) -> str:
-    """The text with control characters (but line breaks and tabs) escaped: a document may not command the terminal.
+    """The text with control characters (except line breaks and tabs) escaped: documents cannot send commands to the terminal.
 
     >>> printable("a\\x1b[2J\\tb")
     'a\\\\x1b[2J\\tb'
@@ -157,7 +157,7 @@ def printable(text: str) -> str:
     return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
-#: C0 and C1 control characters, and those that change the direction of text, with which a line can show another order.
+#: C0 and C1 control characters, and those that change the direction of text, which can make a line read in another order.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 

@@ -113,7 +113,7 @@ def _clicked_over_unclicked(seen: Shown, limit: int, corrected: bool) -> tuple[N
     strength = seen.corrected if corrected else seen.clicks
     clicked = clicked[np.argsort(-strength[clicked], kind="stable")]
     ignored = np.flatnonzero(seen.clicks == 0)
-    ignored = ignored[np.argsort(-seen.exposure[ignored], kind="stable")]  # most examined first: these are the surest negatives
+    ignored = ignored[np.argsort(-seen.exposure[ignored], kind="stable")]  # most examined first, the most certain negatives
     return round_robin(seen.docs[clicked], seen.docs[ignored], limit)
 
 

@@ -73,7 +73,7 @@ def address(array: NDArray[Any], dtype: DTypeLike, *shape: int) -> int:
 
 
 def check(status: int) -> None:
-    """Raises what a function's status stands for."""
+    """Raises the error that a status returned by a compiled function means."""
     if status == OUT_OF_RANGE:
         raise IndexProblem("the index changed while it was read, or is damaged: a number in its postings is out of range")
     if status == OUT_OF_MEMORY:

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.options import Settings, option
 from kernelsearch.core.reading import read_toml
+from kernelsearch.core.rows import unit_rows
 from kernelsearch.encoders.base import Encoder
 
 MODELS = ("model.onnx", "onnx/model.onnx")
@@ -123,7 +124,7 @@ class OnnxEncoder(Encoder):
         counts = [1 + len(encoding.overflowing) for encoding in encoded]
         starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
         means = np.asarray(np.add.reduceat(made, starts, axis=0) / np.array(counts)[:, None], dtype=np.float32)
-        return _unit_length(means) if self.settings.normalise else means
+        return unit_rows(means) if self.settings.normalise else means
 
     def _vectors(self, encoded: Sequence[Any]) -> NDArray[np.float32]:
         """Vectors of tokenised texts that are padded to one length, shape (texts, dims)."""
@@ -152,13 +153,7 @@ class OnnxEncoder(Encoder):
             vectors = np.einsum("btd,bt->bd", hidden, mask.astype(np.float32)) / counts[:, None]
         else:
             vectors = hidden[:, 0] if pooling == "cls" else hidden
-        return _unit_length(vectors) if self.settings.normalise else vectors
-
-
-def _unit_length(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Rows divided by their lengths; rows of zeros stay."""
-    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > 0)
+        return unit_rows(vectors) if self.settings.normalise else vectors
 
 
 def read_declaration(path: Path) -> OnnxSettings:

@@ -228,7 +228,7 @@ def counts(collection: Collection, docs: NDArray[np.integer], dtype: DTypeLike =
 def weighted_terms(
     collection: Collection, query: Query, weights: NDArray[np.floating], width: int | None = None
 ) -> sparse.csr_matrix:
-    """A query's row of features from one weight a query term; terms that the collection doesn't have are left out."""
+    """A query's row of features from one weight per query term; terms that the collection doesn't have are left out."""
     numbers = collection.term_ids(query.terms)
     known = numbers >= 0
     places = (np.zeros(int(known.sum()), dtype=np.int64), numbers[known])

@@ -41,7 +41,7 @@ def beliefs(
     frequencies = np.asarray(index.frequencies[places], dtype=np.float64)[selected]
     of_query = index.term_frequencies(docs, query_terms).astype(np.float64)[rows[selected]]
     together = np.stack([np.bincount(slots, frequencies * column, len(words)) for column in of_query.T], axis=1)
-    # One document has no co-occurrence to compare with others; log10 2 stands for the logarithm of 1, which is 0.
+    # One document has no co-occurrence to compare with others; log10 2 replaces the logarithm of 1, which is 0.
     degree = np.log10(together + 1.0) * idf(index, words)[:, None] / np.log10(max(len(docs), 2))
     return Words(words, np.asarray(np.exp(np.log(delta + degree) @ idf(index, query_terms))))
 

@@ -49,7 +49,7 @@ def features(base: Floats, variants: Floats, denominator: str = "sqrt") -> Float
     """Each word's perturbation coordinates, shape (words, variants); `base` (words,), `variants` (variants, words).
 
     With denominator `p`, Eq. 4: phi_i(w) = (sqrt p_i(w) - sqrt p(w)) / (sqrt n p(w)). With `sqrt`, p(w) below the line becomes
-    sqrt p(w): Eq. 4 explodes for query terms that the feedback documents lack. Probabilities must be positive (smoothed).
+    sqrt p(w): Eq. 4 is unbounded for query terms that the feedback documents lack. Probabilities must be positive (smoothed).
     """
     if denominator not in DENOMINATORS:
         raise OptionError(f"perturbation denominator {denominator!r} is not one of {', '.join(DENOMINATORS)}")
@@ -108,7 +108,7 @@ def typical_distance(apart: Floats) -> float:
 
 
 def covariance(products: Floats) -> Floats:
-    """G over the median word's variance: a word that swings under perturbation counts as risky. All ones where none moves."""
+    """G over the median word's variance: a word that varies under perturbation counts as risky. All ones where none varies."""
     variances = np.diag(products)
     scale = float(np.median(variances)) or float(variances.max(initial=0.0))
     return products / scale if scale > 0 else np.ones_like(products)

@@ -118,7 +118,7 @@ def effective_documents(weights: Floats) -> float:
 
 
 def usable_words(index: Postings, max_df: float = 0.1) -> NDArray[np.bool_]:
-    """Which terms of the vocabulary may expand a query, shape (terms,); computed once an index.
+    """Which terms of the vocabulary may expand a query, shape (terms,); computed once per index.
 
     Those in at most `max_df` of the documents and made of 2 to 20 letters or digits (Anserini's rule, except that letters
     beyond a to z count as letters too, by their UTF-8 bytes).

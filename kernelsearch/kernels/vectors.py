@@ -10,11 +10,11 @@ from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
 from kernelsearch.core.errors import OptionError
+from kernelsearch.core.rows import unit_rows
 from kernelsearch.core.types import Query
 from kernelsearch.kernels.algebra import Collection, Kernel
 from kernelsearch.kernels.documents import Cosine
 from kernelsearch.vectors.opened import Vectors
-from kernelsearch.vectors.store import unit_rows
 
 #: The feature term of a vector's dimensions; -1 are other features that aren't terms.
 VECTOR_FEATURE = -2

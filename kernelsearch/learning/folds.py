@@ -1,7 +1,7 @@
 """The folds of every cross-validation in the package: seeded, by query, sizes equal up to one.
 
 scikit-learn's KFold and GroupKFold cut a shuffled list into consecutive pieces, which gives other folds than those behind the
-published figures; a shuffled list dealt out one by one is three lines.
+published figures; a shuffled list whose items go to the folds in turn is three lines.
 """
 
 from __future__ import annotations

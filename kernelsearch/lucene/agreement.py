@@ -38,7 +38,7 @@ class _Indexed:
 
 
 def _difference(first: _Indexed, second: _Indexed) -> str | None:
-    """The first difference between two shards, in words; None where there is nfirst."""
+    """The first difference between two shards, in words; None where there is none."""
     if first.creator != second.creator:
         return f"created by Lucene {first.creator} and Lucene {second.creator}"
     if first.record and second.record:

@@ -248,7 +248,7 @@ class ClickAnswer(BaseModel):
 
 
 class DocumentsChange(BaseModel):
-    """Documents to add and ids of documents to delete; at least one of both."""
+    """Documents to add and ids of documents to delete; at least one of the two."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 

@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelsearch.core.rows import unit_rows
 from kernelsearch.neighbours import Neighbours
 from kernelsearch.rerankers.base import OpenedIndex
 from kernelsearch.rerankers.klsa.reranker import KernelLSA, has_basis
@@ -27,8 +28,7 @@ class LatentSpace:
         """Unit vectors of documents, shape (documents, dims); zeros for an empty document."""
         dims = min(dims or self._basis.dims, self._basis.dims)
         vectors = self._basis.rows[docs, :dims] * self._basis.values[:dims].astype(np.float32)
-        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-        return np.asarray(np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > 0))
+        return unit_rows(vectors)
 
     def similarity(self, doc: int, others: NDArray[np.int32], dims: int | None = None) -> NDArray[np.float64]:
         """Cosines between a document and others, shape (others,)."""

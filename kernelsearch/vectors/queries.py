@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.core.errors import ArtefactError, InputError, OptionError
+from kernelsearch.core.rows import unit_rows
 from kernelsearch.core.types import Query
 from kernelsearch.encoders import Encoder, open_encoder
 from kernelsearch.vectors.readers import open_vectors
-from kernelsearch.vectors.store import DocumentVectors, unit_rows
+from kernelsearch.vectors.store import DocumentVectors
 
 #: Query vectors of the encoder that are kept, least recently used first to go.
 CACHED = 10_000

@@ -17,6 +17,7 @@ from kernelsearch.core import artefacts, invariants
 from kernelsearch.core.errors import ArtefactError, InputError, OptionError
 from kernelsearch.core.memory_limit import MemoryLimit
 from kernelsearch.core.progress import Progress, silent
+from kernelsearch.core.rows import unit_rows
 from kernelsearch.forward import ForwardIndex
 from kernelsearch.neighbours import CLUSTERED, Neighbours
 from kernelsearch.vectors.readers import BLOCK, VectorReader
@@ -63,11 +64,11 @@ class DocumentVectors:
     @property
     def dims(self) -> int:
         """The dimensions of a vector."""
-        return self.matrix.shape[1]
+        return int(self.matrix.shape[1])
 
     def take(self, docs: NDArray[np.integer]) -> NDArray[np.float32]:
         """The vectors of documents, shape (documents, dims); zeros for those without one."""
-        return self.matrix[docs].astype(np.float32, copy=False)
+        return np.asarray(self.matrix[docs], dtype=np.float32)
 
     def unit(self, docs: NDArray[np.integer]) -> NDArray[np.float32]:
         """The vectors of documents at unit length, shape (documents, dims); zeros for those without one."""
@@ -318,12 +319,6 @@ def open_documents(index_artefacts: Path, name: str | None, *, fingerprint: str,
     if documents.meta["fingerprint"] != fingerprint:
         raise ArtefactError(f"{folder}: these vectors were made before the index changed; import them again with: {command}")
     return documents
-
-
-def unit_rows(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Rows at unit length; rows of zeros stay."""
-    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > 0)
 
 
 def _refuse_repeated(

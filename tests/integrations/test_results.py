@@ -14,7 +14,8 @@ from kernelsearch.api.results import Hits
 from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.lucene.models import BM25Model
 from kernelsearch.rerankers import registry
-from kernelsearch.rerankers.base import Contribution, Explanation, Reranker
+from kernelsearch.rerankers.base import Reranker
+from kernelsearch.rerankers.explanations import Contribution, Explanation
 from kernelsearch.similarity import SimilarDocuments
 
 

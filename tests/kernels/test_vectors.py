@@ -96,6 +96,14 @@ def test_the_latent_basis_of_vectors_is_their_singular_vectors(index, unit, tmp_
     assert basis.strongest_terms(0)[0] == "(vector)"
 
 
+def test_a_copied_basis_of_vectors_is_verified_and_opened(index, tmp_path):
+    """The contents of a copy, whose files are new, are checked on opening; features of vectors belong to no term."""
+    folder = index.train("klsa", output=tmp_path / "basis", kernel="bm25+vectors:m", dims=5)
+    shutil.copytree(folder, tmp_path / "copy", copy_function=shutil.copyfile)
+    copy = LatentBasis(tmp_path / "copy")
+    assert (copy.feature_terms < 0).sum() == 12 and np.array_equal(copy.rows, LatentBasis(folder).rows)
+
+
 def test_kernel_lsa_over_a_sum_ranks_by_the_papers_formula(index, unit, tmp_path):
     """λ · top_z(k_q) U Uᵀ + (1 - λ) · k_q with k_q = cosine of BM25's features + cosine of vectors, computed from scratch."""
     folder = index.train("klsa", output=tmp_path / "basis", kernel="bm25+vectors:m", dims=20, vector_weight=0.5)

@@ -1,7 +1,7 @@
 """Run by test_same_process.py in a process of its own, because a process has one JVM: both libraries search one index.
 
 python same_process.py kernelsearch|pyserini INDEX QUERY...   (the first word says which of the two starts Java)
-prints what each found, as one JSON object a query.
+prints what each found, as one JSON object per query.
 """
 
 import json

@@ -1,12 +1,14 @@
 import os
 import subprocess
 import sys
+from importlib import import_module
 
 import pytest
 
 import kernelsearch
 from kernelsearch import evaluate, explain, search, similar
 from kernelsearch.core.errors import ArtefactError, InputError, OptionError
+from kernelsearch.serve.__main__ import main as serve_verb
 from kernelsearch.trec import read_run
 from tests.conftest import ROOT
 
@@ -131,10 +133,18 @@ def test_empty_query_and_missing_topics(tiny_path, tmp_path):
         )
 
 
-def test_help_shows_the_command():
-    for verb in ("index", "search", "evaluate", "train", "explain"):
-        done = command(verb, "--help")
-        assert done.returncode == 0 and f"python -m kernelsearch.{verb}" in done.stdout
+def shown_help(capsys, main, *flags, status=0):
+    """What a verb prints on both streams before it exits with this status."""
+    with pytest.raises(SystemExit) as exited:
+        main(list(flags))
+    assert (exited.value.code or 0) == status
+    return "".join(capsys.readouterr())
+
+
+@pytest.mark.parametrize("verb", ["index", "search", "evaluate", "train", "explain"])
+def test_help_shows_the_command(capsys, verb):
+    main = import_module(f"kernelsearch.{verb}").main
+    assert f"python -m kernelsearch.{verb}" in shown_help(capsys, main, "--help")
 
 
 def test_a_field_that_does_not_exist_is_named(tiny_path):
@@ -178,38 +188,43 @@ def test_short_help_fits_a_screen(monkeypatch, verb):
     assert "kernel latent semantic analysis" in shown and "--help METHOD" in shown
 
 
-def test_help_of_a_part_and_of_everything():
-    part, everything = command("search", "--help", "klsa").stdout, command("search", "--help-all").stdout
+def test_help_of_a_part_and_of_everything(capsys):
+    part, everything = (shown_help(capsys, search.main, *flags) for flags in (["--help", "klsa"], ["--help-all"]))
     assert "--klsa.retrieve" in part and "--pert.alpha" not in part and "--query" not in part
     assert "--klsa.retrieve" in everything and "--pert.alpha" in everything and "--rocchio-beta" in everything
-    assert "--rocchio-beta" in command("search", "--help", "first stage").stdout
-    done = command("search", "--help", "nothing")
-    assert done.returncode == 2 and "--help: no part 'nothing'; there are input and errors, first stage, auto" in done.stderr
+    assert "--rocchio-beta" in shown_help(capsys, search.main, "--help", "first stage")
+    refused = shown_help(capsys, search.main, "--help", "nothing", status=2)
+    assert "--help: no part 'nothing'; there are input and errors, first stage, auto" in refused
 
 
-def test_help_of_the_parts_of_serve():
-    defaults, limits = command("serve", "--help", "klsa").stdout, command("serve", "--help", "server").stdout
+def test_help_of_the_parts_of_serve(capsys):
+    defaults, limits = (shown_help(capsys, serve_verb, "--help", part) for part in ("klsa", "server"))
     assert "--klsa.retrieve" in defaults and "--max-hits" not in defaults
     assert "--max-hits" in limits and "--klsa.retrieve" not in limits
 
 
-def test_one_command_for_all_verbs(tiny_path):
-    def run(*arguments):
-        env = {**os.environ, "PYTHONPATH": str(ROOT)}
-        flags = [sys.executable, "-m", "kernelsearch", *arguments]
-        return subprocess.run(flags, capture_output=True, text=True, env=env, timeout=60)
+def run_package(*arguments):
+    """`python -m kernelsearch` with these arguments."""
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    flags = [sys.executable, "-m", "kernelsearch", *arguments]
+    return subprocess.run(flags, capture_output=True, text=True, env=env, timeout=60)
 
-    listed = run().stdout
+
+def test_one_command_lists_the_verbs():
+    listed = run_package().stdout
     modules = [path.stem for path in (ROOT / "kernelsearch").glob("[a-z]*.py")]
     packages = [path.parent.name for path in (ROOT / "kernelsearch").glob("*/__main__.py")]
     assert [name for name in modules + packages if f"\n  {name} " not in listed] == []
-    assert run("--version").stdout == f"kernelsearch {kernelsearch.__version__}\n"
-    assert run("search", "--index", str(tiny_path), "--query", "fuse").stdout.splitlines()[2].split()[:2] == ["1", "d3"]
-    assert run("clicks", "--help").returncode == 0
-    wrong = run("serch")
+    assert run_package("--version").stdout == f"kernelsearch {kernelsearch.__version__}\n"
+    wrong = run_package("serch")
     assert wrong.returncode == 2 and wrong.stderr.startswith("kernelsearch: no verb 'serch'; the verbs are index, search")
     assert wrong.stderr.endswith("; did you mean search?\n")
-    failed = run("search", "--index", "nowhere", "--query", "x")
+
+
+def test_one_command_runs_a_verb(tiny_path):
+    assert run_package("search", "--index", str(tiny_path), "--query", "fuse").stdout.splitlines()[2].split()[:2] == ["1", "d3"]
+    assert run_package("clicks", "--help").returncode == 0
+    failed = run_package("search", "--index", "nowhere", "--query", "x")
     assert failed.returncode == 2 and failed.stderr == "kernelsearch: nowhere: no such index\n"
 
 

@@ -316,19 +316,32 @@ def test_bad_calls_are_one_line_and_status_2(tmp_path, monkeypatch, capsys, tiny
     assert [path.name for path in tmp_path.iterdir()] == ["r.txt"]
 
 
-@pytest.mark.collections
-def test_four_shards_of_a_real_collection(collections, collection_index, tmp_path):
-    """Cut into four, CACM gives the same runs; searched in three parts of its topics, too."""
-    one, four, topics = collection_index("cacm"), tmp_path / "four", tmp_path / "topics.tsv"
+@pytest.fixture(scope="module")
+def cacm(collections, collection_index, tmp_path_factory):
+    """CACM in one index and in four shards, both with a basis of klsa, and a file of its first topics."""
+    folder = tmp_path_factory.mktemp("cacm")
+    index, four, topics = collection_index("cacm").path, folder / "four", folder / "topics.tsv"
     topics.write_text("".join((collections / "cacm" / "topics.tsv").read_text().splitlines(keepends=True)[:20]))
     index_verb.main(["--input", str(collections / "cacm" / "corpus.jsonl"), "--index", str(four), "--shards", "4"])
-    for index in (one.path, four):
-        train.main(["--index", str(index), "--rerank", "klsa", "--klsa.dims", "30"])
-    for flags in ([], ["--qld"], ["--rm3"], ["--rocchio"], ["--rerank", "klsa"]):
-        alone = run([one.path], tmp_path / "one.txt", *flags, topics=topics)
-        assert run([four], tmp_path / "four.txt", *flags, topics=topics) == alone, flags
+    for path in (index, four):
+        train.main(["--index", str(path), "--rerank", "klsa", "--klsa.dims", "30"])
+    return index, four, topics
+
+
+@pytest.mark.collections
+@pytest.mark.parametrize("flags", ["", "--qld", "--rm3", "--rocchio", "--rerank klsa"])
+def test_four_shards_of_a_real_collection(cacm, tmp_path, flags):
+    index, four, topics = cacm
+    whole = run([index], tmp_path / "one.txt", *flags.split(), topics=topics)
+    assert run([four], tmp_path / "four.txt", *flags.split(), topics=topics) == whole and len(whole.splitlines()) > 10_000
+
+
+@pytest.mark.collections
+def test_parts_of_topics_on_shards_of_a_real_collection(cacm, tmp_path):
+    index, four, topics = cacm
     parts = [tmp_path / f"{number}.txt" for number in (1, 2, 3)]
     for number, part in enumerate(parts, 1):
         run([four], part, "--rerank", "klsa", "--shard", f"{number}/3", topics=topics)
     merge.main([*map(str, parts), "--output", str(tmp_path / "merged.txt")])
-    assert (tmp_path / "merged.txt").read_bytes() == alone and len(alone.splitlines()) > 10_000
+    whole = run([index], tmp_path / "one.txt", "--rerank", "klsa", topics=topics)
+    assert (tmp_path / "merged.txt").read_bytes() == whole

@@ -95,7 +95,7 @@ def ours(reranker: MultiScaleLM, queries: list[Query], lists: dict[int, list[Can
 def peers(python: str, index: str, texts: list[str], few: int, depths: list[int]) -> dict[str, System]:
     """The real pyserini in a process of its own, which stays warm from round to round and ends with this one."""
     module = "tools.bench.mslm_pyserini"
-    # Its own messages (a vectorizer's progress, Java's warnings) would drown the tables.
+    # Its own messages (a vectorizer's progress, Java's warnings) would hide the tables.
     process = subprocess.Popen(
         [python, "-m", module],
         stdin=subprocess.PIPE,

@@ -157,7 +157,7 @@ def vectors(library, queries: list[str]) -> dict:
 
 
 def export(library, queries: list[str], method: str = "export") -> dict:
-    """Thousands of postings a second of processor time, all threads of the process counted."""
+    """Thousands of postings per second of processor time, all threads of the process counted."""
     library.hits(queries[0])  # Java runs and the index is open
     library.prepare_export()
     start = time.process_time()

@@ -13,7 +13,7 @@ from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.options import Settings, option
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels.relevance import POSTERIOR_DOCUMENTS, posterior_weights
-from kernelsearch.rerankers.fusion.feature_kinds import Feature, FeatureContext, Floats
+from kernelsearch.rerankers.fusion.feature import Feature, FeatureContext, Floats
 from kernelsearch.rerankers.fusion.pool import Pool
 from kernelsearch.trec import read_run
 

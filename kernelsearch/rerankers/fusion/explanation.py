@@ -13,7 +13,8 @@ from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels.relevance import posterior_weights
 from kernelsearch.kernels.tfidf import DocumentVectors
 from kernelsearch.learning.ranking.lists import zscores
-from kernelsearch.rerankers.base import Context, Contribution, Explanation, OpenedIndex, feedback_note, position
+from kernelsearch.rerankers.base import Context, OpenedIndex, position
+from kernelsearch.rerankers.explanations import Contribution, Explanation, feedback_note
 from kernelsearch.rerankers.fusion.features import ReadFeature
 from kernelsearch.rerankers.fusion.pool import Pool
 from kernelsearch.rerankers.fusion.recipes import CERTAINTY, CERTAINTY_SHARPNESS, HYBRID_SHARPNESS, PLAIN
@@ -64,7 +65,7 @@ def explain(reranker: FusedReranker[Any], query: Query, candidates: Candidates, 
         first = reranker.index.forward.docids[int(candidates.docs[0])]
         notes["certainty"] = {"docid": first, "probability": round(probability, 4)}
     docs, weights = feedback_documents(reranker, query, candidates, context)
-    notes["feedback"] = feedback_note(reranker.index, docs, weights)
+    notes["feedback"] = feedback_note(reranker.index.forward, docs, weights)
     if "certainty" in notes:
         notes["decision"] = decision_note(dict(zip(reranker.recipe, parts.tolist(), strict=True)), notes)
     for entry, likeness in zip(

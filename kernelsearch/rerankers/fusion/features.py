@@ -36,24 +36,17 @@ from kernelsearch.lucene.models import BM25Model, Model
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import OpenedIndex
 from kernelsearch.rerankers.fusion.evidence import DenseFeature, DenseFeatureSettings, DenseRelevanceModel, RunFeature
+from kernelsearch.rerankers.fusion.feature import Feature, FeatureContext, FieldSettings, P
 from kernelsearch.rerankers.fusion.feature_kinds import (
     BM25FeatureSettings,
     DirichletFeatureSettings,
-    Feature,
-    FeatureContext,
-    FieldSettings,
     First,
     JelinekMercerFeatureSettings,
     KernelFeature,
     MethodFeature,
-    P,
-    Posterior,
-    RelevanceModel,
-    RM3Feature,
-    RocchioFeature,
-    Top,
     Votes,
 )
+from kernelsearch.rerankers.fusion.feedback_features import Posterior, RelevanceModel, RM3Feature, RocchioFeature, Top
 from kernelsearch.rerankers.fusion.pool import Pool
 from kernelsearch.rerankers.fusion.training_queries import TrainingVotes
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kernelsearch.plots.figures import new_figure, save_figure
-from kernelsearch.rerankers.base import Explanation
+from kernelsearch.rerankers.explanations import Explanation
 
 
 def plot(explanation: Explanation, title: str, path: Path) -> None:

@@ -98,7 +98,7 @@ def validate(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
     for name in ("rows", "loadings", "values"):
         invariants.require_finite(name, arrays[name])
     invariants.require_length("feature_terms", arrays["feature_terms"], len(arrays["loadings"]))
-    invariants.require_range("feature_terms", arrays["feature_terms"], -1, len(arrays["term_ends"]))
+    invariants.require_range("feature_terms", arrays["feature_terms"], VECTOR_FEATURE, len(arrays["term_ends"]))
     invariants.require_offsets("term_ends", arrays["term_ends"], len(arrays["term_bytes"]), first=False)
 
 

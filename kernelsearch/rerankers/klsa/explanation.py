@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.core.types import Candidates, Query
-from kernelsearch.rerankers.base import Context, Contribution, Explanation, feedback_note, position
+from kernelsearch.rerankers.base import Context, position
+from kernelsearch.rerankers.explanations import Contribution, Explanation, feedback_note
 
 if TYPE_CHECKING:
     from kernelsearch.rerankers.klsa.reranker import KernelLSA
@@ -28,7 +29,8 @@ def explain(method: KernelLSA, query: Query, candidates: Candidates, doc: int, c
 
     The notes hold the dimensions used, the share of the document that they hold, whether klsa retrieved it, and the map.
     """
-    query_scores = method.query_scores(query, candidates)
+    located = method.locate(query, candidates)
+    query_scores, scale = located.query_scores, located.scale
     place = position(candidates, doc)
     if place is not None:
         own = float(query_scores[place])
@@ -37,7 +39,6 @@ def explain(method: KernelLSA, query: Query, candidates: Candidates, doc: int, c
     weight = method.weight
     top = method.top(query_scores)
     shares = method.document_weights(query_scores[top]).astype(np.float64)
-    scale = method.scale(method.latent(method.spread(query_scores, candidates.docs), candidates.docs), query_scores)
     parts = method.coordinates(candidates.docs[top]).astype(np.float64)
     parts *= weight / scale.latent_deviation * shares[:, None]
     parts *= method.targets(np.array([doc]))[0].astype(np.float64)
@@ -63,7 +64,7 @@ def explain(method: KernelLSA, query: Query, candidates: Candidates, doc: int, c
         "retrieved": place is None,
     }
     if method.automatic:
-        notes["feedback"] = feedback_note(method.index, candidates.docs[top], shares)
+        notes["feedback"] = feedback_note(method.index.forward, candidates.docs[top], shares)
     if method.basis.dims >= 2:
         notes["map"] = latent_map(method, query, candidates, doc, context)
     score = sum(part.value for part in all_parts)

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from kernelsearch.core.errors import ArtefactError, OptionError
 from kernelsearch.core.execution import Engine
+from kernelsearch.core.rows import divide_rows
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels import registry
 from kernelsearch.kernels.algebra import Kernel
@@ -65,6 +66,15 @@ class Scale(NamedTuple):
     latent_deviation: float = 1.0
     score_mean: float = 0.0
     score_deviation: float = 1.0
+
+
+class LatentQuery(NamedTuple):
+    """A query and its candidates in the latent space."""
+
+    vector: NDArray[np.float32]  #: the query's latent vector, (dims,)
+    query_scores: NDArray[np.floating]  #: k_q of the candidates, (candidates,)
+    latent: NDArray[np.float32]  #: inner products of the vector with the candidates' target vectors, (candidates,)
+    scale: Scale  #: brings both kinds of scores to one scale
 
 
 class KernelLSA(Reranker[KernelLSASettings]):
@@ -166,11 +176,17 @@ class KernelLSA(Reranker[KernelLSASettings]):
 
     def score(self, query: Query, candidates: Candidates, context: Context = DEFAULT_CONTEXT) -> NDArray[np.floating]:
         """The smoothed score of each candidate."""
-        query_scores = self.query_scores(query, candidates)
         if self.weight == 0:
-            return query_scores
-        latent = self.latent(self.spread(query_scores, candidates.docs), candidates.docs)
-        return self.mix(latent, query_scores, self.scale(latent, query_scores))
+            return self.query_scores(query, candidates)
+        located = self.locate(query, candidates)
+        return self.mix(located.latent, located.query_scores, located.scale)
+
+    def locate(self, query: Query, candidates: Candidates) -> LatentQuery:
+        """The query and its candidates in the latent space."""
+        query_scores = self.query_scores(query, candidates)
+        vector = self.spread(query_scores, candidates.docs)
+        latent = self.latent(vector, candidates.docs)
+        return LatentQuery(vector, query_scores, latent, self.scale(latent, query_scores))
 
     def query_scores(self, query: Query, candidates: Candidates) -> NDArray[np.floating]:
         """k_q of the candidates."""
@@ -198,8 +214,7 @@ class KernelLSA(Reranker[KernelLSASettings]):
         if not self.automatic:
             return np.asarray(rows)
         scaled = rows * self._roots
-        lengths = np.sqrt(np.einsum("ij,ij->i", scaled, scaled))[:, None]
-        return np.divide(scaled, lengths, out=np.zeros_like(scaled), where=lengths > 0)
+        return divide_rows(scaled, np.sqrt(np.einsum("ij,ij->i", scaled, scaled)))
 
     def top(self, query_scores: NDArray[np.floating]) -> NDArray[np.int64]:
         """Positions of the z largest scores, best first; of equal scores the one that is earlier in the list."""
@@ -218,8 +233,8 @@ class KernelLSA(Reranker[KernelLSASettings]):
         coordinates = self.coordinates(docs)
         if not self.settings.cosine or self.automatic:
             return coordinates
-        lengths = np.linalg.norm(coordinates * self.basis.values[: self.dims], axis=1)[:, None].astype(np.float32)
-        return np.divide(coordinates, lengths, out=np.zeros_like(coordinates), where=lengths > 0)
+        lengths = np.linalg.norm(coordinates * self.basis.values[: self.dims], axis=1)
+        return divide_rows(coordinates, lengths.astype(np.float32))
 
     def scale(self, latent: NDArray[np.floating], query_scores: NDArray[np.floating]) -> Scale:
         """How scores of a list are brought to one scale: as they are with a given z or a λ of 0, else by mean and deviation."""
@@ -232,27 +247,27 @@ class KernelLSA(Reranker[KernelLSASettings]):
         self, queries: Sequence[Query], lists: Sequence[Candidates], context: Context = DEFAULT_CONTEXT
     ) -> list[Candidates]:
         """The reranked lists; with `retrieve`, the neighbours of all queries are searched for in one call."""
-        ranked = super().apply_batch(queries, lists, context)
         numbers = [number for number, listed in enumerate(lists) if listed.depth] if self.retrieve else []
         if not numbers:
-            return ranked
-        faiss_vectors = np.zeros((len(numbers), self.basis.dims), dtype=np.float32)
-        vectors, scales = [], []
-        for row, number in enumerate(numbers):
-            query_scores = self.query_scores(queries[number], lists[number])
-            vectors.append(self.spread(query_scores, lists[number].docs))
-            scales.append(self.scale(self.latent(vectors[row], lists[number].docs), query_scores))
-            # FAISS holds rows of U: an inner product with U Σ^½ is one of U with the vector times Σ^½.
-            faiss_vectors[row, : self.dims] = vectors[row] * self._roots if self.automatic else vectors[row]
-        neighbours, products = self.neighbours.search(faiss_vectors, self.retrieve, effort=self.settings.effort)
-        for row, number in enumerate(numbers):
-            new = self._new(neighbours[row], products[row], lists[number])
+            return super().apply_batch(queries, lists, context)
+        located = [self.locate(queries[number], lists[number]) for number in numbers]
+        vectors = np.zeros((len(numbers), self.basis.dims), dtype=np.float32)
+        vectors[:, : self.dims] = [query.vector for query in located]
+        if self.automatic:  # FAISS holds rows of U: an inner product with U Σ^½ is one of U with the vector times Σ^½
+            vectors[:, : self.dims] *= self._roots
+        neighbours, products = self.neighbours.search(vectors, self.retrieve, effort=self.settings.effort)
+        ranked = list(lists)
+        for number, query, rows, similarities in zip(numbers, located, neighbours, products, strict=True):
+            listed = lists[number]
+            scores = self.mix(query.latent, query.query_scores, query.scale)
+            new = self._new(rows, similarities, listed)
             if len(new):
-                outside = self.outside(queries[number], lists[number], new, context)
-                extra = self.mix(self.latent(vectors[row], new), outside, scales[row])
-                old = ranked[number]
-                merged = self.ordered(np.concatenate([old.docs, new]), np.concatenate([old.scores, extra]))
+                outside = self.outside(queries[number], listed, new, context)
+                extra = self.mix(self.latent(query.vector, new), outside, query.scale)
+                merged = self.ordered(np.concatenate([listed.docs, new]), np.concatenate([scores, extra]))
                 ranked[number] = merged.top(context.hits)
+            else:
+                ranked[number] = self.ordered(listed.docs, scores)
         return ranked
 
     @classmethod

@@ -14,7 +14,7 @@ from kernelsearch.kernels.pyramid.query_rows import QueryRows
 from kernelsearch.kernels.pyramid.reasons import LevelMatch, level_matches
 from kernelsearch.kernels.semantic.graph import sequences
 from kernelsearch.learning.ranking.lists import zscores
-from kernelsearch.rerankers.base import Contribution, Explanation
+from kernelsearch.rerankers.explanations import Contribution, Explanation
 
 if TYPE_CHECKING:
     from kernelsearch.rerankers.mslm.reranker import MultiScaleLM

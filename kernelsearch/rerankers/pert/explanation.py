@@ -12,7 +12,8 @@ from kernelsearch.core.types import Candidates, Query
 from kernelsearch.forward.index import ForwardIndex
 from kernelsearch.kernels.perturbation import word_groups
 from kernelsearch.kernels.term_scores import term_scores
-from kernelsearch.rerankers.base import Context, Contribution, Explanation
+from kernelsearch.rerankers.base import Context
+from kernelsearch.rerankers.explanations import Contribution, Explanation
 from kernelsearch.rerankers.pert.expansion import Expansion
 from kernelsearch.rerankers.pert.plot import plane
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kernelsearch.core.types import Candidates
-from kernelsearch.rerankers.base import Contribution, Explanation
+from kernelsearch.rerankers.explanations import Contribution, Explanation
 
 if TYPE_CHECKING:
     from kernelsearch.rerankers.prcl.reranker import RelevanceClassifier

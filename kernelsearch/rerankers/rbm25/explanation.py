@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.forward import ForwardIndex
-from kernelsearch.rerankers.base import Context, Contribution, Explanation
+from kernelsearch.rerankers.base import Context
+from kernelsearch.rerankers.explanations import Contribution, Explanation
 
 if TYPE_CHECKING:
     from kernelsearch.rerankers.rbm25.reranker import Learned, RobustBM25
@@ -54,7 +55,7 @@ def _part_of_query(
 ) -> Contribution:
     """What similar query `number` adds, by the documents of its pairs.
 
-    `parts` (pairs, 2) are the parts of both documents of a pair, `similarity` (documents of pairs,) is k_D to the document.
+    `parts` (pairs, 2) are the parts of the two documents of a pair, `similarity` (documents of pairs,) is k_D to the document.
     """
     pairs, similar = learned.pairs, learned.similar
     own = np.flatnonzero(pairs.owner == number)

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from kernelsearch.clicks.store import ClickLog
 from kernelsearch.core import artefacts
 from kernelsearch.core.errors import ArtefactError, InputError, OptionError
+from kernelsearch.core.rows import unit_rows
 from kernelsearch.core.types import Query
 from kernelsearch.neighbours import Neighbours
 from kernelsearch.rerankers.base import OpenedIndex
 from kernelsearch.vectors.opened import Vectors
-from kernelsearch.vectors.store import unit_rows
 
 KIND, VERSION = "vectors of logged queries", 1
 #: Queries that are encoded at a time.

@@ -1,0 +1,261 @@
+"""Features that take the first stage's best documents for relevant: expanded queries, their posterior, similarity to them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelsearch.core.options import Settings, option
+from kernelsearch.core.types import Candidates, Query
+from kernelsearch.kernels import bm25, relevance
+from kernelsearch.kernels.feedback import Expansion
+from kernelsearch.kernels.relevance import POSTERIOR_DOCUMENTS, POSTERIOR_SHARPNESS, posterior_weights
+from kernelsearch.lucene.models import RM3, BM25Model, Feedback, Rocchio
+from kernelsearch.rerankers.fusion.feature import (
+    Feature,
+    FeatureContext,
+    FieldFeature,
+    FieldSettings,
+    Floats,
+    PoolFeature,
+)
+from kernelsearch.rerankers.fusion.pool import CandidateField, Pool
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeedbackSettings(Settings):
+    """Parameters of a feature that expands the query."""
+
+    terms: int = option(10, "number of expansion terms", low=1)
+    docs: int = option(10, "number of feedback documents", low=1)
+    k1: float = option(0.9, "BM25's k1: saturation of term frequencies", low=0)
+    b: float = option(0.4, "BM25's b: normalisation by document length", low=0, high=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RM3Settings(FeedbackSettings):
+    """Parameters of the feature `rm3`."""
+
+    owner: ClassVar[str] = "rm3"
+
+    weight: float = option(0.5, "weight of the original query in the expanded one", low=0, high=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RocchioSettings(FeedbackSettings):
+    """Parameters of the feature `rocchio`."""
+
+    owner: ClassVar[str] = "rocchio"
+
+    beta: float = option(0.75, "weight of the feedback documents in the expanded query", low=0)
+
+
+#: The parameters of a feature that expands the query.
+E = TypeVar("E", bound=FeedbackSettings)
+
+
+class FeedbackFeature(Feature[E]):
+    """BM25 of the query as a feedback method of Anserini's expands it from the first stage's best documents."""
+
+    retrieves = True
+
+    def __init__(self, settings: E, context: FeatureContext) -> None:
+        super().__init__(settings, context)
+        self.bm25 = BM25Model(settings.k1, settings.b)
+        self.search = context.feedback_search(self.bm25, self.feedback().depth)
+        self._last: tuple[list[Query], list[Expansion]] = [], []
+
+    @abstractmethod
+    def feedback(self) -> Feedback:
+        """The feedback method with this feature's settings."""
+
+    def expansions(self, queries: list[Query]) -> list[Expansion]:
+        """The expanded queries. The last batch is cached: retrieving candidates and scoring them need the same ones."""
+        last_queries, expansions = self._last
+        if last_queries != queries:
+            feedback = self.feedback()
+            expansions = self.context.expander.expand(queries, self.search.lists(queries, feedback.depth), feedback)
+            self._last = queries, expansions
+        return expansions
+
+    def values(self, pools: Sequence[Pool]) -> list[Floats]:
+        out = []
+        for pool, expansion in zip(pools, self.expansions([pool.query for pool in pools]), strict=True):
+            field = pool.field("contents")
+            scores = bm25.scores(field, expansion.terms, expansion.weights, field.rows, k1=self.bm25.k1, b=self.bm25.b)
+            out.append(scores.astype(np.float64))
+        return out
+
+    def retrieve(self, queries: Sequence[Query], lists: Sequence[Candidates], depth: int) -> list[NDArray[np.int32]]:
+        expansions = zip(queries, self.expansions(list(queries)), strict=True)
+        expanded = [expansion.to_query(self.index.forward, query) for query, expansion in expansions]
+        lists = self.index.lucene.search(expanded, depth, model=self.bm25, threads=self.context.threads)
+        return [ranked.docs for ranked in lists]
+
+
+class RM3Feature(FeedbackFeature[RM3Settings]):
+    """Anserini's RM3."""
+
+    settings_type = RM3Settings
+
+    def feedback(self) -> Feedback:
+        return RM3(self.settings.terms, self.settings.docs, self.settings.weight)
+
+
+class RocchioFeature(FeedbackFeature[RocchioSettings]):
+    """Anserini's Rocchio, without negative feedback."""
+
+    settings_type = RocchioSettings
+
+    def feedback(self) -> Feedback:
+        return Rocchio(top_terms=self.settings.terms, top_docs=self.settings.docs, beta=self.settings.beta)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RelevanceModelSettings(FeedbackSettings):
+    """Parameters of the feature `rm`."""
+
+    owner: ClassVar[str] = "rm"
+
+    terms: int = option(40, "number of expansion terms", low=1)
+    docs: int = option(POSTERIOR_DOCUMENTS, "number of feedback documents", low=1)
+    sharpness: float = option(
+        POSTERIOR_SHARPNESS, "how fast a feedback document's weight falls with its score; 0: equal weights", low=0, high=1000
+    )
+    weight: float = option(0.5, "weight of the original query in the expanded one", low=0, high=1)
+
+
+#: A query in term numbers and their weights, both of shape (terms,).
+WeightedTerms = tuple[NDArray[np.int64], Floats]
+
+
+class RelevanceModel(Feature[RelevanceModelSettings]):
+    """BM25 of the query expanded by a relevance model whose documents are weighted by their posterior.
+
+    `kernels.relevance.posterior_weights` gives p(d|q) from the first stage's own scores: how far a query is expanded beyond its
+    best document depends on whether other documents score as well.
+    """
+
+    retrieves = True
+    settings_type = RelevanceModelSettings
+
+    def __init__(self, settings: RelevanceModelSettings, context: FeatureContext) -> None:
+        super().__init__(settings, context)
+        self._last: dict[tuple[Query, bytes, bytes], WeightedTerms] = {}
+
+    @cached_property
+    def usable(self) -> NDArray[np.bool_]:
+        """The terms that may expand a query, shape (terms,)."""
+        return relevance.usable_words(self.index.forward)
+
+    def expansions(self, queries: Sequence[Query], lists: Sequence[Candidates]) -> list[WeightedTerms]:
+        """The expanded queries. The last batch is cached: retrieving candidates and scoring them need the same ones."""
+        last, batch, out = self._last, {}, []
+        for query, candidates in zip(queries, lists, strict=True):
+            weights = posterior_weights(candidates.scores, self.settings.docs, self.settings.sharpness)
+            docs = candidates.docs[: len(weights)]
+            key = (query, docs.tobytes(), weights.tobytes())
+            expansion = last.get(key)
+            batch[key] = expansion = self._expanded(query, docs, weights) if expansion is None else expansion
+            out.append(expansion)
+        self._last = batch
+        return out
+
+    def _expanded(self, query: Query, docs: NDArray[np.int32], weights: Floats) -> WeightedTerms:
+        """The query mixed with the relevance model of the feedback documents `docs`, whose weights are given."""
+        forward, share = self.index.forward, self.settings.weight
+        words = relevance.feedback_words(forward, docs, weights, self.usable)
+        words = relevance.strongest(words, self.settings.terms)
+        own = np.asarray(forward.term_ids(query.terms), dtype=np.int64)
+        own_weights = np.array(query.weights)[own >= 0]
+        own = own[own >= 0]
+        terms, columns = np.unique(np.concatenate([own, words.terms]), return_inverse=True)
+        parts = [share * own_weights / max(own_weights.sum(), 1e-12), (1 - share) * words.p / max(words.p.sum(), 1e-12)]
+        return terms, np.bincount(columns, weights=np.concatenate(parts), minlength=len(terms)).astype(np.float64)
+
+    def values(self, pools: Sequence[Pool]) -> list[Floats]:
+        chosen, out = self.settings, []
+        expansions = self.expansions([pool.query for pool in pools], [pool.candidates for pool in pools])
+        for pool, (terms, weights) in zip(pools, expansions, strict=True):
+            field = pool.field("contents")
+            scores = bm25.scores(field, terms, weights, field.rows, k1=chosen.k1, b=chosen.b)
+            out.append(scores.astype(np.float64))
+        return out
+
+    def retrieve(self, queries: Sequence[Query], lists: Sequence[Candidates], depth: int) -> list[NDArray[np.int32]]:
+        expanded = [
+            Query(query.text, tuple(self.index.forward.terms.take(terms)), tuple(weights.tolist()), query.qid)
+            for query, (terms, weights) in zip(queries, self.expansions(queries, lists), strict=True)
+        ]
+        model, threads = BM25Model(self.settings.k1, self.settings.b), self.context.threads
+        return [ranked.docs for ranked in self.index.lucene.search(expanded, depth, model=model, threads=threads)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PosteriorSettings(Settings):
+    """Parameters of the feature `posterior`."""
+
+    owner: ClassVar[str] = "posterior"
+
+    docs: int = option(POSTERIOR_DOCUMENTS, "number of the first stage's best documents that share the probability", low=1)
+    sharpness: float = option(
+        POSTERIOR_SHARPNESS, "how fast a document's probability falls with its score; 0: equal ones", low=0, high=1000
+    )
+
+
+class Posterior(PoolFeature[PosteriorSettings]):
+    """The probability p(d|q) of the first stage's best documents (`kernels.relevance.posterior_weights`), 0 for the others.
+
+    A document that scores far above all others has nearly all of it: the first stage is sure. Where many documents score alike,
+    it tells nothing apart.
+    """
+
+    settings_type = PosteriorSettings
+
+    def pool_values(self, pool: Pool) -> Floats:
+        weights = posterior_weights(pool.candidates.scores, self.settings.docs, self.settings.sharpness)
+        return np.concatenate([weights, np.zeros(pool.depth - len(weights))])
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopSettings(FieldSettings):
+    """Parameters of the feature `top`."""
+
+    owner: ClassVar[str] = "top"
+
+    docs: int = option(5, "number of the first stage's best documents to compare with", low=1)
+    sharpness: float = option(
+        0.0, "how fast a document's weight falls with its score; 0: weights in proportion to the scores", low=0, high=1000
+    )
+
+
+class Top(FieldFeature[TopSettings]):
+    """The mean cosine to the first stage's best documents.
+
+    With a `sharpness` they are weighted by their posterior (`kernels.relevance.posterior_weights`). Without one they are
+    weighted by their scores, and a document is no evidence for itself: its own share is left out and the weights of the
+    others are scaled to sum to 1.
+    """
+
+    settings_type = TopSettings
+
+    def field_values(self, pool: Pool, field: CandidateField) -> Floats:
+        best = min(self.settings.docs, pool.depth)
+        if self.settings.sharpness:
+            posterior = posterior_weights(pool.candidates.scores, best, self.settings.sharpness)
+            return field.vectors.mean_cosines(posterior)
+        scores = np.maximum(np.asarray(pool.candidates.scores[:best], dtype=np.float64), 1e-9)
+        weights = scores / scores.sum()
+        values = field.vectors.mean_cosines(weights)
+        if best == 1:
+            values[0] = values.max(initial=0.0)  # the document that all others are compared with has no others to compare with
+            return values
+        own = np.where(field.vectors.inverse_norms[:best] > 0, weights, 0.0)  # a document's cosine with itself is 1, or 0
+        values[:best] = (values[:best] - own) / (1 - weights)
+        return values

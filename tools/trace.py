@@ -1,7 +1,7 @@
 """Which files of the package a command enters, and how often execution changes file: what a reader of the code has to follow.
 
-    python -m tools.walks search --index indexes/cran --query "boundary layer" --rerank klsa
-    python -m tools.walks --calls train --index indexes/cran --rerank klsa
+    python -m tools.trace search --index indexes/cran --query "boundary layer" --rerank klsa
+    python -m tools.trace --calls train --index indexes/cran --rerank klsa
 
 A file counts when one of its functions runs after the verb's `main` was called. What Python does while it imports a module
 (module and class bodies, generated methods of dataclasses, option declarations) is not counted, nor are the libraries in
@@ -33,7 +33,7 @@ from kernelsearch.api.pipeline import Pipeline
 ROOT = Path(kernelsearch.__file__).parent
 
 
-class Walk:
+class Trace:
     """The calls between files of the package while a function runs."""
 
     def __init__(self) -> None:
@@ -88,14 +88,14 @@ class Walk:
         return False
 
 
-def describe(title: str, walk: Walk) -> str:
-    """The walk as lines: the totals, then each file with the files that call it."""
-    files = [file for file in walk.files() if not file.startswith("core/")]
-    core = [file for file in walk.files() if file.startswith("core/")]
-    lines = [f"{title}: {len(files)} files and {len(core)} of core, {walk.changes()} changes of file"]
+def describe(title: str, trace: Trace) -> str:
+    """The trace as lines: the totals, then each file with the files that call it."""
+    files = [file for file in trace.files() if not file.startswith("core/")]
+    core = [file for file in trace.files() if file.startswith("core/")]
+    lines = [f"{title}: {len(files)} files and {len(core)} of core, {trace.changes()} changes of file"]
     for file in [*files, *core]:
         callers = Counter[str]()
-        for (calling, called, _), count in walk.calls.items():
+        for (calling, called, _), count in trace.calls.items():
             if called == file:
                 callers[calling or "the command"] += count
         lines.append(f"  {file:32} from {', '.join(f'{calling} {count}' for calling, count in callers.items())}")
@@ -103,14 +103,14 @@ def describe(title: str, walk: Walk) -> str:
 
 
 def main() -> None:
-    """Runs the verb with its flags, and prints the walk."""
+    """Runs the verb with its flags, and prints the trace."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--calls", action="store_true", help="print every call from one file to another, too")
     parser.add_argument("verb", help="a verb of kernelsearch, such as search")
     parser.add_argument("flags", nargs=argparse.REMAINDER, help="the flags of the verb")
     options = parser.parse_args()
     verb, arguments = options.verb, options.flags
-    walk, pipelines = Walk(), list[Pipeline]()
+    trace, pipelines = Trace(), list[Pipeline]()
     create = Pipeline.__init__
 
     def keep(self: Pipeline, *arguments: Any, **keywords: Any) -> None:
@@ -118,14 +118,14 @@ def main() -> None:
         pipelines.append(self)
 
     with patch.object(Pipeline, "__init__", keep):
-        walk.run(import_module(f"kernelsearch.{verb}").main, arguments)
-    print("\n" + describe(verb, walk))
+        trace.run(import_module(f"kernelsearch.{verb}").main, arguments)
+    print("\n" + describe(verb, trace))
     if options.calls:
         print()
-        for (calling, called, function), count in walk.calls.items():
+        for (calling, called, function), count in trace.calls.items():
             print(f"{calling:36} {called:36} {function:32} {count}")
     if verb == "search" and "--query" in arguments:
-        again = Walk()
+        again = Trace()
         again.run(lambda texts: print(pipelines[0].answer(texts[0], 10).docids), [arguments[arguments.index("--query") + 1]])
         print("\n" + describe("the query, with everything opened", again))
 

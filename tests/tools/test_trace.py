@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kernelsearch import search
 from kernelsearch.lucene import jvm
-from tools.walks import Walk
+from tools.trace import Trace
 
 #: Packages from above to below, as in CONTRIBUTING.md.
 ORDER = ("api", "rerankers", "kernels", "lucene", "forward")
@@ -13,12 +13,12 @@ ORDER = ("api", "rerankers", "kernels", "lucene", "forward")
 def test_one_query(tiny):
     pipeline = tiny.pipeline("klsa", klsa_retrieve=0)
     pipeline.answer("water washer", 5)  # opens what is opened on first use
-    walk = Walk()
-    walk.run(lambda texts: pipeline.answer(texts[0], 5), ["water washer"])
-    files = [file for file in walk.files() if not file.startswith("core/")]
+    trace = Trace()
+    trace.run(lambda texts: pipeline.answer(texts[0], 5), ["water washer"])
+    files = [file for file in trace.files() if not file.startswith("core/")]
     assert files[0] == "api/pipeline.py" and "rerankers/klsa/reranker.py" in files and len(files) <= 15
     callers: dict[str, set[str]] = {}
-    for calling, called, _ in walk.calls:
+    for calling, called, _ in trace.calls:
         upper, lower = calling.partition("/")[0], called.partition("/")[0]
         if upper in ORDER and lower in ORDER and ORDER.index(upper) < ORDER.index(lower):
             callers.setdefault(lower, set()).add(upper)
@@ -29,28 +29,28 @@ def test_one_query_with_neighbours(tiny):
     """klsa as it is by default: documents that the first stage did not list are scored from the forward index."""
     pipeline = tiny.pipeline("klsa")
     pipeline.answer("water washer", 5)
-    walk = Walk()
-    walk.run(lambda texts: pipeline.answer(texts[0], 5), ["water washer"])
-    files = [file for file in walk.files() if not file.startswith("core/")]
-    assert "neighbours/index.py" in files and len(files) <= 16 and walk.changes() <= 42
+    trace = Trace()
+    trace.run(lambda texts: pipeline.answer(texts[0], 5), ["water washer"])
+    files = [file for file in trace.files() if not file.startswith("core/")]
+    assert "neighbours/index.py" in files and len(files) <= 16 and trace.changes() <= 42
 
 
 def test_one_command(tiny, monkeypatch, capsys):
     monkeypatch.setattr(jvm, "_few_calls", False)  # restored afterwards: the command sets it for the whole process
     tiny.pipeline("klsa")  # fits the basis and starts Java
-    walk = Walk()
-    walk.run(search.main, ["--index", str(tiny.path), "--query", "water washer", "--rerank", "klsa"])
-    files = [file for file in walk.files() if not file.startswith("core/")]
+    trace = Trace()
+    trace.run(search.main, ["--index", str(tiny.path), "--query", "water washer", "--rerank", "klsa"])
+    files = [file for file in trace.files() if not file.startswith("core/")]
     assert "docid" in capsys.readouterr().out
-    assert files[:2] == ["search.py", "cli/pipelines.py"] and len(files) <= 26 and walk.changes() <= 155
+    assert files[:2] == ["search.py", "cli/pipelines.py"] and len(files) <= 26 and trace.changes() <= 155
     # Reading the state of the index reads its folder: once for the basis, once or twice per opened part.
-    assert sum(count for (_, _, function), count in walk.calls.items() if function == "present_state") <= 6
+    assert sum(count for (_, _, function), count in trace.calls.items() if function == "present_state") <= 6
 
 
 def test_calls_are_counted_between_files_only(tiny):
-    walk = Walk()
-    walk.run(lambda docids: [tiny.row(docid) for docid in docids], tiny.forward.docids.take([0, 1, 2]))
-    changes = {(calling, called, function): count for (calling, called, function), count in walk.calls.items()}
+    trace = Trace()
+    trace.run(lambda docids: [tiny.row(docid) for docid in docids], tiny.forward.docids.take([0, 1, 2]))
+    changes = {(calling, called, function): count for (calling, called, function), count in trace.calls.items()}
     assert changes["", "api/index_files.py", "row"] == 3
     assert changes["api/index_files.py", "forward/index.py", "require_rows"] == 3
     assert not any(calling == called for calling, called, _ in changes)

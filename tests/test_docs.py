@@ -106,8 +106,8 @@ def run_page(page: Path, *places: str) -> None:
     """Runs the blocks of a page for some environments, by default those for all."""
     names: dict[str, object] = {"__name__": "__main__"}
     variables: dict[str, str] = {}
-    found = [block for place in places or ("",) for block in blocks(page, place)]
-    for language, text, line in sorted(found, key=lambda block: block[2]):
+    result = [block for place in places or ("",) for block in blocks(page, place)]
+    for language, text, line in sorted(result, key=lambda block: block[2]):
         if language == "python":
             # The file's name and empty lines make tracebacks point at the page.
             exec(compile("\n" * (line - 1) + text, str(page), "exec", dont_inherit=True), names)
@@ -122,8 +122,8 @@ def run_shell(text: str, variables: dict[str, str]) -> None:
         shell(text, variables)
         return
     for line in lines:
-        if found := ASSIGNMENT.fullmatch(line):
-            variables[found[1]] = shell(f"echo {found[0].partition('=')[2]}", variables).strip()
+        if result := ASSIGNMENT.fullmatch(line):
+            variables[result[1]] = shell(f"echo {result[0].partition('=')[2]}", variables).strip()
         elif PLAIN.fullmatch(line):
             shell(line, variables)
         else:

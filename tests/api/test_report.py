@@ -137,7 +137,9 @@ window.addEventListener("load", () => {
 @pytest.fixture(scope="module")
 def probed(page):
     """What a real browser makes of the page: the probe's findings and the browser's own messages."""
-    browser = next((found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None)
+    browser = next(
+        (result for name in ("chromium", "chromium-browser", "google-chrome") if (result := shutil.which(name))), None
+    )
     if browser is None:
         pytest.skip("no chromium on the path: the page's behaviour in a browser isn't tested")
     probe = page.with_name("probed.html")
@@ -155,9 +157,9 @@ def probed(page):
         text=True,
         timeout=120,
     )
-    found = re.search(r'<pre id="probe">(.*?)</pre>', done.stdout, re.S)
-    assert found, done.stderr[-2000:]
-    text = found[1].replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+    result = re.search(r'<pre id="probe">(.*?)</pre>', done.stdout, re.S)
+    assert result, done.stderr[-2000:]
+    text = result[1].replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
     return json.loads(text), [line for line in done.stderr.splitlines() if "CONSOLE" in line]
 
 
@@ -166,10 +168,10 @@ def test_no_errors_in_the_browser(probed):
 
 
 def test_tables_sort_in_the_browser(probed):
-    found = probed[0]
-    assert found["descending"] == sorted(found["before"], key=float, reverse=True) != found["before"]
-    assert found["ascending"] == sorted(found["before"], key=float)
-    assert found["names"] == sorted(found["names"])
+    result = probed[0]
+    assert result["descending"] == sorted(result["before"], key=float, reverse=True) != result["before"]
+    assert result["ascending"] == sorted(result["before"], key=float)
+    assert result["names"] == sorted(result["names"])
 
 
 def test_the_menu_changes_the_measure(probed):

@@ -268,9 +268,9 @@ def test_what_was_derived_follows(tmp_path, capsys):
     messages = capsys.readouterr().err
     after = kernelsearch.open(folder)
     # d1, d4 and d6 keep their vectors; d2 has another text than its vector was made of.
-    kept = after.vectors("mini").documents
-    assert kept.present.tolist() == [True, True, True, False, False, False]
-    assert kept.matrix[:3].tolist() == vectors[[0, 3, 5]].tolist() and not kept.matrix[3:].any()
+    moved = after.vectors("mini").documents
+    assert moved.present.tolist() == [True, True, True, False, False, False]
+    assert moved.matrix[:3].tolist() == vectors[[0, 3, 5]].tolist() and not moved.matrix[3:].any()
     assert "vectors/mini has no vector for 3 documents; python -m kernelsearch.vectors --index" in messages
     # Folding in is the projection on the old term directions.
     basis = after.pipeline("klsa").rerankers[0].basis

@@ -18,13 +18,13 @@ def read(tmp_path, text):
 
 
 def test_a_file_is_read_with_checked_values(tmp_path):
-    found = read(
+    result = read(
         tmp_path,
         'index = "i"\nbatch-size = 7\n[first-stage]\nk1 = 1\nrm3 = true\n'
         '[[rerank]]\nname = "pert"\nalpha = 0.3\n[made-with]\nx = 1\n',
     )
-    assert found.verb == {"index": "i", "batch_size": 7} and found.first == {"k1": 1.0, "rm3": True}
-    assert found.methods == [("pert", {"alpha": 0.3})] and found.made == {"x": 1}
+    assert result.verb == {"index": "i", "batch_size": 7} and result.first == {"k1": 1.0, "rm3": True}
+    assert result.methods == [("pert", {"alpha": 0.3})] and result.made == {"x": 1}
 
 
 @pytest.mark.parametrize(
@@ -61,9 +61,9 @@ def test_what_is_written_can_be_read(tmp_path):
     config.write(
         tmp_path / "w.toml", verb, {"k1": 1e-7, "rm3": True}, [("pert", {"max_df": 0.25})], {"x": "y", "t": {"z": 1}}, "why"
     )
-    found = config.read(tmp_path / "w.toml", IN_CONFIG)
-    assert found.verb == {"index": verb["index"], "threads": 3} and found.first == {"k1": 1e-7, "rm3": True}
-    assert found.methods == [("pert", {"max_df": 0.25})] and found.made == {"x": "y", "t": {"z": 1}}
+    result = config.read(tmp_path / "w.toml", IN_CONFIG)
+    assert result.verb == {"index": verb["index"], "threads": 3} and result.first == {"k1": 1e-7, "rm3": True}
+    assert result.methods == [("pert", {"max_df": 0.25})] and result.made == {"x": "y", "t": {"z": 1}}
 
 
 @pytest.fixture(scope="module")

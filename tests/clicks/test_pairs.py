@@ -23,8 +23,8 @@ def log(tmp_path):
     return ClickLog(tmp_path / "c.db")
 
 
-def named(log, found):
-    return list(zip(log.query_texts(found.queries), log.docids(found.better), log.docids(found.worse), strict=True))
+def docid_pairs(log, result):
+    return list(zip(log.query_texts(result.queries), log.docids(result.better), log.docids(result.worse), strict=True))
 
 
 def ask(log, *texts, **options):
@@ -33,7 +33,7 @@ def ask(log, *texts, **options):
 
 def test_clicked_over_shown_but_never_clicked(log):
     # clicks: b 2, a 1, d 1; never clicked: c (shown twice at 3: exposure 2/3), e (1/3)
-    assert named(log, ask(log, "q")) == [
+    assert docid_pairs(log, ask(log, "q")) == [
         ("q", "b", "c"),
         ("q", "a", "e"),
         ("q", "d", "c"),
@@ -44,29 +44,33 @@ def test_clicked_over_shown_but_never_clicked(log):
 
 
 def test_the_limit_keeps_the_best_supported_and_queries_keep_their_order(log):
-    found = ask(log, "other", "silent", "q", limit=2)
-    assert named(log, found) == [("other", "a", "b"), ("q", "b", "c"), ("q", "a", "e")]
+    result = ask(log, "other", "silent", "q", limit=2)
+    assert docid_pairs(log, result) == [("other", "a", "b"), ("q", "b", "c"), ("q", "a", "e")]
 
 
 def test_clicked_over_skipped_above_needs_more_lists_for_than_against(log):
     # list 1: b>a, d>a, d>c; list 2: a>b; list 3: b>a. Net: b>a 1, d>a 1, d>c 1.
-    assert sorted(named(log, ask(log, "q", kind="skipped"))) == [("q", "b", "a"), ("q", "d", "a"), ("q", "d", "c")]
-    assert named(log, ask(log, "other", kind="skipped")) == []
+    assert sorted(docid_pairs(log, ask(log, "q", kind="skipped"))) == [("q", "b", "a"), ("q", "d", "a"), ("q", "d", "c")]
+    assert docid_pairs(log, ask(log, "other", kind="skipped")) == []
 
 
 def test_click_rates_give_an_order(log):
     # rates: d 1/1, b 2/3, a 1/3, c 0, e 0
-    found = named(log, ask(log, "q", kind="rate", limit=100))
-    assert set(found) == {("q", x, y) for x, y in ["db", "da", "dc", "de", "ba", "bc", "be", "ac", "ae"]}
-    assert found[0] == ("q", "d", "e")
+    result = docid_pairs(log, ask(log, "q", kind="rate", limit=100))
+    assert set(result) == {("q", x, y) for x, y in ["db", "da", "dc", "de", "ba", "bc", "be", "ac", "ae"]}
+    assert result[0] == ("q", "d", "e")
 
 
 def test_click_counts_give_an_order_where_impressions_are_not_counted(tmp_path):
     import_records([Tally("q", "a", 9, 0, 1.0), Tally("q", "b", 2, 0, 6.0), Tally("q", "c", 2, 0, 1.0)], tmp_path / "c.db")
     log = ClickLog(tmp_path / "c.db")
-    assert set(named(log, ask(log, "q", kind="rate"))) == {("q", "a", "b"), ("q", "a", "c")}
+    assert set(docid_pairs(log, ask(log, "q", kind="rate"))) == {("q", "a", "b"), ("q", "a", "c")}
     # Two clicks at position 6 count twelve: b moves ahead of a.
-    assert set(named(log, ask(log, "q", kind="rate", corrected=True))) == {("q", "b", "a"), ("q", "b", "c"), ("q", "a", "c")}
+    assert set(docid_pairs(log, ask(log, "q", kind="rate", corrected=True))) == {
+        ("q", "b", "a"),
+        ("q", "b", "c"),
+        ("q", "a", "c"),
+    }
     with pytest.raises(InputError, match="need lists"):
         ask(log, "q", kind="skipped")
 
@@ -85,9 +89,9 @@ def test_confidence_is_the_difference_of_clicks_a_look(log):
     looks = {"a": 2.5, "b": 2.0, "c": 2 / 3, "d": 0.25, "e": 1 / 3}
     mean = 4 / sum(looks.values())
     rate = {name: (clicks + mean) / (looks[name] + 1) for name, clicks in {"a": 1, "b": 2, "c": 0, "d": 1, "e": 0}.items()}
-    found = ask(log, "q", confident=True)
-    expected = [max(rate[x] - rate[y], 0) for x, y in zip(log.docids(found.better), log.docids(found.worse), strict=True)]
-    assert found.weights == pytest.approx(expected) and min(expected) < 0.1 < max(expected)
+    result = ask(log, "q", confident=True)
+    expected = [max(rate[x] - rate[y], 0) for x, y in zip(log.docids(result.better), log.docids(result.worse), strict=True)]
+    assert result.weights == pytest.approx(expected) and min(expected) < 0.1 < max(expected)
 
 
 def test_unknown_kind_is_refused_and_no_query_gives_no_pair(log):

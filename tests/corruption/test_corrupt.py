@@ -54,23 +54,23 @@ def train_all(path: Path) -> None:
 
 def answers(path: Path) -> list[tuple[str, float]]:
     """The results of every method, from an index that is opened again."""
-    found = []
+    result = []
     opened = []
     try:
         for name in ("graph", "lists"):
             vectors = {"name": name, "queries": str(path.parent / "queries.npz")}
             opened.append(index := kernelsearch.open(path, vectors=vectors))
             for query in QUERIES:
-                found += [(hit.docid, hit.score) for hit in index.search(query, rerank="dense", k=20, dense_retrieve=20)]
+                result += [(hit.docid, hit.score) for hit in index.search(query, rerank="dense", k=20, dense_retrieve=20)]
         for method in (None, "klsa", "mslm", "pert", "fusion", "rbm25"):
             for query in QUERIES:
-                found += [(hit.docid, hit.score) for hit in index.search(query, rerank=method, k=20)]
+                result += [(hit.docid, hit.score) for hit in index.search(query, rerank=method, k=20)]
         index.field("title").term_frequencies(np.arange(5), index.field("title").term_ids(["tap"]))
     finally:
         for index in opened:
             if index._lucene is not None:
                 index._lucene.close()
-    return found
+    return result
 
 
 @pytest.fixture(scope="module")

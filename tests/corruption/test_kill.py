@@ -73,9 +73,9 @@ def visible_state(folder: Path) -> tuple[int, bool]:
         assert len(index.search("water tap", rerank=method))
     if (folder / "run.txt").exists():
         assert (folder / "run.txt").read_text().endswith("\n")
-    found = len(index.forward)
+    result = len(index.forward)
     index.lucene.close()
-    return found, True
+    return result, True
 
 
 def leftovers(folder: Path) -> list[str]:

@@ -70,15 +70,15 @@ def test_a_worker_killed_in_the_middle_of_a_batch_changes_nothing(cluster, demo_
     pipeline = demo_index.pipeline(["pert"])
     topics = [*topics, Topic("unknown", "unheardof")]
     expected = list(run_topics(pipeline, topics, batch_size=2))
-    found = []
+    result = []
     for number, ranked in enumerate(run_topics(pipeline, topics, engine=cluster, batch_size=2)):
-        found.append(ranked)
+        result.append(ranked)
         if number == 4:
             kill_one(cluster)
-    assert [(one.qid, one.docids, one.scores, one.candidates.fallbacks) for one in found] == [
+    assert [(one.qid, one.docids, one.scores, one.candidates.fallbacks) for one in result] == [
         (one.qid, one.docids, one.scores, one.candidates.fallbacks) for one in expected
     ]
-    assert found[-1].candidates.fallbacks == (("pert", "no document matches the query"),)
+    assert result[-1].candidates.fallbacks == (("pert", "no document matches the query"),)
 
 
 def test_the_distributed_basis_is_that_of_the_same_parts_and_spans_the_single_one(cluster, demo_index, tmp_path):
@@ -123,8 +123,8 @@ def kill_when(engine, prefix: str, wait: float = 0.0) -> threading.Thread:
     """Kills a worker as soon as it works on a task of that name, or a little later."""
 
     def busy() -> list[str]:
-        found = engine.client.processing().items()
-        return [address for address, tasks in found if any(str(task).startswith(f"{prefix}-") for task in tasks)]
+        result = engine.client.processing().items()
+        return [address for address, tasks in result if any(str(task).startswith(f"{prefix}-") for task in tasks)]
 
     def strike() -> None:
         while not (workers := busy()):
@@ -184,7 +184,7 @@ def test_trees_grown_by_workers_rank_as_those_of_one_process(cluster):
     many = SimListMKL(trees=20).fit(X, y, qid, client=cluster.client)
     scores = [learner.predict(X, qid) for learner in (one, many)]
     lists = Lists.of(qid)
-    quality = [mean_average_precision(found, y, lists) for found in scores]
+    quality = [mean_average_precision(result, y, lists) for result in scores]
     assert quality[0] == pytest.approx(quality[1], abs=0.01)
     assert quality[1] > mean_average_precision(X[:, 0], y, lists)
     assert np.corrcoef(*scores)[0, 1] > 0.98

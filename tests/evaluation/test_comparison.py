@@ -34,68 +34,68 @@ RUNS = {
 
 
 @pytest.fixture
-def found():
+def result():
     return {label: evaluate(QRELS, run, parse_measures(["RR", "P@1"])) for label, run in RUNS.items()}
 
 
-def test_differences_by_hand(found):
-    one = compare(found, "base", ["RR", "P@1"]).of("good", "RR")
+def test_differences_by_hand(result):
+    one = compare(result, "base", ["RR", "P@1"]).of("good", "RR")
     base, good = [1, 1 / 2, 1 / 2, 1 / 4, 1 / 5, 0], [1, 1, 1, 1 / 2, 1 / 4, 0]
     assert one.mean == pytest.approx(np.mean(good)) and one.baseline_mean == pytest.approx(np.mean(base))
     assert one.difference == pytest.approx(np.mean(good) - np.mean(base))
     assert one.relative == pytest.approx(np.mean(good) / np.mean(base) - 1)
     assert (one.wins, one.ties, one.losses, one.lost) == (4, 2, 0, 0.0)
     assert one.p == pytest.approx(stats.ttest_rel(good, base).pvalue)
-    mixed = compare(found, "base", ["RR"], Procedure(aversion=2.0)).of("mixed", "RR")
+    mixed = compare(result, "base", ["RR"], Procedure(aversion=2.0)).of("mixed", "RR")
     # topic 0 loses 1/2, topics 1 and 5 gain 1/2 and 1
     assert (mixed.wins, mixed.ties, mixed.losses, mixed.lost) == (2, 3, 1, 0.5)
     assert mixed.urisk == pytest.approx((1.5 - 3 * 0.5) / 6)
-    table = [found[label].array("RR", list(QRELS)) for label in found]
+    table = [result[label].array("RR", list(QRELS)) for label in result]
     assert mixed.georisk == pytest.approx(risk.georisk(table, 2.0)[2])
 
 
-def test_the_runs_of_one_measure_are_one_family(found):
-    how = compare(found, "base", ["RR", "P@1"], Procedure(test="wilcoxon", correction="bonferroni"))
+def test_the_runs_of_one_measure_are_one_family(result):
+    how = compare(result, "base", ["RR", "P@1"], Procedure(test="wilcoxon", correction="bonferroni"))
     for one in how.differences:
         assert one.p_corrected == min(2 * one.p, 1.0)
 
 
 def test_only_shared_topics_are_compared(capsys):
     runs = {"base": ranked([1, 2, "-", 4, 5, None]), "short": ranked(["-", 1, 1, 2, 4, None])}
-    found = {label: evaluate(QRELS, run, parse_measures(["RR"]), complete=False) for label, run in runs.items()}
-    comparison = compare(found, "base", ["RR"])
+    result = {label: evaluate(QRELS, run, parse_measures(["RR"]), complete=False) for label, run in runs.items()}
+    comparison = compare(result, "base", ["RR"])
     assert comparison.topics == {"short": ["1", "3", "4", "5"]} and comparison.of("short", "RR").topics == 4
-    assert "short: compared on the 4 topics that it shares with the baseline" in topic_messages(found, comparison, False)
+    assert "short: compared on the 4 topics that it shares with the baseline" in topic_messages(result, comparison, False)
 
 
-def test_text_and_markdown_and_latex(found):
-    comparison = compare(found, "base", ["RR"], Procedure(test="t", correction="none", level=0.2))
-    text = render("text", found, ["RR"], comparison).splitlines()
+def test_text_and_markdown_and_latex(result):
+    comparison = compare(result, "base", ["RR"], Procedure(test="t", correction="none", level=0.2))
+    text = render("text", result, ["RR"], comparison).splitlines()
     assert [line.split() for line in text[2:5]] == [["base", "6", "0.4083"], ["good", "6", "0.6250*"], ["mixed", "6", "0.5750"]]
     assert "* differs from base: paired t test, uncorrected, p < 0.2" in text
-    markdown = render("markdown", found, ["RR"], comparison).splitlines()
+    markdown = render("markdown", result, ["RR"], comparison).splitlines()
     assert markdown[:5] == ["**Means**", "", "| run | topics | RR |", "| --- | ---: | ---: |", "| base | 6 | 0.4083 |"]
-    latex = render("latex", {"a_b&c%": found["base"]}, ["RR"]).splitlines()
+    latex = render("latex", {"a_b&c%": result["base"]}, ["RR"]).splitlines()
     assert latex[1] == r"\begin{tabular}{lrr}" and latex[5] == r"a\_b\&c\% & 6 & 0.4083 \\"
 
 
-def test_csv_and_json_keep_full_precision(found):
-    comparison = compare(found, "base", ["RR"])
-    rows = list(csv.DictReader(io.StringIO(render("csv", found, ["RR"], comparison, per_query=True))))
+def test_csv_and_json_keep_full_precision(result):
+    comparison = compare(result, "base", ["RR"])
+    rows = list(csv.DictReader(io.StringIO(render("csv", result, ["RR"], comparison, per_query=True))))
     assert len(rows) == 3 * 7
     good = next(row for row in rows if row["run"] == "good" and row["topic"] == "all")
     mixed = next(row for row in rows if row["run"] == "mixed" and row["topic"] == "all")
     assert (mixed["wins"], mixed["losses"], mixed["lost"]) == ("2", "1", "0.5")
-    assert float(good["value"]) == found["good"].mean("RR") and float(good["p"]) == comparison.of("good", "RR").p
-    record = json.loads(render("json", found, ["RR"], comparison, per_query=True))
-    assert record["runs"]["mixed"]["per_topic"]["RR"] == found["mixed"].values["RR"]
+    assert float(good["value"]) == result["good"].mean("RR") and float(good["p"]) == comparison.of("good", "RR").p
+    record = json.loads(render("json", result, ["RR"], comparison, per_query=True))
+    assert record["runs"]["mixed"]["per_topic"]["RR"] == result["mixed"].values["RR"]
     assert record["comparison"]["differences"][0]["interval"] == list(comparison.of("good", "RR").interval)
 
 
 def test_json_has_no_infinities():
     runs = {"base": ranked([2, 2, 2, 2, 2, 2]), "all": ranked([1, 1, 1, 1, 1, 1])}
-    found = {label: evaluate(QRELS, run, parse_measures(["RR"])) for label, run in runs.items()}
-    text = render("json", found, ["RR"], compare(found, "base", ["RR"]))
+    result = {label: evaluate(QRELS, run, parse_measures(["RR"])) for label, run in runs.items()}
+    text = render("json", result, ["RR"], compare(result, "base", ["RR"]))
     assert json.loads(text, parse_constant=pytest.fail)["comparison"]["differences"][0]["trisk"] == "inf"
 
 

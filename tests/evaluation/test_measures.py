@@ -54,10 +54,10 @@ def test_runs_that_we_write_keep_their_order_in_single_precision(tmp_path):
 
 def test_missing_and_unjudged_topics():
     qrels, run = {"1": {"a": 1}, "2": {"b": 1}}, {"2": [("b", 1.0)], "3": [("c", 1.0)]}
-    found = evaluate(qrels, run, parse_measures(["AP"]))
-    assert (found.topics, found.missing, found.unjudged, found.mean("AP")) == (["1", "2"], ["1"], ["3"], 0.5)
-    found = evaluate(qrels, run, parse_measures(["AP"]), complete=False)
-    assert (found.topics, found.mean("AP")) == (["2"], 1.0)
+    result = evaluate(qrels, run, parse_measures(["AP"]))
+    assert (result.topics, result.missing, result.unjudged, result.mean("AP")) == (["1", "2"], ["1"], ["3"], 0.5)
+    result = evaluate(qrels, run, parse_measures(["AP"]), complete=False)
+    assert (result.topics, result.mean("AP")) == (["2"], 1.0)
 
 
 def test_names_of_measures():
@@ -148,5 +148,5 @@ def test_which_measures_have_a_direct_form():
 
 def test_of_a_document_listed_twice_the_lower_rank_counts():
     run = {"1": [("a", 4.0), ("b", 3.0), ("a", 2.0), ("c", 1.0)]}
-    found = evaluate({"1": {"a": 1, "c": 1}}, run, parse_measures(["AP", "RR"]))
-    assert (found.mean("RR"), found.mean("AP")) == (0.5, (1 / 2 + 2 / 3) / 2)
+    result = evaluate({"1": {"a": 1, "c": 1}}, run, parse_measures(["AP", "RR"]))
+    assert (result.mean("RR"), result.mean("AP")) == (0.5, (1 / 2 + 2 / 3) / 2)

@@ -65,8 +65,8 @@ def test_every_format_and_the_page_take_it(material, capsys, kind):
     verb.main([*flags, "--measures", "rloss@5,P@5", "--html", f"{folder}/page.html"])
     assert "R-Loss@5" in capsys.readouterr().out
     verb.main([*flags, "--measures", "R-Loss@5"])
-    found = capsys.readouterr().out
-    assert "AP" in found and "R-Loss@5" in found  # alone it comes with AP, by which topics get worse
+    result = capsys.readouterr().out
+    assert "AP" in result and "R-Loss@5" in result  # alone it comes with AP, by which topics get worse
 
 
 def test_what_is_refused(material, capsys):

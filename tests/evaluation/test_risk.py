@@ -85,10 +85,10 @@ def test_curve_starts_at_the_origin():
 def test_rows_measures_by_hand(tiny):
     index = tiny.forward
     judged = JudgedRows(index, {"1": {"d1": 1, "d3": 2, "d5": 0, "gone": 1}, "2": {}}, ["1", "2"])
-    found = Candidates(index.rows_of(["d1", "d5", "d3"]), np.array([3.0, 2.0, 1.0]))
-    np.testing.assert_allclose(judged.average_precision([found, found]), [(1 + 2 / 3) / 3, 0.0])
-    assert judged.retrieved([found, found]).tolist() == [2, 0]
-    assert judged.retrieved([found, found], 2).tolist() == [1, 0]
+    result = Candidates(index.rows_of(["d1", "d5", "d3"]), np.array([3.0, 2.0, 1.0]))
+    np.testing.assert_allclose(judged.average_precision([result, result]), [(1 + 2 / 3) / 3, 0.0])
+    assert judged.retrieved([result, result]).tolist() == [2, 0]
+    assert judged.retrieved([result, result], 2).tolist() == [1, 0]
 
 
 @pytest.mark.parametrize("suffix", ["png", "svg"])

@@ -73,8 +73,8 @@ def test_positions_of_several_documents_at_once(tiny):
 
 def test_terms_and_docids_are_found(tiny):
     forward = tiny.forward
-    found = forward.term_ids(["water", "nonsense", "", "müller"])
-    assert [forward.terms[t] if t >= 0 else None for t in found] == ["water", None, None, "müller"]
+    result = forward.term_ids(["water", "nonsense", "", "müller"])
+    assert [forward.terms[t] if t >= 0 else None for t in result] == ["water", None, None, "müller"]
     rows = forward.rows_of(["d6", "d0", "", "d1"])
     assert forward.docids.take(rows[[0, 3]]) == ["d6", "d1"] and rows[1] == rows[2] == -1
     assert forward.rows_of([]).shape == (0,)

@@ -68,15 +68,15 @@ def hits(demo_index):
 
 @pytest.mark.parametrize("kind", [Dense, Frozen, Plain, Tuple, Slotted, Watched])
 def test_hits_come_back_sorted_and_of_the_same_type(demo_index, hits, kind):
-    given = [kind(hit.docid, hit.score) for hit in hits]
-    before = [(hit.docid, hit.score) for hit in given]
-    ranked = KernelReranker(demo_index, "pert").rerank(TEXT, given)
+    passed = [kind(hit.docid, hit.score) for hit in hits]
+    before = [(hit.docid, hit.score) for hit in passed]
+    ranked = KernelReranker(demo_index, "pert").rerank(TEXT, passed)
     assert {type(hit) for hit in ranked} == {kind}
-    assert sorted(hit.docid for hit in ranked) == sorted(hit.docid for hit in given)
+    assert sorted(hit.docid for hit in ranked) == sorted(hit.docid for hit in passed)
     assert [hit.score for hit in ranked] == sorted((hit.score for hit in ranked), reverse=True)
-    assert [(hit.docid, hit.score) for hit in given] == before, "the caller's hits are left as they were"
+    assert [(hit.docid, hit.score) for hit in passed] == before, "the caller's hits are left as they were"
     if kind is Plain:
-        extras = {hit.docid: hit.extra for hit in given}
+        extras = {hit.docid: hit.extra for hit in passed}
         assert all(hit.extra is extras[hit.docid] for hit in ranked)
 
 
@@ -89,9 +89,9 @@ def test_every_method_keeps_the_lists_documents(ready, hits, name):
 
 def test_scores_are_the_methods_own(demo_index, hits):
     reranker = KernelReranker(demo_index, "pert", pert_alpha=0.6)
-    found = demo_index.lucene.search([demo_index.query(TEXT)], 50)[0]
-    expected = Reranker.apply(reranker.pipeline.rerankers[0], demo_index.query(TEXT), found)
-    raw = [Dense(docid, score) for docid, score in zip(demo_index.forward.docids.take(found.docs), found.scores, strict=True)]
+    result = demo_index.lucene.search([demo_index.query(TEXT)], 50)[0]
+    expected = Reranker.apply(reranker.pipeline.rerankers[0], demo_index.query(TEXT), result)
+    raw = [Dense(docid, score) for docid, score in zip(demo_index.forward.docids.take(result.docs), result.scores, strict=True)]
     ranked = reranker.rerank(TEXT, raw)
     assert [hit.docid for hit in ranked] == demo_index.forward.docids.take(expected.docs)
     np.testing.assert_allclose([hit.score for hit in ranked], expected.scores, rtol=1e-6)
@@ -121,9 +121,9 @@ def test_many_lists_at_once(demo_index, hits):
 
 
 def test_a_document_listed_twice_stays_twice(demo_index, hits):
-    given = [Dense(hit.docid, hit.score) for hit in hits[:5]]
-    ranked = KernelReranker(demo_index, "pert").rerank(TEXT, [*given, given[0]])
-    assert sorted(hit.docid for hit in ranked) == sorted([*(hit.docid for hit in given), given[0].docid])
+    passed = [Dense(hit.docid, hit.score) for hit in hits[:5]]
+    ranked = KernelReranker(demo_index, "pert").rerank(TEXT, [*passed, passed[0]])
+    assert sorted(hit.docid for hit in ranked) == sorted([*(hit.docid for hit in passed), passed[0].docid])
 
 
 def test_no_hits_are_no_hits(demo_index):
@@ -132,10 +132,10 @@ def test_no_hits_are_no_hits(demo_index):
 
 
 def test_unknown_documents_are_refused_or_left_behind(demo_index, hits):
-    given = [Dense("elsewhere-1", 99.0), *(Dense(hit.docid, hit.score) for hit in hits[:5]), Dense("elsewhere-2", 98.0)]
+    passed = [Dense("elsewhere-1", 99.0), *(Dense(hit.docid, hit.score) for hit in hits[:5]), Dense("elsewhere-2", 98.0)]
     with pytest.raises(InputError, match=r"2 of 7 documents are not in .*, such as elsewhere-1, elsewhere-2"):
-        KernelReranker(demo_index, "pert").rerank(TEXT, given)
-    ranked = KernelReranker(demo_index, "pert", missing="last").rerank(TEXT, given)
+        KernelReranker(demo_index, "pert").rerank(TEXT, passed)
+    ranked = KernelReranker(demo_index, "pert", missing="last").rerank(TEXT, passed)
     assert [hit.docid for hit in ranked[-2:]] == ["elsewhere-1", "elsewhere-2"]
     assert [hit.score for hit in ranked] == sorted((hit.score for hit in ranked), reverse=True)
 

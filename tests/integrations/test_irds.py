@@ -36,9 +36,9 @@ class Dataset:
 
 @pytest.fixture
 def dataset(monkeypatch):
-    found = Dataset()
-    monkeypatch.setattr(ir_datasets, "load", lambda name: {"some/set": found}[name])
-    return found
+    result = Dataset()
+    monkeypatch.setattr(ir_datasets, "load", lambda name: {"some/set": result}[name])
+    return result
 
 
 def test_documents_topics_and_judgements(dataset):

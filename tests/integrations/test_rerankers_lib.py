@@ -34,8 +34,8 @@ def test_documents_are_ranked_as_the_index_ranks_them(demo_index, ranker, docids
     assert isinstance(ranker, BaseRanker)
     assert results.has_scores
     assert [result.rank for result in results] == list(range(1, 16))
-    found = demo_index.lucene.search([demo_index.query(TEXT)], 15)[0]
-    expected = ranker._reranker._apply([demo_index.query(TEXT)], [found])[0]
+    ranked = demo_index.lucene.search([demo_index.query(TEXT)], 15)[0]
+    expected = ranker._reranker._apply([demo_index.query(TEXT)], [ranked])[0]
     assert [result.doc_id for result in results] == demo_index.forward.docids.take(expected.docs)
     np.testing.assert_allclose([result.score for result in results], expected.scores, rtol=1e-6)
     assert all(result.text == f"text of {result.doc_id}" for result in results)

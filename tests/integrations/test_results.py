@@ -21,24 +21,24 @@ from kernelsearch.similarity import SimilarDocuments
 
 def test_search_gives_the_first_stage_without_rerank(tiny):
     results = tiny.search("replace the water tap", k=3)
-    found = tiny.lucene.search([tiny.query("replace the water tap")], 3)[0]
-    assert results.docids == tiny.forward.docids.take(found.docs)
-    assert results.scores == found.scores.tolist()
+    result = tiny.lucene.search([tiny.query("replace the water tap")], 3)[0]
+    assert results.docids == tiny.forward.docids.take(result.docs)
+    assert results.scores == result.scores.tolist()
     assert results.methods == ()
 
 
 def test_first_stage_options_are_keywords(tiny):
     results = tiny.search("replace the water tap", k=5, k1=2.0, b=0.1)
-    found = tiny.lucene.search([tiny.query("replace the water tap")], 5, model=BM25Model(2.0, 0.1))[0]
-    assert results.scores == found.scores.tolist()
+    result = tiny.lucene.search([tiny.query("replace the water tap")], 5, model=BM25Model(2.0, 0.1))[0]
+    assert results.scores == result.scores.tolist()
 
 
 def test_method_options_carry_the_methods_name(ready, topics):
     index, text = ready("pert"), next(iter(topics.values()))
-    kept = index.search(text, rerank="pert", pert_alpha=0.0)
-    assert kept.docids == index.search(text).docids
+    unchanged = index.search(text, rerank="pert", pert_alpha=0.0)
+    assert unchanged.docids == index.search(text).docids
     strong = index.search(text, rerank="pert", pert_alpha=0.9)
-    assert strong.scores == index.search(text, rerank={"pert": {"alpha": 0.9}}).scores != kept.scores
+    assert strong.scores == index.search(text, rerank={"pert": {"alpha": 0.9}}).scores != unchanged.scores
 
 
 @pytest.mark.parametrize("name", registry.names())
@@ -107,9 +107,9 @@ def test_indexes_and_hits_are_sent_by_path(tiny):
 
 
 def test_similar_documents_are_the_engines(demo_index):
-    found = demo_index.similar("hr230", k=5)
-    assert [(hit.docid, hit.score) for hit in found] == SimilarDocuments(demo_index).find("hr230", top=5)
-    assert found[0].contents
+    result = demo_index.similar("hr230", k=5)
+    assert [(hit.docid, hit.score) for hit in result] == SimilarDocuments(demo_index).find("hr230", top=5)
+    assert result[0].contents
     with pytest.raises(OptionError, match="k: 0 is below 1"):
         demo_index.similar("hr230", k=0)
 
@@ -148,7 +148,7 @@ def test_an_explanation_is_a_nested_list_in_notebooks():
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("options", "message"),
     [
         ({"rerank": "pert", "alpha": 0.3}, "alpha: unknown option; the one of pert is pert_alpha"),
         ({"pert_alpha": 0.3}, "pert_alpha: has no effect without rerank='pert'"),
@@ -159,9 +159,9 @@ def test_an_explanation_is_a_nested_list_in_notebooks():
         ({"k": 0}, "k: 0 is below 1"),
     ],
 )
-def test_bad_options_are_named(tiny, given, message):
+def test_bad_options_are_named(tiny, options, message):
     with pytest.raises(OptionError) as problem:
-        tiny.search("tap", **given)
+        tiny.search("tap", **options)
     assert message in str(problem.value)
 
 

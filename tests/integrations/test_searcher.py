@@ -66,10 +66,10 @@ def test_scores_are_rounded_and_ties_parted_as_anserini_does():
 
 def test_fields_are_boosted_as_anserini_boosts_them(demo_index):
     searcher = KernelSearcher(demo_index)
-    found = searcher.search("leaking tap", 20, fields={"title": 2.0, "contents": 1.0})
-    assert found[0].score > searcher.search("leaking tap", 1)[0].score
+    result = searcher.search("leaking tap", 20, fields={"title": 2.0, "contents": 1.0})
+    assert result[0].score > searcher.search("leaking tap", 1)[0].score
     batch = searcher.batch_search(["leaking tap"], ["q"], 20, fields={"title": 2.0, "contents": 1.0})
-    assert plain(batch["q"]) == plain(found)
+    assert plain(batch["q"]) == plain(result)
     reranked = KernelSearcher(demo_index, rerank="pert").search("leaking tap", 5, fields={"title": 2.0, "contents": 1.0})
     assert [hit.score for hit in reranked] == sorted((hit.score for hit in reranked), reverse=True)
 
@@ -193,8 +193,8 @@ def test_signatures_are_lucene_searchers():
         "doc_by_field": ["field", "q"],
     }  # fmt: skip
     for name, names in expected.items():
-        given = inspect.signature(getattr(KernelSearcher, name)).parameters.values()
-        positional = [one.name for one in given if one.kind is one.POSITIONAL_OR_KEYWORD and one.name != "self"]
+        parameters = inspect.signature(getattr(KernelSearcher, name)).parameters.values()
+        positional = [one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD and one.name != "self"]
         assert positional == names, name
 
 
@@ -204,8 +204,8 @@ def test_eight_threads_find_what_one_finds(ready, topics, name):
     texts = list(topics.values())[:24]
     expected = [plain(searcher.search(text, 20)) for text in texts]
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda text: plain(searcher.search(text, 20)), texts * 2))
-    assert found == expected * 2
+        result = list(pool.map(lambda text: plain(searcher.search(text, 20)), texts * 2))
+    assert result == expected * 2
 
 
 def test_many_queries_leave_no_java_threads_and_little_memory(ready, topics):

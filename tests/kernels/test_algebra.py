@@ -102,7 +102,7 @@ def test_unknown_names_are_refused(text, word):
 
 def test_a_kernel_of_ones_own_can_be_registered(monkeypatch):
     monkeypatch.setattr(registry, "KERNELS", dict(registry.KERNELS))
-    registry.register("flat", lambda **given: Linear())
+    registry.register("flat", lambda **options: Linear())
     assert registry.kernel("flat+bm25") == Linear() + BM25()
     with pytest.raises(OptionError, match="letters"):
         registry.register("a+b", Linear)

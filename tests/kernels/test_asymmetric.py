@@ -56,7 +56,7 @@ def test_bm25_k3_saturates_repeated_query_terms(pets):
 
 def test_dirichlet_is_the_log_likelihood_up_to_a_constant(pets):
     mu, tokens = 50.0, 9
-    found = Dirichlet(mu=mu).scores(pets, QUERY, np.arange(3))
+    result = Dirichlet(mu=mu).scores(pets, QUERY, np.arange(3))
     probability = {"cat": (3 + 1) / (tokens + 1), "fish": (4 + 1) / (tokens + 1)}
     counts = [{"cat": 2}, {"fish": 1}, {"cat": 1, "fish": 3}]
     likelihood = [
@@ -67,7 +67,7 @@ def test_dirichlet_is_the_log_likelihood_up_to_a_constant(pets):
         for row, length in zip(counts, (3, 2, 4), strict=True)
     ]
     constant = 2 * math.log(probability["cat"]) + math.log(probability["fish"])
-    assert found == pytest.approx(np.array(likelihood) - constant, rel=1e-6)
+    assert result == pytest.approx(np.array(likelihood) - constant, rel=1e-6)
 
 
 def test_dirichlet_has_one_feature_more_than_there_are_terms(pets):
@@ -113,17 +113,19 @@ def test_bm25_equals_lucene_to_the_bit(topical_index, kernel, k1, b):
     from kernelsearch.lucene.models import BM25Model as LuceneBM25
 
     queries = _queries(topical_index)
-    for query, found in zip(queries, topical_index.lucene.search(queries, 200, model=LuceneBM25(k1, b)), strict=True):
-        assert found.depth > 0
-        assert np.array_equal(kernel.scores(topical_index.forward, query, found.docs), found.scores)
+    for query, result in zip(queries, topical_index.lucene.search(queries, 200, model=LuceneBM25(k1, b)), strict=True):
+        assert result.depth > 0
+        assert np.array_equal(kernel.scores(topical_index.forward, query, result.docs), result.scores)
 
 
 def test_jelinek_mercer_equals_lucene(topical_index):
     from kernelsearch.lucene.models import JelinekMercerModel
 
     queries = _queries(topical_index)
-    for query, found in zip(queries, topical_index.lucene.search(queries, 200, model=JelinekMercerModel(0.3)), strict=True):
-        assert JelinekMercer(lam=0.3).scores(topical_index.forward, query, found.docs) == pytest.approx(found.scores, rel=1e-4)
+    for query, result in zip(queries, topical_index.lucene.search(queries, 200, model=JelinekMercerModel(0.3)), strict=True):
+        assert JelinekMercer(lam=0.3).scores(topical_index.forward, query, result.docs) == pytest.approx(
+            result.scores, rel=1e-4
+        )
 
 
 def _queries(index):

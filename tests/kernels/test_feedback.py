@@ -57,8 +57,8 @@ def weights(query: Query) -> dict[str, np.float32]:
 
 def assert_anserinis(index: Index, queries: list[Query], feedback, model=BM25) -> None:
     lists = index.lucene.search(queries, feedback.depth, model=model)
-    found = FeedbackExpander(index.forward)(queries, lists, feedback)
-    for query, ours, theirs in zip(queries, found, index.lucene.expand(queries, feedback, model=model), strict=True):
+    result = FeedbackExpander(index.forward)(queries, lists, feedback)
+    for query, ours, theirs in zip(queries, result, index.lucene.expand(queries, feedback, model=model), strict=True):
         assert weights(ours) == weights(theirs), query.text
         assert (ours.text, ours.qid) == (query.text, query.qid)
 
@@ -165,8 +165,8 @@ def test_batches_change_nothing(demo_index, monkeypatch):
 
 def test_a_model_of_documents_that_score_nothing_is_left_out(tiny):
     query = tiny.query("tap water")
-    found = tiny.lucene.search([query], 3)[0]
-    nothing = Candidates(found.docs, np.zeros(3, dtype=np.float32))
+    result = tiny.lucene.search([query], 3)[0]
+    nothing = Candidates(result.docs, np.zeros(3, dtype=np.float32))
     assert weights(FeedbackExpander(tiny.forward)([query], [nothing], RM3())[0]) == {"tap": 0.25, "water": 0.25}
 
 

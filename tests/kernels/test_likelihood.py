@@ -14,12 +14,12 @@ from kernelsearch.lucene.models import DirichletModel, JelinekMercerModel
 def test_term_parts_sum_to_lucene_scores(tiny, model):
     index = tiny.forward
     query = Query("", ("water", "washer", "panel", "unheardof"), (1.0, 2.5, 0.5, 1.0))
-    found = tiny.lucene.search([query], 10, model=model)[0]
-    assert found.depth == 3
+    result = tiny.lucene.search([query], 10, model=model)[0]
+    assert result.depth == 3
     terms = index.term_ids(query.terms)
     if isinstance(model, DirichletModel):
-        parts = likelihood.dirichlet_term_scores(index, terms, query.weights, found.docs, mu=model.mu)
+        parts = likelihood.dirichlet_term_scores(index, terms, query.weights, result.docs, mu=model.mu)
     else:
-        parts = likelihood.jelinek_mercer_term_scores(index, terms, query.weights, found.docs, lam=model.lam)
-    np.testing.assert_allclose(parts.sum(axis=1), found.scores, rtol=1e-6)
+        parts = likelihood.jelinek_mercer_term_scores(index, terms, query.weights, result.docs, lam=model.lam)
+    np.testing.assert_allclose(parts.sum(axis=1), result.scores, rtol=1e-6)
     assert (parts >= 0).all() and (parts[:, 3] == 0).all()

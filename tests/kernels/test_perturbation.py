@@ -31,9 +31,9 @@ def test_unknown_names_are_refused():
 
 def test_variant_scores_are_the_query_minus_what_was_left_out():
     parts = np.array([[2.0, 1.0], [0.0, 3.0]])
-    found = kernel.variant_scores(parts.sum(axis=1), parts, kernel.perturbations("loo", 2))
+    result = kernel.variant_scores(parts.sum(axis=1), parts, kernel.perturbations("loo", 2))
     # Without the first term the documents score 1 and 3; without the second, the second document isn't found any more.
-    np.testing.assert_array_equal(found, [[1.0, 3.0], [2.0, -np.inf]])
+    np.testing.assert_array_equal(result, [[1.0, 3.0], [2.0, -np.inf]])
 
 
 def test_equation_4_by_hand():

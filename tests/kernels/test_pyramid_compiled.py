@@ -75,8 +75,8 @@ def test_equals_numpy(monkeypatch, scales, options, mode, divergence):
     ):
         rows, texts = make(seed, words, query_length, scales, weighted=weighted, limit=130 if words > 100 else 40)
         matcher = Matcher(scales, mode, divergence, **options)
-        found, expected = matcher.scores_of_words(rows, texts), by_numpy(monkeypatch, matcher, rows, texts)
-        np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-12)
+        result, expected = matcher.scores_of_words(rows, texts), by_numpy(monkeypatch, matcher, rows, texts)
+        np.testing.assert_allclose(result, expected, rtol=1e-11, atol=1e-12)
 
 
 @built
@@ -84,9 +84,9 @@ def test_no_texts_and_none_but_empty_ones(monkeypatch):
     matcher = Matcher((Scale(4, 0.7), Scale(INF, 0.7)))
     for sizes in ((), (0,), (0, 0)):
         rows, texts = make(0, 40, 3, matcher.scales, sizes=sizes)
-        found = matcher.scores_of_words(rows, texts)
-        assert found.shape == (len(sizes), 2) and np.isfinite(found).all()
-        np.testing.assert_allclose(found, by_numpy(monkeypatch, matcher, rows, texts), rtol=1e-12)
+        result = matcher.scores_of_words(rows, texts)
+        assert result.shape == (len(sizes), 2) and np.isfinite(result).all()
+        np.testing.assert_allclose(result, by_numpy(monkeypatch, matcher, rows, texts), rtol=1e-12)
 
 
 @built

@@ -66,20 +66,20 @@ def test_agrees_with_dense_matrices(seed, divergence, mode, scale):
     weights = rng.uniform(0.5, 2, 3)
     texts = [rng.integers(0, WORDS, rng.integers(1, 12)) for _ in range(5)]
     rows = make_rows(graph, query, (scale,), weights=weights, importance=importance, background=background)
-    found = Matcher((scale,), mode, divergence, 5).scores(rows, rows.texts(*pack(texts)))[:, 0]
+    result = Matcher((scale,), mode, divergence, 5).scores(rows, rows.texts(*pack(texts)))[:, 0]
 
-    kept = rows.words
+    vocabulary = rows.words
     similarity = js_similarity if divergence == "js" else kl_similarity
     step = scale.step if mode != "global" else 1
-    a = dense_columns(graph, query, weights, scale, 5, background, kept)
+    a = dense_columns(graph, query, weights, scale, 5, background, vocabulary)
     spatial = dense_spatial(3, scale.spatial, 5)
     share = weights @ spatial
     floor = ETA * background / (1 + ETA)
-    empty = np.append(floor[kept], 1 - floor[kept].sum())
-    for text, value in zip(texts, found, strict=True):
-        b = dense_columns(graph, text, importance[text], scale, 5, background, kept)
+    empty = np.append(floor[vocabulary], 1 - floor[vocabulary].sum())
+    for text, value in zip(texts, result, strict=True):
+        b = dense_columns(graph, text, importance[text], scale, 5, background, vocabulary)
         if mode == "global":
-            expected = _global(a, b, weights, share, scale, similarity, graph, query, background, kept)
+            expected = _global(a, b, weights, share, scale, similarity, graph, query, background, vocabulary)
         else:
             one = scale.spatial == math.inf
             mine, part = (a[:, :1], share[:1]) if one else (a[:, ::step], share[::step])
@@ -96,7 +96,7 @@ def test_agrees_with_dense_matrices(seed, divergence, mode, scale):
         assert value == pytest.approx(expected, abs=1e-9)
 
 
-def _global(a, b, weights, share, scale, similarity, graph, query, background, kept):
+def _global(a, b, weights, share, scale, similarity, graph, query, background, vocabulary):
     """Both sides interpolated linearly to the same number of columns; the query's columns are mixed by their mass."""
     count = GLOBAL_COLUMNS if scale.spatial < math.inf else 1
 
@@ -107,7 +107,7 @@ def _global(a, b, weights, share, scale, similarity, graph, query, background, k
         return matrix[:, low] * (1 - (along - low)) + matrix[:, high] * (along - low)
 
     # a's columns are (code + ηb)/(1+η) with the code normalised; undo, weigh by mass, interpolate, normalise again.
-    base = np.append(background[kept], 1 - background[kept].sum())
+    base = np.append(background[vocabulary], 1 - background[vocabulary].sum())
     code = a * (1 + ETA) - ETA * base[:, None]
     mass = stretch(share[None, :])[0]
     mine = (stretch(code * share) / mass + ETA * base[:, None]) / (1 + ETA)

@@ -17,12 +17,12 @@ class Collection(SimpleNamespace):
     """Texts as word numbers; a gap (-1) is a removed word. Offers what a ForwardIndex offers to the graph."""
 
     def __init__(self, texts: list[list[int]], words: int) -> None:
-        kept = [[word for word in text if word >= 0] for text in texts]
+        known_words = [[word for word in text if word >= 0] for text in texts]
         super().__init__(
             texts=texts,
-            df=np.array([sum(word in text for text in kept) for word in range(words)], dtype=np.int32),
-            cf=np.array([sum(text.count(word) for text in kept) for word in range(words)], dtype=np.int64),
-            lengths=np.array([len(text) for text in kept], dtype=np.int32),
+            df=np.array([sum(word in text for text in known_words) for word in range(words)], dtype=np.int32),
+            cf=np.array([sum(text.count(word) for text in known_words) for word in range(words)], dtype=np.int64),
+            lengths=np.array([len(text) for text in known_words], dtype=np.int32),
             live_docs=np.arange(len(texts), dtype=np.int32),
         )
 
@@ -85,7 +85,7 @@ def test_passes_and_blocks_do_not_change_the_graph(max_pairs, block):
 def test_counts_agree_with_a_plain_count():
     rng = np.random.default_rng(2)
     texts = [rng.integers(0, 8, 12).tolist() for _ in range(10)]
-    found = cooccurrence_graph(Collection(texts, 8), window=2, min_count=1, common=1.0, neighbours=99)
+    result = cooccurrence_graph(Collection(texts, 8), window=2, min_count=1, common=1.0, neighbours=99)
     pairs: dict[tuple[int, int], int] = {}
     for text in texts:
         for place, one in enumerate(text):
@@ -95,7 +95,7 @@ def test_counts_agree_with_a_plain_count():
                     pairs[key] = pairs.get(key, 0) + 1
     cf, tokens = np.bincount(np.concatenate(texts), minlength=8), 120
     positive = {key for key, both in pairs.items() if both / (tokens * 4) * tokens**2 / (cf[key[0]] * cf[key[1]]) > 1}
-    assert {key for key in edges(found) if key[0] < key[1]} == positive
+    assert {key for key in edges(result) if key[0] < key[1]} == positive
 
 
 def test_nearest_neighbours_are_kept_in_either_direction():

@@ -20,8 +20,8 @@ def matrix(rows=400, columns=250, seed=0):
     return sparse.csr_matrix(np.where(rng.random(dense.shape) < 0.3, dense, 0))
 
 
-def left_vectors(found, rows):
-    return np.vstack([block for _, _, block in found.left(rows)])
+def left_vectors(result, rows):
+    return np.vstack([block for _, _, block in result.left(rows)])
 
 
 @SOLVERS
@@ -29,13 +29,13 @@ def left_vectors(found, rows):
 def test_agrees_with_a_dense_decomposition(solver, shape):
     phi = matrix(*shape)
     rows = RowBlocks.of(phi, size=64)
-    found = decompose(rows, 20, solver=solver, tolerance=1e-9)
+    result = decompose(rows, 20, solver=solver, tolerance=1e-9)
     u, s, vt = np.linalg.svd(phi.toarray(), full_matrices=False)
-    assert found.values == pytest.approx(s[:20], rel=1e-8)
-    assert found.energy == pytest.approx((s[:20] ** 2).sum() / (s**2).sum())
-    left = left_vectors(found, rows)
+    assert result.values == pytest.approx(s[:20], rel=1e-8)
+    assert result.energy == pytest.approx((s[:20] ** 2).sum() / (s**2).sum())
+    left = left_vectors(result, rows)
     assert np.allclose(left @ left.T, u[:, :20] @ u[:, :20].T, atol=1e-7)
-    assert np.allclose(np.abs(np.sum(found.right * vt[:20].T, axis=0)), 1, atol=1e-7)
+    assert np.allclose(np.abs(np.sum(result.right * vt[:20].T, axis=0)), 1, atol=1e-7)
 
 
 @SOLVERS
@@ -43,10 +43,10 @@ def test_the_basis_is_orthonormal_even_when_it_is_rough(solver):
     """Ritz vectors are orthogonal whatever their residual."""
     phi = matrix()
     rows = RowBlocks.of(phi)
-    found = decompose(rows, 25, solver=solver, tolerance=0.3)
-    left = left_vectors(found, rows)
+    result = decompose(rows, 25, solver=solver, tolerance=0.3)
+    left = left_vectors(result, rows)
     assert np.allclose(left.T @ left, np.eye(25), atol=1e-8)
-    assert np.allclose(found.right.T @ found.right, np.eye(25), atol=1e-8)
+    assert np.allclose(result.right.T @ result.right, np.eye(25), atol=1e-8)
 
 
 def test_blocks_and_memory_do_not_change_the_result():
@@ -67,9 +67,9 @@ def test_blocks_are_made_once_if_they_fit_and_at_every_pass_if_not():
 
     RowBlocks(make, phi.shape, size=100).gram_times(np.eye(250)[:, :3])
     first = len(made)
-    kept = RowBlocks(make, phi.shape, size=100)
+    cached = RowBlocks(make, phi.shape, size=100)
     thrown = RowBlocks(make, phi.shape, size=100, memory=0)
-    for rows, passes in ((kept, 1), (thrown, 3)):
+    for rows, passes in ((cached, 1), (thrown, 3)):
         made.clear()
         for _ in range(3):
             rows.gram_times(np.eye(250)[:, :3])
@@ -96,43 +96,43 @@ def test_the_order_of_documents_does_not_matter(solver):
 def test_fewer_dimensions_where_the_rank_is_smaller(solver):
     rng = np.random.default_rng(0)
     low_rank = sparse.csr_matrix(rng.normal(size=(300, 4)) @ rng.normal(size=(4, 260)))
-    found = decompose(RowBlocks.of(low_rank), 40, solver=solver)
-    assert len(found.values) == 4 and found.energy == pytest.approx(1)
+    result = decompose(RowBlocks.of(low_rank), 40, solver=solver)
+    assert len(result.values) == 4 and result.energy == pytest.approx(1)
 
 
 def test_equal_singular_values_beyond_the_block_size_are_all_found():
     """The identity: every direction is an eigenvector, so the Krylov space stops growing after one block."""
-    found = block_krylov(lambda x: x, 90, 50, block=8)
-    assert found.values == pytest.approx(np.ones(50))
-    assert np.allclose(found.vectors.T @ found.vectors, np.eye(50), atol=1e-10)
+    result = block_krylov(lambda x: x, 90, 50, block=8)
+    assert result.values == pytest.approx(np.ones(50))
+    assert np.allclose(result.vectors.T @ result.vectors, np.eye(50), atol=1e-10)
 
 
 def test_restarts_reach_the_tolerance_in_little_space():
     phi = matrix(300, 200, seed=5)
     gram = (phi.T @ phi).toarray()
-    found = block_krylov(lambda x: gram @ x, 200, 30, block=5, space=45, tolerance=1e-6)
-    assert found.values == pytest.approx(np.linalg.eigvalsh(gram)[::-1][:30], rel=1e-9)
-    assert (found.residuals / found.values).max() <= 1e-6
-    actual = np.linalg.norm(gram @ found.vectors - found.vectors * found.values, axis=0)
-    assert actual == pytest.approx(found.residuals, abs=1e-7 * found.values[0])
+    result = block_krylov(lambda x: gram @ x, 200, 30, block=5, space=45, tolerance=1e-6)
+    assert result.values == pytest.approx(np.linalg.eigvalsh(gram)[::-1][:30], rel=1e-9)
+    assert (result.residuals / result.values).max() <= 1e-6
+    actual = np.linalg.norm(gram @ result.vectors - result.vectors * result.values, axis=0)
+    assert actual == pytest.approx(result.residuals, abs=1e-7 * result.values[0])
 
 
 def test_arpack_reports_its_products_as_they_come():
     phi = sparse.random(400, 300, density=0.05, format="csr", random_state=1)
     seen: list[int] = []
-    found = decompose(RowBlocks.of(phi), 10, solver="arpack", progress=lambda products, residual: seen.append(products))
+    result = decompose(RowBlocks.of(phi), 10, solver="arpack", progress=lambda products, residual: seen.append(products))
     assert len(seen) > 10
     assert seen == sorted(seen)
-    assert seen[-1] == found.products
+    assert seen[-1] == result.products
 
 
 def test_single_precision_reports_progress_and_stays_close():
     phi = matrix().astype(np.float32)
     seen = []
-    found = decompose(RowBlocks.of(phi), 15, solver="randomised", progress=lambda products, residual: seen.append(residual))
-    assert found.right.dtype == np.float32
-    assert found.values == pytest.approx(np.linalg.svd(phi.toarray(), compute_uv=False)[:15], rel=1e-3)
-    assert seen[-1] <= 1e-2 and found.residual <= 1e-2
+    result = decompose(RowBlocks.of(phi), 15, solver="randomised", progress=lambda products, residual: seen.append(residual))
+    assert result.right.dtype == np.float32
+    assert result.values == pytest.approx(np.linalg.svd(phi.toarray(), compute_uv=False)[:15], rel=1e-3)
+    assert seen[-1] <= 1e-2 and result.residual <= 1e-2
 
 
 def test_refusals():
@@ -180,9 +180,9 @@ def test_single_precision_keeps_real_directions_of_a_wide_matrix():
     size, values = 200_000, np.array([10, 1, 1, 1, 1], dtype=np.float32)
     places = np.arange(5) * 39_999
     phi = sparse.csr_matrix((values, (places, places)), shape=(size, size))
-    found = decompose(RowBlocks.of(phi), 5, solver="randomised", tolerance=1e-4)
-    assert found.values == pytest.approx([10, 1, 1, 1, 1], rel=1e-3)
-    assert found.energy == pytest.approx(1, rel=1e-3)
+    result = decompose(RowBlocks.of(phi), 5, solver="randomised", tolerance=1e-4)
+    assert result.values == pytest.approx([10, 1, 1, 1, 1], rel=1e-3)
+    assert result.energy == pytest.approx(1, rel=1e-3)
 
 
 def test_vectors_in_a_mapped_file_are_the_same_and_blocks_can_be_forgotten(tmp_path):

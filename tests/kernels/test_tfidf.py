@@ -14,9 +14,9 @@ def test_cosines_are_those_of_the_kernel(tiny):
     docs = tiny.forward.rows_of(["d5", "d4", "d1", "d2"])  # d4 has stop words only
     vectors = DocumentVectors(tiny.forward, docs)
     query = tiny.query("dripping tap water water unknown")
-    found = vectors.query_cosines(tiny.forward.term_ids(query.terms), query.weights)
-    assert found == pytest.approx(Cosine().scores(tiny.forward, query, docs))
-    assert found[1] == 0 and found[2] > 0
+    result = vectors.query_cosines(tiny.forward.term_ids(query.terms), query.weights)
+    assert result == pytest.approx(Cosine().scores(tiny.forward, query, docs))
+    assert result[1] == 0 and result[2] > 0
     between = Cosine().documents(tiny.forward, docs, docs[:3])
     assert vectors.mean_cosines(np.array([0.5, 0.3, 0.2])) == pytest.approx(between @ [0.5, 0.3, 0.2])
 

@@ -123,7 +123,7 @@ def test_a_binding_row_with_large_curvature_gives_the_closed_form():
     size, curvature, total = 30, 1e6, 12.0
     linear = np.random.default_rng(1).uniform(0, curvature / 4, size)
     row = np.ones((1, size))
-    found = solve_rows(curvature * np.eye(size), linear, np.zeros(size), np.ones(size), row, np.array([total]))
+    result = solve_rows(curvature * np.eye(size), linear, np.zeros(size), np.ones(size), row, np.array([total]))
     expected = linear / curvature + (total - linear.sum() / curvature) / size
     assert linear.sum() / curvature < total and expected.min() > 0 and expected.max() < 1  # the row binds, the box doesn't
-    np.testing.assert_allclose(found, expected, rtol=1e-8)
+    np.testing.assert_allclose(result, expected, rtol=1e-8)

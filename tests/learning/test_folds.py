@@ -8,9 +8,9 @@ from kernelsearch.learning.folds import assign_folds, query_folds, related_group
 
 
 def test_folds_are_even_seeded_and_cover_all():
-    found = assign_folds(23, 5, seed=1)
-    assert sorted(np.bincount(found)) == [4, 4, 5, 5, 5]
-    assert (found == assign_folds(23, 5, seed=1)).all() and (found != assign_folds(23, 5, seed=2)).any()
+    result = assign_folds(23, 5, seed=1)
+    assert sorted(np.bincount(result)) == [4, 4, 5, 5, 5]
+    assert (result == assign_folds(23, 5, seed=1)).all() and (result != assign_folds(23, 5, seed=2)).any()
 
 
 def test_folds_behind_the_published_figures():

@@ -79,8 +79,8 @@ def test_net_finds_the_bounded_minimum():
     def loss(omega):
         return w @ np.logaddexp(0, -D @ omega) + 0.005 * (omega - 0.5) @ (omega - 0.5)
 
-    found = minimize(loss, np.ones(4), method="SLSQP", bounds=[(0, None)] * 4, options={"maxiter": 500, "ftol": 1e-12})
-    assert learner.weights_ == pytest.approx(found.x, abs=2e-3)
+    result = minimize(loss, np.ones(4), method="SLSQP", bounds=[(0, None)] * 4, options={"maxiter": 500, "ftol": 1e-12})
+    assert learner.weights_ == pytest.approx(result.x, abs=2e-3)
 
 
 def test_svm_reaches_the_optimum_of_its_program():

@@ -23,9 +23,9 @@ def test_exact_delta_is_the_change_of_average_precision(seed):
     scores = chance.permutation(9).astype(float)
     relevant = np.zeros(9, dtype=bool)
     relevant[chance.choice(9, 1 + seed % 5, replace=False)] = True
-    found = swap_deltas(scores, relevant)
+    result = swap_deltas(scores, relevant)
     for (a, i), (b, j) in itertools.product(enumerate(np.flatnonzero(relevant)), enumerate(np.flatnonzero(~relevant))):
-        assert found[a, b] == pytest.approx(swapped_change(scores, relevant, list_average_precision, i, j), abs=1e-12)
+        assert result[a, b] == pytest.approx(swapped_change(scores, relevant, list_average_precision, i, j), abs=1e-12)
 
 
 def test_printed_delta_misses_what_stands_between():
@@ -43,9 +43,9 @@ def test_ndcg_delta_is_the_change_of_ndcg():
         discount = 1 / np.log2(np.arange(2, len(hits) + 2))
         return (hits * discount).sum() / discount[: marks.sum()].sum()
 
-    found = swap_deltas(scores, relevant, "ndcg")
+    result = swap_deltas(scores, relevant, "ndcg")
     for (a, i), (b, j) in itertools.product(enumerate([1, 4]), enumerate([0, 2, 3])):
-        assert found[a, b] == pytest.approx(swapped_change(scores, relevant, ndcg, i, j))
+        assert result[a, b] == pytest.approx(swapped_change(scores, relevant, ndcg, i, j))
 
 
 @pytest.mark.parametrize("kind", ["exact", "printed", "ndcg", "none"])

@@ -42,11 +42,11 @@ def test_measures_agree_with_ir_measures():
     scores, y = chance.permutation(len(qid)).astype(float), (chance.random(len(qid)) < 0.2).astype(float)
     qrels = {str(q): {str(row): int(y[row]) for row in np.flatnonzero(qid == q)} for q in range(12) if y[qid == q].any()}
     run = {str(q): {str(row): scores[row] for row in np.flatnonzero(qid == q)} for q in range(12)}
-    found = ir_measures.calc_aggregate([AP, P @ 1, P @ 10], qrels, run)
+    result = ir_measures.calc_aggregate([AP, P @ 1, P @ 10], qrels, run)
     lists = Lists.of(qid)
-    assert mean_average_precision(scores, y, lists) == pytest.approx(found[AP])
+    assert mean_average_precision(scores, y, lists) == pytest.approx(result[AP])
     at = precisions(scores, y, lists).mean(axis=0)
-    assert at[0] == pytest.approx(found[P @ 1]) and at[9] == pytest.approx(found[P @ 10])
+    assert at[0] == pytest.approx(result[P @ 1]) and at[9] == pytest.approx(result[P @ 10])
 
 
 def test_what_is_not_a_table_is_refused():
@@ -69,8 +69,8 @@ def test_equal_scores_earn_no_average_precision():
 
 def test_average_precision_of_a_partial_tie_by_hand():
     """Scores 3, 2, 2, 1 with the first, the second and the last relevant: ranks 1, 3 and 4."""
-    found = mean_average_precision(np.array([3.0, 2, 2, 1]), np.array([1.0, 1, 0, 1]), Lists.of(np.zeros(4)))
-    assert found == pytest.approx((1 + 2 / 3 + 3 / 4) / 3)
+    result = mean_average_precision(np.array([3.0, 2, 2, 1]), np.array([1.0, 1, 0, 1]), Lists.of(np.zeros(4)))
+    assert result == pytest.approx((1 + 2 / 3 + 3 / 4) / 3)
 
 
 def test_labels_that_are_no_numbers_are_refused():

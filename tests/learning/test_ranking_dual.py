@@ -23,20 +23,20 @@ def objective(matrix, linear, theta):
 @pytest.mark.parametrize(("size", "rank"), [(1, 1), (8, 8), (40, 60), (60, 15), (120, 30)])
 def test_conditions_of_karush_kuhn_and_tucker_hold(size, rank):
     matrix, linear, bounds = problem(size, size, rank)
-    found = maximise_dual(matrix, linear, bounds, tolerance=1e-9, sweeps=20_000)
-    gradient = linear - matrix @ found.theta
-    assert (found.theta >= 0).all() and (found.theta <= bounds).all()
-    inside = (found.theta > 1e-12) & (found.theta < bounds - 1e-12)
+    result = maximise_dual(matrix, linear, bounds, tolerance=1e-9, sweeps=20_000)
+    gradient = linear - matrix @ result.theta
+    assert (result.theta >= 0).all() and (result.theta <= bounds).all()
+    inside = (result.theta > 1e-12) & (result.theta < bounds - 1e-12)
     assert np.abs(gradient[inside]).max(initial=0) < 1e-8
-    assert gradient[found.theta <= 1e-12].max(initial=0) < 1e-8
-    assert gradient[found.theta >= bounds - 1e-12].min(initial=0) > -1e-8
-    assert found.product == pytest.approx(matrix @ found.theta, abs=1e-9)
+    assert gradient[result.theta <= 1e-12].max(initial=0) < 1e-8
+    assert gradient[result.theta >= bounds - 1e-12].min(initial=0) > -1e-8
+    assert result.product == pytest.approx(matrix @ result.theta, abs=1e-9)
 
 
 @pytest.mark.parametrize(("size", "rank"), [(10, 12), (30, 10), (50, 60)])
 def test_agrees_with_a_generic_solver(size, rank):
     matrix, linear, bounds = problem(7 + size, size, rank)
-    found = maximise_dual(matrix, linear, bounds, tolerance=1e-10, sweeps=50_000)
+    result = maximise_dual(matrix, linear, bounds, tolerance=1e-10, sweeps=50_000)
     generic = minimize(
         lambda t: -objective(matrix, linear, t),
         np.zeros(size),
@@ -46,14 +46,14 @@ def test_agrees_with_a_generic_solver(size, rank):
         options={"maxiter": 20_000, "maxfun": 100_000, "ftol": 1e-16, "gtol": 1e-11},
     )
     # θ isn't unique where the matrix is singular; Wθ and the objective are.
-    assert found.product == pytest.approx(matrix @ generic.x, abs=1e-6)
-    assert objective(matrix, linear, found.theta) == pytest.approx(objective(matrix, linear, generic.x), abs=1e-9)
+    assert result.product == pytest.approx(matrix @ generic.x, abs=1e-6)
+    assert objective(matrix, linear, result.theta) == pytest.approx(objective(matrix, linear, generic.x), abs=1e-9)
 
 
 def test_a_bound_of_zero_is_settled():
     """A coordinate that can't move is optimal whatever its gradient is."""
-    found = maximise_dual(np.eye(2), np.ones(2), np.array([0.0, 5.0]))
-    assert found.theta.tolist() == [0, 1] and found.violation == 0 and found.sweeps <= 2
+    result = maximise_dual(np.eye(2), np.ones(2), np.array([0.0, 5.0]))
+    assert result.theta.tolist() == [0, 1] and result.violation == 0 and result.sweeps <= 2
 
 
 @pytest.mark.parametrize(("size", "rank"), [(40, 60), (60, 15), (120, 30), (200, 20)])
@@ -61,23 +61,23 @@ def test_the_gap_bounds_the_distance_from_the_maximum(size, rank):
     """The gap is that of the primal Σ u [l - (Wθ)]₊ + θᵀWθ/2, and is reached with a third of the bounds at zero."""
     matrix, linear, bounds = problem(3 + size, size, rank)
     bounds[::3] = 0.0
-    found = maximise_dual(matrix, linear, bounds, tolerance=1e-10)
-    value = objective(matrix, linear, found.theta)
-    primal = bounds @ np.maximum(linear - matrix @ found.theta, 0) + 0.5 * found.theta @ matrix @ found.theta
-    assert found.gap == pytest.approx(primal - value, abs=1e-10) and 0 <= found.gap <= 1e-10 * max(1, value)
+    result = maximise_dual(matrix, linear, bounds, tolerance=1e-10)
+    value = objective(matrix, linear, result.theta)
+    primal = bounds @ np.maximum(linear - matrix @ result.theta, 0) + 0.5 * result.theta @ matrix @ result.theta
+    assert result.gap == pytest.approx(primal - value, abs=1e-10) and 0 <= result.gap <= 1e-10 * max(1, value)
     early = maximise_dual(matrix, linear, bounds, tolerance=1e-2)
     assert 0 <= value - objective(matrix, linear, early.theta) <= early.gap + 1e-12
 
 
 def test_two_pairs_by_hand():
     # Free optimum of the first is 1/2, of the second 2, which the box cuts at 1.
-    found = maximise_dual(np.diag([2.0, 0.5]), np.ones(2), 1.0)
-    assert found.theta == pytest.approx([0.5, 1.0])
+    result = maximise_dual(np.diag([2.0, 0.5]), np.ones(2), 1.0)
+    assert result.theta == pytest.approx([0.5, 1.0])
 
 
 def test_a_zero_row_goes_to_the_end_of_the_box_that_its_gain_points_to():
-    found = maximise_dual(np.zeros((3, 3)), np.array([1.0, -1.0, 0.0]), 2.0)
-    assert found.theta.tolist() == [2, 0, 0] and found.violation == 0
+    result = maximise_dual(np.zeros((3, 3)), np.array([1.0, -1.0, 0.0]), 2.0)
+    assert result.theta.tolist() == [2, 0, 0] and result.violation == 0
 
 
 def test_a_warm_start_at_the_solution_needs_no_sweep():
@@ -91,9 +91,9 @@ def test_a_warm_start_at_the_solution_needs_no_sweep():
 
 def test_work_is_bounded_and_never_worse_than_nothing():
     matrix, linear, bounds = problem(9, 200, 400)
-    found = maximise_dual(matrix, linear, bounds, tolerance=0.0, sweeps=3)
-    assert found.sweeps == 3 and found.violation > 0
-    assert objective(matrix, linear, found.theta) > 0
+    result = maximise_dual(matrix, linear, bounds, tolerance=0.0, sweeps=3)
+    assert result.sweeps == 3 and result.violation > 0
+    assert objective(matrix, linear, result.theta) > 0
 
 
 def test_five_hundred_pairs_take_milliseconds():

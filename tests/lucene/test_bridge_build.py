@@ -30,9 +30,9 @@ def class_version(code: bytes) -> int:
 
 
 def javac_major(text: str) -> int:
-    found = re.search(r"javac (\d+)", text)
-    assert found, text
-    return int(found.group(1))
+    result = re.search(r"javac (\d+)", text)
+    assert result, text
+    return int(result.group(1))
 
 
 def skip(reason: str) -> None:

@@ -125,5 +125,5 @@ def test_a_damaged_archive_changes_nothing_and_prints_nothing(cache):
     (record,) = class_archive.options(java_home.find_java(), java_home.find_jar())
     Path(record.partition("=")[2]).with_suffix(".jsa").write_bytes(b"no archive" * 1000)
     program = "from kernelsearch.lucene import jvm; print(jvm.bridge() is not None)"
-    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT)
-    assert (found.stdout, found.stderr) == ("True\n", "")
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT)
+    assert (result.stdout, result.stderr) == ("True\n", "")

@@ -51,7 +51,7 @@ def same(ours, theirs):
 def test_searching_shard_by_shard_is_searching_the_one_index(sharded, whole, demo_index, queries, model, hits):
     parts = [ShardSearcher(path, whole) for path in sharded.shards.paths]
     lists = [part.search(queries, hits, model=model, threads=2) for part in parts]
-    merged = [merge_lists(found, sharded.forward.docid_rank, hits) for found in zip(*lists, strict=True)]
+    merged = [merge_lists(result, sharded.forward.docid_rank, hits) for result in zip(*lists, strict=True)]
     same(merged, demo_index.lucene.search(queries, hits, model=model))
     assert max(one.depth for one in merged) == hits or hits == 1000
 
@@ -62,21 +62,21 @@ def test_queries_expanded_on_all_shards_are_searched_on_each(sharded, whole, dem
     expanded = sharded.lucene.expand(queries, feedback)
     assert expanded == demo_index.lucene.expand(queries, feedback)
     lists = [ShardSearcher(path, whole).search(expanded, 100) for path in sharded.shards.paths]
-    merged = [merge_lists(found, sharded.forward.docid_rank, 100) for found in zip(*lists, strict=True)]
+    merged = [merge_lists(result, sharded.forward.docid_rank, 100) for result in zip(*lists, strict=True)]
     same(merged, demo_index.lucene.search(queries, 100, feedback=feedback))
 
 
 def test_a_part_may_be_any_shards_in_any_order(sharded, whole, demo_index, queries):
     first, second, third, fourth = sharded.shards.paths
     lists = [part.search(queries) for part in (ShardSearcher([fourth, second], whole), ShardSearcher([third, first], whole))]
-    merged = [merge_lists(found, sharded.forward.docid_rank, 1000) for found in zip(*lists, strict=True)]
+    merged = [merge_lists(result, sharded.forward.docid_rank, 1000) for result in zip(*lists, strict=True)]
     same(merged, demo_index.lucene.search(queries))
 
 
 def test_without_exchange_the_scores_would_differ(sharded, whole, queries):
     path = sharded.shards.paths[0]
-    alone, told = Index(path).lucene.search(queries[:1])[0], ShardSearcher(path, whole).search(queries[:1])[0]
-    assert sorted(alone.docs) == sorted(told.docs) and not np.array_equal(alone.scores, told.scores)
+    alone, explanation = Index(path).lucene.search(queries[:1])[0], ShardSearcher(path, whole).search(queries[:1])[0]
+    assert sorted(alone.docs) == sorted(explanation.docs) and not np.array_equal(alone.scores, explanation.scores)
 
 
 def test_scores_by_the_formula(tmp_path):
@@ -86,10 +86,10 @@ def test_scores_by_the_formula(tmp_path):
     index = Index(tmp_path / "i")
     part = ShardSearcher(index.shards.paths[1], statistics_of(index))
     query = index.query("water near the panel")
-    found = part.search([query])[0]
-    assert index.forward.docids.take(found.docs) == ["d5"]
-    ours = bm25.scores(index.forward, index.forward.term_ids(query.terms), query.weights, found.docs, k1=0.9, b=0.4)
-    np.testing.assert_array_equal(found.scores, ours)
+    result = part.search([query])[0]
+    assert index.forward.docids.take(result.docs) == ["d5"]
+    ours = bm25.scores(index.forward, index.forward.term_ids(query.terms), query.weights, result.docs, k1=0.9, b=0.4)
+    np.testing.assert_array_equal(result.scores, ours)
 
 
 def test_statistics_made_apart_merge_to_those_of_the_whole(sharded, whole, tmp_path):
@@ -125,7 +125,7 @@ def test_deleted_documents_count_as_they_do_for_the_whole(sharded, queries, tmp_
     change(index.shards.paths[1], delete=deleted, add=[])
     index = Index(tmp_path / "index")
     lists = [ShardSearcher(path, statistics_of(index)).search(queries) for path in index.shards.paths]
-    merged = [merge_lists(found, index.forward.docid_rank, 1000) for found in zip(*lists, strict=True)]
+    merged = [merge_lists(result, index.forward.docid_rank, 1000) for result in zip(*lists, strict=True)]
     same(merged, index.lucene.search(queries))
     assert index.lucene.documents() == 361 and index.forward.rows_of(deleted).tolist() == [-1] * 3
 

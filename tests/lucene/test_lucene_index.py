@@ -90,11 +90,11 @@ def test_analysis_is_anserinis(tiny):
 
 def test_bm25_by_hand(tiny):
     # "fuse" occurs twice in d3 only: idf = ln(1 + (5 - 1 + .5) / (1 + .5)); five documents have the field
-    found = tiny.lucene.search([tiny.query("fuse")])[0]
-    assert tiny.forward.docids.take(found.docs) == ["d3"]
-    length, average = tiny.forward.lengths[found.docs[0]], tiny.forward.statistics.tokens / 5
+    result = tiny.lucene.search([tiny.query("fuse")])[0]
+    assert tiny.forward.docids.take(result.docs) == ["d3"]
+    length, average = tiny.forward.lengths[result.docs[0]], tiny.forward.statistics.tokens / 5
     expected = np.log(1 + 4.5 / 1.5) * 2 / (2 + 0.9 * (0.6 + 0.4 * length / average))
-    assert found.scores[0] == pytest.approx(expected, rel=1e-6)
+    assert result.scores[0] == pytest.approx(expected, rel=1e-6)
 
 
 def test_ties_come_in_docid_order(tmp_path):
@@ -103,8 +103,8 @@ def test_ties_come_in_docid_order(tmp_path):
     )
     index_verb.main(["--input", str(source), "--index", str(tmp_path / "index")])
     index = Index(tmp_path / "index")
-    found = index.lucene.search([index.query("words")])[0]
-    assert index.forward.docids.take(found.docs) == ["B", "a10", "a9", "b", "z"]
+    result = index.lucene.search([index.query("words")])[0]
+    assert index.forward.docids.take(result.docs) == ["B", "a10", "a9", "b", "z"]
     assert index.forward.docids.take(index.lucene.search([index.query("words")], 2)[0].docs) == ["B", "a10"]
 
 
@@ -125,9 +125,9 @@ def test_answers_larger_than_a_kept_buffer_come_whole(demo_index):
     assert lucene.analyze([text, "tap"]) == [text.split(), ["tap"]]
     many = lucene.queries(["tap water pipe"] * (jvm.BUFFER // 400))
     lists = lucene.search(many, 1000)
-    assert 8 * sum(found.depth for found in lists) > jvm.BUFFER
+    assert 8 * sum(result.depth for result in lists) > jvm.BUFFER
     alone = lucene.search(many[:1], 1000)[0]
-    assert all(np.array_equal(found.docs, alone.docs) and np.array_equal(found.scores, alone.scores) for found in lists)
+    assert all(np.array_equal(result.docs, alone.docs) and np.array_equal(result.scores, alone.scores) for result in lists)
 
 
 def test_weighted_queries_scale_linearly(tiny):
@@ -197,10 +197,10 @@ def test_worn_index_is_what_it_should_be(worn_path):
 def test_numpy_bm25_is_bit_equal_on_a_worn_index(worn_path, k1, b):
     index = Index(worn_path)
     queries = index.lucene.queries(["w1 w2 w3", "w7", "w1 w1 w1 w60", "changed w5", " ".join(f"w{n}" for n in range(80))])
-    for query, found in zip(queries, index.lucene.search(queries, model=BM25Model(k1, b)), strict=True):
-        assert found.depth
-        ours = bm25.scores(index.forward, index.forward.term_ids(query.terms), query.weights, found.docs, k1=k1, b=b)
-        np.testing.assert_array_equal(ours, found.scores)
+    for query, result in zip(queries, index.lucene.search(queries, model=BM25Model(k1, b)), strict=True):
+        assert result.depth
+        ours = bm25.scores(index.forward, index.forward.term_ids(query.terms), query.weights, result.docs, k1=k1, b=b)
+        np.testing.assert_array_equal(ours, result.scores)
 
 
 @pytest.mark.parametrize(
@@ -231,8 +231,8 @@ def test_rows_of_one_pass_and_of_two_are_those_of_lucenes_iterators(worn_path, a
     plain = PlainPostings(reader, "contents")
     scan = source.scan()
     for start, end in ((0, 302), (0, 1), (100, 200), (302, 302)):
-        found, expected = source.rows(start, end, scan, positions), plain.rows(start, end, plain.scan(), positions)
-        for ours, theirs in zip(found, expected, strict=True):
+        result, expected = source.rows(start, end, scan, positions), plain.rows(start, end, plain.scan(), positions)
+        for ours, theirs in zip(result, expected, strict=True):
             np.testing.assert_array_equal(ours, theirs)
 
 

@@ -33,8 +33,8 @@ def best(vectors, queries, k):
     return np.argsort(-products, axis=1, kind="stable")[:, :k], -np.sort(-products, axis=1)[:, :k]
 
 
-def recall(found, expected):
-    return np.mean([len(set(f) & set(e)) / len(e) for f, e in zip(found.tolist(), expected.tolist(), strict=True)])
+def recall(result, expected):
+    return np.mean([len(set(f) & set(e)) / len(e) for f, e in zip(result.tolist(), expected.tolist(), strict=True)])
 
 
 def test_flat_is_exact(vectors, queries):
@@ -119,8 +119,8 @@ def test_refusals(vectors, queries, tmp_path):
 
 
 @pytest.mark.skipif(not _has_avx512(), reason="a processor without AVX-512")
-@pytest.mark.parametrize(("given", "kernels"), [(None, "SkylakeX"), ("Haswell", "Haswell")])
-def test_faiss_uses_the_processor_and_leaves_the_environment_alone(given, kernels):
+@pytest.mark.parametrize(("core", "kernels"), [(None, "SkylakeX"), ("Haswell", "Haswell")])
+def test_faiss_uses_the_processor_and_leaves_the_environment_alone(core, kernels):
     """FAISS's OpenBLAS doesn't recognise new processors; a choice that the user made in the environment is respected."""
     program = f"""
 import os
@@ -130,10 +130,10 @@ assert load_faiss() is load_faiss()
 ours = [one for one in threadpool_info() if "faiss" in one["filepath"]]
 print(os.environ.get({CORE!r}), [one["architecture"] for one in ours if "architecture" in one])
 """
-    environment = {name: value for name, value in os.environ.items() if name != CORE} | ({CORE: given} if given else {})
+    environment = {name: value for name, value in os.environ.items() if name != CORE} | ({CORE: core} if core else {})
     child = [sys.executable, "-c", program]
     done = subprocess.run(child, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout == f"{given} ['{kernels}']\n"
+    assert done.stdout == f"{core} ['{kernels}']\n"
 
 
 @pytest.mark.parametrize("number", [1000, 2**40, -2])

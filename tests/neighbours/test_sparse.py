@@ -31,10 +31,10 @@ def test_nearly_all_nearest_rows_are_found(built, rows, texts):
     asked = ngrams([text[:2] + text[3:] for text in texts[:100]])  # a letter lost
     products = (asked @ rows.T).toarray()
     expected = np.argsort(-products, axis=1, kind="stable")[:, :10]
-    found = built.search(asked, 100)
-    assert np.mean([np.isin(best, near).mean() for best, near in zip(expected, found, strict=True)]) > 0.9
-    assert np.mean([best[0] in near[:10] for best, near in zip(expected, found, strict=True)]) > 0.95
-    assert all(len(set(near.tolist())) == len(near) <= 100 for near in found)
+    result = built.search(asked, 100)
+    assert np.mean([np.isin(best, near).mean() for best, near in zip(expected, result, strict=True)]) > 0.9
+    assert np.mean([best[0] in near[:10] for best, near in zip(expected, result, strict=True)]) > 0.95
+    assert all(len(set(near.tolist())) == len(near) <= 100 for near in result)
 
 
 def test_what_shares_nothing_is_not_found(built):

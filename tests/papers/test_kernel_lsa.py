@@ -45,9 +45,9 @@ def expected_scores(dense, z, weight):
 
 
 def reranked(opened, z, weight):
-    query, found = query_and_list(opened)
-    scores = method("klsa").make(opened, z=z, **{"lambda": weight}).score(query, found)
-    return found.docs, scores
+    query, result = query_and_list(opened)
+    scores = method("klsa").make(opened, z=z, **{"lambda": weight}).score(query, result)
+    return result.docs, scores
 
 
 def test_eq_1_scores_are_the_query_kernel_through_the_eigenvectors(collection):
@@ -69,9 +69,9 @@ def test_eq_2_the_basis_decomposes_the_gram_matrix(collection):
 @pytest.mark.parametrize("k3", [None, 0.0, 1.5])
 def test_eq_3_bm25_between_query_and_document(collection, k3):
     opened, dense = collection
-    query, found = query_and_list(opened)
-    scores = BM25(k1=K1, b=B, k3=k3).scores(opened.forward, query, found.docs)
-    assert scores == pytest.approx(dense.bm25(TEXT, K1, B, np.inf if k3 is None else k3 + 1e-12)[found.docs], rel=1e-5)
+    query, result = query_and_list(opened)
+    scores = BM25(k1=K1, b=B, k3=k3).scores(opened.forward, query, result.docs)
+    assert scores == pytest.approx(dense.bm25(TEXT, K1, B, np.inf if k3 is None else k3 + 1e-12)[result.docs], rel=1e-5)
 
 
 def test_eq_4_bm25_between_documents(collection):

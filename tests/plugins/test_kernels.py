@@ -41,10 +41,10 @@ def test_names_are_known_without_importing_the_package(installed, caplog):
 
 def test_expressions(installed, tiny):
     rows = np.arange(len(tiny.forward))
-    found = registry.kernel("2*binary+bm25").documents(tiny.forward, rows, rows)
+    result = registry.kernel("2*binary+bm25").documents(tiny.forward, rows, rows)
     own = registry.kernel("bm25").documents(tiny.forward, rows, rows)
     shared = [[len(terms_of(tiny, a) & terms_of(tiny, b)) for b in rows] for a in rows]
-    np.testing.assert_allclose(found - own, 2.0 * np.array(shared))
+    np.testing.assert_allclose(result - own, 2.0 * np.array(shared))
 
 
 def test_a_plugin_that_cannot_be_loaded_is_one_line(installed):
@@ -72,5 +72,5 @@ def test_fusion_recipes(installed, tiny):
 
 def test_similar(installed, tiny):
     others = np.array([1, 2, 4], dtype=np.int32)
-    found = PairKernels(tiny, ["binary"]).table(0, others)
-    assert found[:, 0].tolist() == [len(terms_of(tiny, 0) & terms_of(tiny, other)) for other in others.tolist()]
+    result = PairKernels(tiny, ["binary"]).table(0, others)
+    assert result[:, 0].tolist() == [len(terms_of(tiny, 0) & terms_of(tiny, other)) for other in others.tolist()]

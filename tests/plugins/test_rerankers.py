@@ -65,8 +65,8 @@ def test_the_command_line(tiny, tiny_path, tmp_path):
 
 def test_the_python_api_checks_its_options(install, tiny):
     install("site")
-    found = tiny.search("water panel washer", rerank="coverage", coverage_reward=5.0)
-    assert [hit.docid for hit in found] == [docid for docid, _ in expected(tiny, "water panel washer", 5.0)]
+    result = tiny.search("water panel washer", rerank="coverage", coverage_reward=5.0)
+    assert [hit.docid for hit in result] == [docid for docid, _ in expected(tiny, "water panel washer", 5.0)]
     with pytest.raises(OptionError, match=r"--coverage\.reward: -1\.0 is below 0"):
         tiny.search("water panel washer", rerank="coverage", coverage_reward=-1)
 
@@ -96,10 +96,10 @@ def test_the_service(install, tiny, tiny_path):
         flags = {"query": "water panel washer", "rerank": "coverage", "coverage.reward": 5}
         answer = client.get("/v1/tiny/search", params=flags)
     assert answer.status_code == 200, answer.text
-    found = [(hit["docid"], hit["score"]) for hit in json.loads(answer.text)["candidates"]]
+    result = [(hit["docid"], hit["score"]) for hit in json.loads(answer.text)["candidates"]]
     wanted = expected(tiny, "water panel washer", 5.0)
-    assert [docid for docid, _ in found] == [docid for docid, _ in wanted]
-    assert [score for _, score in found] == pytest.approx([score for _, score in wanted], rel=1e-5)
+    assert [docid for docid, _ in result] == [docid for docid, _ in wanted]
+    assert [score for _, score in result] == pytest.approx([score for _, score in wanted], rel=1e-5)
 
 
 def test_broken_plugins_warn_in_one_line_each_and_stop_nothing(install, capsys):
@@ -139,8 +139,8 @@ def test_fitted_state_is_checked_and_follows_a_change_of_documents(install, tmp_
     assert saved == pytest.approx({"d0": np.log(3), "d1": np.log(4), "d2": np.log(2), "d3": 1.0})
     folder = tmp_path / "i" / "kernelsearch" / "lengthprior"
     artefacts.save(folder, "length priors", 1, arrays={"priors": np.zeros(4)}, fingerprint=after.fingerprint)
-    (found,) = (finding for finding in check_index(tmp_path / "i") if finding.problem)
-    assert "priors: not positive" in str(found) and "kernelsearch.train --index" in str(found)
+    (result,) = (finding for finding in check_index(tmp_path / "i") if finding.problem)
+    assert "priors: not positive" in str(result) and "kernelsearch.train --index" in str(result)
     (folder / "meta.json").write_text("{")
-    (found,) = (finding for finding in check_index(tmp_path / "i") if finding.problem)
-    assert str(found).endswith(f"kernelsearch.train --index {tmp_path / 'i'} --rerank lengthprior")
+    (result,) = (finding for finding in check_index(tmp_path / "i") if finding.problem)
+    assert str(result).endswith(f"kernelsearch.train --index {tmp_path / 'i'} --rerank lengthprior")

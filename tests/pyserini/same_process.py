@@ -46,7 +46,7 @@ def main(first: str, path: str, texts: list[str]) -> None:
 
 def _ours(index, texts: list[str]) -> list[tuple[list[str], list[float]]]:
     lists = index.lucene.search(index.lucene.queries(texts), HITS)
-    return [(list(index.forward.docids.take(found.docs)), found.scores.tolist()) for found in lists]
+    return [(list(index.forward.docids.take(result.docs)), result.scores.tolist()) for result in lists]
 
 
 if __name__ == "__main__":

@@ -161,12 +161,12 @@ def test_output_writer_and_trec_eval_take_the_result(demo_index, lucene, dense, 
 
     # trec_eval runs the `java` on the path, which may be older than the jar wants.
     monkeypatch.setenv("PATH", f"{java_home.find_java() / 'bin'}{os.pathsep}{os.environ['PATH']}")
-    for name, found in lists.items():
+    for name, result in lists.items():
         for kind in OutputFormat.TREC, OutputFormat.MSMARCO:
             with get_output_writer(
                 str(tmp_path / f"{name}.{kind.value}"), kind, "w", max_hits=50, tag="t", topics=topics
             ) as out:
-                for qid, hits in found.items():
+                for qid, hits in result.items():
                     out.write(qid, hits)
         value = trec_eval(["", "-c", "-m", "map", str(DEMO / "qrels.txt"), str(tmp_path / f"{name}.trec")])
         assert 0.02 < float(value) <= 1, name

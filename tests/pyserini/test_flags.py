@@ -63,11 +63,11 @@ def ours(flags, output):
 
 def lists(path):
     """{qid: [(docid, score)]} in the file's order, which pyserini doesn't always sort."""
-    found: dict[str, list[tuple[str, float]]] = {}
+    result: dict[str, list[tuple[str, float]]] = {}
     for line in path.read_text().splitlines():
         qid, _, docid, _, score, _ = line.split()
-        found.setdefault(qid, []).append((docid, float(score)))
-    return found
+        result.setdefault(qid, []).append((docid, float(score)))
+    return result
 
 
 FLAGS = {

@@ -49,11 +49,11 @@ def by_query(frame):
 
 
 def test_the_retriever_gives_the_indexes_lists(demo_index, topics, bm25):
-    found = bm25(topics.head(5))
-    assert list(found.columns) == ["qid", "query", "docid", "docno", "score", "rank"]
+    result = bm25(topics.head(5))
+    assert list(result.columns) == ["qid", "query", "docid", "docno", "score", "rank"]
     for qid, text in topics.head(5).itertuples(index=False):
-        assert by_query(found)[qid] == demo_index.search(text, k=100).docids
-    assert (found.groupby("qid")["rank"].min() == 0).all()
+        assert by_query(result)[qid] == demo_index.search(text, k=100).docids
+    assert (result.groupby("qid")["rank"].min() == 0).all()
 
 
 def test_one_query_by_text(bm25):
@@ -62,8 +62,8 @@ def test_one_query_by_text(bm25):
 
 
 def test_first_stage_options(demo_index, topics):
-    found = ks.Retriever(demo_index, num_results=20, rm3=True)(topics.head(3))
-    assert by_query(found) == {
+    result = ks.Retriever(demo_index, num_results=20, rm3=True)(topics.head(3))
+    assert by_query(result) == {
         qid: demo_index.search(text, k=20, rm3=True).docids for qid, text in topics.head(3).itertuples(index=False)
     }
     with pytest.raises(OptionError, match="nonsense: unknown option"):
@@ -72,10 +72,10 @@ def test_first_stage_options(demo_index, topics):
 
 def test_a_method_reranks_results(demo_index, topics, bm25):
     klsa = ks.KernelLSA(demo_index, retrieve=0)
-    found = (bm25 >> klsa)(topics.head(5))
+    result = (bm25 >> klsa)(topics.head(5))
     for qid, text in topics.head(5).itertuples(index=False):
-        assert by_query(found)[qid] == demo_index.search(text, rerank="klsa", k=100, hits=100, klsa_retrieve=0).docids
-    assert set(zip(found["qid"], found["docno"], strict=True)) == {
+        assert by_query(result)[qid] == demo_index.search(text, rerank="klsa", k=100, hits=100, klsa_retrieve=0).docids
+    assert set(zip(result["qid"], result["docno"], strict=True)) == {
         (qid, docno) for qid, docno in bm25(topics.head(5))[["qid", "docno"]].itertuples(index=False)
     }
 
@@ -90,15 +90,15 @@ def test_a_method_that_retrieves_adds_documents(demo_index, topics, bm25):
 
 
 def test_other_columns_are_kept(demo_index, topics, bm25):
-    given = bm25(topics.head(2)).assign(text=lambda frame: "text of " + frame["docno"], qlabel="x")
-    found = ks.KernelLSA(demo_index)(given.sample(frac=1, random_state=1))
-    retrieved = set(given[["qid", "docno"]].itertuples(index=False, name=None))
-    known = np.array([pair in retrieved for pair in found[["qid", "docno"]].itertuples(index=False, name=None)])
-    assert known.sum() == len(given) < len(found)
-    assert (found["text"] == "text of " + found["docno"])[known].all()
-    assert found["text"][~known].isna().all(), "added documents have no value in columns that describe documents"
-    assert (found["qlabel"] == "x").all()
-    assert found.groupby("qid")["score"].apply(lambda scores: scores.is_monotonic_decreasing).all()
+    inputs = bm25(topics.head(2)).assign(text=lambda frame: "text of " + frame["docno"], qlabel="x")
+    result = ks.KernelLSA(demo_index)(inputs.sample(frac=1, random_state=1))
+    retrieved = set(inputs[["qid", "docno"]].itertuples(index=False, name=None))
+    known = np.array([pair in retrieved for pair in result[["qid", "docno"]].itertuples(index=False, name=None)])
+    assert known.sum() == len(inputs) < len(result)
+    assert (result["text"] == "text of " + result["docno"])[known].all()
+    assert result["text"][~known].isna().all(), "added documents have no value in columns that describe documents"
+    assert (result["qlabel"] == "x").all()
+    assert result.groupby("qid")["score"].apply(lambda scores: scores.is_monotonic_decreasing).all()
 
 
 def test_expansion_writes_query_toks_that_the_retriever_reads(demo_index, topics, bm25):
@@ -113,9 +113,9 @@ def test_expansion_writes_query_toks_that_the_retriever_reads(demo_index, topics
 
 
 def test_weighted_terms_alone_are_a_query(bm25):
-    found = bm25(pd.DataFrame([{"qid": "1", "query_toks": {"tap": 2.0, "drip": 1.0}}]))
-    assert len(found)
-    assert "query_toks" in found.columns
+    result = bm25(pd.DataFrame([{"qid": "1", "query_toks": {"tap": 2.0, "drip": 1.0}}]))
+    assert len(result)
+    assert "query_toks" in result.columns
 
 
 def test_columns_are_validated(demo_index, topics, bm25):
@@ -137,13 +137,13 @@ def test_pipelines_can_be_inspected(demo_index, bm25):
 
 
 def test_features_of_several_methods(demo_index, topics, bm25):
-    found = (bm25 >> (ks.KernelLSA(demo_index) ** ks.Perturbation(demo_index, rescore=True)))(topics.head(3))
-    assert np.stack(found["features"].to_list()).shape == (len(found), 2)
+    result = (bm25 >> (ks.KernelLSA(demo_index) ** ks.Perturbation(demo_index, rescore=True)))(topics.head(3))
+    assert np.stack(result["features"].to_list()).shape == (len(result), 2)
 
 
 def test_sums_and_cutoffs(demo_index, topics, bm25):
-    found = (bm25 >> (0.5 * ks.KernelLSA(demo_index) + pt.Transformer.identity()) % 10)(topics.head(3))
-    assert (found.groupby("qid").size() == 10).all()
+    result = (bm25 >> (0.5 * ks.KernelLSA(demo_index) + pt.Transformer.identity()) % 10)(topics.head(3))
+    assert (result.groupby("qid").size() == 10).all()
 
 
 def test_an_experiment_compares_pipelines(demo_index, topics, qrels, bm25):
@@ -165,11 +165,11 @@ def test_methods_are_fused_as_the_first_page_says(demo_index, topics, qrels, bm2
     pipeline = bm25 >> (klsa**mslm) >> fusion
     train, test = topics.iloc[::2], topics.iloc[1::2]
     pipeline.fit(train, qrels)
-    found = pipeline(test)
-    assert set(zip(found["qid"], found["docno"], strict=True)) == set(
+    result = pipeline(test)
+    assert set(zip(result["qid"], result["docno"], strict=True)) == set(
         bm25(test)[["qid", "docno"]].itertuples(index=False, name=None)
     )
-    assert found.groupby("qid")["score"].apply(lambda scores: scores.is_monotonic_decreasing).all()
+    assert result.groupby("qid")["score"].apply(lambda scores: scores.is_monotonic_decreasing).all()
     means = pt.Experiment([bm25, bm25 >> klsa, bm25 >> mslm, pipeline], test, qrels, ["map"])["map"]
     assert means[3] > 0.9 * means[:3].max()
 
@@ -178,20 +178,20 @@ def test_methods_are_fused_as_the_first_page_says(demo_index, topics, qrels, bm2
 def test_methods_that_learn_from_clicks(demo_index, topics, bm25, name):
     transformer = getattr(ks, name)(demo_index)
     transformer.fit(clicks=str(DEMO / "clicks.jsonl"))
-    found = (bm25 >> transformer)(topics.head(4))
+    result = (bm25 >> transformer)(topics.head(4))
     queries = demo_index.lucene.queries(list(topics.head(4)["query"]), list(topics.head(4)["qid"]))
     expected = demo_index.pipeline(transformer.method).rerank(queries, demo_index.lucene.search(queries, 100))
-    assert by_query(found) == {
+    assert by_query(result) == {
         query.qid: demo_index.forward.docids.take(one.docs) for query, one in zip(queries, expected, strict=True)
     }
-    assert (found.groupby("qid")["rank"].apply(list).apply(lambda ranks: ranks == list(range(len(ranks))))).all()
+    assert (result.groupby("qid")["rank"].apply(list).apply(lambda ranks: ranks == list(range(len(ranks))))).all()
     before = by_query(bm25(topics.head(4)))
-    assert by_query(found) != before, "the log changes something"
+    assert by_query(result) != before, "the log changes something"
 
 
 def test_relevance_classifiers(demo_index, topics, bm25):
-    found = (bm25 >> ks.RelevanceClassifier(demo_index, r=2, n=10))(topics.head(4))
-    assert by_query(found) == {
+    result = (bm25 >> ks.RelevanceClassifier(demo_index, r=2, n=10))(topics.head(4))
+    assert by_query(result) == {
         qid: demo_index.search(text, rerank="prcl", k=100, hits=100, prcl_r=2, prcl_n=10).docids
         for qid, text in topics.head(4).itertuples(index=False)
     }
@@ -286,8 +286,8 @@ def test_fusion_learns_from_features_of_methods(demo_index, topics, qrels, bm25)
         pipeline(topics.head(2))
     train, test = topics.iloc[::2], topics.iloc[1::2]
     pipeline.fit(train, qrels)
-    found = pipeline(test)
-    assert set(found["docno"]) == set(bm25(test)["docno"])
+    result = pipeline(test)
+    assert set(result["docno"]) == set(bm25(test)["docno"])
     table = pt.Experiment([bm25, pipeline], test, qrels, ["map"], names=["bm25", "fusion"])
     assert table["map"].iloc[1] > 0.8 * table["map"].iloc[0]
 
@@ -337,21 +337,21 @@ def test_anserinis_jar_joins_the_java_that_pyterrier_starts(demo_index):
 
 
 def test_the_retriever_keeps_the_columns_of_queries(demo_index, topics, bm25):
-    given = topics.head(3).assign(user=["a", "b", "c"], qweight=[1.0, 2.0, 3.0])
-    found = bm25(given)
-    assert list(found.columns) == ["qid", "query", "user", "qweight", "docid", "docno", "score", "rank"]
-    assert dict(zip(found["qid"], found["user"], strict=True)) == dict(zip(given["qid"], given["user"], strict=True))
+    inputs = topics.head(3).assign(user=["a", "b", "c"], qweight=[1.0, 2.0, 3.0])
+    result = bm25(inputs)
+    assert list(result.columns) == ["qid", "query", "user", "qweight", "docid", "docno", "score", "rank"]
+    assert dict(zip(result["qid"], result["user"], strict=True)) == dict(zip(inputs["qid"], inputs["user"], strict=True))
     # Of results, columns of documents would be wrong for other documents.
-    assert "text" not in bm25(found.assign(text="of a document")).columns
+    assert "text" not in bm25(result.assign(text="of a document")).columns
     assert "user" in pt.inspect.transformer_outputs(bm25, ["qid", "query", "user"])
 
 
 def test_columns_of_queries_reach_documents_that_a_method_adds(demo_index, topics):
     few = ks.Retriever(demo_index, num_results=3)
-    given = topics.head(2).assign(user=["a", "b"])
-    found = (few >> ks.Perturbation(demo_index, hits=20))(given)
-    assert len(found) > 6 and found.groupby("qid")["user"].nunique().eq(1).all() and found["user"].notna().all()
-    texts = few(given).assign(text=lambda frame: frame["docno"])
+    inputs = topics.head(2).assign(user=["a", "b"])
+    result = (few >> ks.Perturbation(demo_index, hits=20))(inputs)
+    assert len(result) > 6 and result.groupby("qid")["user"].nunique().eq(1).all() and result["user"].notna().all()
+    texts = few(inputs).assign(text=lambda frame: frame["docno"])
     added = ks.Perturbation(demo_index, hits=20)(texts)
     assert added["text"].isna().sum() == len(added) - 6
 
@@ -415,12 +415,12 @@ def test_stored_texts_are_added(demo_index, topics, bm25):
     import json
 
     corpus = {record["id"]: record for record in map(json.loads, (DEMO / "corpus.jsonl").open(encoding="utf-8"))}
-    found = (bm25 % 5 >> ks.Text(demo_index, ["text", "title"]))(topics.head(3))
-    for row in found.itertuples():
+    result = (bm25 % 5 >> ks.Text(demo_index, ["text", "title"]))(topics.head(3))
+    for row in result.itertuples():
         assert row.title == corpus[row.docno]["title"] and row.text.endswith(corpus[row.docno]["contents"])
     by_pyterrier = (bm25 % 5 >> pt.text.get_text(bm25, "text"))(topics.head(3))
-    assert by_pyterrier["text"].tolist() == found["text"].tolist() and "title" not in by_pyterrier.columns
-    assert {"text", "title"} <= set(pt.text.get_text(bm25)(found[["docno"]]).columns)
+    assert by_pyterrier["text"].tolist() == result["text"].tolist() and "title" not in by_pyterrier.columns
+    assert {"text", "title"} <= set(pt.text.get_text(bm25)(result[["docno"]]).columns)
     with pytest.raises(InputError, match=r"docno: 1 documents are not in .*, such as elsewhere"):
         ks.Text(demo_index)(pd.DataFrame({"docno": ["elsewhere"]}))
     compiled = (bm25 >> ks.Text(demo_index) % 5).compile()
@@ -475,8 +475,8 @@ def test_fused_features_are_those_of_the_union(demo_index, topics, bm25):
     for union in (klsa**mslm, klsa**mslm**pert, (mslm**klsa) ** (klsa**mslm)):
         fused = union.compile()
         assert isinstance(fused, ks.FusedFeatures)
-        for given in (results, results[["qid", "query", "docno", "score"]]):
-            one, other = union(given), fused(given)
+        for inputs in (results, results[["qid", "query", "docno", "score"]]):
+            one, other = union(inputs), fused(inputs)
             np.testing.assert_array_equal(np.stack(one["features"]), np.stack(other["features"]))
             rest = [name for name in one.columns if name != "features"]
             assert set(one.columns) == set(other.columns)

@@ -186,26 +186,26 @@ def test_bad_files_are_refused(tmp_path, change, message):
 
 
 def test_the_shipped_conditions_are_whole():
-    found = read_conditions()
-    assert {"bm25", "rm3", "klsa", "mslm", "pert"} <= {one.name for one in found.conditions}
-    bm25 = next(one for one in found.conditions if one.name == "bm25")
+    result = read_conditions()
+    assert {"bm25", "rm3", "klsa", "mslm", "pert"} <= {one.name for one in result.conditions}
+    bm25 = next(one for one in result.conditions if one.name == "bm25")
     assert bm25.expected["cacm"]["AP"] == 0.3123
-    for condition in found.conditions:
-        possible = {name for name, one in found.collections.items() if condition.runs_on(one)}
+    for condition in result.conditions:
+        possible = {name for name, one in result.collections.items() if condition.runs_on(one)}
         assert set(condition.expected) == possible, condition.name
-    for script in found.scripts:
+    for script in result.scripts:
         assert all((ROOT / command[0]).is_file() for command in script.commands), script.name
 
 
 def test_the_committed_page_and_readme_hold_the_expected_figures():
-    found = read_conditions()
+    result = read_conditions()
     page = (ROOT / "docs" / "reproductions" / "baselines-and-methods.md").read_text()
     readme = (ROOT / "README.md").read_text()
-    for condition in found.conditions:
+    for condition in result.conditions:
         for name, figures in condition.expected.items():
             assert f"| {condition.title} | {figures['AP']:.4f} | " in page, (condition.name, name)
             for measure, figure in figures.items():
-                if found.collections[name].headline:
+                if result.collections[name].headline:
                     assert f"{figure:.4f}".removeprefix("0") in readme, (condition.name, name, measure)
 
 

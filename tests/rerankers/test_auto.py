@@ -26,32 +26,32 @@ def test_auto_beats_the_first_stage_on_the_bundled_collection(demo_index):
 
     def worth(lists):
         run = {
-            query.qid: list(zip(demo_index.forward.docids.take(found.docs), found.scores, strict=True))
-            for query, found in zip(queries, lists, strict=True)
+            query.qid: list(zip(demo_index.forward.docids.take(candidates.docs), candidates.scores, strict=True))
+            for query, candidates in zip(queries, lists, strict=True)
         }
         return evaluate(qrels, run, parse_measures(["AP"])).mean("AP")
 
     assert worth(fused) > worth(first)
-    for found in fused:
-        assert len(set(found.docs)) == found.depth <= 100 and (np.diff(found.scores) <= 0).all()
+    for candidates in fused:
+        assert len(set(candidates.docs)) == candidates.depth <= 100 and (np.diff(candidates.scores) <= 0).all()
 
 
 def test_the_sum_is_explained(demo_index):
     reranker = AutoReranker(demo_index)
     query = demo_index.query("dripping tap")
-    found = demo_index.lucene.search([query], 30)[0]
-    ranked = reranker.apply(query, found)
-    told = reranker.explain(query, found, int(ranked.docs[2]))
-    assert told.score == pytest.approx(float(ranked.scores[2])) and {part.label for part in told.contributions} == set(
-        READING_WEIGHTS
-    )
+    candidates = demo_index.lucene.search([query], 30)[0]
+    ranked = reranker.apply(query, candidates)
+    explanation = reranker.explain(query, candidates, int(ranked.docs[2]))
+    assert explanation.score == pytest.approx(float(ranked.scores[2])) and {
+        part.label for part in explanation.contributions
+    } == set(READING_WEIGHTS)
 
 
 def test_an_index_of_a_few_documents(tiny):
     query = tiny.query("tap water")
-    found = tiny.lucene.search([query], 10)[0]
-    ranked = AutoReranker(tiny).apply(query, found)
-    assert set(found.docs) <= set(ranked.docs)
+    candidates = tiny.lucene.search([query], 10)[0]
+    ranked = AutoReranker(tiny).apply(query, candidates)
+    assert set(candidates.docs) <= set(ranked.docs)
 
 
 def test_an_index_without_positions_and_vectors_matches_by_the_first_stage(tmp_path, capsys):
@@ -90,10 +90,10 @@ def test_the_score_is_the_weighted_sum_of_z_scores(demo_index, monkeypatch, matc
     """
     monkeypatch.setattr("kernelsearch.rerankers.auto.reranker.MATCHED", matched)
     query = demo_index.query("paint flaking off the ceiling")
-    found = demo_index.lucene.search([query], 1000)[0]
+    candidates = demo_index.lucene.search([query], 1000)[0]
     monkeypatch.setattr("kernelsearch.rerankers.fusion.features.READ", 15)
     names, weights = list(READING_WEIGHTS), np.array(list(READING_WEIGHTS.values()))
-    pool = Features(demo_index, ["first"], sources=["rm"]).pool([query], [found], found.depth)[0]
+    pool = Features(demo_index, ["first"], sources=["rm"]).pool([query], [candidates], candidates.depth)[0]
     head = Candidates(pool.docs[:15], pool.scores[:15])
     matched_head = z(Features(demo_index, names[:1]).tables([query], [head])[0])[:, 0]
     scores = pool.scores.astype(float)
@@ -114,7 +114,7 @@ def test_the_score_is_the_weighted_sum_of_z_scores(demo_index, monkeypatch, matc
     chosen = Candidates(pool.docs[best], pool.scores[best])
     match = Features(demo_index, names[:1]).tables([query], [chosen])[0]
     final = z(np.column_stack([match, table[best, 1:]])) @ weights
-    ranked = AutoReranker(demo_index).apply(query, found)
+    ranked = AutoReranker(demo_index).apply(query, candidates)
     shown = min(len(best), ranked.depth)
     assert ranked.docs[:shown].tolist() == chosen.docs[np.argsort(-final, kind="stable")][:shown].tolist()
     assert ranked.scores[:shown] == pytest.approx(np.sort(final)[::-1][:shown], abs=1e-9)
@@ -125,19 +125,19 @@ def test_the_score_is_the_weighted_sum_of_z_scores(demo_index, monkeypatch, matc
 
 def test_the_explanation_names_the_feedback_documents(demo_index):
     query = demo_index.query("dripping tap")
-    found = demo_index.lucene.search([query], 30)[0]
-    notes = AutoReranker(demo_index).explain(query, found, int(found.docs[0])).notes
-    match = z(Features(demo_index, ["mslm"]).tables([query], [found])[0])[:, 0]
-    scores = found.scores.mean() + match * found.scores.std()
+    candidates = demo_index.lucene.search([query], 30)[0]
+    notes = AutoReranker(demo_index).explain(query, candidates, int(candidates.docs[0])).notes
+    match = z(Features(demo_index, ["mslm"]).tables([query], [candidates])[0])[:, 0]
+    scores = candidates.scores.mean() + match * candidates.scores.std()
     order = np.argsort(-scores, kind="stable")[:20]
     raw = np.exp(5 * scores[order] / scores[order[0]])
     documents = notes["feedback"]["documents"]
     assert [entry["weight"] for entry in documents] == pytest.approx((raw / raw.sum()).tolist(), abs=1e-4)
-    assert [entry["docid"] for entry in documents] == demo_index.forward.docids.take(found.docs[order])
+    assert [entry["docid"] for entry in documents] == demo_index.forward.docids.take(candidates.docs[order])
     assert 1 <= notes["feedback"]["effective"] <= 20
-    raw = np.exp(10 * found.scores[:20].astype(float) / float(found.scores[0]))
+    raw = np.exp(10 * candidates.scores[:20].astype(float) / float(candidates.scores[0]))
     assert notes["certainty"] == {
-        "docid": demo_index.forward.docids[int(found.docs[0])],
+        "docid": demo_index.forward.docids[int(candidates.docs[0])],
         "probability": pytest.approx(raw[0] / raw.sum(), abs=1e-4),
     }
 
@@ -145,10 +145,10 @@ def test_the_explanation_names_the_feedback_documents(demo_index):
 def test_the_explanation_says_how_far_feedback_goes_and_why(demo_index):
     """The parts of match, feedback and certainty sum to the score; the sentences have the figures of the notes."""
     query = demo_index.query("dripping tap")
-    found = demo_index.lucene.search([query], 30)[0]
-    told = AutoReranker(demo_index).explain(query, found, int(found.docs[1]))
-    by_name = {part.label: part.value for part in told.contributions}
-    decision = told.notes["decision"]
+    candidates = demo_index.lucene.search([query], 30)[0]
+    explanation = AutoReranker(demo_index).explain(query, candidates, int(candidates.docs[1]))
+    by_name = {part.label: part.value for part in explanation.contributions}
+    decision = explanation.notes["decision"]
     assert decision["parts"] == pytest.approx(
         {
             "match": by_name["mslm"] + by_name["bm25:field=title"],
@@ -157,13 +157,13 @@ def test_the_explanation_says_how_far_feedback_goes_and_why(demo_index):
         },
         abs=1e-4,
     )
-    assert sum(decision["parts"].values()) == pytest.approx(told.score, abs=3e-4)
-    first, probability = demo_index.forward.docids[int(found.docs[0])], told.notes["certainty"]["probability"]
+    assert sum(decision["parts"].values()) == pytest.approx(explanation.score, abs=3e-4)
+    first, probability = demo_index.forward.docids[int(candidates.docs[0])], explanation.notes["certainty"]["probability"]
     assert decision["reasons"] == [
-        f"feedback: 20 documents that count as much as {told.notes['feedback']['effective']:g} equal ones",
+        f"feedback: 20 documents that count as much as {explanation.notes['feedback']['effective']:g} equal ones",
         f"certainty: the first stage gives {first} a probability of {probability:.2f} among its best",
     ]
-    assert told.lines()[-2:] == decision["reasons"] and told.lines()[-3].startswith("of the score: ")
+    assert explanation.lines()[-2:] == decision["reasons"] and explanation.lines()[-3].startswith("of the score: ")
 
 
 @pytest.mark.parametrize(

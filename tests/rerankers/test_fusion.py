@@ -50,8 +50,8 @@ def test_learned_fusion_beats_the_first_stage_on_topics_it_did_not_see(demo_inde
 
     def worth(lists):
         run = {
-            query.qid: list(zip(demo_index.forward.docids.take(found.docs), found.scores, strict=True))
-            for query, found in zip(queries, lists, strict=True)
+            query.qid: list(zip(demo_index.forward.docids.take(candidates.docs), candidates.scores, strict=True))
+            for query, candidates in zip(queries, lists, strict=True)
         }
         return evaluate({qid: qrels[qid] for qid in rest if qid in qrels}, run, parse_measures(["AP"])).mean("AP")
 
@@ -62,25 +62,25 @@ def test_lists_keep_the_contract(demo_index, judged, model):
     """No document twice, no more than asked for, scores fall, nothing of the first stage's top is lost."""
     topics = dict(list(judged[0].items())[:5])
     _, queries, fused = lists_of(demo_index, model, topics, hits=60)
-    for found in fused:
-        assert len(set(found.docs)) == found.depth <= 60
-        assert (np.diff(found.scores) <= 0).all() and np.isfinite(found.scores).all()
+    for candidates in fused:
+        assert len(set(candidates.docs)) == candidates.depth <= 60
+        assert (np.diff(candidates.scores) <= 0).all() and np.isfinite(candidates.scores).all()
     _, _, shallow = lists_of(demo_index, model, topics, hits=60, depth=10)
     first = demo_index.lucene.search(queries, 60)
-    for found, plain in zip(shallow, first, strict=True):
-        assert set(plain.docs[:10]) <= set(found.docs[:20])
+    for candidates, plain in zip(shallow, first, strict=True):
+        assert set(plain.docs[:10]) <= set(candidates.docs[:20])
         place = {doc: rank for rank, doc in enumerate(plain.docs.tolist())}
-        beneath = [place[doc] for doc in found.docs[20:].tolist()]  # the pool has at most 20
+        beneath = [place[doc] for doc in candidates.docs[20:].tolist()]  # the pool has at most 20
         assert beneath == sorted(beneath)
 
 
 def test_score_and_apply_agree(demo_index, judged, model):
     reranker = FusionReranker(demo_index, model=str(model))
     query = demo_index.query(next(iter(judged[0].values())))
-    found = demo_index.lucene.search([query], 40)[0]
-    scores, ranked = reranker.score(query, found), reranker.apply(query, found)
+    candidates = demo_index.lucene.search([query], 40)[0]
+    scores, ranked = reranker.score(query, candidates), reranker.apply(query, candidates)
     of = dict(zip(ranked.docs.tolist(), ranked.scores.tolist(), strict=True))
-    assert [of[doc] for doc in found.docs.tolist()] == pytest.approx(scores.tolist())
+    assert [of[doc] for doc in candidates.docs.tolist()] == pytest.approx(scores.tolist())
 
 
 def test_an_empty_list_stays_empty(demo_index, model):
@@ -91,34 +91,34 @@ def test_an_empty_list_stays_empty(demo_index, model):
 def test_batches_and_single_queries_agree(demo_index, judged, model):
     topics = dict(list(judged[0].items())[:4])
     pipeline, queries, together = lists_of(demo_index, model, topics)
-    for query, found in zip(queries, together, strict=True):
+    for query, candidates in zip(queries, together, strict=True):
         alone = pipeline.search([query])[0]
-        assert (alone.docs == found.docs).all() and alone.scores == pytest.approx(found.scores)
+        assert (alone.docs == candidates.docs).all() and alone.scores == pytest.approx(candidates.scores)
 
 
 def test_a_model_works_on_another_index(tiny, model):
     query = tiny.query("dripping tap washer")
-    found = tiny.lucene.search([query], 10)[0]
-    ranked = FusionReranker(tiny, model=str(model)).apply(query, found)
-    assert set(found.docs) <= set(ranked.docs)
+    candidates = tiny.lucene.search([query], 10)[0]
+    ranked = FusionReranker(tiny, model=str(model)).apply(query, candidates)
+    assert set(candidates.docs) <= set(ranked.docs)
 
 
 def test_explanation_sums_to_the_score_and_is_drawn(demo_index, judged, model, tmp_path):
     reranker = FusionReranker(demo_index, model=str(model))
     query = demo_index.query(next(iter(judged[0].values())))
-    found = demo_index.lucene.search([query], 40)[0]
-    ranked = reranker.apply(query, found)
-    told = reranker.explain(query, found, int(ranked.docs[0]))
-    assert told.score == pytest.approx(float(ranked.scores[0]))
-    assert sum(part.value for part in told.contributions) == pytest.approx(told.score)
-    assert {part.label for part in told.contributions} == set(SMALL.split())
-    assert sum(told.notes["importance"].values()) == pytest.approx(1, abs=1e-3)
+    candidates = demo_index.lucene.search([query], 40)[0]
+    ranked = reranker.apply(query, candidates)
+    explanation = reranker.explain(query, candidates, int(ranked.docs[0]))
+    assert explanation.score == pytest.approx(float(ranked.scores[0]))
+    assert sum(part.value for part in explanation.contributions) == pytest.approx(explanation.score)
+    assert {part.label for part in explanation.contributions} == set(SMALL.split())
+    assert sum(explanation.notes["importance"].values()) == pytest.approx(1, abs=1e-3)
     for name in ("p.svg", "p.png"):
-        reranker.plot(query, found, None, tmp_path / name)
+        reranker.plot(query, candidates, None, tmp_path / name)
     drawn = (tmp_path / "p.svg").read_text(encoding="utf-8")
     assert all(f"<!-- {name} -->" in drawn for name in SMALL.split())
     assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
-    reranker.plot(query, found, None, tmp_path / "again.svg")
+    reranker.plot(query, candidates, None, tmp_path / "again.svg")
     assert (tmp_path / "p.svg").read_bytes() == (tmp_path / "again.svg").read_bytes()
 
 
@@ -128,11 +128,11 @@ def test_trees_are_explained_exactly(demo_index, judged, tmp_path):
     FusionReranker.method.fit(demo_index, data, features=SMALL, sources="none", learner="simlistmkl", depth=50)
     reranker = FusionReranker(demo_index, model=str(tmp_path / "m"))
     query = demo_index.query("dripping tap")
-    found = demo_index.lucene.search([query], 30)[0]
-    ranked = reranker.apply(query, found)
+    candidates = demo_index.lucene.search([query], 30)[0]
+    ranked = reranker.apply(query, candidates)
     for place in (0, 7):
-        told = reranker.explain(query, found, int(ranked.docs[place]))
-        assert sum(part.value for part in told.contributions) == pytest.approx(float(ranked.scores[place]), abs=1e-4)
+        explanation = reranker.explain(query, candidates, int(ranked.docs[place]))
+        assert sum(part.value for part in explanation.contributions) == pytest.approx(float(ranked.scores[place]), abs=1e-4)
 
 
 def test_learning_from_a_click_log(demo_index, tmp_path):
@@ -231,11 +231,11 @@ def test_the_default_learner_is_measured_on_whole_rankings(demo_index, judged, t
     fitted(demo_index, topics, qrels, tmp_path / "m", features=features, sources="none", negatives=3)
     queries = demo_index.lucene.queries(list(topics.values()), list(topics))
     values = []
-    for query, found in zip(queries, demo_index.lucene.search(queries, 50), strict=True):
+    for query, candidates in zip(queries, demo_index.lucene.search(queries, 50), strict=True):
         relevant = {docid for docid, grade in qrels.get(query.qid, {}).items() if grade > 0}
         if relevant:
-            docids = demo_index.forward.docids.take(found.docs)
-            order = sorted(zip(-found.scores.astype(float), [docid in relevant for docid in docids], strict=True))
+            docids = demo_index.forward.docids.take(candidates.docs)
+            order = sorted(zip(-candidates.scores.astype(float), [docid in relevant for docid in docids], strict=True))
             hits = [rank for rank, (_, hit) in enumerate(order, 1) if hit]
             values.append(sum(number / rank for number, rank in enumerate(hits, 1)) / len(relevant))
     scores = models.load(tmp_path / "m").notes["cross_validated"]
@@ -249,7 +249,7 @@ def test_what_can_only_hurt_is_not_learned(demo_index, judged, tmp_path):
     topics = dict(list(judged[0].items())[:60])
     queries = demo_index.lucene.queries(list(topics.values()), list(topics))
     lists = demo_index.lucene.search(queries, 1)
-    best = {query.qid: found.docs for query, found in zip(queries, lists, strict=True) if found.depth}
+    best = {query.qid: candidates.docs for query, candidates in zip(queries, lists, strict=True) if candidates.depth}
     qrels = {qid: {demo_index.forward.docids.take(docs)[0]: 1} for qid, docs in best.items()}
     path = fitted(demo_index, topics, qrels, tmp_path / "m", features="first rm top:docs=5 cosine", sources="rm")
     model = models.load(path)

@@ -45,15 +45,15 @@ def test_kernel_features_equal_lucene(demo_index, asked):
     models = {"bm25:k1=1.2,b=0.75": BM25Model(1.2, 0.75), "dirichlet:mu=500": DirichletModel(500.0)}
     for name, model in models.items():
         lists = demo_index.lucene.search(queries, 50, model=model)
-        for found, table in zip(lists, Features(demo_index, [name]).tables(queries, lists), strict=True):
-            assert table[:, 0] == pytest.approx(np.asarray(found.scores, dtype=float), rel=1e-5)
+        for candidates, table in zip(lists, Features(demo_index, [name]).tables(queries, lists), strict=True):
+            assert table[:, 0] == pytest.approx(np.asarray(candidates.scores, dtype=float), rel=1e-5)
 
 
 def test_feedback_features_equal_lucenes_second_search(demo_index, asked):
     queries = asked[0][:2]
     lists = demo_index.lucene.search(queries, 50, feedback=RM3())
-    for found, table in zip(lists, Features(demo_index, ["rm3"]).tables(queries, lists), strict=True):
-        assert table[:, 0] == pytest.approx(np.asarray(found.scores, dtype=float), rel=1e-5)
+    for candidates, table in zip(lists, Features(demo_index, ["rm3"]).tables(queries, lists), strict=True):
+        assert table[:, 0] == pytest.approx(np.asarray(candidates.scores, dtype=float), rel=1e-5)
 
 
 def test_a_pool_answers_as_the_forward_index_does(demo_index):
@@ -67,10 +67,10 @@ def test_a_pool_answers_as_the_forward_index_does(demo_index):
 
 
 def test_top_is_the_weighted_cosine_to_the_other_best_documents(demo_index, asked):
-    query, found = asked[0][0], asked[1][0]
-    values = Features(demo_index, ["top:docs=3"]).tables([query], [found])[0][:, 0]
-    cosine = Cosine().documents(demo_index.forward, found.docs, found.docs[:3])
-    weights = found.scores[:3].astype(float)
+    query, candidates = asked[0][0], asked[1][0]
+    values = Features(demo_index, ["top:docs=3"]).tables([query], [candidates])[0][:, 0]
+    cosine = Cosine().documents(demo_index.forward, candidates.docs, candidates.docs[:3])
+    weights = candidates.scores[:3].astype(float)
     assert values[4] == pytest.approx(cosine[4] @ weights / weights.sum())
     others = [1, 2]
     assert values[0] == pytest.approx(cosine[0, others] @ weights[others] / weights[others].sum())
@@ -84,13 +84,13 @@ def test_a_field_that_the_index_lacks_is_silent(demo_index, asked):
 def test_a_reranker_as_feature_gives_its_scores(demo_index, asked):
     from kernelsearch.rerankers.pert.reranker import PerturbationReranker
 
-    query, found = asked[0][1], asked[1][1]
-    table = Features(demo_index, ["pert:alpha=0.3"]).tables([query], [found])[0]
-    assert table[:, 0] == pytest.approx(PerturbationReranker(demo_index, alpha=0.3).score(query, found), rel=1e-6)
+    query, candidates = asked[0][1], asked[1][1]
+    table = Features(demo_index, ["pert:alpha=0.3"]).tables([query], [candidates])[0]
+    assert table[:, 0] == pytest.approx(PerturbationReranker(demo_index, alpha=0.3).score(query, candidates), rel=1e-6)
 
 
 def test_the_pool_is_a_union_in_the_first_stages_order(demo_index, asked):
-    queries, lists = asked[0][:2], [type(found)(found.docs[:5], found.scores[:5]) for found in asked[1][:2]]
+    queries, lists = asked[0][:2], [type(candidates)(candidates.docs[:5], candidates.scores[:5]) for candidates in asked[1][:2]]
     features = Features(demo_index, ["first"], sources=["rm3"])
     expanded = demo_index.lucene.search(queries, 5, feedback=RM3())
     for query, own, other, pool in zip(queries, lists, expanded, features.pool(queries, lists, 5), strict=True):
@@ -115,12 +115,12 @@ def test_a_pool_reads_a_field_once(demo_index, asked):
 def test_rm_is_bm25_of_the_relevance_model(demo_index):
     """Against dense arithmetic from term frequencies: p(w|R) = sum of p(d|q) tf / length, the strongest 12, half and half."""
     query = demo_index.query("water heater leaking")
-    found = demo_index.lucene.search([query], 200)[0]
+    candidates = demo_index.lucene.search([query], 200)[0]
     forward = demo_index.forward
     frequencies = forward.matrix(np.arange(len(forward))).toarray()
-    scores = found.scores[:6].astype(float)
+    scores = candidates.scores[:6].astype(float)
     posterior = np.exp(4 * scores / scores[0]) / np.exp(4 * scores / scores[0]).sum()
-    words = posterior @ (frequencies[found.docs[:6]] / frequencies[found.docs[:6]].sum(axis=1, keepdims=True))
+    words = posterior @ (frequencies[candidates.docs[:6]] / frequencies[candidates.docs[:6]].sum(axis=1, keepdims=True))
     documents = forward.statistics.documents
     usable = [
         forward.df[number] <= 0.1 * documents and 2 <= len(forward.terms.take([number])[0]) <= 20
@@ -133,28 +133,30 @@ def test_rm_is_bm25_of_the_relevance_model(demo_index):
     expanded = 0.3 * own / own.sum() + 0.7 * words / words.sum()
     average = float(forward.statistics.average_length)
     idf = np.log(1 + (documents - forward.df + 0.5) / (forward.df + 0.5))
-    lengths = forward.norm_lengths[found.docs].astype(float)
-    tf = frequencies[found.docs]
+    lengths = forward.norm_lengths[candidates.docs].astype(float)
+    tf = frequencies[candidates.docs]
     expected = (tf / (tf + 1.1 * (1 - 0.6 + 0.6 * lengths / average)[:, None])) @ (idf * expanded)
     recipe = "rm:docs=6,terms=12,sharpness=4,weight=0.3,k1=1.1,b=0.6"
-    table = Features(demo_index, [recipe]).tables([query], [found])[0]
+    table = Features(demo_index, [recipe]).tables([query], [candidates])[0]
     assert table[:, 0] == pytest.approx(expected, rel=1e-5)
     for other in ("docs=5", "terms=11", "sharpness=5", "weight=0.4", "k1=1", "b=0.5"):
         changed = recipe.replace(f"{other.split('=')[0]}=" + recipe.split(f"{other.split('=')[0]}=")[1].split(",")[0], other)
-        assert Features(demo_index, [changed]).tables([query], [found])[0][:, 0] != pytest.approx(expected, rel=1e-5)
+        assert Features(demo_index, [changed]).tables([query], [candidates])[0][:, 0] != pytest.approx(expected, rel=1e-5)
 
 
 def test_rm_brings_the_best_documents_of_the_expanded_query(demo_index):
     """As many as asked, those that score best when all documents of the index are candidates."""
     query = demo_index.query("water heater leaking")
-    found = demo_index.lucene.search([query], 30)[0]
+    candidates = demo_index.lucene.search([query], 30)[0]
     features = Features(demo_index, ["rm"], sources=["rm"])
-    others = np.setdiff1d(np.arange(len(demo_index.forward), dtype=np.int32), found.docs)
-    everything = Candidates(np.concatenate([found.docs, others]), np.concatenate([found.scores, np.zeros(len(others))]))
+    others = np.setdiff1d(np.arange(len(demo_index.forward), dtype=np.int32), candidates.docs)
+    everything = Candidates(
+        np.concatenate([candidates.docs, others]), np.concatenate([candidates.scores, np.zeros(len(others))])
+    )
     scores = features.tables([query], [everything])[0][:, 0]
     best = everything.docs[np.argsort(-scores, kind="stable")[:60]]
-    pool = features.pool([query], [found], 60)[0]
-    assert set(pool.docs) == set(found.docs) | set(best) > set(found.docs)
+    pool = features.pool([query], [candidates], 60)[0]
+    assert set(pool.docs) == set(candidates.docs) | set(best) > set(candidates.docs)
 
 
 def test_rm_expands_a_query_once_for_candidates_and_scores(demo_index, monkeypatch):
@@ -167,7 +169,7 @@ def test_rm_expands_a_query_once_for_candidates_and_scores(demo_index, monkeypat
     features = Features(demo_index, ["rm"], sources=["rm"])
     tables = features.tables(queries, features.pool(queries, lists, 30))
     assert len(made) == 2 and not np.allclose(tables[0][:5], tables[1][:5])
-    shorter = [Candidates(found.docs[1:], found.scores[1:]) for found in lists]
+    shorter = [Candidates(candidates.docs[1:], candidates.scores[1:]) for candidates in lists]
     other = features.tables(queries[:1], shorter[:1])[0]
     assert len(made) == 3 and other == pytest.approx(Features(demo_index, ["rm"]).tables(queries[:1], shorter[:1])[0])
     assert len(made) == 4
@@ -175,9 +177,9 @@ def test_rm_expands_a_query_once_for_candidates_and_scores(demo_index, monkeypat
 
 def test_top_with_a_sharpness_weights_by_the_posterior(demo_index):
     query = demo_index.query("water heater leaking")
-    found = demo_index.lucene.search([query], 50)[0]
-    matrix = Cosine().document_features(demo_index.forward, found.docs).toarray()
-    raw = np.exp(3 * found.scores[:4].astype(float) / float(found.scores[0]))
+    candidates = demo_index.lucene.search([query], 50)[0]
+    matrix = Cosine().document_features(demo_index.forward, candidates.docs).toarray()
+    raw = np.exp(3 * candidates.scores[:4].astype(float) / float(candidates.scores[0]))
     expected = matrix @ (raw / raw.sum() @ matrix[:4])
-    table = Features(demo_index, ["top:docs=4,sharpness=3"]).tables([query], [found])[0]
+    table = Features(demo_index, ["top:docs=4,sharpness=3"]).tables([query], [candidates])[0]
     assert table[:, 0] == pytest.approx(expected)

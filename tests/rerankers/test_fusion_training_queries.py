@@ -70,18 +70,18 @@ def test_the_file(queries, memory, tmp_path):
 
 
 def test_voted_documents_become_candidates(demo_index, queries, docids, memory):
-    query, found = queries[2], demo_index.lucene.search([queries[2]], 5)[0]
+    query, candidates = queries[2], demo_index.lucene.search([queries[2]], 5)[0]
     features = Features(
         demo_index, ["first", "votes"], sources=["votes"], training_votes=TrainingVotes(demo_index, memory, leave_out=False)
     )
-    pool = features.pool([query], [found], 5)[0]
+    pool = features.pool([query], [candidates], 5)[0]
     row = demo_index.forward.rows_of([docids[2]])[0]
-    assert row in pool.docs and set(found.docs) <= set(pool.docs)
+    assert row in pool.docs and set(candidates.docs) <= set(pool.docs)
     table = features.tables([query], [pool])[0]
     assert table[pool.docs == row, 1] == pytest.approx(1.0) and np.count_nonzero(table[:, 1]) == 1
     silent = Features(demo_index, ["first", "votes"], sources=["votes"])
-    assert (silent.pool([query], [found], 5)[0].docs == found.docs).all()
-    assert not silent.tables([query], [found])[0][:, 1].any()
+    assert (silent.pool([query], [candidates], 5)[0].docs == candidates.docs).all()
+    assert not silent.tables([query], [candidates])[0][:, 1].any()
 
 
 def test_a_model_brings_its_memory_along(demo_index, tiny, tmp_path):
@@ -97,14 +97,14 @@ def test_a_model_brings_its_memory_along(demo_index, tiny, tmp_path):
     wanted = {qid: {docid for docid, grade in qrels[qid].items() if grade > 0} for qid in asked}
     first = {qid: demo_index.lucene.search([query], 50)[0] for qid, query in asked.items()}
 
-    def found(lists):
+    def candidates(lists):
         return sum(len(set(demo_index.forward.docids.take(one.docs)) & wanted[qid]) for qid, one in lists.items())
 
     fused = {qid: reranker.apply(query, first[qid]) for qid, query in asked.items()}
-    assert found(fused) > found(first)
+    assert candidates(fused) > candidates(first)
     other = tiny.query("dripping tap washer")
-    found = tiny.lucene.search([other], 10)[0]
-    assert set(FusionReranker(tiny, model=str(tmp_path / "m")).apply(other, found).docs) == set(found.docs)
+    candidates = tiny.lucene.search([other], 10)[0]
+    assert set(FusionReranker(tiny, model=str(tmp_path / "m")).apply(other, candidates).docs) == set(candidates.docs)
 
 
 @pytest.mark.parametrize("stored", ["of another index", ""])
@@ -116,11 +116,11 @@ def test_a_foreign_models_training_queries_do_not_vote(demo_index, docids, tmp_p
     data = replace(data, output=tmp_path / "m")
     FusionReranker.method.fit(demo_index, data, features="first votes", sources="votes", learner="combsum", depth=20)
     query = demo_index.query(text)
-    found = demo_index.lucene.search([query], 20)[0]
+    candidates = demo_index.lucene.search([query], 20)[0]
     row = demo_index.forward.rows_of([document])[0]
-    assert row not in found.docs
+    assert row not in candidates.docs
     reranker = FusionReranker(demo_index, model=str(tmp_path / "m"))
-    assert row in reranker.tables([query], [found], DEFAULT_CONTEXT)[0][0].docs
+    assert row in reranker.tables([query], [candidates], DEFAULT_CONTEXT)[0][0].docs
     assert "don't vote" not in caplog.text
 
     with monkeypatch.context() as changed:
@@ -128,7 +128,7 @@ def test_a_foreign_models_training_queries_do_not_vote(demo_index, docids, tmp_p
         FusionReranker.method.fit(demo_index, data, features="first votes", sources="votes", learner="combsum", depth=20)
     reranker = FusionReranker(demo_index, model=str(tmp_path / "m"))
     for _ in range(2):
-        pool, table = reranker.tables([query], [found], DEFAULT_CONTEXT)[0]
+        pool, table = reranker.tables([query], [candidates], DEFAULT_CONTEXT)[0]
         assert row not in pool.docs and not table[:, 1].any()
     assert caplog.text.count("was trained on another index") == 1
 
@@ -136,10 +136,10 @@ def test_a_foreign_models_training_queries_do_not_vote(demo_index, docids, tmp_p
 def test_while_learning_no_query_gets_votes_from_itself(demo_index, docids):
     """Two queries without a common word: neither's own documents are voted for in the table that is learned from."""
     queries = demo_index.lucene.queries(["dripping tap", "cold radiator"], ["1", "2"])
-    found = demo_index.lucene.search(queries, 5)
+    candidates = demo_index.lucene.search(queries, 5)
     judged = {
         query.qid: {str(docid): 1 for docid in demo_index.forward.docids.take(listed.docs[:2])}
-        for query, listed in zip(queries, found, strict=True)
+        for query, listed in zip(queries, candidates, strict=True)
     }
     training = TrainingQueries.of(queries, judged)
     plan = FeaturePlan(demo_index, ("first", "votes"), ("votes",), BM25Model(), training, 20, "none")
@@ -147,7 +147,7 @@ def test_while_learning_no_query_gets_votes_from_itself(demo_index, docids):
     assert not np.concatenate(votes).any()
     heard = Features(
         demo_index, ["votes"], sources=[], training_votes=TrainingVotes(demo_index, training, leave_out=False)
-    ).tables(queries, found)
+    ).tables(queries, candidates)
     assert all(table.any() for table in heard)
 
 

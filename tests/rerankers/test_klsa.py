@@ -60,7 +60,7 @@ def query(indexed):
 
 
 @pytest.fixture(scope="module")
-def found(indexed, query):
+def listed(indexed, query):
     return indexed.lucene.search([query], 1000, model=LuceneBM25(2.0, 0.75))[0]
 
 
@@ -70,80 +70,80 @@ def dense_scores(indexed, query, z, weight, dims=DIMS):
     values, vectors = np.linalg.eigh(kernel.documents(indexed.forward, docs, docs))
     basis = vectors[:, np.argsort(-values)[:dims]]
     scores = kernel.scores(indexed.forward, query, docs).astype(np.float64)
-    kept = np.zeros_like(scores)
+    thresholded = np.zeros_like(scores)
     best = np.argsort(-scores, kind="stable")[:z]
-    kept[best] = scores[best]
-    return weight * (kept @ basis) @ basis.T + (1 - weight) * scores
+    thresholded[best] = scores[best]
+    return weight * (thresholded @ basis) @ basis.T + (1 - weight) * scores
 
 
 @pytest.mark.parametrize("z", [1, 5, 1000])
 @pytest.mark.parametrize("weight", [0.1, 0.9, 1.0])
-def test_agrees_with_the_gram_matrix(indexed, query, found, z, weight):
-    scores = KernelLSA(indexed, z=z, **{"lambda": weight}).score(query, found)
-    assert scores == pytest.approx(dense_scores(indexed, query, z, weight)[found.docs], abs=2e-6)
+def test_agrees_with_the_gram_matrix(indexed, query, listed, z, weight):
+    scores = KernelLSA(indexed, z=z, **{"lambda": weight}).score(query, listed)
+    assert scores == pytest.approx(dense_scores(indexed, query, z, weight)[listed.docs], abs=2e-6)
 
 
-def test_z_beyond_the_list_is_the_score_without_a_threshold(indexed, query, found):
-    every = KernelLSA(indexed, z=found.depth, **{"lambda": 1.0}).score(query, found)
-    assert np.array_equal(KernelLSA(indexed, z=10**6, **{"lambda": 1.0}).score(query, found), every)
+def test_z_beyond_the_list_is_the_score_without_a_threshold(indexed, query, listed):
+    every = KernelLSA(indexed, z=listed.depth, **{"lambda": 1.0}).score(query, listed)
+    assert np.array_equal(KernelLSA(indexed, z=10**6, **{"lambda": 1.0}).score(query, listed), every)
     rows = indexed.forward
     basis = LatentBasis(rows.path.parent.parent / "klsa").rows.astype(np.float64)
     everywhere = BM25(k1=2.0, b=0.75).scores(rows, query, np.arange(len(rows))).astype(np.float64)
-    assert every == pytest.approx(((everywhere @ basis) @ basis.T)[found.docs], abs=1e-5)
+    assert every == pytest.approx(((everywhere @ basis) @ basis.T)[listed.docs], abs=1e-5)
 
 
-def test_lambda_zero_gives_the_first_stage_back(indexed, query, found):
+def test_lambda_zero_gives_the_first_stage_back(indexed, query, listed):
     for options in ({}, {"z": 7}, {"dims": 3}):
-        ranked = KernelLSA(indexed, **{"lambda": 0.0, **options}).apply(query, found)
-        assert np.array_equal(ranked.docs, found.docs) and np.array_equal(ranked.scores, found.scores)
+        ranked = KernelLSA(indexed, **{"lambda": 0.0, **options}).apply(query, listed)
+        assert np.array_equal(ranked.docs, listed.docs) and np.array_equal(ranked.scores, listed.scores)
 
 
-def test_fewer_dimensions_are_the_first_ones(indexed, query, found):
-    scores = KernelLSA(indexed, dims=5, z=3).score(query, found)
-    assert scores == pytest.approx(dense_scores(indexed, query, 3, 0.9, dims=5)[found.docs], abs=2e-6)
+def test_fewer_dimensions_are_the_first_ones(indexed, query, listed):
+    scores = KernelLSA(indexed, dims=5, z=3).score(query, listed)
+    assert scores == pytest.approx(dense_scores(indexed, query, 3, 0.9, dims=5)[listed.docs], abs=2e-6)
     with pytest.raises(OptionError, match=r"--klsa.dims: 21, but .* was fitted with 20"):
         KernelLSA(indexed, dims=21)
 
 
-def test_signs_of_dimensions_do_not_matter(indexed, query, found):
+def test_signs_of_dimensions_do_not_matter(indexed, query, listed):
     ranker = KernelLSA(indexed, z=5)
-    plain = ranker.score(query, found)
+    plain = ranker.score(query, listed)
     ranker.basis.rows = ranker.basis.rows * np.where(np.arange(DIMS) % 2, -1, 1).astype(np.float32)
-    assert ranker.score(query, found) == pytest.approx(plain, abs=1e-6)
+    assert ranker.score(query, listed) == pytest.approx(plain, abs=1e-6)
 
 
-def test_a_list_keeps_its_documents(indexed, query, found):
+def test_a_list_keeps_its_documents(indexed, query, listed):
     for options in ({"retrieve": 0}, {"z": 1}):
-        ranked = KernelLSA(indexed, **options).apply(query, found)
-        assert sorted(ranked.docs) == sorted(found.docs)
+        ranked = KernelLSA(indexed, **options).apply(query, listed)
+        assert sorted(ranked.docs) == sorted(listed.docs)
         assert (np.diff(ranked.scores) <= 0).all()
-        assert not np.array_equal(ranked.docs, found.docs)
+        assert not np.array_equal(ranked.docs, listed.docs)
 
 
-def test_the_default_form_adds_the_nearest_documents(indexed, query, found):
+def test_the_default_form_adds_the_nearest_documents(indexed, query, listed):
     """Without z, up to 200 documents join that are nearest in the latent space; all others keep their scores. Not with λ 0."""
-    plain, ranked = KernelLSA(indexed, retrieve=0).apply(query, found), KernelLSA(indexed).apply(query, found)
-    assert set(found.docs) < set(ranked.docs) and len(set(ranked.docs) - set(found.docs)) <= 200
+    plain, ranked = KernelLSA(indexed, retrieve=0).apply(query, listed), KernelLSA(indexed).apply(query, listed)
+    assert set(listed.docs) < set(ranked.docs) and len(set(ranked.docs) - set(listed.docs)) <= 200
     scores = dict(zip(ranked.docs.tolist(), ranked.scores.tolist(), strict=True))
     assert [scores[doc] for doc in plain.docs.tolist()] == pytest.approx(plain.scores.tolist())
-    explicit = KernelLSA(indexed, retrieve=200).apply(query, found)
+    explicit = KernelLSA(indexed, retrieve=200).apply(query, listed)
     assert np.array_equal(explicit.docs, ranked.docs)
-    untouched = KernelLSA(indexed, **{"lambda": 0}).apply(query, found)
-    assert np.array_equal(untouched.docs, found.docs)
+    untouched = KernelLSA(indexed, **{"lambda": 0}).apply(query, listed)
+    assert np.array_equal(untouched.docs, listed.docs)
 
 
-def test_the_kernels_own_scores(indexed, query, found):
+def test_the_kernels_own_scores(indexed, query, listed):
     """A first stage with other parameters: k_q may be computed from the fitted kernel instead."""
     other = indexed.lucene.search([query], 1000)[0]
     own = KernelLSA(indexed, scores="kernel", z=4).apply(query, other)
-    same = KernelLSA(indexed, z=4).apply(query, found)
+    same = KernelLSA(indexed, z=4).apply(query, listed)
     assert np.array_equal(own.docs, same.docs) and own.scores == pytest.approx(same.scores, abs=1e-6)
 
 
 @pytest.mark.parametrize("weight", [0.3, 1.0])
-def test_retrieve_ranks_all_documents_as_the_equation_does(indexed, query, found, weight):
+def test_retrieve_ranks_all_documents_as_the_equation_does(indexed, query, listed, weight):
     ranker = KernelLSA(indexed, retrieve=1000, z=3, **{"lambda": weight})
-    ranked = ranker.apply(query, Candidates(found.docs[:20], found.scores[:20]), Context(LuceneBM25(2.0, 0.75)))
+    ranked = ranker.apply(query, Candidates(listed.docs[:20], listed.scores[:20]), Context(LuceneBM25(2.0, 0.75)))
     expected = dense_scores(indexed, query, 3, weight)
     assert ranked.depth > 20 and len(set(ranked.docs.tolist())) == ranked.depth
     assert ranked.scores == pytest.approx(expected[ranked.docs], abs=2e-6)
@@ -152,19 +152,19 @@ def test_retrieve_ranks_all_documents_as_the_equation_does(indexed, query, found
     assert (dense_scores(indexed, query, 3, 1.0)[left_out] <= 1e-6).all()
 
 
-def test_retrieve_brings_documents_that_share_no_word(indexed, query, found):
-    ranked = KernelLSA(indexed, retrieve=150).apply(query, found)
-    new = np.setdiff1d(ranked.docs, found.docs)
+def test_retrieve_brings_documents_that_share_no_word(indexed, query, listed):
+    ranked = KernelLSA(indexed, retrieve=150).apply(query, listed)
+    new = np.setdiff1d(ranked.docs, listed.docs)
     assert len(new)
     terms = indexed.forward.term_ids(query.terms)
     assert not indexed.forward.term_frequencies(new, terms).any()
 
 
-def test_retrieve_respects_hits_and_batches_alike(indexed, query, found):
+def test_retrieve_respects_hits_and_batches_alike(indexed, query, listed):
     ranker = KernelLSA(indexed, retrieve=150)
     empty = Candidates(np.empty(0, np.int32), np.empty(0, np.float32))
-    alone = ranker.apply(query, found, Context(hits=60))
-    together = ranker.apply_batch([query, query, query], [found, empty, found], Context(hits=60))
+    alone = ranker.apply(query, listed, Context(hits=60))
+    together = ranker.apply_batch([query, query, query], [listed, empty, listed], Context(hits=60))
     assert alone.depth == 60 and together[1].depth == 0
     for one in (together[0], together[2]):
         assert np.array_equal(one.docs, alone.docs) and one.scores == pytest.approx(alone.scores)
@@ -190,20 +190,20 @@ def test_scores_of_retrieved_documents_are_bounded_by_the_lists_last(indexed, qu
     assert ranked.scores[new].max() <= np.float32(1e-4)
 
 
-def test_effort_searches_more_clusters(indexed, query, found, tmp_path):
+def test_effort_searches_more_clusters(indexed, query, listed, tmp_path):
     place = KernelLSA.method.fit(indexed, TrainingData(output=tmp_path / "b"), dims=DIMS, neighbours="ivf", k1=2.0, b=0.75)
     depth = [
-        KernelLSA(indexed, basis=str(place), retrieve=150, effort=effort, z=3).apply(query, found.top(5)).depth
+        KernelLSA(indexed, basis=str(place), retrieve=150, effort=effort, z=3).apply(query, listed.top(5)).depth
         for effort in (1, 100)
     ]
     assert depth[0] < depth[1]
 
 
-def test_documents_opposite_to_the_query_are_not_retrieved(indexed, query, found):
+def test_documents_opposite_to_the_query_are_not_retrieved(indexed, query, listed):
     reranker = KernelLSA(indexed, retrieve=150, z=3, **{"lambda": 1.0})
-    ranked = reranker.apply(query, found.top(5))
-    products = reranker.basis.rows @ reranker.spread(found.top(5).scores, found.top(5).docs)
-    new = np.setdiff1d(ranked.docs, found.top(5).docs)
+    ranked = reranker.apply(query, listed.top(5))
+    products = reranker.basis.rows @ reranker.spread(listed.top(5).scores, listed.top(5).docs)
+    new = np.setdiff1d(ranked.docs, listed.top(5).docs)
     assert (products < -1e-6).any() and (products[new] > 0).all()
 
 
@@ -223,13 +223,13 @@ def test_fit_uses_its_field_and_its_k3(tmp_path):
     assert scores == pytest.approx(BM25(k1=1.2, b=0.75).scores(title, once, candidates.docs)) and scores.any()
 
 
-def test_explanation_adds_up(indexed, query, found):
+def test_explanation_adds_up(indexed, query, listed):
     ranker = KernelLSA(indexed, z=12, retrieve=150)
     context = Context(LuceneBM25(2.0, 0.75))
-    ranked = ranker.apply(query, found, context)
-    new = np.setdiff1d(ranked.docs, found.docs)[0]
+    ranked = ranker.apply(query, listed, context)
+    new = np.setdiff1d(ranked.docs, listed.docs)[0]
     for doc in (int(ranked.docs[0]), int(new)):
-        reasons = ranker.explain(query, found, doc, context)
+        reasons = ranker.explain(query, listed, doc, context)
         assert reasons.score == pytest.approx(float(ranked.scores[ranked.docs == doc][0]), abs=1e-5)
 
         def check(parts, total):
@@ -246,18 +246,18 @@ def test_explanation_adds_up(indexed, query, found):
         assert reasons.notes["retrieved"] == (doc == new)
 
 
-def test_the_map_places_documents_and_the_query_between_its_best(indexed, query, found):
+def test_the_map_places_documents_and_the_query_between_its_best(indexed, query, listed):
     ranker = KernelLSA(indexed, z=2)
-    ranked = ranker.apply(query, found)
-    told = ranker.explain(query, found, int(ranked.docs[0])).notes["map"]
-    first = told["documents"][0]
+    ranked = ranker.apply(query, listed)
+    explanation = ranker.explain(query, listed, int(ranked.docs[0])).notes["map"]
+    first = explanation["documents"][0]
     assert first["rank"] == 1 and first["docid"] == indexed.forward.docids[int(ranked.docs[0])]
     plane = ranker.basis.rows[:, :2] * ranker.basis.values[:2]
     assert [first["x"], first["y"]] == pytest.approx(plane[ranked.docs[0]].tolist(), rel=1e-4)
-    scores = ranker.query_scores(query, found).astype(float)
+    scores = ranker.query_scores(query, listed).astype(float)
     two = np.argsort(-scores, kind="stable")[:2]
-    mean = np.average(plane[found.docs[two]], axis=0, weights=scores[two])
-    here = next(step for step in told["path"] if step["z"] == told["z"] == 2)
+    mean = np.average(plane[listed.docs[two]], axis=0, weights=scores[two])
+    here = next(step for step in explanation["path"] if step["z"] == explanation["z"] == 2)
     assert [here["x"], here["y"]] == pytest.approx(mean.tolist(), rel=1e-4, abs=1e-7)
 
 
@@ -294,9 +294,9 @@ def test_a_missing_basis_is_fitted_for_small_collections_and_asked_for_otherwise
     assert "fitting" not in capsys.readouterr().err
 
 
-def test_round_trip_and_wrong_index_refusal(indexed, query, found, tmp_path):
+def test_round_trip_and_wrong_index_refusal(indexed, query, listed, tmp_path):
     place = KernelLSA.method.fit(indexed, TrainingData(output=tmp_path / "basis"), dims=DIMS, k1=2.0, b=0.75)
-    assert np.array_equal(KernelLSA(indexed, basis=str(place)).score(query, found), KernelLSA(indexed).score(query, found))
+    assert np.array_equal(KernelLSA(indexed, basis=str(place)).score(query, listed), KernelLSA(indexed).score(query, listed))
     other = build(tmp_path, documents(30, seed=2))
     with pytest.raises(ArtefactError, match="made for another index"):
         KernelLSA(other, basis=str(place))
@@ -308,11 +308,11 @@ def test_round_trip_and_wrong_index_refusal(indexed, query, found, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["flat", "ivf", "hnsw"])
-def test_kinds_of_neighbours(indexed, query, found, tmp_path, kind):
+def test_kinds_of_neighbours(indexed, query, listed, tmp_path, kind):
     place = KernelLSA.method.fit(indexed, TrainingData(output=tmp_path / "basis"), dims=DIMS, neighbours=kind, k1=2.0, b=0.75)
     assert (place / f"neighbours.{kind}").exists() == (kind != "flat")
-    ranked = KernelLSA(indexed, basis=str(place), retrieve=100, effort=100).apply(query, found)
-    exact = KernelLSA(indexed, retrieve=100).apply(query, found)
+    ranked = KernelLSA(indexed, basis=str(place), retrieve=100, effort=100).apply(query, listed)
+    exact = KernelLSA(indexed, retrieve=100).apply(query, listed)
     assert len(np.intersect1d(ranked.docs, exact.docs)) >= 0.95 * exact.depth
     assert np.array_equal(ranked.docs[:10], exact.docs[:10])
 
@@ -351,35 +351,35 @@ def test_folding_the_same_documents_changes_nothing(indexed):
     [BM25(k1=1.2, b=0.75), BM25(k1=1.2, k3=0.5), Cosine(BM25(k1=1.2)), (BM25(k1=1.2) + VSM()) * Cosine()],
     ids=["k1", "k3", "cosine", "parentheses"],
 )
-def test_a_basis_keeps_its_kernel(indexed, query, found, tmp_path, kernel):
+def test_a_basis_keeps_its_kernel(indexed, query, listed, tmp_path, kernel):
     """A kernel given to `fit_basis` scores as it is, with parameters that no option of train gave."""
     fit_basis(tmp_path / "b", indexed.forward, kernel, dims=5)
-    scores = KernelLSA(indexed, basis=str(tmp_path / "b"), scores="kernel", **{"lambda": 0.0}).score(query, found)
-    assert scores == pytest.approx(kernel.scores(indexed.forward, query, found.docs), rel=1e-6)
+    scores = KernelLSA(indexed, basis=str(tmp_path / "b"), scores="kernel", **{"lambda": 0.0}).score(query, listed)
+    assert scores == pytest.approx(kernel.scores(indexed.forward, query, listed.docs), rel=1e-6)
     if kernel.has_map:
         before = np.array(LatentBasis(tmp_path / "b").rows)
         KernelLSA.method.fit(indexed, TrainingData(output=tmp_path / "b"), fold_in=True)
         assert np.allclose(LatentBasis(tmp_path / "b").rows, before, atol=1e-5)
 
 
-def test_a_basis_of_an_earlier_version_makes_its_kernel_from_the_options(indexed, query, found, tmp_path):
+def test_a_basis_of_an_earlier_version_makes_its_kernel_from_the_options(indexed, query, listed, tmp_path):
     place = KernelLSA.method.fit(indexed, TrainingData(output=tmp_path / "b"), dims=5, k1=1.2, b=0.3)
     meta = json.loads((place / "meta.json").read_text())
     del meta["parameters"]["saved_kernel"]
     for key in ("checksum", "checksums"):  # an earlier version had none
         meta.pop(key, None)
     (place / "meta.json").write_text(json.dumps(meta))
-    scores = KernelLSA(indexed, basis=str(place), scores="kernel", **{"lambda": 0.0}).score(query, found)
-    assert scores == pytest.approx(BM25(k1=1.2, b=0.3).scores(indexed.forward, query, found.docs))
+    scores = KernelLSA(indexed, basis=str(place), scores="kernel", **{"lambda": 0.0}).score(query, listed)
+    assert scores == pytest.approx(BM25(k1=1.2, b=0.3).scores(indexed.forward, query, listed.docs))
 
 
-def test_kernels_without_a_map_go_through_landmarks(indexed, query, found, tmp_path):
+def test_kernels_without_a_map_go_through_landmarks(indexed, query, listed, tmp_path):
     place = KernelLSA.method.fit(indexed, TrainingData(output=tmp_path / "rbf"), kernel="rbf", dims=10, landmarks=60)
     ranker = KernelLSA(indexed, basis=str(place), z=3)
-    assert np.isfinite(ranker.score(query, found)).all()
+    assert np.isfinite(ranker.score(query, listed)).all()
     assert ranker.basis.strongest_terms(0)[0].startswith("w")
     with pytest.raises(OptionError, match="rbf compares documents only"):
-        KernelLSA(indexed, basis=str(place), scores="kernel").score(query, found)
+        KernelLSA(indexed, basis=str(place), scores="kernel").score(query, listed)
     with pytest.raises(OptionError, match="no feature map to fold"):
         KernelLSA.method.fit(indexed, TrainingData(output=place), fold_in=True)
 
@@ -393,22 +393,22 @@ def test_landmarks_everywhere_equal_the_gram_matrix(indexed, tmp_path):
     assert np.allclose(basis.rows @ basis.rows.T, top @ top.T, atol=1e-4)
 
 
-def test_a_function_of_ones_own(indexed, query, found, tmp_path):
+def test_a_function_of_ones_own(indexed, query, listed, tmp_path):
     kernel = Custom(lambda x, y: (x @ y.T).toarray() ** 3)
     fit_basis(tmp_path / "b", indexed.forward, kernel, dims=8, landmarks=100)
-    assert np.isfinite(KernelLSA(indexed, basis=str(tmp_path / "b")).score(query, found)).all()
+    assert np.isfinite(KernelLSA(indexed, basis=str(tmp_path / "b")).score(query, listed)).all()
     with pytest.raises(OptionError, match="isn't saved with the basis"):
-        KernelLSA(indexed, basis=str(tmp_path / "b"), scores="kernel").score(query, found)
+        KernelLSA(indexed, basis=str(tmp_path / "b"), scores="kernel").score(query, listed)
 
 
-def test_lsi_is_the_linear_kernel(indexed, query, found, tmp_path):
+def test_lsi_is_the_linear_kernel(indexed, query, listed, tmp_path):
     """Classic LSI: documents and query as term counts, inner products after projection on the first right singular vectors."""
     place = KernelLSA.method.fit(indexed, TrainingData(output=tmp_path / "lsi"), kernel="linear", dims=DIMS)
-    scores = KernelLSA(indexed, basis=str(place), scores="kernel", z=10**6, **{"lambda": 1.0}).score(query, found)
+    scores = KernelLSA(indexed, basis=str(place), scores="kernel", z=10**6, **{"lambda": 1.0}).score(query, listed)
     counts = Linear().document_features(indexed.forward, np.arange(len(indexed.forward))).toarray()
     right = np.linalg.svd(counts, full_matrices=False)[2][:DIMS]
     row = Linear().query_features(indexed.forward, query).toarray()[0]
-    assert scores == pytest.approx((counts @ right.T @ (right @ row))[found.docs], rel=1e-4, abs=1e-4)
+    assert scores == pytest.approx((counts @ right.T @ (right @ row))[listed.docs], rel=1e-4, abs=1e-4)
 
 
 def test_an_unknown_kernel_is_one_line_and_status_2(indexed, capsys):
@@ -438,45 +438,45 @@ def test_the_papers_setting_on_cranfield(collections, collection_index, tmp_path
     assert judged.average_precision(ranked).mean() == pytest.approx(better, abs=0.003)
 
 
-def automatic_scores(indexed, found, weight, dims=DIMS):
+def automatic_scores(indexed, listed, weight, dims=DIMS):
     """The default form, dense: posterior mean of the best 20 in U Σ^½, cosine, z-scores."""
     docs = np.arange(len(indexed.forward))
     values, vectors = np.linalg.eigh(BM25(k1=2.0, b=0.75).documents(indexed.forward, docs, docs))
     order = np.argsort(-values)[:dims]
     rows = vectors[:, order] * values[order] ** 0.25  # eigenvalues are squares of singular values
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    scores = found.scores.astype(np.float64)
+    scores = listed.scores.astype(np.float64)
     raw = np.exp(5 * scores[:20] / scores[0])
-    latent = rows[found.docs] @ (raw / raw.sum() @ rows[found.docs[:20]])
+    latent = rows[listed.docs] @ (raw / raw.sum() @ rows[listed.docs[:20]])
     return weight * (latent - latent.mean()) / latent.std() + (1 - weight) * (scores - scores.mean()) / scores.std()
 
 
 @pytest.mark.parametrize("weight", [None, 0.2, 1.0])
-def test_without_z_the_query_is_the_posterior_mean_of_its_best_documents(indexed, query, found, weight):
+def test_without_z_the_query_is_the_posterior_mean_of_its_best_documents(indexed, query, listed, weight):
     options = {} if weight is None else {"lambda": weight}
-    expected = automatic_scores(indexed, found, 0.5 if weight is None else weight)
-    assert KernelLSA(indexed, **options).score(query, found) == pytest.approx(expected, abs=2e-5)
-    assert KernelLSA(indexed, z="auto", **options).score(query, found) == pytest.approx(expected, abs=2e-5)
+    expected = automatic_scores(indexed, listed, 0.5 if weight is None else weight)
+    assert KernelLSA(indexed, **options).score(query, listed) == pytest.approx(expected, abs=2e-5)
+    assert KernelLSA(indexed, z="auto", **options).score(query, listed) == pytest.approx(expected, abs=2e-5)
 
 
-def test_a_given_z_is_the_papers_form_with_its_weight(indexed, query, found):
-    stated = KernelLSA(indexed, z=3, **{"lambda": 0.9}).score(query, found)
-    assert KernelLSA(indexed, z=3).score(query, found) == pytest.approx(stated)
+def test_a_given_z_is_the_papers_form_with_its_weight(indexed, query, listed):
+    stated = KernelLSA(indexed, z=3, **{"lambda": 0.9}).score(query, listed)
+    assert KernelLSA(indexed, z=3).score(query, listed) == pytest.approx(stated)
 
 
-def test_the_default_form_is_explained_and_says_what_it_was_expanded_from(indexed, query, found):
+def test_the_default_form_is_explained_and_says_what_it_was_expanded_from(indexed, query, listed):
     reranker = KernelLSA(indexed)
-    scores = reranker.score(query, found)
-    explanation = reranker.explain(query, found, int(found.docs[7]))
+    scores = reranker.score(query, listed)
+    explanation = reranker.explain(query, listed, int(listed.docs[7]))
     assert explanation.score == pytest.approx(float(scores[7]), abs=1e-5)
     assert sum(part.value for part in explanation.contributions) == pytest.approx(explanation.score)
     assert sum(entry["weight"] for entry in explanation.notes["feedback"]["documents"]) == pytest.approx(1, abs=2e-3)
 
 
-def test_the_default_form_retrieves_on_the_scale_of_its_candidates(indexed, query, found):
+def test_the_default_form_retrieves_on_the_scale_of_its_candidates(indexed, query, listed):
     """Documents that the latent space adds get the score that they have as candidates of the full list."""
     full = KernelLSA(indexed, **{"lambda": 1.0})
-    short = found.top(30)
+    short = listed.top(30)
     ranked = KernelLSA(indexed, retrieve=100, **{"lambda": 1.0}).apply(query, short)
     new = np.setdiff1d(ranked.docs, short.docs)
     assert len(new)

@@ -244,8 +244,8 @@ def test_cranfield_gains_over_bm25(collection_index, collections):
     after = MultiScaleLM(index).apply_batch(queries, lists)
     figures = [
         np.mean([
-            average_precision(names(index, found), {docid for docid, grade in qrels[query.qid].items() if grade > 0})
-            for query, found in zip(queries, stage, strict=True)
+            average_precision(names(index, candidates), {docid for docid, grade in qrels[query.qid].items() if grade > 0})
+            for query, candidates in zip(queries, stage, strict=True)
         ])
         for stage in (lists, after)
     ]  # fmt: skip
@@ -259,11 +259,11 @@ def test_threads_share_the_queries_and_change_nothing(index):
     reranker = MultiScaleLM(index)
     one = reranker.apply_batch(queries, lists, Context(threads=1))
     several = reranker.apply_batch(queries, lists, Context(threads=3))
-    alone = [MultiScaleLM(index).apply(query, found) for query, found in zip(queries, lists, strict=True)]
-    for expected, found, single in zip(one, several, alone, strict=True):
-        assert expected.docs.tobytes() == found.docs.tobytes() == single.docs.tobytes()
-        assert expected.scores.tobytes() == found.scores.tobytes() == single.scores.tobytes()
-        assert expected.fallbacks == found.fallbacks
+    alone = [MultiScaleLM(index).apply(query, candidates) for query, candidates in zip(queries, lists, strict=True)]
+    for expected, candidates, single in zip(one, several, alone, strict=True):
+        assert expected.docs.tobytes() == candidates.docs.tobytes() == single.docs.tobytes()
+        assert expected.scores.tobytes() == candidates.scores.tobytes() == single.scores.tobytes()
+        assert expected.fallbacks == candidates.fallbacks
 
 
 def test_similarities_of_a_query_are_cached_for_other_candidates(index, monkeypatch):
@@ -277,5 +277,5 @@ def test_similarities_of_a_query_are_cached_for_other_candidates(index, monkeypa
     assert asked == [1, before.depth - 1] and before.depth > 1
     np.testing.assert_array_equal(whole, MultiScaleLM(index).level_scores(query, before))
     np.testing.assert_array_equal(whole[:1], head)
-    other, found = first_stage(index, "garden")
-    np.testing.assert_array_equal(reranker.level_scores(other, found), MultiScaleLM(index).level_scores(other, found))
+    other, candidates = first_stage(index, "garden")
+    np.testing.assert_array_equal(reranker.level_scores(other, candidates), MultiScaleLM(index).level_scores(other, candidates))

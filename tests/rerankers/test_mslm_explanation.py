@@ -51,13 +51,13 @@ def test_contributions_sum_to_the_score_and_words_to_their_level(index, mode, di
     reranker = linked(index, MultiScaleLM(index, mode=mode, divergence=divergence, scales=(1, 3), semantic=(2, 2)))
     scores = reranker.score(query, before)
     for place, doc in enumerate(before.docs):
-        found = reranker.explain(query, before, int(doc))
-        assert found.score == pytest.approx(scores[place], abs=1e-9)
-        assert sum(part.value for part in found.contributions) == pytest.approx(found.score, abs=1e-4)
-        for level in found.contributions[1:]:
+        candidates = reranker.explain(query, before, int(doc))
+        assert candidates.score == pytest.approx(scores[place], abs=1e-9)
+        assert sum(part.value for part in candidates.contributions) == pytest.approx(candidates.score, abs=1e-4)
+        for level in candidates.contributions[1:]:
             assert sum(part.value for part in level.parts) == pytest.approx(level.value, abs=1e-9)
         raw = reranker.level_scores(query, before)[place]
-        assert [level["similarity"] for level in found.notes["levels"]] == pytest.approx(raw, abs=1e-5)
+        assert [level["similarity"] for level in candidates.notes["levels"]] == pytest.approx(raw, abs=1e-5)
 
 
 def test_best_window_and_lender_are_named(index):
@@ -77,11 +77,11 @@ def test_best_window_and_lender_are_named(index):
 def test_heat_stands_where_the_words_stand(index):
     query, before = first_stage(index)
     reranker = linked(index, MultiScaleLM(index, scales=(1,), semantic=(2,), mix=1.0))
-    told = reranker.explain(query, before, int(index.forward.rows_of(["lent"])[0])).notes
-    level = told["levels"][0]
-    assert len(told["text"]) == len(level["attention"]) and told["text"][0] == "gasket"
+    explanation = reranker.explain(query, before, int(index.forward.rows_of(["lent"])[0])).notes
+    level = explanation["levels"][0]
+    assert len(explanation["text"]) == len(level["attention"]) and explanation["text"][0] == "gasket"
     seal = next(word for word in level["words"] if word["word"] == "seal")
-    filled = {told["text"][place] for place, value in enumerate(seal["lent"]) if value > 0}
+    filled = {explanation["text"][place] for place, value in enumerate(seal["lent"]) if value > 0}
     assert filled == {"gasket"}
 
 

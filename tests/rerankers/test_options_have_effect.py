@@ -161,7 +161,7 @@ def clicks(tmp_path_factory):
 def ranked(demo_index, clicks):
     """ranked(method, options): the documents and scores of all queries; computed once per setting."""
     queries = demo_index.lucene.queries(QUERIES)
-    found = demo_index.lucene.search(queries, 100)
+    candidates = demo_index.lucene.search(queries, 100)
     known: dict[tuple[str, str], list[Any]] = {}
 
     def rank(name: str, options: dict[str, Any]) -> list[Any]:
@@ -170,7 +170,7 @@ def ranked(demo_index, clicks):
             own = {"clicks": clicks} if any(option.key == "clicks" for option in registry.method(name).options) else {}
             reranker = registry.method(name).make(demo_index, **own, **options)
             known[key] = [
-                (reordered.docs.tolist(), reordered.scores.tolist()) for reordered in reranker.apply_batch(queries, found)
+                (reordered.docs.tolist(), reordered.scores.tolist()) for reordered in reranker.apply_batch(queries, candidates)
             ]
         return known[key]
 
@@ -199,7 +199,7 @@ def test_an_option_changes_scores_or_is_refused(ranked, name, option):
 def fitted(demo_index, tmp_path_factory):
     """fitted(method, options): the documents and scores that a method trained with these options gives; once per setting."""
     queries = demo_index.lucene.queries(["dripping tap tap", *QUERIES[1:]])
-    found = demo_index.lucene.search(queries, 30)
+    candidates = demo_index.lucene.search(queries, 30)
     topics = dict(list(read_topics(DEMO / "topics.tsv").items())[:24])
     known: dict[tuple[str, str], list[Any]] = {}
 
@@ -212,7 +212,7 @@ def fitted(demo_index, tmp_path_factory):
             folder = {"klsa": "basis", "mslm": "model", "fusion": "model"}[name]
             search = {**FITTED_SEARCH[name], **({"scores": "kernel"} if "k3" in options else {})}
             reranker = registry.method(name).make(demo_index, **{folder: str(place)}, **search)
-            known[key] = [(one.docs.tolist(), one.scores.tolist()) for one in reranker.apply_batch(queries, found)]
+            known[key] = [(one.docs.tolist(), one.scores.tolist()) for one in reranker.apply_batch(queries, candidates)]
         return known[key]
 
     return fit

@@ -43,32 +43,34 @@ def same(one: Candidates, other: Candidates):
 
 @pytest.mark.parametrize("options", [{}, {"rescore": True}, {"method": "rm3"}, {"method": "rm3-all"}])
 def test_alpha_0_returns_the_first_stage_exactly(tiny, options):
-    query, found = first(tiny, "water tap")
-    same(pert(tiny, alpha=0.0, **options).apply(query, found, context()), found)
+    query, candidates = first(tiny, "water tap")
+    same(pert(tiny, alpha=0.0, **options).apply(query, candidates, context()), candidates)
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_additive_variants_equal_separate_retrievals(tiny, model):
-    query, found = first(tiny, "water water washer panel", model)
+    query, candidates = first(tiny, "water water washer panel", model)
     terms = tiny.forward.term_ids(query.terms)
-    parts = term_scores(tiny.forward, model, terms, query.weights, found.docs)
+    parts = term_scores(tiny.forward, model, terms, query.weights, candidates.docs)
     for strategy in ("loo", "tat", "dirichlet"):
         multipliers = perturbations(strategy, len(query.terms))
-        scores = variant_scores(found.scores.astype(float), parts, multipliers)
+        scores = variant_scores(candidates.scores.astype(float), parts, multipliers)
         for row, multiplier in zip(scores, multipliers, strict=True):
-            kept = [(t, w * m) for t, w, m in zip(query.terms, query.weights, multiplier, strict=True) if m > 0]
-            variant = Query("", tuple(t for t, _ in kept), tuple(w for _, w in kept))
+            multiplied = [(t, w * m) for t, w, m in zip(query.terms, query.weights, multiplier, strict=True) if m > 0]
+            variant = Query("", tuple(t for t, _ in multiplied), tuple(w for _, w in multiplied))
             alone = tiny.lucene.search([variant], 100, model=model)[0]
             expected = dict(zip(alone.docs.tolist(), alone.scores.tolist(), strict=True))
-            retrieved = {doc: score for doc, score in zip(found.docs.tolist(), row.tolist(), strict=True) if np.isfinite(score)}
+            retrieved = {
+                doc: score for doc, score in zip(candidates.docs.tolist(), row.tolist(), strict=True) if np.isfinite(score)
+            }
             assert retrieved.keys() == {doc for doc, score in expected.items() if score > 0}
             for doc, score in retrieved.items():
                 assert score == pytest.approx(expected[doc], abs=1e-6)
 
 
 def test_expanded_query_is_a_distribution_that_keeps_the_query_in_front(tiny):
-    query, found = first(tiny, "water tap")
-    expansion = pert(tiny).expansion(query, found)
+    query, candidates = first(tiny, "water tap")
+    expansion = pert(tiny).expansion(query, candidates)
     assert expansion.words[:2] == ("water", "tap") and expansion.query_terms == 2
     assert expansion.weights.sum() == pytest.approx(1.0)
     assert (expansion.choice[:2] >= 0.95).all()
@@ -80,73 +82,73 @@ def test_expanded_query_is_a_distribution_that_keeps_the_query_in_front(tiny):
 
 
 def test_expansion_finds_documents_that_the_query_misses(tiny):
-    query, found = first(tiny, "dripping")
-    better = pert(tiny).apply(query, found, context())
+    query, candidates = first(tiny, "dripping")
+    better = pert(tiny).apply(query, candidates, context())
     names = tiny.forward.docids.take(better.docs)
-    assert tiny.forward.docids.take(found.docs) == ["d1"] and names[0] == "d1" and {"d3", "d5"} <= set(names)
+    assert tiny.forward.docids.take(candidates.docs) == ["d1"] and names[0] == "d1" and {"d3", "d5"} <= set(names)
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_rescoring_gives_the_scores_of_the_second_search(tiny, model):
-    query, found = first(tiny, "water washer", model)
+    query, candidates = first(tiny, "water washer", model)
     searching, rescoring = pert(tiny), pert(tiny, rescore=True)
-    again, rescored = (reranker.apply(query, found, context(model)) for reranker in (searching, rescoring))
-    assert sorted(rescored.docs) == sorted(found.docs)
+    again, rescored = (reranker.apply(query, candidates, context(model)) for reranker in (searching, rescoring))
+    assert sorted(rescored.docs) == sorted(candidates.docs)
     expected = dict(zip(again.docs.tolist(), again.scores.tolist(), strict=True))
     np.testing.assert_allclose(rescored.scores, [expected[doc] for doc in rescored.docs.tolist()], rtol=1e-6)
 
 
 def test_first_stage_model_is_the_model_of_the_second_search(tiny):
-    query, found = first(tiny, "water tap", DirichletModel(100.0))
+    query, candidates = first(tiny, "water tap", DirichletModel(100.0))
     reranker = pert(tiny, alpha=1e-9)
-    again = reranker.apply(query, found, context(DirichletModel(100.0)))
-    np.testing.assert_array_equal(again.docs[: found.depth], found.docs)
-    np.testing.assert_allclose(again.scores[: found.depth], found.scores / sum(query.weights), rtol=1e-5)
+    again = reranker.apply(query, candidates, context(DirichletModel(100.0)))
+    np.testing.assert_array_equal(again.docs[: candidates.depth], candidates.docs)
+    np.testing.assert_allclose(again.scores[: candidates.depth], candidates.scores / sum(query.weights), rtol=1e-5)
 
 
 @pytest.mark.parametrize("kernel", ["perturbation", "gram", "jaccard", "random"])
 @pytest.mark.parametrize("text", ["water", "unheardof water", "water tap washer fuse panel breaker"])
 def test_queries_of_any_length_expand(tiny, text, kernel):
-    query, found = first(tiny, text)
+    query, candidates = first(tiny, text)
     reranker = pert(tiny, kernel=kernel)
-    better = reranker.apply(query, found, context())
-    assert better.depth >= found.depth and np.isfinite(better.scores).all() and not better.fallbacks
+    better = reranker.apply(query, candidates, context())
+    assert better.depth >= candidates.depth and np.isfinite(better.scores).all() and not better.fallbacks
 
 
 def test_one_term_queries_compare_with_the_collection(tiny):
-    query, found = first(tiny, "water")
-    left_out = pert(tiny).expansion(query, found)
+    query, candidates = first(tiny, "water")
+    left_out = pert(tiny).expansion(query, candidates)
     assert left_out.coordinates.shape[1] == 1 and np.abs(left_out.coordinates).max() > 0.01
-    alone = pert(tiny, strategy="tat").expansion(query, found)
+    alone = pert(tiny, strategy="tat").expansion(query, candidates)
     np.testing.assert_allclose(alone.coordinates, 0.0, atol=1e-7)  # the only variant is the query itself
 
 
 def test_two_term_queries_do_not_depend_on_the_strategy(tiny):
-    query, found = first(tiny, "water washer")
-    loo, tat = (pert(tiny, strategy=strategy).expansion(query, found) for strategy in ("loo", "tat"))
+    query, candidates = first(tiny, "water washer")
+    loo, tat = (pert(tiny, strategy=strategy).expansion(query, candidates) for strategy in ("loo", "tat"))
     np.testing.assert_allclose(loo.coordinates, tat.coordinates[:, ::-1], atol=1e-9)
     np.testing.assert_allclose(loo.weights, tat.weights, atol=1e-9)
 
 
 @pytest.mark.parametrize("text", ["", "the of", "unheardof"])
 def test_queries_without_documents_are_kept_and_counted(tiny, text):
-    query, found = first(tiny, text)
+    query, candidates = first(tiny, text)
     reranker = pert(tiny)
-    after = reranker.apply(query, found, context())
+    after = reranker.apply(query, candidates, context())
     assert after.depth == 0 and after.fallbacks == (("pert", "no document matches the query"),)
 
 
 def test_infeasible_programs_keep_the_first_stage_and_are_counted(tiny):
-    query, found = first(tiny, "water tap")
+    query, candidates = first(tiny, "water tap")
     reranker = pert(tiny, coverage=50.0, budget=0.1)
-    after = reranker.apply(query, found, context())
-    same(after, found)
+    after = reranker.apply(query, candidates, context())
+    same(after, candidates)
     assert after.fallbacks == (("pert", "the expansion program's constraints contradict each other"),)
 
 
 def test_no_usable_word_leaves_the_query_terms(tiny):
-    query, found = first(tiny, "water tap")
-    expansion = pert(tiny, max_df=0.0).expansion(query, found)
+    query, candidates = first(tiny, "water tap")
+    expansion = pert(tiny, max_df=0.0).expansion(query, candidates)
     assert expansion.words == ("water", "tap")
 
 
@@ -155,8 +157,8 @@ def test_batches_equal_single_queries(tiny):
     queries = tiny.lucene.queries(texts)
     lists = tiny.lucene.search(queries, 100)
     together = pert(tiny).apply_batch(queries, lists, context())
-    for query, found, batched in zip(queries, lists, together, strict=True):
-        same(pert(tiny).apply(query, found, context()), batched)
+    for query, candidates, batched in zip(queries, lists, together, strict=True):
+        same(pert(tiny).apply(query, candidates, context()), batched)
 
 
 def test_sweep_equals_separate_runs(tiny):
@@ -170,15 +172,15 @@ def test_sweep_equals_separate_runs(tiny):
 
 def test_rm3_is_the_relevance_model_by_hand(tiny):
     """Σ_d s_d/Σs · tf/(tf of the document's 3 most frequent words), 3 words of it, half of the weight beside the query's."""
-    query, found = first(tiny, "water tap")
-    expanded = pert(tiny, method="rm3", docs=2, terms=3, weighting="score", alpha=0.5).expanded(query, found)
+    query, candidates = first(tiny, "water tap")
+    expanded = pert(tiny, method="rm3", docs=2, terms=3, weighting="score", alpha=0.5).expanded(query, candidates)
     order = {word: number for number, word in enumerate(tiny.forward.terms.take(np.arange(len(tiny.forward.terms))))}
     model = Counter()
-    for doc, score in zip(found.docs[:2], found.scores[:2], strict=True):
+    for doc, score in zip(candidates.docs[:2], candidates.scores[:2], strict=True):
         words = Counter(tiny.forward.terms[int(term)] for term in tiny.forward.tokens(int(doc)) if term >= 0)
         top = sorted((word for word in words if len(word) > 1), key=lambda word: (-words[word], order[word]))[:3]
         for word in top:
-            model[word] += float(score / found.scores[:2].sum()) * words[word] / sum(words[word] for word in top)
+            model[word] += float(score / candidates.scores[:2].sum()) * words[word] / sum(words[word] for word in top)
     best = sorted(model, key=lambda word: (-round(model[word], 9), order[word]))[:3]
     total = sum(model[word] for word in best)
     expected = Counter({"water": 0.25, "tap": 0.25})
@@ -188,18 +190,18 @@ def test_rm3_is_the_relevance_model_by_hand(tiny):
 
 
 def test_rm3_without_rare_words_keeps_the_list(tiny):
-    query, found = first(tiny, "fuse fault")
+    query, candidates = first(tiny, "fuse fault")
     ours = pert(tiny, method="rm3", docs=1, terms=3, weighting="score", max_df=0.1)
-    after = ours.apply(query, found, context())
-    assert after.docs.tolist() == found.docs.tolist()
+    after = ours.apply(query, candidates, context())
+    assert after.docs.tolist() == candidates.docs.tolist()
     assert after.fallbacks == (("pert", "the feedback documents have no usable word"),)
 
 
 def test_rm1_forgets_the_query(tiny):
-    query, found = first(tiny, "breaker")
-    expanded = pert(tiny, method="rm1", docs=1, terms=20).expanded(query, found)
+    query, candidates = first(tiny, "breaker")
+    expanded = pert(tiny, method="rm1", docs=1, terms=20).expanded(query, candidates)
     assert dict(zip(expanded.terms, expanded.weights, strict=True))["panel"] == pytest.approx(
-        2 / tiny.forward.lengths[found.docs[0]]
+        2 / tiny.forward.lengths[candidates.docs[0]]
     )
 
 
@@ -224,9 +226,9 @@ def test_term_at_a_time_reads_each_terms_own_best_documents(demo_index):
     reranker = PerturbationReranker(demo_index, strategy="tat", docs=3, pool=1, smoothing=0.1, denominator="p")
     everything = np.arange(len(forward), dtype=np.int32)
     for query, listed in zip(queries, lists, strict=True):
-        found = reranker.expansion(query, listed, context())
-        counts = forward.term_frequencies(everything, found.terms) / np.maximum(forward.lengths, 1)[:, None]
-        collection = forward.cf[found.terms] / forward.cf.sum()
+        candidates = reranker.expansion(query, listed, context())
+        counts = forward.term_frequencies(everything, candidates.terms) / np.maximum(forward.lengths, 1)[:, None]
+        collection = forward.cf[candidates.terms] / forward.cf.sum()
 
         def model(scores, counts=counts, collection=collection):
             best = np.lexsort((everything, -scores))[:3]
@@ -238,7 +240,7 @@ def test_term_at_a_time_reads_each_terms_own_best_documents(demo_index):
         variants = np.array([model(part) for part in parts.T])
         phi = (np.sqrt(variants) - np.sqrt(base)) / (np.sqrt(len(variants)) * base)
         expected = ((phi[:, :, None] - phi[:, None, :]) ** 2).sum(axis=0)
-        assert found.apart == pytest.approx(expected, rel=1e-4, abs=1e-8)
+        assert candidates.apart == pytest.approx(expected, rel=1e-4, abs=1e-8)
     swept = reranker.sweep(queries, lists, [reranker.alpha], context())[0]
     for query, listed, one, other in zip(queries, lists, reranker.apply_batch(queries, lists, context()), swept, strict=True):
         same(one, other)
@@ -254,7 +256,7 @@ def test_options_of_the_program_are_used(demo_index, option):
     listed = demo_index.lucene.search([query], 100)[0]
     plain = PerturbationReranker(demo_index, **{"kappa": 1.0}).expanded(query, listed, context())
     other = PerturbationReranker(demo_index, **{"kappa": 1.0, **option}).expanded(query, listed, context())
-    one, two = (dict(zip(found.terms, found.weights, strict=True)) for found in (plain, other))
+    one, two = (dict(zip(candidates.terms, candidates.weights, strict=True)) for candidates in (plain, other))
     assert max(abs(one.get(term, 0.0) - two.get(term, 0.0)) for term in one.keys() | two.keys()) > 1e-4
 
 
@@ -281,9 +283,9 @@ def test_rm3_agrees_with_anserini_at_its_defaults(collections, collection_index,
     ours = reranker.apply_batch(queries, lists, Context(hits=1000))
     theirs = index.lucene.search(queries, 1000, feedback=RM3())
 
-    def mean_average_precision(found):
+    def mean_average_precision(listed):
         values = []
-        for qid, candidates in zip(judged, found, strict=True):
+        for qid, candidates in zip(judged, listed, strict=True):
             relevant = [docid for docid, grade in qrels[qid].items() if grade > 0]
             places = np.flatnonzero(np.isin(candidates.docs, index.forward.rows_of(relevant)))
             values.append(float((np.arange(1, len(places) + 1) / (places + 1)).sum() / len(relevant)) if relevant else 0.0)
@@ -303,26 +305,26 @@ def test_search_verb_returns_as_many_documents_as_were_asked_for(tiny_path, tmp_
 
 
 def test_explanation_sums_to_the_score_of_the_list(tiny):
-    query, found = first(tiny, "water tap")
+    query, candidates = first(tiny, "water tap")
     reranker = pert(tiny)
-    better = reranker.apply(query, found, context())
+    better = reranker.apply(query, candidates, context())
     for doc, score in zip(better.docs.tolist(), better.scores.tolist(), strict=True):
-        told = reranker.explain(query, found, doc)
-        assert told.score == pytest.approx(score, rel=1e-6)
-        assert sum(part.value for part in told.contributions) == pytest.approx(told.score)
-        for block in told.contributions:
+        explanation = reranker.explain(query, candidates, doc)
+        assert explanation.score == pytest.approx(score, rel=1e-6)
+        assert sum(part.value for part in explanation.contributions) == pytest.approx(explanation.score)
+        for block in explanation.contributions:
             assert sum(part.value for part in block.parts) == pytest.approx(block.value)
 
 
 def test_explanation_says_where_a_word_comes_from(tiny):
-    query, found = first(tiny, "dripping")
-    told = pert(tiny, terms=10).explain(query, found, int(found.docs[0]))
-    records = {record["word"]: record for record in told.notes["words"]}
+    query, candidates = first(tiny, "dripping")
+    explanation = pert(tiny, terms=10).explain(query, candidates, int(candidates.docs[0]))
+    records = {record["word"]: record for record in explanation.notes["words"]}
     assert records["washer"]["documents"] == ["d1"] and not records["washer"]["query_term"]
     assert records["drip"]["query_term"] and records["drip"]["choice"] >= 0.95
     assert 0 < records["washer"]["relevance"] <= 1 and records["washer"]["risk"] > 0
-    assert told.notes["expanded_query"]["drip"] > 0.5
-    assert any("from d1" in line and "washer" in line for line in told.lines())
+    assert explanation.notes["expanded_query"]["drip"] > 0.5
+    assert any("from d1" in line and "washer" in line for line in explanation.lines())
 
 
 def test_sources_of_a_word_are_ordered_by_its_share_of_their_text(tiny):
@@ -347,13 +349,13 @@ def test_sources_of_a_word_are_ordered_by_its_share_of_their_text(tiny):
 
 
 def test_explanation_tells_the_coordinates_that_are_drawn(tiny):
-    query, found = first(tiny, "water tap")
+    query, candidates = first(tiny, "water tap")
     reranker = pert(tiny)
-    told = reranker.explain(query, found, int(found.docs[0])).notes
-    points, axes = plane(reranker.expansion(query, found), "loo")
-    assert told["axes"] == list(axes) == ["change without 'water'", "change without 'tap'"]
-    assert [[word["x"], word["y"]] for word in told["words"]] == points.tolist()
-    assert "axes" not in pert(tiny, method="rm3").explain(query, found, int(found.docs[0])).notes
+    explanation = reranker.explain(query, candidates, int(candidates.docs[0])).notes
+    points, axes = plane(reranker.expansion(query, candidates), "loo")
+    assert explanation["axes"] == list(axes) == ["change without 'water'", "change without 'tap'"]
+    assert [[word["x"], word["y"]] for word in explanation["words"]] == points.tolist()
+    assert "axes" not in pert(tiny, method="rm3").explain(query, candidates, int(candidates.docs[0])).notes
 
 
 def test_saved_queries_give_the_same_lists(tiny, tmp_path):
@@ -361,60 +363,62 @@ def test_saved_queries_give_the_same_lists(tiny, tmp_path):
     lists = tiny.lucene.search(queries, 100)
     file = tmp_path / "expanded.jsonl"
     saving = pert(tiny, save_queries=str(file))
-    made = [saving.apply(query, found, context()) for query, found in zip(queries, lists, strict=True)]  # two batches, one file
+    made = [
+        saving.apply(query, candidates, context()) for query, candidates in zip(queries, lists, strict=True)
+    ]  # two batches, one file
     reading = pert(tiny, queries=str(file))
     for one, other in zip(made, reading.apply_batch(queries, lists, context()), strict=True):
         same(one, other)
     assert reading.explain(queries[1], lists[1], int(lists[1].docs[0])).score == pytest.approx(
         float(made[1].scores[0]), rel=1e-6
     )
-    query, found = first(tiny, "washer")
-    after = reading.apply(query, found, context())
-    same(after, found)
+    query, candidates = first(tiny, "washer")
+    after = reading.apply(query, candidates, context())
+    same(after, candidates)
     assert after.fallbacks == (("pert", f"{file} has no expanded query for it"),)
 
 
 def test_queries_are_printed(tiny, capsys):
-    query, found = first(tiny, "fuse")
-    pert(tiny, save_queries="-").apply(query, found, context())
+    query, candidates = first(tiny, "fuse")
+    pert(tiny, save_queries="-").apply(query, candidates, context())
     assert capsys.readouterr().out.startswith('{"qid": "q", "query": "fuse", "terms": {"fuse": 0.')
 
 
 def test_given_perturbations(tiny, tmp_path):
-    query, found = first(tiny, "water washer")
+    query, candidates = first(tiny, "water washer")
     file = tmp_path / "vectors.tsv"
     file.write_text("q\t0 1\nq\t1 0\n")
-    own, loo = pert(tiny, vectors=str(file)).expansion(query, found), pert(tiny).expansion(query, found)
+    own, loo = pert(tiny, vectors=str(file)).expansion(query, candidates), pert(tiny).expansion(query, candidates)
     np.testing.assert_allclose(own.coordinates, loo.coordinates)
     file.write_text("q\t0 1 1\n")
     with pytest.raises(InputError, match=r"query q has 2 terms \(water washer\), 3 weights were given"):
-        pert(tiny, vectors=str(file)).apply(query, found, context())
+        pert(tiny, vectors=str(file)).apply(query, candidates, context())
     file.write_text("q\t0 -1\n")
     with pytest.raises(InputError, match=r"vectors.tsv:1: not a qid, a tab and weights of zero or more"):
         pert(tiny, vectors=str(file))
     file.write_text("other\t1 0\n")
-    after = pert(tiny, vectors=str(file)).apply(query, found, context())
-    same(after, found)
+    after = pert(tiny, vectors=str(file)).apply(query, candidates, context())
+    same(after, candidates)
     assert after.fallbacks == (("pert", "--pert.vectors has no weights for the query"),)
 
 
 @pytest.mark.parametrize(("text", "suffix"), [("water", "svg"), ("water washer", "png"), ("water tap washer fuse", "svg")])
 def test_pictures_are_drawn(tiny, tmp_path, text, suffix):
-    query, found = first(tiny, text)
+    query, candidates = first(tiny, text)
     path = tmp_path / f"words.{suffix}"
     reranker = pert(tiny, terms=12)
-    reranker.plot(query, found, None, path)
+    reranker.plot(query, candidates, None, path)
     if suffix == "svg":
         drawn = set(re.findall(r"<!-- (.*?) -->", path.read_text(encoding="utf-8")))
-        assert set(reranker.expansion(query, found).words) <= drawn
+        assert set(reranker.expansion(query, candidates).words) <= drawn
     else:
         assert path.read_bytes().startswith(b"\x89PNG")
 
 
 def test_pictures_need_coordinates(tiny, tmp_path):
-    query, found = first(tiny, "water")
+    query, candidates = first(tiny, "water")
     with pytest.raises(OptionError, match="has coordinates to draw"):
-        pert(tiny, kernel="jaccard").plot(query, found, None, tmp_path / "words.png")
+        pert(tiny, kernel="jaccard").plot(query, candidates, None, tmp_path / "words.png")
 
 
 def test_labels_do_not_overlap():

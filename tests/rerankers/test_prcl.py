@@ -16,7 +16,7 @@ TEXT = "how do I repair a leaking tap in the house"
 
 
 @pytest.fixture
-def found(demo_index):
+def candidates(demo_index):
     return demo_index.lucene.search([demo_index.query(TEXT)], 100)[0]
 
 
@@ -33,43 +33,43 @@ def by_hand(index, docs):
     return rows
 
 
-def test_scores_by_hand(demo_index, found):
+def test_scores_by_hand(demo_index, candidates):
     reranker = RelevanceClassifier(demo_index, r=4, n=20, alpha=0.3)
-    vectors = by_hand(demo_index, found.docs)
+    vectors = by_hand(demo_index, candidates.docs)
     model = LogisticRegression(random_state=42).fit(np.r_[vectors[:4], vectors[-20:]], [1] * 4 + [0] * 20)
-    learned, first = model.predict_proba(vectors)[:, 1], found.scores.astype(float)
+    learned, first = model.predict_proba(vectors)[:, 1], candidates.scores.astype(float)
     scaled = [(one - one.min()) / (one.max() - one.min()) for one in (learned, first)]
     expected = 0.3 * scaled[0] + 0.7 * scaled[1]
-    np.testing.assert_allclose(reranker.score(demo_index.query(TEXT), found), expected, atol=1e-6)
+    np.testing.assert_allclose(reranker.score(demo_index.query(TEXT), candidates), expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("vectorizer", ["TfidfVectorizer", "BM25Vectorizer"])
-def test_contributions_sum_to_the_score(demo_index, found, vectorizer):
+def test_contributions_sum_to_the_score(demo_index, candidates, vectorizer):
     reranker = RelevanceClassifier(demo_index, classifiers="lr,svm", vectorizer=vectorizer, r=5, n=30)
     query = demo_index.query(TEXT)
-    scores = reranker.score(query, found)
-    why = reranker.explain(query, found, int(found.docs[7]))
+    scores = reranker.score(query, candidates)
+    why = reranker.explain(query, candidates, int(candidates.docs[7]))
     assert why.score == pytest.approx(scores[7]) == pytest.approx(sum(part.value for part in why.contributions))
     assert [part.label for part in why.contributions] == ["classifier lr", "classifier svm", "first stage"]
 
 
-def test_short_lists_equal_scores_and_no_weight_leave_the_list_alone(demo_index, found):
+def test_short_lists_equal_scores_and_no_weight_leave_the_list_alone(demo_index, candidates):
     query = demo_index.query(TEXT)
-    few = Candidates(found.docs[:110], found.scores[:110])
+    few = Candidates(candidates.docs[:110], candidates.scores[:110])
     with pytest.raises(CannotAct, match="no more than r \\+ n = 110 documents"):
         RelevanceClassifier(demo_index).score(query, few)
     with pytest.raises(CannotAct, match="all scores are equal"):
-        RelevanceClassifier(demo_index, r=2, n=2).score(query, Candidates(found.docs, np.ones(found.depth)))
+        RelevanceClassifier(demo_index, r=2, n=2).score(query, Candidates(candidates.docs, np.ones(candidates.depth)))
     with pytest.raises(CannotAct, match="alpha is 0"):
-        RelevanceClassifier(demo_index, alpha=0, r=2, n=2).score(query, found)
+        RelevanceClassifier(demo_index, alpha=0, r=2, n=2).score(query, candidates)
 
 
-def test_bm25_vectors_by_hand(demo_index, found):
+def test_bm25_vectors_by_hand(demo_index, candidates):
     """Rows of Lucene's BM25 weights with Pyserini's k1 = 0.9 and b = 0.4, each of length 1."""
     forward = demo_index.forward
     documents, average = len(forward), forward.lengths.sum() / len(forward)
-    rows = np.zeros((len(found.docs), len(forward.terms)))
-    for place, doc in enumerate(found.docs.tolist()):
+    rows = np.zeros((len(candidates.docs), len(forward.terms)))
+    for place, doc in enumerate(candidates.docs.tolist()):
         part = slice(forward.indptr[doc], forward.indptr[doc + 1])
         for term, count in zip(forward.indices[part].tolist(), forward.frequencies[part].tolist(), strict=True):
             if (df := int(forward.df[term])) > 5:
@@ -80,4 +80,4 @@ def test_bm25_vectors_by_hand(demo_index, found):
     learned = model.predict_proba(rows)[:, 1]
     expected = (learned - learned.min()) / (learned.max() - learned.min())
     reranker = RelevanceClassifier(demo_index, r=4, n=20, alpha=1.0, vectorizer="BM25Vectorizer")
-    np.testing.assert_allclose(reranker.score(demo_index.query(TEXT), found), expected, atol=2e-3)
+    np.testing.assert_allclose(reranker.score(demo_index.query(TEXT), candidates), expected, atol=2e-3)

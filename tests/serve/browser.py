@@ -58,7 +58,7 @@ def programs() -> tuple[str, str]:
     """Chromium and its driver; the calling test is skipped where one is missing."""
     pytest.importorskip("selenium", reason="the page's tests need selenium")
     chromium = next(
-        (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
+        (result for name in ("chromium", "chromium-browser", "google-chrome") if (result := shutil.which(name))), None
     )
     driver = shutil.which("chromedriver")
     if chromium is None or driver is None:
@@ -76,8 +76,8 @@ def serving(*flags: str) -> Iterator[str]:
         try:
             for line in process.stdout:
                 log.write(line)
-                if found := re.search(r"at (http://\S+?)/?$", line.strip()):
-                    yield found[1]
+                if result := re.search(r"at (http://\S+?)/?$", line.strip()):
+                    yield result[1]
                     break
             else:
                 log.seek(0)
@@ -163,11 +163,11 @@ class Page:
 
     def columns(self) -> list[list[str]]:
         """The docids of each list, once every list has come."""
-        found = self.js(
+        result = self.js(
             "return [...document.querySelectorAll('.column')]"
             ".map((column) => [...column.querySelectorAll('.hit')].map((hit) => hit.dataset.docid))"
         )
-        return found if found and all(found) else []
+        return result if result and all(result) else []
 
     def shows(self, *lists: list[str]) -> None:
         """Waits until the columns are these lists."""
@@ -180,8 +180,8 @@ class Page:
             return json.loads(answer.read())
 
     def ranked(self, **parameters: Any) -> list[str]:
-        found = self.ask("/v1/demo/search", hits=10, **parameters)
-        return [one["docid"] for one in found["candidates"]]
+        result = self.ask("/v1/demo/search", hits=10, **parameters)
+        return [one["docid"] for one in result["candidates"]]
 
     def console_errors(self) -> list[str]:
         """Warnings and errors in the browser's console."""

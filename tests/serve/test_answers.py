@@ -26,82 +26,82 @@ def get(client, path: str, status: int = 200, **parameters):
 
 
 def test_search_has_pyserinis_shape_and_the_indexs_own_list(client, index):
-    found = get(client, "/v1/demo/search", query="dripping tap", hits=5)
-    assert (found["api"], found["index"], found["query"]) == ("v1", "demo", {"text": "dripping tap"})
+    result = get(client, "/v1/demo/search", query="dripping tap", hits=5)
+    assert (result["api"], result["index"], result["query"]) == ("v1", "demo", {"text": "dripping tap"})
     expected = index.search("dripping tap", k=5)
-    assert [entry["docid"] for entry in found["candidates"]] == expected.docids
-    assert [entry["score"] for entry in found["candidates"]] == pytest.approx(expected.scores, abs=1e-6)
-    assert [entry["rank"] for entry in found["candidates"]] == [1, 2, 3, 4, 5]
-    assert all(entry["doc"]["id"] == entry["docid"] for entry in found["candidates"])
-    assert set(found["candidates"][0]) == {"docid", "score", "rank", "doc"}
+    assert [entry["docid"] for entry in result["candidates"]] == expected.docids
+    assert [entry["score"] for entry in result["candidates"]] == pytest.approx(expected.scores, abs=1e-6)
+    assert [entry["rank"] for entry in result["candidates"]] == [1, 2, 3, 4, 5]
+    assert all(entry["doc"]["id"] == entry["docid"] for entry in result["candidates"])
+    assert set(result["candidates"][0]) == {"docid", "score", "rank", "doc"}
 
 
 def test_documents_come_as_text_where_asked(client):
-    found = get(client, "/v1/demo/search", query="dripping tap", hits=1, parse="false")
-    assert isinstance(found["candidates"][0]["doc"], str)
-    assert found["candidates"][0]["doc"].startswith("{")
+    result = get(client, "/v1/demo/search", query="dripping tap", hits=1, parse="false")
+    assert isinstance(result["candidates"][0]["doc"], str)
+    assert result["candidates"][0]["doc"].startswith("{")
 
 
 def test_options_reach_the_first_stage_and_the_method(client, index):
-    found = get(
+    result = get(
         client, "/v1/demo/search", **{"query": "dripping tap", "rerank": "klsa", "klsa.z": 5, "klsa.lambda": 0.5, "k1": 2}
     )
     expected = index.search("dripping tap", rerank="klsa", klsa_z=5, klsa_lambda=0.5, k1=2)
-    assert [entry["docid"] for entry in found["candidates"]] == expected.docids
-    assert [entry["moved"] for entry in found["candidates"]] == expected.moved()
-    assert [entry["before"] - entry["rank"] for entry in found["candidates"]] == expected.moved()
+    assert [entry["docid"] for entry in result["candidates"]] == expected.docids
+    assert [entry["moved"] for entry in result["candidates"]] == expected.moved()
+    assert [entry["before"] - entry["rank"] for entry in result["candidates"]] == expected.moved()
 
 
 def test_methods_are_applied_one_after_the_other(client, index):
     expected = index.search("dripping tap", rerank=["pert", "klsa"]).docids
     for path in ("rerank=pert,klsa", "rerank=pert&rerank=klsa"):
-        found = get(client, f"/v1/demo/search?query=dripping+tap&{path}")
-        assert found["methods"] == ["pert", "klsa"]
-        assert [entry["docid"] for entry in found["candidates"]] == expected
+        result = get(client, f"/v1/demo/search?query=dripping+tap&{path}")
+        assert result["methods"] == ["pert", "klsa"]
+        assert [entry["docid"] for entry in result["candidates"]] == expected
 
 
 def test_a_topic_adds_measures_and_grades(client, index):
     from kernelsearch.cli.inputs import load_qrels
     from kernelsearch.evaluation.measures import evaluate, parse_measures
 
-    found = get(client, "/v1/demo/search", topic="d01", rerank="klsa")
-    assert found["query"]["text"] == "dripping tap"
+    result = get(client, "/v1/demo/search", topic="d01", rerank="klsa")
+    assert result["query"]["text"] == "dripping tap"
     qrels = load_qrels(str(DEMO / "qrels.txt"))["d01"]
     whole = index.search("dripping tap", rerank="klsa", k=1000)
     expected = evaluate({"d01": qrels}, {"d01": list(zip(whole.docids, whole.scores, strict=True))}, parse_measures(["AP"]))
-    assert found["measures"]["AP"] == pytest.approx(expected.values["AP"]["d01"], abs=1e-6)
-    assert [entry["grade"] for entry in found["candidates"]] == [qrels.get(entry["docid"]) for entry in found["candidates"]]
+    assert result["measures"]["AP"] == pytest.approx(expected.values["AP"]["d01"], abs=1e-6)
+    assert [entry["grade"] for entry in result["candidates"]] == [qrels.get(entry["docid"]) for entry in result["candidates"]]
 
 
 def test_highlights_are_words_as_they_occur_in_the_documents(client):
-    found = get(client, "/v1/demo/search", query="dripping tap", highlight="true")
-    assert {"drips", "dripping", "tap"} <= set(found["highlight"])
-    text = " ".join(str(entry["doc"]) for entry in found["candidates"]).lower()
-    assert all(word in text for word in found["highlight"])
-    assert "valve" not in found["highlight"]
+    result = get(client, "/v1/demo/search", query="dripping tap", highlight="true")
+    assert {"drips", "dripping", "tap"} <= set(result["highlight"])
+    text = " ".join(str(entry["doc"]) for entry in result["candidates"]).lower()
+    assert all(word in text for word in result["highlight"])
+    assert "valve" not in result["highlight"]
 
 
 def test_compare_gives_the_same_lists_side_by_side(client):
-    found = get(client, "/v1/demo/compare?query=dripping+tap&rerank=klsa&rerank=mslm&rerank=pert,klsa&hits=7")
-    assert [column["methods"] for column in found["columns"]] == [[], ["klsa"], ["mslm"], ["pert", "klsa"]]
-    for column in found["columns"]:
+    result = get(client, "/v1/demo/compare?query=dripping+tap&rerank=klsa&rerank=mslm&rerank=pert,klsa&hits=7")
+    assert [column["methods"] for column in result["columns"]] == [[], ["klsa"], ["mslm"], ["pert", "klsa"]]
+    for column in result["columns"]:
         alone = get(client, "/v1/demo/search", query="dripping tap", hits=7, rerank=column["methods"])
         assert [entry["docid"] for entry in column["candidates"]] == [entry["docid"] for entry in alone["candidates"]]
-        assert {entry["docid"] for entry in column["candidates"]} <= set(found["docs"])
+        assert {entry["docid"] for entry in column["candidates"]} <= set(result["docs"])
 
 
 def test_explain_sums_to_the_score(client):
     for method in ("klsa", "mslm", "pert", "rbm25"):
-        found = get(client, "/v1/demo/explain", query="dripping tap", rerank=method)
-        parts = sum(part["value"] for part in found["explanation"]["contributions"])
-        assert parts == pytest.approx(found["explanation"]["score"], rel=1e-4), method
-        assert found["rank"] == 1
+        result = get(client, "/v1/demo/explain", query="dripping tap", rerank=method)
+        parts = sum(part["value"] for part in result["explanation"]["contributions"])
+        assert parts == pytest.approx(result["explanation"]["score"], rel=1e-4), method
+        assert result["rank"] == 1
 
 
 def test_requests_choose_among_the_usual_texts_of_rbm25s_document_kernel(client):
     request = {"query": "my tap drips", "rerank": "rbm25", "hits": 10}
     lists = [get(client, "/v1/demo/search", **request, **{"rbm25.documents": texts}) for texts in ("body", "title", "both")]
-    scores = [[(entry["docid"], entry["score"]) for entry in found["candidates"]] for found in lists]
+    scores = [[(entry["docid"], entry["score"]) for entry in result["candidates"]] for result in lists]
     assert scores[0] != scores[1] != scores[2] != scores[0]
 
 
@@ -129,14 +129,14 @@ def test_bm25_is_explained_by_term(client, index, options):
     query = "dripping kitchen tap"
     listed = get(client, "/v1/demo/search", query=query, hits=20, **options)["candidates"]
     for entry in (listed[0], listed[15]):
-        found = get(client, "/v1/demo/explain", query=query, docid=entry["docid"], **options)
-        assert (found["method"], found["rank"], found["before"]) == ("first stage", entry["rank"], entry["rank"])
-        parts = {part["label"]: part["value"] for part in found["explanation"]["contributions"]}
+        result = get(client, "/v1/demo/explain", query=query, docid=entry["docid"], **options)
+        assert (result["method"], result["rank"], result["before"]) == ("first stage", entry["rank"], entry["rank"])
+        parts = {part["label"]: part["value"] for part in result["explanation"]["contributions"]}
         expected = bm25_by_hand(index, query, entry["docid"], **{"k1": 0.9, "b": 0.4, **options})
         assert parts == pytest.approx(expected, abs=1e-6)
         assert sum(parts.values()) == pytest.approx(entry["score"], abs=1e-5)
-        assert found["score"] == entry["score"]
-        assert found["titles"][entry["docid"]] == entry["doc"]["title"]
+        assert result["score"] == entry["score"]
+        assert result["titles"][entry["docid"]] == entry["doc"]["title"]
     best = get(client, "/v1/demo/explain", query=query)
     assert best["docid"] == get(client, "/v1/demo/search", query=query)["candidates"][0]["docid"]
 
@@ -149,8 +149,8 @@ def test_an_expanded_query_is_explained_with_its_added_terms(client):
 
 
 def test_a_query_that_a_method_leaves_alone_says_why(client):
-    found = get(client, "/v1/demo/search", query="zzzz tap", rerank="substitution", **{"substitution.min-similarity": 100})
-    assert "click log" in found["fallback"] and found["kept"] == found["fallback"]
+    result = get(client, "/v1/demo/search", query="zzzz tap", rerank="substitution", **{"substitution.min-similarity": 100})
+    assert "click log" in result["fallback"] and result["kept"] == result["fallback"]
     assert get(client, "/v1/demo/explain", query="tap", rerank="rbm25", **{"rbm25.min-similarity": 100})["explanation"] is None
     assert get(client, "/v1/demo/search", query="dripping tap", rerank="substitution")["fallback"] is None
 
@@ -165,25 +165,25 @@ def test_pictures_are_drawn(client, method):
 
 
 def test_similar_documents_and_their_explanation(client, index):
-    found = get(client, "/v1/demo/similar/hr001", hits=3, other="hr220")
-    assert [entry["docid"] for entry in found["candidates"]] == [hit.docid for hit in index.similar("hr001", k=3)]
-    assert found["explanation"]["docid"] == "hr220"
+    result = get(client, "/v1/demo/similar/hr001", hits=3, other="hr220")
+    assert [entry["docid"] for entry in result["candidates"]] == [hit.docid for hit in index.similar("hr001", k=3)]
+    assert result["explanation"]["docid"] == "hr220"
 
 
 def test_a_document_by_its_id(client):
-    found = get(client, "/v1/demo/doc/hr001")
-    assert found["doc"]["title"] == "Metal case tingles when touched"
+    result = get(client, "/v1/demo/doc/hr001")
+    assert result["doc"]["title"] == "Metal case tingles when touched"
 
 
 def test_topics_are_the_judged_ones(client):
-    found = get(client, "/v1/demo/topics")["topics"]
-    assert len(found) == 98 and found[0] == {"topic": "d01", "text": "dripping tap", "relevant": 9}
+    result = get(client, "/v1/demo/topics")["topics"]
+    assert len(result) == 98 and result[0] == {"topic": "d01", "text": "dripping tap", "relevant": 9}
 
 
 def test_suggestions_begin_with_what_was_typed(client):
-    found = get(client, "/v1/demo/suggest", prefix="FRO", limit=3)["suggestions"]
-    assert len(found) == 3 and all(entry["query"].startswith("fro") for entry in found)
-    assert [entry["clicks"] for entry in found] == sorted((entry["clicks"] for entry in found), reverse=True)
+    result = get(client, "/v1/demo/suggest", prefix="FRO", limit=3)["suggestions"]
+    assert len(result) == 3 and all(entry["query"].startswith("fro") for entry in result)
+    assert [entry["clicks"] for entry in result] == sorted((entry["clicks"] for entry in result), reverse=True)
     assert all(
         entry["query"].startswith("frozen ") for entry in get(client, "/v1/demo/suggest", prefix="frozen ")["suggestions"]
     )

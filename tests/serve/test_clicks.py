@@ -96,10 +96,10 @@ def test_robust_bm25_learns_from_the_clicks(recording):
     ]
 
 
-@pytest.mark.parametrize("named", [False, True])
-def test_a_log_begins_with_the_first_click(start, fitted, tmp_path, named):
+@pytest.mark.parametrize("explicit", [False, True])
+def test_a_log_begins_with_the_first_click(start, fitted, tmp_path, explicit):
     shutil.copytree(fitted / "demo", tmp_path / "demo")
-    spec = IndexSpec("demo", str(tmp_path / "demo"), clicks=str(tmp_path / "new.db") if named else None)
+    spec = IndexSpec("demo", str(tmp_path / "demo"), clicks=str(tmp_path / "new.db") if explicit else None)
     client = start(ServiceSettings((spec,), Limits(threads=1, seconds=120), record_clicks=True))
     assert client.get("/v1/demo/search?query=tap&rerank=rbm25").status_code == 400
     assert client.get("/v1/demo/suggest?prefix=t").json()["suggestions"] == []

@@ -25,22 +25,22 @@ def own(start, settings, tmp_path):
     return serve
 
 
-def found(client, query: str) -> list[str]:
+def result(client, query: str) -> list[str]:
     answer = client.get("/v1/own/search", params={"query": query}).json()
     return [entry["docid"] for entry in answer["candidates"]]
 
 
 def test_added_and_deleted_documents_are_served_at_once(own):
     client = own(allow_updates=True)
-    assert found(client, "tap") == ["c", "a"]
+    assert result(client, "tap") == ["c", "a"]
     change = {"add": [{"id": "d", "contents": "a tap and a tap"}, {"id": "b", "contents": "a tap"}], "delete": ["a", "nothing"]}
     answer = client.post(PATH, json=change)
     assert answer.status_code == 200, answer.text
     assert answer.json() == {"documents": 3, "added": 1, "replaced": 1, "deleted": 1, "empty": 0, "unknown": ["nothing"]}
-    assert set(found(client, "tap")) == {"b", "c", "d"} and found(client, "fuse") == []
+    assert set(result(client, "tap")) == {"b", "c", "d"} and result(client, "fuse") == []
     large = {"id": "large", "contents": "valve " * 20_000}
     assert client.post(PATH, json={"add": [large]}).json()["added"] == 1
-    assert found(client, "valve") == ["large"]
+    assert result(client, "valve") == ["large"]
 
 
 def test_nothing_is_changed_unless_the_server_allows_it(own):
@@ -49,7 +49,7 @@ def test_nothing_is_changed_unless_the_server_allows_it(own):
     assert answer.status_code == 403 and "--allow-updates" in answer.json()["error"]
     locked = own(allow_updates=True, api_key="key")
     assert locked.post(PATH, json={"delete": ["a"]}).status_code == 401
-    assert found(client, "dripping") == ["a"]
+    assert result(client, "dripping") == ["a"]
     assert locked.post(PATH, json={"delete": ["a"]}, headers={"x-api-key": "key"}).json()["deleted"] == 1
 
 
@@ -70,7 +70,7 @@ def test_bad_changes_are_refused_and_change_nothing(own):
         assert "/" not in answer.json()["error"]
     assert client.post(PATH, content=b"x" * (16 << 20) + b"x").status_code == 413
     assert client.post("/v1/none/documents", json={"delete": ["a"]}).status_code == 404
-    assert found(client, "tap") == ["c", "a"]
+    assert result(client, "tap") == ["c", "a"]
 
 
 def test_one_change_at_a_time(own):

@@ -121,8 +121,8 @@ def test_strange_queries_that_meet_others_change_nothing(client):
     alone = [client.get(path).json() for path in paths]
     assert [one["candidates"] for one in alone] == [client.get(f"{path}&highlight=true").json()["candidates"] for path in paths]
     with ThreadPoolExecutor(8) as pool:
-        for found, expected in zip(pool.map(client.get, paths * 10), alone * 10, strict=True):
-            assert found.status_code == 200 and found.json() == expected
+        for result, expected in zip(pool.map(client.get, paths * 10), alone * 10, strict=True):
+            assert result.status_code == 200 and result.json() == expected
 
 
 def test_a_huge_query_is_refused(client):
@@ -140,9 +140,9 @@ def test_documents_with_markup_are_data(start, tmp_path):
     index_verb.main(["--input", str(write_jsonl(tmp_path / "c.jsonl", [evil, broken])), "--index", str(tmp_path / "evil")])
     client = start(ServiceSettings((IndexSpec("evil", str(tmp_path / "evil")),), Limits(threads=1, seconds=120)))
     answer = client.get("/v1/evil/search?query=tap&highlight=true")
-    found = {one["docid"]: one["doc"] for one in answer.json()["candidates"]}
+    result = {one["docid"]: one["doc"] for one in answer.json()["candidates"]}
     evil["contents"] = f"{evil['title']}\n{evil['contents']}"  # as it is indexed
-    assert found[evil["id"]] == evil
+    assert result[evil["id"]] == evil
     assert answer.headers["content-type"] == "application/json"
     again = client.get(f"/v1/evil/doc/{quote(evil['id'], safe='')}")
     assert again.status_code == 200 and again.json()["doc"] == evil

@@ -31,10 +31,10 @@ def used(tools, name: str, **arguments: Any) -> tuple[bool, str]:
 
 
 def test_the_tools_are_listed_with_their_parameters(tools):
-    found = {tool["name"]: tool for tool in tools("tools/list")["tools"]}
-    assert set(found) == {"search", "doc", "explain", "similar", "list_indexes", "list_methods"}
-    assert found["search"]["inputSchema"]["required"] == ["index", "query"]
-    assert "rerank" in found["search"]["description"]
+    result = {tool["name"]: tool for tool in tools("tools/list")["tools"]}
+    assert set(result) == {"search", "doc", "explain", "similar", "list_indexes", "list_methods"}
+    assert result["search"]["inputSchema"]["required"] == ["index", "query"]
+    assert "rerank" in result["search"]["description"]
 
 
 def rounded(text):

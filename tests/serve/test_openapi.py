@@ -87,8 +87,8 @@ ADDRESSES = (
 
 
 def test_all_addresses_are_described(described):
-    found = {(operation.ok().method, operation.ok().path) for operation in described.get_all_operations()}
-    assert found == set(ADDRESSES)
+    result = {(operation.ok().method, operation.ok().path) for operation in described.get_all_operations()}
+    assert result == set(ADDRESSES)
 
 
 @pytest.mark.parametrize("mode", ["positive", "negative"])

@@ -407,7 +407,7 @@ def test_layout_and_contrast(page, tmp_path, width, theme):
         page.open(**view, **opened)
         assert page.js("return document.documentElement.scrollWidth") <= width
         assert page.js("return getComputedStyle(document.documentElement).colorScheme") == "light dark"
-        poor = [found for found in page.js(CONTRAST, TEXTS) if found[0] < 4.5]
+        poor = [result for result in page.js(CONTRAST, TEXTS) if result[0] < 4.5]
         assert poor == []
         assert page.driver.save_screenshot(str(folder / f"{name}-{width}-{theme}.png"))
         visible = [one for one in page.all(".column") if one.is_displayed()]

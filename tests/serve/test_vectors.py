@@ -54,8 +54,8 @@ def test_requests_choose_the_vectors_by_name(served, name):
     assert got.status_code == 200, got.text
     answer = got.json()
     products = tables[name] @ queries[topic]
-    found = [hit["docid"] for hit in answer["candidates"]]
-    assert found == [docids[place] for place in np.argsort(-products)[:5]]
+    result = [hit["docid"] for hit in answer["candidates"]]
+    assert result == [docids[place] for place in np.argsort(-products)[:5]]
     assert [hit["score"] for hit in answer["candidates"]] == pytest.approx(np.sort(products)[::-1][:5].tolist(), rel=1e-4)
 
 
@@ -119,9 +119,9 @@ def test_language_models_choose_the_vectors_by_name(own_index, start, tmp_path):
     failed, text = tool(client, "search", index="demo", query="dripping tap", hits=5, rerank="dense", options=options)
     assert not failed, text
     products = table @ query
-    found = json.loads(text)["candidates"]
-    assert [hit["docid"] for hit in found] == [docids[place] for place in np.argsort(-products)[:5]]
-    assert [hit["score"] for hit in found] == pytest.approx(np.sort(products)[::-1][:5].tolist(), rel=1e-4)
+    result = json.loads(text)["candidates"]
+    assert [hit["docid"] for hit in result] == [docids[place] for place in np.argsort(-products)[:5]]
+    assert [hit["score"] for hit in result] == pytest.approx(np.sort(products)[::-1][:5].tolist(), rel=1e-4)
     failed, text = tool(client, "explain", index="demo", query="dripping tap", rerank="auto", options={"auto.vectors": "tools"})
     assert not failed and "vectors" in json.loads(text)["explanation"]["notes"]["evidence"], text
     failed, text = tool(client, "search", index="demo", query="tap", rerank="dense", options={"dense.vectors": "nothing"})

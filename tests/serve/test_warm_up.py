@@ -29,7 +29,7 @@ def test_every_ready_method_has_answered_before_the_first_request(start, setting
     ready = {state["name"] for state in methods if state["ready"]}
     assert {"auto", "klsa", "mslm", "pert", "rbm25"} <= ready == before.keys()
     without_clicks = [before[name] for name in ("auto", "klsa", "mslm", "pert")]
-    assert all(found.depth > 1 and not found.fallbacks for found in without_clicks)
+    assert all(result.depth > 1 and not result.fallbacks for result in without_clicks)
     made_for_missing = len(made)  # methods that were not ready are tried again: they may have been trained since
     for name in ready:
         assert client.get(f"/v1/demo/search?query=dripping+tap&rerank={name}").status_code == 200

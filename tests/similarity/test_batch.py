@@ -42,9 +42,9 @@ def best(cosines, demo_index, docid, top):
 def test_a_run_of_many_documents(where, cosines, demo_index, tmp_path):
     (tmp_path / "docids").write_text("hr230\n\nhr040\n")
     similar.main([*where, "--docids", str(tmp_path / "docids"), "--run", str(tmp_path / "run"), "--top", "3"])
-    found = read_run(tmp_path / "run")
-    assert list(found) == ["hr230", "hr040"]
-    for docid, ranked in found.items():
+    result = read_run(tmp_path / "run")
+    assert list(result) == ["hr230", "hr040"]
+    for docid, ranked in result.items():
         assert [other for other, _ in ranked] == best(cosines, demo_index, docid, 3)
 
 
@@ -76,9 +76,9 @@ def test_limit_draws_documents_and_strangers_are_left_out(where, tmp_path, capsy
     assert json.loads(capsys.readouterr().out)["runs"]["equal weights"]["topics"] == 2
     (tmp_path / "docids").write_text("hr230\nhr001\n")
     similar.main([*flags, "--pairs", str(tmp_path / "pairs"), "--docids", str(tmp_path / "docids")])
-    found = capsys.readouterr()
-    assert json.loads(found.out)["runs"]["equal weights"]["topics"] == 1
-    assert "1 documents have no known similar ones and are left out" in found.err
+    result = capsys.readouterr()
+    assert json.loads(result.out)["runs"]["equal weights"]["topics"] == 1
+    assert "1 documents have no known similar ones and are left out" in result.err
 
 
 def test_classes_are_read_line_by_line(tmp_path):

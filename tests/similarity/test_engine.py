@@ -64,11 +64,11 @@ def families():
 
 
 def test_the_recipe_follows_the_fields(store):
-    found = default_recipe(store)
+    result = default_recipe(store)
     assert {"latent", "category:field=genre", "list:field=permissions", "number:field=rating", "date:field=updated"} <= set(
-        found
+        result
     )
-    assert "cosine:field=title" not in found  # these records have none
+    assert "cosine:field=title" not in result  # these records have none
 
 
 def test_kernel_values(store):
@@ -98,11 +98,11 @@ def test_a_saved_model_finds_and_explains(store, families, tmp_path):
     finder = SimilarDocuments(store, kernels=TEN)
     finder.fit(truth_from_groups(families), tmp_path / "m", learner="svm", limit=20)
     again = SimilarDocuments(store, model=tmp_path / "m")
-    found = again.find("app05", 8)
-    assert found == finder.find("app05", 8) and "app05" not in dict(found) and len(found) == 8
-    told = again.explain("app05", found[0][0])
-    assert told.score == pytest.approx(found[0][1])
-    assert sum(part.value for part in told.contributions) == pytest.approx(told.score)
+    result = again.find("app05", 8)
+    assert result == finder.find("app05", 8) and "app05" not in dict(result) and len(result) == 8
+    explanation = again.explain("app05", result[0][0])
+    assert explanation.score == pytest.approx(result[0][1])
+    assert sum(part.value for part in explanation.contributions) == pytest.approx(explanation.score)
 
 
 def test_the_verb(store, families, tmp_path, capsys):
@@ -114,10 +114,10 @@ def test_the_verb(store, families, tmp_path, capsys):
         [*where, "--model", str(tmp_path / "m"), "--docid", "app00", "--top", "3", "--json", "--explain", "app03", "--plot",
          str(tmp_path / "p.svg")]
     )  # fmt: skip
-    told = json.loads(capsys.readouterr().out)
-    assert len(told["similar"]) == 3 and told["explanation"]["docid"] == "app03"
+    explanation = json.loads(capsys.readouterr().out)
+    assert len(explanation["similar"]) == 3 and explanation["explanation"]["docid"] == "app03"
     drawn = (tmp_path / "p.svg").read_text(encoding="utf-8")
-    assert all(f"<!-- {part['label']} -->" in drawn for part in told["explanation"]["contributions"])
+    assert all(f"<!-- {part['label']} -->" in drawn for part in explanation["explanation"]["contributions"])
     similar_verb.main([*where, "--docid", "app00"])
     assert "rank" in capsys.readouterr().out
 
@@ -125,16 +125,16 @@ def test_the_verb(store, families, tmp_path, capsys):
 def test_similar_on_the_bundled_collection(demo_index):
     """A repair guide's nearest ones share its subject, whatever the words."""
     finder = SimilarDocuments(demo_index)
-    found = finder.find(demo_index.forward.docids[0], 5)
-    assert len(found) == 5 and [score for _, score in found] == sorted((score for _, score in found), reverse=True)
+    result = finder.find(demo_index.forward.docids[0], 5)
+    assert len(result) == 5 and [score for _, score in result] == sorted((score for _, score in result), reverse=True)
 
 
 def test_learning_from_clicks(demo_index, tmp_path):
     from kernelsearch.clicks.__main__ import main as clicks_verb
 
     clicks_verb(["import", "--input", str(DEMO / "clicks.jsonl"), "--output", str(tmp_path / "log.db")])
-    given = ["--clicks", str(tmp_path / "log.db"), "--output", str(tmp_path / "m"), "--learner", "net", "--limit", "20"]
-    similar_verb.main(["--index", str(demo_index.path), "--kernels", "cosine cosine:field=title", *given])
+    flags = ["--clicks", str(tmp_path / "log.db"), "--output", str(tmp_path / "m"), "--learner", "net", "--limit", "20"]
+    similar_verb.main(["--index", str(demo_index.path), "--kernels", "cosine cosine:field=title", *flags])
     assert (tmp_path / "m" / "meta.json").exists()
 
 

@@ -174,12 +174,12 @@ class Clients:
         status, body = fetch(port, path)
         self.count(status)
         if status == 200:
-            given = comparable(body)
-            matching = [number for number, answers in enumerate(self.states) if answers[path] == given]
+            shown = comparable(body)
+            matching = [number for number, answers in enumerate(self.states) if answers[path] == shown]
             with self.lock:
                 self.seen.update(matching)
                 if not matching:
-                    self.problems.append(f"an answer of no state: {path}: {given[:300]}")
+                    self.problems.append(f"an answer of no state: {path}: {shown[:300]}")
 
     def other(self, generator: random.Random, port: int) -> None:
         """Requests of other endpoints, and requests beyond the limits."""

@@ -52,10 +52,10 @@ def test_a_conclusion_is_the_last_sentence_before_the_record():
 
 
 def test_abstracts_are_taken_out_and_ask_for_what_else_is_relevant():
-    found = documents()
+    result = documents()
     judged = {"a": {"0": 1, "1": 1, "2": 2, "3": 0}, "b": {"1": 1, "4": 1, "5": 1}, "few": {"6": 1, "7": 1}}
-    left, topics, answers = abstracts(found, judged, 10, words=6)
-    removed = {document["id"] for document in found} - {document["id"] for document in left}
+    left, topics, answers = abstracts(result, judged, 10, words=6)
+    removed = {document["id"] for document in result} - {document["id"] for document in left}
     assert set(topics) == {"a", "b"} and len(removed) == 2
     for qid, expected in answers.items():
         assert set(expected) == {docid for docid, grade in judged[qid].items() if grade > 0} - removed
@@ -71,10 +71,10 @@ def test_the_tables_rank_as_auto_does(demo_index):
     lists = demo_index.lucene.search(queries, 1000)
     ranked = AutoReranker(demo_index).apply_batch(queries, lists, Context(hits=1000))
 
-    def ap(found):
+    def ap(result):
         run = {
             query.qid: list(zip(demo_index.forward.docids.take(one.docs), one.scores, strict=True))
-            for query, one in zip(queries, found, strict=True)
+            for query, one in zip(queries, result, strict=True)
         }
         scores = evaluate({qid: qrels[qid] for qid in qids}, run, parse_measures(["AP"])).values["AP"]
         return [scores[qid] for qid in qids]
@@ -95,10 +95,10 @@ class Named:
 
 def test_the_least_loss_within_a_percent_of_the_best_is_chosen():
     """Test topics and the collection that is left out are not seen."""
-    found = [
+    result = [
         Named("cran", "topical", "cran"), Named("cisi", "topical", "cisi"), Named("nfcorpus", "topical", "nfcorpus"),
         Named("cran, titles", "titles", "cran"), Named("cisi, titles", "titles", "cisi"),
     ]  # fmt: skip
     gains = np.array([[0.20, 0.20, 0.0, -0.02, 0.0], [0.195, 0.195, 0.9, -0.01, 0.0], [0.10, 0.25, 0.0, 0.0, -0.03]])
-    assert choose(found, gains) == 1
-    assert choose(found, gains, "cran") == 2
+    assert choose(result, gains) == 1
+    assert choose(result, gains, "cran") == 2

@@ -49,11 +49,11 @@ def test_all_dependencies_are_pinned_for_every_python(python):
             needed = Requirement(text)
             if needed.marker is not None and not needed.marker.evaluate({**place, "extra": extra}):
                 continue
-            found = canonicalize_name(needed.name)
-            if found not in pinned and found != "kernelsearch":
+            result = canonicalize_name(needed.name)
+            if result not in pinned and result != "kernelsearch":
                 missing.add(f"{name} needs {text}")
                 continue
-            todo += [(found, more) for more in ("", *needed.extras)]
+            todo += [(result, more) for more in ("", *needed.extras)]
     assert len(seen) > 100 and not missing
 
 

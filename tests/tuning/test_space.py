@@ -10,8 +10,8 @@ def dimensions(*texts, methods=("klsa", "mslm")):
 
 
 def test_a_grid_is_every_combination_in_order():
-    found = list(grid(dimensions("klsa.z=1,5", "b=0.4,0.75")))
-    assert found == [
+    result = list(grid(dimensions("klsa.z=1,5", "b=0.4,0.75")))
+    assert result == [
         {"klsa.z": 1, "b": 0.4}, {"klsa.z": 1, "b": 0.75}, {"klsa.z": 5, "b": 0.4}, {"klsa.z": 5, "b": 0.75},
     ]  # fmt: skip
 
@@ -50,11 +50,11 @@ def test_a_range_needs_samples():
 
 def test_draws_are_seeded_different_and_inside():
     space = dimensions("b=0.1..0.9", "klsa.z=1..5", "mu=log:10..1000", "klsa.lambda=0.5,0.9")
-    found = list(draws(space, 200, seed=3))
-    assert found == list(draws(space, 200, seed=3)) != list(draws(space, 200, seed=4))
-    assert len({key(one) for one in found}) == 200
-    assert all(0.1 <= one["b"] <= 0.9 and one["klsa.z"] in range(1, 6) and 10 <= one["mu"] <= 1000 for one in found)
-    assert 60 < sum(one["mu"] < 100 for one in found) < 140  # half of them below the geometric middle
+    result = list(draws(space, 200, seed=3))
+    assert result == list(draws(space, 200, seed=3)) != list(draws(space, 200, seed=4))
+    assert len({key(one) for one in result}) == 200
+    assert all(0.1 <= one["b"] <= 0.9 and one["klsa.z"] in range(1, 6) and 10 <= one["mu"] <= 1000 for one in result)
+    assert 60 < sum(one["mu"] < 100 for one in result) < 140  # half of them below the geometric middle
 
 
 def test_draws_from_a_small_space_are_the_whole_of_it():

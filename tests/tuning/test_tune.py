@@ -74,8 +74,8 @@ def test_parameters_of_training_are_fitted_once_each(demo_index, tmp_path, capsy
     search.main(["--config", str(tmp_path / "best.toml"), "--topics", str(DEMO / "topics.tsv"), "--output", str(run)])
     basis = str(tmp_path / "basis")
     train.main(["--index", str(demo_index.path), "--rerank", "klsa", "--klsa.kernel", kernel, "--output", basis])
-    given = ["--rerank", "klsa", "--klsa.z", str(best["z"]), "--klsa.basis", basis]
-    search.main([*data[:4], *given, "--output", str(trained)])
+    chosen_flags = ["--rerank", "klsa", "--klsa.z", str(best["z"]), "--klsa.basis", basis]
+    search.main([*data[:4], *chosen_flags, "--output", str(trained)])
     assert run.read_bytes() == trained.read_bytes()
 
     (tmp_path / "best.toml").unlink()
@@ -130,8 +130,8 @@ def test_klsa_variants_are_the_lists_of_search(demo_index):
     lists[3] = Candidates(lists[3].docs[:0], lists[3].scores[:0])
     settings = [{"z": z, "lambda": weight, "dims": dims} for z in (1, 4) for weight in (0.0, 0.3, 0.9) for dims in (20, None)]
     members = [KernelLSA(demo_index, **one) for one in settings]
-    for one, found in zip(members, KernelLSA.variants(members, queries, lists), strict=True):
-        for ours, theirs in zip(found, one.apply_batch(queries, lists), strict=True):
+    for one, result in zip(members, KernelLSA.variants(members, queries, lists), strict=True):
+        for ours, theirs in zip(result, one.apply_batch(queries, lists), strict=True):
             np.testing.assert_array_equal(ours.docs, theirs.docs)
             np.testing.assert_array_equal(ours.scores, theirs.scores)
 
@@ -146,6 +146,6 @@ def test_measures_of_rows_are_those_of_runs(demo_index, name):
         for qid, one in zip(qids, lists, strict=True)
     }
     expected = evaluated({qid: qrels[qid] for qid in qids}, run, [measure]).array(str(measure), qids)
-    found = JudgedRows(demo_index.forward, qrels, qids).values(measure, range(len(qids)), lists)
-    np.testing.assert_allclose(found, expected, atol=1e-12)
+    result = JudgedRows(demo_index.forward, qrels, qids).values(measure, range(len(qids)), lists)
+    np.testing.assert_allclose(result, expected, atol=1e-12)
     assert 0 < expected.mean() < 1

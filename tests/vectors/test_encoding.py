@@ -137,10 +137,10 @@ def test_query_vectors_from_a_file_by_topic_id_then_by_text(index, tmp_path):
     vectors = np.random.default_rng(0).standard_normal((2, 6)).astype(np.float32)
     file = write_npz(tmp_path / "topics.npz", ["1", "dripping tap"], vectors)
     queries = QueryVectors(documents, file=str(file))
-    found = queries.find([Query("any text", qid="1"), Query("dripping tap", qid="9"), Query("other", qid="2")])
-    assert np.array_equal(found[0], vectors[0])
-    assert np.array_equal(found[1], vectors[1])
-    assert found[2] is None
+    result = queries.find([Query("any text", qid="1"), Query("dripping tap", qid="9"), Query("other", qid="2")])
+    assert np.array_equal(result[0], vectors[0])
+    assert np.array_equal(result[1], vectors[1])
+    assert result[2] is None
 
 
 def test_query_vectors_of_normalised_documents_have_unit_length(index, tmp_path):
@@ -165,12 +165,12 @@ def test_queries_are_encoded_by_the_declared_encoder_once(index, tmp_path, monke
     folder = write_encoder(tmp_path / "encoder", 'query-prefix = "query : "')
     documents = _stored(index, tmp_path, encoder=open_encoder(str(folder)).declaration())
     queries = QueryVectors(documents)
-    found = queries.find([Query("tap", qid="1"), Query("water"), Query("tap")])
-    assert np.allclose(found[0], mean_vector("query : tap"), atol=1e-6)
-    assert np.allclose(found[1], mean_vector("query : water"), atol=1e-6)
+    result = queries.find([Query("tap", qid="1"), Query("water"), Query("tap")])
+    assert np.allclose(result[0], mean_vector("query : tap"), atol=1e-6)
+    assert np.allclose(result[1], mean_vector("query : water"), atol=1e-6)
     monkeypatch.setattr(type(queries._encoder), "encode", None)  # the cache answers
     again = queries.find([Query("water"), Query("tap", qid="3")])
-    assert np.array_equal(again[0], found[1]) and np.array_equal(again[1], found[0])
+    assert np.array_equal(again[0], result[1]) and np.array_equal(again[1], result[0])
 
 
 def test_the_encoder_may_have_moved_but_must_be_the_same(index, tmp_path):

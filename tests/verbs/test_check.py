@@ -31,9 +31,9 @@ def lines(capsys):
 
 def test_a_whole_index_is_ok(index, capsys):
     check_verb.main([str(index)])
-    found = lines(capsys)
-    assert all(line.endswith(": ok") for line in found)
-    assert [line.split(str(index))[1] for line in found] == [
+    result = lines(capsys)
+    assert all(line.endswith(": ok") for line in result)
+    assert [line.split(str(index))[1] for line in result] == [
         " (Lucene): ok",
         "/kernelsearch/forward/contents: ok",
         "/kernelsearch/forward/title: ok",

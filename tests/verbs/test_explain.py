@@ -18,19 +18,19 @@ def run(demo_index, capsys, *more: str) -> str:
 def test_the_list_before_and_after_with_rank_changes_and_reasons(demo_index, capsys):
     out = run(demo_index, capsys, "--top", "5").splitlines()
     assert out[0].split() == ["rank", "first", "stage", "score", "pert", "score", "moved"]
-    found = demo_index.search("dripping tap", rerank="pert", k=5)
+    result = demo_index.search("dripping tap", rerank="pert", k=5)
     rows = [line.split() for line in out[2:7]]
     assert [row[1] for row in rows] == demo_index.search("dripping tap", k=5).docids
-    assert [row[3] for row in rows] == found.docids
-    assert [row[5] for row in rows] == ["new" if n is None else "=" if n == 0 else f"{n:+d}" for n in found.moved()]
-    assert out[8].startswith(f"pert: {found.docids[0]} scores")
+    assert [row[3] for row in rows] == result.docids
+    assert [row[5] for row in rows] == ["new" if n is None else "=" if n == 0 else f"{n:+d}" for n in result.moved()]
+    assert out[8].startswith(f"pert: {result.docids[0]} scores")
 
 
 def test_json_has_both_lists_and_contributions_that_sum_to_the_score(demo_index, capsys):
-    told = json.loads(run(demo_index, capsys, "--json", "--docid", "hr040"))
-    assert [one["docid"] for one in told["before"]] == demo_index.search("dripping tap").docids
-    assert [one["docid"] for one in told["list"]] == demo_index.search("dripping tap", rerank="pert").docids
-    explanation = told["explanation"]
+    explained = json.loads(run(demo_index, capsys, "--json", "--docid", "hr040"))
+    assert [one["docid"] for one in explained["before"]] == demo_index.search("dripping tap").docids
+    assert [one["docid"] for one in explained["list"]] == demo_index.search("dripping tap", rerank="pert").docids
+    explanation = explained["explanation"]
     assert explanation["docid"] == "hr040"
     assert sum(part["value"] for part in explanation["contributions"]) == pytest.approx(explanation["score"])
 

@@ -86,8 +86,8 @@ def test_net_with_signed_weights_is_the_free_minimum(tmp_path):
         ["--train", write_letor(tmp_path / "t.txt", X, y, qid), "--learner", "net", "--signed", "--model", f"{tmp_path}/m"]
     )
     D, w = all_triplets(X, y, qid)
-    found = minimize(lambda o: w @ np.logaddexp(0, -D @ o) + 0.015 * ((o - 2 / 3) ** 2).sum(), np.zeros(3)).x
-    np.testing.assert_allclose(models.load(tmp_path / "m").learner.weights_, found, atol=1e-3)
+    result = minimize(lambda o: w @ np.logaddexp(0, -D @ o) + 0.015 * ((o - 2 / 3) ** 2).sum(), np.zeros(3)).x
+    np.testing.assert_allclose(models.load(tmp_path / "m").learner.weights_, result, atol=1e-3)
 
 
 @pytest.mark.parametrize("learner", ["svm", "net", "boost", "okwl", "oasis", "online"])
@@ -115,11 +115,11 @@ def test_measures_of_every_query_are_those_of_scikit_learn(files, tmp_path, caps
     record = json.loads(capsys.readouterr().out)["runs"][files[1]]
     scores, (_, y, qid) = np.loadtxt(tmp_path / "s.txt"), draw(1)
     for query in range(8):
-        grades, found = y[qid == query], scores[qid == query]
+        grades, result = y[qid == query], scores[qid == query]
         expected = {
-            "AP": average_precision_score(grades > 0, found),
-            "nDCG@10": ndcg_score([grades], [found], k=10),
-            "nDCG(dcg='exp-log2')@10": ndcg_score([2**grades - 1], [found], k=10),
+            "AP": average_precision_score(grades > 0, result),
+            "nDCG@10": ndcg_score([grades], [result], k=10),
+            "nDCG(dcg='exp-log2')@10": ndcg_score([2**grades - 1], [result], k=10),
         }
         assert {name: values[str(query)] for name, values in record["per_topic"].items()} == pytest.approx(expected, abs=1e-5)
     assert record["means"]["AP"] == pytest.approx(np.mean(list(record["per_topic"]["AP"].values())))
@@ -156,12 +156,12 @@ def test_parameters_of_trees_are_the_models(files, tmp_path):
 
 
 def test_the_learning_rate_of_boost_scales_its_first_step(files, tmp_path):
-    found = []
+    result = []
     for rate in ("0.001", "0.002"):
         flags = ["--learner", "boost", "--learning-rate", rate]
         ltr.main(["--train", files[0], *flags, "--model", str(tmp_path / "m")])
-        found.append(models.load(tmp_path / "m").learner.weights_.max())
-    assert 1.5 < found[1] / found[0] < 2
+        result.append(models.load(tmp_path / "m").learner.weights_.max())
+    assert 1.5 < result[1] / result[0] < 2
 
 
 def test_best_passes_parameters_to_the_candidates_that_have_them():
@@ -199,8 +199,8 @@ def test_files_without_relevant_rows_are_scored_and_not_measured(files, tmp_path
     X, y, qid = draw(1)
     blank = write_letor(tmp_path / "blank.txt", X, 0 * y, qid)
     ltr.main(["--train", files[0], "--learner", "svm", "--predict", blank, "--output", str(tmp_path / "s.txt")])
-    found = capsys.readouterr()
-    assert found.out == "" and "no query has a relevant row, so nothing is measured" in found.err
+    result = capsys.readouterr()
+    assert result.out == "" and "no query has a relevant row, so nothing is measured" in result.err
     assert len(np.loadtxt(tmp_path / "s.txt")) == len(y)
 
 

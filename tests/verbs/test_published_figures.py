@@ -35,8 +35,8 @@ def test_published(collections, collection_index, tmp_path, name, flags, measure
     folder, output = collections / name, tmp_path / "run.txt"
     search.main(["--index", str(index.path), "--topics", str(folder / "topics.tsv"), "--output", str(output), *flags])
     qrels = read_qrels(folder / ("qrels.anserini.txt" if name == "cacm" else "qrels.txt"))
-    found = evaluate(qrels, read_run(output), parse_measures([measure])).mean(measure)
-    assert f"{found:.4f}" == f"{published:.4f}"
+    result = evaluate(qrels, read_run(output), parse_measures([measure])).mean(measure)
+    assert f"{result:.4f}" == f"{published:.4f}"
 
 
 @pytest.mark.parametrize(("k1", "b"), [(0.9, 0.4), (2.0, 0.75)])
@@ -46,8 +46,8 @@ def test_numpy_bm25_is_bit_equal_to_lucene_on_every_hit(collections, collection_
     topics = read_topics(collections / name / "topics.tsv")
     queries = index.lucene.queries(list(topics.values()), list(topics))
     hits = 0
-    for query, found in zip(queries, index.lucene.search(queries, 1000, model=BM25Model(k1, b)), strict=True):
-        ours = bm25.scores(index.forward, index.forward.term_ids(query.terms), query.weights, found.docs, k1=k1, b=b)
-        np.testing.assert_array_equal(ours, found.scores)
-        hits += found.depth
+    for query, result in zip(queries, index.lucene.search(queries, 1000, model=BM25Model(k1, b)), strict=True):
+        ours = bm25.scores(index.forward, index.forward.term_ids(query.terms), query.weights, result.docs, k1=k1, b=b)
+        np.testing.assert_array_equal(ours, result.scores)
+        hits += result.depth
     assert hits > 50_000

@@ -12,8 +12,8 @@ from kernelsearch.trec import read_run
 from tests.conftest import DEMO
 
 
-def settings(**given):
-    return SearchSettings.of(given)
+def settings(**options):
+    return SearchSettings.of(options)
 
 
 @pytest.fixture

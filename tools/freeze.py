@@ -56,26 +56,26 @@ def index_address() -> str:
     """The address of the package index that pip uses."""
     command = [sys.executable, "-m", "pip", "config", "list"]
     configured = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    if found := re.search(r"(?m)^[^=]*\.index-url='([^']+)'", configured):
-        return found[1]
+    if result := re.search(r"(?m)^[^=]*\.index-url='([^']+)'", configured):
+        return result[1]
     help_text = subprocess.run([sys.executable, "-m", "pip", "download", "--help"], capture_output=True, text=True, check=True)
-    found = re.search(r"--index-url <url>.*?\(default\s+(\S+?)\)", " ".join(help_text.stdout.split()))
-    if found is None:
+    result = re.search(r"--index-url <url>.*?\(default\s+(\S+?)\)", " ".join(help_text.stdout.split()))
+    if result is None:
         raise SystemExit("pip does not say which package index it uses")
-    return found[1]
+    return result[1]
 
 
 def file_hashes(page: str, name: str, version: str) -> list[str]:
     """The SHA-256 of a version's files on a page of the index, sorted; without wheels for a Python below 3.11."""
     parser = _Links()
     parser.feed(page)
-    found = set()
+    result = set()
     for link in parser.links:
         address, fragment = urldefrag(link)
         file = unquote(urlsplit(address).path.rsplit("/", 1)[-1])
         if fragment.startswith("sha256=") and _belongs(file, name, version):
-            found.add(fragment.removeprefix("sha256="))
-    return sorted(found)
+            result.add(fragment.removeprefix("sha256="))
+    return sorted(result)
 
 
 def _belongs(file: str, name: str, version: str) -> bool:
@@ -95,8 +95,8 @@ def _belongs(file: str, name: str, version: str) -> bool:
 def _usable(interpreter: str, abi: str) -> bool:
     if interpreter.startswith("py3") or abi == "abi3":
         return True
-    found = re.fullmatch(r"cp3(\d+)", interpreter)
-    return found is not None and int(found[1]) >= OLDEST and not abi.endswith("t")
+    result = re.fullmatch(r"cp3(\d+)", interpreter)
+    return result is not None and int(result[1]) >= OLDEST and not abi.endswith("t")
 
 
 def installed(python: Path) -> list[str]:
@@ -147,9 +147,9 @@ def main() -> None:
         if pin in known:  # an index does not change its files, and a new platform's file is not needed
             return known[pin]
         name, _, version = pin.partition("==")
-        if not (found := file_hashes(_page(index, name), name, version)):
+        if not (result := file_hashes(_page(index, name), name, version)):
             raise SystemExit(f"{pin}: the package index has no files with hashes of it")
-        return found
+        return result
 
     with ThreadPoolExecutor(8) as pool:
         rows = list(zip(wanted, pool.map(hashes_of, wanted), strict=True))

@@ -32,12 +32,12 @@ def requirements(name: str, extras: frozenset[str] = frozenset()) -> list[tuple[
     """The direct dependencies of an installed distribution with these extras: (name, extras)."""
     from packaging.requirements import Requirement
 
-    found = []
+    result = []
     for text in _declared(extras) if name == "kernelsearch" else metadata.requires(name) or ():
         requirement = Requirement(text)
         if requirement.marker is None or any(requirement.marker.evaluate({"extra": extra}) for extra in (*extras, "")):
-            found.append((requirement.name, frozenset(requirement.extras)))
-    return found
+            result.append((requirement.name, frozenset(requirement.extras)))
+    return result
 
 
 def _declared(extras: frozenset[str]) -> list[str]:

@@ -81,11 +81,11 @@ def page(render: Callable[[str, ast.ClassDef | ast.FunctionDef], str] | None = N
         if heading:
             parts.append(f"## {heading}\n")
         source = source_of(module)
-        found = {node.name: node for node in ast.parse(source.read_text(encoding="utf-8")).body if isinstance(node, _NAMED)}
+        result = {node.name: node for node in ast.parse(source.read_text(encoding="utf-8")).body if isinstance(node, _NAMED)}
         for name in names:
-            if name not in found:
+            if name not in result:
                 raise SystemExit(f"{source}: has no {name}")
-            parts.append(render(module, found[name]))
+            parts.append(render(module, result[name]))
     return "\n".join(parts)
 
 

@@ -106,11 +106,11 @@ def sample(count: int, seed: int, packages: list[str], root: Path = ROOT) -> lis
         if file.name not in ("__init__.py", "__main__.py", "settings.py", "plot.py")
     }
     every = [(package, file, number) for (package, file), tree in modules.items() for number in range(len(places(tree)))]
-    found = []
+    result = []
     for package, file, number in generator.sample(every, min(count, len(every))):
         lines, column, change, tree = mutation(modules[package, file], number)
-        found.append(Mutant(package, file, lines, column, " ".join(change.split()), ast.unparse(tree)))
-    return found
+        result.append(Mutant(package, file, lines, column, " ".join(change.split()), ast.unparse(tree)))
+    return result
 
 
 class Tests:
@@ -151,12 +151,12 @@ class Tests:
         contexts = {context for line in mutant.lines for context in by_line.get(line, [])}
         if contexts == {""}:
             contexts = {context for line in by_line.values() for context in line}
-        found = set()
+        result = set()
         for context in contexts - {""}:
             test, _, phase = context.rpartition("|")
-            found.add(test if phase == "run" else test.partition("::")[0])
+            result.add(test if phase == "run" else test.partition("::")[0])
         return sorted(
-            test for test in found - self.broken if test.partition("::")[0] == test or test.partition("::")[0] not in found
+            test for test in result - self.broken if test.partition("::")[0] == test or test.partition("::")[0] not in result
         )
 
     def outcome(self, mutant: Mutant, limit: float) -> str:
@@ -237,8 +237,8 @@ def main() -> int:
     arguments = parser.parse_args()
     os.nice(10)
     with contextlib.ExitStack() as stack:
-        kept = arguments.folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kernelsearch-mutants-")))
-        outcomes = _run(kept.resolve(), arguments.count, arguments.seed, arguments.packages, arguments.limit)
+        folder = arguments.folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kernelsearch-mutants-")))
+        outcomes = _run(folder.resolve(), arguments.count, arguments.seed, arguments.packages, arguments.limit)
     for package, counts in outcomes.items():
         print(f"{package}: {counts['killed']} of {counts.total()} killed, {counts['too slow']} too slow")
     every = sum(outcomes.values(), Counter[str]())

@@ -69,12 +69,12 @@ def compare(folder: Path, size: int, made_up: bool, pyserini: str, rounds: int) 
     print(f"{size:,} documents ({kind}), indexed in {time.perf_counter() - start:.0f} s")
     (folder / "queries.json").write_text(json.dumps(queries), encoding="utf-8")
     rows: list[tuple[str, ...]] = []
-    found: dict[str, dict[str, list[dict]]] = {}
+    result: dict[str, dict[str, list[dict]]] = {}
     for measure, (label, unit, decimals, less, aim) in MEASURES.items():
         runs: dict[str, list[dict]] = {"pyserini": [], "kernelsearch": []}
         pythons = {"pyserini": pyserini, "kernelsearch": sys.executable}
         if measure == "forward":  # pyserini has one way to export
-            runs["pyserini"] = found["export"]["pyserini"]
+            runs["pyserini"] = result["export"]["pyserini"]
             del pythons["pyserini"]
         if measure == "first":  # neither side reads its files from a cold disk
             for name, python in pythons.items():
@@ -86,10 +86,10 @@ def compare(folder: Path, size: int, made_up: bool, pyserini: str, rounds: int) 
         theirs, ours = (statistics.median(run[key] for run in runs[name]) for name in runs)
         ratio = theirs / ours if less else ours / theirs
         rows.append((f"{label} ({unit})", f"{theirs:,.{decimals}f}", f"{ours:,.{decimals}f}", f"{ratio:.1f}", str(aim or "")))
-        found[measure] = runs
-    check_agreement(found["search"])
+        result[measure] = runs
+    check_agreement(result["search"])
     for measure in MEASURES:
-        theirs, ours = (statistics.median(run["megabytes"] for run in found[measure][name]) for name in found[measure])
+        theirs, ours = (statistics.median(run["megabytes"] for run in result[measure][name]) for name in result[measure])
         label = MEASURES[measure][0].removesuffix(", postings per CPU second")
         rows.append((f"peak memory: {label} (MB)", f"{theirs:,.0f}", f"{ours:,.0f}", f"{theirs / ours:.1f}", ""))
     print(text_table(("measure", "pyserini", "kernelsearch", "times better", "aim"), rows), end="\n\n", flush=True)

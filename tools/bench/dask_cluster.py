@@ -34,14 +34,14 @@ def main() -> None:
         return
     from kernelsearch.core.tables import text_table
 
-    found = {}
+    result = {}
     for contender in ("local", *map(str, arguments.workers)):
         command = [sys.executable, "-m", "tools.bench.dask_cluster", *sys.argv[1:], "--contender", contender]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=environment(OMP_NUM_THREADS="1"))
-        found[contender] = json.loads(done.stdout.splitlines()[-1])
-    if len({one["digest"] for one in found.values()}) != 1:
+        result[contender] = json.loads(done.stdout.splitlines()[-1])
+    if len({one["digest"] for one in result.values()}) != 1:
         raise SystemExit("the contenders' lists differ: nothing to compare")
-    single = found["local"]["rate"]
+    single = result["local"]["rate"]
     rows = [
         (
             "single process" if name == "local" else f"Dask, {name} worker{'s' if name != '1' else ''}",
@@ -50,7 +50,7 @@ def main() -> None:
             f"{1000 * one['cpu'] / one['topics']:.1f}",
             f"{one['start']:.1f}",
         )
-        for name, one in found.items()
+        for name, one in result.items()
     ]
     print(text_table(("engine", "queries/s", "times one", "CPU ms per query", "start-up s"), rows))
 

@@ -63,8 +63,8 @@ def compare(index: kernelsearch.Index, topics: dict[str, str], name: str | None,
     texts, qids = list(topics.values()), list(topics)
 
     def search(text: str) -> list[str]:
-        found = pipeline.search([index.query(text)])[0]
-        return named(index, found)[0]
+        result = pipeline.search([index.query(text)])[0]
+        return named(index, result)[0]
 
     searcher = KernelSearcher(index, rerank=name, hits=hits)
     label = name or "none"
@@ -74,7 +74,7 @@ def compare(index: kernelsearch.Index, topics: dict[str, str], name: str | None,
         row(
             "KernelSearcher.batch_search",
             label,
-            lambda _: [named(index, found) for found in pipeline.search(index.lucene.queries(texts, qids))],
+            lambda _: [named(index, result) for result in pipeline.search(index.lucene.queries(texts, qids))],
             lambda _: searcher.batch_search(texts, qids, k=hits),
             lambda lists: [read(one) for one in lists.values()],
             [""],
@@ -134,7 +134,7 @@ def pyterrier_row(
 
     def core(_: str) -> list:
         analysed: list[Query] = index.lucene.queries(queries, list(topics))
-        return [named(index, found) for found in pipeline.search(analysed)]
+        return [named(index, result) for result in pipeline.search(analysed)]
 
     return row("PyTerrier: retriever >> method", name, core, lambda _: transformer(frame), None, [""], rounds * 2)
 
@@ -144,9 +144,9 @@ def read(hits: Sequence) -> list[tuple[str, float]]:
     return [(hit.docid, hit.score) for hit in hits]
 
 
-def named(index: kernelsearch.Index, found: Candidates) -> tuple[list[str], list[float]]:
+def named(index: kernelsearch.Index, result: Candidates) -> tuple[list[str], list[float]]:
     """A list as the border has it: docids and scores."""
-    return index.forward.docids.take(found.docs), found.scores.tolist()
+    return index.forward.docids.take(result.docs), result.scores.tolist()
 
 
 def row(

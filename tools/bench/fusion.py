@@ -57,7 +57,7 @@ def main() -> None:
         return out
 
     candidates = timed("candidates (union of sources)", lambda: features.pool(queries, lists, arguments.hits))
-    pools = [Pool(index, query, found) for query, found in zip(queries, candidates, strict=True)]
+    pools = [Pool(index, query, result) for query, result in zip(queries, candidates, strict=True)]
     timed("reading the postings", lambda: [pool.field("contents") for pool in pools])
     columns = [
         timed(name, partial(feature.values, pools)) for name, feature in zip(features.recipe, features.features, strict=True)
@@ -69,8 +69,8 @@ def main() -> None:
     reranker, context = AutoReranker(index), Context(hits=arguments.hits)
     reranker.apply_batch(queries[:4], lists[:4], context)
     began = time.process_time()
-    for query, found in zip(queries, lists, strict=True):
-        reranker.apply(query, found, context)
+    for query, result in zip(queries, lists, strict=True):
+        reranker.apply(query, result, context)
     rows.append(("auto, one query at a time", f"{1000 * (time.process_time() - began) / len(queries):.2f}"))
     depth = sum(pool.depth for pool in pools) / len(pools)
     print(text_table((f"{len(queries)} queries, {depth:.0f} candidates each", "CPU ms per query"), rows))

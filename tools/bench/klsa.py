@@ -121,7 +121,7 @@ class Peak(threading.Thread):
 
 def solve(contender: str, matrix: sparse.csr_matrix, dims: int) -> np.ndarray:
     """V, shape (features, dims)."""
-    iterations = int(found[1]) if (found := re.search(r"(\d+) iterations", contender)) else None
+    iterations = int(result[1]) if (result := re.search(r"(\d+) iterations", contender)) else None
     if contender.startswith("kernelsearch"):
         from kernelsearch.kernels.spectral import RowBlocks, decompose
 
@@ -225,7 +225,7 @@ def reranking(collections: Path, scratch: Path) -> None:
 
     index = DATASETS["npl"].open_index(collections, scratch / "npl")
     queries = index.lucene.queries(list(DATASETS["npl"].read(collections)[0].values()))
-    pairs = [(q, found) for q, found in zip(queries, index.lucene.search(queries, 1000), strict=True) if found.depth == 1000]
+    pairs = [(q, result) for q, result in zip(queries, index.lucene.search(queries, 1000), strict=True) if result.depth == 1000]
     print("\n| reranking 1,000 candidates, 300 dimensions (npl) | CPU ms per query |\n| --- | --- |")
     for text, options in (
         ("z 1", {"z": 1}),
@@ -235,8 +235,8 @@ def reranking(collections: Path, scratch: Path) -> None:
         ranker = KernelLSA(index, **options)
         ranker.apply(*pairs[0])
         start = time.process_time()
-        for query, found in pairs:
-            ranker.apply(query, found)
+        for query, result in pairs:
+            ranker.apply(query, result)
         print(f"| {text} | {(time.process_time() - start) / len(pairs) * 1000:.2f} |", flush=True)
 
 
@@ -246,11 +246,11 @@ def retrieval(folder: Path, dims: int, kinds: tuple[str, ...]) -> None:
     from kernelsearch.neighbours import Neighbours
 
     blocks = RowBlocks.of(load(folder), memory=1e12)
-    found = decompose(blocks, dims, solver="randomised", tolerance=0.1)
-    rows = np.vstack([block for _, _, block in found.left(blocks)]).astype(np.float32)
+    result = decompose(blocks, dims, solver="randomised", tolerance=0.1)
+    rows = np.vstack([block for _, _, block in result.left(blocks)]).astype(np.float32)
     vectors = 10 * rows[np.random.default_rng(0).integers(len(rows), size=200)]
     exact = Neighbours.build(rows, "flat").search(vectors, 1000)[0]
-    print(f"\n1,000 neighbours of {len(rows):,} documents, {found.right.shape[1]} dimensions\n")
+    print(f"\n1,000 neighbours of {len(rows):,} documents, {result.right.shape[1]} dimensions\n")
     print(
         "| index | build CPU s | effort | CPU ms per query | recall@100 | recall@1000 |\n| --- | --- | --- | --- | --- | --- |"
     )

@@ -46,10 +46,10 @@ def main() -> None:
             "FAISS": ("-c", FAISS, rows_file, limit, made / "faiss"),
         }
         for stage, command in commands.items():
-            found = scale.watched([sys.executable, *map(str, command)], arguments.scratch / "memory.log")
-            kind = found["said"][-1] if stage == "FAISS" else ""
-            sizes = (f"{found[key] / 2**30:.2f}" for key in ("own", "peak"))
-            rows.append((limit, stage, kind, *sizes, f"{found['cpu']:.0f}"))
+            result = scale.watched([sys.executable, *map(str, command)], arguments.scratch / "memory.log")
+            kind = result["said"][-1] if stage == "FAISS" else ""
+            sizes = (f"{result[key] / 2**30:.2f}" for key in ("own", "peak"))
+            rows.append((limit, stage, kind, *sizes, f"{result['cpu']:.0f}"))
             print(rows[-1], flush=True)
         shutil.rmtree(made)
     print(text_table(("limit", "stage", "kind", "own GiB", "with mapped files", "CPU s"), rows, align="<<<>>>"))

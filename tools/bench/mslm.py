@@ -84,8 +84,8 @@ def main() -> None:
 def ours(reranker: MultiScaleLM, queries: list[Query], lists: dict[int, list[Candidates]]) -> System:
     def run(depth: int) -> tuple[float, float]:
         wall, cpu = time.perf_counter(), time.process_time()
-        for query, found in zip(queries, lists[depth], strict=True):
-            reranker.apply(query, found)
+        for query, result in zip(queries, lists[depth], strict=True):
+            reranker.apply(query, result)
         count = len(queries)
         return 1000 * (time.perf_counter() - wall) / count, 1000 * (time.process_time() - cpu) / count
 
@@ -125,14 +125,14 @@ def peers(python: str, index: str, texts: list[str], few: int, depths: list[int]
 
 def report(systems: dict[str, System], depth: int, rounds: int) -> None:
     """Prints medians over rounds, and the best round's processor time."""
-    found: dict[str, list[tuple[float, float]]] = {name: [] for name in systems}
+    result: dict[str, list[tuple[float, float]]] = {name: [] for name in systems}
     for number in range(rounds + 1):
         for name, run in systems.items():
             figures = run(depth)
             if number:  # the first round warms up
-                found[name].append(figures)
+                result[name].append(figures)
     rows = []
-    for name, taken in found.items():
+    for name, taken in result.items():
         clock, used = zip(*taken, strict=True)
         rows.append((name, f"{statistics.median(clock):.1f}", f"{statistics.median(used):.1f}", f"{min(used):.1f}"))
     print(text_table(("one query at a time, one thread", "median ms", "CPU ms", "best round, CPU ms"), rows))

@@ -65,9 +65,9 @@ def make_systems(index: kernelsearch.Index, texts: list[str], hits: int) -> dict
     queries = lucene.queries(texts)
     lists = lucene.search(queries, hits)
     expanded = []
-    for query, found in zip(queries, lists, strict=True):
+    for query, result in zip(queries, lists, strict=True):
         try:
-            expanded.append(reranker.expanded(query, found))
+            expanded.append(reranker.expanded(query, result))
         except CannotAct:
             expanded.append(query)
 
@@ -83,9 +83,9 @@ def make_systems(index: kernelsearch.Index, texts: list[str], hits: int) -> dict
             lucene.search([query], hits)
 
     def expanding() -> None:
-        for query, found in zip(queries, lists, strict=True):
-            if found.depth:
-                reranker.expanded(query, found)
+        for query, result in zip(queries, lists, strict=True):
+            if result.depth:
+                reranker.expanded(query, result)
 
     def expansion_with(method: PerturbationReranker) -> Round:
         def run() -> None:

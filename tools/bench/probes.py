@@ -30,8 +30,8 @@ class Pyserini:
         self.searcher = LuceneSearcher(path)
 
     def search(self, text: str, hits: int) -> tuple[list[str], list[float]]:
-        found = self.searcher.search(text, hits)
-        return [hit.docid for hit in found], [hit.score for hit in found]
+        result = self.searcher.search(text, hits)
+        return [hit.docid for hit in result], [hit.score for hit in result]
 
     def hits(self, text: str) -> list[str]:
         """What `vectors` takes: the ranked list, however the library names its documents."""
@@ -71,8 +71,8 @@ class Kernelsearch:
         self.index = kernelsearch.open(path)
 
     def search(self, text: str, hits: int) -> tuple[list[str], list[float]]:
-        found = self._found(text, hits)
-        return self.index.forward.docids.take(found.docs), found.scores.tolist()
+        result = self._found(text, hits)
+        return self.index.forward.docids.take(result.docs), result.scores.tolist()
 
     def _found(self, text: str, hits: int):
         lucene = self.index.lucene

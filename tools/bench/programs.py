@@ -21,7 +21,7 @@ Solver = Callable[[Floats, Floats, Floats, Floats], Floats]
 
 def _slsqp(quadratic: Floats, linear: Floats, rows: Floats, least: Floats) -> Floats:
     constraint = {"type": "ineq", "fun": lambda x: rows @ x - least, "jac": lambda x: rows}
-    found = minimize(
+    result = minimize(
         lambda x: x @ quadratic @ x / 2 - linear @ x,
         x0=np.full(len(linear), 0.5),
         jac=lambda x: quadratic @ x - linear,
@@ -29,24 +29,24 @@ def _slsqp(quadratic: Floats, linear: Floats, rows: Floats, least: Floats) -> Fl
         method="SLSQP",
         options={"ftol": 1e-15, "maxiter": 1000},
     )
-    return np.asarray(found.x)
+    return np.asarray(result.x)
 
 
 def solvers() -> dict[str, Solver]:
     """The solvers that can be compared here, by name."""
-    found: dict[str, Solver] = {"active set (ours)": solve_program, "SLSQP (SciPy)": _slsqp}
+    result: dict[str, Solver] = {"active set (ours)": solve_program, "SLSQP (SciPy)": _slsqp}
     for name in ("quadprog", "daqp"):
         try:
             package: Any = import_module(name)
         except ImportError:
             continue
         if name == "quadprog":
-            found[name] = lambda H, c, R, b, package=package: package.solve_qp(H, c, R.T.copy(), b)[0]  # type: ignore[misc]
+            result[name] = lambda H, c, R, b, package=package: package.solve_qp(H, c, R.T.copy(), b)[0]  # type: ignore[misc]
         else:
-            found[name] = lambda H, c, R, b, package=package: package.solve(  # type: ignore[misc]
+            result[name] = lambda H, c, R, b, package=package: package.solve(  # type: ignore[misc]
                 H, -c, R, np.full(len(b), 1e30), b, np.zeros(len(b), dtype=np.intc)
             )[0]
-    return found
+    return result
 
 
 def main() -> None:

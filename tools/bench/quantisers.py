@@ -36,9 +36,9 @@ def main() -> None:
             building = time.process_time() - start
             built.save(Path(folder) / kind)
             start = time.process_time()
-            found = built.search(queries, arguments.k)[0]
+            result = built.search(queries, arguments.k)[0]
             each = (time.process_time() - start) / arguments.queries
-            hits = [len(set(one) & set(other)) for one, other in zip(found.tolist(), exact.tolist(), strict=True)]
+            hits = [len(set(one) & set(other)) for one, other in zip(result.tolist(), exact.tolist(), strict=True)]
             size = (Path(folder) / kind).stat().st_size
             table.append(
                 (kind, f"{np.mean(hits) / arguments.k:.3f}", f"{size / len(rows):.0f}", f"{building:.0f}", f"{1000 * each:.1f}")

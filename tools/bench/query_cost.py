@@ -64,10 +64,10 @@ def main() -> None:
         (
             name,
             f"{statistics.median(milliseconds[name]):.2f}",
-            f"{statistics.median(found):.1f}",
-            f"{min(found):.1f} to {max(found):.1f}",
+            f"{statistics.median(result):.1f}",
+            f"{min(result):.1f} to {max(result):.1f}",
         )
-        for name, found in ratios.items()
+        for name, result in ratios.items()
     ]
     print(f"{index.name}: {len(index.forward)} documents, {len(texts)} queries, {arguments.rounds} rounds")
     print(text_table(("system", "CPU ms per query", "times BM25", "range"), rows))

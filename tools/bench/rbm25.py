@@ -81,13 +81,13 @@ def timed_queries(index: kernelsearch.Index, database: Path, texts: list[str]) -
     for query, candidates in zip(queries, lists, strict=True):
         start = now()
         similar = reranker.similar.find([query], 20, [candidates])[0]
-        found = now()
+        result = now()
         fetching = reranker.retrieve([similar], DEFAULT_CONTEXT)
         retrieved = [fetching[number] for number in similar.ids.tolist()]
         fetched = now()
         reranker.ordered(*reranker.rank(query, candidates, similar, retrieved))
-        beyond.append(now() - start - (fetched - found))
-        finding.append(found - start)
+        beyond.append(now() - start - (fetched - result))
+        finding.append(result - start)
         pairs.append(len(reranker.learn(similar, retrieved).theta))
     return np.array(finding[5:]), np.array(beyond[5:]), float(np.mean(pairs))
 

@@ -86,15 +86,15 @@ def measure(arguments: argparse.Namespace, size: int, results: Path) -> None:
         if stage == "index" and not corpus.exists():
             write_collection(size, corpus, topics)
         before = disk(folder)
-        found = watched([sys.executable, *map(str, commands[stage])], folder / f"{stage}.log")
-        found |= {"documents": size, "stage": stage, "disk": disk(folder) - before}
+        result = watched([sys.executable, *map(str, commands[stage])], folder / f"{stage}.log")
+        result |= {"documents": size, "stage": stage, "disk": disk(folder) - before}
         if stage == "export":
-            found |= counts(index)
+            result |= counts(index)
         with open(results, "a", encoding="utf-8") as stream:
-            stream.write(json.dumps(found) + "\n")
-        print(f"{size:,} {stage}: {found}", flush=True)
+            stream.write(json.dumps(result) + "\n")
+        print(f"{size:,} {stage}: {result}", flush=True)
         if stage == "index":
-            found["corpus"] = corpus.stat().st_size
+            result["corpus"] = corpus.stat().st_size
             corpus.unlink()
     if not arguments.keep and all((size, stage) in read(results) for stage in STAGES):
         shutil.rmtree(folder)
@@ -154,26 +154,26 @@ def read(results: Path) -> dict[tuple[int, str], dict[str, Any]]:
     return {(line["documents"], line["stage"]): line for line in lines}
 
 
-def report(found: dict[tuple[int, str], dict[str, Any]]) -> None:
+def report(result: dict[tuple[int, str], dict[str, Any]]) -> None:
     """Costs per stage and size, and growth exponents: the slope of log cost over log documents."""
-    sizes = sorted({size for size, _ in found})
+    sizes = sorted({size for size, _ in result})
     rows = [
         (f"{size:,}", stage, f"{one['seconds']:,.0f}", f"{one['cpu']:,.0f}", *_gigabytes(one))
         for size in sizes
         for stage in STAGES
-        if (one := found.get((size, stage)))
+        if (one := result.get((size, stage)))
     ]
     print(text_table(("documents", "stage", "seconds", "CPU s", "peak GB", "own GB", "disk GB"), rows, align="><>>>>>"))
     for size in sizes:
-        if one := found.get((size, "export")):
+        if one := result.get((size, "export")):
             print(f"{size:,} documents: {one['postings']:,} postings, {one['tokens']:,} tokens, {one['terms']:,} terms")
     slopes = []
     for stage in STAGES:
-        have = [size for size in sizes if (size, stage) in found]
+        have = [size for size in sizes if (size, stage) in result]
         if len(have) > 1:
             cells = []
             for key in ("cpu", "own", "disk"):
-                values = [max(found[size, stage][key], 1e-9) for size in have]
+                values = [max(result[size, stage][key], 1e-9) for size in have]
                 cells.append(f"{np.polyfit(np.log(have), np.log(values), 1)[0]:.2f}" if min(values) > 1e-3 else "-")
             slopes.append((stage, len(have), *cells))
     if slopes:

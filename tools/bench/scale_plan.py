@@ -44,20 +44,20 @@ HEAPS = 1 / 1.77
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", type=Path)
-    found = scale.read(parser.parse_args().results)
-    rows = [row(found, one) for one in COLLECTIONS]
+    result = scale.read(parser.parse_args().results)
+    rows = [row(result, one) for one in COLLECTIONS]
     header = ("collection", "postings", "terms", *(f"{stage} CPU h" for stage in (*BY_POSTINGS, *BY_DOCUMENTS)))
     print(text_table((*header, "disk TB", "features GB", "solver GB", "GB per product", "machines"), rows))
 
 
-def row(found: dict[tuple[int, str], dict[str, Any]], one: Collection) -> tuple[object, ...]:
-    size = max(documents for documents, stage in found if stage == "faiss")
-    measured = {stage: found[size, stage] for stage in (*BY_POSTINGS, *BY_DOCUMENTS)}
+def row(result: dict[tuple[int, str], dict[str, Any]], one: Collection) -> tuple[object, ...]:
+    size = max(documents for documents, stage in result if stage == "faiss")
+    measured = {stage: result[size, stage] for stage in (*BY_POSTINGS, *BY_DOCUMENTS)}
     base = measured["export"]
     postings, documents = one.documents * one.postings, one.documents
     terms = base["terms"] * (documents * one.tokens / base["tokens"]) ** HEAPS
     more = {stage: postings / base["postings"] for stage in BY_POSTINGS} | {"faiss": documents / size}
-    hours = {stage: measured[stage]["cpu"] / 3600 * more[stage] ** max(1.0, exponent(found, stage)) for stage in measured}
+    hours = {stage: measured[stage]["cpu"] / 3600 * more[stage] ** max(1.0, exponent(result, stage)) for stage in measured}
     latent = (1200 + measured["faiss"]["disk"] / size) * documents + 1200 * terms
     disk = (measured["index"]["disk"] + base["disk"]) * more["index"] + latent
     machines = max(sum(hours.values()) / (CORES * HOURS), 8 * postings / MEMORY, disk / DISK, 1)
@@ -74,10 +74,10 @@ def row(found: dict[tuple[int, str], dict[str, Any]], one: Collection) -> tuple[
     )
 
 
-def exponent(found: dict[tuple[int, str], dict[str, Any]], stage: str) -> float:
+def exponent(result: dict[tuple[int, str], dict[str, Any]], stage: str) -> float:
     """The slope of log CPU time over log documents."""
-    sizes = sorted(documents for documents, name in found if name == stage)
-    return float(np.polyfit(np.log(sizes), np.log([found[size, stage]["cpu"] for size in sizes]), 1)[0]) if sizes[1:] else 1.0
+    sizes = sorted(documents for documents, name in result if name == stage)
+    return float(np.polyfit(np.log(sizes), np.log([result[size, stage]["cpu"] for size in sizes]), 1)[0]) if sizes[1:] else 1.0
 
 
 if __name__ == "__main__":

@@ -144,11 +144,11 @@ def load_table(
             while done < warm_up:  # what Java compiles at first isn't measured
                 done += 2 * load(server, method, texts, 4, 2).rate
         for count in clients:
-            found: dict[str, list[Figures]] = {server.name: [] for server in asked}
+            result: dict[str, list[Figures]] = {server.name: [] for server in asked}
             for _ in range(rounds):
                 for server in asked:
-                    found[server.name].append(load(server, method, texts, count, seconds))
-            for name, figures in found.items():
+                    result[server.name].append(load(server, method, texts, count, seconds))
+            for name, figures in result.items():
                 rows.append((name, method or "BM25", count, *medians(figures)))
     header = ("server", "list", "clients", "requests/s", "p50 ms", "p99 ms", "CPU ms per request", "errors")
     return text_table(header, rows, align="<<>>>>>>")

@@ -65,16 +65,16 @@ def measure(index: kernelsearch.Index, database: Path, asked: list[str]) -> tupl
     prepared = time.process_time() - start
     file = max(index.artefacts.glob("similar-queries-*/queries.faiss"), key=lambda one: one.stat().st_mtime)
     queries = index.lucene.queries(asked)
-    cpu, wall, found = [], [], []
+    cpu, wall, result = [], [], []
     for query in queries:
         clock, start = time.perf_counter(), time.process_time()
-        found.append(similar.find([query], NEAREST)[0].ids)
+        result.append(similar.find([query], NEAREST)[0].ids)
         cpu.append(1e3 * (time.process_time() - start))
         wall.append(1e3 * (time.perf_counter() - clock))
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
     nearest = exact(similar, asked)
-    recall = np.mean([np.isin(best, ids).mean() for best, ids in zip(nearest, found, strict=True)])
-    first = np.mean([best[0] in ids for best, ids in zip(nearest, found, strict=True)])
+    recall = np.mean([np.isin(best, ids).mean() for best, ids in zip(nearest, result, strict=True)])
+    first = np.mean([best[0] in ids for best, ids in zip(nearest, result, strict=True)])
     sizes = (f"{prepared:.0f} s", f"{file.stat().st_size / 1e6:.0f} MB", f"{memory:.0f} MB")
     return (*sizes, f"{np.median(cpu):.1f} ms", f"{np.median(wall):.1f} ms", f"{recall:.3f}", f"{first:.3f}")
 

@@ -31,8 +31,8 @@ def make_systems(index: kernelsearch.Index, queries: list[Query], name: str | No
     flat = faiss.IndexFlatIP(vectors.documents.dims)
     flat.add(np.asarray(vectors.documents.matrix, dtype=np.float32))
     candidates: np.ndarray = np.resize(np.random.default_rng(0).permutation(len(index.forward)), DEPTH)
-    found = zip(queries, vectors.queries.find(queries), strict=True)
-    table = {query.qid: vector for query, vector in found if vector is not None}
+    result = zip(queries, vectors.queries.find(queries), strict=True)
+    table = {query.qid: vector for query, vector in result if vector is not None}
     words, hybrid = (index.pipeline({"auto": {"vectors": value}}, hits=DEPTH) for value in ("none", vectors.name))
     dense = index.pipeline({"dense": {"vectors": vectors.name, "retrieve": DEPTH}}, hits=DEPTH)
     bm25 = index.pipeline(hits=DEPTH)
@@ -42,9 +42,9 @@ def make_systems(index: kernelsearch.Index, queries: list[Query], name: str | No
         products, rows = flat.search(table[query.qid][None], DEPTH)
         docs = np.union1d(listed.docs, rows[0])
         total = np.zeros(len(docs))
-        for found, scores in ((listed.docs, np.asarray(listed.scores, dtype=np.float64)), (rows[0], products[0])):
-            if len(found):
-                total[np.searchsorted(docs, found)] += (scores - scores.min()) / max(float(np.ptp(scores)), 1e-12)
+        for result, scores in ((listed.docs, np.asarray(listed.scores, dtype=np.float64)), (rows[0], products[0])):
+            if len(result):
+                total[np.searchsorted(docs, result)] += (scores - scores.min()) / max(float(np.ptp(scores)), 1e-12)
         return docs[np.argsort(-total)][:DEPTH]
 
     return {

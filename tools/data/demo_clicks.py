@@ -27,7 +27,7 @@ def make(output: Path) -> None:
         docids = index.forward.docids
 
         def search(texts: list[str]) -> list[list[str]]:
-            return [docids.take(found.docs) for found in index.lucene.search(index.lucene.queries(texts), DEPTH)]
+            return [docids.take(result.docs) for result in index.lucene.search(index.lucene.queries(texts), DEPTH)]
 
         needs = needs_from_search(search, DATA / "topics.tsv", DATA / "qrels.txt", DATA / "variants.tsv")
         others = sorted(docids.take(index.forward.live_docs))

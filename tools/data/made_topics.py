@@ -167,7 +167,7 @@ def _topics(documents: Documents, usable: list[tuple[int, str]], count: int, see
 
 
 def _words(text: str, codes: bool) -> list[str]:
-    return text.split() if codes else [found[0] for found in WORD.finditer(text)]
+    return text.split() if codes else [result[0] for result in WORD.finditer(text)]
 
 
 def _plain(text: str) -> str:

@@ -108,12 +108,12 @@ def prepare(name: str, collections: Path, scratch: Path) -> tuple[Any, list, Jud
 def measure(name: str, collections: Path, scratch: Path) -> dict[str, Any]:
     """Everything the page says about a collection: {(k1, b): results}."""
     index, queries, judged = prepare(name, collections, scratch)
-    found: dict[Any, Any] = {"queries": len(queries)}
+    result: dict[Any, Any] = {"queries": len(queries)}
     for k1, b in PARAMETERS:
         setting = Setting(index, queries, judged, k1, b, scratch)
         grid = {(dims, z, weight): values for dims in DIMS for z in DEPTHS for weight, values in setting.sweep(z, dims).items()}
         base = setting.precision(setting.lists)
-        found[k1, b] = {
+        result[k1, b] = {
             "bm25": float(base.mean()),
             "grid": {key: float(values.mean()) for key, values in grid.items()},
             "p": _paired_p(base, grid[300, 1, 0.9]),
@@ -122,7 +122,7 @@ def measure(name: str, collections: Path, scratch: Path) -> dict[str, Any]:
                 for dims, z in ((300, 1), (100, 10))
             },
         }
-    return found
+    return result
 
 
 def latent(name: str, collections: Path, scratch: Path) -> dict[str, Any]:
@@ -152,15 +152,15 @@ def gains(name: str, collections: Path, scratch: Path) -> dict[Any, float]:
     }
 
 
-def kept(measure: Callable, name: str, collections: Path, scratch: Path) -> dict[Any, Any]:
+def measured_once(measure: Callable, name: str, collections: Path, scratch: Path) -> dict[Any, Any]:
     """What `measure` finds, from the scratch folder if it has been measured before."""
     file = scratch / "results" / f"{measure.__name__} {name}.txt"
     if file.exists():
         return ast.literal_eval(file.read_text(encoding="utf-8"))
-    found = measure(name, collections, scratch)
+    result = measure(name, collections, scratch)
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(repr(found), encoding="utf-8")
-    return found
+    file.write_text(repr(result), encoding="utf-8")
+    return result
 
 
 def _paired_p(one: np.ndarray, two: np.ndarray) -> float:
@@ -178,12 +178,12 @@ def draw(results: dict[str, Any], path: Path) -> None:
     panels = figure.subplots(1, len(PAPER))
     colours = matplotlib.colormaps["viridis"](np.linspace(0, 0.85, len(DEPTHS)))
     for axes, name in zip(panels, PAPER, strict=True):
-        found = results[name][2.0, 0.75]
+        result = results[name][2.0, 0.75]
         for z, colour in zip(DEPTHS, colours, strict=True):
-            values = [found["grid"][300, z, weight] for weight in WEIGHTS]
+            values = [result["grid"][300, z, weight] for weight in WEIGHTS]
             axes.plot(WEIGHTS, values, marker="o", markersize=3, linewidth=1.2, color=colour, label=f"z = {z}")
-        low = min(min(found["grid"][300, z, w] for z in DEPTHS for w in WEIGHTS), results[name]["latent"]["linear"])
-        axes.axhspan(0, found["bm25"], color="0.9", zorder=0, label="below BM25")
+        low = min(min(result["grid"][300, z, w] for z in DEPTHS for w in WEIGHTS), results[name]["latent"]["linear"])
+        axes.axhspan(0, result["bm25"], color="0.9", zorder=0, label="below BM25")
         for kernel, style, text in (
             ("linear", "--", "LSI, tf"),
             ("vsm", ":", "LSI, tf·idf"),
@@ -214,9 +214,9 @@ def lsi_table(rows: dict[str, dict[str, float]]) -> str:
         "| BM25 kernel without a threshold (z all, λ 1) | kernel LSA (z 1, λ .9) | p |",
         "| --- " * 8 + "|",
     ]
-    for name, found in rows.items():
-        cells = [rounded(found[key]) for key in ("bm25", "linear", "vsm", "logentropy", "z all", "kernel LSA")]
-        p = f"{found['p']:.3f}" if found["p"] >= 0.001 else "< .001"
+    for name, result in rows.items():
+        cells = [rounded(result[key]) for key in ("bm25", "linear", "vsm", "logentropy", "z all", "kernel LSA")]
+        p = f"{result['p']:.3f}" if result["p"] >= 0.001 else "< .001"
         lines.append(f"| {' | '.join([name, *cells, p])} |")
     return "\n".join(lines)
 
@@ -233,12 +233,12 @@ def tables(results: dict[str, Any]) -> str:
         "| collection | k1, b | BM25 | z 1, λ .9, 300 dims (the paper's) | p | z 10, λ .9, 100 dims | best of the grid |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
-    for name, found in results.items():
+    for name, result in results.items():
         for k1, b in PARAMETERS:
-            one = found[k1, b]
+            one = result[k1, b]
             best = max((key for key in one["grid"] if key[2] > 0), key=lambda key: one["grid"][key])
             cells = [
-                f"{name} ({found['queries']})",
+                f"{name} ({result['queries']})",
                 f"{k1:g}, {b:g}",
                 rounded(one["bm25"]),
                 f"{rounded(one['grid'][300, 1, 0.9])} ({rounded(one['retrieved'][300, 1])})",
@@ -247,7 +247,7 @@ def tables(results: dict[str, Any]) -> str:
                 f"{rounded(one['grid'][best])} ({best[0]} dims, z {best[1]}, λ {best[2]:g})",
             ]
             lines.append(f"| {' | '.join(cells)} |")
-    lines += ["", lsi_table({name: found["latent"] for name, found in results.items()})]
+    lines += ["", lsi_table({name: result["latent"] for name, result in results.items()})]
     for name in (name for name in PAPER if name in results):
         one = results[name][2.0, 0.75]
         lines += ["", f"## {name}: z against λ", "", "300 dimensions, k1 2, b .75. λ = 0 is BM25.", ""]
@@ -259,10 +259,10 @@ def tables(results: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def default_tables(found: dict[str, dict[Any, float]]) -> str:
+def default_tables(result: dict[str, dict[Any, float]]) -> str:
     """How the default was chosen: the best setting on the other collections, and what it gives on the one left out."""
-    names = list(found)
-    mean = {key: np.mean([found[name][key] for name in names]) for key in found[names[0]]}
+    names = list(result)
+    mean = {key: np.mean([result[name][key] for name in names]) for key in result[names[0]]}
     shown = sorted(mean, key=lambda key: -mean[key])[:6]
     shown += [key for key in (((2.0, 0.75), 300, 1, 0.9), ((0.9, 0.4), 300, 1, 0.9)) if key not in shown]
     lines = [
@@ -278,7 +278,7 @@ def default_tables(found: dict[str, dict[Any, float]]) -> str:
     ]
     for key in shown:
         (k1, b), dims, z, weight = key
-        values = [found[name][key] for name in names]
+        values = [result[name][key] for name in names]
         percent = [f"{100 * gain:+.1f}" for gain in (float(mean[key]), min(values), *values)]
         cells = [f"{k1:g}, {b:g}", dims, z, f"{weight:g}", *percent]
         lines.append(f"| {' | '.join(map(str, cells))} |")
@@ -286,9 +286,9 @@ def default_tables(found: dict[str, dict[Any, float]]) -> str:
     lines += ["| left out | k1, b of the space | dims | z | λ | gain there |", "| --- | --- | --- | --- | --- | --- |"]
     for name in names:
         others = [other for other in names if other != name]
-        best = max(mean, key=lambda key: np.mean([found[other][key] for other in others]))
+        best = max(mean, key=lambda key: np.mean([result[other][key] for other in others]))
         (k1, b), dims, z, weight = best
-        lines.append(f"| {name} | {k1:g}, {b:g} | {dims} | {z} | {weight:g} | {100 * found[name][best]:+.1f} |")
+        lines.append(f"| {name} | {k1:g}, {b:g} | {dims} | {z} | {weight:g} | {100 * result[name][best]:+.1f} |")
     return "\n".join(lines) + "\n"
 
 
@@ -303,7 +303,7 @@ def main() -> None:
     arguments = parser.parse_args()
     names = [name.strip() for name in arguments.only.split(";") if name.strip()] or list(dict.fromkeys((*MEASURED, *CHOSEN_ON)))
     places = (arguments.collections, arguments.scratch)
-    rows = {name: kept(latent, name, *places) for name in names if name in MEASURED}
+    rows = {name: measured_once(latent, name, *places) for name in names if name in MEASURED}
     if arguments.lsi:
         before, _, rest = PAGE.read_text(encoding="utf-8").partition(LSI_TITLE)
         after = rest[rest.index("\n## ") :]
@@ -312,8 +312,8 @@ def main() -> None:
         else:
             PAGE.write_text(f"{before}{lsi_table(rows)}\n{after}", encoding="utf-8")
         return
-    results = {name: kept(measure, name, *places) | {"latent": row} for name, row in rows.items()}
-    chosen = {name: kept(gains, name, *places) for name in names if name in CHOSEN_ON}
+    results = {name: measured_once(measure, name, *places) | {"latent": row} for name, row in rows.items()}
+    chosen = {name: measured_once(gains, name, *places) for name in names if name in CHOSEN_ON}
     if arguments.only:
         print(tables(results), default_tables(chosen) if len(chosen) > 1 else chosen)
         return

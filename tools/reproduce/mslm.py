@@ -63,18 +63,18 @@ def score(name: str, setting: str, collections: Path, scratch: Path) -> None:
         index, mode="points", scales=[s.spatial for s in finite], semantic=[s.semantic for s in finite], **options
     )
     across.graph = reranker.graph
-    kept: dict[str, np.ndarray] = {}
-    for number, (query, found) in enumerate(zip(queries, index.lucene.search(queries, 1000), strict=True)):
-        docids = index.forward.docids.take(found.docs)
+    arrays: dict[str, np.ndarray] = {}
+    for number, (query, candidates) in enumerate(zip(queries, index.lucene.search(queries, 1000), strict=True)):
+        docids = index.forward.docids.take(candidates.docs)
         for which, qrels in judgements.items():
-            kept[f"{number}-grades{which}"] = np.array([qrels[query.qid].get(docid, 0) for docid in docids], dtype=np.int16)
-            kept[f"{number}-relevant{which}"] = np.array(sum(grade > 0 for grade in qrels[query.qid].values()))
-        kept[f"{number}-first"] = found.scores
-        if found.depth and len(reranker.query_words(query)[0]):
-            for mode, values in similarities(reranker, across, query, found.docs[:DEPTH]).items():
-                kept[f"{number}-{mode}"] = values.astype(np.float32)
-    kept["queries"] = np.array(len(queries))
-    np.savez(scratch / f"mslm-{name}-{setting}.npz", **kept)  # type: ignore[arg-type]  # no key is allow_pickle
+            arrays[f"{number}-grades{which}"] = np.array([qrels[query.qid].get(docid, 0) for docid in docids], dtype=np.int16)
+            arrays[f"{number}-relevant{which}"] = np.array(sum(grade > 0 for grade in qrels[query.qid].values()))
+        arrays[f"{number}-first"] = candidates.scores
+        if candidates.depth and len(reranker.query_words(query)[0]):
+            for mode, values in similarities(reranker, across, query, candidates.docs[:DEPTH]).items():
+                arrays[f"{number}-{mode}"] = values.astype(np.float32)
+    arrays["queries"] = np.array(len(queries))
+    np.savez(scratch / f"mslm-{name}-{setting}.npz", **arrays)  # type: ignore[arg-type]  # no key is allow_pickle
 
 
 def similarities(reranker, across, query, docs) -> dict[str, np.ndarray]:
@@ -89,9 +89,9 @@ def similarities(reranker, across, query, docs) -> dict[str, np.ndarray]:
     matcher = type(reranker.matcher)(reranker.scales, "global", reranker.matcher.divergence, reranker.matcher.width)
     out["global"] = list(matcher.scores(rows, texts).T)
     rows = across.rows(query)
-    found = iter(across.matcher.scores(rows, across.texts(rows, docs)).T)
+    candidates = iter(across.matcher.scores(rows, across.texts(rows, docs)).T)
     # Levels of the whole text have no positions: interest points leave them as the windows have them.
-    out["points"] = [next(found) if s.spatial < INF else out["max"][n] for n, s in enumerate(reranker.scales)]
+    out["points"] = [next(candidates) if s.spatial < INF else out["max"][n] for n, s in enumerate(reranker.scales)]
     return {mode: np.column_stack(columns) for mode, columns in out.items()}
 
 
@@ -100,7 +100,7 @@ def average_precision(hits: np.ndarray, relevant: int) -> float:
     return float((np.cumsum(hits) / np.arange(1, len(hits) + 1))[hits].sum() / relevant)
 
 
-class Kept:
+class SavedSimilarities:
     """A collection's kept similarities and what can be made of them; `judgements` is "" or ALL (cran's second file)."""
 
     def __init__(self, path: Path, judgements: str = "") -> None:
@@ -145,18 +145,18 @@ class Kept:
         """Mean AP with learned and with uniform weights over random draws, tested on the other queries; all weights drawn."""
         rng = np.random.default_rng(0)
         uniform = self.all(mode, None, mix)[:, 0]
-        found, learned_ap, uniform_ap, pairs = [], [], [], []
+        candidates, learned_ap, uniform_ap, pairs = [], [], [], []
         for _ in range(DRAWS):
             chosen = rng.choice(self.usable, TRAINING, replace=False)
             weights = self.learned(mode, chosen)
             weights = uniform_weights(self.data[f"{self.usable[0]}-{mode}"].shape[1]) if weights is None else weights
             test = np.setdiff1d(np.arange(self.count), chosen)
             ap = self.all(mode, weights, mix)[:, 0]
-            found.append(weights)
+            candidates.append(weights)
             learned_ap.append(ap[test].mean())
             uniform_ap.append(uniform[test].mean())
             pairs.append(p_value(ap[test], uniform[test]))
-        return float(np.mean(learned_ap)), float(np.mean(uniform_ap)), np.array(found), np.array(pairs)
+        return float(np.mean(learned_ap)), float(np.mean(uniform_ap)), np.array(candidates), np.array(pairs)
 
 
 def p_value(one: np.ndarray, other: np.ndarray) -> float:

@@ -15,7 +15,7 @@ from kernelsearch.kernels.pyramid.text_pyramid import gaussian_pyramid
 from kernelsearch.kernels.semantic.graph import SemanticGraph
 from kernelsearch.plots.figures import new_figure, save_figure
 from kernelsearch.plots.pyramid import COLOURS, plot_pyramid
-from tools.reproduce.mslm import ALL, COLLECTIONS, DRAWS, MODES, OURS, PAGE, PAPER, Kept, names, star
+from tools.reproduce.mslm import ALL, COLLECTIONS, DRAWS, MODES, OURS, PAGE, PAPER, SavedSimilarities, names, star
 from tools.reproduce.mslm_text import LEVELS
 from tools.reproduce.pages import markdown_table, replace_between, rounded
 
@@ -26,26 +26,26 @@ def report(scratch: Path, retrieval: bool = True) -> None:
     """Rewrites the page's tables and draws its figures from what is in the scratch folder."""
     tables: dict[str, str] = {}
     for setting in ("paper-kl", "ours-js", "card-js") if retrieval else ():
-        kept = {}
+        saved = {}
         for name in COLLECTIONS:
             if (path := scratch / f"mslm-{name}-{setting}.npz").exists():
-                kept[name] = Kept(path)
-                if f"0-grades{ALL}" in kept[name].data:
-                    kept[f"{name} (all 1,837)"] = Kept(path, ALL)
-        if not kept:
+                saved[name] = SavedSimilarities(path)
+                if f"0-grades{ALL}" in saved[name].data:
+                    saved[f"{name} (all 1,837)"] = SavedSimilarities(path, ALL)
+        if not saved:
             continue
         if setting == "paper-kl":
-            tables["paper"] = paper_table(kept)
-            tables["paper-precision"] = precision_table(kept)
+            tables["paper"] = paper_table(saved)
+            tables["paper-precision"] = precision_table(saved)
             weights: dict[str, dict[str, np.ndarray]] = {}
-            tables["paper-draws"] = draws_table(kept, weights)
+            tables["paper-draws"] = draws_table(saved, weights)
             draw_weights(weights, names(PAPER), PAGE.parent / "mslm-weights.svg")
         elif setting == "ours-js":
-            tables["ours-alone"], tables["ours-mixed"] = ours_table(kept, 1.0), ours_table(kept, 0.5)
-            tables["ours-draws"] = draws_table(kept, {}, mix=0.5)
-            tables["held-out"] = held_out_table(kept)
+            tables["ours-alone"], tables["ours-mixed"] = ours_table(saved, 1.0), ours_table(saved, 0.5)
+            tables["ours-draws"] = draws_table(saved, {}, mix=0.5)
+            tables["held-out"] = held_out_table(saved)
         else:
-            tables["card"] = card_table(kept)
+            tables["card"] = card_table(saved)
     for name in ("class_trecq", "class_r8"):
         path = scratch / f"mslm-{name}.jsonl"
         if path.exists():
@@ -79,35 +79,37 @@ def only(level: int, count: int) -> np.ndarray:
     return np.eye(count)[level]
 
 
-def paper_table(kept: dict[str, Kept]) -> str:
+def paper_table(saved: dict[str, SavedSimilarities]) -> str:
     """MAP alone, with KL and uniform weights over the paper's levels; marks against the unigram model."""
-    base = {name: one.all("max", only(0, len(PAPER)))[:, 0] for name, one in kept.items()}
-    rows = [["BM25 (first stage)", *(rounded(one.all(None)[:, 0].mean()) for one in kept.values())]]
+    base = {name: similarities.all("max", only(0, len(PAPER)))[:, 0] for name, similarities in saved.items()}
+    rows = [["BM25 (first stage)", *(rounded(similarities.all(None)[:, 0].mean()) for similarities in saved.values())]]
     rows.append(["unigram LM", *(rounded(values.mean()) for values in base.values())])
-    control = {name: one.all("max", only(len(PAPER) - 1, len(PAPER)))[:, 0] for name, one in kept.items()}
+    control = {name: similarities.all("max", only(len(PAPER) - 1, len(PAPER)))[:, 0] for name, similarities in saved.items()}
     rows.append(["word graph, no positions (scale ∞)", *(rounded(v.mean()) + star(v, base[n]) for n, v in control.items())])
     for mode in MODES:
-        values = {name: one.all(mode)[:, 0] for name, one in kept.items()}
+        values = {name: similarities.all(mode)[:, 0] for name, similarities in saved.items()}
         rows.append([f"LaP, {LABELS[mode]}", *(rounded(v.mean()) + star(v, base[n]) for n, v in values.items())])
-    return markdown_table(["MAP", *kept], rows)
+    return markdown_table(["MAP", *saved], rows)
 
 
-def precision_table(kept: dict[str, Kept]) -> str:
+def precision_table(saved: dict[str, SavedSimilarities]) -> str:
     """P@5 / P@10 of the same runs."""
-    base = {name: one.all("max", only(0, len(PAPER))) for name, one in kept.items()}
+    base = {name: similarities.all("max", only(0, len(PAPER))) for name, similarities in saved.items()}
 
     def cell(values: np.ndarray, other: np.ndarray) -> str:
         return " / ".join(rounded(values[:, k].mean()) + star(values[:, k], other[:, k]) for k in (1, 2))
 
     rows = [["unigram LM", *(cell(values, values) for values in base.values())]]
     for mode in MODES:
-        rows.append([f"LaP, {LABELS[mode]}", *(cell(one.all(mode), base[name]) for name, one in kept.items())])
-    return markdown_table(["P@5 / P@10", *kept], rows)
+        rows.append(
+            [f"LaP, {LABELS[mode]}", *(cell(similarities.all(mode), base[name]) for name, similarities in saved.items())]
+        )
+    return markdown_table(["P@5 / P@10", *saved], rows)
 
 
-def ours_table(kept: dict[str, Kept], mix: float) -> str:
+def ours_table(saved: dict[str, SavedSimilarities], mix: float) -> str:
     """MAP with idf mass and JS, alone (mix 1) or mixed with BM25; marks against BM25."""
-    base = {name: one.all(None)[:, 0] for name, one in kept.items()}
+    base = {name: similarities.all(None)[:, 0] for name, similarities in saved.items()}
     count = len(OURS)
     lines: list[tuple[str, str, np.ndarray | None]] = [
         ("unigram (JS)", "max", only(0, count)),
@@ -117,14 +119,14 @@ def ours_table(kept: dict[str, Kept], mix: float) -> str:
     ]
     rows = [["BM25", *(rounded(values.mean()) for values in base.values())]]
     for label, mode, weights in lines:
-        values = {name: one.all(mode, weights, mix)[:, 0] for name, one in kept.items()}
+        values = {name: similarities.all(mode, weights, mix)[:, 0] for name, similarities in saved.items()}
         rows.append([label, *(rounded(v.mean()) + star(v, base[n]) for n, v in values.items())])
-    return markdown_table(["MAP", *kept], rows)
+    return markdown_table(["MAP", *saved], rows)
 
 
-def card_table(kept: dict[str, Kept]) -> str:
+def card_table(saved: dict[str, SavedSimilarities]) -> str:
     """MAP of one wide level without idf, mixed with BM25."""
-    base = {name: one.all(None)[:, 0] for name, one in kept.items()}
+    base = {name: similarities.all(None)[:, 0] for name, similarities in saved.items()}
     rows = [["BM25", *(rounded(values.mean()) for values in base.values())]]
     for label, mode, level in (
         ("word graph, no positions", "max", 0),
@@ -132,17 +134,17 @@ def card_table(kept: dict[str, Kept]) -> str:
         ("local, max", "max", 2),
         ("global", "global", 2),
     ):
-        values = {name: one.all(mode, only(level, 3), 0.5)[:, 0] for name, one in kept.items()}
+        values = {name: similarities.all(mode, only(level, 3), 0.5)[:, 0] for name, similarities in saved.items()}
         rows.append([label, *(rounded(v.mean()) + star(v, base[n]) for n, v in values.items())])
-    return markdown_table(["MAP", *kept], rows)
+    return markdown_table(["MAP", *saved], rows)
 
 
-def held_out_table(kept: dict[str, Kept]) -> str:
+def held_out_table(saved: dict[str, SavedSimilarities]) -> str:
     """The default on the queries that settings were chosen on and on the others."""
     rows = []
-    for name, one in kept.items():
-        first, ours = one.all(None)[:, 0], one.all("max", only(5, len(OURS)), 0.5)[:, 0]
-        chosen = np.arange(one.count) % 2 == 1 if name != "nfcorpus" else np.zeros(one.count, dtype=bool)
+    for name, similarities in saved.items():
+        first, ours = similarities.all(None)[:, 0], similarities.all("max", only(5, len(OURS)), 0.5)[:, 0]
+        chosen = np.arange(similarities.count) % 2 == 1 if name != "nfcorpus" else np.zeros(similarities.count, dtype=bool)
         cells = [
             f"{rounded(first[part].mean())} → {rounded(ours[part].mean())}{star(ours[part], first[part])} ({int(part.sum())})"
             if part.any()
@@ -153,17 +155,17 @@ def held_out_table(kept: dict[str, Kept]) -> str:
     return markdown_table(["BM25 → default (queries)", "chosen on", "held out"], rows)
 
 
-def draws_table(kept: dict[str, Kept], weights: dict[str, dict[str, np.ndarray]], mix: float = 1.0) -> str:
+def draws_table(saved: dict[str, SavedSimilarities], weights: dict[str, dict[str, np.ndarray]], mix: float = 1.0) -> str:
     """Learned against uniform weights over the draws; fills `weights[collection][mode]` with every draw's weights."""
     rows = []
     for mode in MODES:
         cells = []
-        for name, one in kept.items():
-            learned, uniform, found, tests = one.draws(mode, mix)
+        for name, similarities in saved.items():
+            learned, uniform, found, tests = similarities.draws(mode, mix)
             weights.setdefault(name, {})[mode] = found
             cells.append(f"{rounded(learned)} / {rounded(uniform)} ({int((tests < 0.05).sum())})")
         rows.append([LABELS[mode], *cells])
-    return markdown_table([f"learned / uniform (of {DRAWS} draws, significant)", *kept], rows)
+    return markdown_table([f"learned / uniform (of {DRAWS} draws, significant)", *saved], rows)
 
 
 def draw_weights(weights: dict[str, dict[str, np.ndarray]], levels: list[str], path: Path) -> None:
@@ -194,7 +196,7 @@ def class_table(splits: list[dict]) -> str:
         cells = []
         for kernel in kernels:
             values = {name: np.array([s["accuracy"][kernel][name] for s in splits]) for name in (row, "BOW-TF", "BOW-TFIDF")}
-            best = max((values["BOW-TF"], values["BOW-TFIDF"]), key=lambda one: one.mean())
+            best = max((values["BOW-TF"], values["BOW-TFIDF"]), key=np.mean)
             mark = ""
             if not row.startswith("BOW") and ttest_rel(values[row], best).pvalue < 0.05:
                 mark = "▲" if values[row].mean() > best.mean() else "▼"

@@ -104,8 +104,8 @@ class Collection:
 
     def figures(self, lists: list[list[Candidates]]) -> dict[str, Any]:
         """AP and relevant documents at each depth, (settings, queries)."""
-        out = {"ap": np.array([self.judged.average_precision(one) for one in lists])}
-        out |= {f"found{depth}": np.array([self.judged.retrieved(one, depth) for one in lists]) for depth in DEPTHS}
+        out = {"ap": np.array([self.judged.average_precision(ranked) for ranked in lists])}
+        out |= {f"found{depth}": np.array([self.judged.retrieved(ranked, depth) for ranked in lists]) for depth in DEPTHS}
         return out
 
     def sweep(self, options: dict[str, Any], alphas: tuple[float, ...]) -> list[list[Candidates]]:
@@ -125,8 +125,8 @@ def collections(arguments: argparse.Namespace) -> list[Collection]:
     """The five collections, cacm twice: with the repaired judgements, and with Anserini's own."""
     folder, indexes = arguments.collections, Path(arguments.indexes or arguments.scratch / "indexes")
     repaired = {name: replace(DATASETS[name], qrels="qrels.txt") for name in NAMES}
-    found = [Collection(name, dataset, folder, indexes / name) for name, dataset in repaired.items()]
-    return [*found, Collection("cacm", DATASETS["cacm"], folder, indexes / "cacm")]
+    named_collections = [Collection(name, dataset, folder, indexes / name) for name, dataset in repaired.items()]
+    return [*named_collections, Collection("cacm", DATASETS["cacm"], folder, indexes / "cacm")]
 
 
 def unseen(arguments: argparse.Namespace) -> list[Collection]:
@@ -156,46 +156,68 @@ def make(scratch: Path, collection: Collection, system: str, lists: Any) -> None
     print(collection.name, collection.judgements, system, flush=True)
 
 
-def curves(scratch: Path, found: list[Collection]) -> None:
+def curves(scratch: Path, named_collections: list[Collection]) -> None:
     """Figure 3's systems at all values of alpha, on the repaired judgements."""
-    for one in found:
-        if one.judgements != "qrels.txt":
+    for collection in named_collections:
+        if collection.judgements != "qrels.txt":
             continue
-        make(scratch, one, "BM25", lambda one=one: [one.first])
+        make(scratch, collection, "BM25", lambda collection=collection: [collection.first])
         for label, options in CURVES.items():
-            make(scratch, one, label, lambda one=one, options=options: one.sweep({**FIXED, **options}, ALPHAS))
+            make(
+                scratch,
+                collection,
+                label,
+                lambda collection=collection, options=options: collection.sweep({**FIXED, **options}, ALPHAS),
+            )
         for label in ANSERINI:
             make(
                 scratch,
-                one,
+                collection,
                 label,
-                lambda one=one, label=label: [one.first if a == 0 else one.feedback(anserini(label, a)) for a in ALPHAS],
+                lambda collection=collection, label=label: [
+                    collection.first if a == 0 else collection.feedback(anserini(label, a)) for a in ALPHAS
+                ],
             )
-        make(scratch, one, "Rocchio as shipped", lambda one=one: [one.feedback(Rocchio())])
+        make(scratch, collection, "Rocchio as shipped", lambda collection=collection: [collection.feedback(Rocchio())])
         for seed in range(1, 6):
             options = {**FIXED, "kernel": "random", "seed": seed}
-            make(scratch, one, f"random kernel {seed}", lambda one=one, options=options: one.sweep(options, (0.5,)))
+            make(
+                scratch,
+                collection,
+                f"random kernel {seed}",
+                lambda collection=collection, options=options: collection.sweep(options, (0.5,)),
+            )
 
 
-def grid_search(scratch: Path, found: list[Collection]) -> None:
+def grid_search(scratch: Path, named_collections: list[Collection]) -> None:
     """The settings that the default is chosen from, on the judgements that Anserini's published figures use."""
-    for one in found:
-        if one.name == "cacm" and one.judgements == "qrels.txt":
+    for collection in named_collections:
+        if collection.name == "cacm" and collection.judgements == "qrels.txt":
             continue
-        make(scratch, one, "BM25", lambda one=one: [one.first])
-        make(scratch, one, "RM3 as shipped", lambda one=one: [one.feedback(RM3())])
+        make(scratch, collection, "BM25", lambda collection=collection: [collection.first])
+        make(scratch, collection, "RM3 as shipped", lambda collection=collection: [collection.feedback(RM3())])
         for setting in grid():
-            make(scratch, one, key(setting), lambda one=one, setting=setting: one.sweep(setting, GRID_ALPHAS))
+            make(
+                scratch,
+                collection,
+                key(setting),
+                lambda collection=collection, setting=setting: collection.sweep(setting, GRID_ALPHAS),
+            )
 
 
-def default_on(scratch: Path, found: list[Collection]) -> None:
+def default_on(scratch: Path, named_collections: list[Collection]) -> None:
     """The default, and what it is compared with, on queries that it was not chosen on."""
-    for one in found:
-        make(scratch, one, "BM25", lambda one=one: [one.first])
-        make(scratch, one, "RM3 as shipped", lambda one=one: [one.feedback(RM3())])
-        make(scratch, one, "Rocchio as shipped", lambda one=one: [one.feedback(Rocchio())])
-        make(scratch, one, "default", lambda one=one: one.sweep({}, (0.5,)))
-        make(scratch, one, "default, RM3 with all query terms", lambda one=one: one.sweep({"method": "rm3-all"}, (0.5,)))
+    for collection in named_collections:
+        make(scratch, collection, "BM25", lambda collection=collection: [collection.first])
+        make(scratch, collection, "RM3 as shipped", lambda collection=collection: [collection.feedback(RM3())])
+        make(scratch, collection, "Rocchio as shipped", lambda collection=collection: [collection.feedback(Rocchio())])
+        make(scratch, collection, "default", lambda collection=collection: collection.sweep({}, (0.5,)))
+        make(
+            scratch,
+            collection,
+            "default, RM3 with all query terms",
+            lambda collection=collection: collection.sweep({"method": "rm3-all"}, (0.5,)),
+        )
 
 
 def read(scratch: Path, collection: Collection, system: str) -> dict[str, Any]:
@@ -211,19 +233,19 @@ def main() -> None:
     parser.add_argument("--step", choices=("curves", "grid", "unseen", "page", "all"), default="all")
     parser.add_argument("--only", help="collections of this step, separated by commas")
     arguments = parser.parse_args()
-    found = collections(arguments)
+    named_collections = collections(arguments)
     if arguments.only:
-        found = [one for one in found if one.name in arguments.only.split(",")]
+        named_collections = [collection for collection in named_collections if collection.name in arguments.only.split(",")]
     if arguments.step in ("curves", "all"):
-        curves(arguments.scratch, found)
+        curves(arguments.scratch, named_collections)
     if arguments.step in ("grid", "all"):
-        grid_search(arguments.scratch, found)
+        grid_search(arguments.scratch, named_collections)
     if arguments.step in ("unseen", "all"):
         default_on(arguments.scratch, unseen(arguments))
     if arguments.step in ("page", "all"):
         from tools.reproduce.pert_page import write_page
 
-        write_page(arguments.scratch, found, unseen(arguments))
+        write_page(arguments.scratch, named_collections, unseen(arguments))
 
 
 if __name__ == "__main__":

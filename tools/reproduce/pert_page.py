@@ -36,8 +36,8 @@ PROTOTYPE = {
 }
 
 
-def points(scratch: Path, one: Collection, system: str, depth: int = 1000) -> list[risk.RiskPoint]:
-    base, figures = read(scratch, one, "BM25"), read(scratch, one, system)
+def points(scratch: Path, collection: Collection, system: str, depth: int = 1000) -> list[risk.RiskPoint]:
+    base, figures = read(scratch, collection, "BM25"), read(scratch, collection, system)
     alphas = ALPHAS if len(figures["ap"]) == len(ALPHAS) else (0.5,) * len(figures["ap"])
     return risk.risk_reward_curve(
         alphas,
@@ -48,14 +48,14 @@ def points(scratch: Path, one: Collection, system: str, depth: int = 1000) -> li
     )
 
 
-def half_table(scratch: Path, one: Collection) -> str:
+def half_table(scratch: Path, collection: Collection) -> str:
     """All systems at alpha = .5 with paired t-tests against BM25 and RM3."""
-    base, rm3 = read(scratch, one, "BM25")["ap"][0], read(scratch, one, "Anserini RM3")["ap"][HALF]
+    base, rm3 = read(scratch, collection, "BM25")["ap"][0], read(scratch, collection, "Anserini RM3")["ap"][HALF]
     rows = [("BM25", f"{base.mean():.4f}", "", "", "", "", "", "", "")]
     for system in [*CURVES, *ANSERINI, "Rocchio as shipped"]:
-        ap = read(scratch, one, system)["ap"]
+        ap = read(scratch, collection, system)["ap"]
         values = ap[HALF] if len(ap) > 1 else ap[0]
-        point, short = (points(scratch, one, system, depth)[HALF if len(ap) > 1 else 0] for depth in DEPTHS)
+        point, short = (points(scratch, collection, system, depth)[HALF if len(ap) > 1 else 0] for depth in DEPTHS)
         rows.append(
             (
                 system,
@@ -73,15 +73,16 @@ def half_table(scratch: Path, one: Collection) -> str:
     return markdown_table(header, rows)
 
 
-def probability(one: Any, other: Any) -> str:
-    return "1" if np.allclose(one, other) else f"{ttest_rel(one, other).pvalue:.2g}"
+def probability(first: Any, other: Any) -> str:
+    return "1" if np.allclose(first, other) else f"{ttest_rel(first, other).pvalue:.2g}"
 
 
-def kernel_table(scratch: Path, found: list[Collection]) -> str:
+def kernel_table(scratch: Path, collections: list[Collection]) -> str:
     """Does the kernel matter? LOO against each alternative at alpha = .5, all queries of all collections together."""
-    base = np.concatenate([read(scratch, one, "BM25")["ap"][0] for one in found])
+    base = np.concatenate([read(scratch, collection, "BM25")["ap"][0] for collection in collections])
     systems = {
-        system: np.concatenate([read(scratch, one, system)["ap"][HALF] for one in found]) for system in [*CURVES, *ANSERINI]
+        system: np.concatenate([read(scratch, collection, system)["ap"][HALF] for collection in collections])
+        for system in [*CURVES, *ANSERINI]
     }
     geo = risk.georisk([base, *systems.values()])
     loo = systems["LOO, √p"]
@@ -92,34 +93,40 @@ def kernel_table(scratch: Path, found: list[Collection]) -> str:
         rows.append(
             (system, f"{values.mean():.4f}", str(risk.hurt(base, values)), f"{risk.lost(base, values):.2f}", *figures, *against)
         )
-    seeds = [np.concatenate([read(scratch, one, f"random kernel {seed}")["ap"][0] for one in found]) for seed in range(1, 6)]
+    seeds = [
+        np.concatenate([read(scratch, collection, f"random kernel {seed}")["ap"][0] for collection in collections])
+        for seed in range(1, 6)
+    ]
     ranges = [
         f"{min(values):{form}} to {max(values):{form}}"
         for values, form in (
-            ([one.mean() for one in seeds], ".4f"),
-            ([risk.hurt(base, one) for one in seeds], "d"),
-            ([risk.lost(base, one) for one in seeds], ".2f"),
+            ([seed.mean() for seed in seeds], ".4f"),
+            ([risk.hurt(base, seed) for seed in seeds], "d"),
+            ([risk.lost(base, seed) for seed in seeds], ".2f"),
         )
     ]
     rows.append(("random kernel, five more seeds", *ranges, *[""] * 5))
     return markdown_table(("", "mean AP", "hurt", "AP lost", "URisk", "TRisk", "GeoRisk", "LOO minus it", "p"), rows)
 
 
-def prototype_table(scratch: Path, found: list[Collection]) -> str:
+def prototype_table(scratch: Path, collections: list[Collection]) -> str:
     rows = []
     for system, expected in PROTOTYPE.items():
-        ours = [read(scratch, one, system)["ap"][HALF].mean() for one in found]
+        ours = [read(scratch, collection, system)["ap"][HALF].mean() for collection in collections]
         rows.append((system, *(f"{o:.4f} ({o - e:+.4f})" for o, e in zip(ours, expected, strict=True))))
     return markdown_table(("", *NAMES), rows)
 
 
-def choose(scratch: Path, found: list[Collection]) -> tuple[dict[str, Any], float]:
+def choose(scratch: Path, collections: list[Collection]) -> tuple[dict[str, Any], float]:
     """The rule: of the settings that hurt at least a quarter fewer queries than RM3, the one of the highest mean gain."""
     best: tuple[float, dict[str, Any], float] | None = None
-    bases = [read(scratch, one, "BM25")["ap"][0] for one in found]
-    limit = 0.75 * sum(risk.hurt(b, read(scratch, one, "RM3 as shipped")["ap"][0]) for b, one in zip(bases, found, strict=True))
+    bases = [read(scratch, collection, "BM25")["ap"][0] for collection in collections]
+    limit = 0.75 * sum(
+        risk.hurt(b, read(scratch, collection, "RM3 as shipped")["ap"][0])
+        for b, collection in zip(bases, collections, strict=True)
+    )
     for setting in grid():
-        values = [read(scratch, one, key(setting))["ap"] for one in found]
+        values = [read(scratch, collection, key(setting))["ap"] for collection in collections]
         for place, alpha in enumerate(GRID_ALPHAS):
             hurt = sum(risk.hurt(b, v[place]) for b, v in zip(bases, values, strict=True))
             gain = float(np.mean([risk.relative_gain(b, v[place]) for b, v in zip(bases, values, strict=True)]))
@@ -130,18 +137,18 @@ def choose(scratch: Path, found: list[Collection]) -> tuple[dict[str, Any], floa
     return best[1], best[2]
 
 
-def default_table(scratch: Path, found: list[Collection]) -> str:
+def default_table(scratch: Path, collections: list[Collection]) -> str:
     """RM3 against the setting chosen on the other collections, against the one chosen on all, and against the default."""
-    everywhere = choose(scratch, found)
+    everywhere = choose(scratch, collections)
     default = {**FIXED, "kappa": 0.01, "method": "program"}
     rows, sums = [], np.zeros(4, dtype=int)
-    for one in found:
-        base, rm3 = read(scratch, one, "BM25")["ap"][0], read(scratch, one, "RM3 as shipped")["ap"][0]
-        chosen = [choose(scratch, [other for other in found if other is not one]), everywhere, (default, 0.5)]
-        values = [rm3] + [read(scratch, one, key(setting))["ap"][GRID_ALPHAS.index(alpha)] for setting, alpha in chosen]
+    for collection in collections:
+        base, rm3 = read(scratch, collection, "BM25")["ap"][0], read(scratch, collection, "RM3 as shipped")["ap"][0]
+        chosen = [choose(scratch, [other for other in collections if other is not collection]), everywhere, (default, 0.5)]
+        values = [rm3] + [read(scratch, collection, key(setting))["ap"][GRID_ALPHAS.index(alpha)] for setting, alpha in chosen]
         sums += [risk.hurt(base, value) for value in values]
         cells = [f"{value.mean():.4f} ({risk.hurt(base, value)})" for value in values]
-        rows.append((one.name, f"{base.mean():.4f}", *cells, described(*chosen[0])))
+        rows.append((collection.name, f"{base.mean():.4f}", *cells, described(*chosen[0])))
     rows.append(("queries hurt in sum", "", *(str(count) for count in sums), ""))
     header = (
         "",
@@ -160,12 +167,12 @@ def default_table(scratch: Path, found: list[Collection]) -> str:
 def unseen_table(scratch: Path, others: list[Collection]) -> str:
     """The default on queries that had no part in choosing it."""
     rows = []
-    for one in others:
-        base, rm3 = read(scratch, one, "BM25")["ap"][0], read(scratch, one, "RM3 as shipped")["ap"][0]
-        label = f"{one.name}, {len(base)} queries"
+    for collection in others:
+        base, rm3 = read(scratch, collection, "BM25")["ap"][0], read(scratch, collection, "RM3 as shipped")["ap"][0]
+        label = f"{collection.name}, {len(base)} queries"
         rows.append((label, "BM25", f"{base.mean():.4f}", "", "", "", ""))
         for system in ("RM3 as shipped", "Rocchio as shipped", "default", "default, RM3 with all query terms"):
-            values = read(scratch, one, system)["ap"][0]
+            values = read(scratch, collection, system)["ap"][0]
             counts = f"{risk.helped(base, values)} / {risk.hurt(base, values)}"
             against = ("", "") if system == "RM3 as shipped" else (f"{(values - rm3).mean():+.4f}", probability(values, rm3))
             rows.append((label, system, f"{values.mean():.4f}", counts, f"{risk.lost(base, values):.2f}", *against))
@@ -180,15 +187,18 @@ def described(setting: dict[str, Any], alpha: float) -> str:
     )
 
 
-def write_page(scratch: Path, found: list[Collection], others: list[Collection]) -> None:
+def write_page(scratch: Path, collections: list[Collection], others: list[Collection]) -> None:
     """Rewrites the marked parts of the page, and the figures."""
-    repaired = [one for one in found if one.judgements == "qrels.txt"]
-    published = [next(one for one in found if one.judgements != "qrels.txt"), *repaired[1:]]
-    panels = {one.name: {system: points(scratch, one, system) for system in [*CURVES, *ANSERINI]} for one in repaired}
+    repaired = [collection for collection in collections if collection.judgements == "qrels.txt"]
+    published = [next(collection for collection in collections if collection.judgements != "qrels.txt"), *repaired[1:]]
+    panels = {
+        collection.name: {system: points(scratch, collection, system) for system in [*CURVES, *ANSERINI]}
+        for collection in repaired
+    }
     for axis, stem in (("hurt", "pert-hurt"), ("lost", "pert-lost"), ("r_loss", "pert-rloss")):
         plot_risk_reward(panels, PAGE.parent / f"{stem}.svg", risk=axis)
     text = PAGE.read_text(encoding="utf-8")
-    parts = {f"half-{one.name}": half_table(scratch, one) for one in repaired}
+    parts = {f"half-{collection.name}": half_table(scratch, collection) for collection in repaired}
     parts |= {
         "kernel": kernel_table(scratch, repaired),
         "prototype": prototype_table(scratch, repaired),

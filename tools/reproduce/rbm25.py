@@ -70,21 +70,21 @@ def typo(word: str, rng: np.random.Generator) -> str:
 def variant(text: str, rng: np.random.Generator) -> str:
     """Another wording: a fifth of the words dropped, a quarter mistyped, a tenth of the blanks lost."""
     words = text.split()
-    kept = []
+    typed = []
     for word in words:
         chance = rng.random()
         if chance < 0.2 and len(words) > 2:
             continue
-        kept.append(typo(word, rng) if chance < 0.45 else word)
-    kept = kept or words
-    return kept[0] + "".join(("" if rng.random() < 0.1 else " ") + word for word in kept[1:])
+        typed.append(typo(word, rng) if chance < 0.45 else word)
+    typed = typed or words
+    return typed[0] + "".join(("" if rng.random() < 0.1 else " ") + word for word in typed[1:])
 
 
 def clickable_half(index: kernelsearch.Index, topics: dict[str, str], qrels: Judgements) -> Judgements:
     """The half of each topic's relevant documents that BM25 ranks best: the log's users never see the others."""
-    found = index.lucene.search(index.lucene.queries(list(topics.values())), 1000)
+    result = index.lucene.search(index.lucene.queries(list(topics.values())), 1000)
     out = {}
-    for qid, ranked in zip(topics, found, strict=True):
+    for qid, ranked in zip(topics, result, strict=True):
         rank = {docid: place for place, docid in enumerate(index.forward.docids.take(ranked.docs))}
         relevant = sorted((d for d, grade in qrels[qid].items() if grade > 0), key=lambda d: (rank.get(d, 10**6), d))
         out[qid] = {docid: qrels[qid][docid] for docid in relevant[: (len(relevant) + 1) // 2]}
@@ -101,8 +101,8 @@ def simulated_log(
     """Ten impressions per query on BM25's lists, hidden documents left out; returns what was clicked for each topic."""
     lists = index.lucene.search(index.lucene.queries([text for _, text in wordings]), 40)
     needs = [
-        Need(text, tuple(d for d in index.forward.docids.take(found.docs) if d not in hidden.get(qid, ())), clickable[qid])
-        for (qid, text), found in zip(wordings, lists, strict=True)
+        Need(text, tuple(d for d in index.forward.docids.take(result.docs) if d not in hidden.get(qid, ())), clickable[qid])
+        for (qid, text), result in zip(wordings, lists, strict=True)
     ]
     everything = index.forward.docids.take(index.forward.live_docs)
     log: list[Impression] = list(simulate(needs, 10 * len(needs), model=PositionBased(), seed=1, others=everything))
@@ -122,8 +122,8 @@ def simulated_log(
 def judged(folder: Path, prefix: str = "") -> tuple[Topics, Judgements]:
     """Topics that have a relevant document, and the judgements."""
     topics, qrels = Dataset(folder.name, topics=f"{prefix}topics.tsv", qrels=f"{prefix}qrels.txt").read(folder.parent)
-    kept = judged_topics(topics, qrels)
-    return {qid: topics[qid] for qid in kept}, {qid: qrels[qid] for qid in kept}
+    qids = judged_topics(topics, qrels)
+    return {qid: topics[qid] for qid in qids}, {qid: qrels[qid] for qid in qids}
 
 
 def variant_conditions(index: kernelsearch.Index, scratch: Path, topics: dict[str, str], qrels: Judgements) -> list[Condition]:
@@ -215,13 +215,13 @@ def run_methods(index: kernelsearch.Index, condition: Condition) -> dict[str, di
         ranked: list[Candidates] = []
         for query, candidates, near in zip(queries, lists, similar, strict=True):
             try:
-                found = method.rank(query, candidates, near, [retrieved[number] for number in near.ids.tolist()])
-                ranked.append(method.ordered(*found))
+                result = method.rank(query, candidates, near, [retrieved[number] for number in near.ids.tolist()])
+                ranked.append(method.ordered(*result))
             except CannotAct:
                 ranked.append(candidates)
         runs[label] = ranked
     take = index.forward.docids.take
-    return {label: {str(n): take(found.docs[:1000]) for n, found in enumerate(ranked)} for label, ranked in runs.items()}
+    return {label: {str(n): take(result.docs[:1000]) for n, result in enumerate(ranked)} for label, ranked in runs.items()}
 
 
 #: Xu & Croft's settings: 100 passages (here documents), 70 words, an added query of twice the weight of the user's.
@@ -251,32 +251,32 @@ def evaluate(conditions: Sequence[Condition], index: kernelsearch.Index) -> dict
         clicked = {str(n): condition.clicked.get(qid, set()) for n, (qid, _) in enumerate(condition.tests)}
         for label, ranked in run_methods(index, condition).items():
             run = {n: {d: -float(rank) for rank, d in enumerate(docs)} for n, docs in ranked.items()}
-            kept = values.setdefault(label, {})
+            measured = values.setdefault(label, {})
             for measure, by_query in per_query(qrels, run, MEASURES).items():
-                kept.setdefault(measure, []).extend(by_query)
+                measured.setdefault(measure, []).extend(by_query)
             residual = {n: {d: s for d, s in run[n].items() if d not in clicked[n]} for n in unseen}
-            kept.setdefault("residual", []).extend(per_query(unseen, residual, [AP])["AP"])
-    return {label: summary(kept, values["BM25"], values[ROBUST]) for label, kept in values.items()}
+            measured.setdefault("residual", []).extend(per_query(unseen, residual, [AP])["AP"])
+    return {label: summary(measured, values["BM25"], values[ROBUST]) for label, measured in values.items()}
 
 
 def per_query(qrels: Judgements, run: dict[str, dict[str, float]], measures: list[Any]) -> dict[str, list[float]]:
     """Values by measure, in the order of `qrels`; 0 for queries without documents."""
-    found: dict[str, dict[str, float]] = {str(measure): {} for measure in measures}
+    result: dict[str, dict[str, float]] = {str(measure): {} for measure in measures}
     for one in ir_measures.iter_calc(measures, qrels, run):
-        found[str(one.measure)][one.query_id] = one.value
-    return {name: [by_query.get(number, 0.0) for number in qrels] for name, by_query in found.items()}
+        result[str(one.measure)][one.query_id] = one.value
+    return {name: [by_query.get(number, 0.0) for number in qrels] for name, by_query in result.items()}
 
 
-def summary(kept: dict[str, list[float]], base: dict[str, list[float]], robust: dict[str, list[float]]) -> dict[str, Any]:
+def summary(measured: dict[str, list[float]], base: dict[str, list[float]], robust: dict[str, list[float]]) -> dict[str, Any]:
     """Means, queries better and worse than BM25 by more than .001 AP, and the paired t-tests against BM25 and Robust BM25."""
-    change = np.array(kept["AP"]) - np.array(base["AP"])
+    change = np.array(measured["AP"]) - np.array(base["AP"])
     return {
-        **{name: float(np.mean(numbers)) if numbers else None for name, numbers in kept.items()},
+        **{name: float(np.mean(numbers)) if numbers else None for name, numbers in measured.items()},
         "better": int((change > 0.001).sum()),
         "worse": int((change < -0.001).sum()),
         "queries": len(change),
-        "p": p_value(kept["AP"], base["AP"]),
-        "p of Robust BM25": p_value(robust["AP"], kept["AP"]),
+        "p": p_value(measured["AP"], base["AP"]),
+        "p of Robust BM25": p_value(robust["AP"], measured["AP"]),
         "change": np.sort(change)[::-1].round(4).tolist(),
     }
 
@@ -313,8 +313,8 @@ def draw(parts: dict[str, dict[str, Any]], path: Path) -> None:
     axes = figure.subplots(len(parts), 3, sharex=True, sharey=True, squeeze=False)
     for axis in axes.flat:
         axis.set_visible(False)
-    for row, (part, found) in enumerate(parts.items()):
-        for condition, figures in found.items():
+    for row, (part, result) in enumerate(parts.items()):
+        for condition, figures in result.items():
             axis = axes[row][columns.index(condition) if condition in columns else 0]
             axis.set_visible(True)
             for label, colour in (("click prior", "#e08214"), (ROBUST, "#1b6ca8")):
@@ -332,8 +332,8 @@ def draw(parts: dict[str, dict[str, Any]], path: Path) -> None:
 def write_page(scratch: Path) -> None:
     parts = {name: json.loads(file.read_text()) for name in PARTS if (file := scratch / f"{name}.json").exists()}
     text = PAGE.read_text(encoding="utf-8")
-    for part, found in parts.items():
-        for condition, figures in found.items():
+    for part, result in parts.items():
+        for condition, figures in result.items():
             start, end = f"<!-- table: {part}, {condition} -->\n", "<!-- end -->"
             before, _, rest = text.partition(start)
             text = f"{before}{start}{table(figures)}\n{end}{rest.partition(end)[2]}" if rest else text
@@ -386,8 +386,8 @@ def main() -> None:
         index = open_index(scratch / "index", folder / "corpus.jsonl", "pt" if part == "zerozero" else "en")
         figures = {group[0].name: evaluate(group, index) for group in (PARTS | TRAINING)[part](index, folder, scratch)}
         (arguments.scratch / f"{part}.json").write_text(json.dumps(figures, indent=1))
-        for condition, found in figures.items():
-            print(f"\n{part}, {condition}\n\n{table(found)}")
+        for condition, result in figures.items():
+            print(f"\n{part}, {condition}\n\n{table(result)}")
     if any(part in PARTS for part in arguments.parts):
         write_page(arguments.scratch)
 

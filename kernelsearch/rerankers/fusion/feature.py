@@ -96,7 +96,7 @@ class Feature(ABC, Generic[P]):
         """The feature's values per pool, each of shape (candidates,)."""
 
     def strengths(self, pools: Sequence[Pool]) -> Floats:
-        """What the feature's normalised values are multiplied by, shape (pools,): 1 unless it knows how far to trust itself."""
+        """What the feature's normalised values are multiplied by, shape (pools,): 1 unless it estimates its reliability."""
         return np.ones(len(pools))
 
     def retrieve(self, queries: Sequence[Query], lists: Sequence[Candidates], depth: int) -> list[NDArray[np.int32]]:

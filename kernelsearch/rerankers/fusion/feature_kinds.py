@@ -95,8 +95,8 @@ class Votes(PoolFeature[VotesSettings]):
     """Votes of similar training queries for their relevant documents, weighted by the similarity of the queries.
 
     A document can get votes without a term of either query. Without training queries the feature is 0 for all documents.
-    Normalised within a query, the votes of distant training queries would be as loud as those of near ones; `fade` makes them
-    as quiet as the nearest one is far away.
+    Normalised within a query, the votes of distant training queries would count as much as those of near ones; with `fade` they
+    count less the further away the nearest one is.
     """
 
     retrieves = True

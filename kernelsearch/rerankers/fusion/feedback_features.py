@@ -212,8 +212,8 @@ class PosteriorSettings(Settings):
 class Posterior(PoolFeature[PosteriorSettings]):
     """The probability p(d|q) of the first stage's best documents (`kernels.relevance.posterior_weights`), 0 for the others.
 
-    A document that scores far above all others has nearly all of it: the first stage is sure. Where many documents score alike,
-    it tells nothing apart.
+    A document that scores far above all others has nearly all of it. Where many documents score alike, it distinguishes none of
+    them.
     """
 
     settings_type = PosteriorSettings

@@ -188,9 +188,9 @@ class SimilarQueries:
         )
 
     def _features(self, texts: Sequence[str]) -> sparse.csr_matrix:
-        return self._both(Queries.make(self.index.lucene.queries(texts), self.vocabulary))
+        return self._text_features(Queries.make(self.index.lucene.queries(texts), self.vocabulary))
 
-    def _both(self, queries: Queries) -> sparse.csr_matrix:
+    def _text_features(self, queries: Queries) -> sparse.csr_matrix:
         """Features of both text kernels side by side: their inner product is the sum of the kernels."""
         return sparse.hstack([self._ngrams.features(queries), self._terms.features(queries)], format="csr")
 
@@ -203,7 +203,7 @@ class SimilarQueries:
         own_ids = self.log.query_ids([query.text for query in queries])
         own = self._clicks(own_ids)
         asked = Queries.make(queries, self.vocabulary, own if lists is None else self._with_borrowed(own, lists))
-        neighbours = self._near.search(self._both(asked), max(OVERSAMPLING * count, AT_LEAST))
+        neighbours = self._near.search(self._text_features(asked), max(OVERSAMPLING * count, AT_LEAST))
         candidates = [
             np.union1d(self._ids[near], self._by_clicks(asked.clicks[place], OVERSAMPLING * count))
             for place, near in enumerate(neighbours)

@@ -274,7 +274,7 @@ def test_the_site_is_built_without_a_warning(tmp_path):
     assert recipe is not None and "--strict" in recipe[1]
     command = [sys.executable, *recipe[1].split(), "--site-dir", str(tmp_path / "site")]
     env = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, env=env)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, env=env)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "site" / "which-method.html").exists()
     reference = (tmp_path / "site" / "api.html").read_text(encoding="utf-8")

@@ -52,7 +52,7 @@ def explain(reranker: MultiScaleLM, query: Query, candidates: Candidates, doc: i
         where = f"positions {match.span[0] + 1}-{match.span[1] + 1} of {len(text)}: {' '.join(window[:14])}"
         contributions.append(Contribution(label, value, where + (" ..." if len(window) > 14 else ""), parts))
         records = [
-            _record(reranker, rows, match, text, int(row)) | {"lent": _heat(_by_position(match, int(row)))} for row in _largest(match)
+            _record(reranker, rows, match, text, int(row)) | {"lent": _heat(_shares(match, int(row)))} for row in _largest(match)
         ]
         notes.append(
             {
@@ -95,7 +95,7 @@ def _largest(match: LevelMatch) -> NDArray[np.int64]:
     return np.asarray(order[np.asarray(match.lent.sum(axis=1)).ravel()[order] > 0][:SHOWN_WORDS])
 
 
-def _by_position(match: LevelMatch, row: int) -> NDArray[np.float64]:
+def _shares(match: LevelMatch, row: int) -> NDArray[np.float64]:
     """What each position contributes to a row, shape (positions,)."""
     return np.asarray(match.lent[[row]].toarray()[0], dtype=np.float64)
 
@@ -124,7 +124,7 @@ def _words(
 
 def _record(reranker: MultiScaleLM, rows: QueryRows, match: LevelMatch, text: NDArray[np.int32], row: int) -> dict[str, Any]:
     """A row of the pyramid: its word, the query word it is related to, and the document's words that fill it, by share."""
-    terms, lent = reranker.forward.terms, _by_position(match, row)
+    terms, lent = reranker.forward.terms, _shares(match, row)
     word = int(rows.words[row])
     received = rows.graph.rows(np.array([word]), match.scale.semantic)
     weights = {int(w): float(v) for w, v in zip(received.indices, received.data, strict=True)}

@@ -52,7 +52,7 @@ def explain(reranker: MultiScaleLM, query: Query, candidates: Candidates, doc: i
         where = f"positions {match.span[0] + 1}-{match.span[1] + 1} of {len(text)}: {' '.join(window[:14])}"
         contributions.append(Contribution(label, value, where + (" ..." if len(window) > 14 else ""), parts))
         records = [
-            _record(reranker, rows, match, text, int(row)) | {"lent": _heat(_shares(match, int(row)))} for row in _largest(match)
+            _record(reranker, rows, match, text, row) | {"lent": _heat(_shares(match, row))} for row in _largest(match).tolist()
         ]
         notes.append(
             {

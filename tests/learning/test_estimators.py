@@ -12,6 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from kernelsearch import learning
+from kernelsearch.core.errors import OptionError
 from kernelsearch.learning.ranking.choose import LEARNERS
 
 #: Without normalisation, since the checks predict parts of a list; `Best` needs several queries, which they don't have.
@@ -57,6 +58,41 @@ def test_predicting_before_a_fit_is_scikit_learns_error(kind):
         if not (kind is learning.ExactSimListMKL and call.__name__ == "contributions"):
             with pytest.raises(NotFittedError, match=f"^{kind.__name__}: call fit first$"):
                 call(np.eye(3))
+
+
+NUMBERS = [
+    (kind, name)
+    for kind in (*LEARNERS.values(), learning.Best)
+    for name, value in kind().get_params().items()
+    if isinstance(value, int | float) and not isinstance(value, bool)
+]
+
+
+@pytest.mark.parametrize(("kind", "name"), NUMBERS, ids=lambda value: getattr(value, "__name__", value))
+@pytest.mark.parametrize("value", [np.nan, np.inf, -1])
+def test_parameters_that_are_no_possible_number_are_refused(kind, name, value):
+    y, qid = np.tile([1.0, 0], 4), np.repeat(np.arange(4), 2)
+    with pytest.raises(OptionError, match=f"^learner {kind.name}: {name} {value} must be finite and (above 0|0 or more)$"):
+        kind(**{name: value}).fit(np.random.default_rng(0).normal(size=(8, 2)), y, qid)
+
+
+@pytest.mark.parametrize("kind", [learning.OKWL, learning.OASIS, learning.OnlineSimListMKL])
+def test_online_learners_refuse_impossible_parameters_when_they_go_on(kind):
+    with pytest.raises(OptionError, match=f"learner {kind.name}: passes -1 must be"):
+        kind(passes=-1).partial_fit([[1.0, 0], [0, 1]], [1, 0])
+
+
+@pytest.mark.parametrize(("kind", "name"), [(learning.SimTripletSVM, "C"), (learning.SimListMKL, "learning_rate")])
+def test_parameters_that_must_be_positive_are_not_0(kind, name):
+    with pytest.raises(OptionError, match=f"learner {kind.name}: {name} 0 must be finite and above 0$"):
+        kind(**{name: 0}).fit([[1.0, 0], [0, 1]], [1, 0])
+
+
+def test_fusers_without_a_fit_refuse_impossible_parameters():
+    with pytest.raises(OptionError, match="learner rrf: k nan"):
+        learning.RRF(k=np.nan).predict(np.eye(3))
+    with pytest.raises(OptionError, match="learner combsum: weights must be finite"):
+        learning.CombSUM(weights=[1.0, np.nan, 0]).predict(np.eye(3))
 
 
 def test_a_pipeline_passes_query_ids():

@@ -106,6 +106,23 @@ def test_section_3_2_3_lmir(collection):
     assert all_scores(opened, Dirichlet(mu=mu)) == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("kernel", "combined"),
+    [
+        (-2.5 * BM25(), lambda bm25, vsm: -2.5 * bm25),
+        (BM25() + VSM(), lambda bm25, vsm: bm25 + vsm),
+        (BM25() * VSM(), lambda bm25, vsm: bm25 * vsm),
+        (0.5 * (BM25() + VSM()) * VSM(), lambda bm25, vsm: 0.5 * (bm25 + vsm) * vsm),
+    ],
+    ids=["multiple", "sum", "product", "all"],
+)
+def test_lemma_1_multiples_sums_and_products_of_asymmetric_kernels(collection, kernel, combined):
+    opened, records, _, _ = collection
+    dense = Dense([full_text(record) for record in records])
+    expected = combined(dense.bm25(TEXT), (dense.counts * dense.idf) @ (dense.query(TEXT) * dense.idf))
+    assert all_scores(opened, kernel) == pytest.approx(expected, rel=1e-5, abs=1e-6)
+
+
 # Section 4: hyper asymmetric kernels
 
 
@@ -145,6 +162,16 @@ def test_eq_3_the_learned_kernel_is_an_expansion_over_training_pairs():
 
 def test_eq_4_the_hyper_kernel():
     assert HYPER(ALL, ALL) == pytest.approx(brute_hyper(lambda value: value))
+
+
+def test_theorem_1_the_hyper_kernel_is_positive_semi_definite_for_any_g():
+    g = RNG.normal(size=(4, 6))
+    gram = Hyper(precomputed(KQ), precomputed(KD), precomputed_relevance(g))(ALL, ALL)
+    expected = [
+        [g[q, d] * KQ[q, r] * KD[d, e] * g[r, e] for r in range(4) for e in range(6)] for q in range(4) for d in range(6)
+    ]
+    assert gram == pytest.approx(np.array(expected))
+    assert (g < 0).any() and np.linalg.eigvalsh(gram).min() > -1e-10
 
 
 def test_theorem_2_the_learned_kernel_is_a_kernel_with_maps(collection):
@@ -306,7 +333,7 @@ def cosine(a, b):
 
 DEFAULTS = {
     "form": "paper", "prior": 1.5, "pairs": "shown", "confident": True, "corrected": False, "documents": "body",
-    "relevance": "bm25", "k3": None, "mu": None,
+    "relevance": "bm25", "k3": None, "mu": None, "union_pearson": False,
     "k1": 0.9, "b": 0.4, "hits": 100, "lambda": 0.5, "epsilon": 0.5, "pairs_per_query": 3, "similar": 20,
 }  # fmt: skip
 VARIANTS = [
@@ -329,9 +356,20 @@ def text_kernel(counts, dense):
     return np.array(text)
 
 
-def query_kernel(counts, dense):
+def union_correlation(counts):
+    """Section 5.3 as printed: the correlation of two queries' clicks over the documents that either of them clicked."""
+    size = len(counts.queries)
+    values = np.eye(size)
+    for i in range(size):
+        for j in range(i):
+            either = (counts.clicks[i] > 0) | (counts.clicks[j] > 0)
+            values[i, j] = values[j, i] = np.corrcoef(counts.clicks[i][either], counts.clicks[j][either])[0, 1]
+    return values
+
+
+def query_kernel(counts, dense, union=False):
     """Section 5.3 and Theorem 4: the correlation of clicks over the log's documents, and the cosines of 3-grams and terms."""
-    return np.corrcoef(counts.clicks) + text_kernel(counts, dense)
+    return (union_correlation(counts) if union else np.corrcoef(counts.clicks)) + text_kernel(counts, dense)
 
 
 def clicks_beyond_noise(counts, dense, row, near):
@@ -366,6 +404,8 @@ def relevance(dense, text, options):
     vsm = (dense.counts * dense.idf) @ (dense.query(text) * dense.idf)
     if options["relevance"] == "first":
         return first_stage(dense, text, options)
+    if options["relevance"] is None:
+        return bm25
     if options["relevance"] == "dirichlet":
         mu, weights = options["mu"], dense.query(text)
         seen = np.log1p(dense.counts / (mu * dense.probability)) @ weights
@@ -382,7 +422,7 @@ def robust_bm25(records, log, asked, candidates, options, pair_log=None):
     fields = {"both": ["body", "title"]}.get(options["documents"], options["documents"].split(","))
     similarity = sum(unit[name] @ unit[name].T for name in fields) / len(fields)
     counts = Counts(log)
-    kernel = query_kernel(counts, body)
+    kernel = query_kernel(counts, body, options["union_pearson"])
     row = counts.queries.index(asked)
     near = [n for n in sorted(range(len(kernel)), key=lambda n: (-kernel[row, n], n)) if kernel[row, n] > 0.1][
         : options["similar"]
@@ -400,6 +440,8 @@ def robust_bm25(records, log, asked, candidates, options, pair_log=None):
             entries.append((n, int(paired.docs[i][1:]), int(paired.docs[j][1:]), bound))
 
     def scaled(values, best):
+        if options["relevance"] is None:
+            return np.ones(len(values))
         return (np.minimum(values / best, 1) + options["epsilon"]) / (1 + options["epsilon"])
 
     found = {n: [d for d in np.argsort(-scores[n], kind="stable")[: options["hits"]] if scores[n][d] > 0] for n in near}
@@ -452,6 +494,35 @@ def test_eq_5_and_section_5_3_robust_bm25(collection, changed):
     if changed:
         plain = robust_bm25(records, log, asked, candidates.docs.tolist(), DEFAULTS)
         assert plain.keys() != expected.keys() or plain != pytest.approx(expected, abs=2e-3)  # the option has an effect
+
+
+@pytest.mark.parametrize("form", ["paper", "prior"])
+def test_section_4_2_and_6_1_the_pairwise_kernel_is_the_hyper_kernel_without_g(collection, form):
+    """k_Q(q, q') k_D(d, d'): g is 1 for every pair."""
+    opened, records, log, database = collection
+    options = {**DEFAULTS, "form": form}
+    query = opened.lucene.queries([log[0].query])
+    candidates = opened.lucene.search(query, 5)[0]
+    own = {name: value for name, value in options.items() if name not in ("relevance", "k3", "mu", "epsilon")}
+    after = method("pairwise").make(opened, clicks=database, **own).apply(query[0], candidates)
+    found = dict(zip(opened.forward.docids.take(after.docs), after.scores.tolist(), strict=True))
+    assert found == pytest.approx(
+        robust_bm25(records, log, log[0].query, candidates.docs.tolist(), {**options, "relevance": None}), abs=2e-4
+    )
+
+
+def test_section_5_3_clicks_are_correlated_over_the_union_as_printed(collection):
+    opened, records, log, database = collection
+    options = {**DEFAULTS, "union_pearson": True}
+    query = opened.lucene.queries([log[0].query])
+    candidates = opened.lucene.search(query, 5)[0]
+    after = method("rbm25").make(opened, clicks=database, **options).apply(query[0], candidates)
+    found = dict(zip(opened.forward.docids.take(after.docs), after.scores.tolist(), strict=True))
+    expected, plain = (
+        robust_bm25(records, log, log[0].query, candidates.docs.tolist(), chosen) for chosen in (options, DEFAULTS)
+    )
+    assert found == pytest.approx(expected, abs=2e-4)
+    assert expected.keys() != plain.keys() or expected != pytest.approx(plain, abs=2e-3)
 
 
 @pytest.mark.parametrize("form", ["paper", "prior"])

@@ -1,4 +1,8 @@
-"""Yang & Zha, "Language Pyramid and Multi-Scale Text Analysis" (CIKM 2010): each equation densely, against the product."""
+"""Yang & Zha, "Language Pyramid and Multi-Scale Text Analysis" (CIKM 2010): each equation densely, against the product.
+
+Eqs. 5 and 7 motivate smoothing as an optimum on a graph; the paper uses Gaussian kernels (Eqs. 6 and 8) instead of solving
+them.
+"""
 
 from __future__ import annotations
 

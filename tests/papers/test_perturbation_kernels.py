@@ -1,4 +1,7 @@
-"""Collins-Thompson, "Robust Word Similarity Estimation Using Perturbation Kernels" (ICTIR 2009), densely."""
+"""Collins-Thompson, "Robust Word Similarity Estimation Using Perturbation Kernels" (ICTIR 2009), densely.
+
+Eqs. 1 and 2 are integrals that the paper doesn't compute; Eq. 3 is its approximation of them.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,14 @@ from kernelsearch.rerankers.base import Context
 from kernelsearch.rerankers.pert.reranker import PerturbationReranker
 
 SMOOTHING, TEMPERATURE = 0.1, 5.0
+
+
+@pytest.mark.parametrize("terms", [1, 2, 5])
+def test_section_2_perturbation_strategies(terms):
+    """α_i[j] is 0 for i = j and 1 otherwise (leave one out), or the other way round (term at a time)."""
+    for strategy, own, others in (("loo", 0.0, 1.0), ("tat", 1.0, 0.0)):
+        expected = [[own if i == j else others for j in range(terms)] for i in range(terms)]
+        assert perturbation.perturbations(strategy, terms).tolist() == expected
 
 
 def relevance_model(index, scores, words):
@@ -40,14 +51,16 @@ def test_equation_3_the_kernel_is_the_mean_of_rho_over_variants(denominator):
 
 @pytest.mark.parametrize("denominator", ["p", "sqrt"])
 @pytest.mark.parametrize("text", ["dripping tap washer", "cold radiator in the hall"])
-def test_equation_4_and_figure_1_leave_one_out(demo_index, text, denominator):
+@pytest.mark.parametrize("strategy", ["loo", "tat"])
+def test_equation_4_and_figure_1_with_both_strategies(demo_index, text, denominator, strategy):
     """φ_i(w) = (√p_i - √p) / (√n p), G = AAᵀ, D = g_ii + g_jj - 2 g_ij; every document is a feedback document."""
     forward = demo_index.forward
     query = demo_index.query(text)
     listed = demo_index.lucene.search([query], len(forward))[0]
     reranker = PerturbationReranker(
-        demo_index, docs=10**6, pool=10**6, terms=15, smoothing=SMOOTHING, temperature=TEMPERATURE, denominator=denominator
-    )
+        demo_index, docs=10**6, pool=10**6, terms=15, smoothing=SMOOTHING, temperature=TEMPERATURE, denominator=denominator,
+        strategy=strategy,
+    )  # fmt: skip
     found = reranker.expansion(query, listed, Context(BM25Model(), hits=1000))
     everything = np.arange(len(forward), dtype=np.int32)
     parts = term_scores(forward, BM25Model(), forward.term_ids(query.terms), query.weights, everything).astype(float)
@@ -58,7 +71,10 @@ def test_equation_4_and_figure_1_leave_one_out(demo_index, text, denominator):
     terms = len(query.terms)
     base = relevance_model(demo_index, scores(list(range(terms))), found.terms)
     variants = [
-        relevance_model(demo_index, scores([term for term in range(terms) if term != out]), found.terms) for out in range(terms)
+        relevance_model(
+            demo_index, scores([term for term in range(terms) if (term == chosen) == (strategy == "tat")]), found.terms
+        )
+        for chosen in range(terms)
     ]
     below = base if denominator == "p" else np.sqrt(base)
     phi = np.array([(np.sqrt(variant) - np.sqrt(base)) / (np.sqrt(terms) * below) for variant in variants]).T

@@ -13,9 +13,10 @@ import pytest
 from scipy.optimize import minimize
 
 from kernelsearch.learning.ranking.lambdas import lambdas, swap_deltas
+from kernelsearch.learning.ranking.lists import list_average_precision
 from kernelsearch.learning.ranking.online import OASIS, OKWL, OnlineSimListMKL
 from kernelsearch.learning.ranking.simlistmkl import ExactSimListMKL, SimListMKL
-from kernelsearch.learning.ranking.triplets import SimTripletNet, SimTripletSVM
+from kernelsearch.learning.ranking.triplets import SimTripletBoost, SimTripletNet, SimTripletSVM
 
 
 def tables(queries=8, size=12, features=3, seed=0):
@@ -56,6 +57,25 @@ def average_precision(order, relevant):
     return total / sum(relevant)
 
 
+@pytest.mark.parametrize("kind", [SimTripletNet, SimTripletBoost, SimTripletSVM, OKWL, OASIS, OnlineSimListMKL])
+def test_equation_1_the_similarity_is_a_weighted_sum_of_kernels(kind):
+    X, y, qid = tables()
+    learner = kind().fit(X, y, qid)
+    expected = [sum(weight * value for weight, value in zip(learner.weights_, row, strict=True)) for row in zscored(X, qid)]
+    assert learner.predict(X, qid) == pytest.approx(expected)
+    assert (learner.weights_ >= 0).all() and learner.weights_.any()
+
+
+@pytest.mark.parametrize("kind", [SimTripletNet, SimTripletBoost, SimTripletSVM])
+def test_equation_2_the_loss_is_a_sum_over_queries_that_count_alike(kind):
+    """A query that is there twice has twice the weight, whatever its number of documents."""
+    X, y, qid = tables()
+    longer = np.concatenate([np.arange(len(y)), np.flatnonzero(qid == 0)])  # each document of query 0 twice
+    assert kind().fit(X[longer], y[longer], qid[longer]).weights_ == pytest.approx(kind().fit(X, y, qid).weights_, abs=1e-6)
+    again = np.where(np.arange(len(longer)) < len(y), qid[longer], 99)  # query 0 twice
+    assert kind().fit(X[longer], y[longer], again).weights_ != pytest.approx(kind().fit(X, y, qid).weights_, abs=1e-3)
+
+
 def test_equation_3_cross_entropy_of_triplets():
     X, y, qid = tables()
     D, w = triplets(X, y, qid)
@@ -66,6 +86,23 @@ def test_equation_3_cross_entropy_of_triplets():
 
     best = minimize(loss, np.ones(3), bounds=[(0, None)] * 3, method="SLSQP", options={"ftol": 1e-13, "maxiter": 1000})
     assert SimTripletNet().fit(X, y, qid).weights_ == pytest.approx(best.x, abs=2e-3)
+
+
+def test_equation_4_exponential_loss_of_triplets():
+    X, y, qid = tables()
+    D, w = triplets(X, y, qid)
+
+    def loss(omega):
+        return np.log(w @ np.exp(-D @ omega))
+
+    best = minimize(loss, np.ones(3), bounds=[(0, None)] * 3, method="L-BFGS-B", options={"ftol": 1e-15, "gtol": 1e-10})
+    learned = SimTripletBoost(rounds=3000).fit(X, y, qid).weights_
+    assert learned == pytest.approx(best.x, abs=1e-3) and (best.x > 0.01).any()
+    # One round: a Newton step of length .1 on the kernel whose step gains most.
+    edges, squares = w @ D, w @ D**2
+    steps = 0.1 * np.maximum(edges, 0) / squares
+    expected = np.where(np.arange(3) == np.argmax(steps * edges), steps, 0)
+    assert SimTripletBoost(rounds=1).fit(X, y, qid).weights_ == pytest.approx(expected)
 
 
 def test_equation_5_hinge_loss_of_triplets():
@@ -79,6 +116,17 @@ def test_equation_5_hinge_loss_of_triplets():
     starts = (np.zeros(3), np.ones(3), learned)
     rivals = [minimize(objective, start, bounds=[(0, 10)] * 3, method="Powell").fun for start in starts]
     assert (learned >= 0).all() and objective(learned) <= min(rivals) + 1e-3
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_equation_7_average_precision_of_a_predicted_order(seed):
+    rng = np.random.default_rng(seed)
+    scores, relevant = rng.permutation(9).astype(float), rng.random(9) < 0.4
+    relevant[4] = True
+    ranked = relevant[np.argsort(-scores)]
+    precision = [ranked[: r + 1].sum() / (r + 1) for r in range(9)]
+    expected = sum(rel * value for rel, value in zip(ranked, precision, strict=True)) / ranked.sum()
+    assert list_average_precision(scores, relevant) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("seed", range(5))

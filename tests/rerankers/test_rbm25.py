@@ -373,6 +373,19 @@ def test_shown_documents_are_not_among_the_retrieved_ones_that_fill_up_the_pairs
     assert [(rows[a], rows[b]) for a, b in zip(pairs.better, pairs.worse, strict=True)] == [("d1", "d5")]
 
 
+def test_without_hits_documents_that_similar_queries_retrieve_are_not_added(tiny, tmp_path):
+    """The best document for "replace panel" is d5, which is neither clicked nor a candidate."""
+    import_records([Tally("replace panel", "d2", 3, 0, 1.0)], tmp_path / "c.db")
+    queries, lists = first_stage(tiny, ["replace"], 1)
+    listed = docids(tiny, lists[0])
+    assert docids(tiny, tiny.lucene.search(tiny.lucene.queries(["replace panel"]), 1)[0]) == ["d5"] != listed
+    for name in ("rbm25", "pairwise", "substitution", "clickprior"):
+        for hits, added in ((0, []), (1, ["d5"])):
+            after = registry.method(name).make(tiny, clicks=str(tmp_path / "c.db"), hits=hits).apply(queries[0], lists[0])
+            clicked = [] if name == "substitution" else ["d2"]
+            assert sorted(docids(tiny, after)) == sorted({*listed, *clicked, *added})
+
+
 def test_documents_that_the_index_lacks_are_passed_over(tiny, tmp_path):
     shown = Impression("dripping tap", ("gone", "d5", "d1"), (1, 2, 3), (True, False, True))
     import_records([shown], tmp_path / "c.db")

@@ -101,6 +101,7 @@ class Best(Learner):
         Future queries may be related to training queries or be new: where complete rankings have features of both cases, the
         mean of both decides. `groups` are queries that stay in one fold, {qid: group}; by default each query is its own.
         """
+        self.check_parameters()
         table, ids, labels = check_training(X, y, qid)
         self.features_ = table.shape[1]
         names = np.unique(ids)

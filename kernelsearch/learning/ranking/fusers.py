@@ -6,6 +6,7 @@ Condorcet and individual Rank Learning Methods" (SIGIR 2009).
 
 from __future__ import annotations
 
+import math
 from inspect import signature
 from typing import Any
 
@@ -16,6 +17,9 @@ from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.learning.ranking.lists import Lists, TableError, check, check_training, normalise_features, ranks
 
 Floats = NDArray[np.float64]
+
+#: Parameters of learners that must be above 0; other numbers may be 0.
+POSITIVE = {"C", "columns", "folds", "learning_rate", "leaves", "min_rows", "queries", "triplets"}
 
 
 class Learner:
@@ -35,6 +39,7 @@ class Learner:
 
     def fit(self, X: ArrayLike, y: ArrayLike, qid: ArrayLike | None = None) -> Learner:
         """Checks the table; fusers without weights have nothing to learn."""
+        self.check_parameters()
         table, _, _ = check_training(X, y, qid)
         self.features_ = table.shape[1]
         return self
@@ -70,6 +75,13 @@ class Learner:
             setattr(self, name, value)
         return self
 
+    def check_parameters(self) -> None:
+        """Raises OptionError for a number among the parameters that is NaN, infinite or negative, or 0 where it must not be."""
+        for name, value in self.get_params().items():
+            if isinstance(value, int | float) and not (0 < value < math.inf or (value == 0 and name not in POSITIVE)):
+                least = "above 0" if name in POSITIVE else "0 or more"
+                raise OptionError(f"learner {self.name}: {name} {value} must be finite and {least}")
+
     @property
     def n_features_in_(self) -> int:
         """The number of features that the learner was fitted on, by scikit-learn's name for it."""
@@ -94,6 +106,8 @@ class Learner:
     def _table(self, X: ArrayLike, qid: ArrayLike | None) -> tuple[Floats, Lists]:
         """The checked table, normalised, and its lists."""
         self.require_fit()
+        if not self.needs_fit:
+            self.check_parameters()
         table, ids, _ = check(X, qid)
         known = getattr(self, "features_", table.shape[1])
         if table.shape[1] != known:
@@ -119,6 +133,8 @@ class CombSUM(Learner):
         weights = np.asarray(self.weights, dtype=np.float64)
         if weights.shape != (table.shape[1],):
             raise InputError(f"combsum: {weights.size} weights for {table.shape[1]} features")
+        if not np.isfinite(weights).all():
+            raise OptionError("learner combsum: weights must be finite")
         return table * weights
 
 

@@ -35,6 +35,7 @@ class OnlineTriplets(TripletLearner):
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, qid: ArrayLike | None = None) -> Self:
         """One step per triplet of these queries, in their order, from the current weights."""
+        self.check_parameters()
         table, ids, labels = check_training(X, y, qid)
         if not hasattr(self, "features_"):
             self.features_, self.weights_ = table.shape[1], np.zeros(table.shape[1])
@@ -143,6 +144,7 @@ class OnlineSimListMKL(LinearLearner):
         return self
 
     def _training(self, X: ArrayLike, y: ArrayLike, qid: ArrayLike | None, *, start: bool) -> tuple[Floats, Floats, Lists]:
+        self.check_parameters()
         table, ids, labels = check_training(X, y, qid)
         lists = Lists.of(ids)
         require_contrast((labels > 0).astype(np.float64), lists)

@@ -45,6 +45,7 @@ class _Boosted(Learner):
     def _training(self, X: ArrayLike, y: ArrayLike, qid: ArrayLike | None) -> tuple[Floats, Floats, Lists]:
         if self.init not in STARTS:
             raise OptionError(f"init {self.init!r} is not one of {', '.join(STARTS)}")
+        self.check_parameters()
         table, ids, labels = check_training(X, y, qid)
         lists = Lists.of(ids)
         require_contrast((labels > 0).astype(np.float64), lists)

@@ -63,6 +63,7 @@ class TripletLearner(LinearLearner):
         self.triplets, self.normalise, self.random_state, self.signed = triplets, normalise, random_state, signed
 
     def fit(self, X: ArrayLike, y: ArrayLike, qid: ArrayLike | None = None) -> TripletLearner:
+        self.check_parameters()
         table, ids, labels = check_training(X, y, qid)
         lists = Lists.of(ids)
         self.features_ = table.shape[1]

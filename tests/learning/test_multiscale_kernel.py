@@ -120,12 +120,15 @@ def test_idf_and_limits_change_what_counts():
     assert model.idf_[model.vocabulary_["the"]] == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("name, value", [("kernel", "cubic"), ("combine", "max"), ("weighting", "tf")])
+@pytest.mark.parametrize("name, value", [("kernel", "cubic"), ("pyramid", "flat"), ("combine", "max"), ("weighting", "tf")])
 def test_bad_parameters_are_named(name, value):
     with pytest.raises(ValueError, match=f"{name}='{value}' is not one of"):
         MultiScaleKernel(**{name: value}).fit(TEXTS)
     with pytest.raises(ValueError, match="semantic_scales"):
         MultiScaleKernel(semantic_scales=[1.0]).fit(TEXTS)
+    for wrong in ({"kernel": "js"}, {"scales": [1.0]}):
+        with pytest.raises(ValueError, match="pyramid='laplacian' needs two scales or more and kernel='frobenius' or 'rbf'"):
+            MultiScaleKernel(pyramid="laplacian", **wrong).fit(TEXTS)
 
 
 def pipelines():

@@ -229,6 +229,46 @@ def test_section_4_1_kernels_between_texts(kernel, weighting, eta):
         assert found[i, j] == pytest.approx(expected, abs=1e-6)
 
 
+@pytest.mark.parametrize("kernel", ["frobenius", "rbf"])
+@pytest.mark.parametrize("eta", [0.0, 0.8])
+def test_section_3_kernels_on_the_laplacian_pyramid(kernel, eta):
+    """Levels are X(l) - X(l + 1), here of scales 1, 2 and ∞ along positions and 0, .7 and .4 along words."""
+    texts = [
+        "red car fast car road", "fast red car", "green pear ripe pear", "ripe green pear tree",
+        "wind storm cloud", "storm wind rain cloud", "stone wall brick", "brick stone house wall",
+    ]  # fmt: skip
+    scales, semantic, gamma = [1.0, 2.0, math.inf], [0.0, 0.7, 0.4], 2.0
+    maker = MultiScaleKernel(
+        scales=scales, semantic_scales=semantic, kernel=kernel, pyramid="laplacian", columns=2, width=0, min_count=1,
+        common=1.0, combine="stack", gamma=gamma, eta=eta,
+    )  # fmt: skip
+    found = maker.fit(texts).transform(texts)
+    vocabulary, edges = sorted({word for text in texts for word in text.split()}), edges_of(maker.graph_)
+    assert found.shape == (8, 8, 2) and edges
+
+    def level(text, number):
+        tokens = [vocabulary.index(word) for word in text.split()]
+        finite = math.isfinite(scales[number])
+        spatial = (
+            dense_spatial(len(tokens), [0, len(tokens) - 1], scales[number])
+            if finite
+            else np.full((len(tokens), 2), 1 / len(tokens))
+        )
+        binary = np.eye(len(vocabulary))[:, tokens]
+        smoothed = len(tokens) * (eta / binary.size + binary / len(tokens)) / (1 + eta)
+        return dense_semantic(len(vocabulary), edges, semantic[number]) @ smoothed @ spatial / 2
+
+    for number in range(2):
+        codes = [level(text, number) - level(text, number + 1) for text in texts]
+        for (i, a), (j, b) in product(enumerate(codes), enumerate(codes)):
+            if kernel == "rbf":
+                expected = math.exp(-gamma * ((a - b) ** 2).sum())
+            else:
+                norms = (a * a).sum() * (b * b).sum()
+                expected = (a * b).sum() / math.sqrt(norms)
+            assert found[i, j, number] == pytest.approx(expected, abs=1e-6)
+
+
 def test_simple_mkl_minimises_the_sum_over_all_classes():
     """Against a grid over the simplex: the objective of one against the rest, summed over three classes."""
     rng = np.random.default_rng(3)

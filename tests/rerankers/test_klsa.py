@@ -152,6 +152,20 @@ def test_retrieve_ranks_all_documents_as_the_equation_does(indexed, query, liste
     assert (dense_scores(indexed, query, 3, 1.0)[left_out] <= 1e-6).all()
 
 
+def test_retrieved_documents_have_the_kernels_own_scores_too(indexed, query):
+    """A first stage with other parameters, ten of its documents: k_q of the documents that are added is the kernel's."""
+    other = indexed.lucene.search([query], 10)[0]
+    kernel, docs = BM25(k1=2.0, b=0.75), np.arange(len(indexed.forward))
+    own = kernel.scores(indexed.forward, query, docs).astype(np.float64)
+    best = other.docs[np.argsort(-own[other.docs], kind="stable")[:3]]
+    values, vectors = np.linalg.eigh(kernel.documents(indexed.forward, docs, docs))
+    basis = vectors[:, np.argsort(-values)[:DIMS]]
+    expected = 0.4 * (own[best] @ basis[best]) @ basis.T + 0.6 * own
+    ranked = KernelLSA(indexed, scores="kernel", z=3, retrieve=1000, **{"lambda": 0.4}).apply(query, other)
+    added = np.setdiff1d(ranked.docs, other.docs)
+    assert ranked.scores == pytest.approx(expected[ranked.docs], abs=2e-5) and (own[added] > 0).any()
+
+
 def test_retrieve_brings_documents_that_share_no_word(indexed, query, listed):
     ranked = KernelLSA(indexed, retrieve=150).apply(query, listed)
     new = np.setdiff1d(ranked.docs, listed.docs)

@@ -3,9 +3,12 @@
 import json
 
 import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import SVC
 
 from kernelsearch import classify
-from kernelsearch.core.errors import ArtefactError, InputError
+from kernelsearch.core.errors import ArtefactError, InputError, OptionError
+from kernelsearch.learning.mkl.multiscale_kernel import MultiScaleKernel
 from kernelsearch.learning.mkl.text_classifier import ClassifierSettings, load
 from tests.conftest import write_jsonl
 
@@ -48,6 +51,23 @@ def test_cross_validation_holds_texts_out(tmp_path, capsys):
 def test_cross_validation_of_separable_texts(training, capsys):
     classify.main(["--train", str(training), "--folds", "5", "--kernel", "frobenius"])
     assert float(capsys.readouterr().out.split()[1]) >= 0.8
+
+
+def test_the_laplacian_pyramid_is_trained_and_saved(training, tmp_path, capsys):
+    new = write_jsonl(tmp_path / "new.jsonl", [{"id": text, "text": text} for text in (*CARS, *FRUIT, "loud pie", "tree oil")])
+    flags = ["--train", str(training), "--kernel", "frobenius", "--pyramid", "laplacian", "--model", str(tmp_path / "m")]
+    classify.main(flags)
+    capsys.readouterr()
+    classify.main(["--model", str(tmp_path / "m"), "--predict", str(new)])
+    found = {row["id"]: row["label"] for row in map(json.loads, capsys.readouterr().out.splitlines())}
+    kernel = MultiScaleKernel(kernel="frobenius", pyramid="laplacian")
+    model = make_pipeline(kernel, SVC(kernel="precomputed", C=10.0)).fit([*CARS, *FRUIT], ["car"] * 5 + ["fruit"] * 5)
+    assert len(kernel.levels_) == 4 and all(abs(level.sum(axis=1)).max() < 1e-9 for level in kernel.levels_)
+    assert list(found.values()) == model.predict(list(found)).tolist()
+    assert load(tmp_path / "m")[1].pyramid == "laplacian"
+    for wrong in (["--kernel", "js"], ["--kernel", "rbf", "--scales", "2"]):
+        with pytest.raises(OptionError, match="--pyramid laplacian: needs two scales or more, and --kernel frobenius or rbf"):
+            classify.main(["--train", str(training), "--pyramid", "laplacian", "--folds", "2", *wrong])
 
 
 def test_messages(training, tmp_path):

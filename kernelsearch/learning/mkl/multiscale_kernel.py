@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from kernelsearch.kernels.pyramid.text_pyramid import SCALES, interpolated_opera
 from kernelsearch.kernels.semantic.graph import SemanticGraph, cooccurrence_graph
 
 KERNELS = ("frobenius", "rbf", "js")
+PYRAMIDS = ("gaussian", "laplacian")
 Array = NDArray[np.float64]
 
 
@@ -39,6 +41,8 @@ class MultiScaleKernel(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
     scales : scales along positions; inf is the bag of words
     semantic_scales : scales along words, one per level; None takes `scales`, as the paper does
     kernel : "frobenius", "rbf" or "js"
+    pyramid : "gaussian", the smoothed codes, or "laplacian", the differences of successive ones (Section 3), one level less;
+        differences are no distributions, so that "js" can't compare them
     columns : length that texts are interpolated to
     width : the window's width T; 0 takes what the scale needs
     weighting : mass of a word, "none" (the binary code) or "idf"
@@ -72,6 +76,7 @@ class MultiScaleKernel(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
         scales: Sequence[float] = SCALES,
         semantic_scales: Sequence[float] | None = None,
         kernel: str = "frobenius",
+        pyramid: str = "gaussian",
         columns: int = 8,
         width: int = 5,
         weighting: str = "none",
@@ -91,6 +96,7 @@ class MultiScaleKernel(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
         self.scales = scales
         self.semantic_scales = semantic_scales
         self.kernel = kernel
+        self.pyramid = pyramid
         self.columns = columns
         self.width = width
         self.weighting = weighting
@@ -135,9 +141,12 @@ class MultiScaleKernel(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
         return np.stack(kernels, axis=2) if self.combine == "stack" else np.mean(kernels, axis=0)
 
     def _check(self) -> None:
-        for name, allowed in (("kernel", KERNELS), ("combine", ("sum", "stack")), ("weighting", ("none", "idf"))):
+        choices = {"kernel": KERNELS, "pyramid": PYRAMIDS, "combine": ("sum", "stack"), "weighting": ("none", "idf")}
+        for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name}={getattr(self, name)!r} is not one of {', '.join(allowed)}")
+        if self.pyramid == "laplacian" and (self.kernel == "js" or len(self.scales) < 2):
+            raise ValueError("pyramid='laplacian' needs two scales or more and kernel='frobenius' or 'rbf'")
         if not 0 <= self.eta < np.inf:
             raise ValueError(f"eta={self.eta!r} is not a finite number, 0 or more")
         if self.semantic_scales is not None and len(self.semantic_scales) != len(self.scales):
@@ -163,32 +172,44 @@ class MultiScaleKernel(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
         return SemanticGraph.from_edges(len(self.vocabulary_), ends[:, 0], ends[:, 1], np.array(list(pairs.values())))
 
     def _background(self, level: int) -> Array:
-        """The smoothed code of the uniform distribution over words and positions, shape (columns × words,), of mass one.
+        """The code at a level of the uniform distribution over words and positions, shape (columns × words,).
 
         Windows leave it uniform over positions; over words it isn't: a word receives from all its neighbours, and S has columns
         of mass one, not rows.
         """
-        semantic = (self.semantic_scales or self.scales)[level]
-        columns = self.columns if np.isfinite(self.scales[level]) else 1
-        received = np.asarray(self.graph_.operator(semantic).sum(axis=1)).ravel()
-        return np.tile(received / (self.graph_.words * columns), columns)
+
+        def smoothed(number: int) -> Array:
+            semantic = (self.semantic_scales or self.scales)[number]
+            received = np.asarray(self.graph_.operator(semantic).sum(axis=1)).ravel()
+            columns = self._width(number)
+            return np.tile(received / (self.graph_.words * columns), columns)
+
+        return smoothed(level) - smoothed(level + 1) if self.pyramid == "laplacian" else smoothed(level)
+
+    def _width(self, level: int) -> int:
+        """The number of columns of a level: at scale ∞ all are alike, and one is enough unless levels are subtracted."""
+        return self.columns if np.isfinite(self.scales[level]) or self.pyramid == "laplacian" else 1
 
     def _words(self, text: str) -> list[str]:
         return self.analyzer(text) if self.analyzer is not None else re.findall(r"\w+", text.lower())
 
     def _codes(self, texts: list[NDArray[np.int64]]) -> list[sparse.csr_matrix]:
-        """Each level's codes as rows of mass one, shape (texts, columns × words); a text without known words is all zeros."""
+        """Each level's codes as rows, shape (texts, columns × words); a text without known words is all zeros.
+
+        Rows of the Gaussian pyramid have mass one, those of the Laplacian one, which are differences, mass zero.
+        """
         lengths = np.array([len(text) for text in texts], dtype=np.int64)
         tokens = np.concatenate([*texts, np.zeros(0, dtype=np.int64)])
         mass = self.idf_[tokens] if self.weighting == "idf" else None
         codes = []
-        for scale, semantic in zip(self.scales, self.semantic_scales or self.scales, strict=True):
-            # At scale ∞ all columns are alike; one says it all.
-            columns = self.columns if np.isfinite(scale) else 1
+        for level, (scale, semantic) in enumerate(zip(self.scales, self.semantic_scales or self.scales, strict=True)):
+            columns = self._width(level)
             window = interpolated_operator(lengths, columns, scale, self.width, mass=mass)
             spread = self.graph_.operator(semantic).T.tocsr()[tokens]
             code = sparse.csr_matrix(window @ spread)
             codes.append(code.reshape((len(texts), columns * self.graph_.words)).tocsr() / columns)
+        if self.pyramid == "laplacian":
+            return [sparse.csr_matrix(fine - coarse) for fine, coarse in pairwise(codes)]
         return codes
 
     def _kernel(self, first: sparse.csr_matrix, second: sparse.csr_matrix, gamma: float, background: Array | None) -> Array:

@@ -18,7 +18,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.svm import SVC
 
 from kernelsearch.core import artefacts
-from kernelsearch.core.errors import ArtefactError, InputError
+from kernelsearch.core.errors import ArtefactError, InputError, OptionError
 from kernelsearch.core.options import Settings, option
 from kernelsearch.core.reading import parse_json
 from kernelsearch.learning.mkl.bem_mkl import BemMKL
@@ -41,12 +41,22 @@ class ClassifierSettings(Settings):
     scales: tuple[float, ...] = option(
         (0.0, 1.0, 2.0, 4.0, float("inf")), "scales of the levels; inf is the bag of words", low=0, unbounded=True
     )
+    pyramid: str = option(
+        "gaussian",
+        "levels: the smoothed texts (gaussian), or differences of successive ones (laplacian), which kernel js can't compare",
+        choices=("gaussian", "laplacian"),
+    )
     columns: int = option(8, "length that texts are interpolated to", low=1, high=256)
     weighting: str = option("none", "weight of a word before smoothing", choices=("none", "idf"))
     eta: float = option(
         0.0, "Dirichlet smoothing η of texts before they are smoothed along positions and words", low=0, high=1e6
     )
     C: float = option(10.0, "the SVM's C", low=1e-6, high=1e6, name="C")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.pyramid == "laplacian" and (self.kernel == "js" or len(self.scales) < 2):
+            raise OptionError("--pyramid laplacian: needs two scales or more, and --kernel frobenius or rbf")
 
     def pipeline(
         self, graph_texts: Sequence[str] = (), similarities: Sequence[tuple[str, str, float]] | None = None
@@ -57,8 +67,8 @@ class ClassifierSettings(Settings):
         """
         combine = "sum" if self.weights == "sum" else "stack"
         maker = MultiScaleKernel(
-            kernel=self.kernel, scales=self.scales, columns=self.columns, weighting=self.weighting, combine=combine,
-            graph_texts=list(graph_texts) or None, similarities=similarities, eta=self.eta,
+            kernel=self.kernel, pyramid=self.pyramid, scales=self.scales, columns=self.columns, weighting=self.weighting,
+            combine=combine, graph_texts=list(graph_texts) or None, similarities=similarities, eta=self.eta,
         )  # fmt: skip
         learner = {"sum": [], "bem": [BemMKL()], "simple": [SimpleMKL(C=self.C)]}[self.weights]
         return make_pipeline(maker, *learner, SVC(kernel="precomputed", C=self.C))

@@ -195,11 +195,29 @@ def draw(results: dict[str, Any], path: Path) -> None:
         axes.set_xlabel("λ")
     panels[0].set_ylabel("mean average precision")
     handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=8, frameon=False, fontsize=9)
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False, fontsize=8, columnspacing=1.2)
     save_figure(figure, path)
 
 
 LSI_TITLE = "## Latent semantic indexing\n"
+
+
+def read_page(text: str) -> dict[str, Any]:
+    """What `draw` needs, from the tables of the page."""
+
+    def cells(title: str) -> list[list[str]]:
+        lines = text.partition(f"\n## {title}\n")[2].partition("\n## ")[0].splitlines()
+        return [[cell.strip(" *") for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")][2:]
+
+    latent = {
+        row[0]: dict(zip(("linear", "vsm", "logentropy"), map(float, row[2:5]), strict=True)) for row in cells(LSI_TITLE[3:-1])
+    }
+    results: dict[str, Any] = {}
+    for name in PAPER:
+        rows = {int(row[0]): [float(cell) for cell in row[1:]] for row in cells(f"{name}: z against λ")}
+        grid = {(300, z, weight): value for z, values in rows.items() for weight, value in zip(WEIGHTS, values, strict=True)}
+        results[name] = {(2.0, 0.75): {"grid": grid, "bm25": grid[300, 1, 0.0]}, "latent": latent[name]}
+    return results
 
 
 def lsi_table(rows: dict[str, dict[str, float]]) -> str:
@@ -300,7 +318,11 @@ def main() -> None:
     )
     parser.add_argument("--only", default="", help="collections, with ; between; prints the tables instead of writing the page")
     parser.add_argument("--lsi", action="store_true", help="measure and write the table of latent semantic indexing alone")
+    parser.add_argument("--figure", action="store_true", help="draw the figure alone, from the tables of the page")
     arguments = parser.parse_args()
+    if arguments.figure:
+        draw(read_page(PAGE.read_text(encoding="utf-8")), FIGURE)
+        return
     names = [name.strip() for name in arguments.only.split(";") if name.strip()] or list(dict.fromkeys((*MEASURED, *CHOSEN_ON)))
     places = (arguments.collections, arguments.scratch)
     rows = {name: measured_once(latent, name, *places) for name in names if name in MEASURED}

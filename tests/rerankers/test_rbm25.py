@@ -11,10 +11,7 @@ from kernelsearch.clicks.records import Impression, Tally
 from kernelsearch.clicks.store import ClickLog
 from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.types import Candidates
-from kernelsearch.kernels.hyper import Hyper, precomputed, precomputed_relevance
-from kernelsearch.kernels.hyper import Pairs as PairNumbers
 from kernelsearch.kernels.queries import BM25Cosine, ClickPearson, NgramCosine, Queries, TermCosine
-from kernelsearch.learning.ranking.asymmetric import AsymmetricKernelLearner
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import Context, TrainingData
 from kernelsearch.rerankers.rbm25.evidence import ClickEvidence
@@ -78,41 +75,6 @@ def _topics():
     from kernelsearch.trec.topics import read_topics
 
     return read_topics(DEMO / "topics.tsv")
-
-
-def test_scores_are_the_general_learners(demo_index, robust):
-    """The fast path equals the representer theorem on the hyper kernel of Eq. 4 (printed form)."""
-    paper = RobustBM25(demo_index, clicks=robust.settings.clicks, form="paper", similar=5)
-    query, candidates = (one[0] for one in first_stage(demo_index, ["tap keeps dripping at night"], 50))
-    similar = paper.similar.find([query], 5)[0]
-    lists = [paper.retrieve([similar], Context())[number] for number in similar.ids.tolist()]
-    learned = paper.learn(similar, lists)
-    docs = paper.merged(candidates, lists, learned.pairs.docs)
-    features = paper.features(docs)
-    # Queries: the similar ones, then the query itself as the last one. Documents: the merged list.
-    gram = np.zeros((len(similar.ids) + 1,) * 2)
-    gram[:-1, :-1], gram[-1, :-1], gram[:-1, -1] = similar.gram, similar.kernel, similar.kernel
-    # The query's kernel with itself is not used; by Schur's complement this value leaves the matrix positive semi-definite.
-    gram[-1, -1] = 1 + similar.kernel @ np.linalg.pinv(similar.gram) @ similar.kernel
-    best = np.array([found.scores[0] for found in lists])[:, None]
-    epsilon = paper.settings.epsilon
-    relevance = (paper.bm25_of_all(similar.queries, docs) / best + epsilon) / (1 + epsilon)
-    relevance = np.vstack([relevance, paper.base(query, docs)])
-    kernel = Hyper(precomputed(gram), precomputed((features @ features.T).toarray()), precomputed_relevance(relevance))
-    place = np.searchsorted(docs, learned.pairs.docs)
-    learner = AsymmetricKernelLearner(kernel, lam=paper.settings.lambda_).fit_ranking(
-        PairNumbers(learned.pairs.owner, place[learned.pairs.better]),
-        PairNumbers(learned.pairs.owner, place[learned.pairs.worse]),
-        learned.pairs.bounds * paper.settings.lambda_,
-    )
-    expected = learner.predict(PairNumbers(np.full(len(docs), len(similar.ids)), np.arange(len(docs))))
-    assert paper.values(query, docs, learned) == pytest.approx(expected, abs=1e-4)
-    # W is symmetric and positive semi-definite.
-    weights = similar.gram[np.ix_(learned.pairs.owner, learned.pairs.owner)]
-    from kernelsearch.rerankers.rbm25.reranker import _differences
-
-    matrix = weights * _differences(learned.features, learned.pairs, learned.gains)
-    assert matrix == pytest.approx(matrix.T) and np.linalg.eigvalsh(matrix).min() > -1e-9
 
 
 @pytest.mark.parametrize("name", ["rbm25", "pairwise", "substitution", "clickprior"])

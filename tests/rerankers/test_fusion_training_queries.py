@@ -84,6 +84,20 @@ def test_voted_documents_become_candidates(demo_index, queries, docids, memory):
     assert not silent.tables([query], [candidates])[0][:, 1].any()
 
 
+@pytest.mark.parametrize("power", [1, 3.5])
+def test_the_power_of_votes_is_that_of_the_recipe(demo_index, queries, docids, memory, power):
+    asked = demo_index.query("the tap is dripping again")
+    a, b = (cosine(demo_index, asked, query) for query in queries[:2])
+    votes = TrainingVotes(demo_index, memory, leave_out=False)
+    features = Features(demo_index, ["first", f"votes:power={power}"], sources=["votes"], training_votes=votes)
+    pool = features.pool([asked], [demo_index.lucene.search([asked], 5)[0]], 5)[0]
+    table = features.tables([asked], [pool])[0]
+    rows = demo_index.forward.rows_of(docids[:2])
+    assert [table[pool.docs == row, 1].tolist() for row in rows] == [
+        pytest.approx([a**power]), pytest.approx([a**power + b**power])
+    ]  # fmt: skip
+
+
 def test_a_model_brings_its_memory_along(demo_index, tiny, tmp_path):
     """Asked in almost the words of training queries, it finds more of their documents; on another index nothing breaks."""
     from kernelsearch.trec import read_qrels, read_topics

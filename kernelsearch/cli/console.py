@@ -41,7 +41,8 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, *args: Any, common: Sequence[str] = (), **kwargs: Any) -> None:
         kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         kwargs.setdefault("allow_abbrev", False)
-        super().__init__(*args, add_help=False, **kwargs)
+        kwargs["add_help"] = False
+        super().__init__(*args, **kwargs)
         self.common = tuple(common)
         text = "show the options that most calls need, or those of PART"
         self.add_argument("-h", "--help", action=_Help, nargs="?", metavar="PART", default=argparse.SUPPRESS, help=text)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from kernelsearch.core.errors import InputError
 from kernelsearch.core.reading import parse_json
-from kernelsearch.rerankers.base import Contribution, Explanation
+from kernelsearch.rerankers.explanations import Contribution, Explanation
 
 if TYPE_CHECKING:
     from kernelsearch.api.index import Index

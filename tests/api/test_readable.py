@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from kernelsearch.api.readable import SHOWN, Reading, feature_meaning
-from kernelsearch.rerankers.base import Contribution, Explanation
+from kernelsearch.rerankers.explanations import Contribution, Explanation
 
 
 def total(parts):

@@ -51,3 +51,20 @@ def test_examples_keep_the_lines_that_continue_them():
 
 def test_an_empty_default_is_not_shown(capsys):
     assert "[]" not in shown_help(capsys, "index", "--help-all")
+
+
+def test_reranked_lists_show_how_far_documents_moved(demo_index, capsys):
+    importlib.import_module("kernelsearch.search").main(
+        ["--index", str(demo_index.path), "--query", "fireplace fills room with smoke", "--rerank", "mslm", "--hits", "50"]
+    )
+    header, _, *lines = capsys.readouterr().out.splitlines()
+    assert header.split() == ["rank", "docid", "score", "moved", "text"]
+    before = demo_index.search("fireplace fills room with smoke", k=50).docids
+    for rank, line in enumerate(lines, 1):
+        docid, moved = line.split()[1], line.split()[3]
+        assert moved == ("=" if before[rank - 1] == docid else f"{before.index(docid) + 1 - rank:+d}")
+
+
+def test_an_empty_result_says_what_to_try(demo_index, capsys):
+    importlib.import_module("kernelsearch.search").main(["--index", str(demo_index.path), "--query", "zzyzx"])
+    assert "no document matches 'zzyzx'; check the spelling, or use other words" in capsys.readouterr().err

@@ -48,7 +48,10 @@ def test_one_query_is_a_table(tiny_path, capsys):
 
 def test_a_query_that_matches_nothing_says_so(tiny_path, capsys):
     search.main(["--index", str(tiny_path), "--query", "zebra"])
-    assert capsys.readouterr() == ("", "no document matches 'zebra'\n")
+    assert capsys.readouterr() == (
+        "",
+        "no document matches 'zebra'; check the spelling, or use other words for the same thing\n",
+    )
 
 
 def test_run_file(tiny_path, topics, tmp_path):

@@ -33,7 +33,9 @@ One line per part: Lucene's own CheckIndex, checksums and content of every artef
 
 def main(argv: list[str]) -> None:
     """Checks an index."""
-    parser = console.Parser(prog="python -m kernelsearch.check", description="Verifies the files of an index.", epilog=EXAMPLES)
+    parser = console.Parser(
+        prog="python -m kernelsearch.check", description="Verifies every file of an index.", epilog=EXAMPLES
+    )
     parser.add_argument("folders", nargs="*", metavar="INDEX", help="folder of the index to check; several are one collection")
     add_flags(parser, CheckSettings.options)
     arguments = parser.parse_args(argv)

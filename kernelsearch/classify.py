@@ -44,7 +44,11 @@ EXAMPLES = """examples:
 
 def main(argv: list[str]) -> None:
     """Parses the flags, then trains, cross-validates and predicts, as far as they ask for it."""
-    parser = console.Parser(prog="python -m kernelsearch.classify", description="Classifies texts.", epilog=EXAMPLES)
+    parser = console.Parser(
+        prog="python -m kernelsearch.classify",
+        description="Trains and applies text classifiers over multi-scale kernels.",
+        epilog=EXAMPLES,
+    )
     add_flags(parser, ClassifySettings.options)
     add_flags(parser, ClassifierSettings.options, title="the classifier")
     arguments = parser.parse_args(argv)

@@ -103,7 +103,11 @@ def evaluate(
 
 def main(argv: list[str]) -> None:
     """Parses the flags, evaluates and compares the runs, and prints or writes the results."""
-    parser = console.Parser(prog="python -m kernelsearch.evaluate", description="Evaluates run files.", epilog=EXAMPLES)
+    parser = console.Parser(
+        prog="python -m kernelsearch.evaluate",
+        description="Evaluates run files by relevance judgements and compares them.",
+        epilog=EXAMPLES,
+    )
     parser.add_argument("runs", nargs="*", metavar="RUN", help="run files")
     add_flags(parser, EvaluateSettings.options)
     add_flags(parser, (*BaselineSettings.options, *Procedure.options), title="comparison with a baseline")

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from kernelsearch.api.explaining import ExplainedQuery, explain_query
 from kernelsearch.api.pipeline import count_fallbacks, fallback_messages
+from kernelsearch.api.readable import read_explanation
 from kernelsearch.api.results import format_rank_change
+from kernelsearch.api.snippets import make_snippet
 from kernelsearch.cli import console
 from kernelsearch.cli.flags import QuerySettings, read_flags, require
 from kernelsearch.cli.pipelines import SINGLE_QUERY, make_parser, parse, read_pipeline
@@ -25,7 +27,8 @@ class ExplainSettings(QuerySettings):
     query: str | None = option(None, "the query")
     docid: str | None = option(None, "document to explain; default: the best document after reranking")
     top: int = option(10, "documents of the list to show", low=1)
-    json: bool = option(False, "print JSON")
+    full: bool = option(False, "print all contributions to the score; default: the largest")
+    json: bool = option(False, "print JSON, with all contributions")
     plot: str | None = option(None, "PNG or SVG file to draw the method's plot into")
     threads: int = option(1, "search threads", low=1)
 
@@ -37,7 +40,10 @@ EXAMPLES = """examples:
   python -m kernelsearch.explain --index indexes/cacm --rerank klsa --query "time sharing systems" --plot klsa.svg"""
 
 #: Options of the short help.
-COMMON = ("index", "query", "rerank", "docid", "top", "json", "plot")
+COMMON = ("index", "query", "rerank", "docid", "top", "full", "json", "plot")
+
+#: Characters of the column with the beginnings of the texts.
+TEXT_WIDTH = 60
 
 
 def main(argv: list[str]) -> None:
@@ -67,7 +73,8 @@ def main(argv: list[str]) -> None:
     else:
         console.show(_table(explained, settings.top))
         if explained.explanation:
-            console.show("\n" + "\n".join(explained.explanation.lines()))
+            reading = read_explanation(pipeline.index, explained.explanation, explained.query.text)
+            console.show("\n" + "\n".join(reading.rewrite(explained.explanation, settings.full).lines()))
     for line in fallback_messages(count_fallbacks([explained.after])):
         console.notice(line)
 
@@ -75,16 +82,18 @@ def main(argv: list[str]) -> None:
 def _table(explained: ExplainedQuery, top: int) -> str:
     """The lists before and after side by side, with how far each document moved; one list where there is no method."""
     before, after = explained.entries_before(top), explained.entries_after(top)
+    stored = explained.pipeline.index.lucene.stored(explained.after.top(top).docs, "contents")
+    texts = [make_snippet(text or "", set(), TEXT_WIDTH) for text in stored]
     if not explained.pipeline.rerankers:
-        plain = [(entry.rank, entry.docid, f"{entry.score:.4f}") for entry in after]
-        return text_table(("rank", "docid", "score"), plain, align="><>")
+        plain = [(entry.rank, entry.docid, f"{entry.score:.4f}", text) for entry, text in zip(after, texts, strict=True)]
+        return text_table(("rank", "docid", "score", "text"), plain, align="><><")
     left = [(entry.docid, f"{entry.score:.4f}") for entry in before]
     left += [("", "")] * (len(after) - len(left))
     rows = [
-        (entry.rank, *old, entry.docid, f"{entry.score:.4f}", format_rank_change(entry.moved))
-        for old, entry in zip(left, after, strict=False)
+        (entry.rank, *old, entry.docid, f"{entry.score:.4f}", format_rank_change(entry.moved), text)
+        for old, entry, text in zip(left, after, texts, strict=False)
     ]
-    return text_table(("rank", "first stage", "score", explained.method, "score", "moved"), rows, align="><><>>")
+    return text_table(("rank", "first stage", "score", explained.method, "score", "moved", "text"), rows, align="><><>><")
 
 
 if __name__ == "__main__":

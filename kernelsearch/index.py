@@ -66,12 +66,20 @@ A JSONL document is {"id": ..., "contents": ..., "title": ...}; other fields are
 Queries search the contents; a title that is not in them is joined to them."""
 
 
+#: Options of the short help.
+COMMON = (
+    *("input", "index", "append", "delete", "format", "columns", "encoding", "language", "fields", "no-join-titles"),
+    *("shards", "memory-limit", "force"),
+)
+
+
 def main(argv: list[str]) -> None:
     """Builds an index, changes the documents of one that exists, or adds the forward index to it."""
     parser = console.Parser(
         prog="python -m kernelsearch.index",
-        description="Builds a Lucene index and its forward index, or adds and deletes documents.",
+        description="Builds a Lucene index and its forward index from documents, or adds and deletes documents.",
         epilog=EXAMPLES,
+        common=COMMON,
     )
     add_flags(parser, IndexSettings.options)
     settings = read_flags(IndexSettings, parser.parse_args(argv))

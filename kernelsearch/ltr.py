@@ -50,7 +50,9 @@ EXAMPLES = """examples:
 
 def main(argv: list[str]) -> None:
     """Parses the flags, then fits, cross-validates and applies the model, as far as they ask for it."""
-    parser = console.Parser(prog="python -m kernelsearch.ltr", description="Learns to rank files of features.", epilog=EXAMPLES)
+    parser = console.Parser(
+        prog="python -m kernelsearch.ltr", description="Learns to rank from files of features (LETOR).", epilog=EXAMPLES
+    )
     add_flags(parser, LtrSettings.options)
     add_flags(parser, LearnerSettings.options, title="the learner")
     arguments = parser.parse_args(argv)

@@ -40,7 +40,9 @@ examples:
 
 def main(argv: list[str]) -> None:
     """Parses the flags, merges the runs and writes one."""
-    parser = console.Parser(prog="python -m kernelsearch.merge", description="Merges run files of parts.", epilog=EXAMPLES)
+    parser = console.Parser(
+        prog="python -m kernelsearch.merge", description="Merges the run files of a search in parts into one.", epilog=EXAMPLES
+    )
     add_flags(parser, MergeSettings.options)
     parser.add_argument("runs", nargs="+", metavar="RUN", help="run files to merge")
     arguments = parser.parse_args(argv)

@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 
 from kernelsearch.api.pipeline import Pipeline, fallback_messages
+from kernelsearch.api.results import format_rank_change
 from kernelsearch.api.snippets import highlight
 from kernelsearch.cli import config, console
 from kernelsearch.cli.flags import read_flags, require
@@ -81,15 +82,18 @@ def _print_table(pipeline: Pipeline, text: str, threads: int) -> Counter[tuple[s
     """Prints the best documents for a query with titles and snippets; returns the fallbacks of the methods."""
     results = pipeline.answer(text, SHOWN if pipeline.first.hits == 1000 else pipeline.first.hits, threads=threads)
     if not results:
-        console.notice(f"no document matches {text!r}")
+        console.notice(f"no document matches {text!r}; check the spelling, or use other words for the same thing")
         return Counter(results.fallbacks)
-    width = max(40, shutil.get_terminal_size((120, 20)).columns - max(map(len, results.docids)) - 16)
+    taken = 16 + 7 * bool(pipeline.rerankers)
+    width = max(40, shutil.get_terminal_size((120, 20)).columns - max(map(len, results.docids)) - taken)
     snippets, words = results.snippets(width)
+    moved = [[format_rank_change(change)] if pipeline.rerankers else [] for change in results.moved()]
     rows = [
-        (rank, hit.docid, f"{hit.score:.4f}", snippet)
-        for rank, (hit, snippet) in enumerate(zip(results, snippets, strict=True), 1)
+        (rank, hit.docid, f"{hit.score:.4f}", *change, snippet)
+        for rank, (hit, change, snippet) in enumerate(zip(results, moved, snippets, strict=True), 1)
     ]
-    table = console.printable(text_table(("rank", "docid", "score", "text"), rows, align="><><"))
+    header = ("rank", "docid", "score", *(["moved"] if pipeline.rerankers else []), "text")
+    table = console.printable(text_table(header, rows, align="><>><" if pipeline.rerankers else "><><"))
     print(_in_colour(table, words))
     return Counter(results.fallbacks)
 

@@ -76,7 +76,11 @@ EXAMPLES = """examples:
 
 def main(argv: list[str]) -> None:
     """Parses the flags, learns where asked to, and prints similar documents."""
-    parser = console.Parser(prog="python -m kernelsearch.similar", description="Finds similar documents.", epilog=EXAMPLES)
+    parser = console.Parser(
+        prog="python -m kernelsearch.similar",
+        description="Finds documents similar to a document of the index.",
+        epilog=EXAMPLES,
+    )
     add_flags(parser, SimilarSettings.flags)
     settings = read_flags(SimilarSettings, parser.parse_args(argv))
     groups = _read_groups(parser, settings)

@@ -5,6 +5,7 @@ The index is built in a temporary folder and renamed at the end, so that a failu
 
 from __future__ import annotations
 
+import logging
 import os
 import tempfile
 from collections.abc import Sequence
@@ -25,6 +26,9 @@ from kernelsearch.core.replacing import STAGED, remove_leftovers, temporary_pref
 from kernelsearch.lucene.build import build_index as run_anserini
 from kernelsearch.lucene.index import CONTENTS, LuceneIndex
 from kernelsearch.lucene.shards import ADDED_FOLDER, Source, find_shards, is_index, write_record
+from kernelsearch.trec import languages
+
+logger = logging.getLogger(__name__)
 
 #: Names of stored fields in the message about a finished build.
 MAX_NAMES = 8
@@ -161,6 +165,15 @@ class _Build:
             self.read, self.stage, fields=settings.fields or (), threads=settings.threads, whole=bool(settings.shards),
             progress=self.progress,
         )  # fmt: skip
+        if not staged.count:
+            raise InputError(f"{self.source}: no documents in it")
+        if settings.language == BuildSettings().language and staged.language not in (None, settings.language):
+            logger.warning(
+                "%s: the texts seem to be %s, but are analysed as %s; --language %s analyses their words properly",
+                self.source,
+                *(languages.NAMES[code] for code in (staged.language, settings.language)),
+                staged.language,
+            )
         fields = settings.fields if settings.fields is not None else (("title",) if staged.titles else ())
         if settings.shards:
             indexed, empty = self.build_shards(fields, staged, settings.shards)

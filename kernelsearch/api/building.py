@@ -51,7 +51,10 @@ def reader_of(documents: Iterable[Mapping[str, Any]] | Any, join_titles: bool) -
             return
         for number, record in enumerate(records):
             if not isinstance(record, Mapping):
-                raise InputError(f"document {number}: a dict was expected, not {type(record).__name__}")
+                raise InputError(
+                    f"document {number}: a dict such as {{'id': 'a1', 'contents': 'text'}} was expected, not "
+                    f"{type(record).__name__}"
+                )
             document = make_document(record, f"document {number}", join_titles=join_titles)
             if once:
                 ids.append(document["id"])

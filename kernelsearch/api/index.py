@@ -13,6 +13,7 @@ from kernelsearch.api import keywords
 from kernelsearch.api.explaining import explain_first_stage
 from kernelsearch.api.index_files import IndexFiles
 from kernelsearch.api.pipeline import Pipeline
+from kernelsearch.api.readable import DocumentExplanation
 from kernelsearch.api.results import Hit, Results, make_hits
 from kernelsearch.core.errors import IndexReplaced, InputError, OptionError
 from kernelsearch.core.memory_limit import MemoryLimit
@@ -135,12 +136,13 @@ class Index(IndexFiles):
             raise InputError(f"no document matches {text!r}")
         row = int(after.docs[0]) if docid is None else self.row(docid, among=after)
         if not pipeline.rerankers:
-            return explain_first_stage(pipeline, query, row)
+            return DocumentExplanation(**vars(explain_first_stage(pipeline, query, row)), index=self, query=text)
         method = pipeline.rerankers[0]
         try:
-            return method.explain(query, before, row, pipeline.context())
+            explanation = method.explain(query, before, row, pipeline.context())
         except CannotAct as reason:
             raise InputError(f"{method.name} keeps the first stage's list for {text!r}: {reason}") from None
+        return DocumentExplanation(**vars(explanation), index=self, query=text)
 
     def evaluate(
         self,

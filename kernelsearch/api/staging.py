@@ -21,6 +21,7 @@ from kernelsearch.core.progress import Progress, silent
 from kernelsearch.forward.strings import hashes
 from kernelsearch.trec.documents import contains_title
 from kernelsearch.trec.formats import TEXT_NAMES
+from kernelsearch.trec.languages import LanguageGuess
 
 #: Reads the collection from its beginning: (place of a document for messages, the document).
 Reader = Callable[[], Iterator[tuple[str, dict[str, Any]]]]
@@ -34,6 +35,8 @@ MAX_STRING, MAX_KEY, MAX_DIGITS, MAX_DEPTH = 20_000_000, 50_000, 1000, 1000
 MAX_DOCID = 32_766
 #: Collections of up to this many documents are indexed by one thread, so that the index is the same every time.
 SMALL = 50_000
+#: Documents from which the language of a collection is guessed.
+GUESSED = 200
 
 logger = logging.getLogger(__name__)
 
@@ -43,13 +46,14 @@ class Staged:
     """Staged documents.
 
     `count` is their number, `titles` says whether one of them has a title, `titles_apart` is the number of titles that are not
-    in the contents, `stored` are the other fields.
+    in the contents, `stored` are the other fields, `language` is the one that the first texts are in (None: not clear).
     """
 
     count: int
     titles: bool
     titles_apart: int = 0
     stored: tuple[str, ...] = ()
+    language: str | None = None
 
 
 def indexing_threads(threads: int, count: int) -> int:
@@ -76,6 +80,7 @@ def stage_documents(
     """
     count, titles, apart, nulls, keys = 0, False, 0, 0, array("Q")
     names: dict[str, None] = {}
+    guess = LanguageGuess()
     most = 1 if whole else threads or os.cpu_count() or 1
     with ExitStack() as stack:
         files = _open_files(stack, folder, most)
@@ -92,6 +97,8 @@ def stage_documents(
                 files[count // STRIDE % spread].write(_to_json(document))
             except UnicodeEncodeError:
                 raise InputError(f"{place}: text with a lone surrogate, which is not valid Unicode") from None
+            if count < GUESSED:
+                guess.add(document["contents"])
             keys.append(_hash(document["id"]))
             count += 1
             titles = titles or bool(document.get("title"))
@@ -105,7 +112,7 @@ def stage_documents(
         if not file.stat().st_size:
             file.unlink()
     stored = tuple(name for name in names if name not in ("id", "contents", "title", *fields))
-    return Staged(count, titles, apart, stored)
+    return Staged(count, titles, apart, stored, guess.best)
 
 
 def _is_contents(document: dict[str, Any], name: str) -> bool:

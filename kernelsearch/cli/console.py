@@ -24,29 +24,30 @@ from kernelsearch.core.streams import MAX_EXPANSION, limits
 INTERNAL = 70
 
 
+#: Examples in the short help; `--help-all` has the others.
+SHOWN_EXAMPLES = 3
 #: How the title of a group with a method's options begins.
 _METHOD = re.compile(r"--rerank |rerank=")
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser that prints examples as written, and errors as one line.
+    """An argument parser whose help begins with what the command does and examples, and which prints errors as one line.
 
-    With `common`, the names of the options that most calls need, `--help` describes these only, on one screen; `--help PART`
-    describes a group of options, such as those of a method, and `--help-all` everything.
+    `--help` fits a screen. It describes the options that most calls need, `common`, by default all but those of groups; `--help
+    PART` describes a group of options, such as those of a method, and `--help-all` everything. The epilog has examples below a
+    line `examples:`, up to an empty line; help prints them and what follows them as written.
     """
 
     def __init__(self, *args: Any, common: Sequence[str] = (), **kwargs: Any) -> None:
         kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         kwargs.setdefault("allow_abbrev", False)
-        if common:
-            kwargs["add_help"] = False
+        kwargs["add_help"] = False
         super().__init__(*args, **kwargs)
         self.common = tuple(common)
-        if common:
-            text = "show the options that most calls need, or those of PART"
-            self.add_argument("-h", "--help", action=_Help, nargs="?", metavar="PART", default=argparse.SUPPRESS, help=text)
-            text = "show all options"
-            self.add_argument("--help-all", action=_HelpAll, nargs=0, default=argparse.SUPPRESS, help=text)
+        text = "show the options that most calls need, or those of PART"
+        self.add_argument("-h", "--help", action=_Help, nargs="?", metavar="PART", default=argparse.SUPPRESS, help=text)
+        text = "show all options"
+        self.add_argument("--help-all", action=_HelpAll, nargs=0, default=argparse.SUPPRESS, help=text)
         group = self.add_argument_group("input and errors")
         for name, text in _LIMITS.items():
             group.add_argument(f"--{name}", action=_Limit, default=argparse.SUPPRESS, metavar="N", help=text)
@@ -64,22 +65,33 @@ class Parser(argparse.ArgumentParser):
 
     def format_common(self) -> str:
         """The help text of the common options."""
-        formatter = self._get_formatter()
-        formatter.add_usage(f"{self.prog} [options]", [], [], prefix="usage: ")
-        formatter.add_text(self.description)
-        formatter.start_section("options that most calls need")
         flags = self._option_string_actions
-        formatter.add_arguments([flags[f"--{name}"] for name in self.common])
-        formatter.end_section()
+        arguments = self._positionals._group_actions
+        options = [flags[f"--{name}"] for name in self.common] or self._optionals._group_actions[2:]  # after the two of help
+        heading = "options that most calls need" if self.common else "options"
+        formatter = self._get_formatter()
+        formatter.add_usage(None, arguments, [], prefix="")
+        words = " ".join(formatter.format_help().split()).removeprefix(self.prog)
+        examples, remarks = _split_epilog(self.epilog or "")
+        formatter = self._get_formatter()
+        formatter.add_usage(f"{self.prog} [options]{words}", [], [], prefix="usage: ")
+        formatter.add_text(self.description)
+        if examples:
+            formatter.add_text("examples:\n" + "\n".join(examples[:SHOWN_EXAMPLES]))
+        for title, actions in (("arguments", arguments), (heading, options)):
+            formatter.start_section(title)
+            formatter.add_arguments(actions)
+            formatter.end_section()
         methods = [(name, group.title) for name, group in self.parts().items() if _METHOD.match(group.title)]
-        lines = [f"  {name:<13} {title.partition(': ')[2]}" for name, title in methods]
+        if methods:
+            chosen_by = "methods for --rerank:" if "--rerank" in flags else "methods for requests with rerank=METHOD:"
+            formatter.add_text("\n".join([chosen_by, *(f"  {name:<13} {title.partition(': ')[2]}" for name, title in methods)]))
         others = [name for name in self.parts() if name not in dict(methods)]
         parts = [*(f'--help "{name}"' for name in others), *(["--help METHOD"] if methods else [])]
-        more = f"more options: {', '.join(parts)}, --help-all"
-        examples = "\n".join((self.epilog or "").split("examples:\n", 1)[-1].splitlines()[:4])
-        heading = "methods for --rerank:" if "--rerank" in flags else "methods for requests with rerank=METHOD:"
-        sections = ["\n".join([heading, *lines])] if methods else []
-        return "\n".join([formatter.format_help(), *(text + "\n" for text in (*sections, more)), f"examples:\n{examples}\n"])
+        if remarks and not methods:
+            formatter.add_text(remarks)
+        formatter.add_text(f"more options: {', '.join(parts)}, --help-all")
+        return formatter.format_help()
 
     def format_part(self, name: str) -> str:
         """The help text of one group of options; ends the command where there is none of that name."""
@@ -99,6 +111,16 @@ class Parser(argparse.ArgumentParser):
             message += f"; did you mean {nearest[0]}?" if nearest else ""
         print(one_line(f"{self.prog}: {message} (--help lists the options)"), file=sys.stderr)
         raise SystemExit(2)
+
+
+def _split_epilog(epilog: str) -> tuple[list[str], str]:
+    """The examples of an epilog, each with the lines that continue it, and its other text."""
+    before, heading, rest = epilog.partition("examples:\n")
+    if not heading:
+        return [], epilog.strip()
+    lines, _, after = rest.partition("\n\n")
+    examples = re.split(r"(?<!\\)\n", lines.rstrip())
+    return examples, "\n\n".join(text.strip() for text in (before, after) if text.strip())
 
 
 class _Help(argparse.Action):

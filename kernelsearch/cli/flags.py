@@ -100,7 +100,7 @@ def add_flags(parser: argparse.ArgumentParser, options: Iterable[Option], owner:
             continue
         if declared.choices:
             text += f" ({', '.join(map(str, declared.choices))})"
-        if declared.default is not None:
+        if declared.default not in (None, ()):
             shown = ",".join(map(str, declared.default)) if declared.many else declared.default
             text += f" [{shown}]"
         metavar = {int: "N", float: "X"}.get(declared.kind, "TEXT")

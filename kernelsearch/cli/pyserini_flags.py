@@ -160,7 +160,7 @@ def named_topics(name: str, field: str) -> dict[str, str] | None:
         return None
     if find_spec("torch") is None:
         raise InputError(
-            f"--topics: {name}: no such file; if it is one of Pyserini's names, pip install kernelsearch[pyserini]"
+            f"--topics: {name}: no such file; if it is one of Pyserini's names, pip install 'kernelsearch[pyserini]'"
         )
     from kernelsearch.integrations.pyserini_data import pyserini_topics
 

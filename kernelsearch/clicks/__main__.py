@@ -22,6 +22,7 @@ from kernelsearch.core.options import Settings
 from kernelsearch.core.replacing import lock_folder
 from kernelsearch.core.tables import text_table
 
+DESCRIPTION = "Imports, aggregates, describes and simulates click logs."
 EXAMPLES = """examples:
   python -m kernelsearch.clicks import --input sessions.jsonl.gz --output clicks.db
   python -m kernelsearch.clicks import --input monday.tsv --output clicks.db --append
@@ -33,11 +34,13 @@ EXAMPLES = """examples:
 
 def main(argv: list[str]) -> None:
     """Parses the flags and runs one of the verbs."""
-    parser = console.Parser(prog="python -m kernelsearch.clicks", description=__doc__, epilog=EXAMPLES)
+    parser = console.Parser(prog="python -m kernelsearch.clicks", description=DESCRIPTION, epilog=EXAMPLES)
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="import|aggregate|stats|pairs|simulate")
 
     def add(name: str, text: str, settings: type[Settings], act: Callable[[ArgumentParser, Namespace], None]) -> ArgumentParser:
-        verb: ArgumentParser = verbs.add_parser(name, help=text)
+        verb: ArgumentParser = verbs.add_parser(
+            name, help=text, description=f"{text[0].upper()}{text[1:]}.", epilog=_examples(name)
+        )
         add_flags(verb, settings.options)
         verb.set_defaults(act=act, parser=verb)
         return verb
@@ -51,6 +54,12 @@ def main(argv: list[str]) -> None:
     add("simulate", "make a log from judged topics with a seeded click model", SimulateSettings, _simulate)
     arguments = parser.parse_args(argv)
     arguments.act(arguments.parser, arguments)
+
+
+def _examples(verb: str) -> str:
+    """The examples of one verb."""
+    lines = [line for line in EXAMPLES.splitlines() if f"kernelsearch.clicks {verb} " in line]
+    return "\n".join(["examples:", *lines]) if lines else ""
 
 
 def _import(parser: ArgumentParser, arguments: Namespace) -> None:

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from kernelsearch.core.errors import EncodingError, InputError, KernelSearchError, quote, short
-from kernelsearch.core.streams import CheckedStream, ContinuedStream, limits, open_raw, shown_path
+from kernelsearch.core.streams import CheckedStream, ContinuedStream, TranscodedStream, limits, open_raw, shown_path
 
 #: Nested arrays and objects in JSON and TOML. Python's parsers recurse, and so do most readers behind them.
 MAX_DEPTH = 100
@@ -36,6 +36,8 @@ BLOCK = 1 << 16
 def open_bytes(path: str | Path) -> IO[bytes]:
     """Opens a file or pipe for reading bytes, decompressed if it is gzipped. Raises InputError if it can't be read.
 
+    Text in UTF-16 with a byte-order mark is read as UTF-8.
+
     Reading from the stream raises InputError, too, with the path.
     """
     if (begun := _begun.pop(str(path), None)) is not None:
@@ -44,6 +46,8 @@ def open_bytes(path: str | Path) -> IO[bytes]:
     if head == b"\x1f\x8b":
         compressed = ContinuedStream(b"", raw)
         return io.BufferedReader(CheckedStream(path, gzip.GzipFile(fileobj=compressed, mode="rb"), compressed), 1 << 17)
+    if head in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        return io.BufferedReader(CheckedStream(path, TranscodedStream(path, raw)), 1 << 17)
     return io.BufferedReader(CheckedStream(path, raw), 1 << 17)
 
 
@@ -139,10 +143,6 @@ def _decode_line(raw: bytes, number: int, path: str | Path, encoding: str) -> st
     try:
         return raw.decode(encoding).rstrip("\r\n")
     except UnicodeError as problem:
-        if number == 1 and raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            raise InputError(
-                f"{shown_path(path)}: UTF-16 text, UTF-8 was expected; iconv -f UTF-16 -t UTF-8 FILE > NEW converts it"
-            ) from None
         where = byte = ""
         if isinstance(problem, UnicodeDecodeError):
             where, byte = f", column {problem.start + 1}", f" (byte 0x{problem.object[problem.start]:02x})"
@@ -311,4 +311,7 @@ def _check_encoding(encoding: str) -> None:
     except (LookupError, UnicodeError, ValueError, TypeError):
         raise InputError(f"--encoding: {quote(encoding)} is not an encoding that Python knows") from None
     if not fits:
-        raise InputError(f"--encoding: {quote(encoding)} is not an extension of ASCII; convert the file to UTF-8 with iconv")
+        raise InputError(
+            f"--encoding: {quote(encoding)} is not an extension of ASCII; convert the file to UTF-8 with iconv "
+            "(UTF-16 with a byte-order mark needs no --encoding)"
+        )

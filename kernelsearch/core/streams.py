@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import errno
 import io
 import os
@@ -179,6 +180,36 @@ class CheckedStream(io.RawIOBase):
             self._stream.close()
             if self._compressed is not None:
                 self._compressed.close()
+        super().close()
+
+
+class TranscodedStream(io.RawIOBase):
+    """UTF-16 text with a byte-order mark, as spreadsheets and Windows' shells write it, as UTF-8."""
+
+    def __init__(self, path: str | Path, stream: Any) -> None:
+        self._path, self._stream = path, stream
+        self._decoder = codecs.getincrementaldecoder("utf-16")()
+        self._pending = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._pending:
+            raw = self._stream.read(1 << 16)
+            try:
+                self._pending = self._decoder.decode(raw, final=not raw).encode()
+            except UnicodeError:
+                raise InputError(f"{shown_path(self._path)}: damaged UTF-16 text, or not text") from None
+            if not raw:
+                break
+        count = min(len(buffer), len(self._pending))
+        buffer[:count], self._pending = self._pending[:count], self._pending[count:]
+        return count
+
+    def close(self) -> None:
+        if not self.closed:
+            self._stream.close()
         super().close()
 
 

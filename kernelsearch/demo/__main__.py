@@ -33,9 +33,17 @@ class DemoSettings(Settings):
     runs: str = option("runs/demo", "folder to write the run files and the report to")
 
 
+DESCRIPTION = """Indexes the bundled collection, runs every method on it, and compares them.
+
+Each step is an ordinary command; it is printed before it runs, so that it can be tried with other options."""
+EXAMPLES = """examples:
+  python -m kernelsearch.demo
+  python -m kernelsearch.demo --index /tmp/demo --runs /tmp/runs"""
+
+
 def main(argv: list[str]) -> None:
     """Parses the flags, and indexes, trains, searches and evaluates."""
-    parser = console.Parser(prog="python -m kernelsearch.demo", description=__doc__)
+    parser = console.Parser(prog="python -m kernelsearch.demo", description=DESCRIPTION, epilog=EXAMPLES)
     add_flags(parser, DemoSettings.options)
     settings = read_flags(DemoSettings, parser.parse_args(argv))
     index, runs = Path(settings.index), Path(settings.runs)

@@ -54,11 +54,11 @@ REMARKS = {
     "fusion": "fusion ranks each half of the queries with a model that learned from the judgements of the other half.",
 }
 
-#: Queries that show what the methods do: two that most of them improve, one for kernel LSA, one that expansion hurts, one that
-#: no method can help because BM25 finds nothing relevant to start from.
-SHOWCASE = ("d39", "d76", "d95", "d54", "d90")
+#: Queries that show what the methods do: two that most of them improve, one for kernel LSA, one for clicks, one that expansion
+#: hurts, one for which no method has a relevant document among its first ten.
+SHOWCASE = ("d39", "d76", "d95", "d83", "d54", "d90")
 #: The runs that are compared on them.
-SHOWCASE_RUNS = ("bm25", "rm3", "klsa", "mslm", "pert", "auto")
+SHOWCASE_RUNS = ("bm25", "rm3", "klsa", "mslm", "pert", "auto", "rbm25")
 
 MEASURES = ("AP", "nDCG@10", "P@5", "R@100", "RR")
 

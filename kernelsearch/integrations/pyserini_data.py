@@ -37,4 +37,4 @@ def import_pyserini(module: str) -> Any:
     try:
         return import_module(module)
     except ImportError as problem:
-        raise InputError(f"{module} could not be imported ({problem}); install kernelsearch[pyserini]") from None
+        raise InputError(f"{module} could not be imported ({problem}); install 'kernelsearch[pyserini]'") from None

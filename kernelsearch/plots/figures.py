@@ -36,7 +36,7 @@ def new_figure(width: float, height: float, *, dpi: float | None = None) -> Figu
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise OptionError("pictures need matplotlib; pip install kernelsearch[plots]") from None
+        raise OptionError("pictures need matplotlib; pip install 'kernelsearch[plots]'") from None
     return Figure(figsize=(width, height), dpi=dpi, layout="constrained")
 
 

@@ -31,6 +31,7 @@ class ReproduceSettings(Settings):
     list: bool = option(False, "list conditions and collections and run nothing")
 
 
+DESCRIPTION = "Runs conditions on collections and compares their figures with the published ones."
 EXAMPLES = """examples:
   python -m kernelsearch.reproduce --list
   python -m kernelsearch.reproduce                            # all conditions, on every collection that is found
@@ -42,7 +43,7 @@ Collections are looked for in KERNELSEARCH_COLLECTIONS (or ../shared/collections
 
 def main(argv: list[str]) -> None:
     """Parses the flags, runs conditions and scripts, prints their figures, and ends with status 1 where one fails."""
-    parser = console.Parser(prog="python -m kernelsearch.reproduce", description=__doc__, epilog=EXAMPLES)
+    parser = console.Parser(prog="python -m kernelsearch.reproduce", description=DESCRIPTION, epilog=EXAMPLES)
     parser.add_argument("names", nargs="*", metavar="NAME", help="conditions or scripts; default: all conditions")
     add_flags(parser, ReproduceSettings.options)
     arguments = parser.parse_args(argv)

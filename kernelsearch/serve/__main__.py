@@ -120,7 +120,7 @@ def main(argv: list[str]) -> None:
     except ModuleNotFoundError as problem:
         if (problem.name or "").startswith("kernelsearch"):
             raise
-        raise OptionError(f"the server needs the package {problem.name}; pip install kernelsearch[serve]") from None
+        raise OptionError(f"the server needs the package {problem.name}; pip install 'kernelsearch[serve]'") from None
     run_server(service, settings, console.notice)
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import tempfile
 import threading
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from kernelsearch.api.explaining import explain_first_stage
+from kernelsearch.api.readable import Reading, read_explanation
 from kernelsearch.api.results import earlier_ranks
 from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.types import Candidates
@@ -25,7 +27,6 @@ from kernelsearch.serve.answers import (
 )
 from kernelsearch.serve.catalogue import ServedIndex
 from kernelsearch.serve.parameters import Parameters
-from kernelsearch.serve.readable import titles_and_words
 
 #: The name of the first stage in explanations, where a method's name would be.
 FIRST_STAGE = "first stage"
@@ -41,7 +42,14 @@ def explain(served: ServedIndex, parameters: Parameters) -> dict[str, Any]:
         row = _listed_row(served, parameters, result)
         explanation = _explain_row(served, parameters, result, row)
     docid = served.index.forward.docids.take([row])[0]
-    readable = titles_and_words(served, docid, explanation) if explanation is not None else {"titles": {}, "words": {}}
+    reading = Reading()
+    if explanation is not None:
+        reading = read_explanation(
+            served.index,
+            explanation,
+            text,
+            lambda rows: [(document.docid, document.fields()) for document in served.texts.get(rows)],
+        )
     place = int(np.flatnonzero(result.after.docs == row)[0])
     listed = Candidates(result.after.docs[place : place + 1], result.after.scores[place : place + 1])
     return {
@@ -55,7 +63,7 @@ def explain(served: ServedIndex, parameters: Parameters) -> dict[str, Any]:
         "before": earlier_ranks(result.before, listed)[0],
         **fallback_entries(result.fallback),
         "explanation": explanation,
-        **readable,
+        **asdict(reading),
     }
 
 
@@ -80,7 +88,7 @@ def plot(served: ServedIndex, parameters: Parameters) -> bytes:
         row = _listed_row(served, parameters, result)
         path = Path(folder) / "plot.svg"
         if not load_matplotlib():
-            raise OptionError("plots need matplotlib where the server runs; pip install kernelsearch[plots]")
+            raise OptionError("plots need matplotlib where the server runs; pip install 'kernelsearch[plots]'")
         try:
             document = row if parameters.docid is not None else None
             result.rerankers[0].plot(result.query, result.before, document, path, result.context)

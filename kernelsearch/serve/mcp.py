@@ -33,7 +33,7 @@ def add_mcp(app: FastAPI, service: Service) -> AbstractAsyncContextManager[None]
         from mcp.server.mcpserver.exceptions import ToolError
         from mcp.server.transport_security import TransportSecuritySettings
     except ImportError:
-        raise OptionError("--mcp: needs the package mcp; pip install kernelsearch[mcp]") from None
+        raise OptionError("--mcp: needs the package mcp; pip install 'kernelsearch[mcp]'") from None
     limits = service.settings.limits
     search_reader = Reader(parameters.SEARCH, limits, ranks=True)
     explain_reader = Reader(parameters.EXPLAIN, limits, ranks=True)

@@ -157,6 +157,7 @@ class ExplainAnswer(BaseModel):
     explanation: Explanation | None = Field(description="null where the method left the list unchanged")
     titles: dict[str, str] = Field(description="titles of the documents that the explanation mentions, by docid")
     words: dict[str, str] = Field(description="words for the terms that the explanation mentions, where they differ")
+    meanings: dict[str, str] = Field(description="what the features of `auto` and `fusion` mean, by name")
 
 
 class DocAnswer(BaseModel):

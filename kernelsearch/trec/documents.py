@@ -22,6 +22,7 @@ from kernelsearch.trec.formats.pages import read_html, read_markdown, read_pdf, 
 from kernelsearch.trec.formats.structured import read_csv, read_json, read_jsonl, read_parquet, read_tsv
 from kernelsearch.trec.formats.trec_text import read_trec
 from kernelsearch.trec.ids import check_id
+from kernelsearch.trec.values import find_value, text_of
 
 logger = logging.getLogger(__name__)
 
@@ -137,23 +138,20 @@ def make_document(record: Mapping[str, Any], place: str, *, join_titles: bool = 
             "--columns id=NAME,contents=NAME names other keys"
         )
     docid = check_id(_id_text(docid, place), "document", place)
-    title = record.get("title") or ""
-    if not isinstance(title, str):
-        raise InputError(f"{place}: document {short(docid)}: title and contents must be text")
+    where = f"{place}: document {short(docid)}"
+    title = text_of(record.get("title"), "title", where)
     if "contents" in record:
-        contents = record["contents"]
-        join = join_titles and isinstance(contents, str) and not contains_title(contents, title)
+        contents = text_of(record["contents"], "contents", where)
+        join = join_titles and not contains_title(contents, title)
     else:
-        contents = next((record[key] for key in TEXT_NAMES if key in record), None)
-        if contents is None and not title:
+        key = next((key for key in TEXT_NAMES if key in record), None)
+        if key is None and not title:
             raise InputError(
-                f"{place}: document {short(docid)} has no text (looked for contents, {', '.join(TEXT_NAMES)}; found "
+                f"{where} has no text (looked for contents, {', '.join(TEXT_NAMES)}; found "
                 f"{_keys(record)}); --columns contents=NAME names another key"
             )
         # As BEIR and Anserini do it: always joined.
-        contents, join = contents or "", join_titles and bool(title)
-    if not isinstance(contents, str):
-        raise InputError(f"{place}: document {short(docid)}: title and contents must be text")
+        contents, join = text_of(record[key], key, where) if key is not None else "", join_titles and bool(title)
     if join:
         contents = f"{title}\n{contents}"
     rest = {key: value for key, value in record.items() if key not in (*ID_NAMES, "contents", "title")}
@@ -169,7 +167,8 @@ def _id_text(value: Any, place: str) -> str:
     if not isinstance(value, str | int | float) or isinstance(value, bool):
         raise InputError(f"{place}: document id {quote(value)} is neither text nor a number")
     try:
-        return str(value).strip()
+        # A column of ids in which some cells are empty is one of floats in many tables.
+        return str(int(value) if isinstance(value, float) and value.is_integer() else value).strip()
     except ValueError:  # an integer of more than 4,300 digits
         raise InputError(f"{place}: document id of {quote(value)} is too long") from None
 
@@ -215,10 +214,11 @@ def _rename(record: dict[str, Any], columns: Mapping[str, str], place: str) -> d
     lower = {name.lower(): name for name in record}
     renamed = {}
     for target, column in columns.items():
-        name = column if column in record else lower.get(column.lower())
-        if name is None:
-            raise InputError(f"{place}: no {quote(column)}, which --columns names, among {short(', '.join(map(str, record)))}")
-        renamed[target] = record[name]
+        try:
+            renamed[target] = find_value(record, column)
+        except KeyError:
+            message = f"{place}: no {quote(column)}, which --columns names, among {short(', '.join(map(str, record)))}"
+            raise InputError(message) from None
     if "id" in columns:
         # Another column that is called id is no longer one.
         record = {name: value for name, value in record.items() if name not in ID_NAMES}

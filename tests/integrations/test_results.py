@@ -135,7 +135,7 @@ def test_explanations_sum_to_the_score(ready, topics, name):
     total = sum(part.value for part in explanation.contributions)
     np.testing.assert_allclose(total, explanation.score, rtol=1e-4, atol=1e-5)
     assert repr(explanation) == str(explanation)
-    assert str(explanation).splitlines()[0].startswith(f"{name}: {explanation.docid} scores")
+    assert str(explanation).startswith(f"{name}: {explanation.docid} “")
 
 
 def test_an_explanation_is_a_nested_list_in_notebooks():

@@ -211,7 +211,7 @@ def test_the_first_stage_is_explained_by_term(page):
     hit = next(one for one in page.ask("/v1/demo/search", query=QUERY)["candidates"] if one["docid"] == docid)
     assert float(page.text(".sum strong")) == pytest.approx(hit["score"], abs=6e-4)
     labels = [label.text.split("\n") for label in page.all(".level.outermost .bar-label")]
-    assert [label[0] for label in labels] == ["outdoor", "leak", "faucet"]
+    assert [label[0] for label in labels] == ["outdoor", "leaking", "faucet"]
     assert labels[0][1] == "1 time here (tf); in 9 of 364 documents: idf 3.65" and labels[2][1].startswith("not here; in 11 of")
     page.one("[data-option='b'] input").send_keys(keys("END"))
     score = page.ask("/v1/demo/explain", query=QUERY, docid=docid, b=1)["score"]

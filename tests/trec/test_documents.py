@@ -6,7 +6,7 @@ from datetime import date
 import pytest
 
 from kernelsearch.core.errors import InputError, OptionError
-from kernelsearch.trec.documents import parse_columns, read_documents
+from kernelsearch.trec.documents import make_document, parse_columns, read_documents
 
 
 def read(path, kind=None, encoding="utf-8"):
@@ -68,7 +68,7 @@ def test_tsv_without_header_takes_quotes_as_text(tmp_path):
         ("c.jsonl", '{"contents": "x"}\n', "line 1: a document without an id"),
         ("c.jsonl", '{"id": "a b", "contents": "x"}\n', "document id 'a b' has white space"),
         ("c.jsonl", '{"id": "1"}\n', "document 1 has no text"),
-        ("c.jsonl", '{"id": "1", "contents": 5}\n', "title and contents must be text"),
+        ("c.jsonl", '{"id": "1", "contents": 5}\n', "document 1: contents has the type int, a text was expected"),
         ("c.csv", "id,text\n1,a,b\n", "line 2: 3 columns, 2 were expected"),
         ("c.trec", "<DOC>\n<DOCNO>1</DOCNO>\n", "line 1: <DOC> without </DOC>"),
         ("c.trec", "<DOC>\nx\n</DOC>\nstray\n", "line 1: a document without an id"),
@@ -139,7 +139,9 @@ def test_columns_are_named(tmp_path):
     assert read_columns(lines, id="n", contents="Body") == [{"id": "7", "contents": "stripes", "year": 1999}]
     with pytest.raises(InputError, match="line 2: no 'text', which --columns names, among document_number, id, headline, body"):
         read_columns(file, id="document_number", contents="text")
-    with pytest.raises(InputError, match=r"line 1: no column of ids .* among document_number, headline, body; .*--columns id="):
+    with pytest.raises(
+        InputError, match=r"line 1: no column of ids .* among document_number, headline, body, .*header; .*--columns id="
+    ):
         file.write_text("document_number,headline,body\n7,Zebra,stripes\n")
         read(file)
 
@@ -282,10 +284,13 @@ def test_windows_1252_is_advised_and_read(tmp_path):
     assert read(file, encoding="windows-1252") == [{"id": "1", "contents": contents, "title": "Café"}]
 
 
-def test_utf16_is_named(tmp_path):
-    file = tmp_path / "sheet.csv"
-    file.write_text("id\tcontents\n1\ta\n", encoding="utf-16")
-    with pytest.raises(InputError, match=r"sheet\.csv: UTF-16 text, UTF-8 was expected; iconv -f UTF-16"):
+@pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be"])
+def test_utf16_of_spreadsheets(tmp_path, codec):
+    file, long = tmp_path / "sheet.csv", "\U0001f527 Grüße " * 40_000
+    file.write_bytes(f"\ufeffid;contents\r\n1;{long}\r\n2;a\r\n".encode(codec))
+    assert [document["contents"] for document in read(file)] == [long, "a"]
+    file.write_bytes("\ufeffid;contents\n1;a".encode(codec)[:-1])
+    with pytest.raises(InputError, match=r"sheet\.csv: damaged UTF-16 text, or not text"):
         read(file)
 
 
@@ -327,3 +332,46 @@ def test_unreadable_files_of_a_folder_can_be_left_out(tmp_path, caplog):
     # A file that was named itself is not skipped.
     with pytest.raises(InputError, match=r"windows-1252$"):
         list(read_documents(tmp_path / "b.txt", skip_unreadable=True))
+
+
+@pytest.mark.parametrize(
+    ("record", "contents"),
+    [
+        ({"id": 1, "title": "Tap", "contents": ["Turn it", "off"]}, "Tap\nTurn it\noff"),
+        ({"id": 1, "title": ["Tap", "faucet"], "text": "off"}, "Tap\nfaucet\noff"),
+        ({"id": 1, "title": "Tap", "contents": None}, "Tap\n"),
+        ({"id": 1, "title": None, "text": "off"}, "off"),
+    ],
+)
+def test_lists_of_texts_and_nulls(record, contents):
+    assert make_document(record, "here")["contents"] == contents
+
+
+def test_values_of_nested_objects(tmp_path):
+    file = tmp_path / "hits.jsonl"
+    file.write_text('{"_id": 7, "_source": {"Title": "Tap", "body": {"text": "Turn it off"}}}\n')
+    columns = {"id": "_id", "contents": "_source.body.text", "title": "_source.title"}
+    [(_, document)] = read_documents(file, columns=columns)
+    assert (document["id"], document["contents"]) == ("7", "Tap\nTurn it off") and document["_source"]["body"]
+    with pytest.raises(InputError, match=r"no '_source\.none', which --columns names, among _id, _source"):
+        list(read_documents(file, columns={"contents": "_source.none"}))
+    file.write_text('{"id": 7, "body": {"lang": 3, "text": "Turn it off"}}\n')
+    advice = r"document 7: body is an object \(lang, text\), a text was expected; --columns contents=body\.text names"
+    with pytest.raises(InputError, match=advice):
+        list(read_documents(file))
+    assert [document["contents"] for _, document in read_documents(file, columns={"contents": "body.text"})] == ["Turn it off"]
+
+
+def test_one_object_over_several_lines(tmp_path):
+    file = tmp_path / "export.json"
+    file.write_text('{\n "total": 1,\n "documents": [\n  {"id": 1, "text": "a"}\n ]\n}\n')
+    with pytest.raises(InputError, match=r"one JSON object over several lines \(total, documents\).*jq '\.documents' FILE"):
+        list(read_documents(file))
+    file.write_text('{\n "id": 1,\n "text": "a"\n}\n')
+    with pytest.raises(InputError, match=r"one JSON object over several lines \(id, text\).*jq -c"):
+        list(read_documents(file))
+
+
+def test_ids_that_a_table_made_floats():
+    ids = [make_document({"id": value, "text": "a"}, "here")["id"] for value in (7.0, 7.5, 7, "7.0")]
+    assert ids == ["7", "7.5", "7", "7.0"]

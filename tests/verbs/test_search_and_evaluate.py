@@ -48,7 +48,10 @@ def test_one_query_is_a_table(tiny_path, capsys):
 
 def test_a_query_that_matches_nothing_says_so(tiny_path, capsys):
     search.main(["--index", str(tiny_path), "--query", "zebra"])
-    assert capsys.readouterr() == ("", "no document matches 'zebra'\n")
+    assert capsys.readouterr() == (
+        "",
+        "no document matches 'zebra'; check the spelling, or use other words for the same thing\n",
+    )
 
 
 def test_run_file(tiny_path, topics, tmp_path):
@@ -172,7 +175,7 @@ def test_words_are_coloured_on_a_terminal_only(tiny_path, capsys, monkeypatch):
 def test_explain_without_a_method(tiny_path, capsys):
     explain.main(["--index", str(tiny_path), "--query", "replaced fuses"])
     shown = capsys.readouterr().out
-    assert "BM25: d3 scores" in shown and "fuse  (tf 2, in 1 of 5 documents, idf" in shown
+    assert "BM25: d3 “Blown fuse” scores" in shown and "fuses  (tf 2, in 1 of 5 documents, idf" in shown
 
 
 def test_similar_prints_texts(demo_index, capsys):

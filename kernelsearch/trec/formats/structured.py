@@ -30,7 +30,10 @@ def _objects(text: TextFile) -> Records:
 def read_json(path: Path, encoding: str) -> Records:
     """Records of a JSON array of objects; a file that doesn't begin with a bracket has one object per line."""
     text = TextFile(path, encoding)
-    if not (text.first_line() or "").lstrip().startswith("["):
+    first = (text.first_line() or "").strip()
+    if first.startswith("{") and not first.endswith("}"):
+        _refuse_object(parse_json("\n".join(line for _, line in text), str(path)), path)
+    if not first.startswith("["):
         yield from _objects(text)
         return
     records = parse_json("\n".join(line for _, line in text), str(path))
@@ -38,6 +41,16 @@ def read_json(path: Path, encoding: str) -> Records:
         if not isinstance(record, dict):
             raise InputError(f"{path}: item {number}: a JSON object was expected")
         yield f"item {number}", record
+
+
+def _refuse_object(record: Any, path: Path) -> None:
+    """Raises InputError for a file that is one JSON object over several lines: a document, or an envelope of an array."""
+    arrays = [name for name, value in record.items() if isinstance(value, list) and value and isinstance(value[0], dict)]
+    advice = f"jq '.{arrays[0]}' FILE > NEW.json extracts its array" if arrays else "jq -c . FILE > NEW.jsonl makes it one line"
+    raise InputError(
+        f"{path}: one JSON object over several lines ({short(', '.join(record), 100)}); an array of documents, or one per "
+        f"line, was expected: {advice}"
+    )
 
 
 def read_csv(path: Path, encoding: str, id_names: Collection[str] = ID_NAMES) -> Records:
@@ -81,7 +94,8 @@ def _read_table(text: TextFile, id_names: Collection[str], **dialect: Any) -> Re
                 if len(names) > 2:
                     raise InputError(
                         f"{path}: line {number}: no column of ids ({', '.join(id_names)}) among "
-                        f"{short(', '.join(names), 200)}; name it with --columns id=NAME,contents=NAME"
+                        f"{short(', '.join(names), 200)}, which are taken for the header; name it with "
+                        "--columns id=NAME,contents=NAME"
                     )
                 header = ["id", "contents"]
             if len(row) != len(header):

@@ -1,27 +1,6 @@
-// Explanations in a searcher's words: titles for docids, words for stems, meanings for the names of features.
+// Explanations in a searcher's words: titles for docids, words for stems, meanings for symbols and names of features.
 
 import { number, plural, shortened } from "./format.js";
-
-const FEATURES = {
-  first: "score of the first stage",
-  bm25: "match with the query's words (BM25)",
-  "bm25:field=title": "match in the title",
-  dirichlet: "query likelihood, Dirichlet smoothing",
-  jm: "query likelihood, Jelinek-Mercer smoothing",
-  vsm: "cosine of the query and the text",
-  rm: "words typical of the best documents",
-  rm3: "query expanded from the best documents (RM3)",
-  rocchio: "query expanded from the best documents (Rocchio)",
-  top: "likeness to the best documents",
-  posterior: "how far the first stage puts it above the others",
-  votes: "votes of training queries",
-  klsa: "likeness in meaning to the best documents",
-  mslm: "query's words close together, or related ones",
-  pert: "query expanded at low risk",
-  rbm25: "clicks of similar queries",
-  dense: "likeness of vectors to the query",
-  "dense-rm": "likeness of vectors to the best documents",
-};
 
 const LABELS = {
   "like the best documents": "likeness to the best documents",
@@ -36,16 +15,6 @@ const DETAILS = [
   [/\bk_q (\S+)/, "score $1 in the first stage"],
   [/\bk_Q (\S+), clicks (\S+), text (\S+)/, "similarity $1: $2 by clicks, $3 by text"],
 ];
-
-/** What a feature of auto or fusion means; its own name where that is not known. */
-export function featureName(label) {
-  const [kind, tail] = label.split(/:(.*)/s);
-  if (kind === "read" && tail?.includes("/")) return featureName(tail.slice(tail.indexOf("/") + 1));
-  if (kind === "hybrid" && tail?.includes("/")) return `${featureName(tail.slice(tail.indexOf("/") + 1))}, by words and vectors`;
-  const docs = tail?.match(/docs=(\d+)/)?.[1];
-  if (kind === "top" && docs) return `likeness to the ${docs} best documents`;
-  return FEATURES[label] ?? FEATURES[kind] ?? label;
-}
 
 // Details of the first stage's terms: tf 2, in 15 of 364 documents, idf 3.1528, length 40 (average 38.1), weight 0.5
 const TERM = /^tf (\d+), in (\d+) of (\d+) documents(?:, idf ([\d.]+))?(?:, length \S+ \(average \S+\))?(?:, weight (\S+))?$/;
@@ -69,10 +38,10 @@ export function firstStageNote({ notes }) {
     + `A term adds more when it is repeated, rare in the collection, and in a short document (${parameters}).`;
 }
 
-/** Reads the answer of /explain: `titles` and `words` came with it. */
+/** Reads the answer of /explain: `titles`, `words` and the `meanings` of features came with it. */
 export class Reading {
-  constructor({ titles = {}, words = {}, method, explanation }) {
-    Object.assign(this, { titles, words, method: explanation.method, byTerm: method === "first stage" });
+  constructor({ titles = {}, words = {}, meanings = {}, method, explanation }) {
+    Object.assign(this, { titles, words, meanings, method: explanation.method, byTerm: method === "first stage" });
   }
 
   title = (docid) => this.titles[docid] ?? docid;
@@ -82,7 +51,7 @@ export class Reading {
 
   label = (label) => {
     if (this.byTerm) return this.word(label);
-    if (["auto", "fusion"].includes(this.method)) return featureName(label);
+    if (["auto", "fusion"].includes(this.method)) return this.meanings[label] ?? label;
     if (LABELS[label]) return LABELS[label];
     if (this.method === "rbm25") {
       if (label.startsWith("BM25, weight")) return "its own match with the query (BM25)";

@@ -1,0 +1,70 @@
+"""The short help of every verb: what it does, examples, then the options that most calls need."""
+
+import importlib
+import re
+
+import pytest
+
+from kernelsearch.__main__ import VERBS
+from kernelsearch.cli.console import Parser
+
+
+def shown_help(capsys, verb, *flags):
+    package = importlib.util.find_spec(f"kernelsearch.{verb}").submodule_search_locations is not None
+    main = importlib.import_module(f"kernelsearch.{verb}.__main__" if package else f"kernelsearch.{verb}").main
+    with pytest.raises(SystemExit) as exited:
+        main([*flags])
+    assert not exited.value.code
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_fits_a_screen_and_begins_with_the_purpose_and_examples(verb, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    usage, description, examples, *rest = shown_help(capsys, verb, "--help").split("\n\n")
+    if verb == "demo":  # its description has two paragraphs
+        examples = rest.pop(0)
+    assert re.fullmatch(rf"usage: python -m kernelsearch\.{verb} \[options\].*", usage)
+    assert description.endswith(".") and "python -m" not in description
+    assert examples.startswith("examples:\n  python -m kernelsearch.") and not examples.endswith("\\")
+    assert len("\n\n".join([usage, description, examples, *rest]).splitlines()) <= 48
+    assert rest[-1].startswith("more options: ") and "--max-line" not in rest[0]
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_all_options_and_examples_are_one_flag_away(verb, capsys):
+    everything = shown_help(capsys, verb, "--help-all")
+    assert "--max-line" in everything and "examples:" in everything
+
+
+def test_help_of_a_verb_of_clicks(capsys):
+    shown = shown_help(capsys, "clicks", "import", "--help")
+    assert "Read logs into a database." in shown and "kernelsearch.clicks import --input monday.tsv" in shown
+    assert "kernelsearch.clicks stats" not in shown
+
+
+def test_examples_keep_the_lines_that_continue_them():
+    parser = Parser(prog="x", epilog="examples:\n  x a \\\n    b\n  x c\n  x d\n  x e\n\nA remark.")
+    text = parser.format_common()
+    assert "  x a \\\n    b\n  x c\n  x d\n" in text and "x e" not in text and "A remark." in text
+
+
+def test_an_empty_default_is_not_shown(capsys):
+    assert "[]" not in shown_help(capsys, "index", "--help-all")
+
+
+def test_reranked_lists_show_how_far_documents_moved(demo_index, capsys):
+    importlib.import_module("kernelsearch.search").main(
+        ["--index", str(demo_index.path), "--query", "fireplace fills room with smoke", "--rerank", "mslm", "--hits", "50"]
+    )
+    header, _, *lines = capsys.readouterr().out.splitlines()
+    assert header.split() == ["rank", "docid", "score", "moved", "text"]
+    before = demo_index.search("fireplace fills room with smoke", k=50).docids
+    for rank, line in enumerate(lines, 1):
+        docid, moved = line.split()[1], line.split()[3]
+        assert moved == ("=" if before[rank - 1] == docid else f"{before.index(docid) + 1 - rank:+d}")
+
+
+def test_an_empty_result_says_what_to_try(demo_index, capsys):
+    importlib.import_module("kernelsearch.search").main(["--index", str(demo_index.path), "--query", "zzyzx"])
+    assert "no document matches 'zzyzx'; check the spelling, or use other words" in capsys.readouterr().err

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelsearch.core.artefacts import refuse_foreign
 from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.execution import Engine, LocalEngine
 from kernelsearch.core.memory_limit import MemoryLimit
@@ -119,6 +120,12 @@ class TrainingData:
     memory_limit: MemoryLimit | None = None  #: a bound on the memory of training
     engine: Engine = field(default_factory=LocalEngine)  #: runs the tasks of training
     progress: Progress = silent  #: what long steps report to
+
+    def folder(self, default: Path) -> Path:
+        """Returns the folder to save an artefact in. Raises InputError, before the work, where it holds something else."""
+        path = self.output or default
+        refuse_foreign(path)
+        return path
 
 
 class Reranker(ABC, Generic[S]):

@@ -81,11 +81,10 @@ class SemanticGraph:
         """exp(-d²/2σ²); at scale 0 a word contributes nothing to others, at ∞ its full weight."""
         if scale == 0:
             return np.zeros(len(distances))
-        return (
-            np.exp(-0.5 * (np.asarray(distances, dtype=np.float64) / scale) ** 2)
-            if scale < math.inf
-            else np.ones(len(distances))
-        )
+        if scale == math.inf:
+            return np.ones(len(distances))
+        with np.errstate(over="ignore"):  # at a tiny scale the quotient is infinite, and its weight zero
+            return np.asarray(np.exp(-0.5 * (np.asarray(distances, dtype=np.float64) / scale) ** 2))
 
     def normaliser(self, scale: float) -> NDArray[np.float64]:
         """Each word's total weight, itself included, shape (words,); kept for the next query."""

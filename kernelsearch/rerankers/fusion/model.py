@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.core import artefacts, invariants
-from kernelsearch.core.errors import ArtefactError
+from kernelsearch.core.errors import ArtefactError, short
 from kernelsearch.learning.ranking.choose import LEARNERS, Best
 from kernelsearch.learning.ranking.fusers import Learner
 from kernelsearch.learning.ranking.simlistmkl import SimListMKL, _xgboost
@@ -109,16 +109,27 @@ def load(path: str | Path) -> FusionModel:
     except (KeyError, TypeError) as problem:
         raise ArtefactError(f"{path}: damaged, no {problem}; train the model again") from None
     if isinstance(learner, SimListMKL):
-        _xgboost()  # says how to install it
+        xgboost = _xgboost()  # says how to install it
         # Always, unlike `validate`: xgboost ends the process where a tree is wrong.
         artefacts.run_validation(Path(path), validate, meta, arrays, KIND)
-        learner.booster_ = arrays_to_booster(arrays, len(recipe), learner._settings())
+        try:
+            learner.booster_ = arrays_to_booster(arrays, len(recipe), learner._settings())
+        except (xgboost.core.XGBoostError, TypeError, ValueError) as problem:
+            reason = short(str(problem).strip().splitlines()[-1])
+            raise ArtefactError(f"{path}: damaged, settings that xgboost refuses ({reason}); train it again") from None
     return FusionModel(learner, recipe, meta["extra"], str(meta.get("fingerprint", "")))
 
 
 def validate(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
     """Raises ValueError or KeyError for a model whose weights aren't finite or whose trees aren't trees over its features."""
     recipe, learner = meta["parameters"]["recipe"], meta["parameters"]["learner"]
+    notes = meta["extra"]
+    for name in ("sources", "trained_on"):
+        values = notes.get(name, [])
+        if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+            raise ValueError(f"{name} is not a list of texts")
+    if notes.get("normalise", "z") not in ("z", "minmax", "none"):
+        raise ValueError("normalise is not one of z, minmax, none")
     if learner == SimListMKL.name:
         if SIZES not in arrays:
             raise ValueError("its trees are in the format of an earlier version")

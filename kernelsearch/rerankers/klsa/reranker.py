@@ -121,7 +121,7 @@ class KernelLSA(Reranker[KernelLSASettings]):
 
         A FAISS index over the rows is saved with it where the options ask for one.
         """
-        path = data.output or basis_folder(index)
+        path = data.folder(basis_folder(index))
         limit = data.memory_limit
         memory = settings.memory * 1e9 if settings.memory is not None else 2e9 if limit is None else float(limit.features)
 

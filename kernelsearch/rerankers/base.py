@@ -228,9 +228,14 @@ class Reranker(ABC, Generic[S]):
         return [reranker.apply_batch(queries, lists, context) for reranker in rerankers]
 
     def ordered(self, docs: NDArray[np.int32], scores: NDArray[np.floating]) -> Candidates:
-        """Rows and their scores as a list, by score descending, then docid ascending."""
+        """Rows and their scores as a list, by score descending, then docid ascending.
+
+        Raises InputError for a score that is not finite.
+        """
         order = np.argsort(-scores)
         ranked = scores[order]
+        if len(ranked) and not (np.isfinite(ranked[0]) and np.isfinite(ranked[-1])):  # sorting puts NaN last
+            raise InputError(f"{self.name}: a document got the score {ranked[-1 if np.isfinite(ranked[0]) else 0]}")
         if (ranked[1:] == ranked[:-1]).any():  # sorting by two keys takes several times as long, and ties are rare
             order = np.lexsort((self.index.forward.docid_rank[docs], -scores))
         return Candidates(docs[order], scores[order])

@@ -178,12 +178,22 @@ def test_trees_that_are_no_trees_never_reach_xgboost(tmp_path, name, place, valu
         models.load(tmp_path / "m")
 
 
-@pytest.mark.parametrize("value", [True, 1e308, "x", -1])
-def test_settings_that_xgboost_refuses_are_named(tmp_path, value):
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("columns", -1, "settings that xgboost refuses"),
+        ("columns", True, "columns is True"),
+        ("strength", float("nan"), "strength is nan"),
+        ("strength", {}, "strength is {}"),
+        ("strength", 1e308, r"strength is 1e\+308"),
+        ("normalise", 1, "normalise is 1"),
+    ],
+)
+def test_settings_of_another_type_are_named(tmp_path, name, value, message):
     X, y, qid = lists(queries=12)
     models.save(tmp_path / "m", SimListMKL(trees=3).fit(X, y, qid), list("abcd"))
-    rewrite_meta(tmp_path / "m", lambda meta: meta["parameters"]["settings"].update(columns=value))
-    with pytest.raises(ArtefactError, match="m: damaged, settings that xgboost refuses"):
+    rewrite_meta(tmp_path / "m", lambda meta: meta["parameters"]["settings"].update({name: value}))
+    with pytest.raises(ArtefactError, match=f"m: damaged, {message}"):
         models.load(tmp_path / "m")
 
 

@@ -148,7 +148,7 @@ def sequences(index: Tokens, docs: NDArray[np.integer]) -> tuple[NDArray[np.int6
     longest = np.zeros(len(docs), dtype=np.int64)
     filled = np.flatnonzero(np.diff(indptr))
     longest[filled] = np.maximum.reduceat(places, indptr[filled]).astype(np.int64) + 1
-    # Positions in a document are mostly distinct and without large gaps: then the occupied slots are the order, without sorting.
+    # Mostly, positions are distinct and have no large gaps: then the occupied slots give the order without sorting.
     slots = int(longest.sum())
     if slots <= MAX_SLOTS * len(words):
         ordered = np.full(slots, -1, dtype=np.int32)

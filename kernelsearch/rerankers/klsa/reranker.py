@@ -113,6 +113,8 @@ class KernelLSA(Reranker[KernelLSASettings]):
                 f"{path}: this basis was made for another index, or before this one changed; fit it again with: "
                 f"{fitting_command(index)} (--klsa.fold-in keeps the old decomposition)"
             )
+        if len(basis.rows) != len(index.forward):
+            raise ArtefactError(f"{path}: damaged ({len(basis.rows)} rows for {len(index.forward)} documents); fit it again")
         return basis
 
     @classmethod

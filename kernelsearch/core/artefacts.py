@@ -82,7 +82,7 @@ def refuse_foreign(path: str | Path) -> None:
     except FileNotFoundError:
         return
     except OSError as problem:
-        raise InputError(f"{shown_path(path)}: cannot be replaced ({problem.strerror or problem})") from None
+        raise InputError(f"{shown_path(path)}: cannot be written ({problem.strerror or problem})") from None
     own: set[str] = set()
     for name in ("meta.json", checksums.NOTE):
         try:

@@ -101,7 +101,7 @@ def test_what_is_no_artefact_is_not_replaced(tmp_path, saved):
     (tmp_path / "data" / "meta.json").write_text('{"title": "kept"}')
     (tmp_path / "file").write_text("kept")
     (saved / "notes.txt").write_text("kept")
-    reasons = {"thesis": "holds text", "data": "holds meta.json", "file": "cannot be replaced", "model": "holds notes.txt"}
+    reasons = {"thesis": "holds text", "data": "holds meta.json", "file": "cannot be written", "model": "holds notes.txt"}
     for name, reason in reasons.items():
         with pytest.raises(InputError, match=f"{name}: {reason}"):
             artefacts.save(tmp_path / name, "basis", 3)

@@ -10,8 +10,9 @@ import numpy as np
 
 from kernelsearch.cli import console
 from kernelsearch.cli.flags import add_flags, read_flags
+from kernelsearch.core.artefacts import refuse_foreign
 from kernelsearch.core.errors import InputError
-from kernelsearch.core.files import write_file
+from kernelsearch.core.files import check_output, write_file
 from kernelsearch.core.options import Settings, option
 from kernelsearch.core.reading import lines, parse_json
 from kernelsearch.kernels.semantic.sources import read_similarities
@@ -55,9 +56,12 @@ def main(argv: list[str]) -> None:
     flags, settings = read_flags(ClassifySettings, arguments), read_flags(ClassifierSettings, arguments)
     if flags.train is None and (flags.model is None or flags.predict is None):
         parser.error("--train, or --model and --predict, are needed")
+    check_output("--output", flags.output, (flags.train, flags.predict, flags.graph, flags.graph_texts))
     if flags.graph and flags.graph_texts:
         parser.error("--graph and --graph-texts exclude each other")
     if flags.train is not None:
+        if flags.model is not None:
+            refuse_foreign(flags.model)  # before the work
         data = _read_training(flags.train, flags.graph_texts, flags.graph)
         if flags.folds is not None:
             predictions = cross_validate(data, settings, flags.folds, flags.random_state)

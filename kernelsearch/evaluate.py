@@ -16,7 +16,7 @@ from kernelsearch.cli import console
 from kernelsearch.cli.flags import add_flags, read_flags, require
 from kernelsearch.cli.inputs import load_qrels, load_topics, qrels_from, topics_from
 from kernelsearch.cli.verbs import CallableModule
-from kernelsearch.core.files import write_file
+from kernelsearch.core.files import check_output, write_file
 from kernelsearch.core.options import Settings, option
 from kernelsearch.evaluation.comparison import Procedure, compare, compare_all
 from kernelsearch.evaluation.measures import DEFAULT, parse_measures
@@ -120,6 +120,8 @@ def main(argv: list[str]) -> None:
     paths, baseline = add_baseline(arguments.runs, against.baseline)
     if not paths:
         parser.error("no run file is given")
+    for flag, output in (("--output", settings.output), ("--html", report.html)):
+        check_output(flag, output, (*paths, settings.qrels, report.topics))
     if against.all_pairs:
         if len(paths) < 2:
             parser.error("--all-pairs: needs at least two runs")
@@ -134,6 +136,7 @@ def main(argv: list[str]) -> None:
     names = [str(measure) for measure in measures]
     source = settings.qrels or ""
     qrels, runs = load_qrels(source), read_runs(paths)
+    texts = load_topics(report.topics) if report.topics else {}
     evaluations = evaluate_runs(qrels, runs, measures, complete=settings.complete)
     check_judged(paths, evaluations, source)
     comparison = None if baseline is None else compare(evaluations, list(evaluations)[baseline], names, procedure)
@@ -149,7 +152,6 @@ def main(argv: list[str]) -> None:
     for line in topic_messages(evaluations, comparison, settings.complete):
         console.notice(line)
     if report.html:
-        texts = load_topics(report.topics) if report.topics else {}
         curves = evaluate_runs(qrels, runs, parse_measures(RECALL_LEVELS), complete=settings.complete)
         _write(report.html, page(evaluations, comparison, curves, texts=texts, qrels=source))
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from kernelsearch.cli import console
 from kernelsearch.cli.flags import add_flags, read_flags
-from kernelsearch.core.files import write_file
+from kernelsearch.core.artefacts import refuse_foreign
+from kernelsearch.core.files import check_output, write_file
 from kernelsearch.core.options import Settings, option
 from kernelsearch.evaluation.measures import Evaluation, parse_measures
 from kernelsearch.evaluation.tables import FORMATS, render
@@ -65,10 +66,13 @@ def main(argv: list[str]) -> None:
         parser.error("--folds: needs --train")
     if flags.output and not (flags.predict or flags.folds):
         parser.error("--output: needs --predict or --folds")
+    check_output("--output", flags.output, (flags.train, flags.predict))
     measures = parse_measures(flags.measures)
     evaluations: dict[str, Evaluation] = {}
     learner = scores = None
     if flags.train is not None:
+        if flags.model:
+            refuse_foreign(flags.model)  # before the work
         table = read_letor(flags.train)
         if flags.folds:
             scores = held_out_scores(table, settings, flags.folds)

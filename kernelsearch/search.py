@@ -18,6 +18,7 @@ from kernelsearch.cli.pyserini_flags import REFUSED, refuse
 from kernelsearch.cli.running import search_topics, write_recipe
 from kernelsearch.cli.search_settings import SearchSettings
 from kernelsearch.core.errors import InputError
+from kernelsearch.core.files import check_output, is_special
 from kernelsearch.core.tables import text_table
 from kernelsearch.lucene import jvm
 from kernelsearch.trec.topics import parse_part
@@ -56,7 +57,8 @@ def main(argv: list[str]) -> None:
     else:
         count, fallbacks = search_topics(pipeline, settings, progress=console.progress)
         console.notice(f"{settings.output}: {count} queries")
-        write_recipe(pipeline, settings, first)
+        if not is_special(settings.output or ""):
+            write_recipe(pipeline, settings, first)
     for line in fallback_messages(fallbacks):
         console.notice(line)
 
@@ -70,6 +72,7 @@ def _check(parser: argparse.ArgumentParser, settings: SearchSettings) -> None:
         raise InputError("--query: no text")
     if settings.topics is not None and settings.output is None:
         parser.error("--output: the run file to write is not given")
+    check_output("--output", settings.output, (settings.topics, settings.run))
     if settings.shard is not None:
         if settings.topics is None:
             parser.error("--shard: has no effect without --topics")

@@ -13,6 +13,7 @@ from kernelsearch.cli import console
 from kernelsearch.cli.flags import IndexSettings, add_flags, read_flags, require
 from kernelsearch.cli.inputs import load_qrels
 from kernelsearch.core.errors import InputError
+from kernelsearch.core.files import check_output
 from kernelsearch.core.options import option
 from kernelsearch.core.tables import text_table
 from kernelsearch.evaluation.measures import parse_measures
@@ -121,6 +122,7 @@ def _read_groups(parser: argparse.ArgumentParser, settings: SimilarSettings) -> 
         parser.error("--docids: needs --run, --evaluate or both")
     if settings.run and not (settings.docids or settings.evaluate):
         parser.error("--run: needs --docids or --evaluate")
+    check_output("--run", settings.run, (settings.docids, settings.qrels, settings.clicks, settings.pairs, settings.classes))
     needed = () if settings.docids or settings.evaluate else ("output" if sources else "docid",)
     require(parser, settings, "index", *needed)
     if settings.qrels:

@@ -19,6 +19,7 @@ from kernelsearch.cli.pipelines import PipelineSettings, make_parser, parse, rea
 from kernelsearch.cli.tuning import TuneSettings, tune_on_topics, tune_pipeline, write_best
 from kernelsearch.cli.verbs import CallableModule
 from kernelsearch.core.errors import OptionError
+from kernelsearch.core.files import check_output
 from kernelsearch.lucene.shards import Source
 from kernelsearch.tuning import space
 from kernelsearch.tuning.space import default_grid
@@ -123,6 +124,8 @@ def main(argv: list[str]) -> None:
     require(parser, settings, "index", "topics", "qrels")
     if settings.output is None:
         settings = replace(settings, output=f"tuned-{'-'.join(arguments.rerank) or 'first-stage'}.toml")
+    check_output("--output", settings.output, (settings.topics, settings.qrels))
+    check_output("--results", settings.results)
     if not arguments.tried:
         arguments.tried = default_grid(arguments.rerank)
         console.notice(f"tried: {' '.join(f'--try {text}' for text in arguments.tried)}")

@@ -166,8 +166,12 @@ MESSAGE = 2000
 
 def one_line(message: str) -> str:
     """A message on one line of at most MESSAGE characters, without control characters."""
-    line = printable(" ".join(message.split()))
+    line = _LONG_WORD.sub(lambda match: f"{match[0][:120]}...{match[0][-120:]}", printable(" ".join(message.split())))
     return line if len(line) <= MESSAGE else f"{line[:MESSAGE]}..."
+
+
+#: A path or other word that hides the rest of a message.
+_LONG_WORD = re.compile(r"\S{301,}")
 
 
 def printable(text: str) -> str:

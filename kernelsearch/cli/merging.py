@@ -12,7 +12,7 @@ from typing import Any
 from kernelsearch.cli import config
 from kernelsearch.cli.search_settings import IN_CONFIG
 from kernelsearch.core.errors import InputError
-from kernelsearch.core.files import write_file
+from kernelsearch.core.files import is_special, write_file
 from kernelsearch.core.reading import byte_lines
 from kernelsearch.trec.runs import parse_run
 from kernelsearch.trec.topics import parse_part
@@ -184,6 +184,6 @@ def merge_runs(
     with write_file(output) as stream:
         for ranked in topics.values():
             stream.writelines(f"{line}\n" for line in ranked)
-    if all(run.recipe for run in runs) and not any_settings:
+    if all(run.recipe for run in runs) and not any_settings and not is_special(output):
         write_recipe(runs[0], output)
     return len(topics)

@@ -16,6 +16,8 @@ from kernelsearch.api.index import Index
 from kernelsearch.cli.search_settings import PyseriniSettings, SearchSettings
 from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.progress import Progress
+from kernelsearch.core.reading import lines
+from kernelsearch.core.streams import shown_path
 from kernelsearch.lucene.first_stage import FirstStage
 
 logger = logging.getLogger(__name__)
@@ -117,7 +119,7 @@ def query_language(settings: SearchSettings) -> str | None:
     if settings.stopwords and settings.engine != "local":
         raise OptionError("--stopwords: the file is not sent to workers; it works with --engine local only")
     if settings.stopwords and not Path(settings.stopwords).is_file():
-        raise InputError(f"--stopwords: {settings.stopwords}: no such file")
+        raise InputError(f"--stopwords: {shown_path(settings.stopwords)}: no such file")
     return "whitespace" if settings.pretokenized or settings.tokenizer else settings.language
 
 
@@ -125,6 +127,8 @@ def set_stopwords(index: Index, path: str) -> None:
     """Analyses the queries of an index with the stop words of a file."""
     from kernelsearch.lucene.index import english_with_stopwords
 
+    for _ in lines(path):  # Java reads the file; what is wrong with it is said here
+        pass
     lucene = index.lucene  # starts Java, which the analyser needs
     lucene.analyzer = english_with_stopwords(path)
 

@@ -8,6 +8,7 @@ from kernelsearch.cli.flags import IndexSettings
 from kernelsearch.clicks.models import Cascade, ClickModel, PositionBased
 from kernelsearch.clicks.simulate import needs_from_run, needs_from_search, simulate, write_sessions
 from kernelsearch.core.errors import OptionError
+from kernelsearch.core.files import check_output
 from kernelsearch.core.options import option
 from kernelsearch.core.progress import Progress, silent
 
@@ -39,6 +40,7 @@ def simulate_log(settings: SimulateSettings, *, progress: Progress = silent) -> 
     if settings.run and settings.variants:
         raise OptionError("--variants needs --index: a run has no lists for them")
     assert settings.topics is not None and settings.qrels is not None and settings.output is not None
+    check_output("--output", settings.output, (settings.run, settings.topics, settings.qrels, settings.variants))
     others: list[str] = []
     if settings.run:
         needs = needs_from_run(settings.run, settings.topics, settings.qrels)

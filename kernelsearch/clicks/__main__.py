@@ -18,6 +18,7 @@ from kernelsearch.clicks.pairs import preferences_by_query
 from kernelsearch.clicks.records import Skipped
 from kernelsearch.clicks.settings import AggregateSettings, ImportSettings, PairsSettings, StatsSettings
 from kernelsearch.clicks.store import ClickLog
+from kernelsearch.core.files import check_output
 from kernelsearch.core.options import Settings
 from kernelsearch.core.replacing import lock_folder
 from kernelsearch.core.tables import text_table
@@ -67,6 +68,7 @@ def _import(parser: ArgumentParser, arguments: Namespace) -> None:
     require(parser, settings, "output")
     skipped = Skipped()
     output = Path(settings.output or "")
+    check_output("--output", output, arguments.input)
     # A log that grows may be that of an index which is being replaced, or that of a service which adds its first click.
     with lock_folder(output.absolute().parent, WRITER_TIMEOUT) if settings.append else nullcontext():
         imported = import_records(

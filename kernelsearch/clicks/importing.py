@@ -16,6 +16,7 @@ from kernelsearch.clicks.records import Impression, Record, Skipped, Tally, read
 from kernelsearch.clicks.store import FORMAT, INDEXES, SCHEMA, new_database_beside, remove_side_files, report_errors
 from kernelsearch.clicks.sums import Numbers, ShownSums
 from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.core.files import refuse_special
 from kernelsearch.core.progress import Progress, silent
 
 #: Records per batch.
@@ -68,6 +69,7 @@ def import_records(
     Raises BusyError where another process has the database locked for more than `timeout` seconds.
     """
     path, skipped = Path(path), skipped or Skipped()
+    refuse_special(path)
     exists = path.is_file() and path.stat().st_size > 0
     if append and exists:
         with _changing(path, timeout) as connection:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kernelsearch.core.errors import InputError, short
-from kernelsearch.core.reading import byte_lines, parse_json
+from kernelsearch.core.reading import byte_lines, parse_json, to_number
 
 #: The largest rank (the database has 32 bits for it) and the largest number of clicks (whole in 64-bit floats).
 MAX_RANK, MAX_COUNT = 2**31 - 1, 2**53
@@ -176,7 +176,7 @@ def _tally(cells: list[str], columns: dict[str, int | None]) -> Tally:
         if column is None or cells[column] == "":
             return default
         try:
-            value = float(cells[column])
+            value = to_number(cells[column].strip())
         except ValueError:
             raise _Bad(f"{role} not a number") from None
         if not math.isfinite(value) or value < 0:

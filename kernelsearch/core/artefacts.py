@@ -18,9 +18,10 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from kernelsearch.core import checksums
-from kernelsearch.core.errors import ArtefactError, InputError
+from kernelsearch.core.errors import ArtefactError, InputError, short
 from kernelsearch.core.files import write_folder
 from kernelsearch.core.reading import parse_json
+from kernelsearch.core.streams import shown_path
 
 #: Checks the content of an artefact, (meta, arrays by name), and raises ArtefactError or ValueError with the reason.
 Validate = Callable[[dict[str, Any], dict[str, NDArray[Any]]], None]
@@ -46,8 +47,10 @@ def save(
 
     `kind` and `version` name the format. `arrays` are written to `NAME.npy`; `fill(folder)` may write further files (large
     arrays in blocks, a FAISS index). `fingerprint` is that of the index which the artefact belongs to. `parameters` and `extra`
-    are stored in `meta.json`: what the artefact was made with, and what else a reader needs.
+    are stored in `meta.json`: what the artefact was made with, and what else a reader needs. Raises InputError where `path`
+    holds something that is no artefact.
     """
+    refuse_foreign(path)
     with write_folder(path, replace=True) as folder:
         for name, array in (arrays or {}).items():
             write_array(folder / f"{name}.npy", array)
@@ -66,6 +69,33 @@ def save(
         meta = checksums.signed(json.loads(json.dumps(meta)))
         (folder / "meta.json").write_text(json.dumps(meta, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         checksums.note_verified(folder, meta["files"], meta["checksums"])
+
+
+def refuse_foreign(path: str | Path) -> None:
+    """Raises InputError where `path` is a file, or a folder with something that is no part of an artefact: `save` removes it.
+
+    The files of an artefact are those that `meta.json` names, or `verified.json` where `meta.json` is damaged.
+    """
+    path = Path(path)
+    try:
+        names = {entry.name for entry in path.iterdir()}
+    except FileNotFoundError:
+        return
+    except OSError as problem:
+        raise InputError(f"{shown_path(path)}: cannot be written ({problem.strerror or problem})") from None
+    own: set[str] = set()
+    for name in ("meta.json", checksums.NOTE):
+        try:
+            record = parse_json((path / name).read_bytes(), name)
+            own |= {"meta.json", checksums.NOTE, *(record["files"] if name == "meta.json" else record)}
+        except (OSError, InputError, KeyError, TypeError):
+            continue
+    unfinished_note = f".{checksums.NOTE}."
+    if foreign := sorted(name for name in names - own if not name.startswith(unfinished_note)):
+        raise InputError(
+            f"{shown_path(path)}: holds {short(foreign[0])}, which kernelsearch did not write and would remove; "
+            "name another folder"
+        )
 
 
 def load(
@@ -117,6 +147,8 @@ def open_arrays(path: Path, meta: dict[str, Any], mmap: bool) -> dict[str, NDArr
                     arrays[name[:-4]] = _load_array(path / name, None)
                 except _UNREADABLE as problem:
                     raise ArtefactError(f"{path / name}: damaged ({problem})") from None
+            if (dtype := arrays[name[:-4]].dtype).kind not in "biufSU":
+                raise ArtefactError(f"{path / name}: damaged (an array of type {dtype}, which no artefact has)")
     return arrays
 
 
@@ -137,6 +169,8 @@ def read_meta(path: str | Path, kind: str, version: int, *, fingerprint: str | N
         meta: dict[str, Any] = parse_json((path / "meta.json").read_bytes(), "meta.json")
         stored_kind, stored_version, files = meta["kind"], meta["version"], dict(meta["files"])
         if not checksums.is_signed_correctly(meta, KEYS):
+            raise ValueError
+        if not all(isinstance(meta.get(name, {}), dict) for name in ("parameters", "extra")):
             raise ValueError
         if (checksums.KEY in meta) != ("checksums" in meta) or set(meta.get("checksums", files)) != set(files):
             raise ValueError

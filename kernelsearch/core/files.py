@@ -1,17 +1,26 @@
-"""Writing files: writes are atomic, and every error message names the file. `reading` has the other direction."""
+"""Writing files: writes are atomic, and every error message names the file. `reading` has the other direction.
+
+A symbolic link is followed. Devices and pipes (`/dev/null`, `/dev/stdout`, `>(command)`) are written to as they are: they have
+no older content to keep, and a renamed file would take their place.
+"""
 
 from __future__ import annotations
 
+import errno
 import io
 import os
+import re
 import shutil
-from collections.abc import Callable, Iterator
+import stat
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import IO, Any
 
-from kernelsearch.core.errors import InputError
+from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.replacing import OLD, PARTIAL, remove_leftovers, replace_folder, sync_folder, temporary_name
+from kernelsearch.core.streams import LOOK, limits, shown_path
 
 
 @contextmanager
@@ -47,8 +56,9 @@ class _Output(io.FileIO):
 
     def sync(self) -> None:
         """Waits until the content is on disk."""
-        with _report(self._path):
-            os.fsync(self.fileno())
+        if stat.S_ISREG(os.fstat(self.fileno()).st_mode):
+            with _report(self._path):
+                os.fsync(self.fileno())
 
     def close(self) -> None:
         with _report(self._path):
@@ -61,19 +71,25 @@ def _report(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as problem:
-        raise InputError(f"{path}: cannot be written ({problem.strerror or problem})") from None
+        raise InputError(f"{shown_path(path)}: cannot be written ({problem.strerror or problem})") from None
 
 
 @contextmanager
 def _complete_file(path: str | Path) -> Iterator[io.BufferedWriter[_Output]]:
-    """Gives a stream to a temporary file, which takes the name `path` if the block succeeds."""
+    """Gives a stream to a temporary file, which takes the name `path` if the block succeeds; to a device or pipe, directly."""
     path = Path(path)
+    with _report(path):
+        special = _open_special(path)
+    if special is not None:
+        with io.BufferedWriter(_Output(special, path)) as stream:
+            yield stream
+        return
+    path = _followed(path)
     temporary: Path | None = None
     try:
         with _report(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            if path.is_dir():
-                raise InputError(f"{path}: is a directory, cannot write a file there")
+            refuse_special(path)
             remove_leftovers(path)
             # Named before it exists: a signal may arrive between the two.
             temporary = temporary_name(path, PARTIAL)
@@ -90,6 +106,85 @@ def _complete_file(path: str | Path) -> Iterator[io.BufferedWriter[_Output]]:
             temporary.unlink(missing_ok=True)
 
 
+#: A stream of this process by its number.
+_DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/fd/(\d+)")
+
+
+def _open_special(path: Path) -> int | None:
+    """A descriptor of a character device or pipe; None for a file, or where nothing exists yet.
+
+    Raises InputError for other special files, and for a named pipe that nobody reads.
+    """
+    if (number := _descriptor_number(path)) is not None:
+        return os.dup(number)  # opened again, a file would be written from its beginning
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return None
+    if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
+        return None
+    if stat.S_ISFIFO(mode):
+        return _open_pipe(path)
+    if not stat.S_ISCHR(mode):
+        raise InputError(f"{shown_path(path)}: neither a file nor a pipe, cannot be written")
+    return os.open(path, os.O_WRONLY | os.O_NOCTTY | os.O_CLOEXEC)
+
+
+def refuse_special(path: Path) -> None:
+    """Raises InputError for a path that exists and is no regular file: a renamed file would take its place."""
+    if path.exists() and not path.is_file():
+        kind = "a directory" if path.is_dir() else "not a file"
+        raise InputError(f"{shown_path(path)}: is {kind}, cannot write a file there")
+
+
+def check_output(option: str, output: str | Path | None, inputs: Iterable[str | Path | None] = ()) -> None:
+    """Raises, before the work, InputError for a folder, and OptionError for one of the inputs, which would be lost."""
+    if output is None:
+        return
+    if os.path.isdir(output):
+        raise InputError(f"{shown_path(output)}: is a directory, cannot write a file there")
+    for path in inputs:
+        if path is not None and os.path.isfile(path) and os.path.isfile(output) and os.path.samefile(path, output):
+            raise OptionError(f"{option}: {shown_path(output)} is an input of this command")
+
+
+def is_special(path: str | Path) -> bool:
+    """Returns whether a path is a device, a pipe or a stream of the process, beside which no file belongs."""
+    path = Path(path)
+    return _descriptor_number(path) is not None or (path.exists() and not path.is_file())
+
+
+def _descriptor_number(path: Path) -> int | None:
+    name = {"/dev/stdout": "/dev/fd/1", "/dev/stderr": "/dev/fd/2"}.get(str(path), str(path))
+    number = _DESCRIPTOR.fullmatch(name)
+    return None if number is None else int(number[1])
+
+
+def _open_pipe(path: Path) -> int:
+    """A descriptor of a named pipe, as soon as it has a reader."""
+    end = time.monotonic() + limits.wait
+    while True:
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError as problem:
+            if problem.errno != errno.ENXIO:
+                raise
+        else:
+            os.set_blocking(descriptor, True)
+            return descriptor
+        if time.monotonic() > end:
+            raise InputError(
+                f"{shown_path(path)}: a named pipe that nobody has opened for reading in {limits.wait:g} s; "
+                "--pipe-wait waits longer"
+            )
+        time.sleep(LOOK)
+
+
+def _followed(path: Path) -> Path:
+    """The file or folder that a symbolic link leads to: it is replaced, and not the link."""
+    return Path(os.path.realpath(path)) if path.is_symlink() else path
+
+
 @contextmanager
 def write_folder(
     path: str | Path, *, replace: bool = False, last: Callable[[Path], AbstractContextManager[None]] | None = None
@@ -99,13 +194,17 @@ def write_folder(
     An existing folder is replaced if `replace`; otherwise InputError is raised. `last(temporary)` is a context that is entered
     when everything else is on disk and left after the renaming: what others may change until then is copied in it.
     """
-    path = Path(path)
+    path = _followed(Path(path))
     temporary: Path | None = None
     aside: Path | None = None
     try:
+        if path.name in ("", ".."):
+            raise InputError(f"{shown_path(path)}: cannot be written, name a folder below it")
         remove_leftovers(path)
+        if path.exists() and not path.is_dir():
+            raise InputError(f"{shown_path(path)}: is a file, a folder was expected")
         if path.exists() and not replace:
-            raise InputError(f"{path}: exists already")
+            raise InputError(f"{shown_path(path)}: exists already")
         path.parent.mkdir(parents=True, exist_ok=True)
         # Named before it exists: a signal may arrive between the two.
         temporary = temporary_name(path, PARTIAL)

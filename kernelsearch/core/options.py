@@ -28,6 +28,8 @@ from kernelsearch.core.errors import OptionError, quote
 
 #: The largest whole number of an option: what Java's and numpy's 32-bit integers hold.
 LARGEST = 2**31 - 1
+#: The largest number of an option that isn't `unbounded`: 32-bit floats hold it, and 64-bit floats its powers up to 10.
+LARGEST_FLOAT = 1e30
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,8 @@ class Option:
                 raise TypeError
             if self.kind is bool:
                 parsed: Any = value if isinstance(value, bool) else {"true": True, "false": False}[str(value).lower()]
+            elif isinstance(value, bool):  # which Python counts as the numbers 0 and 1
+                raise TypeError
             elif self.kind is int:
                 parsed = int(value)
                 if isinstance(value, float) and value != parsed:
@@ -91,6 +95,9 @@ class Option:
                 parsed = self.kind(value)
         except (ValueError, TypeError, KeyError, OverflowError):
             raise OptionError(f"{label}: {quote(value)} is not {_describe(self.kind)}") from None
+        if parsed == "" and self.default is None:
+            # `--output "$UNSET"` must not mean the default place.
+            raise OptionError(f"{label}: an empty text")
         if self.choices is not None and parsed not in self.choices:
             raise OptionError(f"{label}: {quote(parsed)} is not one of {', '.join(map(str, self.choices))}")
         if self.kind is float and math.isnan(parsed):
@@ -99,6 +106,8 @@ class Option:
             raise OptionError(f"{label}: {parsed} is not a finite number")
         if self.kind is int and abs(parsed) > LARGEST:
             raise OptionError(f"{label}: {quote(parsed)} is beyond {LARGEST}")
+        if self.kind is float and abs(parsed) > LARGEST_FLOAT and not self.unbounded:
+            raise OptionError(f"{label}: {parsed} is beyond {LARGEST_FLOAT:g}")
         if self.low is not None and parsed < self.low:
             raise OptionError(f"{label}: {parsed} is below {self.low:g}")
         if self.high is not None and parsed > self.high:

@@ -167,6 +167,10 @@ def _numbered(path: str | Path, stream: IO[bytes], first: int) -> Iterator[tuple
             raise InputError(
                 f"{shown_path(path)}: line {number}: longer than {limits.line} bytes; --max-line allows longer lines"
             )
+        if number == 1 and not raw.endswith(b"\n") and b"\r" in raw.rstrip(b"\r"):
+            raise InputError(
+                f"{shown_path(path)}: its lines end with carriage returns alone; tr '\\r' '\\n' < FILE > NEW converts it"
+            )
         yield number, raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
 
 
@@ -295,12 +299,28 @@ def whole_number(text: str, *, low: int = -(2**63), high: int = 2**63 - 1) -> in
     >>> whole_number("12", high=20)
     12
     """
-    if len(text) > 40:
+    if len(text) > 40 or not _is_plain(text):
         raise ValueError(f"{quote(text)} is not a whole number")
     value = int(text)
     if not low <= value <= high:
         raise ValueError(f"{value} is not between {low} and {high}")
     return value
+
+
+def to_number(text: str) -> float:
+    """Returns the number that a text is, which may be infinite; ValueError for other text.
+
+    >>> to_number("-1.5e3")
+    -1500.0
+    """
+    if not _is_plain(text):
+        raise ValueError(f"{quote(text)} is not a number")
+    return float(text)
+
+
+def _is_plain(text: str) -> bool:
+    """Whether a number has no underscore and no digits beyond ASCII's, which Python reads and no other tool does."""
+    return text.isascii() and "_" not in text
 
 
 def _check_encoding(encoding: str) -> None:

@@ -35,7 +35,13 @@ LOCK_INTERVAL = 0.01
 
 def temporary_prefix(path: Path) -> str:
     """Returns the beginning of a temporary name for `path`, for the functions of `tempfile`."""
-    return f".{path.name}.{_machine()}-{os.getpid()}."
+    return f".{_short_name(path)}.{_machine()}-{os.getpid()}."
+
+
+def _short_name(path: Path) -> str:
+    """The name of a path, cut where a temporary name with all of it would be longer than the 255 bytes of file systems."""
+    name = os.fsencode(path.name)
+    return path.name if len(name) <= 180 else f"{path.name[:30]}~{zlib.crc32(name):08x}"
 
 
 def temporary_name(path: Path, suffix: str) -> Path:
@@ -45,7 +51,7 @@ def temporary_name(path: Path, suffix: str) -> Path:
 
 def remove_leftovers(path: Path) -> None:
     """Removes temporary files and folders of `path` whose process is gone; a folder that it had moved away comes back."""
-    pattern = re.compile(rf"\.{re.escape(path.name)}\.{_machine()}-(\d+)\.\w+({PARTIAL}|{STAGED}|{OLD})")
+    pattern = re.compile(rf"\.{re.escape(_short_name(path))}\.{_machine()}-(\d+)\.\w+({PARTIAL}|{STAGED}|{OLD})")
     try:
         names = [match for name in os.listdir(path.parent) if (match := pattern.fullmatch(name))]
     except OSError:

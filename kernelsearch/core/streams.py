@@ -19,8 +19,8 @@ from kernelsearch.core.errors import InputError
 MAX_EXPANSION = 250
 #: Expansion is not checked below this size, in bytes: short repetitive files are harmless.
 EXPANSION_FREE = 64 << 20
-#: Seconds between two looks for the writer of a named pipe.
-_LOOK = 0.05
+#: Seconds between two looks for the process at the other end of a named pipe.
+LOOK = 0.05
 
 
 @dataclass
@@ -29,7 +29,7 @@ class Limits:
 
     line: int = 64 << 20  #: longest line, in bytes
     total: int | None = None  #: largest input after decompression, in bytes; None: only MAX_EXPANSION is checked
-    wait: float = 30.0  #: seconds to wait until a process opens a named pipe for writing
+    wait: float = 30.0  #: seconds to wait until a process opens the other end of a named pipe
 
 
 #: The limits of this process.
@@ -91,7 +91,7 @@ def _first_bytes(descriptor: int, path: str | Path, pipe: bool) -> bytes:
                 f"{shown_path(path)}: a named pipe that nothing has been written to in {limits.wait:g} s; "
                 "--pipe-wait waits longer"
             )
-        time.sleep(_LOOK)
+        time.sleep(LOOK)
 
 
 def _wait_for_two(descriptor: int) -> bytes:

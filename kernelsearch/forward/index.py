@@ -280,7 +280,12 @@ class ForwardIndex:
 def validate(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
     """Raises ValueError or KeyError for a forward index whose arrays don't fit each other or have numbers out of range."""
     rows, terms, postings = len(arrays["lengths"]), len(arrays["term_ends"]), len(arrays["indices"])
-    Statistics(**meta["extra"]["statistics"])
+    for name, value in vars(Statistics(**meta["extra"]["statistics"])).items():
+        if type(value) is not int or value < 0:
+            raise ValueError(f"the number of {name} is {value!r}")
+    for name in ("term_bytes", "docid_bytes"):
+        if arrays[name].dtype != np.uint8:
+            raise ValueError(f"{name} has type {arrays[name].dtype}")
     positions = meta["parameters"]["positions"]
     invariants.require_length("indptr", arrays["indptr"], rows + 1)
     invariants.require_offsets("indptr", arrays["indptr"], postings)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelsearch.core.artefacts import refuse_foreign
 from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.execution import Engine, LocalEngine
 from kernelsearch.core.memory_limit import MemoryLimit
@@ -120,6 +121,12 @@ class TrainingData:
     engine: Engine = field(default_factory=LocalEngine)  #: runs the tasks of training
     progress: Progress = silent  #: what long steps report to
 
+    def folder(self, default: Path) -> Path:
+        """Returns the folder to save an artefact in. Raises InputError, before the work, where it holds something else."""
+        path = self.output or default
+        refuse_foreign(path)
+        return path
+
 
 class Reranker(ABC, Generic[S]):
     """Base class of all methods.
@@ -221,9 +228,14 @@ class Reranker(ABC, Generic[S]):
         return [reranker.apply_batch(queries, lists, context) for reranker in rerankers]
 
     def ordered(self, docs: NDArray[np.int32], scores: NDArray[np.floating]) -> Candidates:
-        """Rows and their scores as a list, by score descending, then docid ascending."""
+        """Rows and their scores as a list, by score descending, then docid ascending.
+
+        Raises InputError for a score that is not finite.
+        """
         order = np.argsort(-scores)
         ranked = scores[order]
+        if len(ranked) and not (np.isfinite(ranked[0]) and np.isfinite(ranked[-1])):  # sorting puts NaN last
+            raise InputError(f"{self.name}: a document got the score {ranked[-1 if np.isfinite(ranked[0]) else 0]}")
         if (ranked[1:] == ranked[:-1]).any():  # sorting by two keys takes several times as long, and ties are rare
             order = np.lexsort((self.index.forward.docid_rank[docs], -scores))
         return Candidates(docs[order], scores[order])

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelsearch.core.artefacts import refuse_foreign
 from kernelsearch.core.errors import InputError
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels import bm25
@@ -129,6 +130,7 @@ class SimilarDocuments:
         `learner` is a name of `make_learner`; at most `limit` documents, drawn with `random_state`, are learned from. Returns
         the model's folder.
         """
+        refuse_foreign(output)  # before the work
         X, y, qid = self.training_table(truth, limit, random_state)
         fitted = fit_learner(make_learner(learner, normalise="none", random_state=random_state), X, y, qid)
         count = len(np.unique(qid))

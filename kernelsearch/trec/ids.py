@@ -19,6 +19,8 @@ def check_id(text: str, what: str, place: str) -> str:
     """
     if not text:
         raise InputError(f"{place}: a {what} without an id")
+    if text.startswith("\ufeff"):
+        raise InputError(f"{place}: {what} id {quote(text)} begins with a byte-order mark; were two files joined?")
     if _REFUSED.search(text):
         raise InputError(f"{place}: {what} id {quote(text)} has white space or a control character in it")
     if len(text) > MAX_ID // 4 and len(text.encode()) > MAX_ID:

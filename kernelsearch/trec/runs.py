@@ -20,7 +20,7 @@ import numpy as np
 
 from kernelsearch.core.errors import InputError, OptionError, quote, short
 from kernelsearch.core.files import write_file
-from kernelsearch.core.reading import TextBlock, text_blocks, whole_number
+from kernelsearch.core.reading import TextBlock, text_blocks, to_number, whole_number
 from kernelsearch.trec.ids import MAX_ID, check_id
 
 FORMATS = ("trec", "msmarco")
@@ -33,9 +33,9 @@ MAX_DIGITS = 18
 RankedList = tuple[str, Sequence[str], Sequence[float]]
 
 
-#: Control characters of ASCII other than tab, line feed and carriage return; those of Latin-1 as well.
+#: Control characters of ASCII other than tab, line feed and carriage return; those of Latin-1 and a byte-order mark as well.
 _ASCII_CONTROLS = bytes([*range(9), 11, 12, *range(14, 32), 127])
-_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufeff]")
 
 
 def read_run(path: str | Path) -> dict[str, list[tuple[str, float]]]:
@@ -80,6 +80,8 @@ def _columns(block: TextBlock) -> _Columns | None:
     """
     if len(block.raw.translate(None, _ASCII_CONTROLS)) < len(block.raw) or (text := block.text()) is None:
         return None
+    if b"\r" in block.raw and b"\n" not in block.raw:
+        return None
     if not text.isascii() and _CONTROLS.search(text):
         return None
     if not text.endswith("\n"):
@@ -96,6 +98,8 @@ def _columns(block: TextBlock) -> _Columns | None:
     if not (digits.isascii() and digits.isdecimal()) or max(map(len, ranks)) > MAX_DIGITS:
         return None
     if max(map(len, docids)) > MAX_ID // 4 or max(map(len, qids)) > MAX_ID // 4:
+        return None
+    if trec and not ((joined := "".join(parts[4::width])).isascii() and "_" not in joined):
         return None
     try:
         scores = list(map(float, parts[4::width])) if trec else [_reciprocal(int(rank)) for rank in ranks]
@@ -145,7 +149,7 @@ class _Reader:
             place = f"{self.path}: line {number}"
             try:
                 if len(parts) == 6:
-                    qid, docid, rank, score = parts[0], parts[2], parts[3], float(parts[4])
+                    qid, docid, rank, score = parts[0], parts[2], parts[3], to_number(parts[4])
                     whole_number(rank)
                 elif len(parts) == 3:
                     qid, docid, rank = parts

@@ -113,7 +113,8 @@ def _jsonl(file: TextFile) -> Iterator[tuple[int, str, str]]:
     for number, record in json_lines(file):
         qid = next((record[key] for key in ("_id", "id", "qid", "query_id") if key in record), "")
         text = next((record[key] for key in ("text", "query", "title") if key in record), "")
-        if not isinstance(qid, str | int) or not isinstance(text, str | int | float | None):
+        is_text = isinstance(qid, str | int) and isinstance(text, str | int | float | None)
+        if not is_text or isinstance(qid, bool) or isinstance(text, bool):
             raise InputError(f"{file.path}: line {number}: the id and the text of a topic must be text")
         yield number, str(qid).strip(), str(text or "")
 
@@ -128,6 +129,8 @@ def _cacm(file: TextFile) -> Iterator[tuple[int, str, str]]:
             match = re.search(r"<DOCNO>\s*(.*?)\s*</DOCNO>", text, re.S | re.I)
             yield start, match.group(1) if match else "", text[match.end() :] if match else text
             inside = False
+        elif inside and line.strip().upper().startswith("<DOC>"):
+            raise InputError(f"{file.path}: line {number}: <DOC> within the topic of line {start}, which has no line </DOC>")
         elif inside:
             body.append(line)
     if inside:
@@ -147,6 +150,8 @@ def _trec(file: TextFile, field: str) -> Iterator[tuple[int, str, str]]:
             parts = _topic_parts("\n".join(body))
             yield start, parts.get("number", ""), " ".join(parts.get(name, "") for name in wanted)
             inside = False
+        elif inside and line.strip().lower().startswith("<top>"):
+            raise InputError(f"{file.path}: line {number}: <top> within the topic of line {start}, which has no line </top>")
         elif inside:
             body.append(line)
     if inside:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -12,10 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.core.errors import InputError
-from kernelsearch.core.reading import parse_json
+from kernelsearch.core.reading import parse_json, read_bytes
 from kernelsearch.tuning.space import Setting, key
 
 KIND, VERSION = "kernelsearch tuning", 1
+#: How every file of results begins.
+HEAD = f'{{"kind": "{KIND}"'.encode()
+#: Largest file of results, in bytes.
+LARGEST = 1 << 30
 
 
 class Journal:
@@ -48,13 +53,12 @@ class Journal:
 
     def _read(self) -> int:
         """Reads the results of the file and returns the length of its complete lines in bytes."""
-        try:
-            data = self.path.read_bytes()
-        except FileNotFoundError:
+        if not os.path.lexists(self.path):
             return 0
-        except OSError as problem:
-            raise InputError(f"{self.path}: cannot be read ({problem.strerror or problem})") from None
+        data = read_bytes(self.path, LARGEST)
         whole = data.rfind(b"\n") + 1
+        if not whole and data[: len(HEAD)] != HEAD[: len(data)]:
+            raise InputError(f"{self.path}: line 1: not a tuning result; remove the file or name another")
         lines = data[:whole].split(b"\n")[:-1]
         for number, line in enumerate(lines, 1):
             record = parse_json(line, f"{self.path}: line {number}")
@@ -63,7 +67,7 @@ class Journal:
                     self._check(record)
                 else:
                     values = np.array(record["values"], dtype=np.float64)
-                    if values.shape != (len(self._head["topics"]),):
+                    if values.shape != (len(self._head["topics"]),) or not np.isfinite(values).all():
                         raise ValueError
                     self.values[key(record["setting"])] = values
             except (ValueError, KeyError, TypeError):
@@ -86,7 +90,9 @@ class Journal:
 
     def _append(self, record: dict[str, Any]) -> None:
         try:
-            os.write(self._descriptor, json.dumps(record, ensure_ascii=False).encode() + b"\n")
+            line = json.dumps(record, ensure_ascii=False).encode() + b"\n"
+            if os.write(self._descriptor, line) < len(line):  # a disk that has become full takes a part of it
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             os.fsync(self._descriptor)
         except OSError as problem:
             raise InputError(f"{self.path}: cannot be written ({problem.strerror or problem})") from None

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from kernelsearch import search as search_verb
+from kernelsearch.cli import console
 from tests.conftest import ROOT, heeding_interrupts
 
 LOST = """
@@ -40,6 +41,11 @@ def test_a_signal_is_not_lost_where_python_drops_exceptions(stop, status):
     assert done.returncode == status, done.stderr
     assert done.stdout == ""
     assert "ignored" not in done.stderr
+
+
+def test_a_long_path_does_not_hide_the_message():
+    line = console.one_line(f"{'a' * 500}/{'b' * 500}: no such file")
+    assert line == f"{'a' * 120}...{'b' * 119}: no such file"
 
 
 @pytest.mark.parametrize(

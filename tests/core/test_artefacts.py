@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from kernelsearch.core import artefacts, checksums
-from kernelsearch.core.errors import ArtefactError
+from kernelsearch.core.errors import ArtefactError, InputError
 from tests.conftest import rewrite_meta
 
 
@@ -77,6 +77,50 @@ def test_pickled_arrays_are_never_loaded(saved):
     rewrite_meta(saved, lambda meta: meta["files"].update({"u.npy": (saved / "u.npy").stat().st_size}))
     with pytest.raises(ArtefactError, match=r"u\.npy: damaged"):
         artefacts.load(saved, "basis", 3)
+
+
+@pytest.mark.parametrize("dtype", ["c16", "M8[s]", "m8[s]", "V8"])
+def test_arrays_of_types_that_no_artefact_has_are_refused(saved, dtype):
+    np.save(saved / "u.npy", np.zeros(12).view(dtype) if dtype != "c16" else np.zeros(12, dtype))
+    rewrite_meta(saved, lambda meta: meta["files"].update({"u.npy": (saved / "u.npy").stat().st_size}))
+    with pytest.raises(ArtefactError, match=r"u\.npy: damaged .an array of type"):
+        artefacts.load(saved, "basis", 3)
+
+
+@pytest.mark.parametrize("name", ["parameters", "extra"])
+def test_parameters_that_are_no_object_are_refused(saved, name):
+    rewrite_meta(saved, lambda meta: meta.update({name: 3}))
+    with pytest.raises(ArtefactError, match=r"meta\.json: damaged"):
+        artefacts.load(saved, "basis", 3)
+
+
+def test_what_is_no_artefact_is_not_replaced(tmp_path, saved):
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "text").write_text("kept")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "meta.json").write_text('{"title": "kept"}')
+    (tmp_path / "file").write_text("kept")
+    (saved / "notes.txt").write_text("kept")
+    reasons = {"thesis": "holds text", "data": "holds meta.json", "file": "cannot be written", "model": "holds notes.txt"}
+    for name, reason in reasons.items():
+        with pytest.raises(InputError, match=f"{name}: {reason}"):
+            artefacts.save(tmp_path / name, "basis", 3)
+    assert (tmp_path / "thesis" / "text").read_text() == (saved / "notes.txt").read_text() == "kept"
+    assert (tmp_path / "data" / "meta.json").is_file() and (tmp_path / "file").read_text() == "kept"
+
+
+@pytest.mark.parametrize("damaged", ["meta.json", checksums.NOTE])
+def test_a_damaged_artefact_is_replaced(saved, damaged):
+    (saved / damaged).write_bytes(b"\xff")
+    (saved / "u.npy").unlink()
+    artefacts.save(saved, "basis", 3, arrays={"v": np.zeros(2)})
+    assert list(artefacts.load(saved, "basis", 3)[1]) == ["v"]
+
+
+def test_an_empty_folder_is_replaced(tmp_path):
+    (tmp_path / "new").mkdir()
+    artefacts.save(tmp_path / "new", "basis", 3)
+    assert artefacts.load(tmp_path / "new", "basis", 3)[1] == {}
 
 
 def test_blocks_make_one_array_and_miscounts_are_noticed(tmp_path):

@@ -20,7 +20,7 @@ def test_results_are_in_the_order_of_the_items():
 
 
 def test_threads_run_at_the_same_time_and_one_thread_is_the_callers():
-    both = threading.Barrier(2, timeout=4)
+    both = threading.Barrier(2, timeout=60)
     map_in_threads(lambda item: both.wait(), [0, 1], 2)  # each waits for the other
     assert map_in_threads(lambda item: threading.current_thread(), [0, 1], 1) == [threading.current_thread()] * 2
 

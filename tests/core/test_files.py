@@ -1,9 +1,13 @@
 import os
+import socket
+import stat
+from pathlib import Path
 
 import pytest
 
-from kernelsearch.core.errors import InputError
-from kernelsearch.core.files import write_file, write_folder
+from kernelsearch.core import streams
+from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.core.files import check_output, is_special, write_bytes, write_file, write_folder
 
 
 def test_failed_write_keeps_the_old_file_and_leaves_nothing(tmp_path):
@@ -79,3 +83,89 @@ def test_an_input_of_a_folder_that_cannot_be_read_is_named(tmp_path):
     with pytest.raises(InputError, match="file/artefact: cannot be written"), write_folder(tmp_path / "file" / "artefact"):
         pass
     assert sorted(file.name for file in tmp_path.iterdir()) == ["file"]
+
+
+def test_a_device_is_written_to_and_stays_a_device(tmp_path):
+    null = tmp_path / "null"
+    try:
+        os.mknod(null, 0o666 | stat.S_IFCHR, os.stat("/dev/null").st_rdev)
+    except PermissionError:
+        null = Path("/dev/null")  # which this user can't replace
+    with write_file(null) as stream:
+        stream.write("x")
+    write_bytes(null, b"x")
+    assert stat.S_ISCHR(null.stat().st_mode) and len(list(tmp_path.iterdir())) <= 1
+    assert is_special(null) and is_special("/dev/stdout") and not is_special(tmp_path / "new")
+
+
+def test_a_pipe_takes_what_is_written(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    with write_file(tmp_path / "pipe") as stream:
+        stream.write("whole")
+    assert os.read(reader, 100) == b"whole" and stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+    os.close(reader)
+
+
+def test_a_pipe_that_nobody_reads_is_refused(tmp_path, monkeypatch):
+    os.mkfifo(tmp_path / "pipe")
+    monkeypatch.setattr(streams.limits, "wait", 0.1)
+    with pytest.raises(InputError, match=r"pipe: a named pipe that nobody has opened for reading in 0\.1 s"):
+        write_bytes(tmp_path / "pipe", b"x")
+
+
+def test_a_stream_of_the_process_is_continued(tmp_path):
+    with open(tmp_path / "log", "w") as stream:
+        stream.write("before ")
+        stream.flush()
+        write_bytes(f"/dev/fd/{stream.fileno()}", b"after")
+    assert (tmp_path / "log").read_text() == "before after"
+
+
+def test_a_socket_is_refused(tmp_path):
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "socket"))
+        with pytest.raises(InputError, match="socket: neither a file nor a pipe"):
+            write_bytes(tmp_path / "socket", b"x")
+
+
+def test_a_symbolic_link_is_followed(tmp_path):
+    (tmp_path / "target").write_text("old")
+    (tmp_path / "link").symlink_to("target")
+    write_bytes(tmp_path / "link", b"new")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "to-folder").symlink_to("folder")
+    with write_folder(tmp_path / "to-folder", replace=True) as folder:
+        (folder / "a").write_text("1")
+    assert (tmp_path / "target").read_text() == "new" and (tmp_path / "folder" / "a").read_text() == "1"
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["folder", "link", "target", "to-folder"]
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "to-folder").is_symlink()
+
+
+@pytest.mark.parametrize("length", [255, 250, 181])
+def test_names_as_long_as_a_file_system_takes_them(tmp_path, length):
+    for path in (tmp_path / ("é" + "n" * (length - 2)), tmp_path / ("m" * length)):
+        write_bytes(path, b"x")
+        with write_folder(tmp_path / "folders" / path.name):
+            pass
+    assert len(list(tmp_path.iterdir())) == 3 and len(list((tmp_path / "folders").iterdir())) == 2
+
+
+@pytest.mark.parametrize("place", ["file", ".", ".."])
+def test_a_folder_does_not_take_the_place_of_something_else(tmp_path, monkeypatch, place):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("kept")
+    refused = pytest.raises(InputError, match=r"is a file, a folder was expected|name a folder below it")
+    with refused, write_folder(place, replace=True):
+        pass
+    assert [file.name for file in tmp_path.iterdir()] == ["file"] and (tmp_path / "file").read_text() == "kept"
+
+
+def test_an_output_that_is_an_input_is_refused(tmp_path):
+    (tmp_path / "run").write_text("kept")
+    (tmp_path / "link").symlink_to("run")
+    with pytest.raises(OptionError, match=r"--output: .*link is an input of this command"):
+        check_output("--output", tmp_path / "link", [None, tmp_path / "run"])
+    with pytest.raises(InputError, match="is a directory"):
+        check_output("--output", tmp_path)
+    check_output("--output", tmp_path / "new", [tmp_path / "run"])

@@ -57,6 +57,8 @@ def test_given_values_are_converted():
         (("--m.lambda", "nan"), "--m.lambda: not a number"),
         (("--m.kernel", "rbf"), "--m.kernel: 'rbf' is not one of bm25, linear"),
         (("--m.scales", "0,x"), "--m.scales: 'x' is not a number"),
+        (("--m.lambda", "1e300"), "--m.lambda: 1e+300 is beyond 1e+30"),
+        (("--m.save-queries", ""), "--m.save-queries: an empty text"),
     ],
 )
 def test_bad_values_name_the_option(argv, message):
@@ -74,6 +76,12 @@ def test_python_values_are_checked_too():
     assert Made.of({"dims": 7.0, "save-queries": "x"}) == Made(dims=7, save_queries="x")
     with pytest.raises(OptionError, match=r"--m.dims: 7.5 is not a whole number"):
         Made(dims=7.5)
+
+
+@pytest.mark.parametrize(("name", "value"), [("dims", True), ("lambda_", False), ("scales", [True]), ("kernel", True)])
+def test_true_and_false_are_no_numbers_and_no_text(name, value):
+    with pytest.raises(OptionError, match=r"is not a whole number|is not a number|is not text"):
+        Made(**{name: value})
 
 
 def test_unknown_flag_is_one_line_and_status_2(capsys):

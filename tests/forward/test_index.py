@@ -6,6 +6,7 @@ import pytest
 from kernelsearch.api.index import Index
 from kernelsearch.core.errors import ArtefactError, IndexProblem, InputError
 from kernelsearch.forward import NORM_LENGTHS, ForwardIndex, StringTable
+from tests.conftest import rewrite_meta
 
 
 def row_of(forward, docid):
@@ -135,6 +136,23 @@ def test_truncated_forward_index_is_refused_by_name(tiny_path, tmp_path):
     file.write_bytes(file.read_bytes()[:-4])
     with pytest.raises(ArtefactError, match=r"indices\.npy: \d+ bytes where \d+ were written; build the forward index again"):
         _ = Index(path).forward
+
+
+@pytest.mark.parametrize("value", [{}, [[1]], True, "7", None, -1, 1.5])
+def test_statistics_that_are_no_numbers_are_refused(tiny_path, tmp_path, value):
+    folder = copy(tiny_path, tmp_path) / "kernelsearch" / "forward" / "contents"
+    rewrite_meta(folder, lambda meta: meta["extra"]["statistics"].update(tokens=value))
+    with pytest.raises(ArtefactError, match=r"contents: damaged .the number of tokens is"):
+        ForwardIndex(folder)
+
+
+@pytest.mark.parametrize("name", ["term_bytes", "docid_bytes"])
+def test_texts_of_another_type_are_refused(tiny_path, tmp_path, name):
+    folder = copy(tiny_path, tmp_path) / "kernelsearch" / "forward" / "contents"
+    np.save(folder / f"{name}.npy", np.load(folder / f"{name}.npy").astype(np.int16))
+    rewrite_meta(folder, lambda meta: meta["files"].update({f"{name}.npy": (folder / f"{name}.npy").stat().st_size}))
+    with pytest.raises(ArtefactError, match=f"contents: damaged .{name} has type int16"):
+        ForwardIndex(folder)
 
 
 def test_forward_index_of_another_index_is_refused(tiny_path):

@@ -41,6 +41,15 @@ def edges(graph: SemanticGraph) -> dict[tuple[int, int], float]:
     }
 
 
+@pytest.mark.parametrize("last", [5, 2**31 - 2])
+def test_tokens_at_one_position_and_far_behind_keep_their_text(last):
+    def positions(docs):  # the words 7 and 8 are at one position, as synonyms are
+        return np.array([0, 3, 5]), np.array([7, 8, 9, 1, 2], dtype=np.int32), np.array([0, 0, last, 1, 0], dtype=np.int32)
+
+    indptr, words = sequences(SimpleNamespace(positions=positions), np.array([0, 1]))
+    assert indptr.tolist() == [0, 3, 5] and words.tolist() == [7, 8, 9, 2, 1]
+
+
 def test_sequences_are_in_reading_order_with_gaps_closed():
     collection = Collection([[3, -1, 1, 1], [], [-1, 2, 0]], 4)
     indptr, words = sequences(collection, np.array([0, 1, 2]))

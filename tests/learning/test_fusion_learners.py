@@ -178,6 +178,36 @@ def test_trees_that_are_no_trees_never_reach_xgboost(tmp_path, name, place, valu
         models.load(tmp_path / "m")
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("columns", -1, "settings that xgboost refuses"),
+        ("columns", True, "columns is True"),
+        ("strength", float("nan"), "strength is nan"),
+        ("strength", {}, "strength is {}"),
+        ("strength", 1e308, r"strength is 1e\+308"),
+        ("normalise", 1, "normalise is 1"),
+    ],
+)
+def test_settings_of_another_type_are_named(tmp_path, name, value, message):
+    X, y, qid = lists(queries=12)
+    models.save(tmp_path / "m", SimListMKL(trees=3).fit(X, y, qid), list("abcd"))
+    rewrite_meta(tmp_path / "m", lambda meta: meta["parameters"]["settings"].update({name: value}))
+    with pytest.raises(ArtefactError, match=f"m: damaged, {message}"):
+        models.load(tmp_path / "m")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("trained_on", None), ("trained_on", [1]), ("sources", "rm3"), ("normalise", []), ("normalise", 2**70)]
+)
+def test_notes_of_another_type_are_refused(tmp_path, name, value):
+    X, y, qid = lists(queries=12)
+    models.save(tmp_path / "m", CombSUM().fit(X, y, qid), list("abcd"), {"normalise": "z", "sources": [], "trained_on": []})
+    rewrite_meta(tmp_path / "m", lambda meta: meta["extra"].update({name: value}))
+    with pytest.raises(ArtefactError, match=f"m: damaged .{name} is not"):
+        models.load(tmp_path / "m")
+
+
 def test_best_takes_what_cross_validation_prefers(tmp_path):
     learner = Best(candidates=("combsum", "svm"), folds=3).fit(*lists())
     assert learner.chosen_.name == "svm" and learner.scores_["svm"] > learner.scores_["combsum"]

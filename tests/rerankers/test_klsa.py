@@ -20,7 +20,7 @@ from kernelsearch.lucene.models import DirichletModel
 from kernelsearch.rerankers.base import Context, TrainingData
 from kernelsearch.rerankers.klsa.basis import LatentBasis, fit_basis
 from kernelsearch.rerankers.registry import method
-from tests.conftest import drawn_texts
+from tests.conftest import drawn_texts, rewrite_meta
 
 KernelLSA = method("klsa").load()
 DIMS = 20
@@ -110,6 +110,29 @@ def test_signs_of_dimensions_do_not_matter(indexed, query, listed):
     plain = ranker.score(query, listed)
     ranker.basis.rows = ranker.basis.rows * np.where(np.arange(DIMS) % 2, -1, 1).astype(np.float32)
     assert ranker.score(query, listed) == pytest.approx(plain, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("rows", lambda array: array[:75], r"damaged .75 rows for 150 documents"),
+        ("values", lambda array: -array, r"damaged .values has a negative eigenvalue"),
+    ],
+)
+def test_a_basis_that_fits_its_checksums_but_not_the_index_is_refused(indexed, tmp_path, name, change, message):
+    folder = tmp_path / "klsa"
+    shutil.copytree(KernelLSA(indexed).basis.path, folder)
+    np.save(folder / f"{name}.npy", change(np.load(folder / f"{name}.npy")))
+    rewrite_meta(folder, lambda meta: meta["files"].update({f"{name}.npy": (folder / f"{name}.npy").stat().st_size}))
+    with pytest.raises(ArtefactError, match=message):
+        KernelLSA(indexed, basis=str(folder))
+
+
+@pytest.mark.parametrize("score", [np.nan, np.inf, -np.inf])
+def test_a_score_that_is_not_finite_is_refused(indexed, score):
+    scores = np.array([1.0, score, 2.0])
+    with pytest.raises(InputError, match=f"klsa: a document got the score {score}"):
+        KernelLSA(indexed).ordered(np.arange(3, dtype=np.int32), scores)
 
 
 def test_a_list_keeps_its_documents(indexed, query, listed):

@@ -269,7 +269,7 @@ def test_what_another_process_adds_to_the_log_is_noticed(recording, tmp_path):
     clicked = [False] * 9 + [True]
     lists = [Impression(query, (*docids[:9], docids[-1]), tuple(range(1, 11)), tuple(clicked))] * 8
     import_records(lists, tmp_path / "clicks.db", append=True)
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while shown(recording, query, rerank="rbm25", hits=1) != [docids[-1]] and time.monotonic() < deadline:
         time.sleep(0.1)
     assert shown(recording, query, rerank="rbm25", hits=1) == [docids[-1]]

@@ -306,7 +306,7 @@ def test_connections_are_limited_in_size_time_and_number(impatient):
     assert ask_raw(address, b"POST /mcp HTTP/1.1\r\n" + host + b"Content-Length: 100\r\n\r\n{") == b""
     with contextlib.suppress(ConnectionError):
         assert b"408" in ask_raw(address, *[b"\r\n"] * 8, b"GET", pause=0.08)
-    assert 1.5 < time.monotonic() - began < 10
+    assert 1.5 < time.monotonic() - began < 25
     # Number: connections that send nothing can't lock others out for longer than the time limit.
     where = (address.removeprefix("http://").split(":")[0], int(address.rsplit(":", 1)[1]))
     with contextlib.ExitStack() as stack:

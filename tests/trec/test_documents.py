@@ -71,6 +71,7 @@ def test_tsv_without_header_takes_quotes_as_text(tmp_path):
         ("c.jsonl", '{"id": "1", "contents": 5}\n', "document 1: contents has the type int, a text was expected"),
         ("c.csv", "id,text\n1,a,b\n", "line 2: 3 columns, 2 were expected"),
         ("c.trec", "<DOC>\n<DOCNO>1</DOCNO>\n", "line 1: <DOC> without </DOC>"),
+        ("c.trec", "<DOC>\n<DOCNO>1</DOCNO>\n<DOC>\n<DOCNO>2</DOCNO>\n</DOC>\n", "line 3: <DOC> within the document of line 1"),
         ("c.trec", "<DOC>\nx\n</DOC>\nstray\n", "line 1: a document without an id"),
     ],
 )

@@ -150,3 +150,27 @@ def test_a_line_beyond_the_limit_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(reading.limits, "line", 80_000)
     with pytest.raises(InputError, match="line 2: longer than 80000 bytes"):
         read_run(file)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"1 7 1\r1 8 2\r", "its lines end with carriage returns alone"),
+        (b"1 Q0 a 1 1_0 t\n", "line 1: rank or score is not a number"),
+        (b"1 Q0 a 1_0 1 t\n", "line 1: rank or score is not a number"),
+        ("1 Q0 a 1 ٣ t\n".encode(), "line 1: rank or score is not a number"),
+        ("1 Q0 a ٣ 1 t\n".encode(), "line 1: rank or score is not a number"),
+        ("1 Q0 a 1 2 t\n\ufeff2 Q0 a 1 2 t\n".encode(), "line 2: topic id .* begins with a byte-order mark"),
+    ],
+)
+def test_what_python_reads_and_nobody_else_is_no_run(tmp_path, content, message):
+    (tmp_path / "run").write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        read_run(tmp_path / "run")
+
+
+@pytest.mark.parametrize("grade", ["1_0", "٣", "1.0"])
+def test_grades_are_digits(tmp_path, grade):
+    (tmp_path / "qrels").write_text(f"1 0 a {grade}\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"line 1: grade .* is not a whole number"):
+        read_qrels(tmp_path / "qrels")

@@ -76,6 +76,11 @@ def test_fields_of_a_trec_topic_can_be_joined(tmp_path):
         ("<top>\n<num> 1\n<title> x\n", "line 1: <top> without </top>"),
         ("<top>\n<num> 1\n<desc> x\n</top>\n", "line 1: topic 1 has no text"),
         ("<DOC>\nx\n</DOC>\n", "line 1: a topic without an id"),
+        ("<top>\n<num> 1\n<title> x\n<top>\n<num> 2\n<title> y\n</top>\n", "line 4: <top> within the topic of line 1"),
+        ("<DOC>\n<DOCNO>1</DOCNO>\nx\n<DOC>\n<DOCNO>2</DOCNO>\ny\n</DOC>\n", "line 4: <DOC> within the topic of line 1"),
+        ("1\ta\r2\tb\r", "its lines end with carriage returns alone"),
+        ("1\ta\n\ufeff2\tb\n", "begins with a byte-order mark"),
+        ('{"_id": true, "text": "x"}\n', "line 1: the id and the text of a topic must be text"),
     ],
 )
 def test_bad_topics_are_named(tmp_path, content, message):

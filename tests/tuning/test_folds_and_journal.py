@@ -1,6 +1,9 @@
+import os
+
 import numpy as np
 import pytest
 
+from kernelsearch.core import streams
 from kernelsearch.core.errors import InputError
 from kernelsearch.learning.folds import assign_folds
 from kernelsearch.tuning.folds import choose
@@ -56,3 +59,29 @@ def test_another_tunings_results_are_refused(tmp_path):
     with pytest.raises(InputError, match="r: line 1, column 1: not valid JSON"), Journal(tmp_path / "r", "id", ["a"]):
         pass
     assert (tmp_path / "r").read_text() == "precious text\n"
+    (tmp_path / "r").write_text("precious text without a line break")
+    with pytest.raises(InputError, match="r: line 1: not a tuning result"), Journal(tmp_path / "r", "id", ["a"]):
+        pass
+    assert (tmp_path / "r").read_text() == "precious text without a line break"
+
+
+def test_results_that_are_no_numbers_are_refused(tmp_path):
+    with Journal(tmp_path / "r", "id", ["a"]) as journal:
+        journal.add({"b": 1}, np.array([0.5]))
+    (tmp_path / "r").write_text((tmp_path / "r").read_text().replace("0.5", "NaN"))
+    with pytest.raises(InputError, match="r: line 2: not a tuning result"), Journal(tmp_path / "r", "id", ["a"]):
+        pass
+
+
+def test_a_pipe_for_results_does_not_wait_for_ever(tmp_path, monkeypatch):
+    os.mkfifo(tmp_path / "r")
+    monkeypatch.setattr(streams.limits, "wait", 0.1)
+    with pytest.raises(InputError, match="r: a named pipe"), Journal(tmp_path / "r", "id", ["a"]):
+        pass
+
+
+def test_a_line_that_the_disk_took_in_part_is_an_error(tmp_path, monkeypatch):
+    with Journal(tmp_path / "r", "id", ["a"]) as journal:
+        monkeypatch.setattr(os, "write", lambda _, line: len(line) - 1)
+        with pytest.raises(InputError, match=r"r: cannot be written .No space left on device"):
+            journal.add({"b": 1}, np.array([0.5]))

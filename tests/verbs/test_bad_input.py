@@ -8,11 +8,11 @@ import sys
 
 import pytest
 
-from kernelsearch import evaluate, merge, search, tune
+from kernelsearch import evaluate, merge, search, train, tune
 from kernelsearch.cli import console
 from kernelsearch.clicks import __main__ as clicks
 from kernelsearch.core import streams
-from tests.conftest import DEMO, ROOT
+from tests.conftest import DEMO, ROOT, build_texts
 
 
 def outcome(capsys, main, *arguments):
@@ -194,3 +194,77 @@ def test_what_documents_hold_does_not_reach_the_terminal(capsys, tmp_path):
     out = capsys.readouterr().out
     assert "\x1b" not in out and "\x07" not in out and "\u202e" not in out
     assert "tap \\x1b[2J" in out
+
+
+def test_an_empty_output_is_not_the_default_place(capsys, index):
+    assert "--output: an empty text" in refused(capsys, train.main, "--index", index, "--rerank", "klsa", "--output", "")
+
+
+@pytest.mark.parametrize("method", ["klsa", "mslm", "fusion"])
+def test_training_does_not_replace_a_folder_of_something_else(capsys, index, tmp_path, method):
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "text").write_text("kept")
+    flags = ["--index", index, "--rerank", method, "--output", tmp_path / "thesis"]
+    flags += ["--topics", DEMO / "topics.tsv", "--qrels", DEMO / "qrels.txt"] if method == "fusion" else []
+    assert "thesis: holds text, which kernelsearch did not write" in refused(capsys, train.main, *flags)
+    assert (tmp_path / "thesis" / "text").read_text() == "kept"
+
+
+def test_training_that_fails_keeps_what_was_trained(capsys, tmp_path):
+    index = build_texts(tmp_path, {"a": "red fox", "b": "red hen"})
+    flags = ["--index", index, "--rerank", "mslm", "--output", tmp_path / "graph"]
+    train.main([str(flag) for flag in flags])
+    before = (tmp_path / "graph" / "meta.json").read_bytes()
+    (tmp_path / "topics").write_text("1\tred\n")
+    (tmp_path / "qrels").write_text("1 0 a 1\n1 0 b 1\n")  # every candidate is relevant: there is nothing to learn from
+    capsys.readouterr()
+    status, _, err = outcome(
+        capsys, train.main, *flags, "--topics", tmp_path / "topics", "--qrels", tmp_path / "qrels", "--mslm.min-count", "1"
+    )
+    assert status == 2, err
+    assert (tmp_path / "graph" / "meta.json").read_bytes() == before
+
+
+def test_an_output_that_is_an_input(capsys, index, tmp_path):
+    files = {name: tmp_path / name for name in ("topics", "qrels", "run")}
+    files["topics"].write_text("1\ttap\n")
+    files["qrels"].write_text("1 0 hr001 1\n")
+    files["run"].write_text("1 Q0 hr001 1 1.0 t\n")
+    before = {name: file.read_text() for name, file in files.items()}
+    flags = ["--topics", files["topics"], "--qrels", files["qrels"]]
+    for main, *arguments in (
+        (search.main, "--index", index, "--topics", files["topics"], "--output", files["topics"]),
+        (search.main, "--index", index, "--topics", files["topics"], "--run", files["run"], "--output", files["run"]),
+        (evaluate.main, "--qrels", files["qrels"], files["run"], "--output", files["run"]),
+        (evaluate.main, "--qrels", files["qrels"], files["run"], "--html", files["qrels"]),
+        (tune.main, "--index", index, *flags, "--try", "k1=1", "--output", files["qrels"]),
+        (clicks.main, "simulate", "--run", files["run"], *flags, "--output", files["qrels"]),
+        (clicks.main, "import", "--input", files["run"], "--output", files["run"]),
+    ):
+        assert "is an input of this command" in refused(capsys, main, *arguments)
+    assert {name: file.read_text() for name, file in files.items()} == before
+
+
+def test_a_run_to_a_pipe_has_no_file_beside_it(capsys, index, tmp_path):
+    (tmp_path / "topics").write_text("1\tdripping tap\n")
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    search.main(
+        ["--index", str(index), "--topics", str(tmp_path / "topics"), "--hits", "3", "--output", str(tmp_path / "pipe")]
+    )
+    assert os.read(reader, 10_000).decode().count("\n") == 3
+    os.close(reader)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["pipe", "topics"]
+
+
+def test_stop_words_that_are_no_text(capsys, index, tmp_path):
+    (tmp_path / "stop").write_bytes(b"the\nof\xff\n")
+    flags = ["--index", index, "--query", "tap"]
+    assert "stop: line 2, column 3: not valid UTF-8" in refused(capsys, search.main, *flags, "--stopwords", tmp_path / "stop")
+    assert "--stopwords: an empty text" in refused(capsys, search.main, *flags, "--stopwords", "")
+
+
+def test_tune_refuses_a_folder_before_the_work(capsys, index, tmp_path):
+    files = ["--topics", DEMO / "topics.tsv", "--qrels", DEMO / "qrels.txt", "--try", "k1=1"]
+    assert "is a directory" in refused(capsys, tune.main, "--index", index, *files, "--output", tmp_path)
+    assert list(tmp_path.iterdir()) == []

@@ -50,7 +50,8 @@ def window(scale: float, width: int = 0, shape: Shape = "gaussian") -> NDArray[n
         return np.ones(1)
     half = width // 2 if width else math.ceil(2 * scale)
     weigh = SHAPES[shape] if isinstance(shape, str) else shape
-    return np.asarray(weigh(np.arange(-half, half + 1) / scale), dtype=np.float64)
+    with np.errstate(over="ignore"):  # at a tiny scale the quotient is infinite, and its weight zero
+        return np.asarray(weigh(np.arange(-half, half + 1) / scale), dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,8 @@ def centred_operator(length: int, step: int, scale: float, width: int = 0, shape
     if scale > 0:
         half = width // 2 if width else math.ceil(2 * scale)
         weigh = SHAPES[shape] if isinstance(shape, str) else shape
-        inside = np.where(np.abs(offsets) <= max(half, 0.5), weigh(offsets / scale), 0.0)
+        with np.errstate(over="ignore"):  # at a tiny scale the quotient is infinite, and its weight zero
+            inside = np.where(np.abs(offsets) <= max(half, 0.5), weigh(offsets / scale), 0.0)
         weights = np.where(inside.sum(axis=1, keepdims=True) > 0, inside, nearest)
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 

@@ -81,11 +81,10 @@ class SemanticGraph:
         """exp(-d²/2σ²); at scale 0 a word contributes nothing to others, at ∞ its full weight."""
         if scale == 0:
             return np.zeros(len(distances))
-        return (
-            np.exp(-0.5 * (np.asarray(distances, dtype=np.float64) / scale) ** 2)
-            if scale < math.inf
-            else np.ones(len(distances))
-        )
+        if scale == math.inf:
+            return np.ones(len(distances))
+        with np.errstate(over="ignore"):  # at a tiny scale the quotient is infinite, and its weight zero
+            return np.asarray(np.exp(-0.5 * (np.asarray(distances, dtype=np.float64) / scale) ** 2))
 
     def normaliser(self, scale: float) -> NDArray[np.float64]:
         """Each word's total weight, itself included, shape (words,); kept for the next query."""
@@ -123,6 +122,10 @@ class SemanticGraph:
         return matrix
 
 
+#: Slots per token for ordering tokens without sorting; a position far behind the others would take memory for the gap.
+MAX_SLOTS = 64
+
+
 class Tokens(Protocol):
     """What building a graph needs of a collection; a ForwardIndex has it."""
 
@@ -142,14 +145,18 @@ def sequences(index: Tokens, docs: NDArray[np.integer]) -> tuple[NDArray[np.int6
     if not len(words):
         return indptr, words
     text = np.repeat(np.arange(len(docs)), np.diff(indptr))
-    # Positions in a document are distinct, so ranking the occupied slots orders the tokens without sorting.
     longest = np.zeros(len(docs), dtype=np.int64)
     filled = np.flatnonzero(np.diff(indptr))
     longest[filled] = np.maximum.reduceat(places, indptr[filled]).astype(np.int64) + 1
-    slot = (np.cumsum(longest) - longest)[text] + places
-    ordered = np.full(int(longest.sum()), -1, dtype=np.int32)
-    ordered[slot] = words
-    return indptr, ordered[ordered >= 0]
+    # Mostly, positions are distinct and have no large gaps: then the occupied slots give the order without sorting.
+    slots = int(longest.sum())
+    if slots <= MAX_SLOTS * len(words):
+        ordered = np.full(slots, -1, dtype=np.int32)
+        ordered[(np.cumsum(longest) - longest)[text] + places] = words
+        ordered = ordered[ordered >= 0]
+        if len(ordered) == len(words):
+            return indptr, ordered
+    return indptr, words[np.lexsort((places, text))]
 
 
 def take_ranges(

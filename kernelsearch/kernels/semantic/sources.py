@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.core.errors import InputError, quote
-from kernelsearch.core.reading import lines
+from kernelsearch.core.reading import lines, to_number
 from kernelsearch.kernels.semantic.graph import SemanticGraph
 
 TermIds = Callable[[Sequence[str]], NDArray[np.int32]]
@@ -42,7 +42,7 @@ def read_similarities(path: str | Path) -> tuple[tuple[str, str, float], ...]:
             continue
         parts = [part.strip() for part in (line.split("\t") if "\t" in line else line.split())]
         try:
-            word, other, similarity = parts[0], parts[1], float(parts[2])
+            word, other, similarity = parts[0], parts[1], to_number(parts[2])
             if len(parts) != 3 or not word or not other or not 0 < similarity <= 1:
                 raise ValueError
         except (ValueError, IndexError):

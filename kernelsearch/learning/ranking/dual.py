@@ -119,7 +119,7 @@ def _polished(rows: Floats, linear: Floats, upper: Floats, theta: Floats) -> tup
         step[free] = linalg.cho_solve(linalg.cho_factor(inner, overwrite_a=True), (linear - product)[free])
     except linalg.LinAlgError:  # not positive semi-definite beyond rounding: coordinate descent continues alone
         return theta, product
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         lengths = np.where(step > 0, (upper - theta) / step, np.where(step < 0, -theta / step, np.inf))
     inside = np.clip(theta + min(1.0, float(lengths.min())) * step, 0.0, upper)
     projected = np.clip(theta + step, 0.0, upper)

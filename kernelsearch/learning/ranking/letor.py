@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.core.errors import InputError, quote, short
-from kernelsearch.core.reading import lines, whole_number
+from kernelsearch.core.reading import lines, to_number, whole_number
 
 #: The largest number of a feature: LETOR's own collections have at most 700.
 MAX_FEATURE = 100_000
@@ -42,10 +42,10 @@ def read_letor(path: str | Path, features: int | None = None) -> Table:
             raise InputError(f"{place}: not a LETOR file, which has rows such as 2 qid:7 1:0.3 2:1.5, but {quote(line)}")
         try:
             queries.append(whole_number(words[1][4:]))
-            grades.append(float(words[0]))
+            grades.append(to_number(words[0]))
             pairs = [word.partition(":") for word in words[2:]]
             columns = [whole_number(name, low=1, high=features or MAX_FEATURE) for name, _, _ in pairs]
-            values = np.array([float(value) for _, _, value in pairs], dtype=np.float64)
+            values = np.array([to_number(value) for _, _, value in pairs], dtype=np.float64)
         except ValueError as problem:
             raise InputError(f"{place}: not a LETOR file ({short(str(problem))})") from None
         if not np.isfinite(grades[-1]) or not np.isfinite(values).all():

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.core import artefacts, invariants
-from kernelsearch.core.errors import ArtefactError
+from kernelsearch.core.errors import ArtefactError, quote, short
+from kernelsearch.core.options import LARGEST_FLOAT
 from kernelsearch.learning.ranking.choose import LEARNERS, Best
 from kernelsearch.learning.ranking.fusers import Learner
 from kernelsearch.learning.ranking.simlistmkl import SimListMKL, _xgboost
@@ -96,11 +97,14 @@ def save(
 
 def load(path: str | Path) -> FusionModel:
     """Reads a saved model; raises ArtefactError where it is missing or damaged."""
-    meta, arrays = artefacts.load(path, KIND, VERSION, mmap=False, validate=validate)
+    meta, arrays = artefacts.load(path, KIND, VERSION, mmap=False)
+    # Always, not only after a change as `load` does it: it is quick, and xgboost ends the process where a tree is wrong.
+    artefacts.run_validation(Path(path), validate, meta, arrays, KIND)
     try:
         parameters = meta["parameters"]
         recipe = tuple(str(name) for name in parameters["recipe"])
         learner = LEARNERS[parameters["learner"]](**parameters["settings"])
+        _check_settings(path, learner, parameters["settings"])
         learner.features_ = len(recipe)
         if isinstance(learner, LinearLearner):
             learner.weights_ = np.asarray(arrays["weights"], dtype=np.float64)
@@ -109,16 +113,37 @@ def load(path: str | Path) -> FusionModel:
     except (KeyError, TypeError) as problem:
         raise ArtefactError(f"{path}: damaged, no {problem}; train the model again") from None
     if isinstance(learner, SimListMKL):
-        _xgboost()  # says how to install it
-        # Always, unlike `validate`: xgboost ends the process where a tree is wrong.
-        artefacts.run_validation(Path(path), validate, meta, arrays, KIND)
-        learner.booster_ = arrays_to_booster(arrays, len(recipe), learner._settings())
+        xgboost = _xgboost()  # says how to install it
+        try:
+            learner.booster_ = arrays_to_booster(arrays, len(recipe), learner._settings())
+        except (xgboost.core.XGBoostError, TypeError, ValueError) as problem:
+            reason = short(str(problem).strip().splitlines()[-1])
+            raise ArtefactError(f"{path}: damaged, settings that xgboost refuses ({reason}); train it again") from None
     return FusionModel(learner, recipe, meta["extra"], str(meta.get("fingerprint", "")))
+
+
+def _check_settings(path: str | Path, learner: Learner, settings: Mapping[str, Any]) -> None:
+    """Raises ArtefactError for a setting of a learner that is not of its default's type, or not a usual number."""
+    for name, value in settings.items():
+        default = getattr(type(learner), name, None)
+        if isinstance(default, int | float) and not isinstance(default, bool):
+            fits = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST_FLOAT
+        else:
+            fits = default is None or isinstance(value, type(default))
+        if not fits:
+            raise ArtefactError(f"{path}: damaged, {name} is {quote(value)}; train the model again")
 
 
 def validate(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
     """Raises ValueError or KeyError for a model whose weights aren't finite or whose trees aren't trees over its features."""
     recipe, learner = meta["parameters"]["recipe"], meta["parameters"]["learner"]
+    notes = meta["extra"]
+    for name in ("sources", "trained_on"):
+        values = notes.get(name, [])
+        if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+            raise ValueError(f"{name} is not a list of texts")
+    if notes.get("normalise", "z") not in ("z", "minmax", "none"):
+        raise ValueError("normalise is not one of z, minmax, none")
     if learner == SimListMKL.name:
         if SIZES not in arrays:
             raise ValueError("its trees are in the format of an earlier version")

@@ -99,6 +99,7 @@ class FusionReranker(FusedReranker[FusionSettings]):
         if settings.learner == "best" and settings.parameters():
             flag = f"--fusion.{next(iter(settings.parameters()))}".replace("_", "-")
             raise OptionError(f"{flag}: belongs to a learner; name it with --fusion.learner")
+        folder = data.folder(index.artefacts / "fusion")
         recipe = parse_recipe(settings.features)
         weights = {name: weight for name, weight in AUTO_WEIGHTS.items() if name in recipe}  # of a recipe that was given
         sources = () if settings.sources == "none" else parse_recipe(settings.sources, "--fusion.sources")
@@ -165,7 +166,7 @@ class FusionReranker(FusedReranker[FusionSettings]):
             "trained_on": sorted({query_key(query) for query in queries}),
         }
         files = {FILE: "".join(training.lines())} if training.queries else {}
-        return models.save(data.output or index.artefacts / "fusion", learner, recipe, notes, files, index.fingerprint)
+        return models.save(folder, learner, recipe, notes, files, index.fingerprint)
 
     @classmethod
     def fit_features(cls, data: TrainingData, settings: FusionFitSettings) -> FittedFeatures:
@@ -173,9 +174,10 @@ class FusionReranker(FusedReranker[FusionSettings]):
         assert data.ltr is not None
         if data.output is None:
             raise OptionError("--output is not given: a model learned from a feature file belongs to no index")
+        folder = data.folder(data.output)
         table = read_letor(data.ltr)
         learner = fit_table(table, settings, folds=settings.folds, engine=data.engine)
-        folder = save_model(data.output, learner, table)
+        save_model(folder, learner, table)
         if data.ltr_test is None:
             return FittedFeatures(folder)
         test, scores = score_file(load_model(folder), data.ltr_test)

@@ -92,11 +92,14 @@ class LatentBasis:
 def validate(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
     """Raises ValueError or KeyError for a basis whose arrays don't fit each other or have numbers out of range."""
     dims = len(arrays["values"])
+    invariants.require_length("values", arrays["values"], dims)
     for name in ("rows", "loadings"):
         if arrays[name].ndim != 2 or arrays[name].shape[1] != dims:
             raise ValueError(f"{name} has shape {arrays[name].shape}, {dims} columns were expected")
     for name in ("rows", "loadings", "values"):
         invariants.require_finite(name, arrays[name])
+    if (arrays["values"] < 0).any():
+        raise ValueError("values has a negative eigenvalue")
     invariants.require_length("feature_terms", arrays["feature_terms"], len(arrays["loadings"]))
     invariants.require_range("feature_terms", arrays["feature_terms"], VECTOR_FEATURE, len(arrays["term_ends"]))
     invariants.require_offsets("term_ends", arrays["term_ends"], len(arrays["term_bytes"]), first=False)

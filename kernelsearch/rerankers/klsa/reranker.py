@@ -97,22 +97,20 @@ class KernelLSA(Reranker[KernelLSASettings]):
         self._roots = np.sqrt(self.basis.values[: self.dims]).astype(np.float32)
 
     def _load(self, path: Path) -> LatentBasis:
-        index = self.index
+        index, rows, command = self.index, len(self.index.forward), fitting_command(self.index)
         if self.settings.basis is None and not (path / "meta.json").exists():
-            rows = len(index.forward)
             if rows > FIT_ON_USE:
-                raise ArtefactError(
-                    f"{path}: no basis has been fitted for this index yet; make one with: {fitting_command(index)}"
-                )
-            message = "klsa: fitting a basis for %d documents (once; `%s` does it with other settings)"
-            logger.info(message, rows, fitting_command(index))
+                raise ArtefactError(f"{path}: no basis has been fitted for this index yet; make one with: {command}")
+            logger.info("klsa: fitting a basis for %d documents (once; `%s` does it with other settings)", rows, command)
             self.fit(index, TrainingData(progress=index.progress), KernelLSAFitSettings())
         basis = LatentBasis(path)
         if basis.meta["fingerprint"] != index.fingerprint:
             raise ArtefactError(
                 f"{path}: this basis was made for another index, or before this one changed; fit it again with: "
-                f"{fitting_command(index)} (--klsa.fold-in keeps the old decomposition)"
+                f"{command} (--klsa.fold-in keeps the old decomposition)"
             )
+        if len(basis.rows) != rows:
+            raise ArtefactError(f"{path}: damaged ({len(basis.rows)} rows for {rows} documents); fit it again with: {command}")
         return basis
 
     @classmethod
@@ -121,7 +119,7 @@ class KernelLSA(Reranker[KernelLSASettings]):
 
         A FAISS index over the rows is saved with it where the options ask for one.
         """
-        path = data.output or basis_folder(index)
+        path = data.folder(basis_folder(index))
         limit = data.memory_limit
         memory = settings.memory * 1e9 if settings.memory is not None else 2e9 if limit is None else float(limit.features)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import math
+import tempfile
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -101,15 +102,20 @@ class MultiScaleLM(Reranker[MultiScaleSettings]):
         """
         if bool(data.topics) != bool(data.qrels):
             raise OptionError("--rerank mslm: level weights need both --topics and --qrels")
-        path = data.output or index.artefacts / cls.method.name
+        path = data.folder(index.artefacts / cls.method.name)
         graph = build_graph(index, settings, data.memory_limit, data.engine)
-        GraphArtefact(graph).save(path, settings, index.fingerprint)
         logger.info("%d pairs of related words over %d words", graph.edges, graph.words)
-        if data.qrels:
-            values = settings.to_dict()
-            matching = {option.key: values[option.key] for option in MatchingSettings.options}
-            weights = cls(index, model=str(path), weights="uniform", **matching).learn(data, settings.hits)
-            GraphArtefact(graph, weights, matching_options(settings)).save(path, settings, index.fingerprint)
+        if not data.qrels:
+            GraphArtefact(graph).save(path, settings, index.fingerprint)
+            return path
+        values = settings.to_dict()
+        matching = {option.key: values[option.key] for option in MatchingSettings.options}
+        # What was trained before is replaced only when the weights are learned.
+        with tempfile.TemporaryDirectory(prefix="kernelsearch-mslm-") as scratch:
+            unweighted = Path(scratch) / "graph"
+            GraphArtefact(graph).save(unweighted, settings, index.fingerprint)
+            weights = cls(index, model=str(unweighted), weights="uniform", **matching).learn(data, settings.hits)
+        GraphArtefact(graph, weights, matching_options(settings)).save(path, settings, index.fingerprint)
         return path
 
     def learn(self, data: TrainingData, hits: int) -> NDArray[np.float64]:

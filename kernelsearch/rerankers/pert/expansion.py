@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.core.errors import InputError
-from kernelsearch.core.reading import lines
+from kernelsearch.core.reading import lines, to_number
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.forward.index import ForwardIndex
 from kernelsearch.kernels import local_context, perturbation, relevance
@@ -74,7 +74,7 @@ def read_vectors(path: str) -> dict[str, Floats]:
             continue
         qid, _, rest = line.partition("\t")
         try:
-            row = [float(value) for value in rest.split()]
+            row = [to_number(value) for value in rest.split()]
         except ValueError:
             row = []
         if not row or not all(0 <= value < np.inf for value in row):

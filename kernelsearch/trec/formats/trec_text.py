@@ -24,6 +24,8 @@ def read_trec(path: Path, encoding: str) -> Records:
         elif inside and line.strip().upper().startswith("</DOC>"):
             yield f"line {start}", _trec_document("\n".join(body))
             inside = False
+        elif inside and line.strip().upper().startswith("<DOC>"):
+            raise InputError(f"{path}: line {number}: <DOC> within the document of line {start}, which has no line </DOC>")
         elif inside:
             body.append(line)
         elif line.strip():

@@ -56,8 +56,9 @@ def make_learner(
 PENALTIES = (1.0, 0.1, 0.01, 0.001)
 #: auto's weights as weights of `net`: their sum is about that of `net`'s own start, so that margins have its scale.
 ANCHOR_SCALE = 0.3
-#: Below so many training queries nothing is learned: on 18 topics the choice among learners was luck.
-ENOUGH_QUERIES = 30
+#: Below so many training queries nothing is learned: with 12 or 16 the choice among learners loses more than it gains, with 24
+#: it gains on most collections (`python -m tools.reproduce.fusion --parts few`, docs/reproductions/fusion.md).
+ENOUGH_QUERIES = 20
 
 
 def anchored_learner(recipe: Sequence[str], weights: Mapping[str, float], *, folds: int = 5, random_state: int = 0) -> Best:

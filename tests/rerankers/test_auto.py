@@ -9,7 +9,7 @@ from kernelsearch.core.types import Candidates
 from kernelsearch.evaluation.measures import evaluate, parse_measures
 from kernelsearch.rerankers.auto.reranker import AutoReranker
 from kernelsearch.rerankers.fusion.features import Features, parse
-from kernelsearch.rerankers.fusion.recipes import READING_WEIGHTS
+from kernelsearch.rerankers.fusion.recipes import AUTO_WEIGHTS, READING_WEIGHTS
 from kernelsearch.trec import read_qrels, read_topics
 from tests.conftest import DEMO
 
@@ -64,7 +64,8 @@ def test_an_index_without_positions_and_vectors_matches_by_the_first_stage(tmp_p
     index = kernelsearch.open(tmp_path / "index")
     reranker = AutoReranker(index)
     assert "no positions" in capsys.readouterr().err
-    assert "first" in reranker.recipe and "rm" in reranker.recipe and not any("mslm" in name for name in reranker.recipe)
+    assert reranker.recipe[0] == "first" and not any("mslm" in name for name in reranker.recipe)
+    assert set(AUTO_WEIGHTS) - {"mslm"} < set(reranker.recipe)  # feedback by the first stage, with its own sharpness
     query = index.query("tap water")
     assert reranker.apply(query, index.lucene.search([query], 10)[0]).depth
 
@@ -72,7 +73,7 @@ def test_an_index_without_positions_and_vectors_matches_by_the_first_stage(tmp_p
 def test_a_large_index_without_a_graph_matches_by_positions(tiny, monkeypatch, capsys):
     monkeypatch.setattr("kernelsearch.rerankers.fusion.recipes.has_graph", lambda index: False)
     recipe = AutoReranker(tiny).recipe
-    assert recipe[0] == "mslm:semantic=0" and "read:mslm:semantic=0/rm" in recipe
+    assert recipe[0] == "mslm:semantic=0" and "read:mslm:semantic=0/rm:sharpness=10" in recipe
     assert "--rerank mslm" in capsys.readouterr().err
 
 
@@ -130,7 +131,7 @@ def test_the_explanation_names_the_feedback_documents(demo_index):
     match = z(Features(demo_index, ["mslm"]).tables([query], [candidates])[0])[:, 0]
     scores = candidates.scores.mean() + match * candidates.scores.std()
     order = np.argsort(-scores, kind="stable")[:20]
-    raw = np.exp(5 * scores[order] / scores[order[0]])
+    raw = np.exp(10 * scores[order] / scores[order[0]])
     documents = notes["feedback"]["documents"]
     assert [entry["weight"] for entry in documents] == pytest.approx((raw / raw.sum()).tolist(), abs=1e-4)
     assert [entry["docid"] for entry in documents] == demo_index.forward.docids.take(candidates.docs[order])

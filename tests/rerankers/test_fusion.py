@@ -217,7 +217,7 @@ def fitted(demo_index, topics, qrels, output, **options):
 def test_few_training_queries_give_autos_weights(demo_index, judged, tmp_path, capsys):
     topics, qrels = judged
     path = fitted(demo_index, dict(list(topics.items())[:12]), qrels, tmp_path / "m")
-    assert "11 training queries with a relevant candidate are too few to learn from (30 are needed)" in capsys.readouterr().err
+    assert "11 training queries with a relevant candidate are too few to learn from (20 are needed)" in capsys.readouterr().err
     model = models.load(path)
     weights = dict(zip(model.recipe, model.learner.weights, strict=True))
     assert {name: weight for name, weight in weights.items() if weight} == READING_WEIGHTS

@@ -11,7 +11,7 @@ from kernelsearch.trec import read_qrels, read_topics
 from tests.conftest import DEMO
 from tools.data.made_topics import CONVERSATION, abstracts, conclusions, known_items, posts
 from tools.reproduce.auto import choose
-from tools.reproduce.auto_tables import computed, loaded
+from tools.reproduce.auto_tables import computed, loaded, long_documents
 
 SENTENCE = "the quick brown foxes jumped over seventeen lazy dogs near rivers"
 RECORD = "\n\nCACM December, 1958\n\nPerlis, A. J.\n\nCA581203 JB March 22, 1978  8:28 PM\n\n100\t5\t1\n123\t5\t1"
@@ -60,6 +60,18 @@ def test_abstracts_are_taken_out_and_ask_for_what_else_is_relevant():
     for qid, expected in answers.items():
         assert set(expected) == {docid for docid, grade in judged[qid].items() if grade > 0} - removed
         assert topics[qid].split() == ["One", "Two", "Three", "Four", *topics[qid].split()[4:6]]
+
+
+def test_long_documents_are_joined_from_their_nearest(tmp_path):
+    """Eight documents in two directions become two long ones; a long one has the highest grade of its parts."""
+    texts = [{"id": f"d{number}", "contents": f"text{number}"} for number in range(8)]
+    vectors = np.array([[1.0, 0.0] if number % 2 else [0.0, 1.0] for number in range(8)], dtype=np.float16)
+    np.savez(tmp_path / "corpus.npz", ids=np.array([one["id"] for one in texts]), vectors=vectors)
+    long, judged = long_documents(texts, {"q": {"d1": 1, "d3": 2, "d2": 0}}, tmp_path)
+    words = {one["id"]: set(one["contents"].split()) for one in long}
+    assert sorted(map(sorted, words.values())) == [[f"text{number}" for number in range(start, 8, 2)] for start in (0, 1)]
+    odd = next(docid for docid, found in words.items() if "text1" in found)
+    assert judged == {"q": {odd: 2, next(docid for docid in words if docid != odd): 0}}
 
 
 def test_the_tables_rank_as_auto_does(demo_index):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from kernelsearch.rerankers.fusion.recipes import CERTAINTY, MATCH, READING_WEIGHTS
-from tools.reproduce.auto_tables import EVIDENCE, FEEDBACK, Condition
+from tools.reproduce.auto_tables import EVIDENCE, FEEDBACK, READ_CERTAINTY, SOFT_FEEDBACK, TOPICAL, Condition
 from tools.reproduce.pages import markdown_table
 
 Floats = NDArray[np.float64]
@@ -24,7 +24,6 @@ LOW, HIGH = 0.25, 2.0
 PRICE, PENALTY = 3.0, 0.02
 MEASURES = (*EVIDENCE, "agreement", "height")
 GATES = (*((name,) for name in MEASURES), ("terms", "effective", "cohesion"), MEASURES)
-TOPICAL = ("topical", "abstracts")
 
 
 class GatedCondition:
@@ -95,10 +94,15 @@ def saturated(limit: float) -> Callable[[Floats], Floats]:
 
 def variants_table(found: Sequence[Condition]) -> str:
     """Variants of the sum that act per query, measured on all conditions."""
+    soft = {name: weight for name, weight in READING_WEIGHTS.items() if name not in FEEDBACK[:2]}
+    soft |= dict.fromkeys(SOFT_FEEDBACK, 1.0)
+    certain_match = {name: weight for name, weight in READING_WEIGHTS.items() if name != CERTAINTY} | {READ_CERTAINTY: 0.5}
+    length = "bm25:k1=2,b=0.75"
     doubled = {name: weight * (2 if name in FEEDBACK else 1) for name, weight in READING_WEIGHTS.items()}
     rows = []
     variants: tuple[tuple[str, Mapping[str, float], Callable[[Floats], Floats] | None, int], ...] = (
         ("`auto`", READING_WEIGHTS, None, 0),
+        ("sharpness 5", soft, None, 0),
         ("feedback twice as much", doubled, None, 0),
         ("feedback times (effective/15)", READING_WEIGHTS, None, 1),
         ("feedback twice as much, times (effective/15)", doubled, None, 1),
@@ -108,7 +112,11 @@ def variants_table(found: Sequence[Condition]) -> str:
         ("z-scores at most 4", READING_WEIGHTS, lambda values: np.minimum(values, 4.0), 0),
         ("no title", {name: weight for name, weight in READING_WEIGHTS.items() if "title" not in name}, None, 0),
         ("`posterior` twice as much", {**READING_WEIGHTS, CERTAINTY: 1.0}, None, 0),
-        (f"`posterior` of `{MATCH}` too", {**READING_WEIGHTS, f"read:{MATCH}/{CERTAINTY}": 0.5}, None, 0),
+        (f"`posterior` of `{MATCH}` too", {**READING_WEIGHTS, READ_CERTAINTY: 0.5}, None, 0),
+        (f"`posterior` of `{MATCH}` instead", certain_match, None, 0),
+        ("BM25 with k1 2, b .75 too, weight 1", {**READING_WEIGHTS, length: 1.0}, None, 0),
+        (f"BM25 with k1 2, b .75 for a quarter of `{MATCH}`", {**READING_WEIGHTS, MATCH: 1.5, length: 0.5}, None, 0),
+        ("the title's cosine too, weight .5", {**READING_WEIGHTS, "cosine:field=title": 0.5}, None, 0),
     )
     for label, weights, shape, power in variants:
         gains = []

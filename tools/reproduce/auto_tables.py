@@ -21,33 +21,50 @@ from kernelsearch.learning.ranking.lists import zscores
 from kernelsearch.rerankers.auto.reranker import MATCHED
 from kernelsearch.rerankers.fusion.features import Features, ReadFeature
 from kernelsearch.rerankers.fusion.pool import Pool
-from kernelsearch.rerankers.fusion.recipes import AUTO_WEIGHTS, CERTAINTY, MATCH, PLAIN, READING_WEIGHTS
+from kernelsearch.rerankers.fusion.recipes import CERTAINTY, MATCH, PLAIN, READING_WEIGHTS
 from tools.data.datasets import DATASETS, Judgements, Topics, judged_topics, open_index
 from tools.data.made_topics import Documents, abstracts, conclusions, known_items, posts, read_corpus, titles
+from tools.reproduce.vectors_long import join_judgements, related_groups
 
 Floats = NDArray[np.float64]
 
 #: Candidates per source; the most topics of a collection's own and of made ones; the fewest made ones, abstracts apart.
 DEPTH, TOPICS, MADE, FEWEST = 500, 250, 200, 100
+#: Documents that are joined to a long one.
+PARTS = 4
 OWN_TOPICS = {
     "cran": "topical", "cacm": "topical", "cisi": "topical", "npl": "topical", "nfcorpus dev": "topical", "nfcorpus": "topical",
     "scifact train": "claims", "scifact": "claims", "zerozero": "clicks",
 }  # fmt: skip
 CORPORA = ("cran", "cacm", "cisi", "npl", "nfcorpus", "scifact")
-KINDS = ("topical", "abstracts", "claims", "clicks", "known items", "noisy known items", "posts", "titles", "conclusions")
+KINDS = (
+    "topical", "long documents", "abstracts", "claims", "clicks", "known items", "noisy known items", "posts", "titles",
+    "conclusions",
+)  # fmt: skip
+
+#: Kinds with several relevant documents per topic; the others have one, or few.
+TOPICAL = ("topical", "long documents", "abstracts")
 
 #: The multi-scale language model without the first stage's score, and the share that `mslm` gives it.
 LEVELS, MIX = "mslm:mix=1", 0.5
 READ_CERTAINTY = f"read:{MATCH}/{CERTAINTY}"
 FEEDBACK = tuple(name for name in READING_WEIGHTS if name.startswith("read:"))
+#: `rm` and `top` with the sharpness of feedback by the first stage's scores.
+SOFT_FEEDBACK = (f"read:{MATCH}/rm", f"read:{MATCH}/top:docs=20,sharpness=5")
 RECIPE = (
-    PLAIN, LEVELS, *(name for name in READING_WEIGHTS if name != MATCH),
-    *(name for name in AUTO_WEIGHTS if name not in READING_WEIGHTS),
-    f"read:{MATCH}/posterior:sharpness=5", READ_CERTAINTY, "cosine", "rm3", "pert", "klsa",
+    PLAIN, LEVELS, "bm25:field=title", *SOFT_FEEDBACK, f"read:{MATCH}/klsa:lambda=1", CERTAINTY,
+    "rm", "top:docs=20,sharpness=5", "klsa:lambda=1", f"read:{MATCH}/posterior:sharpness=5", READ_CERTAINTY,
+    "cosine", "rm3", "pert", "klsa", "bm25:k1=1.2,b=0.75", "bm25:k1=2,b=0.75", "cosine:field=title",
+    f"read:{MATCH}/rm:k1=1.2,b=0.75", f"read:{MATCH}/rm:sharpness=10", f"read:{MATCH}/top:docs=20,sharpness=10",
 )  # fmt: skip
 
+#: `auto` with the first stage's score in the place of the match, as weights of the columns of RECIPE.
+AUTO_SUM = tuple(READING_WEIGHTS[MATCH] if name == PLAIN else READING_WEIGHTS.get(name, 0.0) for name in RECIPE)
+
 #: Sums that choose whom the language model is computed for: the best MATCHED of each. Weights of the first columns of RECIPE.
-WIDE = ((1.0,), (2, 0, 1, 1, 1, 1, 0.5), (2, 0, 0, 1, 1, 1, 0.5), (2, 0, 1, 0.3, 0.3, 0.3, 0), (2, 0, 0.3, 2, 2, 2, 0))
+WIDE = (
+    (1.0,), (2, 0, 1, 1, 1, 1, 0.5), (2, 0, 0, 1, 1, 1, 0.5), (2, 0, 1, 0.3, 0.3, 0.3, 0), (2, 0, 0.3, 2, 2, 2, 0), AUTO_SUM,
+)  # fmt: skip
 
 #: What is known of a query before feedback: its number of terms; the idf-weighted share of them in the best document; how many
 #: documents the posterior amounts to; the mean cosine between two feedback documents.
@@ -152,6 +169,14 @@ def conditions(collections: Path, scratch: Path) -> Iterator[Condition]:
         yield measured(name, kind, name.partition(" ")[0], index, *dataset.read(collections), scratch)
     for corpus in CORPORA:
         dataset = DATASETS[corpus]
+        if OWN_TOPICS[corpus] == "topical":
+            topics, qrels = dataset.read(collections)
+            documents = read_corpus(collections / dataset.folder / dataset.corpus)
+            long, qrels = long_documents(documents, qrels, collections / dataset.folder / "minilm")
+            index = corpus_index(long, scratch, f"{corpus}-long-documents")
+            yield measured(f"{corpus}, long documents", "long documents", corpus, index, topics, qrels, scratch)
+    for corpus in CORPORA:
+        dataset = DATASETS[corpus]
         index = dataset.open_index(collections, scratch / "indexes" / dataset.folder)
         documents = read_corpus(collections / dataset.folder / dataset.corpus)
         for kind, (topics, qrels) in (
@@ -167,6 +192,18 @@ def conditions(collections: Path, scratch: Path) -> Iterator[Condition]:
         for kind, (bodies, topics, qrels) in made.items():
             index = corpus_index(bodies, scratch, f"{corpus}-{kind}")
             yield measured(f"{corpus}, {kind}", kind, corpus, index, topics, qrels, scratch)
+
+
+def long_documents(documents: Documents, qrels: Judgements, folder: Path) -> tuple[Documents, Judgements]:
+    """Related documents joined to long ones, PARTS in each, and the judgements of these; `folder` has a vector per document."""
+    stored = np.load(folder / "corpus.npz")
+    ids, texts = stored["ids"].tolist(), {str(document["id"]): document["contents"] for document in documents}
+    groups = related_groups(stored["vectors"].astype(np.float32), PARTS, np.random.default_rng(0))
+    long = [
+        {"id": f"long{number}", "contents": "\n".join(texts[ids[row]] for row in group)} for number, group in enumerate(groups)
+    ]
+    joined = {ids[row]: f"long{number}" for number, group in enumerate(groups) for row in group.tolist()}
+    return long, join_judgements(qrels, joined)
 
 
 def corpus_index(documents: Documents, scratch: Path, name: str) -> kernelsearch.Index:
@@ -225,6 +262,7 @@ def computed(index: kernelsearch.Index, queries: list[Query], qrels: Judgements)
             grades, place = qrels[pool.query.qid], len(totals)
             docids = index.forward.docids.take(pool.candidates.docs)
             saved[f"X{place}"] = table.astype(np.float32)
+            saved[f"d{place}"] = pool.candidates.docs
             saved[f"r{place}"] = np.array([grades.get(docid, 0) > 0 for docid in docids], dtype=bool)
             totals.append(sum(grade > 0 for grade in grades.values()))
             evidence.append(query_evidence(index, pool.query, reading.ranked(pool)[0].candidates))
@@ -260,7 +298,7 @@ def loaded(name: str, kind: str, corpus: str, data: Mapping[str, NDArray[np.gene
     tables, whole = (np.zeros((count, longest, len(RECIPE)), dtype=np.float32) for _ in range(2))
     present, relevant = (np.zeros((count, longest), dtype=bool) for _ in range(2))
     rest, alone = np.zeros(count), {feature: np.zeros(count) for feature in RECIPE}
-    wide = np.array([READING_WEIGHTS[MATCH] if feature == PLAIN else READING_WEIGHTS.get(feature, 0.0) for feature in RECIPE])
+    wide = np.array(AUTO_SUM)
     for number, (table, right, best) in enumerate(zip(features, marks, places, strict=True)):
         if not len(table):
             continue

@@ -1,6 +1,8 @@
 """Regenerates docs/reproductions/fusion.md and its figures: the learners on feature files, similar documents and fusion.
 
-    python -m tools.reproduce.fusion [--collections FOLDER] [--scratch FOLDER] [--parts ltr,similar,fusion,auto,conditions,page]
+    python -m tools.reproduce.fusion [--collections FOLDER] [--scratch FOLDER] [--parts PART,...]
+
+Parts: ltr, similar, fusion, auto, conditions, few, page.
 
 The collections' folder is KERNELSEARCH_COLLECTIONS or ../shared/collections. Indexes, tables of features and results are kept
 in the scratch folder; remove it to measure everything again. Runs of Pyserini's PRCL need the full pyserini and are made by
@@ -26,6 +28,7 @@ from kernelsearch.learning.ranking.online import OASIS, OKWL, OnlineSimListMKL
 from kernelsearch.similarity.engine import SimilarDocuments, truth_from_groups
 from tools import ROOT
 from tools.data.datasets import DATASETS, add_collections_option
+from tools.reproduce import fusion_few
 from tools.reproduce.fusion_conditions import BEGIN, END, measure_conditions, section
 from tools.reproduce.fusion_tables import (
     COLLECTIONS,
@@ -133,7 +136,7 @@ def main() -> None:
     parser.add_argument(
         "--scratch", type=Path, default=ROOT / "runs" / "reproduce-fusion", help="folder for indexes and results"
     )
-    parser.add_argument("--parts", default="ltr,similar,fusion,conditions,page", help="what to measure")
+    parser.add_argument("--parts", default="ltr,similar,fusion,conditions,few,page", help="what to measure")
     parser.add_argument("--only", default="", help="of parts fusion and conditions: these, separated by semicolons")
     arguments = parser.parse_args()
     parts = set(arguments.parts.split(","))
@@ -146,10 +149,16 @@ def main() -> None:
         measure_conditions(arguments.collections, arguments.scratch, set(filter(None, arguments.only.split(";"))))
         text = PAGE.read_text(encoding="utf-8")
         PAGE.write_text(replace_between(text, BEGIN, END, section(arguments.scratch)), encoding="utf-8")
+    if "few" in parts:
+        fusion_few.measure_few(arguments.collections, arguments.scratch)
+        text = PAGE.read_text(encoding="utf-8")
+        few = fusion_few.few_section(arguments.scratch)
+        PAGE.write_text(replace_between(text, fusion_few.BEGIN, fusion_few.END, few), encoding="utf-8")
     if "page" in parts:
         from tools.reproduce.fusion_page import write_page
 
         conditions = f"{BEGIN}\n{section(arguments.scratch)}\n{END}\n\n"
+        conditions += f"{fusion_few.BEGIN}\n{fusion_few.few_section(arguments.scratch)}\n{fusion_few.END}\n\n"
         write_page(PAGE, conditions, lambda name: kept(arguments.scratch, name), list(COLLECTIONS), paired_t, corrected)
 
 

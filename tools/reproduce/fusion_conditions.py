@@ -238,9 +238,9 @@ def open_table(name: str, collections: Path, scratch: Path, training: str) -> Ta
         return compute(dataset.open_index(collections, path), *dataset.read(collections), voting, cache)
     kind, documents = name.partition(", ")[2], read_corpus(collections / dataset.folder / dataset.corpus)
     if kind.endswith("known items"):
-        made = known_items(documents, MADE, noise=5 if kind.startswith("noisy") else 0)
+        made = known_items(documents, MADE, noise=5 if kind.startswith("noisy") else 0, codes=False)
         return compute(dataset.open_index(collections, path), *made, None, cache)
-    bodies, topics, qrels = (titles if kind == "titles" else conclusions)(documents, MADE)
+    bodies, topics, qrels = titles(documents, MADE) if kind == "titles" else conclusions(documents, MADE, codes=False)
     source = scratch / f"{dataset.folder}-{kind}.jsonl"
     source.parent.mkdir(parents=True, exist_ok=True)
     source.write_text("".join(json.dumps(body) + "\n" for body in bodies), encoding="utf-8")

@@ -17,7 +17,13 @@ from kernelsearch.rerankers.base import Context, OpenedIndex, position
 from kernelsearch.rerankers.explanations import Contribution, Explanation, feedback_note
 from kernelsearch.rerankers.fusion.features import ReadFeature
 from kernelsearch.rerankers.fusion.pool import Pool
-from kernelsearch.rerankers.fusion.recipes import CERTAINTY, CERTAINTY_SHARPNESS, HYBRID_SHARPNESS, PLAIN
+from kernelsearch.rerankers.fusion.recipes import (
+    CERTAINTY,
+    CERTAINTY_SHARPNESS,
+    HYBRID_SHARPNESS,
+    PLAIN,
+    READING_SHARPNESS,
+)
 
 if TYPE_CHECKING:
     from kernelsearch.rerankers.fusion.base import FusedReranker
@@ -110,7 +116,7 @@ def feedback_documents(
     reading = next((feature for feature in reranker.features(context).features if isinstance(feature, ReadFeature)), None)
     if reading is not None:
         listed = reading.ranked(Pool(reranker.index, query, candidates))[0].candidates
-        weights = posterior_weights(listed.scores)
+        weights = posterior_weights(listed.scores, sharpness=READING_SHARPNESS)
         return listed.docs[: len(weights)], weights
     hybrid = next((name for name in recipe if kind_of(name) == "hybrid"), None)
     dense = f"dense:{hybrid.partition(':')[2].partition('/')[0]}" if hybrid else ""

@@ -18,29 +18,30 @@ logger = logging.getLogger(__name__)
 #: and the first stage's score on an index without positions.
 MATCH, POSITIONS, PLAIN = "mslm", "mslm:semantic=0", "first"
 
+#: Feedback by the first stage's scores: a relevance model, the cosine to the best documents, and that in the latent space.
+PLAIN_FEEDBACK = ("rm", f"top:docs={POSTERIOR_DOCUMENTS},sharpness={POSTERIOR_SHARPNESS:g}", "klsa:lambda=1")
+
 #: {feature: weight} of the sum of z-scores that a trained fusion starts from: that of `auto` with feedback by the first stage.
-AUTO_WEIGHTS = {
-    MATCH: 2.0,
-    "bm25:field=title": 1.0,
-    "rm": 1.0,
-    f"top:docs={POSTERIOR_DOCUMENTS},sharpness={POSTERIOR_SHARPNESS:g}": 1.0,
-    "klsa:lambda=1": 1.0,
-}
+AUTO_WEIGHTS = {MATCH: 2.0, "bm25:field=title": 1.0, **dict.fromkeys(PLAIN_FEEDBACK, 1.0)}
 
 #: The first stage's certainty, which keeps a document first that scores far above the others.
 CERTAINTY_SHARPNESS = 10.0
 CERTAINTY = f"posterior:sharpness={CERTAINTY_SHARPNESS:g}"
 
+#: Sharpness of the posterior over documents that the match orders: their order is more reliable than the first stage's, so
+#: fewer of them get most of the weight.
+READING_SHARPNESS = 10.0
+
+#: The same feedback from the documents that the match puts first.
+READ_FEEDBACK = (
+    f"read:{MATCH}/rm:sharpness={READING_SHARPNESS:g}",
+    f"read:{MATCH}/top:docs={POSTERIOR_DOCUMENTS},sharpness={READING_SHARPNESS:g}",
+    f"read:{MATCH}/klsa:lambda=1",
+)
+
 #: {feature: weight} of the sum of z-scores of `auto` itself: feedback takes the documents that the match puts first, which a
 #: training over hundreds of topics takes too long for. `python -m tools.reproduce.auto` shows how the weights were chosen.
-READING_WEIGHTS = {
-    MATCH: 2.0,
-    "bm25:field=title": 1.0,
-    f"read:{MATCH}/rm": 1.0,
-    f"read:{MATCH}/top:docs={POSTERIOR_DOCUMENTS},sharpness={POSTERIOR_SHARPNESS:g}": 1.0,
-    f"read:{MATCH}/klsa:lambda=1": 1.0,
-    CERTAINTY: 0.5,
-}
+READING_WEIGHTS = {MATCH: 2.0, "bm25:field=title": 1.0, **dict.fromkeys(READ_FEEDBACK, 1.0), CERTAINTY: 0.5}
 
 #: Sharpness of the posterior over documents that are ranked by words and vectors together.
 HYBRID_SHARPNESS = 10.0
@@ -92,7 +93,8 @@ def available(recipe: Sequence[str], index: OpenedIndex, method: str) -> dict[st
     """
     offered = {name: name for name in recipe}
     if MATCH in offered and not index.forward.has_positions:
-        offered = {name: place.removeprefix(f"read:{MATCH}/") for name, place in offered.items()}
+        by_first_stage = dict(zip(READ_FEEDBACK, PLAIN_FEEDBACK, strict=True))
+        offered = {name: by_first_stage.get(place, place) for name, place in offered.items()}
         offered[MATCH] = PLAIN
         logger.info("%s: the index stores no positions, so the first stage's score takes the place of mslm", method)
     elif MATCH in offered and not has_graph(index):

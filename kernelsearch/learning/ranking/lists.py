@@ -147,6 +147,8 @@ def zscores(values: ArrayLike) -> Floats:
     table = np.asarray(values, dtype=np.float64)
     if not len(table):
         return table
+    if table.ndim == 2 and table.shape[1] == 1:
+        return zscores(table[:, 0])[:, None]
     # As `normalise_features` does for many lists; for one, without its bookkeeping, and for one column with plain numbers.
     centred: Floats = table - table.mean(axis=0)
     if table.ndim == 1:

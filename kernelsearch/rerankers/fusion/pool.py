@@ -34,17 +34,17 @@ class CandidateField:
     def __len__(self) -> int:
         return len(self.rows)
 
-    @property
+    @cached_property
     def indptr(self) -> NDArray[np.int64]:
         """Where each row's postings start, shape (n+1,)."""
         return self.index.select(self.docs).indptr.astype(np.int64)
 
-    @property
+    @cached_property
     def indices(self) -> NDArray[np.int32]:
         """The postings' term numbers, ascending within a row."""
         return self.index.select(self.docs).terms
 
-    @property
+    @cached_property
     def frequencies(self) -> NDArray[np.integer]:
         """The postings' frequencies."""
         return self.index.select(self.docs).frequencies

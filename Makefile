@@ -8,6 +8,9 @@ PYTEST_ARGS ?=
 # The tests of a cluster, of the page and of long runs have targets of their own: workers and a browser need the cores.
 WHOLE_SUITE = -n 2 --dist loadfile -m "not cluster and not page and not soak"
 
+# The C code of the package, which an installation compiles.
+LOOPS = kernelsearch/core/_loops.c kernelsearch/core/_postings.c
+
 # Without byte code the environment is a fifth smaller; Python compiles what it imports.
 INSTALL = -m pip install --quiet --no-compile
 
@@ -117,7 +120,7 @@ clean:  ## Removes the environments, the caches and the demo's files
 	rm -rf indexes/demo runs/demo
 	find kernelsearch tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.venv/.ready: setup.cfg setup.py pyproject.toml kernelsearch/core/_loops.c constraints/default.txt constraints/hashes.txt
+.venv/.ready: setup.cfg setup.py pyproject.toml $(LOOPS) constraints/default.txt constraints/hashes.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	    echo "kernelsearch needs Python 3.11 or newer, and $(PYTHON) is $$($(PYTHON) -V 2>&1); name another one with PYTHON=..." >&2; \
 	    exit 1; }
@@ -125,7 +128,7 @@ clean:  ## Removes the environments, the caches and the demo's files
 	$(call install_pinned,.venv,constraints/default.txt,dev)
 	@touch $@
 
-.venv-pyserini/.ready: setup.cfg setup.py pyproject.toml kernelsearch/core/_loops.c constraints/pyserini-full.txt
+.venv-pyserini/.ready: setup.cfg setup.py pyproject.toml $(LOOPS) constraints/pyserini-full.txt
 	$(PYTHON) -m venv .venv-pyserini
 	.venv-pyserini/bin/python $(INSTALL) -c constraints/pyserini-full.txt -e '.[dev,pyserini]'
 	@touch $@
@@ -135,7 +138,7 @@ clean:  ## Removes the environments, the caches and the demo's files
 	.venv-pyserini/bin/python $(INSTALL) -c constraints/pyserini-full.txt --no-deps sentence-transformers
 	@touch $@
 
-.venv-pyterrier/.ready: setup.cfg setup.py pyproject.toml kernelsearch/core/_loops.c constraints/pyterrier.txt constraints/hashes.txt
+.venv-pyterrier/.ready: setup.cfg setup.py pyproject.toml $(LOOPS) constraints/pyterrier.txt constraints/hashes.txt
 	$(PYTHON) -m venv .venv-pyterrier
 	$(call install_pinned,.venv-pyterrier,constraints/pyterrier.txt,dev$(comma)pyterrier)
 	@touch $@
@@ -146,7 +149,7 @@ clean:  ## Removes the environments, the caches and the demo's files
 	.venv-bench/bin/python $(INSTALL) -r constraints/bench.txt
 	@touch $@
 
-.venv-lucene10/.ready: setup.cfg setup.py pyproject.toml kernelsearch/core/_loops.c constraints/lucene10.txt constraints/hashes.txt
+.venv-lucene10/.ready: setup.cfg setup.py pyproject.toml $(LOOPS) constraints/lucene10.txt constraints/hashes.txt
 	$(PYTHON312) -m venv .venv-lucene10
 	$(call install_pinned,.venv-lucene10,constraints/lucene10.txt,dev)
 	@touch $@

@@ -139,6 +139,9 @@ class IndexFiles:
 
     def field(self, name: str) -> ForwardIndex:
         """The forward index of the field `name`, written on first use where it is missing or of an older state of the index."""
+        opened_field = self._forward.get(name)
+        if opened_field is not None:  # without the checks below, which every feature would repeat
+            return opened_field
         if Path(name).name != name or name in ("", ".."):
             raise OptionError(f"{quote(name)} is not the name of a field")
         with self._lock:

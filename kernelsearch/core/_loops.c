@@ -23,7 +23,7 @@ enum { JENSEN_SHANNON = 0, KULLBACK_LEIBLER = 1 };
 enum { MODE_MAX = 0, MODE_MEAN = 1, MODE_SUM = 2 };
 
 /* Raised with every change of a function's arguments or meaning; compiled.py compares it. */
-int kernelsearch_version(void) { return 1; }
+int kernelsearch_version(void) { return 2; }
 
 /* ln x for positive normal x, with an error of less than two units in the last place. The mantissa m lies between the roots of
    1/2 and 2, and ln m = 2 artanh s for s = (m - 1) / (m + 1); coefficients of FreeBSD's e_log.c. It has no branches and no
@@ -79,7 +79,7 @@ static double psi(double a, double b, int divergence)
     return a * (logarithm(at_least_tiny(b)) - logarithm(at_least_tiny(a)));
 }
 
-/* Document columns that are added up together. A token lies in the windows of a few columns, by default five. */
+/* Document columns that are added up together, a power of 2. A token lies in the windows of a few columns, by default five. */
 enum { LANES = 8 };
 
 /* What a query needs at one level, and room for document columns. */
@@ -199,9 +199,10 @@ static void token_add(Level *level, int64_t slot, const double *shares, int64_t 
     const uint64_t *restrict slot_rows = level->slot_rows + slot * masks;
     add_to_lanes(level->mass, level->lent_rows + start, level->lent + start, level->lent_ends[slot + 1] - start, shares);
     for (int64_t p = first; p <= last; p++) {
-        uint64_t *restrict filled_rows = level->filled_rows + (p % LANES) * masks;
+        const int64_t lane = p & (LANES - 1);
+        uint64_t *restrict filled_rows = level->filled_rows + lane * masks;
         for (int64_t k = 0; k < masks; k++) filled_rows[k] |= slot_rows[k];
-        level->total[p % LANES] += shares[p % LANES] * level->held[slot];
+        level->total[lane] += shares[lane] * level->held[slot];
     }
 }
 
@@ -263,6 +264,17 @@ static double summed(const double *values, int64_t count)
     }
     for (; k < count; k++) a += values[k];
     return (a + b) + (c + d);
+}
+
+/* As `summed`, of products. */
+static double inner_product(const double *a, const double *b, int64_t count)
+{
+    double sums[4] = {0};
+    int64_t k = 0;
+    for (; k + 4 <= count; k += 4)
+        for (int lane = 0; lane < 4; lane++) sums[lane] += a[k + lane] * b[k + lane];
+    for (; k < count; k++) sums[0] += a[k] * b[k];
+    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 
 /* s(j, p) of the column that was added up and every query column (Equation at the head of matching.py); empties the column. */
@@ -372,6 +384,8 @@ int kernelsearch_match_level(
         const int32_t *text = words + starts[d];
         const int64_t length = ends[d] - starts[d];
         int64_t relevant_count = 0, next = 0;
+        /* Counted on instead of divided for: the columns whose windows the last token lies in, and p mod `columns`. */
+        int64_t from = 0, last = 0, turn = 0;
         for (int64_t t = 0; t < length; t++) {
             const int32_t word = text[t];
             if (word < 0 || word >= vocabulary) { status = OUT_OF_RANGE; goto end; }
@@ -388,9 +402,7 @@ int kernelsearch_match_level(
         for (int64_t p = 0; p < filled && windowed; p++) {
             const int64_t low = p * step > half ? p * step - half : 0;
             const int64_t high = p * step + half < length ? p * step + half + 1 : length;
-            double whole = 0;
-            for (int64_t t = low; t < high; t++) whole += mass[t] * window[t - p * step + half];
-            shares[p] = 1.0 / whole;
+            shares[p] = 1.0 / inner_product(mass + low, window + (low - p * step + half), high - low);
         }
         for (int64_t j = 0; j < columns; j++) running[j] = 0;
         for (int64_t p = 0; p < count; p++) {
@@ -416,12 +428,12 @@ int kernelsearch_match_level(
                 const int64_t high = p * step + half;
                 if (together) {
                     while (next < relevant_count && relevant[next] <= high) {
-                        const int64_t t = relevant[next++], before = t - half;
-                        const int64_t from = before <= 0 ? 0 : (before + step - 1) / step;
-                        const int64_t reach = (t + half) / step, last = reach < filled ? reach : filled - 1;
+                        const int64_t t = relevant[next++];
                         double token_shares[LANES] = {0};
+                        while (from * step < t - half) from++;
+                        while (last + 1 < filled && (last + 1) * step <= t + half) last++;
                         for (int64_t q = from; q <= last; q++)
-                            token_shares[q % LANES] = mass[t] * window[t - q * step + half] * shares[q];
+                            token_shares[q & (LANES - 1)] = mass[t] * window[t - q * step + half] * shares[q];
                         token_add(&level, slot_of[t], token_shares, from, last);
                     }
                 } else {
@@ -435,14 +447,16 @@ int kernelsearch_match_level(
                 column_similarity(&level, p % LANES, similarity);
             }
             /* running[first column of a window mod columns]: the windows that the columns so far lie in */
-            for (int64_t j = 0; j < columns && j <= p; j++) running[(p - j) % columns] += weights[j] * s[j];
-            const int64_t start = p - columns + 1;
+            for (int64_t j = 0; j < columns && j <= p; j++)
+                running[j <= turn ? turn - j : turn - j + columns] += weights[j] * s[j];
+            const int64_t start = p - columns + 1, oldest = turn + 1 < columns ? turn + 1 : 0;
             if (start >= 0) {
-                const double value = running[start % columns];
-                running[start % columns] = 0;
+                const double value = running[oldest];
+                running[oldest] = 0;
                 if (start == 0 || value > best) best = value;
                 sum += value;
             }
+            turn = oldest;
         }
         out[d] = mode == MODE_MAX ? best : mode == MODE_SUM ? sum : sum / (double)(count - columns + 1);
     }

@@ -1,4 +1,4 @@
-"""The compiled inner loops (`_loops.c`), loaded through ctypes, which releases the GIL while they run.
+"""The compiled inner loops (`_loops.c`, `_postings.c`), loaded through ctypes, which releases the GIL while they run.
 
 They are optional: an installation without a C compiler has none, and callers then use numpy, which gives the same to rounding.
 The environment variable KERNELSEARCH_COMPILED=0 turns them off.
@@ -23,12 +23,14 @@ logger = logging.getLogger(__name__)
 #: The environment variable that turns the compiled loops off when it is 0.
 SWITCH = "KERNELSEARCH_COMPILED"
 #: The version of the functions that this module calls; a library of another version, left by an earlier build, is not used.
-VERSION = 1
+VERSION = 2
 OUT_OF_RANGE, OUT_OF_MEMORY = 1, 2
 
 #: Types of arguments: an array's address, a size, a number, a choice.
 ADDRESS, SIZE, NUMBER, CHOICE = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double, ctypes.c_int
-#: Functions with the types of their arguments, in the order of `_loops.c`.
+#: The postings of a forward index: where rows start, rows, terms, frequencies, bytes of a frequency, postings.
+POSTINGS = (ADDRESS, SIZE, ADDRESS, ADDRESS, CHOICE, SIZE)
+#: Functions with the types of their arguments, in the order of the C code.
 FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "kernelsearch_match_level": (
         *(ADDRESS, SIZE, ADDRESS, ADDRESS, SIZE),
@@ -38,6 +40,9 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
         *(ADDRESS, ADDRESS, SIZE, SIZE, ADDRESS, NUMBER),
         *(CHOICE, CHOICE, ADDRESS),
     ),
+    "kernelsearch_bm25": (*POSTINGS, SIZE, ADDRESS, SIZE, ADDRESS, ADDRESS, SIZE, ADDRESS, ADDRESS),
+    "kernelsearch_mean_cosines": (*POSTINGS, SIZE, ADDRESS, SIZE, ADDRESS, ADDRESS, SIZE, ADDRESS, ADDRESS),
+    "kernelsearch_unit_products": (ADDRESS, SIZE, SIZE, SIZE, ADDRESS, ADDRESS, ADDRESS, SIZE, ADDRESS),
 }
 
 

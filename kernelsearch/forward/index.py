@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from kernelsearch.core import artefacts, invariants
+from kernelsearch.core import artefacts, compiled, invariants
 from kernelsearch.core.errors import ArtefactError, IndexProblem, InputError
+from kernelsearch.forward.loops import FREQUENCIES, PostingLoops
 from kernelsearch.forward.selection import Occurrences, Selection
 from kernelsearch.forward.strings import StringTable, hashes
 
@@ -92,6 +93,7 @@ class ForwardIndex:
             self._row_cache: dict[str, int] = {}
             self._term_cache: dict[str, int] = {}
             self._selections = threading.local()
+            self._loops: PostingLoops | None = None
         except (KeyError, TypeError) as problem:
             raise ArtefactError(f"{self.path}: damaged, no {problem}; build the forward index again") from None
 
@@ -207,6 +209,15 @@ class ForwardIndex:
             recent.append(selection)
             del recent[:-CACHED_SELECTIONS]
         return selection
+
+    def compiled_rows(self, docs: NDArray[np.integer]) -> tuple[PostingLoops, NDArray[np.int32]] | None:
+        """Returns the compiled loops over the postings, and `docs` as they take them; None where there are no loops."""
+        library = compiled.loops()
+        if library is None or self.frequencies.dtype not in FREQUENCIES:
+            return None
+        if self._loops is None or self._loops.library is not library:
+            self._loops = PostingLoops(library, self.indptr, self.indices, self.frequencies, len(self.terms))
+        return self._loops, np.ascontiguousarray(docs, dtype=np.int32)
 
     def _read(self, docs: NDArray[np.integer]) -> Selection:
         if self._postings is None:

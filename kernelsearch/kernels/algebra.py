@@ -20,6 +20,7 @@ from scipy import sparse
 
 from kernelsearch.core.errors import OptionError
 from kernelsearch.core.types import Query
+from kernelsearch.forward.loops import PostingLoops
 from kernelsearch.forward.selection import Occurrences
 
 
@@ -27,9 +28,16 @@ class Collection(Protocol):
     """What kernels need of a field's postings; a ForwardIndex has it."""
 
     statistics: Any
-    indptr: NDArray[np.int64]
-    indices: NDArray[np.int32]
-    frequencies: NDArray[Any]
+
+    @property
+    def indptr(self) -> NDArray[np.int64]: ...
+
+    @property
+    def indices(self) -> NDArray[np.int32]: ...
+
+    @property
+    def frequencies(self) -> NDArray[Any]: ...
+
     df: NDArray[np.int32]
     cf: NDArray[np.int64]
     terms: Any
@@ -44,6 +52,8 @@ class Collection(Protocol):
     def term_frequencies(self, docs: NDArray[np.integer], terms: NDArray[np.integer]) -> NDArray[np.int32]: ...
 
     def occurrences(self, docs: NDArray[np.integer], terms: NDArray[np.integer]) -> Occurrences: ...
+
+    def compiled_rows(self, docs: NDArray[np.integer]) -> tuple[PostingLoops, NDArray[np.int32]] | None: ...
 
     def __len__(self) -> int: ...
 

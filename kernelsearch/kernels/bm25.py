@@ -12,6 +12,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from kernelsearch.forward.loops import PostingLoops
 from kernelsearch.forward.selection import Occurrences
 
 
@@ -38,6 +39,8 @@ class Postings(Protocol):
     def term_frequencies(self, docs: NDArray[np.integer], terms: NDArray[np.integer]) -> NDArray[np.int32]: ...
 
     def occurrences(self, docs: NDArray[np.integer], terms: NDArray[np.integer]) -> Occurrences: ...
+
+    def compiled_rows(self, docs: NDArray[np.integer]) -> tuple[PostingLoops, NDArray[np.int32]] | None: ...
 
 
 def idf(df: ArrayLike, documents: int) -> NDArray[np.float32]:
@@ -76,6 +79,10 @@ def scores(
     numbers, query_weights = known_terms(terms, weights)
     weight = query_weights.astype(np.float32) * idf(index.df[numbers], index.statistics.documents)
     factor = length_factor(index.norm_lengths[docs], float(index.statistics.average_length), k1, b)
+    compiled_rows = index.compiled_rows(docs)
+    if compiled_rows is not None:
+        loops, candidates = compiled_rows
+        return loops.bm25(candidates, numbers, weight, factor)
     rows, columns, frequencies = index.occurrences(docs, numbers)
     term_weights = weight[columns]
     parts = term_weights - term_weights / (np.float32(1) + frequencies.astype(np.float32) * factor[rows])

@@ -162,7 +162,7 @@ def strongest(words: Words, count: int, without: NDArray[np.integer] | None = No
     if without is not None and len(without):
         outside = ~np.isin(words.terms, without)
         words = Words(words.terms[outside], words.p[outside])
-    order = np.lexsort((words.terms, -words.p))[:count]
+    order = np.argsort(-words.p, kind="stable")[:count]  # terms are ascending
     return Words(words.terms[order], words.p[order])
 
 

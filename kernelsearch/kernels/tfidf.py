@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from kernelsearch.forward import ForwardIndex
+from kernelsearch.forward.selection import Selection
 from kernelsearch.kernels import bm25
 
 Floats = NDArray[np.float64]
@@ -25,22 +27,37 @@ def vocabulary_idf(index: ForwardIndex) -> Floats:
 
 
 class DocumentVectors:
-    """The tf·idf vectors of the rows `docs` of a forward index, as the kernel `cosine` has them.
-
-    Attributes: `matrix` (documents, terms), CSR, not normalised; `inverse_norms` (documents,), 0 for an empty document.
-    """
+    """The tf·idf vectors of the rows `docs` of a forward index, as the kernel `cosine` has them."""
 
     def __init__(self, index: ForwardIndex, docs: NDArray[np.integer]) -> None:
-        self.index = index
-        self.selection = selection = index.select(docs)
-        data = vocabulary_idf(index).take(selection.indices)
+        self.index, self.docs = index, docs
+
+    @cached_property
+    def selection(self) -> Selection:
+        """The postings of the documents."""
+        return self.index.select(self.docs)
+
+    @cached_property
+    def matrix(self) -> sparse.csr_matrix:
+        """The vectors, not normalised, shape (documents, terms)."""
+        selection = self.selection
+        data = vocabulary_idf(self.index).take(selection.indices)
         data *= selection.frequencies
-        self.matrix = sparse.csr_matrix((data, selection.terms, selection.indptr), shape=(len(selection), selection.width))
-        self.inverse_norms: Floats = np.zeros(len(selection))
-        filled = np.flatnonzero(np.diff(selection.indptr))
+        return sparse.csr_matrix((data, selection.terms, selection.indptr), shape=(len(selection), selection.width))
+
+    @cached_property
+    def inverse_norms(self) -> Floats:
+        """1 over the length of each vector, 0 for an empty document, shape (documents,)."""
+        compiled_rows = self.index.compiled_rows(self.docs)
+        if compiled_rows is not None:
+            loops, rows = compiled_rows
+            return loops.mean_cosines(rows, vocabulary_idf(self.index), np.zeros(0))[1]
+        out, data, starts = np.zeros(len(self.docs)), self.matrix.data, self.selection.indptr
+        filled = np.flatnonzero(np.diff(starts))
         if len(filled):  # reduceat can't add up an empty range
-            norms = np.sqrt(np.add.reduceat(data * data, selection.indptr[filled]))
-            self.inverse_norms[filled] = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
+            norms = np.sqrt(np.add.reduceat(data * data, starts[filled]))
+            out[filled] = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
+        return out
 
     def query_cosines(self, terms: ArrayLike, weights: ArrayLike) -> Floats:
         """The cosine of each document with a query of weighted terms, shape (documents,); terms -1 are ignored."""
@@ -49,13 +66,18 @@ class DocumentVectors:
         vector = weight * idf
         length = float(np.sqrt(vector @ vector))
         if length == 0:
-            return np.zeros(len(self.selection))
+            return np.zeros(len(self.docs))
         rows, columns, frequencies = self.selection.occurrences(numbers)
         products = np.bincount(rows, (vector * idf)[columns] * frequencies, len(self.selection))
         return products * self.inverse_norms / length
 
     def mean_cosines(self, weights: Floats) -> Floats:
         """The weighted sum of the cosines with the first len(weights) documents, shape (documents,)."""
+        compiled_rows = self.index.compiled_rows(self.docs)
+        if compiled_rows is not None:
+            loops, rows = compiled_rows
+            cosines, self.inverse_norms = loops.mean_cosines(rows, vocabulary_idf(self.index), weights)
+            return cosines
         first, end = len(weights), int(self.matrix.indptr[len(weights)])
         scale = np.repeat(weights * self.inverse_norms[:first], np.diff(self.matrix.indptr[: first + 1]))
         centre = np.bincount(self.selection.indices[:end], self.matrix.data[:end] * scale, self.selection.width)

@@ -7,11 +7,27 @@ from kernelsearch.api.pipeline import FirstStage, Pipeline
 from kernelsearch.core.errors import OptionError
 from kernelsearch.core.types import Candidates
 from kernelsearch.evaluation.measures import evaluate, parse_measures
+from kernelsearch.kernels.pyramid.matching import Matcher
+from kernelsearch.learning.ranking.fusers import CombSUM
+from kernelsearch.rerankers.auto import reranker as auto_reranker
 from kernelsearch.rerankers.auto.reranker import AutoReranker
-from kernelsearch.rerankers.fusion.features import Features, parse
+from kernelsearch.rerankers.auto.settings import AutoSettings
+from kernelsearch.rerankers.base import Context
+from kernelsearch.rerankers.fusion.base import FusedReranker
+from kernelsearch.rerankers.fusion.features import READ, Features, parse
 from kernelsearch.rerankers.fusion.recipes import AUTO_WEIGHTS, READING_WEIGHTS
 from kernelsearch.trec import read_qrels, read_topics
 from tests.conftest import DEMO
+
+
+class FirstAndFeedback(FusedReranker[AutoSettings]):
+    """A fusion whose features share searches and expansions within a query."""
+
+    method, normalise = AutoReranker.method, "z"
+    learner, recipe, sources = CombSUM(normalise="none"), ("first", "rm", "rm3", "rocchio", "klsa"), ("rm", "rm3")
+
+    def importance(self):
+        return np.full(len(self.recipe), 1 / len(self.recipe))
 
 
 def test_the_recipe_is_made_of_known_features():
@@ -34,6 +50,39 @@ def test_auto_beats_the_first_stage_on_the_bundled_collection(demo_index):
     assert worth(fused) > worth(first)
     for candidates in fused:
         assert len(set(candidates.docs)) == candidates.depth <= 100 and (np.diff(candidates.scores) <= 0).all()
+
+
+@pytest.mark.parametrize("recipe", [AutoReranker, FirstAndFeedback])
+def test_a_batch_and_threads_change_nothing(demo_index, recipe):
+    queries = demo_index.lucene.queries(list(read_topics(DEMO / "topics.tsv").values())[:6])
+    lists = [*demo_index.lucene.search(queries, 50)[:-1], Candidates(np.zeros(0, np.int32), np.zeros(0))]
+    alone = [recipe(demo_index).apply(query, listed) for query, listed in zip(queries, lists, strict=True)]
+    for threads in (1, 3):
+        together = recipe(demo_index).apply_batch(queries, lists, Context(threads=threads))
+        for one, other in zip(alone, together, strict=True):
+            np.testing.assert_array_equal(one.docs, other.docs)
+            np.testing.assert_array_equal(one.scores, other.scores)
+
+
+def test_feedback_documents_are_matched_once(demo_index, monkeypatch):
+    """The language model scores BM25's best documents for feedback and the sum's best ones for ranking: each one once."""
+    scored, match = [], Matcher.scores_of_words
+
+    def counted(matcher, rows, texts):
+        scored.append(len(texts.starts))
+        return match(matcher, rows, texts)
+
+    monkeypatch.setattr(Matcher, "scores_of_words", counted)
+    monkeypatch.setattr(auto_reranker, "MATCHED", 60)
+    queries = demo_index.lucene.queries(list(read_topics(DEMO / "topics.tsv").values())[:3])
+    lists = demo_index.lucene.search(queries, 100)
+    reranker, context = AutoReranker(demo_index), Context(hits=100)
+    pools = [pool.docs for pool, _ in reranker.pool_tables(queries, lists, context)]
+    matched = [best.docs for best, _ in reranker.tables(queries, lists, context)]
+    expected = [len(np.union1d(best, pool[:READ])) for best, pool in zip(matched, pools, strict=True)]
+    scored.clear()
+    AutoReranker(demo_index).apply_batch(queries, lists, context)
+    assert sum(scored) == sum(expected) < 3 * (60 + READ)
 
 
 def test_the_sum_is_explained(demo_index):

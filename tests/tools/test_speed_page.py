@@ -44,6 +44,11 @@ def test_a_section_names_the_paths_at_which_a_peer_takes_less():
     assert "nowhere in this table" in render(SEARCH, rows[:1], {}, 2.0)
 
 
+def test_a_section_says_that_the_machine_was_shared():
+    assert "other programs shared" in render(SEARCH, [row("search", 0.5)], {}, 1000.0)
+    assert "other programs shared" not in render(SEARCH, [row("search", 0.5)], {}, 0.1)
+
+
 def test_growth_is_relative_to_the_smallest_collection_of_the_same_row():
     small, large = row("search", 0.5, 1000, 2.0), row("search", 0.25, 10_000, 5.0)
     other = row("basis", 0.5, 10_000, 7.0)
@@ -53,10 +58,8 @@ def test_growth_is_relative_to_the_smallest_collection_of_the_same_row():
 
 def test_sections_that_were_not_measured_stay(tmp_path):
     page = tmp_path / "speed.md"
-    write_page(
-        page, {"a": (SEARCH, [row("old search", 0.5)], {}), "b": (BASIS, [row("old basis", 0.5)], {})}, [SEARCH, BASIS], 1.0
-    )
-    write_page(page, {"b": (BASIS, [row("new basis", 0.5)], {})}, [SEARCH, BASIS], 1.0)
+    for section, path in ((BASIS, "old basis"), (SEARCH, "old search"), (BASIS, "new basis")):
+        write_page(page, {section.title: render(section, [row(path, 0.5)], {}, 1.0)}, [SEARCH, BASIS])
     text = page.read_text()
     assert text.index("## Search") < text.index("old search") < text.index("## Basis") < text.index("new basis")
     assert "old basis" not in text and text.count("# Speed beside") == 1

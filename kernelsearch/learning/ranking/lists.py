@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -34,6 +35,12 @@ class Lists:
         order = np.argsort(ids, kind="stable")
         names, starts = np.unique(ids[order], return_index=True)
         return cls(order, starts.astype(np.int64), names)
+
+    @classmethod
+    def one(cls, rows: int) -> Lists:
+        """One list of all rows, without sorting."""
+        starts = np.zeros(min(rows, 1), dtype=np.int64)
+        return cls(np.arange(rows), starts, starts)
 
     @property
     def sizes(self) -> NDArray[np.int64]:
@@ -140,8 +147,16 @@ def zscores(values: ArrayLike) -> Floats:
     table = np.asarray(values, dtype=np.float64)
     if not len(table):
         return table
-    # As `normalise_features` does for many lists; for one, without its bookkeeping.
+    if table.ndim == 2 and table.shape[1] == 1:
+        return zscores(table[:, 0])[:, None]
+    # As `normalise_features` does for many lists; for one, without its bookkeeping, and for one column with plain numbers.
     centred: Floats = table - table.mean(axis=0)
+    if table.ndim == 1:
+        lowest, highest = float(table.min()), float(table.max())
+        deviation = math.sqrt(float(centred @ centred) / len(table))
+        alike = highest - lowest <= 1e-12 * max(abs(highest), abs(lowest))
+        centred *= 0.0 if alike or not deviation > 0 else 1.0 / deviation
+        return centred
     low, high = table.min(axis=0), table.max(axis=0)
     scale = np.sqrt(np.mean(centred * centred, axis=0))
     constant = high - low <= 1e-12 * np.maximum(np.abs(high), np.abs(low))

@@ -32,14 +32,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.core.sequences import chunks
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.learning.ranking.fusers import CombSUM
 from kernelsearch.learning.ranking.lists import zscores
+from kernelsearch.lucene.models import Model
 from kernelsearch.rerankers.auto import AUTO
 from kernelsearch.rerankers.auto.settings import AutoSettings
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, Context, Explanation, OpenedIndex
-from kernelsearch.rerankers.fusion.base import CACHED_TABLES, FusedReranker, followed_by
+from kernelsearch.rerankers.fusion.base import FusedReranker, followed_by
 from kernelsearch.rerankers.fusion.features import Features
 from kernelsearch.rerankers.fusion.recipes import PLAIN, READING_WEIGHTS, available, usable_vectors, wanted_weights
 
@@ -69,7 +69,7 @@ class AutoReranker(FusedReranker[AutoSettings]):
         self.recipe = tuple(weights)
         self.weights = np.array(list(weights.values()))
         self.learner = CombSUM(weights=self.weights.tolist(), normalise="none")
-        self._match: tuple[Context, Features] | None = None
+        self._match: tuple[Model, Features] | None = None
 
     @property
     def table_recipe(self) -> tuple[str, ...]:
@@ -83,28 +83,33 @@ class AutoReranker(FusedReranker[AutoSettings]):
     def apply_batch(
         self, queries: Sequence[Query], lists: Sequence[Candidates], context: Context = DEFAULT_CONTEXT
     ) -> list[Candidates]:
-        """The reranked lists: the best MATCHED documents by the whole sum, then the others of the pool, then the list's."""
+        """The reranked lists; queries without a vector are ranked by words alone where vectors are used."""
         out = list(lists)
-        missing = [number for number, known in enumerate(self._have_vectors(queries)) if not known]
-        if missing:
-            by_words = self._words.apply_batch(
-                [queries[place] for place in missing], [lists[place] for place in missing], context
-            )
-            for number, retrieved in zip(missing, by_words, strict=True):
-                out[number] = retrieved
-        for numbers in chunks(np.setdiff1d(np.arange(len(lists)), missing).tolist(), CACHED_TABLES):
-            batch = [queries[number] for number in numbers]
-            pools = self.pool_tables(batch, [lists[number] for number in numbers], context)
-            matched = self._matched(batch, pools, context)
-            for number, (pool, table), (best, features) in zip(numbers, pools, matched, strict=True):
-                if not pool.depth:
-                    continue
-                listed = lists[number].docs
-                ranked = self.ordered(best.docs, self.learner.predict(features))
-                others = self.ordered(pool.docs, self.learner.predict(table)).docs
-                others = np.concatenate([others, listed[~np.isin(listed, others)]])
-                out[number] = followed_by(ranked, others, self.limit(lists[number], pool, context))
+        known = self._have_vectors(queries)  # in one call, which may encode the queries
+        for have, reranker in ((True, self), (False, self._words)) if not all(known) else ((True, self),):
+            numbers = [number for number, found in enumerate(known) if found == have]
+            batch = [queries[number] for number in numbers], [lists[number] for number in numbers]
+            for number, ranked in zip(numbers, FusedReranker.apply_batch(reranker, *batch, context), strict=True):
+                out[number] = ranked
         return out
+
+    def prepare(self, context: Context) -> None:
+        """Makes what queries share, before threads need it at the same time."""
+        super().prepare(context)
+        if self.recipe[0] != PLAIN:
+            self._match_features(context)
+
+    def ranked(self, query: Query, listed: Candidates, context: Context) -> Candidates:
+        """The best MATCHED documents by the whole sum, then the others of the pool, then the list's."""
+        pools = self.pool_tables([query], [listed], context)
+        ((pool, table),) = pools
+        if not pool.depth:
+            return listed
+        ((best, features),) = self._matched([query], pools, context)
+        ranked = self.ordered(best.docs, self.learner.predict(features))
+        others = self.ordered(pool.docs, self.learner.predict(table)).docs
+        others = np.concatenate([others, listed.docs[~np.isin(listed.docs, others)]])
+        return followed_by(ranked, others, self.limit(listed, pool, context))
 
     def _matched(self, queries: Sequence[Query], pools: Sequence[Table], context: Context) -> list[Table]:
         """Of each pool the best documents with the match in the place of the first stage's score."""
@@ -122,12 +127,13 @@ class AutoReranker(FusedReranker[AutoSettings]):
 
     def _match_features(self, context: Context) -> Features:
         """The match alone as a table, for a first stage; that of the last first stage is cached."""
-        if self._match is None or self._match[0] != context:
+        cached = self._match
+        if cached is None or cached[0] != context.model:
             # The feature that orders feedback documents has the same language model, and scores of the same documents.
             shared = self.features(context).shared
-            features = Features(self.index, self.recipe[:1], model=context.model, threads=context.threads, shared=shared)
-            self._match = context, features
-        return self._match[1]
+            features = Features(self.index, self.recipe[:1], model=context.model, shared=shared)
+            cached = self._match = context.model, features
+        return cached[1]
 
     def _have_vectors(self, queries: Sequence[Query]) -> list[bool]:
         """Which queries have a vector; all of them where words alone are used."""

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.core.sequences import chunks
+from kernelsearch.core.execution import map_in_threads
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.learning.ranking.fusers import Learner
 from kernelsearch.lucene.models import Model
@@ -25,7 +25,7 @@ Floats = NDArray[np.float64]
 #: What a table depends on: the query, and the bytes of the first stage's rows.
 TableKey = tuple[Query, bytes]
 
-#: Queries per batch, and queries whose tables are cached, so that explaining what was just ranked computes nothing again.
+#: Queries whose tables are cached, so that explaining what was just ranked computes nothing again.
 CACHED_TABLES = 32
 
 #: The settings of a fusion.
@@ -51,7 +51,7 @@ class FusedReranker(Reranker[D]):
         super().__init__(index, **options)
         self._tables: OrderedDict[TableKey, tuple[Candidates, Floats]] = OrderedDict()
         self._tables_lock = threading.Lock()
-        self._features: tuple[tuple[Model, int], Features] | None = None
+        self._features: tuple[Model, Features] | None = None
 
     @property
     def table_recipe(self) -> tuple[str, ...]:
@@ -60,20 +60,19 @@ class FusedReranker(Reranker[D]):
 
     def features(self, context: Context) -> Features:
         """The recipe's features for a first stage; those of the last first stage are cached."""
-        key = (context.model, context.threads)
-        if self._features is None or self._features[0] != key:
+        cached = self._features
+        if cached is None or cached[0] != context.model:
             features = Features(
                 self.index,
                 self.table_recipe,
                 sources=self.sources,
                 model=context.model,
-                threads=context.threads,
                 option=f"--{self.name}.model" if self.name == "fusion" else f"--rerank {self.name}",
                 training_votes=self.training_votes,
                 runs=self.runs,
             )
-            self._features = key, features
-        return self._features[1]
+            cached = self._features = context.model, features
+        return cached[1]
 
     def tables(
         self, queries: Sequence[Query], lists: Sequence[Candidates], context: Context
@@ -121,15 +120,26 @@ class FusedReranker(Reranker[D]):
     def apply_batch(
         self, queries: Sequence[Query], lists: Sequence[Candidates], context: Context = DEFAULT_CONTEXT
     ) -> list[Candidates]:
-        """The reranked lists, of at most as many documents as the first stage was asked for."""
-        out = list(lists)
-        for numbers in chunks(range(len(lists)), CACHED_TABLES):
-            tables = self.tables([queries[number] for number in numbers], [lists[number] for number in numbers], context)
-            for number, (pool, table) in zip(numbers, tables, strict=True):
-                if pool.depth:
-                    best = self.ordered(pool.docs, self.learner.predict(table))
-                    out[number] = followed_by(best, lists[number].docs, self.limit(lists[number], pool, context))
-        return out
+        """The reranked lists, of at most as many documents as the first stage was asked for.
+
+        Queries are ranked one by one, so that features share what they compute for one; the context's threads share the
+        queries, since searches and compiled loops release the GIL.
+        """
+        pairs = list(zip(queries, lists, strict=True))
+        self.prepare(context)
+        return map_in_threads(lambda pair: self.ranked(*pair, context), pairs, context.threads)
+
+    def prepare(self, context: Context) -> None:
+        """Makes what queries share, before threads need it at the same time."""
+        self.features(context)
+
+    def ranked(self, query: Query, listed: Candidates, context: Context) -> Candidates:
+        """The reranked list of one query."""
+        ((pool, table),) = self.tables([query], [listed], context)
+        if not pool.depth:
+            return listed
+        best = self.ordered(pool.docs, self.learner.predict(table))
+        return followed_by(best, listed.docs, self.limit(listed, pool, context))
 
     @staticmethod
     def limit(listed: Candidates, pool: Candidates, context: Context) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -63,18 +64,18 @@ class FeatureContext:
 
 
 class FeedbackSearch:
-    """The best `depth` documents of queries by BM25. The last batch is cached: all feedback features need the same one."""
+    """The best `depth` documents of queries by BM25. A thread's last batch is cached: all feedback features need the same."""
 
     def __init__(self, index: OpenedIndex, model: BM25Model, threads: int) -> None:
         self.index, self.model, self.threads, self.depth = index, model, threads, 0
-        self._last: tuple[list[Query], list[Candidates]] = [], []
+        self._cache = threading.local()
 
     def lists(self, queries: list[Query], depth: int) -> list[Candidates]:
         """The best `depth` documents of each query."""
-        last_queries, lists = self._last
+        last_queries, lists = getattr(self._cache, "last", ([], []))
         if last_queries != queries:
             lists = self.index.lucene.search(queries, self.depth, model=self.model, threads=self.threads)
-            self._last = queries, lists
+            self._cache.last = queries, lists
         return [ranked.top(depth) for ranked in lists]
 
 

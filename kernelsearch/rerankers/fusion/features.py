@@ -323,7 +323,7 @@ class Features:
         pools = self._pools(queries, candidates)
         strengths = np.column_stack([feature.strengths(pools) for feature in self.features])
         return [
-            normalise_features(table, Lists.of(np.zeros(len(table), dtype=np.int64)), kind) * strength
+            normalise_features(table, Lists.one(len(table)), kind) * strength
             for table, strength in zip(self._tables(pools), strengths, strict=True)
         ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -69,19 +70,19 @@ class FeedbackFeature(Feature[E]):
         super().__init__(settings, context)
         self.bm25 = BM25Model(settings.k1, settings.b)
         self.search = context.feedback_search(self.bm25, self.feedback().depth)
-        self._last: tuple[list[Query], list[Expansion]] = [], []
+        self._cache = threading.local()
 
     @abstractmethod
     def feedback(self) -> Feedback:
         """The feedback method with this feature's settings."""
 
     def expansions(self, queries: list[Query]) -> list[Expansion]:
-        """The expanded queries. The last batch is cached: retrieving candidates and scoring them need the same ones."""
-        last_queries, expansions = self._last
+        """The expanded queries. A thread's last batch is cached: retrieving candidates and scoring them need the same ones."""
+        last_queries, expansions = getattr(self._cache, "last", ([], []))
         if last_queries != queries:
             feedback = self.feedback()
             expansions = self.context.expander.expand(queries, self.search.lists(queries, feedback.depth), feedback)
-            self._last = queries, expansions
+            self._cache.last = queries, expansions
         return expansions
 
     def values(self, pools: Sequence[Pool]) -> list[Floats]:
@@ -147,7 +148,7 @@ class RelevanceModel(Feature[RelevanceModelSettings]):
 
     def __init__(self, settings: RelevanceModelSettings, context: FeatureContext) -> None:
         super().__init__(settings, context)
-        self._last: dict[tuple[Query, bytes, bytes], WeightedTerms] = {}
+        self._cache = threading.local()
 
     @cached_property
     def usable(self) -> NDArray[np.bool_]:
@@ -155,8 +156,9 @@ class RelevanceModel(Feature[RelevanceModelSettings]):
         return relevance.usable_words(self.index.forward)
 
     def expansions(self, queries: Sequence[Query], lists: Sequence[Candidates]) -> list[WeightedTerms]:
-        """The expanded queries. The last batch is cached: retrieving candidates and scoring them need the same ones."""
-        last, batch, out = self._last, {}, []
+        """The expanded queries. A thread's last batch is cached: retrieving candidates and scoring them need the same ones."""
+        last: dict[tuple[Query, bytes, bytes], WeightedTerms] = getattr(self._cache, "last", {})
+        batch, out = {}, []
         for query, candidates in zip(queries, lists, strict=True):
             weights = posterior_weights(candidates.scores, self.settings.docs, self.settings.sharpness)
             docs = candidates.docs[: len(weights)]
@@ -164,7 +166,7 @@ class RelevanceModel(Feature[RelevanceModelSettings]):
             expansion = last.get(key)
             batch[key] = expansion = self._expanded(query, docs, weights) if expansion is None else expansion
             out.append(expansion)
-        self._last = batch
+        self._cache.last = batch
         return out
 
     def _expanded(self, query: Query, docs: NDArray[np.int32], weights: Floats) -> WeightedTerms:

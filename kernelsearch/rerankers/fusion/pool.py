@@ -11,6 +11,7 @@ from scipy import sparse
 
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.forward.index import ForwardIndex
+from kernelsearch.forward.loops import PostingLoops
 from kernelsearch.forward.selection import Occurrences
 from kernelsearch.kernels.tfidf import DocumentVectors
 from kernelsearch.rerankers.base import OpenedIndex
@@ -29,12 +30,24 @@ class CandidateField:
         self.norm_lengths: NDArray[np.float32] = np.asarray(field.norm_lengths[docs])
         self.statistics, self.df, self.cf, self.terms = field.statistics, field.df, field.cf, field.terms
         self.term_ids = field.term_ids
-        selection = field.select(docs)
-        self.indptr: NDArray[np.int64] = selection.indptr.astype(np.int64)
-        self.indices, self.frequencies = selection.terms, selection.frequencies
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    @cached_property
+    def indptr(self) -> NDArray[np.int64]:
+        """Where each row's postings start, shape (n+1,)."""
+        return self.index.select(self.docs).indptr.astype(np.int64)
+
+    @cached_property
+    def indices(self) -> NDArray[np.int32]:
+        """The postings' term numbers, ascending within a row."""
+        return self.index.select(self.docs).terms
+
+    @cached_property
+    def frequencies(self) -> NDArray[np.integer]:
+        """The postings' frequencies."""
+        return self.index.select(self.docs).frequencies
 
     @cached_property
     def vectors(self) -> DocumentVectors:
@@ -48,6 +61,10 @@ class CandidateField:
     def term_frequencies(self, docs: NDArray[np.integer], terms: NDArray[np.integer]) -> NDArray[np.int32]:
         """Frequencies of a few terms in rows, dense, shape (rows, terms). Term -1 occurs nowhere."""
         return self.index.term_frequencies(self.docs[docs], terms)
+
+    def compiled_rows(self, docs: NDArray[np.integer]) -> tuple[PostingLoops, NDArray[np.int32]] | None:
+        """The compiled loops over the field's postings, and rows as they take them; None where there are no loops."""
+        return self.index.compiled_rows(self.docs if docs is self.rows else self.docs[docs])
 
     def occurrences(self, docs: NDArray[np.integer], terms: NDArray[np.integer]) -> Occurrences:
         """Where distinct terms occur in rows."""

@@ -32,6 +32,7 @@ from kernelsearch.kernels.algebra import Kernel
 from kernelsearch.kernels.relevance import POSTERIOR_DOCUMENTS, posterior_weights
 from kernelsearch.kernels.saved import from_data
 from kernelsearch.kernels.spectral.feature_rows import LEAST_PARTS, PART
+from kernelsearch.kernels.spectral.unit_products import scaled_unit_rows, unit_products
 from kernelsearch.kernels.term_scores import scores as first_stage_scores
 from kernelsearch.neighbours import CLUSTERED, Neighbours
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, Context, Explanation, OpenedIndex, Reranker, TrainingData
@@ -94,6 +95,7 @@ class KernelLSA(Reranker[KernelLSASettings]):
         self.weight = chosen if chosen is not None else AUTOMATIC_WEIGHT if self.automatic else PAPER_WEIGHT
         wanted = self.settings.retrieve
         self.retrieve = wanted if wanted is not None else AUTOMATIC_RETRIEVE if self.automatic and self.weight else 0
+        self._table = np.asarray(self.basis.rows)  # a plain array: small slices of a numpy.memmap take several times as long
         self._roots = np.sqrt(self.basis.values[: self.dims]).astype(np.float32)
 
     def _load(self, path: Path) -> LatentBasis:
@@ -208,11 +210,7 @@ class KernelLSA(Reranker[KernelLSASettings]):
 
     def coordinates(self, docs: NDArray[np.integer]) -> NDArray[np.float32]:
         """Documents in the latent space, shape (documents, dims): rows of U; without a given z rows of U Σ^½ of unit length."""
-        rows = self.basis.rows[docs, : self.dims]
-        if not self.automatic:
-            return np.asarray(rows)
-        scaled = rows * self._roots
-        return divide_rows(scaled, np.sqrt(np.einsum("ij,ij->i", scaled, scaled)))
+        return scaled_unit_rows(self._table, self._roots, docs) if self.automatic else self._table[docs, : self.dims]
 
     def top(self, query_scores: NDArray[np.floating]) -> NDArray[np.int64]:
         """Positions of the z largest scores, best first; of equal scores the one that is earlier in the list."""
@@ -220,6 +218,8 @@ class KernelLSA(Reranker[KernelLSASettings]):
 
     def latent(self, vector: NDArray[np.float32], docs: NDArray[np.integer]) -> NDArray[np.float32]:
         """Inner products of a query's latent vector with documents' target vectors, shape (documents,)."""
+        if self.automatic:
+            return unit_products(self._table, self._roots, vector, docs)
         return np.asarray(self.targets(docs) @ vector)
 
     def targets(self, docs: NDArray[np.integer]) -> NDArray[np.float32]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import math
 import tempfile
+import threading
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -73,7 +74,7 @@ class MultiScaleLM(Reranker[MultiScaleSettings]):
         self.forward = index.forward
         self.forward.require_positions()
         self.graph, self.level_weights = self._load()
-        self._last: _Scored | None = None  # replaced as a whole, so that threads see either query's
+        self._cache = threading.local()
 
     def _load(self) -> tuple[SemanticGraph, NDArray[np.float64]]:
         """The graph and the level weights (levels,), trained ones where they exist."""
@@ -197,9 +198,9 @@ class MultiScaleLM(Reranker[MultiScaleSettings]):
     def level_scores(self, query: Query, candidates: Candidates) -> NDArray[np.float64]:
         """Raw similarities, shape (candidates, levels).
 
-        They don't depend on the other candidates. Those of the last query are cached: `auto` asks for overlapping ones.
+        They don't depend on the other candidates. Those of a thread's last query are cached: `auto` asks for overlapping ones.
         """
-        docs, last = candidates.docs, self._last
+        docs, last = candidates.docs, getattr(self._cache, "last", None)
         if last is None or last.query != query:
             last = _Scored(query, self.rows(query), np.zeros(0, dtype=docs.dtype), np.zeros((0, len(self.scales))))
         new = np.setdiff1d(docs, last.docs)
@@ -208,7 +209,7 @@ class MultiScaleLM(Reranker[MultiScaleSettings]):
             together = np.concatenate([last.docs, new])
             order = np.argsort(together, kind="stable")
             last = last._replace(docs=together[order], levels=np.concatenate([last.levels, levels])[order])
-        self._last = last
+        self._cache.last = last
         return last.levels[np.searchsorted(last.docs, docs)]
 
     def scaled_levels(self, levels: NDArray[np.float64]) -> NDArray[np.float64]:

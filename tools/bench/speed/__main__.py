@@ -99,7 +99,7 @@ def main() -> None:
     sizes = tuple(int(size) for size in arguments.sizes.split(","))
     if min(sizes) < HITS:
         parser.error(f"--sizes: at least {HITS} documents are needed")
-    load, measured = os.getloadavg()[0], {}
+    order = [section for _, section in GROUPS.values()]
     with tempfile.TemporaryDirectory() as scratch:
         os.environ["PYTHONPYCACHEPREFIX"] = str(Path(scratch) / "byte-code")
         folder = Path(scratch)
@@ -107,16 +107,16 @@ def main() -> None:
         for name in arguments.only.split(","):
             function, section = GROUPS[name]
             bench = Bench(folder, sizes, arguments.repetitions, Peers(arguments.peers), Peers(arguments.pyserini))
-            begun, spent = time.perf_counter(), used_cpu()
+            load, begun, spent = os.getloadavg()[0], time.perf_counter(), used_cpu()
             function(bench, collections)
             bench.libraries.close()
             bench.pyserini.close()
             print(f"{name}: {time.perf_counter() - begun:.0f} s, {used_cpu() - spent:.0f} CPU s", file=sys.stderr)
-            measured[name] = section, bench.rows, {**bench.libraries.missing, **bench.pyserini.missing}
-    if arguments.page:
-        write_page(arguments.page, measured, [section for _, section in GROUPS.values()], load)
-    else:
-        print("\n".join(render(*figures, load) for figures in measured.values()))
+            text = render(section, bench.rows, {**bench.libraries.missing, **bench.pyserini.missing}, load)
+            if arguments.page:
+                write_page(arguments.page, {section.title: text}, order)  # now, so that a run that is stopped has written it
+            else:
+                print(text)
 
 
 if __name__ == "__main__":

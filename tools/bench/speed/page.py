@@ -35,12 +35,9 @@ class Section:
     notes: str
 
 
-def write_page(
-    path: Path, measured: dict[str, tuple[Section, list[Row], dict[str, str]]], order: Sequence[Section], load: float
-) -> None:
-    """Writes the sections that were measured, and keeps the others that the page has."""
+def write_page(path: Path, new: dict[str, str], order: Sequence[Section]) -> None:
+    """Writes the sections that were measured, which are given by title, and keeps the others that the page has."""
     old = _sections(path.read_text(encoding="utf-8")) if path.exists() else {}
-    new = {section.title: render(section, rows, missing, load) for section, rows, missing in measured.values()}
     sections = [new.get(section.title) or old.get(section.title) for section in order]
     path.write_text(HEAD + "\n".join(text for text in sections if text), encoding="utf-8")
 
@@ -64,11 +61,13 @@ def render(section: Section, rows: list[Row], missing: dict[str, str], load: flo
         lines += ["", f"Not measured, because it is not installed or did not run: {absent}."]
     day = datetime.now(UTC).strftime("%Y-%m-%d")
     machine = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    cores = os.cpu_count() or 1
+    shared = f": other programs shared the {cores} cores, and times are longer than on an idle machine" if load > cores else ""
     repeated = max((row.repetitions for row in rows), default=0)
     lines += [
         "",
         f"{section.notes} {repeated} repetitions; rows without a range were measured once. Measured {day} on {machine}, "
-        f"load average {load:.1f} when the run began.",
+        f"load average {load:.1f} when it began{shared}.",
     ]
     return "\n".join(lines) + "\n"
 

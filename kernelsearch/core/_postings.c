@@ -1,0 +1,147 @@
+/* Scores of a query's candidates straight from the mapped postings: numpy would copy the postings of all candidates first.
+
+   A part of the library that _loops.c begins; what is said there about arguments, status codes and sums holds here, too.
+   Postings are `starts` (rows + 1), `terms` (size) and `frequencies` (size, numbers of so many `bytes`) as a forward index has
+   them: those of row d are at starts[d] .. starts[d+1]-1, and its terms are ascending. */
+
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__GLIBC__)
+#define VECTORISED __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define VECTORISED
+#endif
+
+enum { GOOD = 0, OUT_OF_RANGE = 1, OUT_OF_MEMORY = 2 };
+
+static int row_in_range(const int64_t *starts, int64_t rows, int64_t size, int64_t row)
+{
+    return row >= 0 && row < rows && starts[row] >= 0 && starts[row] <= starts[row + 1] && starts[row + 1] <= size;
+}
+
+/* A frequency is an unsigned number of 2 bytes or a number of 4. */
+static inline int32_t frequency(const void *frequencies, int bytes, int64_t place)
+{
+    return bytes == 2 ? ((const uint16_t *)frequencies)[place] : ((const int32_t *)frequencies)[place];
+}
+
+/* BM25 of some rows as Lucene adds it up: single precision per term, double precision for the sum.
+
+   width: the number of terms of the field. query (asked): distinct terms, ascending; weights (asked): their weights times idf.
+   factors (count): each row's length factor (kernels/bm25.py). out (count). */
+int kernelsearch_bm25(
+    const int64_t *starts, int64_t rows, const int32_t *terms, const void *frequencies, int bytes, int64_t size, int64_t width,
+    const int32_t *docs, int64_t count, const int64_t *query, const float *weights, int64_t asked, const float *factors,
+    float *out)
+{
+    /* One bit per term of the field says whether the query has it: few postings are the query's, and all are looked at. */
+    uint64_t *wanted = calloc((size_t)(width / 64 + 1), sizeof *wanted);
+    int status = GOOD;
+    if (wanted == NULL) return OUT_OF_MEMORY;
+    for (int64_t q = 0; q < asked; q++) {
+        if (query[q] < 0 || query[q] >= width) { status = OUT_OF_RANGE; goto end; }
+        wanted[query[q] / 64] |= UINT64_C(1) << (query[q] % 64);
+    }
+    for (int64_t d = 0; d < count; d++) {
+        if (!row_in_range(starts, rows, size, docs[d])) { status = OUT_OF_RANGE; goto end; }
+        const int64_t finish = starts[docs[d] + 1];
+        int64_t q = 0;
+        double sum = 0;
+        for (int64_t k = starts[docs[d]]; k < finish; k++) {
+            const int32_t term = terms[k];
+            if (term < 0 || term >= width) { status = OUT_OF_RANGE; goto end; }
+            if (!(wanted[term / 64] >> (term % 64) & 1)) continue;
+            while (q < asked && query[q] < term) q++; /* both are ascending */
+            if (q == asked || query[q] != term) { status = OUT_OF_RANGE; goto end; }
+            const float saturation = 1.0f + (float)frequency(frequencies, bytes, k) * factors[d];
+            const float lost = weights[q] / saturation;
+            sum += (double)(float)(weights[q] - lost);
+        }
+        out[d] = (float)sum;
+    }
+end:
+    free(wanted);
+    return status;
+}
+
+/* The weighted sum of each row's tf·idf cosines with the first `best` rows.
+
+   idf (width); weights (best); out (count); inverse_norms (count): of the tf·idf vectors, 0 for an empty row. */
+int kernelsearch_mean_cosines(
+    const int64_t *starts, int64_t rows, const int32_t *terms, const void *frequencies, int bytes, int64_t size, int64_t width,
+    const int32_t *docs, int64_t count, const double *idf, const double *weights, int64_t best, double *inverse_norms,
+    double *out)
+{
+    double *centre = calloc(width > 0 ? (size_t)width : 1, sizeof *centre);
+    int status = GOOD;
+    if (centre == NULL) return OUT_OF_MEMORY;
+    for (int64_t d = 0; d < count; d++) {
+        if (!row_in_range(starts, rows, size, docs[d])) { status = OUT_OF_RANGE; goto end; }
+        double squares = 0;
+        for (int64_t k = starts[docs[d]]; k < starts[docs[d] + 1]; k++) {
+            if (terms[k] < 0 || terms[k] >= width) { status = OUT_OF_RANGE; goto end; }
+            const double value = idf[terms[k]] * frequency(frequencies, bytes, k);
+            squares += value * value;
+        }
+        inverse_norms[d] = squares > 0 ? 1 / sqrt(squares) : 0;
+    }
+    /* The centre is multiplied by idf twice, so that the rows below need not be. */
+    for (int64_t d = 0; d < best && d < count; d++)
+        for (int64_t k = starts[docs[d]]; k < starts[docs[d] + 1]; k++) {
+            const double term_idf = idf[terms[k]], value = term_idf * frequency(frequencies, bytes, k);
+            centre[terms[k]] += value * (weights[d] * inverse_norms[d]) * term_idf;
+        }
+    for (int64_t d = 0; d < count; d++) {
+        double product = 0;
+        for (int64_t k = starts[docs[d]]; k < starts[docs[d] + 1]; k++) 
+            product += centre[terms[k]] * frequency(frequencies, bytes, k);
+        out[d] = product * inverse_norms[d];
+    }
+end:
+    free(centre);
+    return status;
+}
+
+/* Eight running sums, which are added in a fixed order: the result is the same for every width of vector registers. */
+enum { SUMS = 8 };
+
+VECTORISED static void scaled_products(
+    const float *restrict row, const float *restrict scale, const float *restrict vector, int64_t dims, double *restrict sums)
+{
+    double product[SUMS] = {0}, square[SUMS] = {0};
+    int64_t k = 0;
+    for (; k + SUMS <= dims; k += SUMS)
+        for (int lane = 0; lane < SUMS; lane++) {
+            const double value = (double)(row[k + lane] * scale[k + lane]);
+            product[lane] += value * (double)vector[k + lane];
+            square[lane] += value * value;
+        }
+    for (int lane = 0; k < dims; k++, lane++) {
+        const double value = (double)(row[k] * scale[k]);
+        product[lane] += value * (double)vector[k];
+        square[lane] += value * value;
+    }
+    sums[0] = sums[1] = 0;
+    for (int lane = 0; lane < SUMS; lane++) {
+        sums[0] += product[lane];
+        sums[1] += square[lane];
+    }
+}
+
+/* Inner products of `vector` (dims) with rows of a table (rows, width) whose first `dims` places are multiplied by `scale`
+   (dims) and brought to unit length; 0 for a row of zeros. out (count). */
+int kernelsearch_unit_products(
+    const float *table, int64_t rows, int64_t width, int64_t dims, const float *scale, const float *vector,
+    const int32_t *docs, int64_t count, float *out)
+{
+    if (dims > width) return OUT_OF_RANGE;
+    for (int64_t d = 0; d < count; d++) {
+        double sums[2];
+        if (docs[d] < 0 || docs[d] >= rows) return OUT_OF_RANGE;
+        scaled_products(table + docs[d] * width, scale, vector, dims, sums);
+        out[d] = sums[1] > 0 ? (float)(sums[0] / sqrt(sums[1])) : 0.0f;
+    }
+    return GOOD;
+}

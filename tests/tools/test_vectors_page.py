@@ -48,7 +48,7 @@ def test_the_weights_of_auto_name_the_vectors(name):
 
 
 def test_weights_are_those_with_the_largest_smallest_lead_elsewhere():
-    good, risky = "[3.0, 1.0, 1.0]", "[4.0, 1.5, 2.0]"
+    good, risky = "[3.0, 1.0, 0.75]", "[4.0, 1.5, 1.5]"
     plain = {"RRF": 0.4, "z-scores": 0.5}
     measured = {
         "a": {**plain, good: 0.55, risky: 0.9},

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,7 @@ from kernelsearch.core.types import Candidates
 from kernelsearch.encoders import open_encoder
 from kernelsearch.evaluation.rows import JudgedRows
 from kernelsearch.learning.ranking.lists import zscores
+from kernelsearch.rerankers.auto import reranker as auto_reranker
 from kernelsearch.rerankers.auto.reranker import MATCHED, AutoReranker
 from kernelsearch.rerankers.base import Context
 from kernelsearch.rerankers.fusion.features import Features
@@ -35,8 +37,9 @@ from tools.reproduce.pages import markdown_table, replace_between, rounded
 from tools.reproduce.vectors import DEPTH, MEASURED, NAME, PAGE, Collection, fuse, open_collection
 
 BEGIN, END = "<!-- begin weights -->", "<!-- end weights -->"
-#: Weights to choose among: of the vectors, of each feedback feature, and the part of the match (2) that is mslm's.
-DENSE, FEEDBACK, MSLM = (2.0, 3.0, 4.0), (0.3, 0.6, 1.0, 1.5), (1.0, 2.0)
+#: The weight of the match, and weights to choose among: of the vectors, of each feedback feature, and mslm's part of the match.
+WORDS = 1.5
+DENSE, FEEDBACK, MSLM = (2.0, 3.0, 4.0), (0.3, 0.6, 1.0, 1.5), (0.75, 1.5)
 #: Documents per query whose mslm is computed, the best by the fixed weights: weights that differ rank others among the MATCHED.
 CANDIDATES = 2 * MATCHED
 #: Known items per collection.
@@ -76,7 +79,7 @@ def auto_tables(collection: Collection) -> tuple[tuple[str, ...], list[Table]]:
 def ranked(collection: Collection, recipe: tuple[str, ...], table: Table, setting: Setting) -> Candidates:
     """The list of a query by weights, as `auto` ranks: the best documents with mslm, then the others."""
     dense, feedback, mslm = setting
-    fixed = {MATCH: mslm, PLAIN: 2.0 - mslm, f"dense:{NAME}": dense, f"hybrid:{NAME}/{CERTAINTY}": 1.0}
+    fixed = {MATCH: mslm, PLAIN: WORDS - mslm, f"dense:{NAME}": dense, f"hybrid:{NAME}/{CERTAINTY}": 1.0}
     weights = np.array([fixed.get(name, feedback) for name in recipe])
     ties = collection.index.forward.docid_rank[table.docs]
     scores = table.features @ weights
@@ -108,9 +111,20 @@ def measure(name: str, collections: Path, scratch: Path) -> dict[str, float]:
     collection = open_collection(MEASURED[name], collections, scratch)
     recipe, tables = auto_tables(collection)
     out = hybrids(collection)
+    by_words = words_alone(collection)
     for setting in product(DENSE, FEEDBACK, MSLM):
-        out[json.dumps(setting)] = collection.mean([ranked(collection, recipe, table, setting) for table in tables])
+        lists = [by_words.get(place) or ranked(collection, recipe, table, setting) for place, table in enumerate(tables)]
+        out[json.dumps(setting)] = collection.mean(lists)
     return out
+
+
+def words_alone(collection: Collection) -> dict[int, Candidates]:
+    """The lists of those queries that `auto` ranks by words alone although they have vectors, {place: list}."""
+    decided = AutoReranker(collection.index, vectors=NAME).ranked_by_words(collection.queries, collection.lists)
+    places = np.flatnonzero(decided).tolist()
+    words, context = AutoReranker(collection.index, vectors="none"), Context(hits=DEPTH)
+    queries, lists = ([values[place] for place in places] for values in (collection.queries, collection.lists))
+    return dict(zip(places, words.apply_batch(queries, lists, context), strict=True))
 
 
 def smallest_lead(setting: str, others: Mapping[str, Mapping[str, float]]) -> float:
@@ -138,7 +152,14 @@ def measure_known(name: str, collections: Path, scratch: Path, model: str) -> di
     rows = JudgedRows(index.forward, qrels, qids)
     collection = Collection(index, queries, rows, index.lucene.search(queries, DEPTH), qrels)
     words, both = (collection.mean(collection.run({"auto": {"vectors": vectors}})) for vectors in ("none", NAME))
-    return {**hybrids(collection), "`auto`, words alone": words, "`auto` with vectors": both}
+    with mock.patch.object(auto_reranker, "words_lead", return_value=None):
+        undecided = collection.mean(collection.run({"auto": {"vectors": NAME}}))
+    return {
+        **hybrids(collection),
+        "`auto`, words alone": words,
+        "`auto` with vectors": both,
+        "the same without the decision for words": undecided,
+    }
 
 
 def page_text(measured: Mapping[str, Mapping[str, float]], known: Mapping[str, Mapping[str, float]]) -> str:

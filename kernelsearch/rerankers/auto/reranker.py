@@ -16,8 +16,9 @@ The language model takes longer than all other features together. It is therefor
 documents by a sum with the first stage's score instead; these are ranked by the complete sum, the others follow.
 
 On an index with vectors, the inner product with the query's vector is added to the match, and the nearest documents of the
-whole index are added to the candidates. Feedback documents are then those with the largest sum of the z-scores of first stage
-and vectors: documents on which both agree are relevant more often than the first ones by words alone.
+whole index are added to the candidates. Feedback documents are then those with the largest weighted sum of the z-scores of
+first stage and vectors: documents on which both agree are relevant more often than the first ones by words alone. Queries for
+known documents are ranked by words alone (`decision`).
 
 `python -m tools.reproduce.auto` shows, leaving one collection out at a time, how the weights were chosen and which
 alternatives were tried (docs/reproductions/auto.md).
@@ -37,6 +38,7 @@ from kernelsearch.core.types import Candidates, Query
 from kernelsearch.learning.ranking.fusers import CombSUM
 from kernelsearch.learning.ranking.lists import zscores
 from kernelsearch.rerankers.auto import AUTO
+from kernelsearch.rerankers.auto.decision import NEAREST, words_lead
 from kernelsearch.rerankers.auto.settings import AutoSettings
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, Context, Explanation, OpenedIndex
 from kernelsearch.rerankers.fusion.base import CACHED_TABLES, FusedReranker, followed_by
@@ -85,14 +87,14 @@ class AutoReranker(FusedReranker[AutoSettings]):
     ) -> list[Candidates]:
         """The reranked lists: the best MATCHED documents by the whole sum, then the others of the pool, then the list's."""
         out = list(lists)
-        missing = [number for number, known in enumerate(self._have_vectors(queries)) if not known]
-        if missing:
-            by_words = self._words.apply_batch(
-                [queries[place] for place in missing], [lists[place] for place in missing], context
+        by_words = [number for number, alone in enumerate(self.ranked_by_words(queries, lists)) if alone]
+        if by_words:
+            word_lists = self._words.apply_batch(
+                [queries[place] for place in by_words], [lists[place] for place in by_words], context
             )
-            for number, retrieved in zip(missing, by_words, strict=True):
+            for number, retrieved in zip(by_words, word_lists, strict=True):
                 out[number] = retrieved
-        for numbers in chunks(np.setdiff1d(np.arange(len(lists)), missing).tolist(), CACHED_TABLES):
+        for numbers in chunks(np.setdiff1d(np.arange(len(lists)), by_words).tolist(), CACHED_TABLES):
             batch = [queries[number] for number in numbers]
             pools = self.pool_tables(batch, [lists[number] for number in numbers], context)
             matched = self._matched(batch, pools, context)
@@ -129,11 +131,22 @@ class AutoReranker(FusedReranker[AutoSettings]):
             self._match = context, features
         return self._match[1]
 
-    def _have_vectors(self, queries: Sequence[Query]) -> list[bool]:
-        """Which queries have a vector; all of them where words alone are used."""
+    def ranked_by_words(self, queries: Sequence[Query], lists: Sequence[Candidates]) -> list[bool]:
+        """Which queries are ranked by words alone: those without a vector, and those whose words decide (`decision`)."""
         if self.vectors is None:
-            return [True] * len(queries)
-        return [vector is not None for vector in self.index.vectors(self.vectors).queries.find(queries)]
+            return [False] * len(queries)
+        vectors = self.index.vectors(self.vectors)
+        known = [vector is not None for vector in vectors.queries.find(queries)]
+        leads = self._leads(queries, lists)
+        return [not has_vector or lead is not None for has_vector, lead in zip(known, leads, strict=True)]
+
+    def _leads(self, queries: Sequence[Query], lists: Sequence[Candidates]) -> list[float | None]:
+        """The lead of words over vectors where it is decisive (`decision.words_lead`)."""
+        forward, nearest = self.index.forward, self.index.vectors(self.vectors).nearest(queries, NEAREST)
+        return [
+            words_lead(forward, query, listed.docs, near[forward.live[near]])
+            for query, listed, (near, _) in zip(queries, lists, nearest, strict=True)
+        ]
 
     @cached_property
     def _words(self) -> AutoReranker:
@@ -142,9 +155,16 @@ class AutoReranker(FusedReranker[AutoSettings]):
 
     def explain(self, query: Query, candidates: Candidates, doc: int, context: Context = DEFAULT_CONTEXT) -> Explanation:
         """Each feature's part of a document's score; the parts sum to it."""
-        if not self._have_vectors([query])[0]:
-            return self._words.explain(query, candidates, doc, context)
-        return super().explain(query, candidates, doc, context)
+        if not self.ranked_by_words([query], [candidates])[0]:
+            return super().explain(query, candidates, doc, context)
+        explanation = self._words.explain(query, candidates, doc, context)
+        lead = self._leads([query], [candidates])[0]
+        if lead is not None and "decision" in explanation.notes:
+            explanation.notes["decision"]["reasons"].append(
+                f"words alone: the first document by words contains {100 * lead:.0f} percentage points more of the query than "
+                "the nearest ones by vectors"
+            )
+        return explanation
 
     def importance(self) -> NDArray[np.float64]:
         """Share of each feature in the sum of weights, shape (features,), summing to 1."""

@@ -124,7 +124,8 @@ def words_alone(collection: Collection) -> dict[int, Candidates]:
     decided = AutoReranker(collection.index, vectors=NAME).ranked_by_words(collection.queries, collection.lists)
     places = np.flatnonzero(decided).tolist()
     words, context = AutoReranker(collection.index, vectors="none"), Context(hits=DEPTH)
-    queries, lists = ([values[place] for place in places] for values in (collection.queries, collection.lists))
+    queries = [collection.queries[place] for place in places]
+    lists = [collection.lists[place] for place in places]
     return dict(zip(places, words.apply_batch(queries, lists, context), strict=True))
 
 

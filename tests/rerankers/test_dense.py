@@ -282,13 +282,13 @@ def z(columns):
 
 
 def test_autos_feedback_comes_from_documents_that_words_and_vectors_rank_best_together(index):
-    """Against each feature on its own, computed on the candidates in the order of the summed z-scores."""
+    """Against each feature on its own, computed on the candidates in the order of the weighted sum of z-scores."""
     query = index.query("water tap", "1")
     found = index.lucene.search([query], 10)[0]
     pool = Features(index, ["first"], sources=["rm", "dense:m"]).pool([query], [found], 10)[0]
     products = np.array([PRODUCTS.get(docid, np.nan) for docid in index.forward.docids.take(pool.docs)])
     products[np.isnan(products)] = np.nanmean(products)
-    together = (z(pool.scores.astype(np.float64)[:, None]) + z(products[:, None]))[:, 0]
+    together = (z(pool.scores.astype(np.float64)[:, None]) + 1.25 * z(products[:, None]))[:, 0]
     order = np.argsort(-together)
     assert order.tolist() != list(range(pool.depth))
     agreed = Candidates(pool.docs[order], together[order])
@@ -298,7 +298,7 @@ def test_autos_feedback_comes_from_documents_that_words_and_vectors_rank_best_to
     match = Features(index, ["mslm"]).tables([query], [pool])[0][:, 0]
     heights = np.exp(10 * (together - together.min()) / (together.max() - together.min()))
     table = np.column_stack([match, pool.scores, feedback, heights / heights.sum(), products])
-    scores = z(table) @ np.array([1, 1, 1, 1, 1, 1, 3])
+    scores = z(table) @ np.array([0.75, 0.75, 1, 1, 1, 1, 3])
     ranked = AutoReranker(index).apply(query, found, Context(hits=10))
     assert ranked.docs.tolist() == pool.docs[np.argsort(-scores)].tolist()
     assert ranked.scores == pytest.approx(np.sort(scores)[::-1], abs=1e-4)

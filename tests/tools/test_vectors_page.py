@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from kernelsearch.rerankers.fusion.recipes import wanted_weights
+from tools.data.made_topics import without_words
 from tools.reproduce.vectors import Measured, leave_one_out, page_text
 from tools.reproduce.vectors_learned import Tables, training_rows
 from tools.reproduce.vectors_long import join_judgements, related_groups
@@ -48,7 +49,7 @@ def test_the_weights_of_auto_name_the_vectors(name):
 
 
 def test_weights_are_those_with_the_largest_smallest_lead_elsewhere():
-    good, risky = "[3.0, 1.0, 1.0]", "[4.0, 1.5, 2.0]"
+    good, risky = "[3.0, 1.0, 0.75]", "[4.0, 1.5, 1.5]"
     plain = {"RRF": 0.4, "z-scores": 0.5}
     measured = {
         "a": {**plain, good: 0.55, risky: 0.9},
@@ -61,6 +62,16 @@ def test_weights_are_those_with_the_largest_smallest_lead_elsewhere():
             figures.setdefault(json.dumps(setting), 0.1)
     # Without b, the risky weights have the larger smallest lead; b itself is not asked.
     assert "chosen on the others | .5500 | .4500 | .5200 |" in weights_text(measured, {})
+    text = weights_text(measured, {"Known items": {"a": {"BM25": 0.25}, "b": {"BM25": 0.5}}})
+    assert "Known items:\n\n| AP | a | b |" in text and "| BM25 | .2500 | .5000 |" in text
+
+
+def test_topics_lose_a_share_of_their_words_but_never_all():
+    topics = {"1": " ".join(f"w{number}" for number in range(400)), "2": "alone"}
+    left = without_words(topics)
+    words = left["1"].split()
+    assert 150 < len(words) < 250 and words == [word for word in topics["1"].split() if word in words]
+    assert left["2"] == "alone" and without_words(topics, 0.0) == topics and without_words(topics, 1.0)["1"] == "w0"
 
 
 def test_long_documents_are_groups_of_near_documents_and_relevant_by_their_parts():

@@ -59,6 +59,13 @@ def known_items(
     return topics, qrels
 
 
+def without_words(topics: Topics, share: float = 0.5, seed: int = 5) -> Topics:
+    """The topics without this share of their words, drawn by chance; a topic keeps at least its first word."""
+    generator = np.random.default_rng(seed)
+    kept = {qid: [word for word in text.split() if generator.random() > share] for qid, text in topics.items()}
+    return {qid: " ".join(words or topics[qid].split()[:1]) for qid, words in kept.items()}
+
+
 #: What people write around a claim that they pass on.
 CONVERSATION = (
     "just", "saw", "this", "wow", "cannot", "believe", "people", "are", "saying", "that", "so", "true", "please",

@@ -1,4 +1,4 @@
-"""Weights of `auto` with vectors that were chosen on other collections, and what vectors do to known items.
+"""Weights of `auto` with vectors that were chosen on other collections; known items, and queries whose words are weak.
 
     python -m tools.reproduce.vectors_weights [--collections FOLDER] [--scratch FOLDER] [--encoder MODEL]
 
@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,23 +26,25 @@ from kernelsearch.core.types import Candidates
 from kernelsearch.encoders import open_encoder
 from kernelsearch.evaluation.rows import JudgedRows
 from kernelsearch.learning.ranking.lists import zscores
+from kernelsearch.rerankers.auto import reranker as auto_reranker
 from kernelsearch.rerankers.auto.reranker import MATCHED, AutoReranker
 from kernelsearch.rerankers.base import Context
 from kernelsearch.rerankers.fusion.features import Features
 from kernelsearch.rerankers.fusion.recipes import CERTAINTY, MATCH, PLAIN
 from tools import ROOT
-from tools.data.datasets import Topics, add_collections_option, judged_topics
-from tools.data.made_topics import known_items, read_corpus
+from tools.data.datasets import Judgements, Topics, add_collections_option, judged_topics
+from tools.data.made_topics import known_items, read_corpus, without_words
 from tools.reproduce.pages import markdown_table, replace_between, rounded
 from tools.reproduce.vectors import DEPTH, MEASURED, NAME, PAGE, Collection, fuse, open_collection
 
 BEGIN, END = "<!-- begin weights -->", "<!-- end weights -->"
-#: Weights to choose among: of the vectors, of each feedback feature, and the part of the match (2) that is mslm's.
-DENSE, FEEDBACK, MSLM = (2.0, 3.0, 4.0), (0.3, 0.6, 1.0, 1.5), (1.0, 2.0)
+#: The weight of the match, and weights to choose among: of the vectors, of each feedback feature, and mslm's part of the match.
+WORDS = 1.5
+DENSE, FEEDBACK, MSLM = (2.0, 3.0, 4.0), (0.3, 0.6, 1.0, 1.5), (0.75, 1.5)
 #: Documents per query whose mslm is computed, the best by the fixed weights: weights that differ rank others among the MATCHED.
 CANDIDATES = 2 * MATCHED
-#: Known items per collection.
-KNOWN = 80
+#: Known items per collection, and topics of which words see half.
+KNOWN, WEAK = 80, 80
 
 #: Weights of the vectors, of each feedback feature, and of mslm.
 Setting = tuple[float, float, float]
@@ -76,7 +80,7 @@ def auto_tables(collection: Collection) -> tuple[tuple[str, ...], list[Table]]:
 def ranked(collection: Collection, recipe: tuple[str, ...], table: Table, setting: Setting) -> Candidates:
     """The list of a query by weights, as `auto` ranks: the best documents with mslm, then the others."""
     dense, feedback, mslm = setting
-    fixed = {MATCH: mslm, PLAIN: 2.0 - mslm, f"dense:{NAME}": dense, f"hybrid:{NAME}/{CERTAINTY}": 1.0}
+    fixed = {MATCH: mslm, PLAIN: WORDS - mslm, f"dense:{NAME}": dense, f"hybrid:{NAME}/{CERTAINTY}": 1.0}
     weights = np.array([fixed.get(name, feedback) for name in recipe])
     ties = collection.index.forward.docid_rank[table.docs]
     scores = table.features @ weights
@@ -108,9 +112,21 @@ def measure(name: str, collections: Path, scratch: Path) -> dict[str, float]:
     collection = open_collection(MEASURED[name], collections, scratch)
     recipe, tables = auto_tables(collection)
     out = hybrids(collection)
+    by_words = words_alone(collection)
     for setting in product(DENSE, FEEDBACK, MSLM):
-        out[json.dumps(setting)] = collection.mean([ranked(collection, recipe, table, setting) for table in tables])
+        lists = [by_words.get(place) or ranked(collection, recipe, table, setting) for place, table in enumerate(tables)]
+        out[json.dumps(setting)] = collection.mean(lists)
     return out
+
+
+def words_alone(collection: Collection) -> dict[int, Candidates]:
+    """The lists of those queries that `auto` ranks by words alone although they have vectors, {place: list}."""
+    decided = AutoReranker(collection.index, vectors=NAME).ranked_by_words(collection.queries, collection.lists)
+    places = np.flatnonzero(decided).tolist()
+    words, context = AutoReranker(collection.index, vectors="none"), Context(hits=DEPTH)
+    queries = [collection.queries[place] for place in places]
+    lists = [collection.lists[place] for place in places]
+    return dict(zip(places, words.apply_batch(queries, lists, context), strict=True))
 
 
 def smallest_lead(setting: str, others: Mapping[str, Mapping[str, float]]) -> float:
@@ -126,23 +142,51 @@ def encoded(topics: Topics, model: str, file: Path) -> Path:
     return file
 
 
-def measure_known(name: str, collections: Path, scratch: Path, model: str) -> dict[str, float]:
-    """The same for queries of words of one sentence, each for the document that the sentence is from."""
+def made_collection(name: str, topics: Topics, qrels: Judgements, file: Path, collections: Path, scratch: Path) -> Collection:
+    """A collection with other topics, whose vectors are in a file."""
     dataset = MEASURED[name]
-    topics, qrels = known_items(read_corpus(collections / dataset.folder / dataset.corpus), KNOWN)
     open_collection(dataset, collections, scratch)  # imports the vectors
-    vectors = {"name": NAME, "queries": str(encoded(topics, model, scratch / "known" / f"{name}.npz"))}
-    index = kernelsearch.open(scratch / "indexes" / dataset.folder, vectors=vectors)
+    index = kernelsearch.open(scratch / "indexes" / dataset.folder, vectors={"name": NAME, "queries": str(file)})
     qids = judged_topics(topics, qrels)
     queries = index.lucene.queries([topics[qid] for qid in qids], qids)
     rows = JudgedRows(index.forward, qrels, qids)
-    collection = Collection(index, queries, rows, index.lucene.search(queries, DEPTH), qrels)
+    return Collection(index, queries, rows, index.lucene.search(queries, DEPTH), qrels)
+
+
+def with_auto(collection: Collection) -> dict[str, float]:
+    """Mean average precision of the plain hybrids and of `auto`: by words, with vectors, without its decision for words."""
     words, both = (collection.mean(collection.run({"auto": {"vectors": vectors}})) for vectors in ("none", NAME))
-    return {**hybrids(collection), "`auto`, words alone": words, "`auto` with vectors": both}
+    with mock.patch.object(auto_reranker, "words_lead", return_value=None):
+        undecided = collection.mean(collection.run({"auto": {"vectors": NAME}}))
+    return {
+        **hybrids(collection),
+        "`auto`, words alone": words,
+        "`auto` with vectors": both,
+        "the same without its decision for words": undecided,
+    }
 
 
-def page_text(measured: Mapping[str, Mapping[str, float]], known: Mapping[str, Mapping[str, float]]) -> str:
-    """The tables."""
+def measure_known(name: str, collections: Path, scratch: Path, model: str) -> dict[str, float]:
+    """`with_auto` for queries of words of one sentence, each for the document that the sentence is from."""
+    dataset = MEASURED[name]
+    topics, qrels = known_items(read_corpus(collections / dataset.folder / dataset.corpus), KNOWN)
+    file = encoded(topics, model, scratch / "known" / f"{name}.npz")
+    return with_auto(made_collection(name, topics, qrels, file, collections, scratch))
+
+
+def measure_weak(name: str, collections: Path, scratch: Path) -> dict[str, float]:
+    """`with_auto` for at most WEAK of the topics, of which words see half and vectors the whole: words are the weaker side."""
+    dataset = MEASURED[name]
+    topics, qrels = dataset.read(collections)
+    qids = judged_topics(topics, qrels)
+    drawn = np.random.default_rng(1).permutation(len(qids))[:WEAK]
+    topics = without_words({qids[place]: topics[qids[place]] for place in sorted(drawn.tolist())})
+    file = collections / dataset.folder / "minilm" / "topics.npz"
+    return with_auto(made_collection(name, topics, qrels, file, collections, scratch))
+
+
+def page_text(measured: Mapping[str, Mapping[str, float]], made: Mapping[str, Mapping[str, Mapping[str, float]]]) -> str:
+    """The tables: of the weights, and per kind of made topics the figures by collection."""
     settings = [json.dumps(setting) for setting in product(DENSE, FEEDBACK, MSLM)]
     chosen = {}
     for name in measured:
@@ -153,10 +197,10 @@ def page_text(measured: Mapping[str, Mapping[str, float]], known: Mapping[str, M
     for place, label in enumerate(("weight of the vectors", "of each feedback", "of mslm")):
         rows.append([label, *(f"{json.loads(chosen[name])[place]:g}" for name in measured)])
     text = f"\n{markdown_table(['AP', *measured], rows)}\n"
-    if known:
-        labels = list(next(iter(known.values())))
-        items = [[label, *(rounded(figures[label]) for figures in known.values())] for label in labels]
-        text += f"\nKnown items:\n\n{markdown_table(['AP', *known], items)}\n"
+    for kind, by_collection in made.items():
+        labels = list(next(iter(by_collection.values())))
+        rows = [[label, *(rounded(figures[label]) for figures in by_collection.values())] for label in labels]
+        text += f"\n{kind}:\n\n{markdown_table(['AP', *by_collection], rows)}\n"
     return text
 
 
@@ -167,24 +211,24 @@ def main() -> None:
     parser.add_argument("--scratch", type=Path, default=ROOT / "runs" / "vectors", help="folder of what is kept (%(default)s)")
     parser.add_argument("--encoder", help="folder with the ONNX model of the vectors, to measure known items")
     arguments = parser.parse_args()
-    measured: dict[str, dict[str, float]] = {}
-    known: dict[str, dict[str, float]] = {}
     folder = arguments.scratch / "weights"
     folder.mkdir(parents=True, exist_ok=True)
-    for name in MEASURED:
-        path = folder / f"{name}.json"
+    places = (arguments.collections, arguments.scratch)
+
+    def cached(file: str, figures: Callable[[], dict[str, float]]) -> dict[str, float]:
+        path = folder / file
         if not path.exists():
-            path.write_text(json.dumps(measure(name, arguments.collections, arguments.scratch)), encoding="utf-8")
-        measured[name] = json.loads(path.read_text(encoding="utf-8"))
-        if arguments.encoder:
-            path = folder / f"{name}-known.json"
-            if not path.exists():
-                figures = measure_known(name, arguments.collections, arguments.scratch, arguments.encoder)
-                path.write_text(json.dumps(figures), encoding="utf-8")
-            known[name] = json.loads(path.read_text(encoding="utf-8"))
-        print(name, flush=True)
+            path.write_text(json.dumps(figures()), encoding="utf-8")
+        print(file, flush=True)
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+
+    measured = {name: cached(f"{name}.json", partial(measure, name, *places)) for name in MEASURED}
+    made = {"Words are weak": {name: cached(f"{name}-weak.json", partial(measure_weak, name, *places)) for name in MEASURED}}
+    if arguments.encoder:
+        known = {name: partial(measure_known, name, *places, arguments.encoder) for name in MEASURED}
+        made["Known items"] = {name: cached(f"{name}-known.json", figures) for name, figures in known.items()}
     page = PAGE.read_text(encoding="utf-8")
-    PAGE.write_text(replace_between(page, BEGIN, END, page_text(measured, known)), encoding="utf-8")
+    PAGE.write_text(replace_between(page, BEGIN, END, page_text(measured, made)), encoding="utf-8")
 
 
 if __name__ == "__main__":

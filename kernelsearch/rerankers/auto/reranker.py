@@ -16,8 +16,9 @@ The language model takes longer than all other features together. It is therefor
 documents by a sum with the first stage's score instead; these are ranked by the complete sum, the others follow.
 
 On an index with vectors, the inner product with the query's vector is added to the match, and the nearest documents of the
-whole index are added to the candidates. Feedback documents are then those with the largest sum of the z-scores of first stage
-and vectors: documents on which both agree are relevant more often than the first ones by words alone.
+whole index are added to the candidates. Feedback documents are then those with the largest weighted sum of the z-scores of
+first stage and vectors: documents on which both agree are relevant more often than the first ones by words alone. Queries for
+known documents are ranked by words alone (`decision`).
 
 `python -m tools.reproduce.auto` shows, leaving one collection out at a time, how the weights were chosen and which
 alternatives were tried (docs/reproductions/auto.md).
@@ -37,6 +38,7 @@ from kernelsearch.learning.ranking.fusers import CombSUM
 from kernelsearch.learning.ranking.lists import zscores
 from kernelsearch.lucene.models import Model
 from kernelsearch.rerankers.auto import AUTO
+from kernelsearch.rerankers.auto.decision import NEAREST, words_lead
 from kernelsearch.rerankers.auto.settings import AutoSettings
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, Context, Explanation, OpenedIndex
 from kernelsearch.rerankers.fusion.base import FusedReranker, followed_by
@@ -83,11 +85,11 @@ class AutoReranker(FusedReranker[AutoSettings]):
     def apply_batch(
         self, queries: Sequence[Query], lists: Sequence[Candidates], context: Context = DEFAULT_CONTEXT
     ) -> list[Candidates]:
-        """The reranked lists; queries without a vector are ranked by words alone where vectors are used."""
+        """The reranked lists; where vectors are used, some queries are ranked by words alone (`ranked_by_words`)."""
         out = list(lists)
-        known = self._have_vectors(queries)  # in one call, which may encode the queries
-        for have, reranker in ((True, self), (False, self._words)) if not all(known) else ((True, self),):
-            numbers = [number for number, found in enumerate(known) if found == have]
+        by_words = self.ranked_by_words(queries, lists)  # in one call, which may encode the queries
+        for alone, reranker in ((False, self), (True, self._words)) if any(by_words) else ((False, self),):
+            numbers = [number for number, decided in enumerate(by_words) if decided == alone]
             batch = [queries[number] for number in numbers], [lists[number] for number in numbers]
             for number, ranked in zip(numbers, FusedReranker.apply_batch(reranker, *batch, context), strict=True):
                 out[number] = ranked
@@ -135,11 +137,22 @@ class AutoReranker(FusedReranker[AutoSettings]):
             cached = self._match = context.model, features
         return cached[1]
 
-    def _have_vectors(self, queries: Sequence[Query]) -> list[bool]:
-        """Which queries have a vector; all of them where words alone are used."""
+    def ranked_by_words(self, queries: Sequence[Query], lists: Sequence[Candidates]) -> list[bool]:
+        """Which queries are ranked by words alone: those without a vector, and those whose words decide (`decision`)."""
         if self.vectors is None:
-            return [True] * len(queries)
-        return [vector is not None for vector in self.index.vectors(self.vectors).queries.find(queries)]
+            return [False] * len(queries)
+        vectors = self.index.vectors(self.vectors)
+        known = [vector is not None for vector in vectors.queries.find(queries)]
+        leads = self._leads(queries, lists)
+        return [not has_vector or lead is not None for has_vector, lead in zip(known, leads, strict=True)]
+
+    def _leads(self, queries: Sequence[Query], lists: Sequence[Candidates]) -> list[float | None]:
+        """The lead of words over vectors where it is decisive (`decision.words_lead`)."""
+        forward, nearest = self.index.forward, self.index.vectors(self.vectors).nearest(queries, NEAREST)
+        return [
+            words_lead(forward, query, listed.docs, near[forward.live[near]])
+            for query, listed, (near, _) in zip(queries, lists, nearest, strict=True)
+        ]
 
     @cached_property
     def _words(self) -> AutoReranker:
@@ -148,9 +161,16 @@ class AutoReranker(FusedReranker[AutoSettings]):
 
     def explain(self, query: Query, candidates: Candidates, doc: int, context: Context = DEFAULT_CONTEXT) -> Explanation:
         """Each feature's part of a document's score; the parts sum to it."""
-        if not self._have_vectors([query])[0]:
-            return self._words.explain(query, candidates, doc, context)
-        return super().explain(query, candidates, doc, context)
+        if not self.ranked_by_words([query], [candidates])[0]:
+            return super().explain(query, candidates, doc, context)
+        explanation = self._words.explain(query, candidates, doc, context)
+        lead = self._leads([query], [candidates])[0]
+        if lead is not None and "decision" in explanation.notes:
+            explanation.notes["decision"]["reasons"].append(
+                f"words alone: the first document by words contains {100 * lead:.0f} percentage points more of the query than "
+                "the nearest ones by vectors"
+            )
+        return explanation
 
     def importance(self) -> NDArray[np.float64]:
         """Share of each feature in the sum of weights, shape (features,), summing to 1."""

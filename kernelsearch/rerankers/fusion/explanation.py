@@ -15,7 +15,7 @@ from kernelsearch.kernels.tfidf import DocumentVectors
 from kernelsearch.learning.ranking.lists import zscores
 from kernelsearch.rerankers.base import Context, OpenedIndex, position
 from kernelsearch.rerankers.explanations import Contribution, Explanation, feedback_note
-from kernelsearch.rerankers.fusion.features import ReadFeature
+from kernelsearch.rerankers.fusion.features import HYBRID_VECTORS, ReadFeature
 from kernelsearch.rerankers.fusion.pool import Pool
 from kernelsearch.rerankers.fusion.recipes import (
     CERTAINTY,
@@ -124,7 +124,7 @@ def feedback_documents(
         weights = posterior_weights(candidates.scores)
         return candidates.docs[: len(weights)], weights
     pool, table = reranker.pool_tables([query], [candidates], context)[0]
-    together = zscores(table[:, [recipe.index(PLAIN), recipe.index(dense)]]).sum(axis=1)
+    together = zscores(table[:, [recipe.index(PLAIN), recipe.index(dense)]]) @ (1.0, HYBRID_VECTORS)
     ranked = reranker.ordered(pool.docs, together)
     weights = posterior_weights(ranked.scores, sharpness=HYBRID_SHARPNESS)
     return ranked.docs[: len(weights)], weights

@@ -55,6 +55,10 @@ Floats = NDArray[np.float64]
 #: The first stage's best documents that the feature `read` orders.
 READ = 50
 
+#: Weight of the vectors' z-scores beside the first stage's in the order of the feature `hybrid`; docs/reproductions/vectors.md
+#: says how it was chosen.
+HYBRID_VECTORS = 1.25
+
 #: Features that are kernels between query and documents, with their parameters.
 KERNEL_SETTINGS: dict[str, type[FieldSettings]] = {
     "bm25": BM25FeatureSettings,
@@ -96,7 +100,7 @@ class HybridSettings(Settings):
 
 
 class HybridFeature(ReorderedFeature[HybridSettings]):
-    """A feature for which words and vectors rank the candidates together: by the sum of their z-scores.
+    """A feature for which words and vectors rank the candidates together: by the weighted sum of their z-scores.
 
     For features that take the best candidates for relevant ones (`rm`, `top`, `klsa`). The first stage's scores and the inner
     products of vectors are z-scored within the pool.
@@ -116,7 +120,8 @@ class HybridFeature(ReorderedFeature[HybridSettings]):
         """The pool by words and vectors together, and the places of its candidates in `pool`."""
 
         def together() -> Floats:
-            return np.asarray(zscores(pool.candidates.scores) + zscores(self.dense.values([pool])[0]), dtype=np.float64)
+            products = self.dense.values([pool])[0]
+            return np.asarray(zscores(pool.candidates.scores) + HYBRID_VECTORS * zscores(products), dtype=np.float64)
 
         return pool.reordered(self.vectors, together)
 

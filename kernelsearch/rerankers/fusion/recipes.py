@@ -46,12 +46,11 @@ READING_WEIGHTS = {MATCH: 2.0, "bm25:field=title": 1.0, **dict.fromkeys(READ_FEE
 #: Sharpness of the posterior over documents that are ranked by words and vectors together.
 HYBRID_SHARPNESS = 10.0
 
-#: {feature: weight} of the sum of z-scores of `auto` on an index with vectors NAME.
-#: `python -m tools.reproduce.vectors` shows how they were chosen, leaving one collection out at a time
-#: (docs/reproductions/vectors.md).
+#: {feature: weight} of the sum of z-scores of `auto` on an index with vectors NAME. docs/reproductions/vectors.md says how they
+#: were chosen; `python -m tools.reproduce.vectors_weights` measures weights that were chosen without the collection.
 HYBRID_WEIGHTS = {
-    MATCH: 1.0,
-    PLAIN: 1.0,
+    MATCH: 0.75,
+    PLAIN: 0.75,
     f"hybrid:NAME/rm:sharpness={HYBRID_SHARPNESS:g}": 1.0,
     f"hybrid:NAME/top:docs={POSTERIOR_DOCUMENTS},sharpness={HYBRID_SHARPNESS:g}": 1.0,
     "hybrid:NAME/klsa:lambda=1": 1.0,

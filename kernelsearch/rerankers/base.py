@@ -121,9 +121,12 @@ class TrainingData:
     engine: Engine = field(default_factory=LocalEngine)  #: runs the tasks of training
     progress: Progress = silent  #: what long steps report to
 
-    def folder(self, default: Path) -> Path:
-        """Returns the folder to save an artefact in. Raises InputError, before the work, where it holds something else."""
-        path = self.output or default
+    def folder(self, index: OpenedIndex, name: str) -> Path:
+        """Returns the folder to save an artefact in: `output`, or the folder `name` among the artefacts of `index`.
+
+        Raises InputError, before the work, where it holds something else.
+        """
+        path = self.output or index.artefacts / name
         refuse_foreign(path)
         return path
 

@@ -22,6 +22,7 @@ HELPERS = {
     "tools.reproduce.auto_tables",
     "tools.reproduce.claims",
     "tools.reproduce.fusion_conditions",
+    "tools.reproduce.fusion_few",
     "tools.reproduce.fusion_page",
     "tools.reproduce.fusion_tables",
     "tools.reproduce.mslm_report",

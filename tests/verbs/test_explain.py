@@ -17,13 +17,13 @@ def run(demo_index, capsys, *more: str) -> str:
 
 def test_the_list_before_and_after_with_rank_changes_and_reasons(demo_index, capsys):
     out = run(demo_index, capsys, "--top", "5").splitlines()
-    assert out[0].split() == ["rank", "first", "stage", "score", "pert", "score", "moved"]
+    assert out[0].split() == ["rank", "first", "stage", "score", "pert", "score", "moved", "text"]
     result = demo_index.search("dripping tap", rerank="pert", k=5)
     rows = [line.split() for line in out[2:7]]
     assert [row[1] for row in rows] == demo_index.search("dripping tap", k=5).docids
     assert [row[3] for row in rows] == result.docids
     assert [row[5] for row in rows] == ["new" if n is None else "=" if n == 0 else f"{n:+d}" for n in result.moved()]
-    assert out[8].startswith(f"pert: {result.docids[0]} scores")
+    assert out[8].startswith(f"pert: {result.docids[0]} “") and "” scores " in out[8]
 
 
 def test_json_has_both_lists_and_contributions_that_sum_to_the_score(demo_index, capsys):

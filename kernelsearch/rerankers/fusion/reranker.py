@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.clicks.store import ClickLog
+from kernelsearch.core.artefacts import refuse_foreign
 from kernelsearch.core.errors import ArtefactError, InputError, OptionError
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.evaluation.measures import parse_measures
@@ -99,7 +100,7 @@ class FusionReranker(FusedReranker[FusionSettings]):
         if settings.learner == "best" and settings.parameters():
             flag = f"--fusion.{next(iter(settings.parameters()))}".replace("_", "-")
             raise OptionError(f"{flag}: belongs to a learner; name it with --fusion.learner")
-        folder = data.folder(index.artefacts / "fusion")
+        folder = data.folder(index, "fusion")
         recipe = parse_recipe(settings.features)
         weights = {name: weight for name, weight in AUTO_WEIGHTS.items() if name in recipe}  # of a recipe that was given
         sources = () if settings.sources == "none" else parse_recipe(settings.sources, "--fusion.sources")
@@ -174,7 +175,8 @@ class FusionReranker(FusedReranker[FusionSettings]):
         assert data.ltr is not None
         if data.output is None:
             raise OptionError("--output is not given: a model learned from a feature file belongs to no index")
-        folder = data.folder(data.output)
+        folder = data.output
+        refuse_foreign(folder)  # before the work
         table = read_letor(data.ltr)
         learner = fit_table(table, settings, folds=settings.folds, engine=data.engine)
         save_model(folder, learner, table)

@@ -121,7 +121,7 @@ class KernelLSA(Reranker[KernelLSASettings]):
 
         A FAISS index over the rows is saved with it where the options ask for one.
         """
-        path = data.folder(basis_folder(index))
+        path = data.folder(index, KERNEL_LSA.name)
         limit = data.memory_limit
         memory = settings.memory * 1e9 if settings.memory is not None else 2e9 if limit is None else float(limit.features)
 
@@ -354,7 +354,7 @@ class KernelLSA(Reranker[KernelLSASettings]):
 
 def basis_folder(index: OpenedIndex) -> Path:
     """The folder of an index's basis where no other is named."""
-    return index.artefacts / "klsa"
+    return index.artefacts / KERNEL_LSA.name
 
 
 def fitting_command(index: OpenedIndex) -> str:

@@ -103,7 +103,7 @@ class MultiScaleLM(Reranker[MultiScaleSettings]):
         """
         if bool(data.topics) != bool(data.qrels):
             raise OptionError("--rerank mslm: level weights need both --topics and --qrels")
-        path = data.folder(index.artefacts / cls.method.name)
+        path = data.folder(index, cls.method.name)
         graph = build_graph(index, settings, data.memory_limit, data.engine)
         logger.info("%d pairs of related words over %d words", graph.edges, graph.words)
         if not data.qrels:

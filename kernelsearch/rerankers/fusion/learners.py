@@ -104,6 +104,7 @@ def log_choice(learner: Learner, method: str, trained_on: str) -> None:
     if isinstance(learner, Best):
         scores = ", ".join(f"{name} {score:.4f}" for name, score in learner.scores_.items())
         logger.info("%s: chose %s on %s (cross-validated MAP: %s)", method, learner.choice_, trained_on, scores)
-        if learner.unrelated_scores_ != learner.scores_:
-            message = "%s: on topics that share no relevant document with a training topic expect %.4f instead of %.4f"
-            logger.info(message, method, learner.unrelated_scores_[learner.choice_], learner.scores_[learner.choice_])
+        related, unrelated = (f"{means[learner.choice_]:.4f}" for means in (learner.scores_, learner.unrelated_scores_))
+        if unrelated != related:
+            message = "%s: on topics that share no relevant document with a training topic expect %s instead of %s"
+            logger.info(message, method, unrelated, related)

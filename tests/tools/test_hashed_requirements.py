@@ -37,6 +37,8 @@ def name_of_environment() -> str:
 @pytest.mark.parametrize("python", ["3.11", "3.12", "3.13"])
 def test_all_dependencies_are_pinned_for_every_python(python):
     """Found by a walk over the dependencies that the installed packages declare, with the markers of another Python."""
+    if name_of_environment() == "lucene10" and python == "3.11":
+        pytest.skip("the newest pyserini needs Python 3.12")
     pinned = {canonicalize_name(pin.partition("==")[0]) for pin in read_pins(CONSTRAINTS / f"{name_of_environment()}.txt")}
     place = {"python_version": python, "python_full_version": f"{python}.0", "sys_platform": "linux"}
     todo, seen, missing = [("kernelsearch", "dev")], set(), set()

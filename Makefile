@@ -9,7 +9,7 @@ PYTEST_ARGS ?=
 WHOLE_SUITE = -n 2 --dist loadfile -m "not cluster and not page and not soak"
 
 # The C code of the package, which an installation compiles.
-LOOPS = kernelsearch/core/_loops.c kernelsearch/core/_postings.c
+LOOPS = kernelsearch/core/_loops.c kernelsearch/core/_postings.c kernelsearch/core/_loops.h
 
 # Without byte code the environment is a fifth smaller; Python compiles what it imports.
 INSTALL = -m pip install --quiet --no-compile

@@ -1,7 +1,7 @@
 /* The inner loops of query processing that numpy can't express without large temporary arrays.
 
    Plain C99 without Python's headers: kernelsearch/core/compiled.py loads the shared library through ctypes, which releases
-   the GIL during a call. Every function returns 0, or a code of compiled.py's PROBLEMS. Callers check types, shapes and
+   the GIL during a call. Every function returns a status code of _loops.h. Callers check types, shapes and
    contiguity; numbers that come from files (words, text bounds, postings) are checked here, where they are used.
 
    Results don't depend on the processor: multiplications and additions are not contracted (-ffp-contract=off) and sums are
@@ -12,13 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__GLIBC__)
-#define VECTORISED __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define VECTORISED
-#endif
-
-enum { GOOD = 0, OUT_OF_RANGE = 1, OUT_OF_MEMORY = 2 };
+#include "_loops.h"
 enum { JENSEN_SHANNON = 0, KULLBACK_LEIBLER = 1 };
 enum { MODE_MAX = 0, MODE_MEAN = 1, MODE_SUM = 2 };
 

@@ -8,13 +8,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__GLIBC__)
-#define VECTORISED __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define VECTORISED
-#endif
-
-enum { GOOD = 0, OUT_OF_RANGE = 1, OUT_OF_MEMORY = 2 };
+#include "_loops.h"
 
 static int row_in_range(const int64_t *starts, int64_t rows, int64_t size, int64_t row)
 {

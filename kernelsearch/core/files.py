@@ -12,7 +12,6 @@ import os
 import re
 import shutil
 import stat
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
@@ -20,7 +19,7 @@ from typing import IO, Any
 
 from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.replacing import OLD, PARTIAL, remove_leftovers, replace_folder, sync_folder, temporary_name
-from kernelsearch.core.streams import LOOK, limits, shown_path
+from kernelsearch.core.streams import shown_path, wait_for_pipe
 
 
 @contextmanager
@@ -162,22 +161,18 @@ def _descriptor_number(path: Path) -> int | None:
 
 def _open_pipe(path: Path) -> int:
     """A descriptor of a named pipe, as soon as it has a reader."""
-    end = time.monotonic() + limits.wait
-    while True:
+
+    def attempt() -> int | None:
         try:
-            descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            return os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError as problem:
             if problem.errno != errno.ENXIO:
                 raise
-        else:
-            os.set_blocking(descriptor, True)
-            return descriptor
-        if time.monotonic() > end:
-            raise InputError(
-                f"{shown_path(path)}: a named pipe that nobody has opened for reading in {limits.wait:g} s; "
-                "--pipe-wait waits longer"
-            )
-        time.sleep(LOOK)
+            return None
+
+    descriptor = wait_for_pipe(path, attempt, "nobody has opened for reading")
+    os.set_blocking(descriptor, True)
+    return descriptor
 
 
 def _followed(path: Path) -> Path:

@@ -9,18 +9,21 @@ import os
 import stat
 import time
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from kernelsearch.core.errors import InputError
+
+Result = TypeVar("Result")
 
 #: A gzip file may expand by this factor; deflate reaches 1,032 on zeros, text and logs stay below 50.
 MAX_EXPANSION = 250
 #: Expansion is not checked below this size, in bytes: short repetitive files are harmless.
 EXPANSION_FREE = 64 << 20
-#: Seconds between two looks for the process at the other end of a named pipe.
-LOOK = 0.05
+#: Seconds between two attempts to reach the process at the other end of a named pipe.
+INTERVAL = 0.05
 
 
 @dataclass
@@ -78,20 +81,28 @@ def _first_bytes(descriptor: int, path: str | Path, pipe: bool) -> bytes:
     Of a pipe without a writer, reading gives no bytes. For an anonymous pipe that is its end; a named one may still be opened.
     """
     is_named_pipe = pipe and not str(path).startswith(("/dev/", "/proc/"))
-    end = time.monotonic() + limits.wait
-    while True:
+
+    def attempt() -> bytes | None:
         try:
             first = os.read(descriptor, 2)
         except BlockingIOError:
             return b"" if not pipe else _wait_for_two(descriptor)
-        if first or not is_named_pipe:
-            return first
+        return first if first or not is_named_pipe else None
+
+    return wait_for_pipe(path, attempt, "nothing has been written to")
+
+
+def wait_for_pipe(path: str | Path, attempt: Callable[[], Result | None], missing: str) -> Result:
+    """The first result of `attempt` that is not None; `missing` says in the message what a named pipe waits for.
+
+    Raises InputError after `limits.wait` seconds.
+    """
+    end = time.monotonic() + limits.wait
+    while (result := attempt()) is None:
         if time.monotonic() > end:
-            raise InputError(
-                f"{shown_path(path)}: a named pipe that nothing has been written to in {limits.wait:g} s; "
-                "--pipe-wait waits longer"
-            )
-        time.sleep(LOOK)
+            raise InputError(f"{shown_path(path)}: a named pipe that {missing} in {limits.wait:g} s; --pipe-wait waits longer")
+        time.sleep(INTERVAL)
+    return result
 
 
 def _wait_for_two(descriptor: int) -> bytes:

@@ -150,7 +150,7 @@ def test_search_gives_the_same_lists_with_and_without(demo_index, monkeypatch):
 
 
 def test_the_source_compiles_without_warnings(tmp_path):
-    source = compiled.__file__.replace("compiled.py", "_loops.c")
+    sources = [compiled.__file__.replace("compiled.py", name) for name in ("_loops.c", "_postings.c")]
     command = [
         "gcc",
         "-std=c99",
@@ -162,7 +162,8 @@ def test_the_source_compiles_without_warnings(tmp_path):
         "-shared",
         "-o",
         str(tmp_path / "loops.so"),
-        source,
+        *sources,
+        "-lm",
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

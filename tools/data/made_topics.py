@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,29 +42,40 @@ def known_items(
     generator = np.random.default_rng(seed)
     topics: Topics = {}
     qrels: Judgements = {}
-    for number in generator.permutation(len(documents)):
-        sentences = [text for text in SENTENCE_END.split(documents[number]["contents"]) if 8 <= len(text.split()) <= 40]
-        if not sentences:
-            continue
-        sentence = _words(sentences[generator.integers(len(sentences))], codes)
-        words = [word for word in sentence if generator.random() < 0.4][:10]
-        if len(words) < 3:
-            continue
+    for document, words in _drawn_words(documents, generator, codes, share=0.4, least=3, most=10):
         if noise:
             other = _words(documents[generator.integers(len(documents))]["contents"], codes) or words
             words = [*words[:6], *(other[place] for place in generator.integers(len(other), size=noise))]
         qid = f"k{len(topics)}"
-        topics[qid], qrels[qid] = _plain(" ".join(words)), {str(documents[number]["id"]): 1}
+        topics[qid], qrels[qid] = _plain(" ".join(words)), {str(document["id"]): 1}
         if len(topics) == count:
             break
     return topics, qrels
 
 
+def _drawn_words(
+    documents: Documents, generator: np.random.Generator, codes: bool, *, share: float, least: int, most: int
+) -> Iterator[tuple[dict[str, Any], list[str]]]:
+    """Documents in random order, each with words drawn from one of its sentences: this share of them, at most `most`.
+
+    Documents without a sentence of 8 to 40 words, or with fewer than `least` drawn words, are left out. `codes` is that of
+    `known_items`.
+    """
+    for number in generator.permutation(len(documents)):
+        sentences = [text for text in SENTENCE_END.split(documents[number]["contents"]) if 8 <= len(text.split()) <= 40]
+        if not sentences:
+            continue
+        sentence = _words(sentences[generator.integers(len(sentences))], codes)
+        words = [word for word in sentence if generator.random() < share][:most]
+        if len(words) >= least:
+            yield documents[number], words
+
+
 def without_words(topics: Topics, share: float = 0.5, seed: int = 5) -> Topics:
     """The topics without this share of their words, drawn by chance; a topic keeps at least its first word."""
     generator = np.random.default_rng(seed)
-    kept = {qid: [word for word in text.split() if generator.random() > share] for qid, text in topics.items()}
-    return {qid: " ".join(words or topics[qid].split()[:1]) for qid, words in kept.items()}
+    remaining = {qid: [word for word in text.split() if generator.random() > share] for qid, text in topics.items()}
+    return {qid: " ".join(words or topics[qid].split()[:1]) for qid, words in remaining.items()}
 
 
 #: What people write around a claim that they pass on.
@@ -85,19 +97,12 @@ def posts(documents: Documents, count: int, seed: int = 11) -> tuple[Topics, Jud
     generator = np.random.default_rng(seed)
     topics: Topics = {}
     qrels: Judgements = {}
-    for number in generator.permutation(len(documents)):
-        sentences = [text for text in SENTENCE_END.split(documents[number]["contents"]) if 8 <= len(text.split()) <= 40]
-        if not sentences:
-            continue
-        sentence = _words(sentences[generator.integers(len(sentences))], codes=False)
-        kept = [word for word in sentence if generator.random() < 0.5][:14]
-        if len(kept) < 4:
-            continue
+    for document, words in _drawn_words(documents, generator, codes=False, share=0.5, least=4, most=14):
         talk = [CONVERSATION[place] for place in generator.integers(len(CONVERSATION), size=generator.integers(6, 11))]
         start, marks = generator.integers(len(talk)), "".join(generator.choice(list("abcdefghijkmnpqrstuvwxyz0123456789"), 10))
-        parts = [f"@{marks[:5]}", *talk[:start], *kept, *talk[start:], f"#{kept[0]}{kept[-1]}", f"https://t.co/{marks}"]
+        parts = [f"@{marks[:5]}", *talk[:start], *words, *talk[start:], f"#{words[0]}{words[-1]}", f"https://t.co/{marks}"]
         qid = f"p{len(topics)}"
-        topics[qid], qrels[qid] = " ".join(parts), {str(documents[number]["id"]): 1}
+        topics[qid], qrels[qid] = " ".join(parts), {str(document["id"]): 1}
         if len(topics) == count:
             break
     return topics, qrels

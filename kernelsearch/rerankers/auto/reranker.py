@@ -139,20 +139,19 @@ class AutoReranker(FusedReranker[AutoSettings]):
 
     def ranked_by_words(self, queries: Sequence[Query], lists: Sequence[Candidates]) -> list[bool]:
         """Which queries are ranked by words alone: those without a vector, and those whose words decide (`decision`)."""
-        if self.vectors is None:
-            return [False] * len(queries)
-        vectors = self.index.vectors(self.vectors)
-        known = [vector is not None for vector in vectors.queries.find(queries)]
-        leads = self._leads(queries, lists)
-        return [not has_vector or lead is not None for has_vector, lead in zip(known, leads, strict=True)]
+        return [by_words for by_words, _ in self._decisions(queries, lists)]
 
-    def _leads(self, queries: Sequence[Query], lists: Sequence[Candidates]) -> list[float | None]:
-        """The lead of words over vectors where it is decisive (`decision.words_lead`)."""
-        forward, nearest = self.index.forward, self.index.vectors(self.vectors).nearest(queries, NEAREST)
-        return [
+    def _decisions(self, queries: Sequence[Query], lists: Sequence[Candidates]) -> list[tuple[bool, float | None]]:
+        """Per query: whether words alone rank, and the lead of words where it is decisive (`decision.words_lead`)."""
+        if self.vectors is None:
+            return [(False, None)] * len(queries)
+        forward, vectors = self.index.forward, self.index.vectors(self.vectors)
+        leads = [
             words_lead(forward, query, listed.docs, near[forward.live[near]])
-            for query, listed, (near, _) in zip(queries, lists, nearest, strict=True)
+            for query, listed, (near, _) in zip(queries, lists, vectors.nearest(queries, NEAREST), strict=True)
         ]
+        known = vectors.queries.find(queries)
+        return [(vector is None or lead is not None, lead) for vector, lead in zip(known, leads, strict=True)]
 
     @cached_property
     def _words(self) -> AutoReranker:
@@ -161,10 +160,10 @@ class AutoReranker(FusedReranker[AutoSettings]):
 
     def explain(self, query: Query, candidates: Candidates, doc: int, context: Context = DEFAULT_CONTEXT) -> Explanation:
         """Each feature's part of a document's score; the parts sum to it."""
-        if not self.ranked_by_words([query], [candidates])[0]:
+        ((by_words, lead),) = self._decisions([query], [candidates])
+        if not by_words:
             return super().explain(query, candidates, doc, context)
         explanation = self._words.explain(query, candidates, doc, context)
-        lead = self._leads([query], [candidates])[0]
         if lead is not None and "decision" in explanation.notes:
             explanation.notes["decision"]["reasons"].append(
                 f"words alone: the first document by words contains {100 * lead:.0f} percentage points more of the query than "

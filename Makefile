@@ -7,6 +7,11 @@ PYTEST_ARGS ?=
 # Two processes; the tests of a file run in the same process, because they share the indexes that the file builds.
 # The tests of a cluster, of the page and of long runs have targets of their own: workers and a browser need the cores.
 WHOLE_SUITE = -n 2 --dist loadfile -m "not cluster and not page and not soak"
+# One thread of BLAS per process, since there are as many processes as cores; and Java's quick compiler alone, since tests call
+# Java too seldom to gain from the other one. The targets of the other tests run with the defaults, as users do.
+SUITE_ENVIRONMENT = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 KERNELSEARCH_JAVA_OPTIONS=-XX:TieredStopAtLevel=1
+# Python stores the byte code of what it imports: without it, each of the processes that tests start compiles everything again.
+unexport PYTHONDONTWRITEBYTECODE
 
 # The C code of the package, which an installation compiles.
 LOOPS = kernelsearch/core/_loops.c kernelsearch/core/_postings.c kernelsearch/core/_loops.h
@@ -41,7 +46,7 @@ demo: .venv/.ready  ## Indexes the bundled collection, runs every method on it a
 	.venv/bin/python -m kernelsearch.demo
 
 test: .venv/.ready  ## Runs the tests, the examples in docstrings and the commands of the documentation
-	.venv/bin/python -m pytest $(WHOLE_SUITE) $(PYTEST_ARGS)
+	$(SUITE_ENVIRONMENT) .venv/bin/python -m pytest $(WHOLE_SUITE) $(PYTEST_ARGS)
 
 test-dask: .venv/.ready  ## Runs the tests that start a Dask cluster and kill its workers
 	.venv/bin/python -m pytest -m cluster $(PYTEST_ARGS)
@@ -71,7 +76,7 @@ licences: .venv/.ready  ## Lists the licences of all dependencies; fails for one
 	.venv/bin/python -m tools.licences --extras plots,datasets,serve,mcp,encode,dask
 
 coverage: .venv/.ready  ## Runs the tests with line coverage, printed and in htmlcov/
-	.venv/bin/python -m pytest $(WHOLE_SUITE) --cov=kernelsearch --cov-report=term --cov-report=html $(PYTEST_ARGS)
+	$(SUITE_ENVIRONMENT) .venv/bin/python -m pytest $(WHOLE_SUITE) --cov=kernelsearch --cov-report=term --cov-report=html $(PYTEST_ARGS)
 
 lint: .venv/.ready  ## Checks style, format, layers and types
 	.venv/bin/ruff check .
@@ -94,7 +99,7 @@ test-lucene10:  ## Runs the tests on the newest pyserini, with Lucene 10 (needs 
 	    echo "skipped: the newest pyserini needs Python 3.12 or newer, and none was found (name one with PYTHON312=...)"; \
 	else \
 	    $(MAKE) --no-print-directory .venv-lucene10/.ready PYTHON312="$$python" && \
-	    .venv-lucene10/bin/python -m pytest $(WHOLE_SUITE) $(PYTEST_ARGS); \
+	    $(SUITE_ENVIRONMENT) .venv-lucene10/bin/python -m pytest $(WHOLE_SUITE) $(PYTEST_ARGS); \
 	fi
 
 bench: .venv/.ready .venv-bench/.ready .venv-pyserini/.bench  ## Measures each path beside its peers and writes docs/speed.md (BENCH_ARGS="--only service,vectors")

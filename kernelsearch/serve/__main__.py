@@ -115,6 +115,7 @@ def read_settings(argv: Sequence[str]) -> tuple[ServeSettings, ServiceSettings]:
 def main(argv: list[str]) -> None:
     """Runs the server until it is stopped."""
     settings, service = read_settings(argv)
+    console.notice(f"kernelsearch: opening {', '.join(spec.name for spec in service.indexes)}")
     try:
         from kernelsearch.serve.server import run_server
     except ModuleNotFoundError as problem:

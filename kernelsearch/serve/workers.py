@@ -57,7 +57,7 @@ class Workers:
     """Runs blocking functions in threads, which stay attached to Java: attaching takes as long as a short search.
 
     A request that timed out counts as load until its thread has finished, because a running call cannot be stopped.
-    Everything but `_work` runs in the server's event loop.
+    Everything but `_work` and what it calls runs in the server's event loop.
 
     Parameters
     ----------
@@ -126,11 +126,22 @@ class Workers:
 
     def _work(self) -> None:
         with jvm.stay_attached():
-            while (jobs := self._batches.get()) is not None:
-                outcomes = _outcomes(jobs)
-                loop = jobs[0].future.get_loop()
-                if not loop.is_closed():
-                    loop.call_soon_threadsafe(self._finish, jobs, outcomes)
+            while self._run_batch():
+                pass
+
+    def _run_batch(self) -> bool:
+        """Waits for jobs and runs them; returns False at the end.
+
+        A thread that waits for its next jobs keeps none: they refer to the state of an index that may have been replaced.
+        """
+        jobs = self._batches.get()
+        if jobs is None:
+            return False
+        outcomes = _outcomes(jobs)
+        loop = jobs[0].future.get_loop()
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(self._finish, jobs, outcomes)
+        return True
 
     def close(self) -> None:
         """Waits for running calls and ends the threads."""

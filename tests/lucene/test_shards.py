@@ -13,6 +13,7 @@ from kernelsearch import index as index_verb
 from kernelsearch.api.export import export, export_by_shards
 from kernelsearch.api.index import Index
 from kernelsearch.core.errors import IndexProblem, InputError, OptionError
+from kernelsearch.core.execution import LocalEngine
 from kernelsearch.forward import ForwardIndex
 from kernelsearch.lucene.models import RM3, BM25Model, DirichletModel, JelinekMercerModel, Rocchio
 from kernelsearch.lucene.shards import find_shards, index_fingerprint
@@ -236,7 +237,14 @@ def test_shards_of_different_lucenes_are_refused(tmp_path, tiny_path):
         _ = Index([tiny_path, older]).lucene
 
 
-def test_splitting_is_refused_where_it_makes_no_sense(tmp_path, tiny_path):
+class Cluster(LocalEngine):
+    """An engine that passes for a cluster; starting one takes seconds."""
+
+    name = "dask"
+
+
+def test_splitting_is_refused_where_it_makes_no_sense(tmp_path, tiny_path, monkeypatch):
+    monkeypatch.setattr(index_verb, "make_engine", lambda settings: Cluster() if settings.engine == "dask" else LocalEngine())
     source = write_jsonl(tmp_path / "c.jsonl", TINY)
     with pytest.raises(InputError, match=r"--shards: 7, but .*c.jsonl has only 6 documents"):
         index_verb.main(["--input", str(source), "--index", str(tmp_path / "i"), "--shards", "7"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -37,25 +38,23 @@ def settings(fitted) -> ServiceSettings:
     return ServiceSettings((source,), Limits(threads=2, seconds=120))
 
 
-@pytest.fixture(scope="session")
-def start() -> Iterator[Callable[..., Any]]:
-    """Makes clients of applications in this process, with their threads closed at the end."""
+def make_client(settings: ServiceSettings) -> Any:
+    """A client of an application in this process, for a `with` statement, which starts and ends the application's threads."""
     from starlette.testclient import TestClient
 
     from kernelsearch.serve.app import make_app
 
-    clients: list[Any] = []
+    return TestClient(make_app(settings), base_url="http://127.0.0.1", raise_server_exceptions=False)
 
-    def make(settings: ServiceSettings) -> Any:
-        client = TestClient(make_app(settings), base_url="http://127.0.0.1", raise_server_exceptions=False)
-        clients.append(client.__enter__())
-        return client
 
-    yield make
-    for client in clients:
-        client.__exit__(None, None, None)
+@pytest.fixture(scope="module")
+def start() -> Iterator[Callable[..., Any]]:
+    """Makes clients of applications with other settings, which end with the file's tests: each looks after its indexes."""
+    with ExitStack() as stack:
+        yield lambda settings: stack.enter_context(make_client(settings))
 
 
 @pytest.fixture(scope="session")
-def client(start, settings) -> Any:
-    return start(settings)
+def client(settings) -> Iterator[Any]:
+    with make_client(settings) as client:
+        yield client

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -41,12 +42,23 @@ def exchange(live: Path, new: Path) -> None:
     os.rename(old, new)
 
 
+@pytest.fixture(autouse=True)
+def watching(monkeypatch) -> None:
+    """The service looks for new states ten times per second."""
+    monkeypatch.setattr("kernelsearch.serve.service.WATCH_SECONDS", 0.1)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory) -> tuple[Path, Path]:
+    folder = tmp_path_factory.mktemp("built")
+    return build(folder, "old", 30), build(folder, "new", 40)
+
+
 @pytest.fixture
-def folders(tmp_path) -> tuple[Path, Path]:
+def folders(built, tmp_path) -> tuple[Path, Path]:
     """The live index, of the state "old", and another one, of the state "new"."""
-    live = tmp_path / "live"
-    os.rename(build(tmp_path, "old", 30), live)
-    return live, build(tmp_path, "new", 40)
+    old, new = built
+    return shutil.copytree(old, tmp_path / "live"), shutil.copytree(new, tmp_path / "new.index")
 
 
 def serve(start, live: Path, **more):

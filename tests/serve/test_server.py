@@ -20,7 +20,7 @@ from dataclasses import replace
 
 import pytest
 
-from kernelsearch.core.errors import KernelSearchError, OptionError
+from kernelsearch.core.errors import InputError, KernelSearchError, OptionError
 from kernelsearch.serve import __main__ as serve
 from kernelsearch.serve import answers
 from kernelsearch.serve.settings import KEY_VARIABLE, Limits
@@ -44,13 +44,29 @@ def process(fitted) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A real server on a free port: the process and its address."""
     flags = ["--topics", str(DEMO / "topics.tsv"), "--qrels", str(DEMO / "qrels.txt"), "--port", "0", "--timeout", "120"]
     server = run("--index", f"repairs={fitted / 'demo'}", *flags)
-    assert server.stderr is not None
-    said = server.stderr.readline()
-    address = re.search(r"http://\S+", said)
-    assert address is not None, said + server.stderr.read()
-    yield server, address[0].rstrip("/")
+    yield server, announced_address(server)
     server.kill()
     server.communicate()
+
+
+def announced_address(server: subprocess.Popen[str]) -> str:
+    """The address in the server's second line; the first one names the indexes that are being opened."""
+    assert server.stderr is not None
+    lines = [server.stderr.readline(), server.stderr.readline()]
+    assert lines[0] == "kernelsearch: opening repairs\n", lines[0] + server.stderr.read()
+    address = re.search(r"http://\S+", lines[1])
+    assert address is not None, "".join(lines) + server.stderr.read()
+    return address[0].rstrip("/")
+
+
+def printed(server: subprocess.Popen[str]) -> str:
+    """What the server has printed to stderr since the last call."""
+    assert server.stderr is not None
+    os.set_blocking(server.stderr.fileno(), False)
+    try:
+        return os.read(server.stderr.fileno(), 1 << 20).decode()
+    except BlockingIOError:
+        return ""
 
 
 def fetch(url: str, **headers: str) -> tuple[int, str]:
@@ -81,8 +97,8 @@ def test_a_process_answers_and_finishes_what_is_in_flight_when_asked_to_stop(pro
         fetch(f"{address}/health")
 
 
-def test_bad_bytes_on_the_wire_are_harmless(process):
-    server, address = process
+def test_bad_bytes_on_the_wire_are_harmless(impatient):
+    server, address = impatient
     host, port = address.removeprefix("http://").split(":")
     for junk in (
         b"\xff\xfe\x00\r\n\r\n",
@@ -97,9 +113,7 @@ def test_bad_bytes_on_the_wire_are_harmless(process):
             answer = line.recv(65536)
         assert answer == b"" or re.match(rb"HTTP/1.1 4\d\d ", answer), (junk[:40], answer[:200])
     assert fetch(f"{address}/health")[0] == 200
-    server.send_signal(signal.SIGINT)
-    assert server.wait(60) == 0
-    assert server.stderr is not None and "Traceback" not in server.stderr.read()
+    assert "Traceback" not in printed(server)
 
 
 @pytest.mark.parametrize(
@@ -139,14 +153,14 @@ def test_a_public_address_needs_a_key_or_no_api_key(monkeypatch):
     assert settings("--host", "0.0.0.0").hosts is None
 
 
-def test_a_port_in_use_is_named(fitted):
+def test_a_port_in_use_is_named(fitted, monkeypatch):
+    monkeypatch.setattr("kernelsearch.serve.server._limit_threads", lambda: None)  # it would limit those of the other tests
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        server = run("--index", str(fitted / "demo"), "--port", str(taken.getsockname()[1]))
-        _, said = server.communicate(timeout=120)
-    assert server.returncode == 2
-    assert "cannot listen on 127.0.0.1" in said and "Traceback" not in said
+        port = taken.getsockname()[1]
+        with pytest.raises(InputError, match=rf"^--host, --port: cannot listen on 127\.0\.0\.1:{port}$"):
+            serve.main(["--index", str(fitted / "demo"), "--port", str(port)])
 
 
 def test_endpoints_require_the_key(start, settings):
@@ -263,19 +277,25 @@ def resident_megabytes(pid: int) -> int:
         return int(stream.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 20
 
 
-@pytest.fixture
-def impatient(fitted, tmp_path) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A server with MCP that closes incomplete requests after half a second and has at most 20 connections."""
-    log = tmp_path / "clicks.db"
+@pytest.fixture(scope="module")
+def impatient(fitted, tmp_path_factory) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A server with MCP that closes incomplete requests after half a second and has at most 20 connections.
+
+    Whatever the tests send to it, it ends with status 0 when it is interrupted.
+    """
+    log = tmp_path_factory.mktemp("impatient") / "clicks.db"
     shutil.copy(fitted / "clicks.db", log)
     flags = ["--clicks", str(log), "--record-clicks", "--mcp", "--port", "0", "--request-timeout", "0.5", "--connections", "20"]
     server = run("--index", f"repairs={fitted / 'demo'}", *flags)
-    assert server.stderr is not None
-    address = re.search(r"http://\S+", line := server.stderr.readline())
-    assert address is not None, line + server.stderr.read()
-    yield server, address[0].rstrip("/")
-    server.kill()
-    server.communicate()
+    try:
+        yield server, announced_address(server)
+        assert "Traceback" not in printed(server)
+        server.send_signal(signal.SIGINT)
+        assert server.wait(60) == 0
+        assert printed(server) == ""
+    finally:
+        server.kill()
+        server.communicate()
 
 
 def test_connections_are_limited_in_size_time_and_number(impatient):
@@ -327,6 +347,7 @@ def test_aborted_requests_cost_nothing_and_are_no_errors(impatient):
         with open(f"/proc/{server.pid}/stat", encoding="ascii") as stream:
             return sum(map(int, stream.read().rsplit(")", 1)[1].split()[11:13])) / os.sysconf("SC_CLK_TCK")
 
+    assert "Traceback" not in printed(server)
     began = cpu_seconds()
     for number in range(40):
         path = b"/mcp" if number % 2 else b"/v1/repairs/click"
@@ -338,6 +359,4 @@ def test_aborted_requests_cost_nothing_and_are_no_errors(impatient):
         ask_raw(address, search * 10, pause=0.02, close=True)
     assert fetch(f"{address}/health")[0] == 200
     assert cpu_seconds() - began < 2
-    server.send_signal(signal.SIGTERM)
-    assert server.wait(60) == 0
-    assert server.stderr is not None and server.stderr.read() == ""
+    assert printed(server) == ""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
+import weakref
 from typing import Any
 
 import pytest
@@ -128,3 +130,19 @@ def test_a_full_queue_refuses_and_takes_again(make):
         assert await workers.run(release.wait, 60)
 
     asyncio.run(work())
+
+
+class Held:
+    """Something that a job refers to, as jobs of the service do to an opened index."""
+
+
+def test_a_thread_that_waits_for_work_keeps_nothing_of_its_last(make):
+    workers, held = make(), Held()
+    asyncio.run(workers.run_together(lambda shared, items: [shared is held for _ in items], held, 1))
+    asyncio.run(workers.run(isinstance, held, Held))
+    reference = weakref.ref(held)
+    del held
+    deadline = time.monotonic() + 5  # the thread may still be on its way back
+    while reference() is not None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert reference() is None

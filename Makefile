@@ -5,8 +5,9 @@ PYTHON ?= python3
 # Pytest's options, for example `make test PYTEST_ARGS="-k bm25 -x"`.
 PYTEST_ARGS ?=
 # Two processes; the tests of a file run in the same process, because they share the indexes that the file builds.
-# The tests of a cluster, of the page and of long runs have targets of their own: workers and a browser need the cores.
-WHOLE_SUITE = -n 2 --dist loadfile -m "not cluster and not page and not soak"
+# The tests of a cluster, of the page, of the documentation's site and of long runs have targets of their own: workers and a
+# browser need the cores, and the site takes longer than any test may.
+WHOLE_SUITE = -n 2 --dist loadfile -m "not cluster and not page and not site and not soak"
 # One thread of BLAS per process, since there are as many processes as cores; and Java's quick compiler alone, since tests call
 # Java too seldom to gain from the other one. The targets of the other tests run with the defaults, as users do.
 SUITE_ENVIRONMENT = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 KERNELSEARCH_JAVA_OPTIONS=-XX:TieredStopAtLevel=1
@@ -37,7 +38,7 @@ NEWER = $(PYTHON312) python3.12 python3.13 python3.14 $(PYTHON) \
 find_newer = for python in $(NEWER); do \
     if $$python -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null; then echo $$python; break; fi; done
 
-.PHONY: help demo docs test fuzz mutants licences test-corrupt test-kill test-dask test-page test-openapi test-soak coverage lint test-pyserini test-pyterrier test-lucene10 bench bench-bridge bench-dropin bridge freeze clean
+.PHONY: help demo docs test fuzz mutants licences test-corrupt test-kill test-dask test-docs test-page test-openapi test-soak coverage lint test-pyserini test-pyterrier test-lucene10 bench bench-bridge bench-dropin bridge freeze clean
 
 help:  ## Lists the targets
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | awk -F '\t' '{printf "%-15s %s\n", $$1, $$2}'
@@ -50,6 +51,9 @@ test: .venv/.ready  ## Runs the tests, the examples in docstrings and the comman
 
 test-dask: .venv/.ready  ## Runs the tests that start a Dask cluster and kill its workers
 	.venv/bin/python -m pytest -m cluster $(PYTEST_ARGS)
+
+test-docs: .venv/.ready  ## Builds the site of the documentation and compares its pages with what they must contain
+	.venv/bin/python -m pytest -m site $(PYTEST_ARGS)
 
 test-page: .venv/.ready  ## Runs the page's tests in a headless Chromium (skipped where there is none)
 	.venv/bin/python -m pytest -m page $(PYTEST_ARGS)

@@ -266,6 +266,7 @@ def test_every_page_is_in_the_site():
     assert sorted(listed) == sorted(page.relative_to(ROOT / "docs").as_posix() for page in pages)
 
 
+@pytest.mark.site
 @pytest.mark.skipif(importlib.util.find_spec("mkdocs") is None, reason="mkdocs is not installed")
 def test_the_site_is_built_without_a_warning(tmp_path):
     recipe = re.search(

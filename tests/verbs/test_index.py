@@ -9,6 +9,7 @@ import pytest
 
 import kernelsearch
 from kernelsearch import index as index_verb
+from kernelsearch.cli import console
 from kernelsearch.core.errors import InputError, KernelSearchError
 from tests.conftest import ROOT, TINY, heeding_interrupts, write_jsonl
 
@@ -161,10 +162,13 @@ def test_bad_collections_leave_the_old_index_alone(tmp_path, records, message):
         (["--input", "irds:no/such/thing", "--index", "i"], "irds:no/such/thing: ir_datasets has no dataset of that name"),
     ],
 )
-def test_bad_calls_are_one_line_and_status_2(tmp_path, flags, message):
-    done = command(*flags, cwd=tmp_path)
-    assert done.returncode == 2 and done.stdout == ""
-    assert message in done.stderr and done.stderr.count("\n") == 1
+def test_bad_calls_are_one_line_and_status_2(tmp_path, monkeypatch, capfd, flags, message):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as ended:
+        console.run(index_verb.main, flags)
+    printed = capfd.readouterr()
+    assert ended.value.code == 2 and printed.out == ""
+    assert message in printed.err and printed.err.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
 
 
@@ -221,13 +225,15 @@ def small_disk(tmp_path):
 
 
 @pytest.mark.parametrize("megabytes", [1, 3, 4])
-def test_a_disk_that_fills_is_one_line_and_leaves_nothing(tmp_path, small_disk, megabytes):
+def test_a_disk_that_fills_is_one_line_and_leaves_nothing(tmp_path, small_disk, megabytes, capfd):
     """Full while staging, while Lucene writes, and while the forward index is written."""
     words = [f"word{n:05d}" for n in range(6000)]
     records = [{"id": str(n), "contents": " ".join(words[n * 7 % 5000 :][:100])} for n in range(2500)]
     source = write_jsonl(tmp_path / "c.jsonl", records)
     disk = small_disk(megabytes)
-    done = command("--input", source, "--index", disk / "i")
-    assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
-    assert "i" in done.stderr and "cannot be written (No space left on device)" in done.stderr
+    with pytest.raises(SystemExit) as ended:
+        console.run(index_verb.main, ["--input", str(source), "--index", str(disk / "i")])
+    error = capfd.readouterr().err  # what Java prints included
+    assert ended.value.code == 2 and error.count("\n") == 1, error
+    assert "i" in error and "cannot be written (No space left on device)" in error
     assert list(disk.iterdir()) == []

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
+import shutil
 import signal
 from pathlib import Path
 
@@ -62,6 +64,14 @@ def build_texts(folder: Path, texts: dict[str, str]) -> Path:
     source = write_jsonl(folder / "corpus.jsonl", [{"id": name, "contents": text} for name, text in texts.items()])
     index_verb.main(["--input", str(source), "--index", str(folder / "index")])
     return folder / "index"
+
+
+def run_verb(capture, main, *arguments) -> tuple[int, str, str]:
+    """(status, stdout, stderr) of a verb as the command line runs it, without a process; `capture` is capsys or capfd."""
+    with pytest.raises(SystemExit) as ended:
+        console.run(main, [str(argument) for argument in arguments])
+    printed = capture.readouterr()
+    return ended.value.code, printed.out, printed.err
 
 
 #: Code for a child process: `dying(function)` calls the function, and kills the process at the call number `left[0]` of all.
@@ -127,15 +137,23 @@ def collections() -> Path:
 
 @pytest.fixture(scope="session")
 def collection_index(collections, tmp_path_factory):
-    """Builds (once a session) and opens the index of a real collection: `collection_index("cran")`."""
-    made: dict[str, kernelsearch.Index] = {}
+    """Builds (once) and opens the index of a real collection: `collection_index("cran")`."""
+    opened: dict[str, kernelsearch.Index] = {}
+    folder = tmp_path_factory.getbasetemp()
+    # The folder of all processes, if there are several: the first one that needs an index builds it, and each has a copy.
+    shared = (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "collections-built"
+    shared.mkdir(exist_ok=True)
 
     def build(name: str, corpus: str = "corpus.jsonl", language: str = "en"):
         key = f"{name}-{corpus}-{language}"
-        if key not in made:
-            path = tmp_path_factory.mktemp("collections") / key
-            index_verb.main(["--input", str(collections / name / corpus), "--index", str(path), "--language", language])
-            made[key] = kernelsearch.open(path)
-        return made[key]
+        if key not in opened:
+            path = shared / key
+            with open(shared / f"{key}.lock", "w") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                if not path.exists():
+                    source = collections / name / corpus
+                    index_verb.main(["--input", str(source), "--index", str(path), "--language", language])
+            opened[key] = kernelsearch.open(shutil.copytree(path, tmp_path_factory.mktemp("collections") / key))
+        return opened[key]
 
     return build

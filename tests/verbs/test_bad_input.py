@@ -9,23 +9,14 @@ import sys
 import pytest
 
 from kernelsearch import evaluate, merge, search, train, tune
-from kernelsearch.cli import console
 from kernelsearch.clicks import __main__ as clicks
 from kernelsearch.core import streams
-from tests.conftest import DEMO, ROOT, build_texts
-
-
-def outcome(capsys, main, *arguments):
-    """(status, stdout, stderr) of a verb."""
-    with pytest.raises(SystemExit) as ended:
-        console.run(main, [str(argument) for argument in arguments])
-    captured = capsys.readouterr()
-    return ended.value.code, captured.out, captured.err
+from tests.conftest import DEMO, ROOT, build_texts, run_verb
 
 
 def refused(capsys, main, *arguments):
     """The one line of a verb that ends with status 2."""
-    status, _, err = outcome(capsys, main, *arguments)
+    status, _, err = run_verb(capsys, main, *arguments)
     lines = err.splitlines()
     assert status == 2, err
     assert len(lines) == 1 and lines[0].startswith(("kernelsearch: ", "python -m kernelsearch.")), err
@@ -42,17 +33,17 @@ def test_an_internal_error_is_one_line_with_status_70(capsys):
     def broken(_):
         raise KeyError("cause\x1b[31m")
 
-    status, out, err = outcome(capsys, broken)
+    status, out, err = run_verb(capsys, broken)
     assert status == 70 and out == ""
     assert err == "kernelsearch: internal error, please report it: KeyError: 'cause\\x1b[31m' (--debug prints where)\n"
-    status, _, err = outcome(capsys, broken, "--debug")
+    status, _, err = run_verb(capsys, broken, "--debug")
     assert status == 70
     assert err.startswith("Traceback (most recent call last)") and 'raise KeyError("cause' in err
 
 
 def test_debug_is_an_option_of_every_verb(capsys):
     qrels = DEMO / "qrels.txt"
-    status, _, err = outcome(capsys, evaluate.main, "--qrels", qrels, "--debug", "no-such-run")
+    status, _, err = run_verb(capsys, evaluate.main, "--qrels", qrels, "--debug", "no-such-run")
     assert status == 2 and "Traceback" in err and err.endswith("kernelsearch: no-such-run: no such file\n")
 
 
@@ -218,7 +209,7 @@ def test_training_that_fails_keeps_what_was_trained(capsys, tmp_path):
     (tmp_path / "topics").write_text("1\tred\n")
     (tmp_path / "qrels").write_text("1 0 a 1\n1 0 b 1\n")  # every candidate is relevant: there is nothing to learn from
     capsys.readouterr()
-    status, _, err = outcome(
+    status, _, err = run_verb(
         capsys, train.main, *flags, "--topics", tmp_path / "topics", "--qrels", tmp_path / "qrels", "--mslm.min-count", "1"
     )
     assert status == 2, err

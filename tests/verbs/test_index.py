@@ -9,9 +9,8 @@ import pytest
 
 import kernelsearch
 from kernelsearch import index as index_verb
-from kernelsearch.cli import console
 from kernelsearch.core.errors import InputError, KernelSearchError
-from tests.conftest import ROOT, TINY, heeding_interrupts, write_jsonl
+from tests.conftest import ROOT, TINY, heeding_interrupts, run_verb, write_jsonl
 
 
 def command(*flags, **kwargs):
@@ -164,11 +163,9 @@ def test_bad_collections_leave_the_old_index_alone(tmp_path, records, message):
 )
 def test_bad_calls_are_one_line_and_status_2(tmp_path, monkeypatch, capfd, flags, message):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit) as ended:
-        console.run(index_verb.main, flags)
-    printed = capfd.readouterr()
-    assert ended.value.code == 2 and printed.out == ""
-    assert message in printed.err and printed.err.count("\n") == 1
+    status, output, error = run_verb(capfd, index_verb.main, *flags)
+    assert status == 2 and output == ""
+    assert message in error and error.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
 
 
@@ -231,9 +228,7 @@ def test_a_disk_that_fills_is_one_line_and_leaves_nothing(tmp_path, small_disk, 
     records = [{"id": str(n), "contents": " ".join(words[n * 7 % 5000 :][:100])} for n in range(2500)]
     source = write_jsonl(tmp_path / "c.jsonl", records)
     disk = small_disk(megabytes)
-    with pytest.raises(SystemExit) as ended:
-        console.run(index_verb.main, ["--input", str(source), "--index", str(disk / "i")])
-    error = capfd.readouterr().err  # what Java prints included
-    assert ended.value.code == 2 and error.count("\n") == 1, error
+    status, _, error = run_verb(capfd, index_verb.main, "--input", source, "--index", disk / "i")  # what Java prints included
+    assert status == 2 and error.count("\n") == 1, error
     assert "i" in error and "cannot be written (No space left on device)" in error
     assert list(disk.iterdir()) == []

@@ -10,7 +10,7 @@ from kernelsearch import evaluate, explain, search, similar
 from kernelsearch.core.errors import ArtefactError, InputError, OptionError
 from kernelsearch.serve.__main__ import main as serve_verb
 from kernelsearch.trec import read_run
-from tests.conftest import ROOT
+from tests.conftest import ROOT, run_verb
 
 
 def command(verb, *flags, **kwargs):
@@ -118,9 +118,10 @@ def test_a_run_that_does_not_fit_is_named_and_the_old_output_stays(tiny_path, to
         (["--index", "i", "--query", "x", "--java-heap", "lots"], "Java heap: 'lots' is not a size"),
     ],
 )
-def test_bad_calls_are_one_line_and_status_2(tmp_path, flags, message):
-    done = command("search", *flags, cwd=tmp_path)
-    assert done.returncode == 2 and message in done.stderr and done.stderr.count("\n") == 1
+def test_bad_calls_are_one_line_and_status_2(tmp_path, monkeypatch, capfd, flags, message):
+    monkeypatch.chdir(tmp_path)
+    status, _, error = run_verb(capfd, search.main, *flags)
+    assert status == 2 and message in error and error.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
 
 
@@ -183,10 +184,10 @@ def test_similar_prints_texts(demo_index, capsys):
     assert capsys.readouterr().out.splitlines()[0].split() == ["rank", "docid", "score", "text"]
 
 
-@pytest.mark.parametrize("verb", ["search", "explain", "tune", "train", "serve"])
-def test_short_help_fits_a_screen(monkeypatch, verb):
+@pytest.mark.parametrize("verb", ["search", "explain", "tune", "train", "serve.__main__"])
+def test_short_help_fits_a_screen(monkeypatch, capsys, verb):
     monkeypatch.setenv("COLUMNS", "100")
-    shown = command(verb, "-h").stdout
+    shown = shown_help(capsys, import_module(f"kernelsearch.{verb}").main, "-h")
     assert len(shown.splitlines()) <= 45 and "--index" in shown and "--klsa.z" not in shown
     assert "kernel latent semantic analysis" in shown and "--help METHOD" in shown
 
@@ -253,10 +254,10 @@ def test_evaluate_by_hand(tmp_path, capsys):
     assert capsys.readouterr().out.splitlines()[-1].split() == ["run", "3", "0.4444"]
 
 
-def test_evaluate_bad_calls(tmp_path):
+def test_evaluate_bad_calls(tmp_path, capfd):
     (tmp_path / "q").write_text("1 0 a 1\n")
     (tmp_path / "r").write_text("2 Q0 a 1 1 t\n")
-    done = command("evaluate", "--qrels", tmp_path / "q", tmp_path / "r")
-    assert done.returncode == 2 and "none of its topics is judged" in done.stderr
-    done = command("evaluate", "--qrels", tmp_path / "q", tmp_path / "r", "--measures", "Magic@3")
-    assert done.returncode == 2 and "--measures: 'Magic@3' is not a measure" in done.stderr
+    status, _, error = run_verb(capfd, evaluate.main, "--qrels", tmp_path / "q", tmp_path / "r")
+    assert status == 2 and "none of its topics is judged" in error
+    status, _, error = run_verb(capfd, evaluate.main, "--qrels", tmp_path / "q", tmp_path / "r", "--measures", "Magic@3")
+    assert status == 2 and "--measures: 'Magic@3' is not a measure" in error

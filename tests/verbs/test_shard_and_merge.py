@@ -1,5 +1,7 @@
 """Shards, parts of topics and merged runs through the command line: the same bytes as one index, one process, one run."""
 
+import contextlib
+import io
 import itertools
 import re
 import shutil
@@ -9,10 +11,9 @@ import pytest
 
 from kernelsearch import explain, merge, search, similar, train, tune
 from kernelsearch import index as index_verb
-from kernelsearch.cli import console
 from kernelsearch.core.errors import InputError, KernelSearchError, OptionError
 from kernelsearch.trec.topics import parse_part, topics_part
-from tests.conftest import DEMO, TINY, write_jsonl
+from tests.conftest import DEMO, TINY, run_verb, write_jsonl
 from tests.verbs.test_search_and_evaluate import command
 
 FIRST_STAGES = [
@@ -28,8 +29,9 @@ FIRST_STAGES = [
 def four(tmp_path_factory):
     """The bundled collection in four shards, by the command line."""
     path = tmp_path_factory.mktemp("four") / "index"
-    done = command("index", "--input", DEMO / "corpus.jsonl", "--index", path, "--shards", "4")
-    assert done.returncode == 0 and done.stderr.startswith(f"{path}: 364 documents in 4 shards; queries")
+    with contextlib.redirect_stderr(io.StringIO()) as error:
+        index_verb.main(["--input", str(DEMO / "corpus.jsonl"), "--index", str(path), "--shards", "4"])
+    assert error.getvalue().startswith(f"{path}: 364 documents in 4 shards; queries")
     return path
 
 
@@ -191,10 +193,9 @@ def refused(capsys, tmp_path, *words):
 
 def complaint(capsys, verb, *words):
     """What the command line says before it ends with status 2."""
-    with pytest.raises(SystemExit) as caught:
-        console.run(verb.main, [str(word) for word in words])
-    assert caught.value.code == 2
-    return capsys.readouterr().err
+    status, _, error = run_verb(capsys, verb.main, *words)
+    assert status == 2
+    return error
 
 
 def test_a_missing_part_is_named(parts, tmp_path, capsys):

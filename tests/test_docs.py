@@ -23,6 +23,7 @@ from pathlib import Path
 
 import pytest
 
+import kernelsearch
 from tests.conftest import ROOT
 from tools import make_api_docs, notebooks
 
@@ -37,17 +38,25 @@ PLAIN = re.compile(r"(cmp|head) [^|<>;&`]*|printf '[^']*' > [\w.]+")
 def blocks(page: Path, place: str = "") -> list[tuple[str, str, int]]:
     """(language, text, line number) of the page's blocks for an environment."""
     text = page.read_text(encoding="utf-8")
-    return [(one[1], one[3], text.count("\n", 0, one.start()) + 2) for one in BLOCK.finditer(text) if one[2] == place]
+    return [(block[1], block[3], text.count("\n", 0, block.start()) + 2) for block in BLOCK.finditer(text) if block[2] == place]
 
 
 def pages(place: str = "") -> list[Path]:
     return [page for page in PAGES if blocks(page, place)]
 
 
+@pytest.fixture(scope="module")
+def fitted(demo_index, tmp_path_factory) -> Path:
+    """The index of the bundled collection with what methods fit on first use, so that not every page fits it."""
+    folder = shutil.copytree(demo_index.path, tmp_path_factory.mktemp("fitted") / "demo")
+    kernelsearch.open(folder).search("dripping tap", rerank="auto")
+    return folder
+
+
 @pytest.fixture
-def scratch(demo_index, tmp_path, monkeypatch) -> Path:
+def scratch(fitted, tmp_path, monkeypatch) -> Path:
     """A folder with the index of the bundled collection, which is the working folder meanwhile."""
-    shutil.copytree(demo_index.path, tmp_path / "indexes" / "demo")
+    shutil.copytree(fitted, tmp_path / "indexes" / "demo")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")

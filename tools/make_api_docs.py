@@ -161,7 +161,7 @@ def one_line(node: ast.FunctionDef) -> str:
 
 
 def _is(node: ast.FunctionDef, *decorators: str) -> bool:
-    return any(ast.unparse(one).split(".")[-1] in decorators for one in node.decorator_list)
+    return any(ast.unparse(decorator).split(".")[-1] in decorators for decorator in node.decorator_list)
 
 
 def main() -> None:

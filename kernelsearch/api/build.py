@@ -116,7 +116,7 @@ def build_index(
         raise OptionError("--engine: a cluster builds shards; set their number with --shards")
     remove_leftovers(index)
     if index.exists() and not settings.force:
-        raise InputError(f"{index}: exists already; --force replaces it")
+        raise InputError(f"{index}: exists already; --force (in Python: force=True) replaces it")
     if index.exists() and not index.is_dir():
         raise InputError(f"{index}: is a file, a folder was expected")
     if index.exists() and any(index.iterdir()) and not is_index(index):

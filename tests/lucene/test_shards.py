@@ -263,7 +263,7 @@ def test_splitting_is_refused_where_it_makes_no_sense(tmp_path, tiny_path, monke
 
 def test_force_replaces_a_folder_of_shards(tmp_path):
     build(tmp_path / "i", TINY, "--shards", "2")
-    with pytest.raises(InputError, match="exists already; --force replaces it"):
+    with pytest.raises(InputError, match=r"exists already; --force \(in Python: force=True\) replaces it"):
         build(tmp_path / "i", TINY)
     build(tmp_path / "i", TINY[:3], "--force")
     assert not Index(tmp_path / "i").shards.sharded and Index(tmp_path / "i").lucene.documents() == 3

@@ -52,18 +52,18 @@ def main() -> None:
             print(
                 f"{parts} parts: {time.process_time() - start:.0f} CPU s, largest relative residual {residual:.1e}", flush=True
             )
-        one, other = bases
-        rows = [(n, f"{angle(one, other, n):.1e}", f"{gap(one, n):.1e}") for n in arguments.leading if n <= arguments.dims]
+        left, right = bases
+        rows = [(n, f"{angle(left, right, n):.1e}", f"{gap(left, n):.1e}") for n in arguments.leading if n <= arguments.dims]
     print(f"{len(forward):,} documents, {len(forward.terms):,} terms, {forward.statistics.postings:,} postings")
     print(text_table(("leading", "largest angle", "gap behind"), rows))
 
 
-def angle(one: LatentBasis, other: LatentBasis, leading: int) -> float:
+def angle(left: LatentBasis, right: LatentBasis, leading: int) -> float:
     """The largest principal angle between the leading dimensions, in radians.
 
     From the sine: an angle of 1e-4 has a cosine that single precision can't tell from 1.
     """
-    first, second = (np.linalg.qr(np.asarray(basis.rows[:, :leading], dtype=np.float64))[0] for basis in (one, other))
+    first, second = (np.linalg.qr(np.asarray(basis.rows[:, :leading], dtype=np.float64))[0] for basis in (left, right))
     return float(np.arcsin(min(1.0, float(np.linalg.norm(second - first @ (first.T @ second), 2)))))
 
 

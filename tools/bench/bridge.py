@@ -129,13 +129,13 @@ def probe(python: str, library: str, measure: str, folder: Path) -> dict:
         start = time.perf_counter()
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=complaints, text=True, env=environment()) as process:
             assert process.stdout is not None
-            said = process.stdout.readline()
+            output = process.stdout.readline()
             seconds = time.perf_counter() - start
-            said += process.stdout.read()
+            output += process.stdout.read()
         if process.returncode:
             complaints.seek(0)
             raise SystemExit(f"{library} {measure}: failed\n{complaints.read()[-2000:]}")
-    return {"seconds": seconds, **json.loads(said.splitlines()[-1])}
+    return {"seconds": seconds, **json.loads(output.splitlines()[-1])}
 
 
 def check_agreement(runs: dict[str, list[dict]]) -> None:

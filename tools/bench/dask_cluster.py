@@ -39,18 +39,18 @@ def main() -> None:
         command = [sys.executable, "-m", "tools.bench.dask_cluster", *sys.argv[1:], "--contender", contender]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=environment(OMP_NUM_THREADS="1"))
         result[contender] = json.loads(done.stdout.splitlines()[-1])
-    if len({one["digest"] for one in result.values()}) != 1:
+    if len({figures["digest"] for figures in result.values()}) != 1:
         raise SystemExit("the contenders' lists differ: nothing to compare")
     single = result["local"]["rate"]
     rows = [
         (
             "single process" if name == "local" else f"Dask, {name} worker{'s' if name != '1' else ''}",
-            f"{one['rate']:.1f}",
-            f"{one['rate'] / single:.2f}",
-            f"{1000 * one['cpu'] / one['topics']:.1f}",
-            f"{one['start']:.1f}",
+            f"{figures['rate']:.1f}",
+            f"{figures['rate'] / single:.2f}",
+            f"{1000 * figures['cpu'] / figures['topics']:.1f}",
+            f"{figures['start']:.1f}",
         )
-        for name, one in result.items()
+        for name, figures in result.items()
     ]
     print(text_table(("engine", "queries/s", "times one", "CPU ms per query", "start-up s"), rows))
 
@@ -75,7 +75,10 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     with engine:
         list(run_topics(pipeline, topics[:WARM], engine=engine, batch_size=8))
         start, cpu = time.perf_counter(), processor(engine)
-        lists = [(one.qid, one.docids, one.scores) for one in run_topics(pipeline, topics, engine=engine, batch_size=32)]
+        lists = [
+            (ranking.qid, ranking.docids, ranking.scores)
+            for ranking in run_topics(pipeline, topics, engine=engine, batch_size=32)
+        ]
         seconds, used = time.perf_counter() - start, processor(engine) - cpu
     digest = hashlib.sha256(json.dumps(lists).encode()).hexdigest()
     return {"rate": len(topics) / seconds, "cpu": used, "topics": len(topics), "start": start - begin, "digest": digest}

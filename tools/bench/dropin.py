@@ -76,7 +76,7 @@ def compare(index: kernelsearch.Index, topics: dict[str, str], name: str | None,
             label,
             lambda _: [named(index, result) for result in pipeline.search(index.lucene.queries(texts, qids))],
             lambda _: searcher.batch_search(texts, qids, k=hits),
-            lambda lists: [read(one) for one in lists.values()],
+            lambda lists: [read(ranking) for ranking in lists.values()],
             [""],
             rounds * 2,
         )
@@ -171,10 +171,10 @@ def row(
                 functions[number](text)
                 times[number, turn, place] = time.process_time() - start
     best = times.min(axis=1).sum(axis=1)
-    each = 1000 * best / len(inputs)
-    shown = [f"{each[0]:.2f}"]
+    milliseconds = 1000 * best / len(inputs)
+    shown = [f"{milliseconds[0]:.2f}"]
     for number in range(1, len(functions)):
-        shown += [f"{each[number]:.2f}", f"{best[number] / best[0] - 1:+.1%}"]
+        shown += [f"{milliseconds[number]:.2f}", f"{best[number] / best[0] - 1:+.1%}"]
     return (adapter, method, *shown, *([] if reading else ["", ""]))
 
 

@@ -183,8 +183,8 @@ def compare(folder: Path, dims: int, pythons: dict[str, str], limit: int, conten
             done = subprocess.run(
                 command, capture_output=True, text=True, env=variables, check=True, preexec_fn=lambda: limit_cpu(limit)
             )
-            one = json.loads(done.stdout.splitlines()[-1])
-            row = f"{one['cpu']:.1f} | {one['wall']:.1f} | {one['memory'] / 1e6:.0f} | {one['energy']:.6f}"
+            figures = json.loads(done.stdout.splitlines()[-1])
+            row = f"{figures['cpu']:.1f} | {figures['wall']:.1f} | {figures['memory'] / 1e6:.0f} | {figures['energy']:.6f}"
         except subprocess.CalledProcessError as problem:
             ended = problem.returncode in (-signal.SIGXCPU, -signal.SIGKILL)
             row = (
@@ -213,9 +213,12 @@ def scaling(scratch: Path, sizes: tuple[int, ...], dims: int) -> None:
             str(dims),
         ]
         done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment())
-        one, postings = json.loads(done.stdout.splitlines()[-1]), load(folder).nnz
-        each = one["cpu"] / postings * 1e6
-        print(f"| {documents:,} | {postings:,} | {one['cpu']:.1f} | {each:.2f} | {one['memory'] / 1e6:.0f} |", flush=True)
+        figures, postings = json.loads(done.stdout.splitlines()[-1]), load(folder).nnz
+        microseconds = figures["cpu"] / postings * 1e6
+        print(
+            f"| {documents:,} | {postings:,} | {figures['cpu']:.1f} | {microseconds:.2f} | {figures['memory'] / 1e6:.0f} |",
+            flush=True,
+        )
 
 
 def reranking(collections: Path, scratch: Path) -> None:
@@ -262,9 +265,9 @@ def retrieval(folder: Path, dims: int, kinds: tuple[str, ...]) -> None:
             index.search(vectors[:5], 1000, effort=effort)
             start = time.process_time()
             near = np.vstack([index.search(vector, 1000, effort=effort)[0] for vector in vectors])
-            each = (time.process_time() - start) / len(vectors) * 1000
+            milliseconds = (time.process_time() - start) / len(vectors) * 1000
             shares = [np.mean([np.isin(e[:k], n[:k]).mean() for n, e in zip(near, exact, strict=True)]) for k in (100, 1000)]
-            row = f"{kind} | {built:.0f} | {effort or 'default'} | {each:.2f} | {shares[0]:.3f} | {shares[1]:.3f}"
+            row = f"{kind} | {built:.0f} | {effort or 'default'} | {milliseconds:.2f} | {shares[0]:.3f} | {shares[1]:.3f}"
             print(f"| {row} |", flush=True)
 
 

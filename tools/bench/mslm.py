@@ -77,7 +77,9 @@ def main() -> None:
     else:
         print(f"{arguments.pyserini}: not found; make .venv-pyserini/.ready builds it. RM3 and PRCL are left out")
     for depth in arguments.depths:
-        print(f"\n{depth} candidates asked for, {np.mean([found.depth for found in lists[depth]]):.0f} found on average")
+        print(
+            f"\n{depth} candidates asked for, {np.mean([candidates.depth for candidates in lists[depth]]):.0f} found on average"
+        )
         report(systems, depth, arguments.rounds)
 
 

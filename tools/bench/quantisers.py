@@ -37,11 +37,19 @@ def main() -> None:
             built.save(Path(folder) / kind)
             start = time.process_time()
             result = built.search(queries, arguments.k)[0]
-            each = (time.process_time() - start) / arguments.queries
-            hits = [len(set(one) & set(other)) for one, other in zip(result.tolist(), exact.tolist(), strict=True)]
+            seconds = (time.process_time() - start) / arguments.queries
+            hits = [
+                len(set(approximate) & set(true)) for approximate, true in zip(result.tolist(), exact.tolist(), strict=True)
+            ]
             size = (Path(folder) / kind).stat().st_size
             table.append(
-                (kind, f"{np.mean(hits) / arguments.k:.3f}", f"{size / len(rows):.0f}", f"{building:.0f}", f"{1000 * each:.1f}")
+                (
+                    kind,
+                    f"{np.mean(hits) / arguments.k:.3f}",
+                    f"{size / len(rows):.0f}",
+                    f"{building:.0f}",
+                    f"{1000 * seconds:.1f}",
+                )
             )
     header = ("kind", f"recall@{arguments.k}", "bytes per document", "building, CPU s", "search, CPU ms per query")
     print(f"{len(rows):,} documents, {rows.shape[1]} dimensions")

@@ -158,15 +158,17 @@ def report(result: dict[tuple[int, str], dict[str, Any]]) -> None:
     """Costs per stage and size, and growth exponents: the slope of log cost over log documents."""
     sizes = sorted({size for size, _ in result})
     rows = [
-        (f"{size:,}", stage, f"{one['seconds']:,.0f}", f"{one['cpu']:,.0f}", *_gigabytes(one))
+        (f"{size:,}", stage, f"{figures['seconds']:,.0f}", f"{figures['cpu']:,.0f}", *_gigabytes(figures))
         for size in sizes
         for stage in STAGES
-        if (one := result.get((size, stage)))
+        if (figures := result.get((size, stage)))
     ]
     print(text_table(("documents", "stage", "seconds", "CPU s", "peak GB", "own GB", "disk GB"), rows, align="><>>>>>"))
     for size in sizes:
-        if one := result.get((size, "export")):
-            print(f"{size:,} documents: {one['postings']:,} postings, {one['tokens']:,} tokens, {one['terms']:,} terms")
+        if figures := result.get((size, "export")):
+            print(
+                f"{size:,} documents: {figures['postings']:,} postings, {figures['tokens']:,} tokens, {figures['terms']:,} terms"
+            )
     slopes = []
     for stage in STAGES:
         have = [size for size in sizes if (size, stage) in result]
@@ -180,8 +182,8 @@ def report(result: dict[tuple[int, str], dict[str, Any]]) -> None:
         print(text_table(("stage", "sizes", "CPU time", "own memory", "disk"), slopes, align="<>>>>"))
 
 
-def _gigabytes(one: dict[str, Any]) -> list[str]:
-    return [f"{one[key] / 1e9:.2f}" for key in ("peak", "own", "disk")]
+def _gigabytes(figures: dict[str, Any]) -> list[str]:
+    return [f"{figures[key] / 1e9:.2f}" for key in ("peak", "own", "disk")]
 
 
 if __name__ == "__main__":

@@ -45,24 +45,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", type=Path)
     result = scale.read(parser.parse_args().results)
-    rows = [row(result, one) for one in COLLECTIONS]
+    rows = [row(result, collection) for collection in COLLECTIONS]
     header = ("collection", "postings", "terms", *(f"{stage} CPU h" for stage in (*BY_POSTINGS, *BY_DOCUMENTS)))
     print(text_table((*header, "disk TB", "features GB", "solver GB", "GB per product", "machines"), rows))
 
 
-def row(result: dict[tuple[int, str], dict[str, Any]], one: Collection) -> tuple[object, ...]:
+def row(result: dict[tuple[int, str], dict[str, Any]], collection: Collection) -> tuple[object, ...]:
     size = max(documents for documents, stage in result if stage == "faiss")
     measured = {stage: result[size, stage] for stage in (*BY_POSTINGS, *BY_DOCUMENTS)}
     base = measured["export"]
-    postings, documents = one.documents * one.postings, one.documents
-    terms = base["terms"] * (documents * one.tokens / base["tokens"]) ** HEAPS
+    postings, documents = collection.documents * collection.postings, collection.documents
+    terms = base["terms"] * (documents * collection.tokens / base["tokens"]) ** HEAPS
     more = {stage: postings / base["postings"] for stage in BY_POSTINGS} | {"faiss": documents / size}
     hours = {stage: measured[stage]["cpu"] / 3600 * more[stage] ** max(1.0, exponent(result, stage)) for stage in measured}
     latent = (1200 + measured["faiss"]["disk"] / size) * documents + 1200 * terms
     disk = (measured["index"]["disk"] + base["disk"]) * more["index"] + latent
     machines = max(sum(hours.values()) / (CORES * HOURS), 8 * postings / MEMORY, disk / DISK, 1)
     return (
-        one.name,
+        collection.name,
         f"{postings / 1e9:,.2f}G",
         f"{terms / 1e6:,.1f}M",
         *(f"{hours[stage]:,.1f}" for stage in measured),

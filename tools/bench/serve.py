@@ -78,7 +78,7 @@ class Server:
         else:
             call = urllib.request.Request(f"{url}/v1/bench/search?{urllib.parse.urlencode({'query': text, 'hits': 10})}")
         with urllib.request.urlopen(call, timeout=60) as answer:
-            return [one["docid"] for one in json.load(answer)["candidates"]]
+            return [entry["docid"] for entry in json.load(answer)["candidates"]]
 
     def cpu_seconds(self) -> float:
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
@@ -156,9 +156,9 @@ def load_table(
 
 def medians(figures: list[Figures]) -> tuple[str, ...]:
     def middle(name: str) -> float:
-        return statistics.median(getattr(one, name) for one in figures)
+        return statistics.median(getattr(round_figures, name) for round_figures in figures)
 
-    errors = sum(one.errors for one in figures)
+    errors = sum(round_figures.errors for round_figures in figures)
     return f"{middle('rate'):.0f}", f"{middle('p50'):.1f}", f"{middle('p99'):.1f}", f"{middle('cpu'):.2f}", str(errors)
 
 

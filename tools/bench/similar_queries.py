@@ -63,7 +63,7 @@ def measure(index: kernelsearch.Index, database: Path, asked: list[str]) -> tupl
     start = time.process_time()
     similar = SimilarQueries(index, ClickLog(database), weights=Weights(clicks=0.0))
     prepared = time.process_time() - start
-    file = max(index.artefacts.glob("similar-queries-*/queries.faiss"), key=lambda one: one.stat().st_mtime)
+    file = max(index.artefacts.glob("similar-queries-*/queries.faiss"), key=lambda path: path.stat().st_mtime)
     queries = index.lucene.queries(asked)
     cpu, wall, result = [], [], []
     for query in queries:

@@ -33,9 +33,9 @@ def package_descriptions() -> Iterator[dict[str, str]]:
     """One document per package that the machine's package lists name; none where there is no apt."""
     if not shutil.which("apt-cache"):
         return
-    said = subprocess.run(["apt-cache", "dumpavail"], capture_output=True).stdout.decode("utf-8", errors="replace")
+    output = subprocess.run(["apt-cache", "dumpavail"], capture_output=True).stdout.decode("utf-8", errors="replace")
     seen = set()
-    for stanza in said.split("\n\n"):
+    for stanza in output.split("\n\n"):
         fields = dict(re.findall(r"^([A-Z][\w-]*): *((?:.*)(?:\n .*)*)", stanza, flags=re.MULTILINE))
         name = fields.get("Package", "")
         if name and name not in seen and fields.get("Description"):

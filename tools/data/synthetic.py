@@ -134,7 +134,7 @@ def write_jsonl(generator: Generator, path: Path) -> None:
     """The collection as a file, a block of documents in memory at a time."""
     with open(path, "w", encoding="utf-8") as stream:
         # Ids and words are plain letters: JSON needs no escapes.
-        stream.writelines(f'{{"id": "{one["id"]}", "contents": "{one["contents"]}"}}\n' for one in generator.records())
+        stream.writelines(f'{{"id": "{record["id"]}", "contents": "{record["contents"]}"}}\n' for record in generator.records())
 
 
 def main() -> None:

@@ -70,12 +70,14 @@ class Setting:
     def sweep(self, z: int, dims: int, weights: tuple[float, ...] = WEIGHTS, **options: Any) -> dict[float, np.ndarray]:
         """Average precision per query for every λ; the latent scores don't depend on it."""
         ranker = self.ranker(z=z, dims=dims, **options)
-        latent = [ranker.latent(ranker.spread(one.scores, one.docs), one.docs).astype(np.float64) for one in self.lists]
+        latent = [
+            ranker.latent(ranker.spread(listed.scores, listed.docs), listed.docs).astype(np.float64) for listed in self.lists
+        ]
         return {
             weight: self.precision(
                 [
-                    ranker.ordered(one.docs, weight * pulled + (1 - weight) * one.scores.astype(np.float64))
-                    for one, pulled in zip(self.lists, latent, strict=True)
+                    ranker.ordered(listed.docs, weight * pulled + (1 - weight) * listed.scores.astype(np.float64))
+                    for listed, pulled in zip(self.lists, latent, strict=True)
                 ]
             )
             for weight in weights
@@ -92,7 +94,7 @@ class Setting:
         docs = self.index.forward.live_docs
         everything = Candidates(docs, np.zeros(len(docs)))
         ranked = [ranker.apply(query, everything, self.context) for query in self.queries]
-        return self.precision([Candidates(one.docs[:1000], one.scores[:1000]) for one in ranked])
+        return self.precision([Candidates(listed.docs[:1000], listed.scores[:1000]) for listed in ranked])
 
 
 def prepare(name: str, collections: Path, scratch: Path) -> tuple[Any, list, JudgedRows]:
@@ -163,11 +165,11 @@ def measured_once(measure: Callable, name: str, collections: Path, scratch: Path
     return result
 
 
-def _paired_p(one: np.ndarray, two: np.ndarray) -> float:
+def _paired_p(first: np.ndarray, second: np.ndarray) -> float:
     """Two-sided p of a paired t-test."""
     from scipy.stats import ttest_rel
 
-    return float(ttest_rel(one, two).pvalue)
+    return float(ttest_rel(first, second).pvalue)
 
 
 def draw(results: dict[str, Any], path: Path) -> None:
@@ -253,25 +255,25 @@ def tables(results: dict[str, Any]) -> str:
     ]
     for name, result in results.items():
         for k1, b in PARAMETERS:
-            one = result[k1, b]
-            best = max((key for key in one["grid"] if key[2] > 0), key=lambda key: one["grid"][key])
+            measured = result[k1, b]
+            best = max((key for key in measured["grid"] if key[2] > 0), key=lambda key: measured["grid"][key])
             cells = [
                 f"{name} ({result['queries']})",
                 f"{k1:g}, {b:g}",
-                rounded(one["bm25"]),
-                f"{rounded(one['grid'][300, 1, 0.9])} ({rounded(one['retrieved'][300, 1])})",
-                f"{one['p']:.3f}" if one["p"] >= 0.001 else "< .001",
-                f"{rounded(one['grid'][100, 10, 0.9])} ({rounded(one['retrieved'][100, 10])})",
-                f"{rounded(one['grid'][best])} ({best[0]} dims, z {best[1]}, λ {best[2]:g})",
+                rounded(measured["bm25"]),
+                f"{rounded(measured['grid'][300, 1, 0.9])} ({rounded(measured['retrieved'][300, 1])})",
+                f"{measured['p']:.3f}" if measured["p"] >= 0.001 else "< .001",
+                f"{rounded(measured['grid'][100, 10, 0.9])} ({rounded(measured['retrieved'][100, 10])})",
+                f"{rounded(measured['grid'][best])} ({best[0]} dims, z {best[1]}, λ {best[2]:g})",
             ]
             lines.append(f"| {' | '.join(cells)} |")
     lines += ["", lsi_table({name: result["latent"] for name, result in results.items()})]
     for name in (name for name in PAPER if name in results):
-        one = results[name][2.0, 0.75]
+        measured = results[name][2.0, 0.75]
         lines += ["", f"## {name}: z against λ", "", "300 dimensions, k1 2, b .75. λ = 0 is BM25.", ""]
         lines += ["| z | " + " | ".join(f"{weight:g}" for weight in WEIGHTS) + " |", "| --- " * (len(WEIGHTS) + 1) + "|"]
         for z in DEPTHS:
-            row = [one["grid"][300, z, weight] for weight in WEIGHTS]
+            row = [measured["grid"][300, z, weight] for weight in WEIGHTS]
             cells = [f"**{rounded(value)}**" if value == max(row) else rounded(value) for value in row]
             lines.append(f"| {z} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"

@@ -159,16 +159,16 @@ class SavedSimilarities:
         return float(np.mean(learned_ap)), float(np.mean(uniform_ap)), np.array(candidates), np.array(pairs)
 
 
-def p_value(one: np.ndarray, other: np.ndarray) -> float:
+def p_value(first: np.ndarray, second: np.ndarray) -> float:
     """Two-sided Wilcoxon signed-rank test; 1 where nothing differs."""
-    return float(wilcoxon(one, other).pvalue) if np.any(one != other) else 1.0
+    return float(wilcoxon(first, second).pvalue) if np.any(first != second) else 1.0
 
 
-def star(one: np.ndarray, other: np.ndarray) -> str:
-    """▲ or ▼ where one differs from other by the Wilcoxon test at 0.05."""
-    if p_value(one, other) >= 0.05:
+def star(first: np.ndarray, second: np.ndarray) -> str:
+    """▲ or ▼ where first differs from second by the Wilcoxon test at 0.05."""
+    if p_value(first, second) >= 0.05:
         return ""
-    return "▲" if one.mean() > other.mean() else "▼"
+    return "▲" if first.mean() > second.mean() else "▼"
 
 
 def main() -> None:

@@ -72,11 +72,11 @@ def judged_queries(name: str, collections: Path, index: kernelsearch.Index) -> l
     known = judged_topics(topics, qrels)
     queries = index.lucene.queries([topics[qid] for qid in known], known)
     live, out = np.asarray(index.forward.live_docs), []
-    for query, found in zip(queries, index.lucene.search(queries, len(live)), strict=True):
+    for query, ranked in zip(queries, index.lucene.search(queries, len(live)), strict=True):
         values = likelihood(index, query, live)
         order = np.argsort(-values, kind="stable")[: min(1000, int(np.isfinite(values).sum()))]
         scores = np.zeros(len(index.forward))
-        scores[found.docs] = found.scores
+        scores[ranked.docs] = ranked.scores
         grades = qrels[query.qid]
         hits = np.array([grades.get(docid, 0) > 0 for docid in index.forward.docids.take(live[order])], dtype=bool)
         out.append(Judged(query, live[order], scores[live[order]], hits, sum(grade > 0 for grade in grades.values())))
@@ -89,23 +89,23 @@ def cells(index: kernelsearch.Index, queries: list[Judged], graph: SemanticGraph
     reranker = MultiScaleLM(index, scales=[WIDE.spatial], **options)
     reranker.graph = graph
     bag = Scale(np.inf, WIDE.semantic)
-    found = []
-    for one in queries:
-        if not len(one.docs):
-            found.append([0.0] * len(CELLS))
+    precisions = []
+    for judged in queries:
+        if not len(judged.docs):
+            precisions.append([0.0] * len(CELLS))
             continue
-        rows = reranker.rows(one.query, (WIDE, bag))
-        texts = reranker.texts(rows, one.docs[:depth])
+        rows = reranker.rows(judged.query, (WIDE, bag))
+        texts = reranker.texts(rows, judged.docs[:depth])
         query, columns, places = reranker.matcher.local_similarity(rows, texts, WIDE)
         values = [
             Matcher((bag,), width=width).scores(rows, texts)[:, 0],
             *(local_score(columns, query.weights, places, mode) for mode in ("mean", "max")),
             Matcher((WIDE,), "global", width=width).scores(rows, texts)[:, 0],
         ]
-        orders = [np.argsort(-(zscores(level) + zscores(one.bm25[:depth])), kind="stable") for level in values]
-        lists = [np.concatenate([one.hits[:depth][order], one.hits[depth:]]) for order in orders]
-        found.append([average_precision(hits, one.relevant) for hits in lists])
-    return np.mean(found, axis=0)
+        orders = [np.argsort(-(zscores(level) + zscores(judged.bm25[:depth])), kind="stable") for level in values]
+        lists = [np.concatenate([judged.hits[:depth][order], judged.hits[depth:]]) for order in orders]
+        precisions.append([average_precision(hits, judged.relevant) for hits in lists])
+    return np.mean(precisions, axis=0)
 
 
 def main() -> None:
@@ -119,7 +119,7 @@ def main() -> None:
     for name in arguments.names:
         index = DATASETS[name].open_index(collections, arguments.scratch / "indexes" / name)
         queries = judged_queries(name, collections, index)
-        first = float(np.mean([average_precision(one.hits, one.relevant) for one in queries]))
+        first = float(np.mean([average_precision(judged.hits, judged.relevant) for judged in queries]))
         print(f"{name}: query likelihood {rounded(first)}", flush=True)
         print("| MAP | " + " | ".join(CELLS) + " |\n| --- |" + " ---: |" * len(CELLS))
         for label, options, depth, width in SETTINGS:

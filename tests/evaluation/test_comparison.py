@@ -39,13 +39,13 @@ def result():
 
 
 def test_differences_by_hand(result):
-    one = compare(result, "base", ["RR", "P@1"]).of("good", "RR")
+    difference = compare(result, "base", ["RR", "P@1"]).of("good", "RR")
     base, good = [1, 1 / 2, 1 / 2, 1 / 4, 1 / 5, 0], [1, 1, 1, 1 / 2, 1 / 4, 0]
-    assert one.mean == pytest.approx(np.mean(good)) and one.baseline_mean == pytest.approx(np.mean(base))
-    assert one.difference == pytest.approx(np.mean(good) - np.mean(base))
-    assert one.relative == pytest.approx(np.mean(good) / np.mean(base) - 1)
-    assert (one.wins, one.ties, one.losses, one.lost) == (4, 2, 0, 0.0)
-    assert one.p == pytest.approx(stats.ttest_rel(good, base).pvalue)
+    assert difference.mean == pytest.approx(np.mean(good)) and difference.baseline_mean == pytest.approx(np.mean(base))
+    assert difference.difference == pytest.approx(np.mean(good) - np.mean(base))
+    assert difference.relative == pytest.approx(np.mean(good) / np.mean(base) - 1)
+    assert (difference.wins, difference.ties, difference.losses, difference.lost) == (4, 2, 0, 0.0)
+    assert difference.p == pytest.approx(stats.ttest_rel(good, base).pvalue)
     mixed = compare(result, "base", ["RR"], Procedure(aversion=2.0)).of("mixed", "RR")
     # topic 0 loses 1/2, topics 1 and 5 gain 1/2 and 1
     assert (mixed.wins, mixed.ties, mixed.losses, mixed.lost) == (2, 3, 1, 0.5)
@@ -56,8 +56,8 @@ def test_differences_by_hand(result):
 
 def test_the_runs_of_one_measure_are_one_family(result):
     how = compare(result, "base", ["RR", "P@1"], Procedure(test="wilcoxon", correction="bonferroni"))
-    for one in how.differences:
-        assert one.p_corrected == min(2 * one.p, 1.0)
+    for difference in how.differences:
+        assert difference.p_corrected == min(2 * difference.p, 1.0)
 
 
 def test_only_shared_topics_are_compared(capsys):
@@ -151,10 +151,10 @@ def test_all_pairs_of_runs_are_tested_and_corrected_together(tmp_path, capsys):
     for place, number in enumerate(np.argsort(raw)):
         largest = max(largest, min(1.0, (3 - place) * raw[number]))
         holm[int(number)] = largest
-    assert [(one["first"], one["second"]) for one in pairs] == names
-    assert [one["p"] for one in pairs] == pytest.approx(raw)
-    assert [one["p_corrected"] for one in pairs] == pytest.approx([holm[place] for place in range(3)])
-    assert [one["difference"] for one in pairs] == pytest.approx(
+    assert [(pair["first"], pair["second"]) for pair in pairs] == names
+    assert [pair["p"] for pair in pairs] == pytest.approx(raw)
+    assert [pair["p_corrected"] for pair in pairs] == pytest.approx([holm[place] for place in range(3)])
+    assert [pair["difference"] for pair in pairs] == pytest.approx(
         [np.mean(values[second]) - np.mean(values[first]) for first, second in names]
     )
     verb.main([*asked, "--level", "0.5"])

@@ -90,9 +90,9 @@ def test_reranked_lists_are_the_pipelines(ready, topics):
     index, texts = ready("pert"), list(topics.values())[:5]
     searcher = KernelSearcher(index, rerank="pert", pert_alpha=0.7, hits=100)
     expected = [index.search(text, rerank="pert", pert_alpha=0.7, hits=100) for text in texts]
-    assert [[hit.docid for hit in searcher.search(text)] for text in texts] == [one.docids for one in expected]
+    assert [[hit.docid for hit in searcher.search(text)] for text in texts] == [results.docids for results in expected]
     batch = searcher.batch_search(texts, list("abcde"), k=10, threads=2)
-    assert [[hit.score for hit in batch[qid]] for qid in "abcde"] == [one.scores for one in expected]
+    assert [[hit.score for hit in batch[qid]] for qid in "abcde"] == [results.scores for results in expected]
 
 
 def test_settings_reach_the_rerankers(ready, topics):
@@ -194,7 +194,11 @@ def test_signatures_are_lucene_searchers():
     }  # fmt: skip
     for name, names in expected.items():
         parameters = inspect.signature(getattr(KernelSearcher, name)).parameters.values()
-        positional = [one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD and one.name != "self"]
+        positional = [
+            parameter.name
+            for parameter in parameters
+            if parameter.kind is parameter.POSITIONAL_OR_KEYWORD and parameter.name != "self"
+        ]
         assert positional == names, name
 
 

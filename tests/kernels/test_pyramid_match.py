@@ -81,9 +81,9 @@ def test_agrees_with_dense_matrices(seed, divergence, mode, scale):
         if mode == "global":
             expected = _global(a, b, weights, share, scale, similarity, graph, query, background, vocabulary)
         else:
-            one = scale.spatial == math.inf
-            mine, part = (a[:, :1], share[:1]) if one else (a[:, ::step], share[::step])
-            columns = b[:, :1] if one else b[:, ::step]
+            whole_text = scale.spatial == math.inf
+            mine, part = (a[:, :1], share[:1]) if whole_text else (a[:, ::step], share[::step])
+            columns = b[:, :1] if whole_text else b[:, ::step]
             part = part / part.sum()
             count = len(part)
             if columns.shape[1] < count:
@@ -196,12 +196,12 @@ def test_jensen_shannon_is_symmetric_and_largest_for_equal_columns():
 
 def test_swapping_query_and_document_of_equal_length_keeps_the_similarity():
     graph = SemanticGraph.empty(WORDS)
-    one, other = [2, 3, 4], [4, 2, 9]
+    text, other = [2, 3, 4], [4, 2, 9]
     # Both texts have the same words, so that both directions tell the same rows apart.
-    forward = scores(graph, one, [np.array([4, 2, 3])], Scale(1, 0))
-    backward = scores(graph, [4, 2, 3], [np.array(one)], Scale(1, 0))
+    forward = scores(graph, text, [np.array([4, 2, 3])], Scale(1, 0))
+    backward = scores(graph, [4, 2, 3], [np.array(text)], Scale(1, 0))
     assert forward == pytest.approx(backward)
-    assert scores(graph, one, [np.array(one)], Scale(1, 0)) > scores(graph, one, [np.array(other)], Scale(1, 0))
+    assert scores(graph, text, [np.array(text)], Scale(1, 0)) > scores(graph, text, [np.array(other)], Scale(1, 0))
 
 
 def test_max_finds_a_passage_wherever_it_stands():

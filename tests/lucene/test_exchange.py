@@ -41,9 +41,9 @@ def queries(demo_index):
 
 
 def same(ours, theirs):
-    for one, other in zip(ours, theirs, strict=True):
-        np.testing.assert_array_equal(one.docs, other.docs)
-        np.testing.assert_array_equal(one.scores, other.scores)
+    for ranked, expected in zip(ours, theirs, strict=True):
+        np.testing.assert_array_equal(ranked.docs, expected.docs)
+        np.testing.assert_array_equal(ranked.scores, expected.scores)
 
 
 @pytest.mark.parametrize("hits", [1000, 7])
@@ -53,7 +53,7 @@ def test_searching_shard_by_shard_is_searching_the_one_index(sharded, whole, dem
     lists = [part.search(queries, hits, model=model, threads=2) for part in parts]
     merged = [merge_lists(result, sharded.forward.docid_rank, hits) for result in zip(*lists, strict=True)]
     same(merged, demo_index.lucene.search(queries, hits, model=model))
-    assert max(one.depth for one in merged) == hits or hits == 1000
+    assert max(ranked.depth for ranked in merged) == hits or hits == 1000
 
 
 @pytest.mark.parametrize("feedback", [RM3(), Rocchio(), Rocchio(negative=True)])
@@ -94,9 +94,9 @@ def test_scores_by_the_formula(tmp_path):
 
 def test_statistics_made_apart_merge_to_those_of_the_whole(sharded, whole, tmp_path):
     merged = merge_statistics([statistics_of(Index(path)) for path in sharded.shards.paths])
-    for one in (merged, whole):
-        one.save(tmp_path / "record")
-        for read in (WholeStatistics.load(tmp_path / "record"), one):
+    for statistics in (merged, whole):
+        statistics.save(tmp_path / "record")
+        for read in (WholeStatistics.load(tmp_path / "record"), statistics):
             assert read.statistics == sharded.forward.statistics
             assert read.rows == 364 and read.shards == whole.shards and read.fingerprint == sharded.fingerprint
             assert read.terms.all_raw() == sharded.forward.terms.all_raw()
@@ -137,11 +137,11 @@ def test_statistics_of_another_collection_are_refused(whole, tiny_path):
 
 def test_merged_lists_by_hand():
     rank = np.array([3, 0, 2, 1])
-    one = Candidates(np.array([0, 2], np.int32), np.array([2.0, 1.0], np.float32))
-    other = Candidates(np.array([1, 3], np.int32), np.array([1.0, 1.0], np.float32))
-    assert merge_lists([one, other], rank, 10).docs.tolist() == [0, 1, 3, 2]
-    assert merge_lists([one, other], rank, 2).docs.tolist() == [0, 1]
-    assert merge_lists([one, other], rank, 2).scores.tolist() == [2.0, 1.0]
+    first = Candidates(np.array([0, 2], np.int32), np.array([2.0, 1.0], np.float32))
+    second = Candidates(np.array([1, 3], np.int32), np.array([1.0, 1.0], np.float32))
+    assert merge_lists([first, second], rank, 10).docs.tolist() == [0, 1, 3, 2]
+    assert merge_lists([first, second], rank, 2).docs.tolist() == [0, 1]
+    assert merge_lists([first, second], rank, 2).scores.tolist() == [2.0, 1.0]
 
 
 def test_no_queries_and_terms_that_no_shard_has(sharded, whole):

@@ -66,9 +66,9 @@ def test_lists_are_those_of_one_index(three, tiny, model, feedback):
     texts = ["water tap", "fuse", "replace the washer", "", "nonsense", "water water panel"]
     ours = three.lucene.search(three.lucene.queries(texts), model=model, feedback=feedback, threads=2)
     theirs = tiny.lucene.search(tiny.lucene.queries(texts), model=model, feedback=feedback)
-    for one, other in zip(ours, theirs, strict=True):
-        np.testing.assert_array_equal(one.docs, other.docs)
-        np.testing.assert_array_equal(one.scores, other.scores)
+    for ranked, expected in zip(ours, theirs, strict=True):
+        np.testing.assert_array_equal(ranked.docs, expected.docs)
+        np.testing.assert_array_equal(ranked.scores, expected.scores)
 
 
 def test_texts_come_from_the_right_shard(three, tiny):
@@ -86,17 +86,17 @@ def test_exported_shard_by_shard_is_exported_in_one_piece(tmp_path, block_bytes)
     change(folder / "shard-0", delete=["d2"], add=[])
     lucene = Index(folder).lucene
     for field in ("contents", "title"):
-        one, other = (tmp_path / name / field for name in ("whole", "merged"))
-        export(lucene, field, path=one, block_bytes=block_bytes)
-        export_by_shards(lucene, field, path=other, block_bytes=block_bytes)
-        assert sorted(path.name for path in other.parent.iterdir())[-1] == field
+        whole_folder, merged_folder = (tmp_path / name / field for name in ("whole", "merged"))
+        export(lucene, field, path=whole_folder, block_bytes=block_bytes)
+        export_by_shards(lucene, field, path=merged_folder, block_bytes=block_bytes)
+        assert sorted(path.name for path in merged_folder.parent.iterdir())[-1] == field
         # verified.json records inodes and times.
         written, merged = (
             {file.name: file.read_bytes() for file in folder.iterdir() if file.name != "verified.json"}
-            for folder in (one, other)
+            for folder in (whole_folder, merged_folder)
         )
         assert written == merged
-        assert ForwardIndex(other).live.tolist() == [True, False, True, True, True, True]
+        assert ForwardIndex(merged_folder).live.tolist() == [True, False, True, True, True, True]
     with pytest.raises(IndexProblem, match="no document has a field 'url'"):
         export_by_shards(lucene, "url", path=tmp_path / "url")
 
@@ -173,11 +173,11 @@ def test_a_missing_shard_is_named(three_path, tmp_path):
 
 
 def test_a_document_in_two_shards_is_named_with_both(tmp_path):
-    one = build(tmp_path / "one", [{"id": "a", "contents": "x"}, {"id": "both", "contents": "x"}])
-    two = build(tmp_path / "two", [{"id": "c", "contents": "x"}, {"id": "both", "contents": "y"}])
+    first = build(tmp_path / "one", [{"id": "a", "contents": "x"}, {"id": "both", "contents": "x"}])
+    second = build(tmp_path / "two", [{"id": "c", "contents": "x"}, {"id": "both", "contents": "y"}])
     with pytest.raises(IndexProblem, match=r"document 'both' is in .*one and in .*two; shards of a collection share no"):
-        Index([one, two]).search("x")
-    assert not (one / "kernelsearch" / "shards").exists() or not list((one / "kernelsearch" / "shards").glob("*/forward/*"))
+        Index([first, second]).search("x")
+    assert not (first / "kernelsearch" / "shards").exists() or not list((first / "kernelsearch" / "shards").glob("*/forward/*"))
 
 
 def test_an_index_can_be_named_once_only(tiny_path, three_path):
@@ -206,12 +206,12 @@ def test_shards_that_were_indexed_differently_are_refused(tmp_path, tiny_path, f
 
 
 def test_fields_of_indexes_that_somebody_else_built_are_compared_too(tmp_path, tiny_path):
-    one = shutil.copytree(tiny_path, tmp_path / "one")
+    first = shutil.copytree(tiny_path, tmp_path / "one")
     other = build(tmp_path / "other", [{"id": "o", "contents": "other words"}])
-    for path in (one, other):
+    for path in (first, other):
         (path / "kernelsearch" / "index.json").unlink()
     with pytest.raises(IndexProblem, match=r"can't be one collection \(fields: contents, id, title and contents, id\)"):
-        _ = Index([one, other]).lucene
+        _ = Index([first, other]).lucene
 
 
 def test_a_shard_may_lack_a_field_that_none_of_its_documents_has(tmp_path):

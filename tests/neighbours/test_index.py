@@ -60,13 +60,13 @@ def test_approximate_kinds_find_most_and_score_exactly(vectors, queries, kind):
 @pytest.mark.parametrize(("kind", "least", "error"), [("ivf-fp16", 0.99, 0.001), ("ivf-sq8", 0.95, 0.02)])
 def test_quantised_kinds_lose_little_and_take_less(vectors, queries, kind, least, error, tmp_path):
     """With all clusters searched, the only error is the rounding of coordinates to sixteen and eight bits."""
-    built, full = (Neighbours.build(vectors, one, clusters=30) for one in (kind, "ivf"))
+    built, full = (Neighbours.build(vectors, name, clusters=30) for name in (kind, "ivf"))
     rows, scores = built.search(queries, 50, effort=30)
     assert recall(rows, best(vectors, queries, 50)[0]) > least
     products = np.take_along_axis(queries @ vectors.T, rows, axis=1)
     assert np.median(np.abs(scores - products) / products) < error  # coordinates beyond those of the training rows are cut off
-    for one, name in ((built, "small"), (full, "large")):
-        one.save(tmp_path / name)
+    for neighbours, name in ((built, "small"), (full, "large")):
+        neighbours.save(tmp_path / name)
     assert (tmp_path / "small").stat().st_size < 0.7 * (tmp_path / "large").stat().st_size
 
 
@@ -82,8 +82,8 @@ def test_more_effort_finds_more(vectors, queries):
 
 
 def test_the_same_seed_gives_the_same_index(vectors, queries):
-    one, two = (Neighbours.build(vectors, "ivf", random_state=5).search(queries, 10)[0] for _ in range(2))
-    assert np.array_equal(one, two)
+    first, second = (Neighbours.build(vectors, "ivf", random_state=5).search(queries, 10)[0] for _ in range(2))
+    assert np.array_equal(first, second)
 
 
 def test_sparse_vectors_are_the_same_as_dense_ones(vectors, queries):
@@ -99,8 +99,8 @@ def test_round_trip(vectors, queries, kind, tmp_path):
     built.save(tmp_path / "n.faiss")
     loaded = Neighbours.load(tmp_path / "n.faiss", kind)
     assert len(loaded) == 1000 and loaded.dims == 24
-    for one, two in zip(built.search(queries, 7), loaded.search(queries, 7), strict=True):
-        assert np.array_equal(one, two)
+    for result, expected in zip(built.search(queries, 7), loaded.search(queries, 7), strict=True):
+        assert np.array_equal(result, expected)
 
 
 def test_asking_for_more_than_there_is(vectors, queries):
@@ -127,8 +127,8 @@ import os
 from threadpoolctl import threadpool_info
 from kernelsearch.neighbours.index import load_faiss
 assert load_faiss() is load_faiss()
-ours = [one for one in threadpool_info() if "faiss" in one["filepath"]]
-print(os.environ.get({CORE!r}), [one["architecture"] for one in ours if "architecture" in one])
+ours = [pool for pool in threadpool_info() if "faiss" in pool["filepath"]]
+print(os.environ.get({CORE!r}), [pool["architecture"] for pool in ours if "architecture" in pool])
 """
     environment = {name: value for name, value in os.environ.items() if name != CORE} | ({CORE: core} if core else {})
     child = [sys.executable, "-c", program]

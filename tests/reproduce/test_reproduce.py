@@ -138,7 +138,7 @@ def test_tables_count_topics_hurt_and_helped_and_the_loss(measured, monkeypatch,
     values = {}
     for name in ("bm25", "rm3"):
         run = ir_measures.read_trec_run(str(folder / "runs" / "demo" / f"{name}.txt"))
-        values[name] = {one.query_id: one.value for one in ir_measures.iter_calc([ir_measures.AP], qrels, run)}
+        values[name] = {result.query_id: result.value for result in ir_measures.iter_calc([ir_measures.AP], qrels, run)}
     changes = [after - values["bm25"][qid] for qid, after in values["rm3"].items()]
     hurt, helped = sum(change < -1e-9 for change in changes), sum(change > 1e-9 for change in changes)
     lost = -sum(change for change in changes if change < 0)
@@ -187,11 +187,11 @@ def test_bad_files_are_refused(tmp_path, change, message):
 
 def test_the_shipped_conditions_are_whole():
     result = read_conditions()
-    assert {"bm25", "rm3", "klsa", "mslm", "pert"} <= {one.name for one in result.conditions}
-    bm25 = next(one for one in result.conditions if one.name == "bm25")
+    assert {"bm25", "rm3", "klsa", "mslm", "pert"} <= {condition.name for condition in result.conditions}
+    bm25 = next(condition for condition in result.conditions if condition.name == "bm25")
     assert bm25.expected["cacm"]["AP"] == 0.3123
     for condition in result.conditions:
-        possible = {name for name, one in result.collections.items() if condition.runs_on(one)}
+        possible = {name for name, collection in result.collections.items() if condition.runs_on(collection)}
         assert set(condition.expected) == possible, condition.name
     for script in result.scripts:
         assert all((ROOT / command[0]).is_file() for command in script.commands), script.name

@@ -139,18 +139,18 @@ class Page:
     def settled(self) -> Page:
         """Waits until all requests are answered, so that the page shows the state of the address."""
         self.wait(lambda: not self.js("return document.querySelectorAll('[aria-busy=true], .waiting').length"))
-        done = "[...document.querySelectorAll('.column')].every((one) => one.querySelector('.hit, .notice, .nothing'))"
+        done = "[...document.querySelectorAll('.column')].every((column) => column.querySelector('.hit, .notice, .nothing'))"
         self.wait(lambda: self.js(f"return document.querySelector('#results').hidden || {done}"))
         return self
 
     def all(self, selector: str) -> list[Any]:
         return self.driver.find_elements("css selector", selector)
 
-    def one(self, selector: str) -> Any:
+    def element(self, selector: str) -> Any:
         return self.wait(lambda: next(iter(self.all(selector)), None))
 
     def text(self, selector: str) -> str:
-        return self.one(selector).text
+        return self.element(selector).text
 
     def click(self, element: Any) -> None:
         """Clicks in the middle of the screen, where nothing that stays in view lies over the element."""
@@ -181,7 +181,7 @@ class Page:
 
     def ranked(self, **parameters: Any) -> list[str]:
         result = self.ask("/v1/demo/search", hits=10, **parameters)
-        return [one["docid"] for one in result["candidates"]]
+        return [entry["docid"] for entry in result["candidates"]]
 
     def console_errors(self) -> list[str]:
         """Warnings and errors in the browser's console."""

@@ -119,7 +119,9 @@ def test_strange_queries_that_meet_others_change_nothing(client):
     """Searches that come in at once share calls to Lucene; each gets the list that it gets alone."""
     paths = [f"/v1/demo/search?hits=5&query={quote(text)}" for text in (*STRANGE, "dripping tap", "blown fuse", "zzzzzz")]
     alone = [client.get(path).json() for path in paths]
-    assert [one["candidates"] for one in alone] == [client.get(f"{path}&highlight=true").json()["candidates"] for path in paths]
+    assert [answer["candidates"] for answer in alone] == [
+        client.get(f"{path}&highlight=true").json()["candidates"] for path in paths
+    ]
     with ThreadPoolExecutor(8) as pool:
         for result, expected in zip(pool.map(client.get, paths * 10), alone * 10, strict=True):
             assert result.status_code == 200 and result.json() == expected
@@ -140,13 +142,15 @@ def test_documents_with_markup_are_data(start, tmp_path):
     index_verb.main(["--input", str(write_jsonl(tmp_path / "c.jsonl", [evil, broken])), "--index", str(tmp_path / "evil")])
     client = start(ServiceSettings((IndexSpec("evil", str(tmp_path / "evil")),), Limits(threads=1, seconds=120)))
     answer = client.get("/v1/evil/search?query=tap&highlight=true")
-    result = {one["docid"]: one["doc"] for one in answer.json()["candidates"]}
+    result = {entry["docid"]: entry["doc"] for entry in answer.json()["candidates"]}
     evil["contents"] = f"{evil['title']}\n{evil['contents']}"  # as it is indexed
     assert result[evil["id"]] == evil
     assert answer.headers["content-type"] == "application/json"
     again = client.get(f"/v1/evil/doc/{quote(evil['id'], safe='')}")
     assert again.status_code == 200 and again.json()["doc"] == evil
-    assert kernelsearch.open(tmp_path / "evil").search("tap").docids == [one["docid"] for one in answer.json()["candidates"]]
+    assert kernelsearch.open(tmp_path / "evil").search("tap").docids == [
+        entry["docid"] for entry in answer.json()["candidates"]
+    ]
     picture = client.get("/v1/evil/explain/plot.svg?query=%3Cscript%3Ealert(1)%3C/script%3E+tap&rerank=pert")
     assert picture.status_code in (200, 400) and b"<script" not in picture.content
 

@@ -94,37 +94,39 @@ def test_a_typed_query_is_compared_side_by_side(page):
     signs = [
         text.split()[1] for text in page.js("return [...document.querySelectorAll('#list-1 .rank')].map((r) => r.innerText)")
     ]
-    assert signs == ["=" if one["moved"] == 0 else f"{'▲' if one['moved'] > 0 else '▼'}{abs(one['moved'])}" for one in moved]
+    assert signs == [
+        "=" if entry["moved"] == 0 else f"{'▲' if entry['moved'] > 0 else '▼'}{abs(entry['moved'])}" for entry in moved
+    ]
     page.wait(lambda: len(page.all("#lines path")) == len(set(before) & set(auto)) + len(set(auto) & set(klsa)))
     drawn = {line.get_attribute("data-docid") for line in page.all("#lines path.rose")}
-    assert {one["docid"] for one in moved if (one["moved"] or 0) > 0 and one["before"] <= 10} <= drawn
+    assert {entry["docid"] for entry in moved if (entry["moved"] or 0) > 0 and entry["before"] <= 10} <= drawn
 
 
 def test_suggestions_come_from_the_click_log(page):
     page.open()
-    page.one("#query").send_keys("leak")
-    wanted = [one["query"] for one in page.ask("/v1/demo/suggest", prefix="leak", limit=8)["suggestions"]]
-    page.wait(lambda: [one.text for one in page.all("#suggestions li span")] == wanted)
+    page.element("#query").send_keys("leak")
+    wanted = [entry["query"] for entry in page.ask("/v1/demo/suggest", prefix="leak", limit=8)["suggestions"]]
+    page.wait(lambda: [element.text for element in page.all("#suggestions li span")] == wanted)
     page.focused.send_keys(keys("ARROW_DOWN"), keys("ARROW_DOWN"), keys("ENTER"))
     page.wait(lambda: "q=" in page.driver.current_url)
-    assert page.one("#query").get_attribute("value") == wanted[1]
+    assert page.element("#query").get_attribute("value") == wanted[1]
     assert page.all("#suggestions:not([hidden])") == []
 
 
 def test_topics_add_measures_and_judgements(page):
     page.open(q="roof", m="pert")
     assert page.all(".measures") == []
-    choose(page.one("#topic"), TOPIC)
+    choose(page.element("#topic"), TOPIC)
     answers = {place: page.ask("/v1/demo/search", query=QUERY, topic=TOPIC, **more)
             for place, more in enumerate(({}, {"rerank": "pert"}))}  # fmt: skip
-    page.shows(*([one["docid"] for one in answer["candidates"]] for answer in answers.values()))
+    page.shows(*([entry["docid"] for entry in answer["candidates"]] for answer in answers.values()))
     for place, answer in answers.items():
         for name, value in answer["measures"].items():
             shown = page.text(f"#column-{place} [data-measure='{name}'] dd").split()
             assert shown[0] == f"{value:.3f}"
             change = value - answers[0]["measures"][name]
             assert place == 0 or shown[1] == "=" or float(shown[1].replace("−", "-")) == pytest.approx(change, abs=6e-4)
-        grades = [(one["grade"] or 0) > 0 for one in answer["candidates"]]
+        grades = [(entry["grade"] or 0) > 0 for entry in answer["candidates"]]
         marked = page.js(
             f"return [...document.querySelectorAll('#list-{place} .hit')].map((h) => !!h.querySelector('.relevant'))"
         )
@@ -134,17 +136,17 @@ def test_topics_add_measures_and_judgements(page):
 
 def test_a_slider_reranks_and_its_value_is_in_the_address(page):
     page.open(q=QUERY, m="klsa")
-    slider = page.one("[data-option='klsa.z'] input")
+    slider = page.element("[data-option='klsa.z'] input")
     assert page.text("[data-option='klsa.z'] output") == "auto"
     slider.send_keys(keys("HOME"), *[keys("ARROW_RIGHT")] * 60)
     z = int(page.text("[data-option='klsa.z'] output"))
     assert z == 5  # 200 ** (60 / 200)
     page.shows(page.ranked(query=QUERY), page.ranked(query=QUERY, rerank="klsa", **{"klsa.z": z}))
     page.wait(lambda: f"m=klsa%7Ez%3D{z}" in page.driver.current_url)
-    page.one("#column-1 .reset").click()
+    page.element("#column-1 .reset").click()
     page.shows(page.ranked(query=QUERY), page.ranked(query=QUERY, rerank="klsa"))
     assert page.text("[data-option='klsa.z'] output") == "auto"
-    page.one("[data-option='b'] input").send_keys(keys("END"))
+    page.element("[data-option='b'] input").send_keys(keys("END"))
     page.shows(page.ranked(query=QUERY, b=1), page.ranked(query=QUERY, rerank="klsa", b=1))
 
 
@@ -181,7 +183,7 @@ def test_sliders_stay_within_bounds_and_start_at_the_defaults(page):
 def test_explanations_are_drawn(page, method, drawn):
     page.open(q=QUERY, m=method)
     docid = page.columns()[1][0]
-    page.one("#list-1 .hit").click()
+    page.element("#list-1 .hit").click()
     answer = page.ask("/v1/demo/explain", query=QUERY, rerank=method, docid=docid)["explanation"]
     page.wait(lambda: page.all(drawn))
     bars = page.js(
@@ -193,8 +195,10 @@ def test_explanations_are_drawn(page, method, drawn):
     if method == "klsa":
         assert len(page.all(".drawing circle.listed, .drawing circle.chosen")) >= 10
     if method == "rbm25":
-        assert [row.text for row in page.all(".figures .link")] == [one["query"] for one in answer["notes"]["similar queries"]]
-    first = page.one(".level.outermost summary") if method != "auto" else None
+        assert [row.text for row in page.all(".figures .link")] == [
+            entry["query"] for entry in answer["notes"]["similar queries"]
+        ]
+    first = page.element(".level.outermost summary") if method != "auto" else None
     if first:
         first.click()
         page.wait(lambda: page.all(".level:not(.outermost) .bar-line"))
@@ -208,12 +212,12 @@ def test_the_first_stage_is_explained_by_term(page):
     page.wait(lambda: len(page.all(".level.outermost .bar-value")) == len(parts))
     values = [float(bar.text) for bar in page.all(".level.outermost .bar-value")]
     assert values == pytest.approx([part["value"] for part in parts], abs=0.006)
-    hit = next(one for one in page.ask("/v1/demo/search", query=QUERY)["candidates"] if one["docid"] == docid)
+    hit = next(entry for entry in page.ask("/v1/demo/search", query=QUERY)["candidates"] if entry["docid"] == docid)
     assert float(page.text(".sum strong")) == pytest.approx(hit["score"], abs=6e-4)
     labels = [label.text.split("\n") for label in page.all(".level.outermost .bar-label")]
     assert [label[0] for label in labels] == ["outdoor", "leaking", "faucet"]
     assert labels[0][1] == "1 time here (tf); in 9 of 364 documents: idf 3.65" and labels[2][1].startswith("not here; in 11 of")
-    page.one("[data-option='b'] input").send_keys(keys("END"))
+    page.element("[data-option='b'] input").send_keys(keys("END"))
     score = page.ask("/v1/demo/explain", query=QUERY, docid=docid, b=1)["score"]
     page.wait(lambda: float(page.text(".sum strong")) == pytest.approx(score, abs=6e-4))
 
@@ -221,7 +225,7 @@ def test_the_first_stage_is_explained_by_term(page):
 def test_a_slider_changes_the_open_explanation(page):
     page.open(q=QUERY, m="klsa", doc="hr282", **{"in": 1})
     before = page.text(".sum strong")
-    page.one("[data-option='klsa.lambda'] input").send_keys(keys("HOME"))
+    page.element("[data-option='klsa.lambda'] input").send_keys(keys("HOME"))
     answer = page.ask("/v1/demo/explain", query=QUERY, rerank="klsa", docid="hr282", **{"klsa.lambda": 0})["score"]
     page.wait(lambda: float(page.text(".sum strong")) == pytest.approx(answer, rel=1e-3))
     assert page.text(".sum strong") != before
@@ -229,15 +233,18 @@ def test_a_slider_changes_the_open_explanation(page):
 
 def test_similar_documents_open_and_are_explained(page):
     page.open(q=QUERY, m="klsa", doc="hr282", **{"in": 1})
-    page.one("#view-similar").click()
+    page.element("#view-similar").click()
     wanted = page.ask("/v1/demo/similar/hr282", hits=10)["candidates"]
     page.wait(
-        lambda: [one.get_attribute("data-docid") for one in page.all(".similar .hit")] == [one["docid"] for one in wanted]
+        lambda: (
+            [element.get_attribute("data-docid") for element in page.all(".similar .hit")]
+            == [entry["docid"] for entry in wanted]
+        )
     )
-    page.one(".similar summary").click()
+    page.element(".similar summary").click()
     why = page.ask("/v1/demo/similar/hr282", other=wanted[0]["docid"])["explanation"]
     page.wait(lambda: float(page.text(".similar .sum strong")) == pytest.approx(why["score"], rel=1e-3))
-    page.one(".similar .hit").click()
+    page.element(".similar .hit").click()
     page.wait(lambda: page.text("#panel-title") == wanted[0]["doc"]["title"])
     assert f"doc={wanted[0]['docid']}" in page.driver.current_url
 
@@ -249,11 +256,11 @@ def test_clicks_are_recorded_only_with_consent(page):
     query = "a query that nobody has asked about a leaking tap"
     start = log()
     page.open(q=query, m="klsa")
-    assert not page.one("#record").is_selected()
-    page.one("#list-1 .hit").click()
+    assert not page.element("#record").is_selected()
+    page.element("#list-1 .hit").click()
     page.settled()
     assert log() == start
-    page.one("#record").click()
+    page.element("#record").click()
     hits = page.all("#list-1 .hit")
     for place, clicks in ((1, 1), (2, 2)):
         page.click(hits[place])
@@ -263,7 +270,7 @@ def test_clicks_are_recorded_only_with_consent(page):
         {"query": query, "clicks": 2, "impressions": 1}
     ]
     answer = page.ask("/v1/demo/explain", query=query, rerank="rbm25")["explanation"]["notes"]["similar queries"]
-    assert query in [one["query"] for one in answer]  # rbm25 learns from what was just clicked
+    assert query in [entry["query"] for entry in answer]  # rbm25 learns from what was just clicked
 
 
 def test_the_switch_is_hidden_where_nothing_is_recorded(page):
@@ -282,28 +289,28 @@ def test_hostile_texts_and_queries_stay_text(page):
     titles = page.js("return [...document.querySelectorAll('#list-0 .hit-title')].map((t) => t.textContent)")
     assert HOSTILE in titles
     for docid in ("a/../<i>", "plain"):
-        page.click(next(one for one in page.all("#list-1 .hit") if one.get_attribute("data-docid") == docid))
+        page.click(next(element for element in page.all("#list-1 .hit") if element.get_attribute("data-docid") == docid))
         for view in ("why", "text", "similar"):
-            page.one(f"#view-{view}").click()
+            page.element(f"#view-{view}").click()
             page.settled()
             assert page.all("#panel .notice") == []
-    page.one("#view-text").click()
+    page.element("#view-text").click()
     page.wait(lambda: HOSTILE in page.js("return document.querySelector('#panel-body').textContent"))
     assert page.all("main img, main b, main i, main script, main iframe") == []
     assert page.js("return window.hacked") is None
-    assert page.one("#query").get_attribute("value").endswith(HOSTILE)
+    assert page.element("#query").get_attribute("value").endswith(HOSTILE)
 
 
 def test_everything_comes_from_the_server_itself(page):
     page.open(q=QUERY, m="klsa", doc="hr282", **{"in": 1})
-    loaded = page.js("return performance.getEntriesByType('resource').map((one) => one.name)")
+    loaded = page.js("return performance.getEntriesByType('resource').map((entry) => entry.name)")
     assert len(loaded) > 20 and all(name.startswith(page.server) for name in loaded)
 
 
 def test_the_keyboard_is_enough(page):
     page.open(q=QUERY, m=["klsa", "pert"])
     before, klsa = page.columns()[:2]
-    page.one("#query").send_keys(keys("ARROW_DOWN"))
+    page.element("#query").send_keys(keys("ARROW_DOWN"))
     assert page.focused.get_attribute("data-docid") == before[0]
     page.focused.send_keys(keys("ARROW_DOWN"))
     page.focused.send_keys(keys("ARROW_RIGHT"))
@@ -319,11 +326,11 @@ def test_the_keyboard_is_enough(page):
     page.wait(lambda: page.focused.get_attribute("data-docid") == place[1])
     assert page.all("#panel:not([hidden])") == []
     page.focused.send_keys("?")
-    assert page.one("#help").is_displayed()
+    assert page.element("#help").is_displayed()
     page.focused.send_keys(keys("ESCAPE"))
-    page.wait(lambda: not page.one("#help").is_displayed())
+    page.wait(lambda: not page.element("#help").is_displayed())
     controls = ".top :is(button, select, input), #column-1 :is(button.icon, select, input)"
-    names = [one.accessible_name for one in page.all(controls) if one.is_displayed()]
+    names = [element.accessible_name for element in page.all(controls) if element.is_displayed()]
     assert len(names) > 10 and all(names)
 
 
@@ -331,13 +338,13 @@ def test_methods_are_added_changed_and_removed_and_back_undoes_it(page):
     page.open(q=QUERY, m="none")
     before = page.ranked(query=QUERY)
     page.shows(before)
-    choose(page.one("#add"), "pert")
+    choose(page.element("#add"), "pert")
     page.shows(before, page.ranked(query=QUERY, rerank="pert"))
-    choose(page.one("#column-1 .method"), "klsa")
+    choose(page.element("#column-1 .method"), "klsa")
     page.shows(before, page.ranked(query=QUERY, rerank="klsa"))
     page.driver.back()
     page.shows(before, page.ranked(query=QUERY, rerank="pert"))
-    page.one("#column-1 .icon").click()
+    page.element("#column-1 .icon").click()
     page.shows(before)
     assert "m=none" in page.driver.current_url
 
@@ -349,7 +356,7 @@ def test_an_address_holds_the_whole_view(page):
     shared = {"query": QUERY, "k1": 2, "rm3": "true", "hits": 20}
     asked = ({}, {"rerank": "klsa", "klsa.z": 5, "klsa.lambda": 0.5}, {"rerank": "klsa", "klsa.scores": "kernel"})
     answers = [page.ask("/v1/demo/search", **shared, **more) for more in asked]
-    page.shows(*([one["docid"] for one in answer["candidates"]] for answer in answers))
+    page.shows(*([entry["docid"] for entry in answer["candidates"]] for answer in answers))
     assert page.text("#view-text[aria-selected=true]") == "Text"
     assert page.text("#column-0 .summary") == "BM25 + RM3"
     assert page.text("[data-option='klsa.z'] output") == "5"
@@ -364,11 +371,11 @@ def test_failures_are_shown_where_they_happen(failing_page, status, said):
     page = failing_page
     page.before_each_page(INVENTED % ("rerank=klsa", status))
     page.open(q=QUERY, m=["klsa", "pert"])
-    assert said in page.text("#column-1 .notice") and page.one("#column-1 .notice").get_attribute("role") == "alert"
+    assert said in page.text("#column-1 .notice") and page.element("#column-1 .notice").get_attribute("role") == "alert"
     assert len(page.all("#list-0 .hit")) == len(page.all("#list-2 .hit")) == 10
     if status != 400:  # a refused request is refused again: nothing to try
         page.js("window.fails = false")
-        page.one("#column-1 .notice button").click()
+        page.element("#column-1 .notice button").click()
         page.shows(page.ranked(query=QUERY), page.ranked(query=QUERY, rerank="klsa"), page.ranked(query=QUERY, rerank="pert"))
 
 
@@ -376,7 +383,7 @@ def test_an_unreachable_server_is_reported(failing_page):
     page = failing_page
     page.open(q=QUERY, m="klsa")
     page.js(UNREACHABLE)
-    page.one("#query").send_keys(" now", keys("ENTER"))
+    page.element("#query").send_keys(" now", keys("ENTER"))
     page.wait(lambda: "can't be reached" in page.text("#column-0 .notice"))
     page.before_each_page(UNREACHABLE)
     page.driver.refresh()
@@ -390,8 +397,8 @@ def test_a_key_is_asked_for_where_the_server_wants_one(failing_page):
         ' : Promise.resolve(new Response(\'{"error": "an API key is needed"}\', {status: 401}));'
     )
     page.driver.get(f"{page.server}/?q=roof&m=klsa")
-    page.wait(lambda: page.one("#key").is_displayed())
-    page.one("#key-value").send_keys("sesame", keys("ENTER"))
+    page.wait(lambda: page.element("#key").is_displayed())
+    page.element("#key-value").send_keys("sesame", keys("ENTER"))
     page.shows(page.ranked(query="roof"), page.ranked(query="roof", rerank="klsa"))
     assert "sesame" not in page.driver.current_url + page.js("return JSON.stringify(localStorage) + document.cookie")
 
@@ -410,14 +417,14 @@ def test_layout_and_contrast(page, tmp_path, width, theme):
         poor = [result for result in page.js(CONTRAST, TEXTS) if result[0] < 4.5]
         assert poor == []
         assert page.driver.save_screenshot(str(folder / f"{name}-{width}-{theme}.png"))
-        visible = [one for one in page.all(".column") if one.is_displayed()]
+        visible = [element for element in page.all(".column") if element.is_displayed()]
         assert len(visible) == (3 if width > 500 else 1)
     if width < 500:
-        page.one("#panel-close").click()
-        page.one("#tab-2").click()
-        assert page.one("#column-2").is_displayed() and not page.one("#column-0").is_displayed()
+        page.element("#panel-close").click()
+        page.element("#tab-2").click()
+        assert page.element("#column-2").is_displayed() and not page.element("#column-0").is_displayed()
     else:
-        page.one("#theme").click()
+        page.element("#theme").click()
         other = "light" if theme == "dark" else "dark"
         page.driver.refresh()
         assert page.js("return document.documentElement.dataset.theme") == other
@@ -436,9 +443,9 @@ def test_explanations_are_in_a_searchers_words(page):
     note = page.text(".decision .note")
     assert f"{len(notes['feedback']['documents'])} documents" in note and answer["titles"][notes["certainty"]["docid"]] in note
     feedback = notes["feedback"]["documents"]
-    assert [row.text for row in page.all(".feedback .link")] == [answer["titles"][one["docid"]] for one in feedback[:8]]
+    assert [row.text for row in page.all(".feedback .link")] == [answer["titles"][entry["docid"]] for entry in feedback[:8]]
     shares = [int(row.text.rstrip("%")) for row in page.all(".feedback .bar-value")]
-    assert shares == [round(100 * one["weight"]) for one in feedback[:8]]
+    assert shares == [round(100 * entry["weight"]) for entry in feedback[:8]]
     page.open(q=QUERY, m=["auto", "klsa"], doc="hr267", **{"in": 2})
     page.wait(lambda: page.all(".drawing .chosen"))
     names = [name.text for name in page.all(".drawing .name")]
@@ -454,7 +461,7 @@ def test_explanations_are_in_a_searchers_words(page):
 def test_shares_of_words_and_vectors_are_shown(page):
     page.open(index="vectors", q=QUERY, m="auto")
     docid = page.columns()[1][0]
-    page.one("#list-1 .hit").click()
+    page.element("#list-1 .hit").click()
     explanation = page.ask("/v1/vectors/explain", query=QUERY, rerank="auto", docid=docid)["explanation"]
     evidence, feedback = explanation["notes"]["evidence"], explanation["notes"]["feedback"]["documents"]
     assert sum(evidence.values()) == pytest.approx(explanation["score"], abs=2e-4) and len(evidence) == 3
@@ -462,7 +469,7 @@ def test_shares_of_words_and_vectors_are_shown(page):
     shown = {kind: float(value.replace("−", "-")) for value, kind in re.findall(r"(\S+) came from ([a-z ]+)", note)}
     assert shown == pytest.approx(evidence, rel=0.005, abs=0.006)  # three digits
     likeness = [re.findall(r"by words (\S+), by vectors (\S+)", row.text)[0] for row in page.all(".feedback li small")]
-    expected = [(one["words"], one["vectors"]) for one in feedback[: len(likeness)]]
+    expected = [(entry["words"], entry["vectors"]) for entry in feedback[: len(likeness)]]
     assert [[float(part.replace("−", "-")) for part in pair] for pair in likeness] == pytest.approx(
         np.array(expected), rel=0.01, abs=0.006
     )
@@ -475,12 +482,12 @@ def test_shares_of_words_and_vectors_are_shown(page):
 def test_compact_lists_show_more_hits(page):
     page.open(q=QUERY, m="klsa")
     tall = page.js("return document.querySelector('#list-0').offsetHeight")
-    page.one("#compact").click()
+    page.element("#compact").click()
     assert page.js("return document.querySelector('#list-0').offsetHeight") < 0.65 * tall
-    assert not page.one("#list-0 .snippet").is_displayed()
+    assert not page.element("#list-0 .snippet").is_displayed()
     page.driver.refresh()
     page.settled()
-    assert page.one("#compact").is_selected() and not page.one("#list-0 .snippet").is_displayed()
+    assert page.element("#compact").is_selected() and not page.element("#list-0 .snippet").is_displayed()
 
 
 def test_an_index_that_is_not_there_is_named(page):
@@ -495,7 +502,7 @@ def test_an_empty_list_offers_what_to_try(page):
     page.open(q="dripqqq zzzzzz", m="none")
     assert "No document contains a word" in page.text("#list-0")
     page.wait(lambda: [chip.text for chip in page.all("#list-0 .chip")][:2] == ["dripqqq", "zzzzzz"])
-    logged = [one["query"] for one in page.ask("/v1/demo/suggest", prefix="dri", limit=6)["suggestions"]]
+    logged = [entry["query"] for entry in page.ask("/v1/demo/suggest", prefix="dri", limit=6)["suggestions"]]
     page.wait(lambda: [chip.text for chip in page.all("#list-0 .chip")][2:] == logged)
     page.all("#list-0 .chip")[2].click()
     page.wait(lambda: len(page.all("#list-0 .hit")) == 10)
@@ -504,16 +511,16 @@ def test_an_empty_list_offers_what_to_try(page):
 def test_options_are_folded_away_on_a_narrow_screen(page):
     page.size(400, 860)
     page.open(q=QUERY, m="klsa")
-    places = [page.one(selector) for selector in (".toolbar", "#column-0 .settings")]
+    places = [page.element(selector) for selector in (".toolbar", "#column-0 .settings")]
     assert not any(place.is_displayed() for place in places)
     assert page.js("return document.querySelector('#list-0 .hit').getBoundingClientRect().top") < 300
-    page.one("#fold").click()
+    page.element("#fold").click()
     assert all(place.is_displayed() for place in places)
-    assert page.one("#fold").get_attribute("aria-expanded") == "true"
+    assert page.element("#fold").get_attribute("aria-expanded") == "true"
 
 
 def test_the_api_is_described_on_a_page(page):
     page.driver.get(f"{page.server}/docs")
     page.wait(lambda: len(page.all(".opblock")) >= 15)
-    loaded = page.js("return performance.getEntriesByType('resource').map((one) => one.name)")
+    loaded = page.js("return performance.getEntriesByType('resource').map((entry) => entry.name)")
     assert all(name.startswith((page.server, "data:")) for name in loaded)

@@ -249,9 +249,9 @@ def test_method_flags_are_the_defaults_of_requests(start, settings):
     client = start(replace(settings, methods={"klsa": {"lambda": 0.0}}))
     plain = client.get("/v1/demo/search?query=dripping+tap").json()["candidates"]
     served = client.get("/v1/demo/search?query=dripping+tap&rerank=klsa").json()["candidates"]
-    assert [one["docid"] for one in served] == [one["docid"] for one in plain]
+    assert [entry["docid"] for entry in served] == [entry["docid"] for entry in plain]
     moved = client.get("/v1/demo/search?query=dripping+tap&rerank=klsa&klsa.lambda=1&klsa.z=5").json()["candidates"]
-    assert [one["docid"] for one in moved] != [one["docid"] for one in plain]
+    assert [entry["docid"] for entry in moved] != [entry["docid"] for entry in plain]
 
 
 def ask_raw(address: str, *parts: bytes, pause: float = 0.0, close: bool = False) -> bytes:

@@ -66,9 +66,9 @@ def test_long_documents_are_joined_from_their_nearest(tmp_path):
     """Eight documents in two directions become two long ones; a long one has the highest grade of its parts."""
     texts = [{"id": f"d{number}", "contents": f"text{number}"} for number in range(8)]
     vectors = np.array([[1.0, 0.0] if number % 2 else [0.0, 1.0] for number in range(8)], dtype=np.float16)
-    np.savez(tmp_path / "corpus.npz", ids=np.array([one["id"] for one in texts]), vectors=vectors)
+    np.savez(tmp_path / "corpus.npz", ids=np.array([document["id"] for document in texts]), vectors=vectors)
     long, judged = long_documents(texts, {"q": {"d1": 1, "d3": 2, "d2": 0}}, tmp_path)
-    words = {one["id"]: set(one["contents"].split()) for one in long}
+    words = {document["id"]: set(document["contents"].split()) for document in long}
     assert sorted(map(sorted, words.values())) == [[f"text{number}" for number in range(start, 8, 2)] for start in (0, 1)]
     odd = next(docid for docid, found in words.items() if "text1" in found)
     assert judged == {"q": {odd: 2, next(docid for docid in words if docid != odd): 0}}
@@ -85,15 +85,15 @@ def test_the_tables_rank_as_auto_does(demo_index):
 
     def ap(result):
         run = {
-            query.qid: list(zip(demo_index.forward.docids.take(one.docs), one.scores, strict=True))
-            for query, one in zip(queries, result, strict=True)
+            query.qid: list(zip(demo_index.forward.docids.take(ranking.docs), ranking.scores, strict=True))
+            for query, ranking in zip(queries, result, strict=True)
         }
         scores = evaluate({qid: qrels[qid] for qid in qids}, run, parse_measures(["AP"])).values["AP"]
         return [scores[qid] for qid in qids]
 
     hits = np.take_along_axis(condition.relevant, condition.order(READING_WEIGHTS), axis=1)[:, :MATCHED]
-    for query, one, marks in zip(queries, ranked, hits, strict=True):
-        best = demo_index.forward.docids.take(one.docs[:MATCHED])
+    for query, ranking, marks in zip(queries, ranked, hits, strict=True):
+        best = demo_index.forward.docids.take(ranking.docs[:MATCHED])
         assert marks[: len(best)].tolist() == [qrels[query.qid].get(docid, 0) > 0 for docid in best]
     assert condition.ap(READING_WEIGHTS) == pytest.approx(ap(ranked), abs=5e-3)  # those below are in a simpler order
     assert condition.base.mean() > np.mean(ap(lists))  # the same list, and then what the expanded query adds

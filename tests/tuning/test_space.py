@@ -52,14 +52,16 @@ def test_draws_are_seeded_different_and_inside():
     space = dimensions("b=0.1..0.9", "klsa.z=1..5", "mu=log:10..1000", "klsa.lambda=0.5,0.9")
     result = list(draws(space, 200, seed=3))
     assert result == list(draws(space, 200, seed=3)) != list(draws(space, 200, seed=4))
-    assert len({key(one) for one in result}) == 200
-    assert all(0.1 <= one["b"] <= 0.9 and one["klsa.z"] in range(1, 6) and 10 <= one["mu"] <= 1000 for one in result)
-    assert 60 < sum(one["mu"] < 100 for one in result) < 140  # half of them below the geometric middle
+    assert len({key(setting) for setting in result}) == 200
+    assert all(
+        0.1 <= setting["b"] <= 0.9 and setting["klsa.z"] in range(1, 6) and 10 <= setting["mu"] <= 1000 for setting in result
+    )
+    assert 60 < sum(setting["mu"] < 100 for setting in result) < 140  # half of them below the geometric middle
 
 
 def test_draws_from_a_small_space_are_the_whole_of_it():
     assert list(draws(dimensions("klsa.z=1,2", "b=0.4,0.5"), 10, 0)) == list(grid(dimensions("klsa.z=1,2", "b=0.4,0.5")))
-    assert sorted(one["klsa.z"] for one in draws(dimensions("klsa.z=1..3"), 10, 0)) == [1, 2, 3]
+    assert sorted(setting["klsa.z"] for setting in draws(dimensions("klsa.z=1..3"), 10, 0)) == [1, 2, 3]
 
 
 def test_names_for_people_and_parts_for_programs():

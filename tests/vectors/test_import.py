@@ -115,9 +115,9 @@ def test_every_format_stores_the_same_rows(write, index, table, tmp_path):
 def test_blocks_of_any_size_give_the_whole_file(write, block, table, tmp_path):
     ids, vectors = table
     blocks = list(open_vectors(*write(tmp_path, ids, vectors)).blocks(block))
-    assert [name for one in blocks for name in one.ids] == ids
-    assert np.array_equal(np.concatenate([one.vectors for one in blocks]), vectors)
-    assert [one.first for one in blocks] == np.cumsum([1, *(len(one.ids) for one in blocks[:-1])]).tolist()
+    assert [name for block in blocks for name in block.ids] == ids
+    assert np.array_equal(np.concatenate([block.vectors for block in blocks]), vectors)
+    assert [block.first for block in blocks] == np.cumsum([1, *(len(block.ids) for block in blocks[:-1])]).tolist()
 
 
 def test_verb_says_what_is_missing_and_what_is_unknown(index, table, tmp_path, capsys):

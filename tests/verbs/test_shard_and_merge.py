@@ -36,7 +36,7 @@ def four(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def one(demo_index, tmp_path_factory):
+def whole_index(demo_index, tmp_path_factory):
     """The same collection in one index."""
     return shutil.copytree(demo_index.path, tmp_path_factory.mktemp("one") / "index")
 
@@ -56,44 +56,46 @@ def run(indexes, output, *flags, topics=DEMO / "topics.tsv"):
 
 
 @pytest.mark.parametrize("flags", FIRST_STAGES, ids=lambda flags: "".join(flags) or "bm25")
-def test_four_shards_give_the_bytes_of_one_index(four, one, few, tmp_path, flags):
+def test_four_shards_give_the_bytes_of_one_index(four, whole_index, few, tmp_path, flags):
     topics = few if "--rm3" in flags or "--rocchio" in flags else DEMO / "topics.tsv"
-    alone = run([one], tmp_path / "one.txt", *flags, topics=topics)
+    alone = run([whole_index], tmp_path / "one.txt", *flags, topics=topics)
     assert run([four], tmp_path / "four.txt", *flags, "--threads", 2, topics=topics) == alone
     assert len(alone.splitlines()) > 1000
 
 
 @pytest.mark.parametrize("method", ["klsa", "pert", "mslm", "auto"])
-def test_rerankers_give_the_bytes_of_one_index(four, one, few, tmp_path, method):
+def test_rerankers_give_the_bytes_of_one_index(four, whole_index, few, tmp_path, method):
     """The basis and the graph are fitted over the shards, and are those of the one index."""
     flags = ["--rerank", method, "--hits", "50", *(["--klsa.retrieve", "20"] if method == "klsa" else [])]
     if method in ("klsa", "mslm"):
-        for index in (four, one):
+        for index in (four, whole_index):
             train.main(["--index", str(index), "--rerank", method])
     topics = DEMO / "topics.tsv" if method == "klsa" else few
-    assert run([four], tmp_path / "four.txt", *flags, topics=topics) == run([one], tmp_path / "one.txt", *flags, topics=topics)
+    assert run([four], tmp_path / "four.txt", *flags, topics=topics) == run(
+        [whole_index], tmp_path / "one.txt", *flags, topics=topics
+    )
 
 
-def test_shards_named_one_by_one_in_a_process_of_its_own(four, one, tmp_path):
+def test_shards_named_one_by_one_in_a_process_of_its_own(four, whole_index, tmp_path):
     shards = sorted(four.glob("shard-*"))
     flags = [word for shard in shards for word in ("--index", shard)]
     done = command("search", *flags, "--topics", DEMO / "topics.tsv", "--output", tmp_path / "s.txt", "--rerank", "klsa")
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "s.txt").read_bytes() == run([one], tmp_path / "one.txt", "--rerank", "klsa")
+    assert (tmp_path / "s.txt").read_bytes() == run([whole_index], tmp_path / "one.txt", "--rerank", "klsa")
     assert tomllib.loads((tmp_path / "s.txt.toml").read_text())["index"] == [str(shard) for shard in shards]
     before = (tmp_path / "s.txt").read_bytes()
     search.main(["--config", str(tmp_path / "s.txt.toml"), "--output", str(tmp_path / "again.txt")])
     assert (tmp_path / "again.txt").read_bytes() == before
 
 
-def test_a_part_of_the_shards_scores_otherwise(four, one, tmp_path):
+def test_a_part_of_the_shards_scores_otherwise(four, whole_index, tmp_path):
     some = sorted(four.glob("shard-*"))[:2]
-    assert run(some, tmp_path / "some.txt") != run([one], tmp_path / "one.txt")
+    assert run(some, tmp_path / "some.txt") != run([whole_index], tmp_path / "one.txt")
 
 
-def test_explain_and_similar_say_the_same_of_shards(four, one, demo_index, capsys):
+def test_explain_and_similar_say_the_same_of_shards(four, whole_index, demo_index, capsys):
     said = []
-    for index in (four, one):
+    for index in (four, whole_index):
         explain.main(["--index", str(index), "--query", "dripping tap", "--rerank", "klsa", "--json"])
         similar.main(["--index", str(index), "--docid", demo_index.forward.docids[3], "--json"])
         said.append(capsys.readouterr().out)
@@ -118,11 +120,11 @@ def test_a_folder_of_shards_is_served(four):
 
 
 @pytest.mark.parametrize("flags", [[], ["--rerank", "klsa", "--klsa.retrieve", "10"]])
-def test_parts_of_the_topics_merge_to_the_whole_run(one, few, tmp_path, flags):
-    whole = run([one], tmp_path / "whole.txt", *flags, topics=few)
+def test_parts_of_the_topics_merge_to_the_whole_run(whole_index, few, tmp_path, flags):
+    whole = run([whole_index], tmp_path / "whole.txt", *flags, topics=few)
     parts = [tmp_path / f"part-{number}.txt" for number in range(1, 5)]
     for number, part in enumerate(parts, 1):
-        run([one], part, *flags, "--shard", f"{number}/4", "--batch-size", number, topics=few)
+        run([whole_index], part, *flags, "--shard", f"{number}/4", "--batch-size", number, topics=few)
     for order in (parts, parts[::-1]):  # recipes tell the order
         merge.main([*map(str, order), "--output", str(tmp_path / "merged.txt")])
         assert (tmp_path / "merged.txt").read_bytes() == whole
@@ -130,13 +132,13 @@ def test_parts_of_the_topics_merge_to_the_whole_run(one, few, tmp_path, flags):
     assert (tmp_path / "merged.txt").read_bytes() == whole and "\nshard =" not in (tmp_path / "merged.txt.toml").read_text()
 
 
-def test_parts_of_a_reranked_run(one, few, tmp_path):
-    run([one], tmp_path / "bm25.txt", "--hits", 30, topics=few)
+def test_parts_of_a_reranked_run(whole_index, few, tmp_path):
+    run([whole_index], tmp_path / "bm25.txt", "--hits", 30, topics=few)
     flags = ["--run", tmp_path / "bm25.txt", "--rerank", "pert"]
-    whole = run([one], tmp_path / "whole.txt", *flags, topics=few)
+    whole = run([whole_index], tmp_path / "whole.txt", *flags, topics=few)
     parts = [tmp_path / "a.txt", tmp_path / "b.txt"]
     for number, part in enumerate(parts, 1):
-        run([one], part, *flags, "--shard", f"{number}/2", topics=few)
+        run([whole_index], part, *flags, "--shard", f"{number}/2", topics=few)
     merge.main([*map(str, parts), "--output", str(tmp_path / "merged.txt")])
     assert (tmp_path / "merged.txt").read_bytes() == whole
 
@@ -251,26 +253,28 @@ def test_a_run_that_was_cut_short_is_noticed(parts, tmp_path, capsys):
 
 
 def test_runs_of_other_systems_merge_in_the_topics_order(tmp_path, capsys):
-    one, two, topics = tmp_path / "one.txt", tmp_path / "two.txt", tmp_path / "topics.tsv"
-    one.write_text("b Q0 d1 1 2.0 x\nb Q0 d2 2 1.0 x\n")
-    two.write_text("a Q0 d1 1 2.5 y\nc Q0 d9 1 1.0 y\n")
+    first, second, topics = tmp_path / "one.txt", tmp_path / "two.txt", tmp_path / "topics.tsv"
+    first.write_text("b Q0 d1 1 2.0 x\nb Q0 d2 2 1.0 x\n")
+    second.write_text("a Q0 d1 1 2.5 y\nc Q0 d9 1 1.0 y\n")
     topics.write_text("a\tx\nb\tx\nnone\tx\nc\tx\n")
-    merge.main([str(one), str(two), "--output", str(tmp_path / "m.txt")])
-    assert (tmp_path / "m.txt").read_text() == one.read_text() + two.read_text()
-    merge.main([str(one), str(two), "--output", str(tmp_path / "m.txt"), "--topics", str(topics)])
+    merge.main([str(first), str(second), "--output", str(tmp_path / "m.txt")])
+    assert (tmp_path / "m.txt").read_text() == first.read_text() + second.read_text()
+    merge.main([str(first), str(second), "--output", str(tmp_path / "m.txt"), "--topics", str(topics)])
     assert [line.split()[0] for line in (tmp_path / "m.txt").read_text().splitlines()] == ["a", "b", "b", "c"]
     assert capsys.readouterr().err.splitlines()[-1] == f"{tmp_path / 'm.txt'}: 3 queries from 2 runs"
     topics.write_text("a\tx\nb\tx\n")
     with pytest.raises(InputError, match=r"two\.txt: topic c is not in .*topics\.tsv"):
-        merge.main([str(one), str(two), "--output", str(tmp_path / "m.txt"), "--topics", str(topics)])
+        merge.main([str(first), str(second), "--output", str(tmp_path / "m.txt"), "--topics", str(topics)])
 
 
 def test_overlapping_topics_are_refused_unless_asked_for(tmp_path, capsys):
-    one, two = tmp_path / "one.txt", tmp_path / "two.txt"
-    one.write_text("a Q0 d1 1 2.0 x\n")
-    two.write_text("b Q0 d1 1 2.5 y\na Q0 d7 1 9.0 y\n")
-    assert refused(capsys, tmp_path, one, two) == f"{two}: topic a is in {one} too; --overlap first keeps the first list"
-    merge.main([str(one), str(two), "--output", str(tmp_path / "m.txt"), "--overlap", "first"])
+    first, second = tmp_path / "one.txt", tmp_path / "two.txt"
+    first.write_text("a Q0 d1 1 2.0 x\n")
+    second.write_text("b Q0 d1 1 2.5 y\na Q0 d7 1 9.0 y\n")
+    assert (
+        refused(capsys, tmp_path, first, second) == f"{second}: topic a is in {first} too; --overlap first keeps the first list"
+    )
+    merge.main([str(first), str(second), "--output", str(tmp_path / "m.txt"), "--overlap", "first"])
     assert (tmp_path / "m.txt").read_text() == "a Q0 d1 1 2.0 x\nb Q0 d1 1 2.5 y\n"
 
 

@@ -166,9 +166,8 @@ def report(result: dict[tuple[int, str], dict[str, Any]]) -> None:
     print(text_table(("documents", "stage", "seconds", "CPU s", "peak GB", "own GB", "disk GB"), rows, align="><>>>>>"))
     for size in sizes:
         if figures := result.get((size, "export")):
-            print(
-                f"{size:,} documents: {figures['postings']:,} postings, {figures['tokens']:,} tokens, {figures['terms']:,} terms"
-            )
+            counts = ", ".join(f"{figures[name]:,} {name}" for name in ("postings", "tokens", "terms"))
+            print(f"{size:,} documents: {counts}")
     slopes = []
     for stage in STAGES:
         have = [size for size in sizes if (size, stage) in result]

@@ -42,10 +42,11 @@ def import_log(
     eta: float | None = None,
     progress: Progress = silent,
 ) -> Imported:
-    """Reads log files into the database `path`; a new database appears under its name only when complete.
+    """Reads the log files `sources` into the database `path`; a new database appears under its name only when complete.
 
     `append` adds to an existing database, in one transaction, and keeps its `eta`. For a new database, `eta` is the strength of
-    the position bias (default: 1).
+    the position bias (default: 1). `progress` gets the progress. Raises InputError for files that are no click logs or a
+    database that can't be written, OptionError for an `eta` that differs from that of an existing database.
     """
     skipped = Skipped()
     records = (record for source in sources for record in read(source, skipped))
@@ -66,7 +67,8 @@ def import_records(
 ) -> Imported:
     """Like `import_log`, from any iterable of records; `name` is what messages call their source.
 
-    Raises BusyError where another process has the database locked for more than `timeout` seconds.
+    `skipped` has the lines that were left out before, and is returned with the counts. Raises BusyError where another process
+    has the database locked for more than `timeout` seconds.
     """
     path, skipped = Path(path), skipped or Skipped()
     refuse_special(path)
@@ -103,7 +105,10 @@ def import_records(
 
 
 def aggregate(path: str | Path, eta: float) -> None:
-    """Sums the records of a database again, with another strength `eta` of the position bias."""
+    """Sums the records of the database `path` again, with another strength `eta` of the position bias.
+
+    Raises InputError where there is no such database.
+    """
     path = Path(path)
     if not path.is_file():
         raise InputError(f"{path}: no such click database")

@@ -74,7 +74,7 @@ def normalise_query(query: str) -> str:
 
 
 def read(source: str | Path, skipped: Skipped) -> Iterator[Record]:
-    """Reads a log file: a table with a header line, or JSON lines; both may be gzipped.
+    """Reads the log file `source`: a table with a header line, or JSON lines; both may be gzipped.
 
     Lines that can't be used are counted in `skipped`. Raises InputError for a file that is no click log.
     """
@@ -92,7 +92,8 @@ def read(source: str | Path, skipped: Skipped) -> Iterator[Record]:
 def from_sessions(path: Path, numbered: Iterable[tuple[int, bytes]], skipped: Skipped) -> Iterator[Impression]:
     """Reads JSON lines: {"query": ..., "items": [{"docid": ..., "clicked": true or false, "rank": optional}, ...]}.
 
-    `numbered` are (line number, line), none of them blank.
+    `numbered` are (line number, line), none of them blank. Lines that can't be used are counted in `skipped`, with `path` as the
+    file's name.
     """
     for number, line in numbered:
         try:
@@ -115,7 +116,10 @@ def _parse_line(line: bytes) -> Any:
 
 
 def from_qlogs(records: Iterable[Any], skipped: Skipped, name: str = "ir_datasets") -> Iterator[Impression]:
-    """Reads query log records of ir_datasets: `query`, and `items` with `doc_id`, `clicked` and, in some logs, `rank`."""
+    """Reads query log records of ir_datasets: `query`, and `items` with `doc_id`, `clicked` and, in some logs, `rank`.
+
+    Records that can't be used are counted in `skipped`, where `name` names the log.
+    """
     for number, record in enumerate(records, 1):
         try:
             items = [
@@ -133,7 +137,8 @@ def from_table(
 ) -> Iterator[Tally]:
     """Reads a TSV whose header names query, docid, clicks and, where known, impressions and the average position.
 
-    `first` is (line number, line) of the header, `numbered` are the other lines, none of them blank.
+    `first` is (line number, line) of the header, `numbered` are the other lines, none of them blank; `path` and `skipped` are
+    those of `from_sessions`. Raises InputError for a header without these columns.
     """
     number, head = first
     header = [name.strip().lower() for name in head.decode("utf-8", errors="replace").rstrip("\r\n").split("\t")]

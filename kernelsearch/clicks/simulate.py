@@ -39,12 +39,14 @@ def simulate(
     noise: float = 0.05,
     others: Sequence[str] = (),
 ) -> Iterator[Impression]:
-    """Yields impressions with clicks. Every query occurs once; further ones are drawn by popularity, which falls as rank^-0.7.
+    """Yields so many impressions of `needs`, with clicks by `model`, all drawn with `seed`.
+
+    Every query occurs once; further ones are drawn by popularity, which falls as rank^-0.7.
 
     With probability `explore` a list contains one to three documents that its ranking lacks, at random ranks: relevant
     documents that the search misses, or any of `others`, with equal probability. Another ranker, or one that explores, would
     show such documents; without them no document without a query term could ever be clicked. `depth` is the length of a list,
-    `noise` the click probability of a document that is not relevant.
+    `noise` the click probability of a document that is not relevant. Raises InputError without needs.
     """
     if not needs:
         raise InputError("simulate: no query with a list and judgements")
@@ -85,7 +87,8 @@ def needs_from_search(
 ) -> list[Need]:
     """Needs with the lists of a search for the judged topics and their variants; `search` returns the docids for each text.
 
-    `variants` is a TSV of topic id and another wording. Raises InputError where no topic is judged.
+    `topics` and `qrels` are files, `variants` is a TSV of topic id and another wording. Raises InputError where no topic is
+    judged.
     """
     judged = read_qrels(qrels)
     wordings = [(qid, text) for qid, text in read_topics(topics).items() if qid in judged]
@@ -103,7 +106,7 @@ def needs_from_search(
 
 
 def needs_from_run(run: str | Path, topics: str | Path, qrels: str | Path) -> list[Need]:
-    """Needs with the lists of a run file for the judged topics. Raises InputError where it has none."""
+    """Needs with the lists of a run file for the topics that the file `qrels` judges. Raises InputError where it has none."""
     judged, lists, texts = read_qrels(qrels), read_run(run), read_topics(topics)
     needs = [
         Need(text, tuple(docid for docid, _ in lists[qid]), judged[qid])
@@ -116,7 +119,7 @@ def needs_from_run(run: str | Path, topics: str | Path, qrels: str | Path) -> li
 
 
 def write_sessions(impressions: Iterable[Impression], path: str | Path) -> int:
-    """Writes sessions as JSON lines, in the form that `records.from_sessions` reads; returns their number."""
+    """Writes impressions to the file `path` as JSON lines, which `records.from_sessions` reads; returns their number."""
     count = 0
     with write_file(path) as stream:
         for count, record in enumerate(impressions, 1):

@@ -66,6 +66,7 @@ class Comparison:
     topics: dict[str, list[str]]
 
     def of(self, run: str, measure: str) -> Difference:
+        """The difference of a run from the baseline by a measure; StopIteration where they are not compared."""
         return next(entry for entry in self.differences if (entry.run, entry.measure) == (run, measure))
 
     def get(self, run: str, measure: str) -> Difference | None:
@@ -84,7 +85,11 @@ class Comparison:
 def compare(
     evaluations: Mapping[str, Evaluation], baseline: str, measures: Sequence[str], procedure: Procedure | None = None
 ) -> Comparison:
-    """Compares every run with the baseline. The tests by one measure are one family, corrected together."""
+    """Compares every run with the baseline. The tests by one measure are one family, corrected together.
+
+    `evaluations` are those of all runs by label, that of the `baseline` among them; `measures` are names that all of them have.
+    `procedure` says how differences are tested (default: `Procedure()`). Raises OptionError for an unknown test or correction.
+    """
     how = procedure or Procedure()
     base = evaluations[baseline]
     runs = [label for label in evaluations if label != baseline]
@@ -148,7 +153,10 @@ class PairTest:
 def compare_all(
     evaluations: Mapping[str, Evaluation], measures: Sequence[str], procedure: Procedure | None = None
 ) -> list[PairTest]:
-    """Tests every pair of runs. The tests of all pairs by one measure are one family, corrected together."""
+    """Tests every pair of runs. The tests of all pairs by one measure are one family, corrected together.
+
+    The parameters are those of `compare`.
+    """
     how = procedure or Procedure()
     pairs = list(combinations(evaluations, 2))
     tests: list[PairTest] = []

@@ -104,8 +104,10 @@ def trec_order(ranked: Sequence[tuple[str, float]]) -> list[str]:
 def evaluate(qrels: Qrels, run: Run, measures: Sequence[Measure], *, complete: bool = True) -> Evaluation:
     """The values of a run per topic.
 
-    Judged topics that the run lacks count as zero (trec_eval -c), or are left out if not `complete`. Raises InputError for ids
-    and grades that trec_eval's code can't take, and OptionError for measures that can't be computed on this run.
+    `qrels` are {topic id: {docid: grade}}, `run` is {topic id: [(docid, score), ...]}, `measures` are those of
+    `parse_measures`. Judged topics that the run lacks count as zero (trec_eval -c), or are left out if not `complete`. Raises
+    InputError for ids and grades that trec_eval's code can't take, and OptionError for measures that can't be computed on this
+    run.
     """
     _check_ids_and_grades(qrels, run)
     topics = [qid for qid in qrels if complete or qid in run]

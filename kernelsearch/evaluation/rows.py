@@ -40,7 +40,10 @@ class JudgedRows:
             self._grades.append(np.array(list(grades.values()), dtype=np.float64)[order][known])
 
     def average_precision(self, lists: Sequence[Candidates]) -> Floats:
-        """AP per topic, as trec_eval's map, shape (topics,); zero for topics without relevant documents."""
+        """AP per topic, as trec_eval's map, shape (topics,); zero for topics without relevant documents.
+
+        `lists` has one ranked list per topic, in the order of the topics.
+        """
         return np.array(
             [
                 average_precision(self.relevant_places(number, ranked)[0], self.counts[number])
@@ -55,7 +58,7 @@ class JudgedRows:
         )
 
     def relevant_places(self, number: int, candidates: Candidates) -> tuple[NDArray[np.int64], Floats]:
-        """The ranks, from 0, of the relevant documents of topic `number` in a list, and their grades."""
+        """The ranks, from 0, of the relevant documents of topic `number` in the list `candidates`, and their grades."""
         rows = self.relevant[number]
         if not len(rows):
             return np.zeros(0, dtype=np.int64), np.zeros(0)

@@ -70,7 +70,10 @@ def randomisation(differences: ArrayLike, *, rounds: int = 10_000, seed: int = 0
 
 
 def p_value(test: str, differences: ArrayLike, *, rounds: int = 10_000, seed: int = 0) -> float:
-    """The p-value of the test with this name; `rounds` and `seed` are those of the randomisation test."""
+    """The p-value of the test with this name; `rounds` and `seed` are those of the randomisation test.
+
+    Raises OptionError for a name that is not one of TESTS.
+    """
     if test == "t":
         return paired_t(differences)
     if test == "wilcoxon":
@@ -84,6 +87,7 @@ def corrected(p_values: Sequence[float], correction: str = "holm") -> list[float
     """The p-values of one family of tests, corrected so that they can be compared with the significance level directly.
 
     Holm: in ascending order the i-th (from 0) of m is multiplied by m - i, never below its predecessor. Bonferroni: all by m.
+    `correction` is one of CORRECTIONS; raises OptionError for another.
     """
     p = np.asarray(p_values, dtype=np.float64)
     if correction == "none":

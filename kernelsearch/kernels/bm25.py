@@ -44,13 +44,20 @@ class Postings(Protocol):
 
 
 def idf(df: ArrayLike, documents: int) -> NDArray[np.float32]:
-    """Lucene's inverse document frequency, ln(1 + (N - df + 1/2) / (df + 1/2)), never negative."""
+    """Lucene's inverse document frequency, ln(1 + (N - df + 1/2) / (df + 1/2)), never negative; of the shape of `df`.
+
+    `df` are document frequencies, `documents` is N, the number of documents.
+    """
     frequency = np.asarray(df, dtype=np.float64)
     return np.log(1 + (documents - frequency + 0.5) / (frequency + 0.5)).astype(np.float32)
 
 
 def length_factor(norm_lengths: ArrayLike, average: float, k1: float, b: float) -> NDArray[np.float32]:
-    """1 / (k1 ((1 - b) + b dl / avgdl)), in the order of operations and the precision that Lucene uses."""
+    """1 / (k1 ((1 - b) + b dl / avgdl)), in the order of operations and the precision that Lucene uses.
+
+    `norm_lengths` are document lengths dl as Lucene's norms round them, `average` is avgdl; the result has the shape of
+    `norm_lengths`.
+    """
     unit, slope = np.float32(1), np.float32(b)
     lengths = np.asarray(norm_lengths, dtype=np.float32)
     with np.errstate(divide="ignore"):  # k1 = 0 is allowed: the factor is infinite and every tf saturates
@@ -60,7 +67,16 @@ def length_factor(norm_lengths: ArrayLike, average: float, k1: float, b: float) 
 def term_scores(
     index: Postings, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer], *, k1: float = 0.9, b: float = 0.4
 ) -> NDArray[np.float32]:
-    """Each term's part of each document's score, shape (documents, terms). Term -1 (unknown) gives zeros."""
+    """Each term's part of each document's score, shape (documents, terms). Term -1 (unknown) gives zeros.
+
+    Parameters
+    ----------
+    index : the collection
+    terms : numbers of the query's terms, shape (terms,)
+    weights : their weights in the query, shape (terms,)
+    docs : rows of the documents, shape (documents,)
+    k1, b : BM25's parameters
+    """
     numbers = np.asarray(terms, dtype=np.int64)
     known = numbers >= 0
     df = np.where(known, np.asarray(index.df[np.maximum(numbers, 0)]) if len(index.df) else 0, 0)
@@ -75,7 +91,10 @@ def term_scores(
 def scores(
     index: Postings, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer], *, k1: float = 0.9, b: float = 0.4
 ) -> NDArray[np.float32]:
-    """BM25 of each document, equal to Lucene's raw score to the last bit, shape (documents,)."""
+    """BM25 of each document, equal to Lucene's raw score to the last bit, shape (documents,).
+
+    The parameters are those of `term_scores`.
+    """
     numbers, query_weights = known_terms(terms, weights)
     weight = query_weights.astype(np.float32) * idf(index.df[numbers], index.statistics.documents)
     factor = length_factor(index.norm_lengths[docs], float(index.statistics.average_length), k1, b)

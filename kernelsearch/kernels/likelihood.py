@@ -41,7 +41,16 @@ class Postings(Protocol):
 def dirichlet_term_scores(
     index: Postings, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer], *, mu: float = 1000.0
 ) -> NDArray[np.float64]:
-    """max(0, ln(1 + tf / (mu p(w|C))) + ln(mu / (dl + mu))) by weight, shape (documents, terms); term -1 gives zeros."""
+    """max(0, ln(1 + tf / (mu p(w|C))) + ln(mu / (dl + mu))) by weight, shape (documents, terms); term -1 gives zeros.
+
+    Parameters
+    ----------
+    index : the collection
+    terms : numbers of the query's terms, -1 for unknown ones, shape (terms,)
+    weights : their weights in the query, shape (terms,)
+    docs : rows of the documents, shape (documents,)
+    mu : weight of the collection's model, in tokens
+    """
     frequency, collection, length = _counts(index, terms, docs)
     raw = np.log(1.0 + frequency / (mu * collection)) + np.log(mu / (length + mu))
     return np.where(frequency > 0, np.asarray(weights) * np.maximum(raw, 0.0), 0.0)
@@ -50,7 +59,10 @@ def dirichlet_term_scores(
 def jelinek_mercer_term_scores(
     index: Postings, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer], *, lam: float = 0.1
 ) -> NDArray[np.float64]:
-    """ln(1 + (1 - lambda) (tf / dl) / (lambda p(w|C))) by weight, shape (documents, terms). Term -1 (unknown) gives zeros."""
+    """ln(1 + (1 - lambda) (tf / dl) / (lambda p(w|C))) by weight, shape (documents, terms). Term -1 (unknown) gives zeros.
+
+    `lam` is lambda, the share of the collection's model; the other parameters are those of `dirichlet_term_scores`.
+    """
     frequency, collection, length = _counts(index, terms, docs)
     return np.asarray(weights) * np.log(1.0 + (1.0 - lam) * (frequency / np.maximum(length, 1.0)) / (lam * collection))
 
@@ -58,7 +70,10 @@ def jelinek_mercer_term_scores(
 def dirichlet_scores(
     index: Postings, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer], *, mu: float = 1000.0
 ) -> NDArray[np.float64]:
-    """Query likelihood with Dirichlet smoothing, shape (documents,): the sums of `dirichlet_term_scores`."""
+    """Query likelihood with Dirichlet smoothing, shape (documents,): the sums of `dirichlet_term_scores`.
+
+    The parameters are the same.
+    """
     numbers, weight = known_terms(terms, weights)
     rows, columns, frequencies = index.occurrences(docs, numbers)
     collection = (index.cf[numbers] + 1.0) / (index.statistics.tokens + 1.0)
@@ -70,7 +85,10 @@ def dirichlet_scores(
 def jelinek_mercer_scores(
     index: Postings, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer], *, lam: float = 0.1
 ) -> NDArray[np.float64]:
-    """Query likelihood with Jelinek-Mercer smoothing, shape (documents,): the sums of `jelinek_mercer_term_scores`."""
+    """Query likelihood with Jelinek-Mercer smoothing, shape (documents,): the sums of `jelinek_mercer_term_scores`.
+
+    The parameters are the same.
+    """
     numbers, weight = known_terms(terms, weights)
     rows, columns, frequencies = index.occurrences(docs, numbers)
     collection = (index.cf[numbers] + 1.0) / (index.statistics.tokens + 1.0)

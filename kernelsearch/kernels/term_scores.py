@@ -13,7 +13,16 @@ from kernelsearch.lucene.models import BM25Model, DirichletModel, Model
 def term_scores(
     index: ForwardIndex, model: Model, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer]
 ) -> NDArray[np.floating]:
-    """Each term's part of each document's first-stage score, shape (documents, terms)."""
+    """Each term's part of each document's first-stage score, shape (documents, terms).
+
+    Parameters
+    ----------
+    index : the forward index
+    model : the ranking model of the first stage
+    terms : numbers of the query's terms, -1 for unknown ones, shape (terms,)
+    weights : their weights in the query, shape (terms,)
+    docs : rows of the documents, shape (documents,)
+    """
     if isinstance(model, BM25Model):
         return bm25.term_scores(index, terms, weights, docs, k1=model.k1, b=model.b)
     if isinstance(model, DirichletModel):
@@ -24,7 +33,10 @@ def term_scores(
 def scores(
     index: ForwardIndex, model: Model, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer]
 ) -> NDArray[np.floating]:
-    """Each document's first-stage score, shape (documents,): the sums of `term_scores`, without the table of all terms."""
+    """Each document's first-stage score, shape (documents,): the sums of `term_scores`, without the table of all terms.
+
+    The parameters are the same.
+    """
     if isinstance(model, BM25Model):
         return bm25.scores(index, terms, weights, docs, k1=model.k1, b=model.b)
     if isinstance(model, DirichletModel):

@@ -15,7 +15,10 @@ from kernelsearch.core.errors import OptionError
 
 
 def assign_folds(queries: int, folds: int, seed: int = 0) -> NDArray[np.int64]:
-    """A random fold (from 0) for each of so many queries, shape (queries,). More folds than queries are an `OptionError`."""
+    """A random fold (from 0), drawn with `seed`, for each of so many queries, shape (queries,).
+
+    Raises OptionError for more folds than queries.
+    """
     if folds > queries:
         raise OptionError(f"--folds: {folds}, but there are only {queries} judged topics")
     assigned = np.empty(queries, dtype=np.int64)
@@ -24,7 +27,7 @@ def assign_folds(queries: int, folds: int, seed: int = 0) -> NDArray[np.int64]:
 
 
 def topic_folds(qids: ArrayLike, folds: int, seed: int = 0) -> NDArray[np.int64]:
-    """The fold (from 0) of each row, shape (rows,), by its query's id; an id may occur once or many times.
+    """The fold (from 0) of each row, shape (rows,), by its query's id in `qids` (rows,); an id may occur many times.
 
     Queries are numbered in the sorted order of their ids, so that a topic is in the same fold in every part of the package,
     whatever the order of the file; numbers are compared as numbers, other ids as strings.

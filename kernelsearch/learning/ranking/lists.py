@@ -31,6 +31,7 @@ class Lists:
 
     @classmethod
     def of(cls, qid: ArrayLike) -> Lists:
+        """The lists of a table whose rows belong to the queries `qid` (rows,)."""
         ids = np.asarray(qid)
         order = np.argsort(ids, kind="stable")
         names, starts = np.unique(ids[order], return_index=True)
@@ -44,6 +45,7 @@ class Lists:
 
     @property
     def sizes(self) -> NDArray[np.int64]:
+        """Rows per query, shape (queries,)."""
         return np.diff(np.append(self.starts, len(self.order)))
 
     def __len__(self) -> int:
@@ -65,9 +67,10 @@ class TableError(InputError, ValueError):
 
 
 def check(X: ArrayLike, qid: ArrayLike | None, y: ArrayLike | None = None) -> tuple[Floats, NDArray[np.generic], Floats]:
-    """The table, its query ids and its labels as arrays; refuses shapes that disagree and values that aren't finite.
+    """The table (rows, features), its query ids (rows,) and its labels (rows,) as arrays.
 
-    Without `qid` all rows are one list.
+    `X` is the table, `y` are the labels, zeros by default; without `qid` all rows are one list. Raises TableError for shapes
+    that disagree and values that aren't finite.
     """
     if hasattr(X, "toarray"):
         raise TableError("features: sparse tables are not supported, dense ones were expected")
@@ -92,7 +95,7 @@ def check(X: ArrayLike, qid: ArrayLike | None, y: ArrayLike | None = None) -> tu
 
 
 def check_training(X: ArrayLike, y: ArrayLike | None, qid: ArrayLike | None) -> tuple[Floats, NDArray[np.generic], Floats]:
-    """As `check`, of what is to be learned from: labels must be given, and the table must not be empty."""
+    """As `check`, for a table to learn from. Raises TableError for one without labels, rows or features, too."""
     if y is None:
         raise TableError("labels: a learner requires y to be passed, but the target y is None")
     table, ids, labels = check(X, qid, y)
@@ -103,7 +106,7 @@ def check_training(X: ArrayLike, y: ArrayLike | None, qid: ArrayLike | None) -> 
 
 
 def require_contrast(labels: Floats, lists: Lists) -> None:
-    """Raises InputError, with the reason, where no list has two different grades, so that there is nothing to learn."""
+    """Raises TableError, with the reason, where no list has two different `labels`, so that there is nothing to learn."""
     if any(np.ptp(labels[rows]) > 0 for rows in lists):
         return
     if len(labels) == 1:
@@ -118,9 +121,10 @@ def require_contrast(labels: Floats, lists: Lists) -> None:
 
 
 def normalise_features(X: Floats, lists: Lists, kind: str = "z") -> Floats:
-    """Each column brought to one scale within each query: `z` (mean 0, deviation 1), `minmax` (0..1) or `none`.
+    """The table `X` with each column brought to one scale within each query, shape (rows, features).
 
-    A column that is constant in a query becomes 0 there: it can't order anything.
+    `kind` is `z` (mean 0, deviation 1), `minmax` (0..1) or `none`; raises OptionError for another. A column that is constant in
+    a query becomes 0 there: it can't order anything.
     """
     if kind not in NORMALISATIONS:
         raise OptionError(f"normalisation {kind!r} is not one of {', '.join(NORMALISATIONS)}")
@@ -190,7 +194,7 @@ def list_average_precision(scores: Floats, relevant: NDArray[np.bool_], total: i
 
 
 def mean_average_precision(scores: Floats, y: Floats, lists: Lists) -> float:
-    """The mean of AP over queries that have something relevant."""
+    """The mean of AP over queries that have something relevant; `scores` and labels `y` have one value per row."""
     values = [list_average_precision(scores[rows], y[rows] > 0) for rows in lists if (y[rows] > 0).any()]
     return float(np.mean(values)) if values else 0.0
 

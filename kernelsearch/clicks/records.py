@@ -92,8 +92,8 @@ def read(source: str | Path, skipped: Skipped) -> Iterator[Record]:
 def from_sessions(path: Path, numbered: Iterable[tuple[int, bytes]], skipped: Skipped) -> Iterator[Impression]:
     """Reads JSON lines: {"query": ..., "items": [{"docid": ..., "clicked": true or false, "rank": optional}, ...]}.
 
-    `numbered` are (line number, line), none of them blank. Lines that can't be used are counted in `skipped`, with `path` as the
-    file's name.
+    `numbered` are (line number, line), none of them blank. Lines that can't be used are counted in `skipped` with `path`, the
+    file.
     """
     for number, line in numbered:
         try:

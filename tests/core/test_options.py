@@ -94,10 +94,10 @@ def test_unknown_flag_is_one_line_and_status_2(capsys):
 
 
 def test_an_option_is_declared_by_its_field():
-    named = {declared.name: declared for declared in Made.options}
-    assert list(named) == ["dims", "lambda", "kernel", "save-queries", "rescore", "smooth", "scales"]
-    assert (named["scales"].kind, named["scales"].many, named["lambda"].key) == (float, True, "lambda")
-    assert (named["save-queries"].kind, named["save-queries"].default) == (str, None)
+    by_name = {declared.name: declared for declared in Made.options}
+    assert list(by_name) == ["dims", "lambda", "kernel", "save-queries", "rescore", "smooth", "scales"]
+    assert (by_name["scales"].kind, by_name["scales"].many, by_name["lambda"].key) == (float, True, "lambda")
+    assert (by_name["save-queries"].kind, by_name["save-queries"].default) == (str, None)
 
 
 def test_a_classs_own_options_come_before_those_of_its_bases():

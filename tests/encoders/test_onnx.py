@@ -55,8 +55,8 @@ def test_the_declaration_tells_models_apart_but_not_folders(tmp_path):
     first, copy = write_encoder(tmp_path / "a"), write_encoder(tmp_path / "b", "batch = 3")
     other = write_encoder(tmp_path / "c", 'query-prefix = "x"')
     described = [open_encoder(str(folder)).declaration() for folder in (first, copy, other)]
-    for one in described:
-        one.pop("source")
+    for description in described:
+        description.pop("source")
     assert described[0] == described[1] != described[2]
 
 

@@ -40,9 +40,9 @@ def test_sums_follow_the_tree_of_halves():
 def test_a_basis_in_parts_spans_the_single_one_in_single_precision_too(demo_index, tmp_path, monkeypatch):
     monkeypatch.setattr(feature_rows, "DOUBLE_LIMIT", 0)
     options = {"dims": 60, "solver": "randomised", "engine": LocalEngine()}
-    one, parted = (fit_basis(tmp_path / str(n), demo_index.forward, BM25(), parts=n, **options) for n in (1, 6))
-    assert not np.array_equal(one.rows, parted.rows)  # sums are rounded in another order
-    leading = [np.asarray(basis.rows[:, :40], dtype=float) for basis in (one, parted)]
+    whole, parted = (fit_basis(tmp_path / str(n), demo_index.forward, BM25(), parts=n, **options) for n in (1, 6))
+    assert not np.array_equal(whole.rows, parted.rows)  # sums are rounded in another order
+    leading = [np.asarray(basis.rows[:, :40], dtype=float) for basis in (whole, parted)]
     assert 0 < subspace_angles(*leading).max() < 1e-3
 
 

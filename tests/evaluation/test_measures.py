@@ -61,7 +61,11 @@ def test_missing_and_unjudged_topics():
 
 
 def test_names_of_measures():
-    assert [str(one) for one in parse_measures(["AP", "map", "ndcg_cut_10", "P(rel=2)@5"])] == ["AP", "nDCG@10", "P(rel=2)@5"]
+    assert [str(measure) for measure in parse_measures(["AP", "map", "ndcg_cut_10", "P(rel=2)@5"])] == [
+        "AP",
+        "nDCG@10",
+        "P(rel=2)@5",
+    ]
     with pytest.raises(OptionError, match="--measures: 'Magic@3' is not a measure"):
         parse_measures(["Magic@3"])
     with pytest.raises(OptionError, match="--measures: no measure is given"):

@@ -55,7 +55,7 @@ def test_r_loss_is_counted_over_the_topics_whose_ap_gets_worse(material, capsys,
     assert min(expected.values()) < 0 < max(expected.values())  # a topic that gets worse may gain recall: the net counts
     assert record["runs"]["treated"]["means"][name] == sum(expected.values()) != 0
     assert record["runs"]["base"]["means"][name] == 0
-    assert {one["measure"] for one in record["comparison"]["differences"]} == {"AP"}
+    assert {difference["measure"] for difference in record["comparison"]["differences"]} == {"AP"}
 
 
 @pytest.mark.parametrize("kind", ["text", "markdown", "latex", "csv"])

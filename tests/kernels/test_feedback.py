@@ -179,9 +179,9 @@ def test_an_index_without_document_vectors_gives_the_same_lists(tmp_path, demo_i
     theirs = first.search(demo_index.lucene, demo_index.lucene.queries(texts))  # Anserini's, with vectors
     index = Index(tmp_path / "index")
     ours = Pipeline(index, first).retrieve(index.lucene.queries(texts))
-    for one, other in zip(ours, theirs, strict=True):
-        assert index.forward.docids.take(one.docs) == demo_index.forward.docids.take(other.docs)
-        np.testing.assert_array_equal(one.scores, other.scores)
+    for ours_ranked, theirs_ranked in zip(ours, theirs, strict=True):
+        assert index.forward.docids.take(ours_ranked.docs) == demo_index.forward.docids.take(theirs_ranked.docs)
+        np.testing.assert_array_equal(ours_ranked.scores, theirs_ranked.scores)
     assert [ranked.depth for ranked in ours] == [50, 50, 0]
 
 

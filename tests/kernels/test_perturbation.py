@@ -59,9 +59,9 @@ def test_two_term_queries_have_the_same_kernel_for_both_strategies():
     base, variants = rng.uniform(0.01, 1, 6), rng.uniform(0.01, 1, (2, 6))
     loo, tat = kernel.perturbations("loo", 2), kernel.perturbations("tat", 2)
     np.testing.assert_array_equal(loo[::-1], tat)
-    one, other = kernel.features(base, variants), kernel.features(base, variants[::-1])
-    np.testing.assert_allclose(one, other[:, ::-1])
-    np.testing.assert_allclose(kernel.gram(one), kernel.gram(other))
+    forward, backward = kernel.features(base, variants), kernel.features(base, variants[::-1])
+    np.testing.assert_allclose(forward, backward[:, ::-1])
+    np.testing.assert_allclose(kernel.gram(forward), kernel.gram(backward))
 
 
 def test_identical_variants_make_all_words_alike():

@@ -63,9 +63,9 @@ def test_similarity_is_normalised_information_by_hand():
     graph = cooccurrence_graph(collection, window=1, min_count=2, common=0.7, neighbours=5)
     tokens = 15
 
-    def similarity(both, one, other):
+    def similarity(both, first, second):
         joint = both / (tokens * 2)
-        return math.log(joint / (one / tokens * other / tokens)) / -math.log(joint)
+        return math.log(joint / (first / tokens * second / tokens)) / -math.log(joint)
 
     distances = np.array([1 - similarity(2, 2, 2), 1 - similarity(3, 3, 3)])
     scaled = distances * SPATIAL_ORDER / distances.mean()
@@ -97,10 +97,10 @@ def test_counts_agree_with_a_plain_count():
     result = cooccurrence_graph(Collection(texts, 8), window=2, min_count=1, common=1.0, neighbours=99)
     pairs: dict[tuple[int, int], int] = {}
     for text in texts:
-        for place, one in enumerate(text):
-            for other in text[place + 1 : place + 3]:
-                if one != other:
-                    key = (min(one, other), max(one, other))
+        for place, first in enumerate(text):
+            for second in text[place + 1 : place + 3]:
+                if first != second:
+                    key = (min(first, second), max(first, second))
                     pairs[key] = pairs.get(key, 0) + 1
     cf, tokens = np.bincount(np.concatenate(texts), minlength=8), 120
     positive = {key for key, both in pairs.items() if both / (tokens * 4) * tokens**2 / (cf[key[0]] * cf[key[1]]) > 1}

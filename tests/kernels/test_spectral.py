@@ -79,8 +79,8 @@ def test_blocks_are_made_once_if_they_fit_and_at_every_pass_if_not():
 @SOLVERS
 def test_the_same_seed_gives_the_same_bits(solver):
     phi = matrix()
-    one, two = (decompose(RowBlocks.of(phi), 10, solver=solver, random_state=3) for _ in range(2))
-    assert np.array_equal(one.right, two.right) and np.array_equal(one.values, two.values)
+    first, second = (decompose(RowBlocks.of(phi), 10, solver=solver, random_state=3) for _ in range(2))
+    assert np.array_equal(first.right, second.right) and np.array_equal(first.values, second.values)
 
 
 @SOLVERS

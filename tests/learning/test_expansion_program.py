@@ -19,9 +19,9 @@ def problem(words, seed):
 
 def test_one_variable_by_hand():
     # min x^2 - x: the optimum .5 is inside [0, 1], above [0, .3] and below [.7, 1].
-    two, one = np.array([[2.0]]), np.array([1.0])
+    quadratic, linear = np.array([[2.0]]), np.array([1.0])
     for low, high, best in [(0.0, 1.0, 0.5), (0.0, 0.3, 0.3), (0.7, 1.0, 0.7)]:
-        assert minimise_in_box(two, one, np.array([low]), np.array([high]))[0] == pytest.approx(best, abs=1e-12)
+        assert minimise_in_box(quadratic, linear, np.array([low]), np.array([high]))[0] == pytest.approx(best, abs=1e-12)
 
 
 @given(st.integers(1, 25), st.integers(0, 10_000), st.sampled_from([0.01, 0.3, 3.0]))

@@ -70,7 +70,7 @@ def test_groups_are_the_connected_components_where_they_fit():
 
     rng = np.random.default_rng(3)
     relevant = [set(rng.integers(0, 60, size=rng.integers(1, 4)).astype(str)) for _ in range(40)]
-    shared = np.array([[bool(one & other) for other in relevant] for one in relevant])
+    shared = np.array([[bool(first & second) for second in relevant] for first in relevant])
     expected = connected_components(shared)[1]
     groups = related_groups(relevant, largest=40)
     assert ((groups[:, None] == groups) == (expected[:, None] == expected)).all()

@@ -401,6 +401,6 @@ def test_best_passes_over_a_constant_model():
 def test_a_start_from_equal_scores_ignores_the_order_of_rows():
     X, y, qid = lists(queries=6)
     order = np.argsort(-y, kind="stable")
-    one = ExactSimListMKL(trees=1, init="zero").fit(X, y, qid)
+    learner = ExactSimListMKL(trees=1, init="zero").fit(X, y, qid)
     other = ExactSimListMKL(trees=1, init="zero").fit(X[order], y[order], qid[order])
-    assert other.predict(X, qid) == pytest.approx(one.predict(X, qid), abs=1e-9)
+    assert other.predict(X, qid) == pytest.approx(learner.predict(X, qid), abs=1e-9)

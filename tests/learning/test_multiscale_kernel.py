@@ -42,9 +42,9 @@ def test_bag_of_words_is_a_special_case():
 
 def test_js_by_hand():
     kernel = MultiScaleKernel(scales=[math.inf], semantic_scales=[0.0], kernel="js").fit(["a b", "c d", "a c"])
-    found = kernel.transform(["a b"])[0]
+    features = kernel.transform(["a b"])[0]
     # Half of the mass is shared with "a c": JS = ½ ln 2.
-    assert found == pytest.approx([1.0, 0.0, 0.5])
+    assert features == pytest.approx([1.0, 0.0, 0.5])
 
 
 def test_order_counts_at_scale_zero_only():
@@ -89,15 +89,15 @@ def test_the_graph_of_similarities_is_used_instead_of_the_texts():
     texts = ["car road", "auto road", "pear tree", "car road"]
     maker = MultiScaleKernel(similarities=rows, min_count=1).fit(texts)
     number = maker.vocabulary_
-    found = {
+    weights = {
         (word, other): distance
         for word in number
         for other, distance in zip(*maker.graph_.neighbours(number[word]), strict=True)
     }
-    assert set(found) == {
+    assert set(weights) == {
         ("car", number["auto"]), ("auto", number["car"]), ("pear", number["tree"]), ("tree", number["pear"])
     }  # fmt: skip
-    assert found["car", number["auto"]] / found["pear", number["tree"]] == pytest.approx(0.5 / 1e-3)
+    assert weights["car", number["auto"]] / weights["pear", number["tree"]] == pytest.approx(0.5 / 1e-3)
     kernel = maker.transform(["car", "auto", "pear"])
     plain = MultiScaleKernel(similarities=[], min_count=1).fit(texts).transform(["car", "auto", "pear"])
     assert kernel[0, 1] > plain[0, 1] and plain[0, 2] == kernel[0, 2] == 0

@@ -113,9 +113,9 @@ def test_threads_and_batches_change_nothing(tiny, model):
     queries = tiny.lucene.queries(["water tap", "fuse", "", "nonsense", "water water panel", "dangerous"])
     alone = [tiny.lucene.search([query], model=model)[0] for query in queries]
     together = tiny.lucene.search(queries, model=model, threads=4)
-    for one, other in zip(alone, together, strict=True):
-        np.testing.assert_array_equal(one.docs, other.docs)
-        np.testing.assert_array_equal(one.scores, other.scores)
+    for ranked, expected in zip(alone, together, strict=True):
+        np.testing.assert_array_equal(ranked.docs, expected.docs)
+        np.testing.assert_array_equal(ranked.scores, expected.scores)
     assert together[2].depth == together[3].depth == 0
 
 

@@ -52,8 +52,8 @@ def test_large_sets_take_half_the_lists(rows, monkeypatch):
 def test_files_come_back_and_others_are_refused(built, rows, tmp_path):
     built.save(tmp_path / "n.faiss")
     again = SparseNeighbours.load(tmp_path / "n.faiss", built.frequencies, 3000)
-    for one, two in zip(built.search(rows[:20], 10), again.search(rows[:20], 10), strict=True):
-        assert one.tolist() == two.tolist()
+    for result, expected in zip(built.search(rows[:20], 10), again.search(rows[:20], 10), strict=True):
+        assert result.tolist() == expected.tolist()
     (tmp_path / "bad").write_bytes(b"x" * 100)
     with pytest.raises(ArtefactError, match="bad: damaged, not a valid FAISS index"):
         SparseNeighbours.load(tmp_path / "bad", built.frequencies, 3000)

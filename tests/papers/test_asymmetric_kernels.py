@@ -444,15 +444,15 @@ def robust_bm25(records, log, asked, candidates, options, pair_log=None):
             return np.ones(len(values))
         return (np.minimum(values / best, 1) + options["epsilon"]) / (1 + options["epsilon"])
 
-    found = {n: [d for d in np.argsort(-scores[n], kind="stable")[: options["hits"]] if scores[n][d] > 0] for n in near}
+    retrieved = {n: [d for d in np.argsort(-scores[n], kind="stable")[: options["hits"]] if scores[n][d] > 0] for n in near}
     raw = {n: relevance(body, counts.queries[n], options) for n in near}
-    gain = {n: scaled(raw[n], raw[n][found[n]].max()) for n in near}
+    gain = {n: scaled(raw[n], raw[n][retrieved[n]].max()) for n in near}
     weight, auto = options["prior"] if options["form"] == "prior" else 0.0, options["form"] == "auto"
     known = {n: dict(zip(number, counts.exposure[n] / (counts.exposure[n] + 1), strict=True)) for n in near}
     other = {n: {j: gain[n][j] * (known[n].get(j, 0.0) if auto else 1.0) for _, _, j, _ in entries} for n in near}
     if auto:
         total = clicks_beyond_noise(counts, body, row, near)
-        ranks = [found[row].index(doc) + 1 if doc in found[row] else None for doc in number]
+        ranks = [retrieved[row].index(doc) + 1 if doc in retrieved[row] else None for doc in number]
         weight = weight_by_evidence(total, ranks, options["prior"])
     matrix = np.array([
         [kernel[n, m] * (similarity[i, k] * gain[n][i] * gain[m][k] - similarity[i, h] * gain[n][i] * other[m][h]
@@ -468,7 +468,7 @@ def robust_bm25(records, log, asked, candidates, options, pair_log=None):
         method="L-BFGS-B",
         options={"maxiter": 50_000, "maxfun": 200_000, "ftol": 1e-16, "gtol": 1e-12},
     ).x
-    merged = sorted({*candidates, *(int(doc) for n in near for doc in found[n]), *(i for _, i, _, _ in entries)})
+    merged = sorted({*candidates, *(int(doc) for n in near for doc in retrieved[n]), *(i for _, i, _, _ in entries)})
     base = scaled(raw[row][merged], raw[row][merged].max())
     learned = [
         sum(t * kernel[row, n] * (gain[n][i] * similarity[i, doc] - other[n][j] * similarity[j, doc])
@@ -487,10 +487,10 @@ def test_eq_5_and_section_5_3_robust_bm25(collection, changed):
     context = Context(JELINEK_MERCER if options["relevance"] == "first" else BM25Model())
     candidates = opened.lucene.search(query, 5, model=context.model)[0]
     after = method("rbm25").make(opened, clicks=database, **options).apply(query[0], candidates, context)
-    found = dict(zip(opened.forward.docids.take(after.docs), after.scores.tolist(), strict=True))
+    reranked = dict(zip(opened.forward.docids.take(after.docs), after.scores.tolist(), strict=True))
     expected = robust_bm25(records, log, asked, candidates.docs.tolist(), options)
-    assert found.keys() == expected.keys()
-    assert found == pytest.approx(expected, abs=2e-4)
+    assert reranked.keys() == expected.keys()
+    assert reranked == pytest.approx(expected, abs=2e-4)
     if changed:
         plain = robust_bm25(records, log, asked, candidates.docs.tolist(), DEFAULTS)
         assert plain.keys() != expected.keys() or plain != pytest.approx(expected, abs=2e-3)  # the option has an effect
@@ -505,8 +505,8 @@ def test_section_4_2_and_6_1_the_pairwise_kernel_is_the_hyper_kernel_without_g(c
     candidates = opened.lucene.search(query, 5)[0]
     own = {name: value for name, value in options.items() if name not in ("relevance", "k3", "mu", "epsilon")}
     after = method("pairwise").make(opened, clicks=database, **own).apply(query[0], candidates)
-    found = dict(zip(opened.forward.docids.take(after.docs), after.scores.tolist(), strict=True))
-    assert found == pytest.approx(
+    reranked = dict(zip(opened.forward.docids.take(after.docs), after.scores.tolist(), strict=True))
+    assert reranked == pytest.approx(
         robust_bm25(records, log, log[0].query, candidates.docs.tolist(), {**options, "relevance": None}), abs=2e-4
     )
 
@@ -517,11 +517,11 @@ def test_section_5_3_clicks_are_correlated_over_the_union_as_printed(collection)
     query = opened.lucene.queries([log[0].query])
     candidates = opened.lucene.search(query, 5)[0]
     after = method("rbm25").make(opened, clicks=database, **options).apply(query[0], candidates)
-    found = dict(zip(opened.forward.docids.take(after.docs), after.scores.tolist(), strict=True))
+    reranked = dict(zip(opened.forward.docids.take(after.docs), after.scores.tolist(), strict=True))
     expected, plain = (
         robust_bm25(records, log, log[0].query, candidates.docs.tolist(), chosen) for chosen in (options, DEFAULTS)
     )
-    assert found == pytest.approx(expected, abs=2e-4)
+    assert reranked == pytest.approx(expected, abs=2e-4)
     assert expected.keys() != plain.keys() or expected != pytest.approx(plain, abs=2e-3)
 
 
@@ -537,10 +537,10 @@ def test_section_6_1_one_log_for_similar_queries_and_another_one_for_pairs(colle
     candidates = opened.lucene.search(query, 5)[0]
     reranker = method("rbm25").make(opened, clicks=database, pairs_clicks=str(tmp_path / "pairs.db"), **options)
     after = reranker.apply(query[0], candidates)
-    found = dict(zip(opened.forward.docids.take(after.docs), after.scores.tolist(), strict=True))
+    reranked = dict(zip(opened.forward.docids.take(after.docs), after.scores.tolist(), strict=True))
     expected = robust_bm25(records, log, texts[0], candidates.docs.tolist(), options, others)
-    assert found == pytest.approx(expected, abs=2e-4)
-    assert found != pytest.approx(robust_bm25(records, log, texts[0], candidates.docs.tolist(), options), abs=2e-3)
+    assert reranked == pytest.approx(expected, abs=2e-4)
+    assert reranked != pytest.approx(robust_bm25(records, log, texts[0], candidates.docs.tolist(), options), abs=2e-3)
     with pytest.raises(InputError, match=r"--rbm25\.pairs-clicks: .*no such file"):
         method("rbm25").make(opened, clicks=database, pairs_clicks=str(tmp_path / "none.db"))
 

@@ -152,8 +152,8 @@ def test_equations_6_to_8_lambdas_of_all_swaps(seed):
         pull[j] -= delta * rho
         curvature[i] += delta * rho * (1 - rho)
         curvature[j] += delta * rho * (1 - rho)
-    found = lambdas(scores, relevant)
-    assert found[0] == pytest.approx(pull) and found[1] == pytest.approx(curvature)
+    result = lambdas(scores, relevant)
+    assert result[0] == pytest.approx(pull) and result[1] == pytest.approx(curvature)
 
 
 def test_listing_of_section_3_one_round_by_hand():

@@ -38,8 +38,8 @@ def memory(queries, docids):
     return TrainingQueries.of(queries, judged)
 
 
-def cosine(index, one, other):
-    return (Cosine().query_features(index.forward, one) @ Cosine().query_features(index.forward, other).T).toarray()[0, 0]
+def cosine(index, first, second):
+    return (Cosine().query_features(index.forward, first) @ Cosine().query_features(index.forward, second).T).toarray()[0, 0]
 
 
 def test_votes_by_hand(demo_index, queries, docids, memory):
@@ -112,7 +112,7 @@ def test_a_model_brings_its_memory_along(demo_index, tiny, tmp_path):
     first = {qid: demo_index.lucene.search([query], 50)[0] for qid, query in asked.items()}
 
     def candidates(lists):
-        return sum(len(set(demo_index.forward.docids.take(one.docs)) & wanted[qid]) for qid, one in lists.items())
+        return sum(len(set(demo_index.forward.docids.take(ranked.docs)) & wanted[qid]) for qid, ranked in lists.items())
 
     fused = {qid: reranker.apply(query, first[qid]) for qid, query in asked.items()}
     assert candidates(fused) > candidates(first)
@@ -177,7 +177,7 @@ def test_votes_fade_with_the_distance_of_the_nearest_training_query(demo_index, 
         nearest = max(cosine(demo_index, query, other) for other in queries)
         assert votes.nearness(query) == pytest.approx(nearest)
         pool = loud.pool([query], [demo_index.lucene.search([query], 20)[0]], 20)
-        before, after = (one.normalised_tables([query], pool, "z")[0] for one in (loud, fading))
+        before, after = (features.normalised_tables([query], pool, "z")[0] for features in (loud, fading))
         assert after[:, 0] == pytest.approx(before[:, 0])
         assert after[:, 1] == pytest.approx(before[:, 1] * nearest**1.5)
     assert TrainingVotes(demo_index, TrainingQueries(), leave_out=False).nearness(queries[0]) == 0

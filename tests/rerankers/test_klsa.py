@@ -203,8 +203,8 @@ def test_retrieve_respects_hits_and_batches_alike(indexed, query, listed):
     alone = ranker.apply(query, listed, Context(hits=60))
     together = ranker.apply_batch([query, query, query], [listed, empty, listed], Context(hits=60))
     assert alone.depth == 60 and together[1].depth == 0
-    for one in (together[0], together[2]):
-        assert np.array_equal(one.docs, alone.docs) and one.scores == pytest.approx(alone.scores)
+    for ranked in (together[0], together[2]):
+        assert np.array_equal(ranked.docs, alone.docs) and ranked.scores == pytest.approx(alone.scores)
 
 
 def test_retrieved_documents_score_under_other_first_stages_too(indexed, query):

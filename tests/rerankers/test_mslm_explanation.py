@@ -137,6 +137,6 @@ def test_pyramid_of_a_text_from_python(tmp_path):
     path = tmp_path / "pyramid.svg"
     plot_pyramid([level.dense() for level in levels], [level.scale for level in levels], words, path, text)
     assert {*words, *text} <= drawn_texts(path)
-    one = path.read_text(encoding="utf-8")
+    drawn = path.read_text(encoding="utf-8")
     plot_pyramid([0 * level.dense() for level in levels], [level.scale for level in levels], words, path, text)
-    assert path.read_text(encoding="utf-8") != one  # the values are drawn, not only their labels
+    assert path.read_text(encoding="utf-8") != drawn  # the values are drawn, not only their labels

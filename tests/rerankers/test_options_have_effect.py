@@ -212,7 +212,9 @@ def fitted(demo_index, tmp_path_factory):
             folder = {"klsa": "basis", "mslm": "model", "fusion": "model"}[name]
             search = {**FITTED_SEARCH[name], **({"scores": "kernel"} if "k3" in options else {})}
             reranker = registry.method(name).make(demo_index, **{folder: str(place)}, **search)
-            known[key] = [(one.docs.tolist(), one.scores.tolist()) for one in reranker.apply_batch(queries, candidates)]
+            known[key] = [
+                (ranked.docs.tolist(), ranked.scores.tolist()) for ranked in reranker.apply_batch(queries, candidates)
+            ]
         return known[key]
 
     return fit

@@ -38,7 +38,7 @@ def test_scores_by_hand(demo_index, candidates):
     vectors = by_hand(demo_index, candidates.docs)
     model = LogisticRegression(random_state=42).fit(np.r_[vectors[:4], vectors[-20:]], [1] * 4 + [0] * 20)
     learned, first = model.predict_proba(vectors)[:, 1], candidates.scores.astype(float)
-    scaled = [(one - one.min()) / (one.max() - one.min()) for one in (learned, first)]
+    scaled = [(values - values.min()) / (values.max() - values.min()) for values in (learned, first)]
     expected = 0.3 * scaled[0] + 0.7 * scaled[1]
     np.testing.assert_allclose(reranker.score(demo_index.query(TEXT), candidates), expected, atol=1e-6)
 

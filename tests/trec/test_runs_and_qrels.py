@@ -112,9 +112,9 @@ def test_blocks_are_read_as_lines_are(tmp_path, monkeypatch, valid):
         content = b"".join(topics)
         file.write_bytes(mutate(content, chance) if seed else content)
         expected = outcome(lambda: parse_run(file, reading.lines(file)) or {})
-        found = outcome(read_run, file)
-        assert found == expected or (expected == [] and "no results in it" in found), seed
-        kinds.add(type(found))
+        result = outcome(read_run, file)
+        assert result == expected or (expected == [] and "no results in it" in result), seed
+        kinds.add(type(result))
     assert kinds == {list, str}
 
 

@@ -13,11 +13,11 @@ from kernelsearch.tuning.journal import Journal
 def test_held_out_by_hand():
     # Setting 0 is best on topics 0 and 1, setting 1 on topics 2 and 3; each fold is judged by the other's favourite.
     values = np.array([[1.0, 1.0, 0.0, 0.0], [0.0, 0.0, 0.9, 0.9]])
-    found = choose(values, [0, 0, 1, 1])
-    assert [fold.chosen for fold in found.folds] == [1, 0]
-    assert found.held_out.tolist() == [0.0, 0.0, 0.0, 0.0]
-    assert (found.best, found.best_mean) == (0, 0.5)
-    assert [fold.training_mean for fold in found.folds] == [0.9, 1.0]
+    choice = choose(values, [0, 0, 1, 1])
+    assert [fold.chosen for fold in choice.folds] == [1, 0]
+    assert choice.held_out.tolist() == [0.0, 0.0, 0.0, 0.0]
+    assert (choice.best, choice.best_mean) == (0, 0.5)
+    assert [fold.training_mean for fold in choice.folds] == [0.9, 1.0]
 
 
 def test_the_first_of_equals_is_chosen():

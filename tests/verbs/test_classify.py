@@ -59,11 +59,11 @@ def test_the_laplacian_pyramid_is_trained_and_saved(training, tmp_path, capsys):
     classify.main(flags)
     capsys.readouterr()
     classify.main(["--model", str(tmp_path / "m"), "--predict", str(new)])
-    found = {row["id"]: row["label"] for row in map(json.loads, capsys.readouterr().out.splitlines())}
+    predicted = {row["id"]: row["label"] for row in map(json.loads, capsys.readouterr().out.splitlines())}
     kernel = MultiScaleKernel(kernel="frobenius", pyramid="laplacian")
     model = make_pipeline(kernel, SVC(kernel="precomputed", C=10.0)).fit([*CARS, *FRUIT], ["car"] * 5 + ["fruit"] * 5)
     assert len(kernel.levels_) == 4 and all(abs(level.sum(axis=1)).max() < 1e-9 for level in kernel.levels_)
-    assert list(found.values()) == model.predict(list(found)).tolist()
+    assert list(predicted.values()) == model.predict(list(predicted)).tolist()
     assert load(tmp_path / "m")[1].pyramid == "laplacian"
     for wrong in (["--kernel", "js"], ["--kernel", "rbf", "--scales", "2"]):
         with pytest.raises(OptionError, match="--pyramid laplacian: needs two scales or more, and --kernel frobenius or rbf"):
@@ -71,9 +71,9 @@ def test_the_laplacian_pyramid_is_trained_and_saved(training, tmp_path, capsys):
 
 
 def test_messages(training, tmp_path):
-    one = write_jsonl(tmp_path / "one.jsonl", [{"text": "a b", "label": "x"}, {"text": "c d", "label": "x"}])
+    single = write_jsonl(tmp_path / "one.jsonl", [{"text": "a b", "label": "x"}, {"text": "c d", "label": "x"}])
     with pytest.raises(InputError, match="the training texts have 1 label; two or more are needed"):
-        classify.main(["--train", str(one), "--model", str(tmp_path / "m")])
+        classify.main(["--train", str(single), "--model", str(tmp_path / "m")])
     assert not (tmp_path / "m").exists()
     bare = write_jsonl(tmp_path / "bare.jsonl", [{"text": "a b"}])
     with pytest.raises(InputError, match=r"bare\.jsonl: text 1 has no label"):
@@ -95,15 +95,15 @@ def test_a_graph_of_similar_words_labels_words_that_training_texts_hardly_have(t
     more = [{"text": "wheel", "label": "car"}, {"text": "wheel", "label": "fruit"}]
     train = write_jsonl(tmp_path / "more.jsonl", [*rows, *more])
     new = write_jsonl(tmp_path / "new.jsonl", [{"id": "x", "text": "wheel wheel"}])
-    found = {}
+    labels = {}
     for word in ("engine", "pear"):
         (tmp_path / "graph.tsv").write_text(f"wheel\t{word}\t0.9\nWheel\tnowhere\t0.5\n")
         flags = ["--scales", "inf", "--kernel", "frobenius", "--graph", str(tmp_path / "graph.tsv")]
         classify.main(["--train", str(train), *flags, "--model", str(tmp_path / "m")])
         capsys.readouterr()
         classify.main(["--model", str(tmp_path / "m"), "--predict", str(new)])  # the graph is the saved model's
-        found[word] = json.loads(capsys.readouterr().out)["label"]
-    assert found == {"engine": "car", "pear": "fruit"}
+        labels[word] = json.loads(capsys.readouterr().out)["label"]
+    assert labels == {"engine": "car", "pear": "fruit"}
 
 
 def test_eta_reaches_the_kernel(training, tmp_path):

@@ -28,8 +28,8 @@ def test_the_list_before_and_after_with_rank_changes_and_reasons(demo_index, cap
 
 def test_json_has_both_lists_and_contributions_that_sum_to_the_score(demo_index, capsys):
     explained = json.loads(run(demo_index, capsys, "--json", "--docid", "hr040"))
-    assert [one["docid"] for one in explained["before"]] == demo_index.search("dripping tap").docids
-    assert [one["docid"] for one in explained["list"]] == demo_index.search("dripping tap", rerank="pert").docids
+    assert [entry["docid"] for entry in explained["before"]] == demo_index.search("dripping tap").docids
+    assert [entry["docid"] for entry in explained["list"]] == demo_index.search("dripping tap", rerank="pert").docids
     explanation = explained["explanation"]
     assert explanation["docid"] == "hr040"
     assert sum(part["value"] for part in explanation["contributions"]) == pytest.approx(explanation["score"])

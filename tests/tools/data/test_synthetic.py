@@ -7,11 +7,11 @@ from tools.data import synthetic
 
 
 def test_the_same_seed_gives_the_same_collection_in_both_forms():
-    one, two = (synthetic.Generator(300, vocabulary=500, topics=9, seed=4) for _ in range(2))
-    matrix = one.matrix()
-    assert (matrix != two.matrix()).nnz == 0
+    first, second = (synthetic.Generator(300, vocabulary=500, topics=9, seed=4) for _ in range(2))
+    matrix = first.matrix()
+    assert (matrix != second.matrix()).nnz == 0
     assert (matrix != synthetic.Generator(300, vocabulary=500, topics=9, seed=5).matrix()).nnz > 0
-    lengths = [len(record["contents"].split()) for record in two.records()]
+    lengths = [len(record["contents"].split()) for record in second.records()]
     assert lengths == np.asarray(matrix.sum(axis=1)).ravel().astype(int).tolist()
 
 
@@ -38,8 +38,8 @@ def test_a_growing_vocabulary_follows_heaps_and_topics_share_the_law():
 def test_topics_have_words_of_their_own():
     generator = synthetic.GrowingGenerator(100, topics=2)
     rank = np.arange(2000)
-    one, other = (set(generator._in_topic(rank, np.full(2000, topic)).tolist()) for topic in (0, 1))
-    assert len(one & other) < 0.5 * len(one)
+    first, second = (set(generator._in_topic(rank, np.full(2000, topic)).tolist()) for topic in (0, 1))
+    assert len(first & second) < 0.5 * len(first)
     queries = dict(generator.queries(5))
     assert queries == dict(synthetic.GrowingGenerator(100, topics=2).queries(5))
     assert all(1 <= len(text.split()) <= 6 for text in queries.values())

@@ -52,7 +52,7 @@ def test_a_mutant_runs_the_tests_of_its_line_and_none_is_left_out(tmp_path, monk
         "a - 1 -> a + 1": ([], "not covered"),
     }
     # A second run reads the results of the unchanged tests instead of running them.
-    monkeypatch.setattr(mutants.Tests, "_run", None)
+    monkeypatch.setattr(mutants.Tests, "_run_unchanged", None)
     assert mutants.Tests(tmp_path, ["sums"]).broken == tests.broken
 
 
@@ -65,7 +65,7 @@ def test_a_run_continues_where_it_was_stopped(tmp_path, monkeypatch):
     class Tests:
         broken = frozenset()
 
-        def __init__(self, checkout, packages):
+        def __init__(self, checkout, packages, budget):
             pass
 
         def outcome(self, mutant, limit):
@@ -73,10 +73,10 @@ def test_a_run_continues_where_it_was_stopped(tmp_path, monkeypatch):
             return "killed" if "+" in mutant.change else "survived"
 
     monkeypatch.setattr(mutants, "Tests", Tests)
-    counts = [dict(mutants._run(tmp_path, 9, 0, ["sums"], 1.0)["sums"])]
+    counts = [dict(mutants._run(tmp_path, 9, 0, ["sums"], 1.0, 60.0)["sums"])]
     assert len(started) == 4
     lines = (tmp_path / "outcomes.jsonl").read_text().splitlines()
     (tmp_path / "outcomes.jsonl").write_text("".join(f"{line}\n" for line in lines[:3]))
-    counts += [dict(mutants._run(tmp_path, 9, 0, ["sums"], 1.0)["sums"]) for _ in range(2)]
+    counts += [dict(mutants._run(tmp_path, 9, 0, ["sums"], 1.0, 60.0)["sums"]) for _ in range(2)]
     assert len(started) == 5
     assert counts == [{"killed": 2, "survived": 2}] * 3

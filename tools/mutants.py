@@ -59,6 +59,8 @@ PRELOADED = (
     "sklearn.svm",
     "xgboost",
 )
+#: The ending of the name under which a module is kept while its mutant is tested.
+UNCHANGED = ".unchanged"
 _QUIET = ["-q", "--no-header", "--tb=no", "-p", "no:cacheprovider"]
 _SWAPS: dict[type[ast.AST], type[ast.AST]] = {
     ast.Add: ast.Sub,
@@ -142,6 +144,8 @@ class Tests:
     """
 
     def __init__(self, checkout: Path, packages: list[str], budget: float = float("inf")) -> None:
+        for file in checkout.rglob(f"*{UNCHANGED}"):  # a run was killed
+            os.replace(file, file.with_name(file.name.removesuffix(UNCHANGED)))
         self._checkout = checkout
         self._budget = budget  #: seconds that the tests of one mutant may take together, by the run without a change
         results = checkout / "mutant-baseline.json"
@@ -198,13 +202,13 @@ class Tests:
         if not (tests := self.covering(mutant)):
             return "not covered"
         target = self._checkout / mutant.file
-        before, times = target.read_bytes(), target.stat()
-        target.write_text(mutant.source, encoding="utf-8")
+        unchanged = target.with_name(target.name + UNCHANGED)
+        os.replace(target, unchanged)  # keeps the file's times, so that its compiled form is the present one afterwards
         try:
+            target.write_text(mutant.source, encoding="utf-8")
             status = self._fork(["-x", *tests], limit)
         finally:
-            target.write_bytes(before)
-            os.utime(target, ns=(times.st_atime_ns, times.st_mtime_ns))  # so that its compiled form is the present one again
+            os.replace(unchanged, target)
         return "too slow" if status is None else "killed" if status else "survived"
 
     def _variables(self) -> dict[str, str]:

@@ -1,9 +1,12 @@
 """Mutation testing by a seeded sample: `python -m tools.mutants` changes one operator or constant at a time and runs the tests.
 
 A mutant is killed where a test fails. The tests run once unchanged, with coverage; a mutant then runs only the tests that
-execute its line, in a copy of the checkout, with a time limit. A mutant beyond the limit is listed and not counted as killed:
-on a busy machine the tests alone may take that long. Survivors are listed with their line: each is a missing test, or a change
-without effect.
+execute its line, in a copy of the checkout, the fastest first, with a time limit. Tests that would exceed `--budget` seconds
+together are not run: the share of killed mutants is then a lower bound. A mutant beyond the limit is listed and not counted as
+killed: on a busy machine the tests alone may take that long. Survivors are listed with their line: each is a missing test, or
+a change without effect.
+
+Every mutant runs in a process that is forked from this one, which has imported what the tests import from other packages.
 
 Mutants run in the random order of the sample, so that a run that was stopped has a sample too. With `--folder`, the copy, its
 coverage and every outcome are kept, and the same command continues where it was stopped.
@@ -15,6 +18,8 @@ import argparse
 import ast
 import contextlib
 import copy
+import importlib
+import itertools
 import json
 import os
 import random
@@ -23,11 +28,14 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 import coverage
+import pytest
 
 from tools import ROOT, environment
 
@@ -39,6 +47,21 @@ PACKAGES = {
     "forward": ("tests/forward",),
     "clicks": ("tests/clicks",),
 }
+#: Packages of others that the tests import and that take long to import. A process that is forked has them.
+PRELOADED = (
+    "hypothesis",
+    "numpy",
+    "pandas",
+    "scipy.linalg",
+    "scipy.optimize",
+    "scipy.sparse.linalg",
+    "scipy.stats",
+    "sklearn.svm",
+    "xgboost",
+)
+#: The ending of the name under which a module is kept while its mutant is tested.
+UNCHANGED = ".unchanged"
+_QUIET = ["-q", "--no-header", "--tb=no", "-p", "no:cacheprovider"]
 _SWAPS: dict[type[ast.AST], type[ast.AST]] = {
     ast.Add: ast.Sub,
     ast.Sub: ast.Add,
@@ -120,86 +143,120 @@ class Tests:
     results are in the copy.
     """
 
-    def __init__(self, checkout: Path, packages: list[str]) -> None:
+    def __init__(self, checkout: Path, packages: list[str], budget: float = float("inf")) -> None:
+        for file in checkout.rglob(f"*{UNCHANGED}"):  # a run was killed
+            os.replace(file, file.with_name(file.name.removesuffix(UNCHANGED)))
         self._checkout = checkout
+        self._budget = budget  #: seconds that the tests of one mutant may take together, by the run without a change
         results = checkout / "mutant-baseline.json"
-        if results.is_file():
-            self.broken = set(json.loads(results.read_text(encoding="utf-8")))
-        else:
-            self.broken = self._run_unchanged(packages)
-            results.write_text(json.dumps(sorted(self.broken)), encoding="utf-8")
+        if not results.is_file():
+            results.write_text(json.dumps(self._run_unchanged(packages)), encoding="utf-8")
+        baseline = json.loads(results.read_text(encoding="utf-8"))
+        self.broken = set(baseline["broken"])
+        self._seconds: dict[str, float] = baseline["seconds"]
         self._data = coverage.CoverageData(str(checkout / ".coverage"))
         self._data.read()
 
-    def _run_unchanged(self, packages: list[str]) -> set[str]:
-        """Runs all tests with coverage; returns those that fail."""
+    def _run_unchanged(self, packages: list[str]) -> dict[str, object]:
+        """Runs all tests with coverage; returns those that fail, and the seconds of each."""
         folders = sorted({folder for package in packages for folder in PACKAGES[package]})
-        done = self._run(
-            ["-p", "pytest_cov", "--cov=kernelsearch", "--cov-context=test", "--cov-report=", "-rfE", *folders], None
-        )
+        options = ["--cov=kernelsearch", "--cov-context=test", "--cov-report=", "-rfE", "--durations=0", "-vv"]
+        command = [sys.executable, "-m", "pytest", *_QUIET, "-p", "pytest_cov", *options, *folders]
+        # What is compiled here is read again for every mutant.
+        done = subprocess.run(command, cwd=self._checkout, env=self._variables(), capture_output=True, text=True, check=False)
         if done.returncode not in (0, 1):
             raise SystemExit(f"the tests cannot be run:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-        outcomes = [line.split() for line in done.stdout.splitlines()]
-        return {words[1] for words in outcomes if len(words) > 1 and words[0] in ("FAILED", "ERROR") and "::" in words[1]}
+        broken, seconds = set(), {}
+        for words in (line.split(maxsplit=2) for line in done.stdout.splitlines()):
+            if len(words) > 1 and words[0] in ("FAILED", "ERROR") and "::" in words[1]:
+                broken.add(words[1])
+            elif len(words) == 3 and words[1] == "call" and "::" in words[2]:
+                seconds[words[2].strip()] = float(words[0].removesuffix("s"))
+        return {"broken": sorted(broken), "seconds": seconds}
 
     def covering(self, mutant: Mutant) -> list[str]:
         """The tests that execute the mutant's lines, or for code that runs on import the tests that execute any of the file.
 
-        A fixture may be shared by all tests of a file; where the setup of a test executes the lines, the whole file is run.
+        A fixture may be shared by all tests of a file; where the setup of a test executes the lines, the whole file is run. The
+        fastest tests are first.
         """
         by_line = self._data.contexts_by_lineno(str(self._checkout / mutant.file))
         contexts = {context for line in mutant.lines for context in by_line.get(line, [])}
         if contexts == {""}:
             contexts = {context for line in by_line.values() for context in line}
-        result = set()
+        result, files = set(), set()
         for context in contexts - {""}:
             test, _, phase = context.rpartition("|")
-            result.add(test if phase == "run" else test.partition("::")[0])
-        return sorted(
-            test for test in result - self.broken if test.partition("::")[0] == test or test.partition("::")[0] not in result
-        )
+            result.add(test)
+            if phase != "run":
+                files.add(test.partition("::")[0])
+        result |= {test for test in self._seconds if test.partition("::")[0] in files}
+        ordered = sorted(result - self.broken, key=lambda test: (self._seconds.get(test, 0.0), test))
+        sums = itertools.accumulate(self._seconds.get(test, 0.0) for test in ordered)
+        return [
+            test for number, (test, total) in enumerate(zip(ordered, sums, strict=True)) if not number or total <= self._budget
+        ]
 
     def outcome(self, mutant: Mutant, limit: float) -> str:
         """ "killed", "survived", "not covered", or "too slow" after `limit` seconds."""
         if not (tests := self.covering(mutant)):
             return "not covered"
         target = self._checkout / mutant.file
-        before = target.read_bytes()
-        target.write_text(mutant.source, encoding="utf-8")
+        unchanged = target.with_name(target.name + UNCHANGED)
+        os.replace(target, unchanged)  # keeps the file's times, so that its compiled form is the present one afterwards
         try:
-            chosen = self._checkout / "mutant-tests.txt"
-            chosen.write_text(
-                "\n".join([*(f"--deselect={test}" for test in sorted(self.broken)), *tests]) + "\n", encoding="utf-8"
-            )
-            return "survived" if self._run(["-x", f"@{chosen.name}"], limit).returncode == 0 else "killed"
-        except subprocess.TimeoutExpired:
-            return "too slow"
+            target.write_text(mutant.source, encoding="utf-8")
+            status = self._fork(["-x", *tests], limit)
         finally:
-            target.write_bytes(before)
+            os.replace(unchanged, target)
+        return "too slow" if status is None else "killed" if status else "survived"
 
-    def _run(self, arguments: list[str], limit: float | None) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "pytest", "-q", "--no-header", "--tb=no", "-p", "no:cacheprovider", *arguments]
+    def _variables(self) -> dict[str, str]:
         # The tests need none of the installed plugins, and some take seconds to import.
-        variables = environment(PYTHONPATH=str(self._checkout), PYTHONDONTWRITEBYTECODE="1", PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
-        # A process group of its own, so that what the tests have started ends with them.
-        with subprocess.Popen(
-            command,
-            cwd=self._checkout,
-            env=variables,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            process_group=0,
-        ) as process:
-            try:
-                output, errors = process.communicate(timeout=limit)
-            except BaseException:
-                os.killpg(process.pid, signal.SIGKILL)
-                raise
-        return subprocess.CompletedProcess(command, process.returncode, output, errors)
+        return environment(PYTHONPATH=str(self._checkout), PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
+
+    def _fork(self, arguments: list[str], limit: float) -> int | None:
+        """The status of pytest in a forked process; None if it takes longer than `limit` seconds."""
+        for name in PRELOADED:
+            with contextlib.suppress(ImportError):
+                importlib.import_module(name)
+        child = os.fork()
+        if not child:
+            self._test_and_exit(arguments)
+        deadline = time.monotonic() + limit
+        ended, status = os.waitpid(child, os.WNOHANG)
+        try:
+            while not ended and time.monotonic() < deadline:
+                time.sleep(0.02)
+                ended, status = os.waitpid(child, os.WNOHANG)
+        finally:
+            # The child has a process group of its own, so that what the tests have started ends with them.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child, signal.SIGKILL)
+            if not ended:
+                os.waitpid(child, 0)
+        return os.waitstatus_to_exitcode(status) if ended else None
+
+    def _test_and_exit(self, arguments: list[str]) -> NoReturn:
+        """Runs pytest in this process, without output."""
+        status = 1
+        try:
+            os.setpgid(0, 0)
+            os.chdir(self._checkout)
+            os.environ.update(self._variables())
+            silent = os.open(os.devnull, os.O_RDWR)
+            for stream in range(3):
+                os.dup2(silent, stream)
+            sys.dont_write_bytecode = True  # the compiled form of a mutant must not be taken for that of the next
+            sys.path.insert(0, str(self._checkout))
+            for name in [name for name in sys.modules if name.partition(".")[0] in ("tools", "tests", "kernelsearch")]:
+                del sys.modules[name]
+            status = int(pytest.main([*_QUIET, *arguments]))
+        finally:
+            os._exit(status)
 
 
-def _run(folder: Path, count: int, seed: int, packages: list[str], limit: float) -> dict[str, Counter[str]]:
+def _run(folder: Path, count: int, seed: int, packages: list[str], limit: float, budget: float) -> dict[str, Counter[str]]:
     """Runs what is not in the journal yet; prints what was not killed, and returns the outcomes by package."""
     checkout, journal = folder / "checkout", folder / "outcomes.jsonl"
     if not checkout.exists():
@@ -209,7 +266,7 @@ def _run(folder: Path, count: int, seed: int, packages: list[str], limit: float)
     if journal.is_file():
         known = dict(json.loads(line) for line in journal.read_text(encoding="utf-8").splitlines())
     mutants = sample(count, seed, packages, checkout)
-    tests = Tests(checkout, packages)
+    tests = Tests(checkout, packages, budget)
     for test in sorted(tests.broken):
         print(f"fails without a change, left out: {test}", flush=True)
     outcomes: dict[str, Counter[str]] = {}
@@ -232,13 +289,18 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="seed of the sample")
     parser.add_argument("--packages", nargs="+", default=list(PACKAGES), choices=list(PACKAGES), help="packages to mutate")
     parser.add_argument("--limit", type=float, default=300.0, help="seconds per mutant")
+    parser.add_argument(
+        "--budget", type=float, default=60.0, help="seconds of tests per mutant, as without a change; slower tests are left out"
+    )
     parser.add_argument("--folder", type=Path, help="folder that keeps the copy and the outcomes, to continue a run later")
     parser.add_argument("--least", type=float, default=0.0, help="share of killed mutants below which the command fails")
     arguments = parser.parse_args()
     os.nice(10)
     with contextlib.ExitStack() as stack:
         folder = arguments.folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kernelsearch-mutants-")))
-        outcomes = _run(folder.resolve(), arguments.count, arguments.seed, arguments.packages, arguments.limit)
+        outcomes = _run(
+            folder.resolve(), arguments.count, arguments.seed, arguments.packages, arguments.limit, arguments.budget
+        )
     for package, counts in outcomes.items():
         print(f"{package}: {counts['killed']} of {counts.total()} killed, {counts['too slow']} too slow")
     every = sum(outcomes.values(), Counter[str]())

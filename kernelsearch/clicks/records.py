@@ -18,6 +18,8 @@ from kernelsearch.core.reading import byte_lines, parse_json, to_number
 
 #: The largest rank (the database has 32 bits for it) and the largest number of clicks (whole in 64-bit floats).
 MAX_RANK, MAX_COUNT = 2**31 - 1, 2**53
+#: How the file of a database begins.
+SQLITE = b"SQLite format 3\0"
 
 
 class Impression(NamedTuple):
@@ -84,6 +86,8 @@ def read(source: str | Path, skipped: Skipped) -> Iterator[Record]:
     first = next(numbered, None)
     if first is None:
         raise InputError(f"{path}: empty, a click log was expected")
+    if first[1].startswith(SQLITE):
+        raise InputError(f"{path}: a database; a log file was expected (--rbm25.clicks of search reads a click database)")
     if first[1].lstrip().startswith(b"{"):
         return from_sessions(path, chain([first], numbered), skipped)
     return from_table(path, first, numbered, skipped)

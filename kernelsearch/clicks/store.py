@@ -68,10 +68,13 @@ def report_errors(path: Path, action: str = "read") -> Iterator[None]:
 
 
 def connect_to_read(path: Path) -> sqlite3.Connection:
-    """A connection that cannot change the database."""
+    """A connection by which nobody changes records; SQLite takes back what a killed writer has left unfinished."""
+    journal = path.with_name(f"{path.name}-journal")
     # A database with a write-ahead log needs files beside it; in a folder that cannot be written, nobody changes it either.
-    mode = "mode=ro" if os.access(path.parent, os.W_OK) else "immutable=1"
-    return sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True, timeout=READER_TIMEOUT)
+    mode = "mode=rw" if os.access(path.parent, os.W_OK) else "mode=ro" if journal.exists() else "immutable=1"
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True, timeout=READER_TIMEOUT)
+    connection.execute("PRAGMA query_only = ON")
+    return connection
 
 
 class Shown(NamedTuple):

@@ -68,7 +68,8 @@ def save(
         # Through JSON first, so that the checksum is that of what will be read.
         meta = checksums.signed(json.loads(json.dumps(meta)))
         (folder / "meta.json").write_text(json.dumps(meta, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        checksums.note_verified(folder, meta["files"], meta["checksums"])
+        description = checksums.content_checksum(meta)
+        checksums.note_verified(folder, meta["files"], meta["checksums"], description=description)
 
 
 def refuse_foreign(path: str | Path) -> None:
@@ -87,7 +88,7 @@ def refuse_foreign(path: str | Path) -> None:
     for name in ("meta.json", checksums.NOTE):
         try:
             record = parse_json((path / name).read_bytes(), name)
-            own |= {"meta.json", checksums.NOTE, *(record["files"] if name == "meta.json" else record)}
+            own |= {"meta.json", checksums.NOTE, *record["files"]}
         except (OSError, InputError, KeyError, TypeError):
             continue
     unfinished_note = f".{checksums.NOTE}."
@@ -115,13 +116,14 @@ def load(
     path = Path(path)
     meta = read_meta(path, kind, version, fingerprint=fingerprint)
     recorded: dict[str, str] = meta.get("checksums", {})
-    unchanged = checksums.is_unchanged(path, meta["files"], recorded)
+    description = checksums.content_checksum(meta)
+    unchanged = checksums.is_unchanged(path, meta["files"], recorded, description=description)
     checksums.refuse_changed(path, recorded, advice=f"build the {kind} again", largest=checksums.SMALL if unchanged else None)
     arrays = open_arrays(path, meta, mmap)
     if not unchanged:
         if validate is not None:
             run_validation(path, validate, meta, arrays, kind)
-        checksums.note_verified(path, meta["files"], recorded)
+        checksums.note_verified(path, meta["files"], recorded, description=description)
     return meta, arrays
 
 

@@ -39,7 +39,7 @@ def file_checksum(path: Path) -> str:
 
 def signed(description: Mapping[str, Any]) -> dict[str, Any]:
     """Returns a JSON object with a checksum of its content under KEY."""
-    return {**description, KEY: _content_checksum(description)}
+    return {**description, KEY: content_checksum(description)}
 
 
 def is_signed_correctly(description: Mapping[str, Any], keys: Iterable[str]) -> bool:
@@ -49,35 +49,41 @@ def is_signed_correctly(description: Mapping[str, Any], keys: Iterable[str]) -> 
     """
     content = {key: value for key, value in description.items() if key != KEY}
     if KEY in description:
-        return bool(description[KEY] == _content_checksum(content))
+        return bool(description[KEY] == content_checksum(content))
     return set(content) <= set(keys)
 
 
-def _content_checksum(content: Mapping[str, Any]) -> str:
+def content_checksum(content: Mapping[str, Any]) -> str:
+    """Returns the checksum of a JSON object, which doesn't depend on the order of its keys."""
     import xxhash
 
     text = json.dumps(content, sort_keys=True, ensure_ascii=False)
     return str(xxhash.xxh3_128(text.encode("utf-8", errors="surrogatepass")).hexdigest())
 
 
-def is_unchanged(folder: Path, names: Iterable[str], checksums: Mapping[str, str], *, into: Path | None = None) -> bool:
+def is_unchanged(
+    folder: Path, names: Iterable[str], checksums: Mapping[str, str], *, description: str = "", into: Path | None = None
+) -> bool:
     """Returns whether the files of a folder were verified with these checksums, or written, and not changed since.
 
-    `into` is the folder of the note, if it is another one.
+    `description` is the checksum of the description with which they were verified; `into` is the folder of the note, if it is
+    another one.
     """
     recorded, written = _read_note(into or folder)
     state = _state(folder, names, checksums)
     # A file that was changed in the same tick of the clock as the note was written could have the recorded times.
-    return recorded == state and all(changed < written for _, _, _, changed, _ in state.values())
+    return recorded == _note(description, state) and all(changed < written for _, _, _, changed, _ in state.values())
 
 
-def note_verified(folder: Path, names: Iterable[str], checksums: Mapping[str, str], *, into: Path | None = None) -> None:
-    """Records that the files of a folder have been verified, or just been written.
+def note_verified(
+    folder: Path, names: Iterable[str], checksums: Mapping[str, str], *, description: str = "", into: Path | None = None
+) -> None:
+    """Records that the files of a folder have been verified with a description of this checksum, or just been written.
 
     The note is kept in the folder, or in the user's cache where the folder can't be written; where neither can be, files are
     verified again whenever they are opened. `into` is the folder of the note, if it is another one.
     """
-    text = json.dumps(_state(folder, names, checksums)) + "\n"
+    text = json.dumps(_note(description, _state(folder, names, checksums))) + "\n"
     for place in _note_places(into or folder):
         partial = place.with_name(f"{temporary_prefix(place)}note{PARTIAL}")
         try:
@@ -106,6 +112,11 @@ def refuse_changed(folder: Path, checksums: Mapping[str, str], *, advice: str, l
             raise ArtefactError(f"{file}: cannot be read ({problem.strerror or problem})") from None
         if actual != checksum:
             raise ArtefactError(f"{file}: damaged (its checksum is not the one that was written); {advice}")
+
+
+def _note(description: str, state: dict[str, Any]) -> dict[str, Any]:
+    """What a note holds. The description decides how files are understood: one that was changed makes the note void."""
+    return {"description": description, "files": state}
 
 
 def _state(folder: Path, names: Iterable[str], checksums: Mapping[str, str]) -> dict[str, Any]:

@@ -51,7 +51,8 @@ def temporary_name(path: Path, suffix: str) -> Path:
 
 def remove_leftovers(path: Path) -> None:
     """Removes temporary files and folders of `path` whose process is gone; a folder that it had moved away comes back."""
-    pattern = re.compile(rf"\.{re.escape(_short_name(path))}\.{_machine()}-(\d+)\.\w+({PARTIAL}|{STAGED}|{OLD})")
+    # A temporary file that is itself written under a temporary name has two of the endings.
+    pattern = re.compile(rf"\.+{re.escape(_short_name(path))}(?:\.{_machine()}-(\d+)\.\w+({PARTIAL}|{STAGED}|{OLD}))+")
     try:
         names = [match for name in os.listdir(path.parent) if (match := pattern.fullmatch(name))]
     except OSError:

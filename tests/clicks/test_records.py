@@ -116,7 +116,12 @@ def test_ir_datasets_records_are_read_with_and_without_rank():
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(b"", "empty"), (b"query\tclicks\n", "no column docid"), (b"\x1f\x8b\x08\x00broken", "damaged gzip file")],
+    [
+        (b"", "empty"),
+        (b"SQLite format 3\0\x10", r"a database; a log file was expected \(--rbm25\.clicks"),
+        (b"query\tclicks\n", "no column docid"),
+        (b"\x1f\x8b\x08\x00broken", "damaged gzip file"),
+    ],
 )
 def test_files_that_are_no_log_are_refused_by_name(tmp_path, content, message):
     path = tmp_path / "log"

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import sqlite3
 import threading
 from contextlib import closing
@@ -9,7 +10,7 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from kernelsearch.clicks import importing, sums
+from kernelsearch.clicks import importing, store, sums
 from kernelsearch.clicks.importing import aggregate, import_log, import_records
 from kernelsearch.clicks.records import Impression, Tally
 from kernelsearch.clicks.simulate import write_sessions
@@ -223,3 +224,28 @@ def test_a_database_is_read_from_a_folder_that_cannot_be_written(tmp_path, monke
     monkeypatch.setattr(os, "access", lambda *_: False)
     assert ClickLog(tmp_path / "c.db").counts() == expected
     assert sorted(file.name for file in tmp_path.iterdir()) == ["c.db"]
+
+
+def test_what_a_killed_writer_left_unfinished_is_taken_back_by_a_reader(tmp_path):
+    """The rollback journal of a change that was not committed lies beside the file, which has part of the change."""
+    path = tmp_path / "c.db"
+    import_records(LISTS, path)
+    expected = ClickLog(path).counts()
+    writer = sqlite3.connect(path)
+    writer.execute("PRAGMA journal_mode = DELETE")
+    writer.execute("PRAGMA cache_spill = 1")
+    writer.execute("BEGIN IMMEDIATE")
+    writer.execute("DELETE FROM impressions")
+    writer.execute("CREATE TABLE filling AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 4000) "
+                   "SELECT i, randomblob(900) FROM n")  # fmt: skip
+    killed = tmp_path / "killed"
+    killed.mkdir()
+    for file in tmp_path.glob("c.db*"):
+        shutil.copy(file, killed)
+    writer.close()
+    assert (killed / "c.db-journal").stat().st_size > 0 and (killed / "c.db").read_bytes() != path.read_bytes()
+    log = ClickLog(killed / "c.db")
+    assert log.counts() == expected
+    assert not (killed / "c.db-journal").exists()
+    with closing(store.connect_to_read(path)) as reader, pytest.raises(sqlite3.OperationalError, match="readonly"):
+        reader.execute("DELETE FROM impressions")

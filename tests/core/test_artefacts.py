@@ -182,6 +182,29 @@ def test_large_files_are_hashed_only_after_a_change(tmp_path, monkeypatch):
     assert sorted(hashed) == ["u.npy", "v.npy", "v.npy"]
 
 
+def test_a_description_that_was_changed_and_signed_again_is_validated_again(saved):
+    """The arrays are unchanged and have been verified, but not with these parameters."""
+    time.sleep(0.02)  # the clock's tick in which the files were written is over
+    artefacts.load(saved, "basis", 3)
+    seen = []
+
+    def validate(meta, arrays):
+        seen.append(meta["parameters"]["dims"])
+        if meta["parameters"]["dims"] > 4:
+            raise ValueError("5 dimensions of 4")
+
+    artefacts.load(saved, "basis", 3, validate=validate)
+    assert seen == []
+    rewrite_meta(saved, lambda meta: meta["parameters"].update(dims=3))
+    for _ in range(2):
+        artefacts.load(saved, "basis", 3, validate=validate)
+    assert seen == [3]
+    rewrite_meta(saved, lambda meta: meta["parameters"].update(dims=5))
+    for _ in range(2):
+        with pytest.raises(ArtefactError, match=r"damaged \(5 dimensions of 4\)"):
+            artefacts.load(saved, "basis", 3, validate=validate)
+
+
 def test_artefacts_of_earlier_versions_have_no_checksums_and_are_validated(saved):
     meta = json.loads((saved / "meta.json").read_text())
     del meta["checksum"], meta["checksums"]

@@ -144,7 +144,7 @@ def test_shards_that_workers_build_and_export_are_those_of_one_process(cluster, 
     strikes = [kill_when(cluster, name) for name in ("index", "export")]
     index.main([*flags, "--index", str(tmp_path / "dask"), "--engine", "dask", "--scheduler", cluster.client.scheduler.address])
     for strike in strikes:
-        strike.join(timeout=10)
+        strike.join(timeout=120)
         assert not strike.is_alive()
     assert sorted(path.name for path in (tmp_path / "dask").iterdir()) == [
         "kernelsearch",
@@ -170,7 +170,7 @@ def test_features_made_by_workers_train_the_same_fusion(cluster, demo_index, tmp
     for engine in (LocalEngine(), cluster):
         data = TrainingData(topics=topics, qrels=qrels, output=tmp_path / engine.name, engine=engine)
         FusionReranker.method.fit(demo_index, data, **options)
-    strike.join(timeout=10)
+    strike.join(timeout=120)
     assert not strike.is_alive()
     assert files_below(tmp_path / "dask") == files_below(tmp_path / "local")
 
@@ -197,7 +197,7 @@ def test_trees_survive_a_worker_that_dies_over_them(cluster):
     undisturbed = SimListMKL(trees=300).fit(X, y, qid, client=cluster.client).predict(X, qid)
     strike = kill_when(cluster, "fn", wait=0.5)  # the name that xgboost gives to the training of a worker's part
     struck = SimListMKL(trees=300).fit(X, y, qid, client=cluster.client).predict(X, qid)
-    strike.join(timeout=10)
+    strike.join(timeout=120)
     assert not strike.is_alive()
     assert np.array_equal(struck, undisturbed)
 
@@ -208,7 +208,7 @@ def test_trees_over_which_workers_die_again_and_again_are_given_up(cluster, monk
     strike = kill_when(cluster, "fn", wait=0.5)
     with pytest.raises(InputError, match="--engine dask: workers were lost 1 times while trees were grown"):
         SimListMKL(trees=300).fit(X, y, np.repeat(np.arange(200), 30), client=cluster.client)
-    strike.join(timeout=10)
+    strike.join(timeout=120)
 
 
 def test_a_cluster_of_this_machine_listens_on_loopback_only(cluster):

@@ -13,6 +13,7 @@ from kernelsearch.cli.inputs import load_qrels, load_topics
 from kernelsearch.core.errors import ArtefactError, IndexProblem, InputError, OptionError
 from kernelsearch.core.types import Candidates
 from kernelsearch.rerankers.base import Context, TrainingData
+from kernelsearch.rerankers.mslm import reranker as mslm_reranker
 from kernelsearch.rerankers.mslm.reranker import MultiScaleLM
 from tests.conftest import build_texts, rewrite_meta
 
@@ -279,3 +280,13 @@ def test_similarities_of_a_query_are_cached_for_other_candidates(index, monkeypa
     np.testing.assert_array_equal(whole[:1], head)
     other, candidates = first_stage(index, "garden")
     np.testing.assert_array_equal(reranker.level_scores(other, candidates), MultiScaleLM(index).level_scores(other, candidates))
+
+
+def test_a_collection_that_does_not_fit_in_memory_gets_the_same_scores(index, monkeypatch):
+    query, before = first_stage(index, "pump seal")
+    expected = MultiScaleLM(index, mix=1.0).apply(query, before)
+    monkeypatch.setattr(mslm_reranker, "IN_MEMORY", 0)
+    other = MultiScaleLM(index, mix=1.0)
+    after = other.apply(query, before)
+    assert other._reading_order is None
+    assert after.docs.tolist() == expected.docs.tolist() and after.scores.tolist() == expected.scores.tolist()

@@ -94,10 +94,11 @@ def test_the_new_state_is_served_and_no_answer_mixes_both(start, folders):
 
     with ThreadPoolExecutor(4) as pool:
         running = [pool.submit(ask, number) for number in range(4)]
-        time.sleep(0.3)
+        wait_for(lambda: len(seen) > 20)
         exchange(live, new)
         wait_for(lambda: {"new"} in seen)
-        time.sleep(0.3)
+        answered = len(seen)
+        wait_for(lambda: len(seen) > answered + 20)
         stop.set()
         for future in running:
             future.result()

@@ -51,9 +51,13 @@ def test_a_mutant_runs_the_tests_of_its_line_and_none_is_left_out(tmp_path, monk
         "a * 2 -> a / 2": (["tests/test_sums.py::test_twice"], "survived"),
         "a - 1 -> a + 1": ([], "not covered"),
     }
-    # A second run reads the results of the unchanged tests instead of running them.
-    monkeypatch.setattr(mutants.Tests, "_run", None)
+    # A second run reads the results of the unchanged tests instead of running them, and restores what a killed run changed.
+    source = (tmp_path / file).read_text()
+    (tmp_path / file).rename(tmp_path / f"{file}.unchanged")
+    (tmp_path / file).write_text("a mutant")
+    monkeypatch.setattr(mutants.Tests, "_run_unchanged", None)
     assert mutants.Tests(tmp_path, ["sums"]).broken == tests.broken
+    assert (tmp_path / file).read_text() == source and len(list((tmp_path / "kernelsearch").glob("*sums*"))) == 1
 
 
 def test_a_run_continues_where_it_was_stopped(tmp_path, monkeypatch):
@@ -65,7 +69,7 @@ def test_a_run_continues_where_it_was_stopped(tmp_path, monkeypatch):
     class Tests:
         broken = frozenset()
 
-        def __init__(self, checkout, packages):
+        def __init__(self, checkout, packages, budget):
             pass
 
         def outcome(self, mutant, limit):
@@ -73,10 +77,10 @@ def test_a_run_continues_where_it_was_stopped(tmp_path, monkeypatch):
             return "killed" if "+" in mutant.change else "survived"
 
     monkeypatch.setattr(mutants, "Tests", Tests)
-    counts = [dict(mutants._run(tmp_path, 9, 0, ["sums"], 1.0)["sums"])]
+    counts = [dict(mutants._run(tmp_path, 9, 0, ["sums"], 1.0, 60.0)["sums"])]
     assert len(started) == 4
     lines = (tmp_path / "outcomes.jsonl").read_text().splitlines()
     (tmp_path / "outcomes.jsonl").write_text("".join(f"{line}\n" for line in lines[:3]))
-    counts += [dict(mutants._run(tmp_path, 9, 0, ["sums"], 1.0)["sums"]) for _ in range(2)]
+    counts += [dict(mutants._run(tmp_path, 9, 0, ["sums"], 1.0, 60.0)["sums"]) for _ in range(2)]
     assert len(started) == 5
     assert counts == [{"killed": 2, "survived": 2}] * 3

@@ -180,10 +180,9 @@ def test_forward_index_for_an_index_of_somebody_else(tmp_path):
 
 @pytest.mark.parametrize(("stop", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_interrupted_indexing_leaves_nothing(tmp_path, stop, status):
+    """The collection comes from a pipe whose end is not written, so that the signal surely finds documents being staged."""
     source = tmp_path / "c.jsonl"
-    with open(source, "w") as stream:
-        for n in range(300_000):
-            stream.write(f'{{"id": "{n}", "contents": "word{n % 997} word{n % 31}"}}\n')
+    os.mkfifo(source)
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     flags = ["--input", str(source), "--index", str(tmp_path / "i"), "--force"]
     process = subprocess.Popen(
@@ -193,11 +192,14 @@ def test_interrupted_indexing_leaves_nothing(tmp_path, stop, status):
         text=True,
         preexec_fn=heeding_interrupts,
     )
-    deadline = time.monotonic() + 60
-    while not list(tmp_path.glob(".*.staged/*.jsonl")) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    process.send_signal(stop)
-    error = process.communicate(timeout=60)[1]
+    with open(source, "w", encoding="utf-8") as pipe:  # waits for the reader
+        for number in range(5000):
+            pipe.write(f'{{"id": "{number}", "contents": "word{number % 997} word{number % 31}"}}\n')
+        pipe.flush()
+        while not list(tmp_path.glob(".*.staged/*.jsonl")) and process.poll() is None:
+            time.sleep(0.01)
+        process.send_signal(stop)
+        error = process.communicate()[1]
     assert process.returncode == status, error
     assert [path.name for path in tmp_path.iterdir()] == ["c.jsonl"]
 

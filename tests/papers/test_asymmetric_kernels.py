@@ -383,11 +383,22 @@ def clicks_beyond_noise(counts, dense, row, near):
     return total
 
 
-def weight_by_evidence(total, ranks, prior):
-    """prior · 70 · Π_d (r_d / 10)^(3 n_d³ / Σ n²); ranks beyond the tenth are 1, and without a rank one click is lost."""
+def support(cosines, doc, listed):
+    """The mean cosine of a document with its three nearest others of the first ten."""
+    return sum(sorted((cosines[doc, other] for other in listed[:10] if other != doc), reverse=True)[:3]) / 3
+
+
+def weight_by_evidence(total, ranks, supports, prior):
+    """prior · 140 · Π_d [(max(r_d, 2) / 10)^3.5 e^(-5(c_d - .25))]^(n_d³ / Σ n²).
+
+    A document beyond the tenth counts (1 / 10)^3.5; without a rank one click is lost as well.
+    """
     clicks = np.array([n if rank else max(n - 1, 0) for n, rank in zip(total, ranks, strict=True)])
-    shown = np.array([rank if rank and rank <= 10 else 1 for rank in ranks])
-    return prior * 70 * float(np.prod((shown / 10) ** (3 * clicks**3 / (clicks**2).sum())))
+    odds = np.array([
+        (max(rank, 2) / 10) ** 3.5 * math.exp(-5 * (near - 0.25)) if rank and rank <= 10 else 0.1**3.5
+        for rank, near in zip(ranks, supports, strict=True)
+    ])  # fmt: skip
+    return prior * 140 * float(np.prod(odds ** (clicks**3 / (clicks**2).sum())))
 
 
 def first_stage(dense, text, options):
@@ -453,7 +464,8 @@ def robust_bm25(records, log, asked, candidates, options, pair_log=None):
     if auto:
         total = clicks_beyond_noise(counts, body, row, near)
         ranks = [retrieved[row].index(doc) + 1 if doc in retrieved[row] else None for doc in number]
-        weight = weight_by_evidence(total, ranks, options["prior"])
+        body_cosines = unit["body"] @ unit["body"].T
+        weight = weight_by_evidence(total, ranks, [support(body_cosines, doc, retrieved[row]) for doc in number], options["prior"])
     matrix = np.array([
         [kernel[n, m] * (similarity[i, k] * gain[n][i] * gain[m][k] - similarity[i, h] * gain[n][i] * other[m][h]
                          - similarity[j, k] * other[n][j] * gain[m][k] + similarity[j, h] * other[n][j] * other[m][h])

@@ -174,6 +174,19 @@ def test_equation_11_divergence_of_windows(index, mode, text, step):
         assert value == pytest.approx({"max": max, "mean": np.mean, "sum": sum}[mode](windows), abs=2e-6)
 
 
+@pytest.mark.parametrize("divergence", ["js", "kl"])
+def test_equation_8_at_scale_0_has_no_graph(index, divergence):
+    """κ is the identity: words that the graph relates to the query's are other words, as they are without a graph."""
+    query = index.query("pump seal")
+    candidates = index.lucene.search([query], 10)[0]
+    alone = MultiScaleLM(index, scales=2, semantic=0, divergence=divergence)
+    related = MultiScaleLM(index, scales=2, semantic=0, divergence=divergence)
+    pairs = np.array([index.forward.term_ids(pair) for pair in (["pump", "valv"], ["seal", "rubber"])])
+    related.graph = SemanticGraph.from_edges(len(index.forward.terms), pairs[:, 0], pairs[:, 1], np.array([0.4, 0.8]))
+    assert alone.graph.edges == 0 and related.graph.edges == 2
+    assert related.level_scores(query, candidates) == pytest.approx(alone.level_scores(query, candidates), abs=1e-12)
+
+
 def test_equations_12_and_13_margins_of_preference_pairs():
     rng = np.random.default_rng(2)
     queries = [(rng.normal(size=(7, 3)), rng.integers(0, 3, 7)) for _ in range(4)]

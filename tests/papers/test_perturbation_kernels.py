@@ -84,6 +84,21 @@ def test_equation_4_and_figure_1_with_both_strategies(demo_index, text, denomina
     assert found.apart == pytest.approx(expected, rel=1e-3, abs=1e-7)
 
 
+@pytest.mark.parametrize("text", ["water heater", "zzz heater water"])
+def test_section_2_of_two_terms_one_left_out_is_the_other_alone(demo_index, text):
+    """Both strategies have the same variants in another order, so the same kernel, however few candidates there are."""
+    query = demo_index.query(text)
+    listed = demo_index.lucene.search([query], 12)[0]
+    left_out, alone = (
+        PerturbationReranker(demo_index, strategy=strategy, pool=12).expansion(query, listed, Context(BM25Model(), hits=12))
+        for strategy in ("loo", "tat")
+    )
+    assert alone.coordinates.shape[1] == 2 and alone.apart.max() > 0.01
+    assert not np.allclose(alone.coordinates[:, 0], alone.coordinates[:, 1])
+    assert left_out.coordinates == pytest.approx(alone.coordinates[:, ::-1], rel=1e-5, abs=1e-9)
+    assert left_out.apart == pytest.approx(alone.apart, rel=1e-5, abs=1e-9)
+
+
 @pytest.mark.parametrize(("kappa", "gamma"), [(0.5, 0.75), (2.0, 0.0), (2.0, 5.0)])
 def test_the_expansion_program_against_a_general_solver(demo_index, kappa, gamma):
     """min -c'x + κ/2 x'(S + γ diag r)x over the box; S = exp(-D / median D), r the mean distance to the query's terms."""

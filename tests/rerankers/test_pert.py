@@ -389,7 +389,7 @@ def test_given_perturbations(tiny, tmp_path):
     file = tmp_path / "vectors.tsv"
     file.write_text("q\t0 1\nq\t1 0\n")
     own, loo = pert(tiny, vectors=str(file)).expansion(query, candidates), pert(tiny).expansion(query, candidates)
-    np.testing.assert_allclose(own.coordinates, loo.coordinates)
+    np.testing.assert_allclose(own.coordinates, loo.coordinates, rtol=1e-4, atol=1e-9)  # Lucene sums in single precision
     file.write_text("q\t0 1 1\n")
     with pytest.raises(InputError, match=r"query q has 2 terms \(water washer\), 3 weights were given"):
         pert(tiny, vectors=str(file)).apply(query, candidates, context())

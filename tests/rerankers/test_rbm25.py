@@ -11,10 +11,11 @@ from kernelsearch.clicks.records import Impression, Tally
 from kernelsearch.clicks.store import ClickLog
 from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.types import Candidates
+from kernelsearch.kernels.documents import Cosine
 from kernelsearch.kernels.queries import BM25Cosine, ClickPearson, NgramCosine, Queries, TermCosine
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import Context, TrainingData
-from kernelsearch.rerankers.rbm25.evidence import ClickEvidence
+from kernelsearch.rerankers.rbm25.evidence import ClickEvidence, support_in_list
 from kernelsearch.rerankers.rbm25.reranker import RobustBM25
 from kernelsearch.rerankers.rbm25.similar_queries import Similar
 from kernelsearch.trec.qrels import read_qrels
@@ -177,28 +178,56 @@ def test_the_weight_of_bm25_with_clicks_by_hand(tiny, tmp_path, lists, wordings,
     listed = list(docids(tiny, candidates[0]))
     meant = {docid: clicks if docid in listed else max(clicks - 1, 0) for docid, clicks in counted.items()}
     squares = sum(clicks**2 for clicks in meant.values()) or 1
-    rank = {docid: listed.index(docid) + 1 if docid in listed else 1 for docid in meant}
-    odds = sum(clicks**3 / squares * math.log(rank[docid] / 10) for docid, clicks in meant.items())
+    forward = tiny.forward
+    rows = {docid: int(np.flatnonzero(np.array(forward.docids.take(np.arange(len(forward)))) == docid)[0]) for docid in meant}
+    odds = 0.0
+    for docid, clicks in meant.items():
+        if docid in listed:
+            others = [int(doc) for doc in candidates[0].docs[:10] if doc != rows[docid]]
+            cosines = Cosine().documents(forward, np.array([rows[docid]]), np.array(others, dtype=int))[0] if others else []
+            support = sum(sorted(cosines, reverse=True)[:3]) / 3
+            term = 3.5 * math.log(max(listed.index(docid) + 1, 2) / 10) - 5 * (support - 0.25)
+        else:
+            term = 3.5 * math.log(0.1)
+        odds += clicks**3 / squares * term
     near = reranker.similar.find(queries, 5, candidates)[0]
     weight = reranker.weight_of_bm25(near, [reranker.retrieve([near], Context())[number] for number in near.ids.tolist()])
-    assert weight == pytest.approx(1.5 * 70 * math.exp(3 * odds), rel=1e-3)
+    assert weight == pytest.approx(1.5 * 140 * math.exp(odds), rel=1e-3)
 
 
 @pytest.mark.parametrize(
-    ("clicks", "rank", "weight"),
+    ("clicks", "rank", "support", "weight"),
     [
-        (1, 1, 70 * 0.1**3),
-        (1, 2, 70 * 0.2**3),
-        (3, 2, 70 * 0.2**9),  # further clicks on the same document confirm it
-        (1, 10, 70),
-        (1, 11, 70 * 0.1**3),  # BM25 did not put it into the user's list: its rank tells nothing of the click
-        (1, 0, 70),  # not retrieved: one click proves nothing
-        (2, 0, 70 * 0.1**3),
+        (1, 1, 0.25, 140 * 0.2**3.5),
+        (1, 2, 0.25, 140 * 0.2**3.5),  # first or second tells nothing more
+        (1, 3, 0.25, 140 * 0.3**3.5),
+        (3, 2, 0.25, 140 * 0.2**10.5),  # further clicks on the same document confirm it
+        (1, 10, 0.25, 140),
+        (1, 10, 0.0, 140 * math.exp(1.25)),  # far from the other documents: rather a mistake
+        (2, 3, 0.45, 140 * 0.3**7 * math.exp(-2)),
+        (1, 11, 0.45, 140 * 0.1**3.5),  # BM25 did not put it into the user's list: neither rank nor support tell of the click
+        (1, 0, 0.45, 140),  # not retrieved: one click proves nothing
+        (2, 0, 0.0, 140 * 0.1**3.5),
     ],
 )
-def test_the_weight_of_bm25_falls_with_clicks_and_rises_with_the_rank(clicks, rank, weight):
+def test_the_weight_of_bm25_by_clicks_rank_and_support(clicks, rank, support, weight):
     evidence = ClickEvidence(np.array([4]), np.array([float(clicks)]))
-    assert evidence.weight_of_bm25(np.array([rank])) == pytest.approx(weight)
+    assert evidence.weight_of_bm25(np.array([rank]), np.array([support])) == pytest.approx(weight)
+
+
+def test_support_is_the_mean_cosine_with_the_three_nearest_others_of_the_first_ten(demo_index):
+    forward = demo_index.forward
+    listed = demo_index.lucene.search([demo_index.query("water tap washer")], 12)[0].docs
+    assert len(listed) == 12
+    docs = listed[[0, 5, 11]].astype(np.int64)
+    cosines = Cosine().documents(forward, docs, listed)
+    expected = [
+        sum(sorted((cosines[row, place] for place in range(10) if listed[place] != doc), reverse=True)[:3]) / 3
+        for row, doc in enumerate(docs)
+    ]
+    assert support_in_list(forward, docs, listed) == pytest.approx(expected)
+    assert support_in_list(forward, docs[:1], listed[:2]) == pytest.approx(cosines[:1, 1] / 3)
+    assert support_in_list(forward, docs, listed[:0]).tolist() == [0, 0, 0]
 
 
 def test_unclicked_documents_count_by_their_examinations_where_the_log_has_them(tiny, tmp_path):

@@ -132,7 +132,8 @@ class QueryRows:
         reach = graph.weights_of(self.query, max(scale.semantic for scale in scales))
         mass = np.bincount(reach.words, np.repeat(self.weights, np.diff(reach.indptr)) * reach.weights)
         mass[self.query] = np.inf
-        words, seen = np.unique(reach.words, return_index=True)
+        # A neighbour that receives nothing, as all do at scale 0, is one of the other words.
+        words, seen = np.unique(reach.words[reach.weights > 0], return_index=True)
         largest = np.sort(np.argsort(-mass[words], kind="stable")[: max(limit, len(self.query))])
         # Rows of neighbouring query words are contiguous: matching works on runs of rows.
         self.words = words[largest[np.argsort(seen[largest])]].astype(np.int64)

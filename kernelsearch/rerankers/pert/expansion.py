@@ -104,11 +104,15 @@ class Expander:
             budget=settings.budget,
         )
 
-    @property
-    def needs_single_terms(self) -> bool:
-        """Whether variants are single terms, whose best documents mostly lie outside the query's list."""
-        settings = self.settings
-        return settings.strategy == "tat" and not self.vectors and self._perturbed
+    def needs_single_terms(self, query: Query) -> bool:
+        """Whether variants are single terms, whose best documents mostly lie outside the query's list.
+
+        A term of two that is left out leaves the other one.
+        """
+        if self.vectors or not self._perturbed:
+            return False
+        strategy = self.settings.strategy
+        return strategy == "tat" or (strategy == "loo" and int((self.index.term_ids(query.terms) >= 0).sum()) == 2)
 
     @property
     def _perturbed(self) -> bool:
@@ -180,6 +184,8 @@ class Expander:
         perturbed = self._perturbed
         if perturbed and single_terms is not None:
             lists = [listed for listed, there in zip(single_terms, known, strict=True) if there]
+            if settings.strategy == "loo":
+                lists.reverse()  # the first variant is without the first term
             pool, table = self._joined([Candidates(docs, scores[: len(docs)]), *lists])
         elif perturbed:
             parts = term_scores(self.index, model, own, np.asarray(query.weights)[known], pool)

@@ -47,15 +47,15 @@ class PerturbationReranker(Reranker[PerturbationSettings]):
     def _single_terms(self, queries: Sequence[Query], context: Context) -> list[list[Candidates] | None]:
         """The lists of each query's terms alone, where those are the variants: most of a term's best documents lie outside the
         query's own list. One call into Lucene."""
-        if not self.expander.needs_single_terms:
-            return [None] * len(queries)
+        needed = [query if self.expander.needs_single_terms(query) else None for query in queries]
         alone = [
             Query(term, (term,), (weight,), query.qid)
-            for query in queries
+            for query in needed
+            if query is not None
             for term, weight in zip(query.terms, query.weights, strict=True)
         ]
         lists = iter(self.index.lucene.search(alone, self.settings.docs, model=context.model, threads=context.threads))
-        return [[next(lists) for _ in query.terms] for query in queries]
+        return [None if query is None else [next(lists) for _ in query.terms] for query in needed]
 
     def expanded(self, query: Query, candidates: Candidates, context: Context = DEFAULT_CONTEXT) -> Query:
         """The weighted query of the second search; raises CannotAct where there is none."""

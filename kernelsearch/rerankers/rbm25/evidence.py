@@ -1,9 +1,10 @@
 """How reliable the clicks of a logged query are, by which the form `auto` of Robust BM25 chooses its weights.
 
-Clicks are weighted by the odds that they are mistakes. A document that was shown without a click is a negative example with
+Clicks are weighted by the odds that they are mistakes, which BM25's rank of the document and its nearness to BM25's other
+documents tell. A document that was shown without a click is a negative example with
 weight e / (e + m) after e examinations, as the mean of a Beta posterior is shrunk towards its prior of m observations. The
-constants were chosen on cacm and cisi (`python -m tools.reproduce.rbm25_sparse`, docs/reproductions/rbm25.md, "Sparse and
-wrong clicks").
+constants were chosen by leaving one collection out (`python -m tools.reproduce.rbm25_sparse`,
+docs/reproductions/rbm25.md, "Sparse and wrong clicks").
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.clicks.store import Shown
+from kernelsearch.forward import ForwardIndex
+from kernelsearch.kernels.documents import Cosine
 from kernelsearch.rerankers.rbm25.similar_queries import Similar
 
 #: Examinations that the prior counts as (m).
@@ -23,10 +26,12 @@ PRIOR_EXAMINATIONS = 1.0
 NOISE = 0.05
 #: Length of the lists that users look through.
 LIST_LENGTH = 10
-#: Weight of BM25 after a click on its last document of a list, as a multiple of --rbm25.prior.
-WEIGHT_OF_LAST = 70.0
-#: The odds that a click at BM25's rank r is meant fall as r to the power of -STEEPNESS.
-STEEPNESS = 3.0
+#: Weight of BM25 after a click on its last document of a list, as a multiple of --rbm25.prior, where its support is typical.
+WEIGHT_OF_LAST = 140.0
+#: The odds that a click at BM25's rank r is meant fall as r to the power of -STEEPNESS, from rank FIRST on.
+STEEPNESS, FIRST = 3.5, 2
+#: Documents that a document's support is the mean cosine with, the support that changes nothing, and how much it counts.
+NEAREST, TYPICAL_SUPPORT, SUPPORT_WEIGHT = 3, 0.25, 5.0
 #: Text similarity from which on another query counts as a wording of the same need, and at which it does so fully.
 NO_EVIDENCE, FULL_EVIDENCE = 0.3, 0.6
 
@@ -38,22 +43,37 @@ class ClickEvidence:
     docs: NDArray[np.int64]
     clicks: NDArray[np.float64]
 
-    def weight_of_bm25(self, ranks: NDArray[np.integer]) -> float:
-        """The weight of BM25 as a multiple of --rbm25.prior; `ranks` (u,) are BM25's ranks of the documents, 0: not retrieved.
+    def weight_of_bm25(self, ranks: NDArray[np.integer], support: NDArray[np.floating]) -> float:
+        """The weight of BM25 as a multiple of --rbm25.prior: the odds that the clicks are mistakes.
 
-        70 (r/10)^(3n) for a document at rank r with n clicks, of several documents the geometric mean, weighted by n²: the
-        odds that the clicks are mistakes. A mistaken click hits any document of a list of 10; a click that is meant is on a
+        `ranks` (u,) are BM25's ranks of the documents, 0: not retrieved; `support` (u,) is what `support_in_list` gives.
+
+        140 [(max(r, 2) / 10)^3.5 e^(-5(c - .25))]^n for a document at rank r with support c and n clicks, of several documents
+        the geometric mean, weighted by n². A mistaken click hits any document of a list of 10; a click that is meant is on a
         document that the user looked at, whose probability falls as 1/r, and that is relevant, which falls with the rank too.
-        The odds of n clicks on the same document multiply. A retrieved document beyond the first 10 was put into the user's
-        list by something else than BM25: the rank tells nothing of the click, which counts as one at rank 1. A document that
-        BM25 doesn't retrieve has only its clicks: the first one proves nothing, the others count as at rank 1.
+        That a document is first and not second tells nothing more. Relevant documents are near each other (the cluster
+        hypothesis), so a click on a document that is far from the others is rather a mistake. The odds of n clicks on the
+        same document multiply. A retrieved document beyond the first 10 was put into the user's list by something else than
+        BM25: neither rank nor support tell of the click, which counts (1/10)^3.5. A document that BM25 doesn't retrieve has
+        only its clicks: the first one proves nothing, the others count as much.
         """
         counted = np.where(ranks > 0, self.clicks, np.maximum(self.clicks - 1.0, 0.0))
         if not counted.any():
             return WEIGHT_OF_LAST
-        shown_at = np.where((ranks > 0) & (ranks <= LIST_LENGTH), ranks, 1)
-        odds = float(np.average(counted * np.log(shown_at / LIST_LENGTH), weights=counted**2))
-        return WEIGHT_OF_LAST * math.exp(STEEPNESS * odds)
+        listed = (ranks > 0) & (ranks <= LIST_LENGTH)
+        odds = STEEPNESS * np.log(np.where(listed, np.maximum(ranks, FIRST), 1) / LIST_LENGTH)
+        odds -= np.where(listed, SUPPORT_WEIGHT * (support - TYPICAL_SUPPORT), 0.0)
+        return WEIGHT_OF_LAST * math.exp(float(np.average(counted * odds, weights=counted**2)))
+
+
+def support_in_list(collection: ForwardIndex, docs: NDArray[np.integer], listed: NDArray[np.integer]) -> NDArray[np.float64]:
+    """The mean cosine of each document with its three nearest others of BM25's first 10, shape (documents,).
+
+    `listed` are the documents that BM25 retrieves, best first; others that it lacks count 0.
+    """
+    first = listed[:LIST_LENGTH]
+    cosines = np.where(docs[:, None] == first[None, :], 0.0, Cosine().documents(collection, docs, first))
+    return np.asarray(np.sort(cosines, axis=1)[:, -NEAREST:].sum(axis=1) / NEAREST)
 
 
 def shrunk(examinations: NDArray[np.float64]) -> NDArray[np.float64]:

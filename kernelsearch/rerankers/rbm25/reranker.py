@@ -36,7 +36,7 @@ from kernelsearch.lucene.models import Model
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, CannotAct, Context, Explanation, OpenedIndex
 from kernelsearch.rerankers.rbm25 import ROBUST_BM25
 from kernelsearch.rerankers.rbm25.base import ClickReranker
-from kernelsearch.rerankers.rbm25.evidence import FULL_EVIDENCE, NO_EVIDENCE, click_evidence, examined
+from kernelsearch.rerankers.rbm25.evidence import FULL_EVIDENCE, NO_EVIDENCE, click_evidence, examined, support_in_list
 from kernelsearch.rerankers.rbm25.settings import RobustBM25Settings
 from kernelsearch.rerankers.rbm25.similar_queries import Similar, check_log, open_log
 
@@ -230,7 +230,8 @@ class RobustBM25(ClickReranker[RobustBM25Settings]):
     def weight_of_bm25(self, similar: Similar, retrieved: Sequence[Candidates]) -> float:
         """The weight a of BM25: 0 in the printed form, --rbm25.prior in the regularised one; `auto` goes by the evidence.
 
-        For a query with clicks of its own the evidence is their number and the ranks of their documents, see `ClickEvidence`.
+        For a query with clicks of its own the evidence is their number, the ranks of their documents and how near these are to
+        the other documents, see `ClickEvidence`.
         For other queries it is the best similarity to a logged query: that of the texts, plus half of that between the
         retrieved documents and the logged query's clicked ones. It is halved where the clicks of the nearest queries don't
         correlate: wordings of one information need share their clicks, queries that merely share terms don't. `retrieved` are
@@ -243,7 +244,9 @@ class RobustBM25(ClickReranker[RobustBM25Settings]):
             return full
         if self._by_own_clicks(similar):
             evidence = click_evidence(similar, self.log.shown(similar.ids, clicked_only=True), self.similar.rows)
-            return full * evidence.weight_of_bm25(self._ranks(similar, retrieved, evidence.docs))
+            listed = self._own_list(similar, retrieved)
+            support = support_in_list(self.index.forward, evidence.docs, listed)
+            return full * evidence.weight_of_bm25(_ranks(evidence.docs, listed), support)
         similarity = float((similar.by_text + 0.5 * np.maximum(similar.by_clicks, 0.0)).max())
         strength = similarity * (0.5 + 0.5 * min(max(similar.agreement, 0.0) / SAME_NEED_CORRELATION, 1.0))
         return full * min(max((FULL_EVIDENCE - strength) / (FULL_EVIDENCE - NO_EVIDENCE), SMALLEST_SHARE), 1.0)
@@ -252,12 +255,10 @@ class RobustBM25(ClickReranker[RobustBM25Settings]):
         """Whether `auto` goes by the evidence of the query's own clicks."""
         return self.settings.form == "auto" and similar.own >= 0
 
-    def _ranks(self, similar: Similar, retrieved: Sequence[Candidates], docs: NDArray[np.integer]) -> NDArray[np.int64]:
-        """Ranks of documents in the list of the query itself, from 1; 0 for documents that it doesn't have."""
+    def _own_list(self, similar: Similar, retrieved: Sequence[Candidates]) -> NDArray[np.int32]:
+        """The documents that the query itself retrieves, best first; none where it is not among the similar queries."""
         places = np.flatnonzero(similar.ids == similar.own)
-        listed = retrieved[places[0]].docs if len(places) else np.empty(0, dtype=np.int32)
-        matches = docs[:, None] == listed[None, :]
-        return np.where(matches.any(axis=1), np.argmax(matches, axis=1) + 1 if len(listed) else 0, 0)
+        return retrieved[places[0]].docs if len(places) else np.empty(0, dtype=np.int32)
 
     def features(self, docs: NDArray[np.integer]) -> sparse.csr_matrix:
         """Features whose inner product is k_D, shape (documents, terms or dimensions)."""
@@ -321,6 +322,12 @@ class RobustBM25(ClickReranker[RobustBM25Settings]):
         from kernelsearch.rerankers.rbm25.explanation import explain
 
         return explain(self, query, candidates, doc, context)
+
+
+def _ranks(docs: NDArray[np.integer], listed: NDArray[np.integer]) -> NDArray[np.int64]:
+    """Ranks of documents in a list, from 1; 0 for documents that it doesn't have."""
+    matches = docs[:, None] == listed[None, :]
+    return np.where(matches.any(axis=1), np.argmax(matches, axis=1) + 1 if len(listed) else 0, 0)
 
 
 def _scaled(scores: NDArray[np.float64], best: NDArray[np.floating], epsilon: float) -> NDArray[np.float64]:

@@ -89,7 +89,7 @@ lint: .venv/.ready  ## Checks style, format, layers and types
 	.venv/bin/python -m mypy
 
 docs: .venv/.ready  ## Builds the documentation as a site in site/; a broken link is an error
-	NO_MKDOCS_2_WARNING=1 .venv/bin/python -m mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 .venv/bin/python -m mkdocs build --strict
 
 test-pyserini: .venv-pyserini/.ready  ## Runs the tests that compare with the full pyserini (installs torch)
 	.venv-pyserini/bin/python -m pytest -m pyserini $(PYTEST_ARGS)

@@ -42,9 +42,6 @@ EXAMPLES = """examples:
 #: Options of the short help.
 COMMON = ("index", "query", "rerank", "docid", "top", "full", "json", "plot")
 
-#: Characters of the column with the beginnings of the texts.
-TEXT_WIDTH = 60
-
 
 def main(argv: list[str]) -> None:
     """Parses the flags, reranks the list of the query and prints the explanation."""
@@ -74,7 +71,7 @@ def main(argv: list[str]) -> None:
         console.show(_table(explained, settings.top))
         if explained.explanation:
             reading = read_explanation(pipeline.index, explained.explanation, explained.query.text)
-            console.show("\n" + "\n".join(reading.rewrite(explained.explanation, settings.full).lines()))
+            console.show_lines(["", *reading.rewrite(explained.explanation, settings.full).lines()])
     for line in fallback_messages(count_fallbacks([explained.after])):
         console.notice(line)
 
@@ -82,18 +79,20 @@ def main(argv: list[str]) -> None:
 def _table(explained: ExplainedQuery, top: int) -> str:
     """The lists before and after side by side, with how far each document moved; one list where there is no method."""
     before, after = explained.entries_before(top), explained.entries_after(top)
+    header: tuple[str, ...] = ("rank", "docid", "score")
+    rows: list[tuple[str, ...]] = [(str(entry.rank), entry.docid, f"{entry.score:.4f}") for entry in after]
+    if explained.pipeline.rerankers:
+        header = ("rank", "first stage", "score", explained.method, "score", "moved")
+        left = [(entry.docid, f"{entry.score:.4f}") for entry in before]
+        left += [("", "")] * (len(after) - len(left))
+        rows = [
+            (rank, *old, docid, score, format_rank_change(entry.moved))
+            for (rank, docid, score), old, entry in zip(rows, left, after, strict=False)
+        ]
     stored = explained.pipeline.index.lucene.stored(explained.after.top(top).docs, "contents")
-    texts = [make_snippet(text or "", set(), TEXT_WIDTH) for text in stored]
-    if not explained.pipeline.rerankers:
-        plain = [(entry.rank, entry.docid, f"{entry.score:.4f}", text) for entry, text in zip(after, texts, strict=True)]
-        return text_table(("rank", "docid", "score", "text"), plain, align="><><")
-    left = [(entry.docid, f"{entry.score:.4f}") for entry in before]
-    left += [("", "")] * (len(after) - len(left))
-    rows = [
-        (entry.rank, *old, entry.docid, f"{entry.score:.4f}", format_rank_change(entry.moved), text)
-        for old, entry, text in zip(left, after, texts, strict=False)
-    ]
-    return text_table(("rank", "first stage", "score", explained.method, "score", "moved", "text"), rows, align="><><>><")
+    width = console.text_width(header, rows)
+    rows = [(*row, make_snippet(text or "", set(), width)) for row, text in zip(rows, stored, strict=True)]
+    return text_table((*header, "text"), rows, align="><><>><" if explained.pipeline.rerankers else "><><")
 
 
 if __name__ == "__main__":

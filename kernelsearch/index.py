@@ -38,6 +38,9 @@ class IndexSettings(EngineSettings, BuildSettings):
     columns: tuple[str, ...] = option(
         (), "columns or keys of the input that hold id, contents and title, such as id=number,contents=body,title=headline"
     )
+    number_documents: bool = option(
+        False, "number the documents 1, 2, ... in the order of the input, for documents without ids"
+    )
     join_titles: bool = option(True, "join the title to the contents that are searched")
     skip_unreadable: bool = option(
         False, "leave out .txt, .md, .html and .pdf files of a folder that cannot be read, and name them"
@@ -68,8 +71,8 @@ Queries search the contents; a title that is not in them is joined to them."""
 
 #: Options of the short help.
 COMMON = (
-    *("input", "index", "append", "delete", "format", "columns", "encoding", "language", "fields", "no-join-titles"),
-    *("shards", "memory-limit", "force"),
+    *("input", "index", "append", "delete", "format", "columns", "number-documents", "encoding", "language", "fields"),
+    *("no-join-titles", "shards", "memory-limit", "force"),
 )
 
 
@@ -117,6 +120,7 @@ def _reader(settings: IndexSettings, source: str) -> Reader:
         columns=columns,
         join_titles=settings.join_titles,
         skip_unreadable=settings.skip_unreadable,
+        number_documents=settings.number_documents,
     )
 
 
@@ -125,6 +129,11 @@ def _update(settings: IndexSettings) -> None:
     flag = "--append" if settings.append is not None else "--delete"
     if not isinstance(settings.index, str):
         raise OptionError("--index: one index is changed at a time")
+    if settings.number_documents:
+        message = (
+            f"has no effect with {flag}" if settings.append is None else "would replace the documents 1, 2, ... of the index"
+        )
+        raise OptionError(f"--number-documents: {message}; documents to add need ids of their own")
     defaults = IndexSettings().to_dict()
     for name in BUILD_ONLY:
         if settings.to_dict()[name] != defaults[name]:

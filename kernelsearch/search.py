@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import sys
 from collections import Counter
 
@@ -87,16 +86,15 @@ def _print_table(pipeline: Pipeline, text: str, threads: int) -> Counter[tuple[s
     if not results:
         console.notice(f"no document matches {text!r}; check the spelling, or use other words for the same thing")
         return Counter(results.fallbacks)
-    taken = 16 + 7 * bool(pipeline.rerankers)
-    width = max(40, shutil.get_terminal_size((120, 20)).columns - max(map(len, results.docids)) - taken)
-    snippets, words = results.snippets(width)
     moved = [[format_rank_change(change)] if pipeline.rerankers else [] for change in results.moved()]
+    header = ("rank", "docid", "score", *(["moved"] if pipeline.rerankers else []))
     rows = [
-        (rank, hit.docid, f"{hit.score:.4f}", *change, snippet)
-        for rank, (hit, change, snippet) in enumerate(zip(results, moved, snippets, strict=True), 1)
+        (str(rank), hit.docid, f"{hit.score:.4f}", *change)
+        for rank, (hit, change) in enumerate(zip(results, moved, strict=True), 1)
     ]
-    header = ("rank", "docid", "score", *(["moved"] if pipeline.rerankers else []), "text")
-    table = console.printable(text_table(header, rows, align="><>><" if pipeline.rerankers else "><><"))
+    snippets, words = results.snippets(console.text_width(header, rows))
+    rows = [(*row, snippet) for row, snippet in zip(rows, snippets, strict=True)]
+    table = console.printable(text_table((*header, "text"), rows, align="><>><" if pipeline.rerankers else "><><"))
     print(_in_colour(table, words))
     return Counter(results.fallbacks)
 

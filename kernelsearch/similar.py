@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -161,7 +160,8 @@ def _print_similar(finder: SimilarDocuments, docid: str, settings: SimilarSettin
     """Prints the documents similar to `docid`, with an explanation where one is asked for."""
     similar = list(enumerate(finder.find(docid, settings.top), 1))
     rows_of_similar = finder.index.forward.rows_of([other for _, (other, _) in similar])
-    width = max(40, shutil.get_terminal_size((120, 20)).columns - 40)
+    header, rows = ("rank", "docid", "score"), [(str(rank), other, f"{score:.4f}") for rank, (other, score) in similar]
+    width = console.text_width(header, rows)
     texts = [make_snippet(text or "", set(), width) for text in finder.index.lucene.stored(rows_of_similar, "contents")]
     explanation = finder.explain(docid, settings.explain) if settings.explain else None
     if settings.plot:
@@ -177,10 +177,10 @@ def _print_similar(finder: SimilarDocuments, docid: str, settings: SimilarSettin
         record = {"docid": docid, "similar": entries, "explanation": explanation.to_dict() if explanation else None}
         console.show(json.dumps(record, indent=1, ensure_ascii=False))
         return
-    rows = [(rank, other, f"{score:.4f}", text) for (rank, (other, score)), text in zip(similar, texts, strict=True)]
-    console.show(text_table(("rank", "docid", "score", "text"), rows, align="><><"))
+    table = [(*row, text) for row, text in zip(rows, texts, strict=True)]
+    console.show(text_table((*header, "text"), table, align="><><"))
     if explanation:
-        console.show("\n" + "\n".join(explanation.lines()))
+        console.show_lines(["", *explanation.lines()])
 
 
 if __name__ == "__main__":

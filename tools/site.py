@@ -31,10 +31,21 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     return markdown if page.file.generated_by else re.sub(r"(\]\((?:\.\./)?notebooks/[\w-]+)\.ipynb\)", r"\1.md)", markdown)
 
 
+def remarks_first(text: str) -> str:
+    """A docstring with the paragraphs below its parameters above them: griffe reads them as parameters."""
+    head, title, tail = text.partition("\nParameters\n----------\n")
+    if not title:
+        return text
+    parameters, *remarks = tail.split("\n\n")
+    sections = next((place for place, remark in enumerate(remarks) if re.search(r"^-{4,}$", remark, re.M)), len(remarks))
+    above = [head.rstrip("\n"), *remarks[:sections]]
+    return "\n\n".join(above) + f"\n{title}" + "\n\n".join([parameters, *remarks[sections:]])
+
+
 class FencedExamples(griffe.Extension):
-    """Shows examples of docstrings as code; Markdown would take `>>>` for quotations."""
+    """Shows examples of docstrings as code, which Markdown would take for quotations, and remarks as text."""
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
         """Changes the docstring of a class, function or attribute."""
         if obj.docstring is not None:
-            obj.docstring.value = make_api_docs.fence_examples(obj.docstring.value)
+            obj.docstring.value = remarks_first(make_api_docs.fence_examples(obj.docstring.value))

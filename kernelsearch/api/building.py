@@ -11,10 +11,17 @@ from kernelsearch.api.build import BuildSettings, build_index
 from kernelsearch.api.index import Index
 from kernelsearch.api.staging import Reader
 from kernelsearch.core.errors import InputError
-from kernelsearch.trec.documents import make_document
+from kernelsearch.trec.documents import make_document, number_record
 
 
-def build(path: str | Path, documents: Iterable[Mapping[str, Any]] | Any, *, join_titles: bool = True, **options: Any) -> Index:
+def build(
+    path: str | Path,
+    documents: Iterable[Mapping[str, Any]] | Any,
+    *,
+    join_titles: bool = True,
+    number_documents: bool = False,
+    **options: Any,
+) -> Index:
     """Builds an index from documents and opens it.
 
     Parameters
@@ -22,16 +29,17 @@ def build(path: str | Path, documents: Iterable[Mapping[str, Any]] | Any, *, joi
     path : the folder of the new index
     documents : dicts with `id`, `contents` and perhaps `title` and other fields, or a pandas DataFrame with such columns
     join_titles : put the title before the contents, which are searched, unless it is in them already
+    number_documents : the ids are 1, 2, ... in the order of the documents, whatever ids they have
     options : those of `kernelsearch.index`, such as `force=True`, `fields=("title", "url")`, `language="pt"` or `shards=4`
 
     Raises InputError for documents without id or text, and where `path` exists and `force` is not set.
     """
     settings = BuildSettings.of(options)
-    build_index(Path(path), reader_of(documents, join_titles), settings)
+    build_index(Path(path), reader_of(documents, join_titles, number_documents), settings)
     return Index(path)
 
 
-def reader_of(documents: Iterable[Mapping[str, Any]] | Any, join_titles: bool) -> Reader:
+def reader_of(documents: Iterable[Mapping[str, Any]] | Any, join_titles: bool, number_documents: bool = False) -> Reader:
     """A function that reads documents as `build` takes them from their beginning.
 
     An iterator has its documents once only. When it is read again they have nothing but their id, which is enough to name two
@@ -55,6 +63,8 @@ def reader_of(documents: Iterable[Mapping[str, Any]] | Any, join_titles: bool) -
                     f"document {number}: a dict such as {{'id': 'a1', 'contents': 'text'}} was expected, not "
                     f"{type(record).__name__}"
                 )
+            if number_documents:
+                record = number_record(record, number + 1)
             document = make_document(record, f"document {number}", join_titles=join_titles)
             if once:
                 ids.append(document["id"])

@@ -110,6 +110,8 @@ class Reading:
 
     def _label(self, label: str) -> str:
         word, _, docid = label.partition(" ")
+        if label in self.meanings:
+            return self.meanings[label]
         if word == "through" and docid in self.titles:
             return f"through {self._named(docid)}"
         return self._named(label) if label in self.titles else self._word(label)
@@ -124,7 +126,7 @@ class Reading:
             return re.sub(
                 r"(?<=to )\w+(?=;)|\w+(?= \d+%)", lambda term: self._word(term[0]), _positions(part.detail, self._word)
             )
-        return "; ".join(filter(None, (self.meanings.get(part.label), part.detail)))
+        return "; ".join(filter(None, (part.label if part.label in self.meanings else "", part.detail)))
 
 
 def _positions(detail: str, word: Callable[[str], str]) -> str:

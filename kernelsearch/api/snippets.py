@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 #: A first line of up to this many characters is taken for the title.
 MAX_TITLE = 120
+#: Text that has less space than this beside its title, in characters, is left out.
+MIN_TEXT = 16
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 
 
@@ -32,13 +34,18 @@ def make_snippet(text: str, words: set[str], width: int) -> str:
     first, line_break, rest = text.strip().partition("\n")
     title = " ".join(first.split()) if line_break and len(first) <= MAX_TITLE else ""
     body = " ".join((rest if title else text).split())
-    space = max(width - len(title) - 2, width // 3) if title else width
+    space = width - len(title) - 2 if title else width
+    if title and (not body or space < MIN_TEXT):
+        return _cut(title, width)
     start = _best_start(body, words, space)
     part, space = body[start:], space - 2 * (start > 0)
-    if len(part) > space:
-        part = (part[: space - 1].rpartition(" ")[0] or part[: space - 2]) + " …"
-    shown = ("… " if start else "") + part
+    shown = ("… " if start else "") + _cut(part, space)
     return ": ".join(filter(None, (title, shown)))
+
+
+def _cut(text: str, width: int) -> str:
+    """The text in at most `width` characters, cut between words."""
+    return text if len(text) <= width else (text[: width - 1].rpartition(" ")[0] or text[: width - 2]) + " …"
 
 
 def _best_start(text: str, words: set[str], space: int) -> int:

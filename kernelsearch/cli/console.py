@@ -6,8 +6,10 @@ import argparse
 import logging
 import os
 import re
+import shutil
 import signal
 import sys
+import textwrap
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -75,7 +77,7 @@ class Parser(argparse.ArgumentParser):
         examples, remarks = _split_epilog(self.epilog or "")
         formatter = self._get_formatter()
         formatter.add_usage(f"{self.prog} [options]{words}", [], [], prefix="usage: ")
-        formatter.add_text(self.description)
+        formatter.add_text(_wrap(self.description or ""))
         if examples:
             formatter.add_text("examples:\n" + "\n".join(examples[:SHOWN_EXAMPLES]))
         for title, actions in (("arguments", arguments), (heading, options)):
@@ -85,13 +87,14 @@ class Parser(argparse.ArgumentParser):
         methods = [(name, group.title) for name, group in self.parts().items() if _METHOD.match(group.title)]
         if methods:
             chosen_by = "methods for --rerank:" if "--rerank" in flags else "methods for requests with rerank=METHOD:"
-            formatter.add_text("\n".join([chosen_by, *(f"  {name:<13} {title.partition(': ')[2]}" for name, title in methods)]))
+            lines = (_wrap(f"  {name:<13} {title.partition(': ')[2]}", indent=16) for name, title in methods)
+            formatter.add_text("\n".join([chosen_by, *lines]))
         others = [name for name in self.parts() if name not in dict(methods)]
         parts = [*(f'--help "{name}"' for name in others), *(["--help METHOD"] if methods else [])]
         if remarks and not methods:
-            formatter.add_text(remarks)
-        formatter.add_text(f"more options: {', '.join(parts)}, --help-all")
-        return formatter.format_help()
+            formatter.add_text(_wrap(remarks))
+        formatter.add_text(_wrap(f"more options: {', '.join(parts)}, --help-all", indent=2))
+        return _as_called(formatter.format_help())
 
     def format_part(self, name: str) -> str:
         """The help text of one group of options; ends the command where there is none of that name."""
@@ -102,15 +105,34 @@ class Parser(argparse.ArgumentParser):
         formatter.start_section(parts[name].title)
         formatter.add_arguments(parts[name]._group_actions)
         formatter.end_section()
-        return formatter.format_help()
+        return _as_called(formatter.format_help())
+
+    def format_help(self) -> str:
+        """The help text of all options."""
+        return _as_called(super().format_help())
 
     def error(self, message: str) -> NoReturn:
         """Prints one line on stderr and exits with status 2; a flag that is not known is answered with the nearest one."""
         if (unknown := re.match(r"unrecognized arguments: (--[^\s=]+)", message)) is not None:
             nearest = get_close_matches(unknown[1], self._option_string_actions, n=1, cutoff=0.7)
             message += f"; did you mean {nearest[0]}?" if nearest else ""
-        print(one_line(f"{self.prog}: {message} (--help lists the options)"), file=sys.stderr)
+        print(one_line(_as_called(f"{self.prog}: {message} (--help lists the options)")), file=sys.stderr)
         raise SystemExit(2)
+
+
+def _as_called(text: str) -> str:
+    """The text with `kernelsearch VERB` for `python -m kernelsearch.VERB` where that script was called."""
+    called = os.path.basename(sys.argv[0]).removesuffix(".exe")
+    return text.replace("python -m kernelsearch.", "kernelsearch ") if called == "kernelsearch" else text
+
+
+def _wrap(text: str, indent: int = 0) -> str:
+    """The text with lines that are wider than the terminal broken between words; `indent` is that of the further lines."""
+    width = shutil.get_terminal_size().columns - 2  # as argparse wraps the descriptions of options
+    return "\n".join(
+        "\n".join(textwrap.wrap(line, max(width, 40), subsequent_indent=" " * indent, break_long_words=False)) if line else line
+        for line in text.split("\n")
+    )
 
 
 def _split_epilog(epilog: str) -> tuple[list[str], str]:
@@ -190,6 +212,17 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 def show(text: str, end: str = "\n") -> None:
     """Prints text on stdout, with control characters escaped."""
     print(printable(text), end=end)
+
+
+def text_width(header: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
+    """Characters that a table with these columns leaves to a last one in a line of the terminal, at least 20."""
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    return max(20, shutil.get_terminal_size((120, 20)).columns - sum(widths) - 2 * len(widths))
+
+
+def show_lines(lines: Sequence[str]) -> None:
+    """Prints lines; on a terminal, what is wider than it goes on below with an indentation."""
+    show("\n".join(_wrap(line, indent=12) for line in lines) if sys.stdout.isatty() else "\n".join(lines))
 
 
 def run(main: Callable[[list[str]], None], argv: Sequence[str] | None = None) -> NoReturn:

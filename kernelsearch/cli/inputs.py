@@ -27,16 +27,25 @@ def load_documents(
     columns: Mapping[str, str] | None = None,
     join_titles: bool = True,
     skip_unreadable: bool = False,
+    number_documents: bool = False,
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yields (place, document) of a collection; the parameters are those of `read_documents`, which reads files."""
     if _from_irds(source):
         from kernelsearch.integrations import irds
 
-        if columns or not join_titles:
-            option = "--columns" if columns else "--no-join-titles"
-            raise OptionError(f"{option}: has no effect on {source}, whose texts are those of ir_datasets")
+        if columns or number_documents or not join_titles:
+            option = "--columns" if columns else "--number-documents" if number_documents else "--no-join-titles"
+            raise OptionError(f"{option}: has no effect on {source}, whose ids and texts are those of ir_datasets")
         return irds.documents(source)
-    return read_documents(source, kind, encoding, columns=columns, join_titles=join_titles, skip_unreadable=skip_unreadable)
+    return read_documents(
+        source,
+        kind,
+        encoding,
+        columns=columns,
+        join_titles=join_titles,
+        skip_unreadable=skip_unreadable,
+        number_documents=number_documents,
+    )
 
 
 def load_topics(source: str, kind: str | None = None, field: str = "title") -> dict[str, str]:

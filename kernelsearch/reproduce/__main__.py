@@ -20,7 +20,7 @@ from kernelsearch.reproduce.scripts import run_script
 class ReproduceSettings(Settings):
     """Options of reproduce."""
 
-    conditions: str = option(str(SHIPPED), "TOML file of conditions")
+    conditions: str | None = option(None, "TOML file of conditions; default: that of the package")
     on: tuple[str, ...] = option((), "collections to run the conditions on; default: all")
     indexes: str = option("indexes/reproduce", "folder in which indexes are built and looked for")
     runs: str = option("runs/reproduce", "folder to write run files to")
@@ -48,7 +48,7 @@ def main(argv: list[str]) -> None:
     add_flags(parser, ReproduceSettings.options)
     arguments = parser.parse_args(argv)
     settings = read_flags(ReproduceSettings, arguments)
-    conditions = read_conditions(settings.conditions)
+    conditions = read_conditions(settings.conditions or SHIPPED)
     if settings.list:
         _print_list(conditions)
         return

@@ -224,7 +224,7 @@ class Reranker(ABC, Generic[S]):
         lists: Sequence[Candidates],
         context: Context = DEFAULT_CONTEXT,
     ) -> list[list[Candidates]]:
-        """The lists of several rerankers of this method that differ in their settings, as [reranker][query].
+        """The lists of several rerankers of this method that differ in their settings, as `lists[reranker][query]`.
 
         Tuning calls this. Methods that can share work between settings override it; the lists equal those of `apply_batch`.
         """

@@ -19,7 +19,7 @@ from kernelsearch.core.errors import EncodingError, InputError, OptionError, quo
 from kernelsearch.core.reading import first_bytes
 from kernelsearch.trec.formats import ID_NAMES, TEXT_NAMES, Records
 from kernelsearch.trec.formats.pages import read_html, read_markdown, read_pdf, read_text
-from kernelsearch.trec.formats.structured import read_csv, read_json, read_jsonl, read_parquet, read_tsv
+from kernelsearch.trec.formats.structured import HEADER_NAMES, read_csv, read_json, read_jsonl, read_parquet, read_tsv
 from kernelsearch.trec.formats.trec_text import read_trec
 from kernelsearch.trec.ids import check_id
 from kernelsearch.trec.values import find_value, text_of
@@ -84,6 +84,7 @@ def read_documents(
     columns: Mapping[str, str] | None = None,
     join_titles: bool = True,
     skip_unreadable: bool = False,
+    number_documents: bool = False,
 ) -> Iterator[Located]:
     """Yields (place, document) for every document of a collection; contents may be empty.
 
@@ -95,6 +96,7 @@ def read_documents(
     columns : {"id": name, "contents": name, "title": name}, the columns or keys that hold them; all are optional
     join_titles : as in `make_document`
     skip_unreadable : leave out files of a folder that are one document each and can't be read; they are logged
+    number_documents : the ids are 1, 2, ... in the order of reading, whatever ids the documents have
 
     Raises InputError, with file and line, for a document without id or text and for malformed files; OptionError for a format
     that is unknown or whose package is not installed.
@@ -109,20 +111,29 @@ def read_documents(
     if kind is not None and kind not in FORMATS:
         raise OptionError(f"--format: {quote(kind)} is not one of {', '.join(FORMATS)}")
     columns = {name: column.strip() for name, column in (columns or {}).items()}
+    if number_documents and "id" in columns:
+        raise OptionError(f"--number-documents: the ids are those of {quote(columns['id'])}, which --columns names")
     files = _folder_files(path, kind) if is_folder else [(path, kind or _guess(path))]
     count = 0
     for file, file_kind in files:
         skips = skip_unreadable if is_folder and file_kind in PAGES else None
-        for within, record in _records(file, file_kind, columns, encoding, skips):
+        for within, record in _records(file, file_kind, columns, encoding, skips, number_documents):
             place = f"{file}: {within}" if within else str(file)
             if file_kind in PAGES:
                 record = _page(record, file, path)
             elif columns:
                 record = _rename(record, columns, place)
+            if number_documents:
+                record = number_record(record, count + 1)
             yield place, make_document(record, place, join_titles=join_titles)
             count += 1
     if not count:
         raise InputError(f"{path}: no documents in it (read as {' and '.join(sorted({kind for _, kind in files}))})")
+
+
+def number_record(record: Mapping[str, Any], number: int) -> dict[str, Any]:
+    """The record with a number as its id; an id that it has is left out."""
+    return {"id": str(number), **{name: value for name, value in record.items() if name not in ID_NAMES}}
 
 
 def make_document(record: Mapping[str, Any], place: str, *, join_titles: bool = True) -> dict[str, Any]:
@@ -135,7 +146,7 @@ def make_document(record: Mapping[str, Any], place: str, *, join_titles: bool = 
     if docid is None:
         raise InputError(
             f"{place}: a document without an id (looked for {', '.join(ID_NAMES)}; found {_keys(record)}); "
-            "--columns id=NAME,contents=NAME names other keys"
+            "--columns id=NAME,contents=NAME names other keys, --number-documents numbers the documents"
         )
     docid = check_id(_id_text(docid, place), "document", place)
     where = f"{place}: document {short(docid)}"
@@ -192,16 +203,18 @@ def parse_columns(texts: Sequence[str]) -> dict[str, str]:
     return columns
 
 
-def _reader(kind: str, columns: Mapping[str, str]) -> Callable[[Path, str], Records]:
-    if kind in ("csv", "tsv") and "id" in columns:
-        return partial(read_csv if kind == "csv" else read_tsv, id_names=(columns["id"].lower(),))
-    return _READERS[kind]
+def _reader(kind: str, columns: Mapping[str, str], numbered: bool) -> Callable[[Path, str], Records]:
+    if kind not in ("csv", "tsv"):
+        return _READERS[kind]
+    id_names = () if numbered else (columns["id"].lower(),) if "id" in columns else ID_NAMES
+    text_names = (*(columns[name].lower() for name in ("contents", "title") if name in columns), *HEADER_NAMES)
+    return partial(read_csv if kind == "csv" else read_tsv, id_names=id_names, text_names=text_names)
 
 
-def _records(file: Path, kind: str, columns: Mapping[str, str], encoding: str, skips: bool | None) -> Records:
+def _records(file: Path, kind: str, columns: Mapping[str, str], encoding: str, skips: bool | None, numbered: bool) -> Records:
     """The records of a file. A file that can't be read is logged and has none with `skips`; None: that is no choice."""
     try:
-        yield from _reader(kind, columns)(file, encoding)
+        yield from _reader(kind, columns, numbered)(file, encoding)
     except InputError as problem:
         advice = "; --encoding names another one, such as windows-1252" if isinstance(problem, EncodingError) else ""
         if not skips:

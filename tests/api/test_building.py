@@ -22,6 +22,12 @@ def test_from_a_dataframe_with_empty_cells(tmp_path):
     assert index.search("zebra").docids == ["1"] and index.search("fuse").docids == ["2"]
 
 
+def test_documents_without_ids_are_numbered(tmp_path):
+    documents = [{"contents": "a zebra"}, {"contents": "a fuse"}]
+    index = kernelsearch.build(tmp_path / "i", iter(documents), number_documents=True)
+    assert index.search("zebra").docids == ["1"] and index.search("fuse").docids == ["2"]
+
+
 def test_what_is_wrong_is_named(tmp_path):
     with pytest.raises(InputError, match="document 1: a document without an id"):
         kernelsearch.build(tmp_path / "i", [DOCUMENTS[0], {"contents": "x"}])

@@ -1,3 +1,5 @@
+import pytest
+
 from kernelsearch.api.snippets import highlight, make_snippet, matching_words
 
 TEXT = "Sofa care\nVacuum it weekly. " + "Keep it out of the sun. " * 20 + "Torn upholstery is repaired with a patch. The end."
@@ -12,6 +14,17 @@ def test_without_a_match_the_beginning_is_shown():
     assert make_snippet(TEXT, set(), 50) == "Sofa care: Vacuum it weekly. Keep it out of the …"
     assert make_snippet("one line only", set(), 50) == "one line only"
     assert make_snippet("", {"x"}, 50) == ""
+
+
+@pytest.mark.parametrize("width", [20, 30, 47, 60, 200])
+def test_a_snippet_is_no_wider_than_its_space(width):
+    title = "Smoke pours back into the living room"
+    shown = make_snippet(f"{title}\nOpen the damper. If it smokes only in wind, a cap may help.", {"smokes"}, width)
+    assert len(shown) <= width
+    if width < len(title):  # cut between words
+        assert title.startswith(shown.removesuffix(" …")) and title[len(shown.removesuffix(" …"))] == " "
+    else:
+        assert shown.startswith(title) and ("smokes" in shown) == (width >= 60)
 
 
 def test_words_match_as_the_analyser_makes_them(tiny):

@@ -136,6 +136,8 @@ def test_wrong_input_leaves_the_index_as_it_is(tmp_path):
     for flag, value in (("--language", "pt"), ("--shards", "2"), ("--input", "x"), ("--fields", "url")):
         with pytest.raises(OptionError, match=f"{flag}: has no effect with --append; the index keeps the settings"):
             change(index, NEW, (), flag, value)
+    with pytest.raises(OptionError, match=r"--number-documents: would replace the documents 1, 2, ... of the index"):
+        change(index, NEW, (), "--number-documents")
     with pytest.raises(OptionError, match=r"--index: one index is changed at a time"):
         change(index, NEW, (), "--index", str(tmp_path / "other"))
     assert kernelsearch.open(index).fingerprint == before

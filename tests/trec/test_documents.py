@@ -147,6 +147,64 @@ def test_columns_are_named(tmp_path):
         read(file)
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "documents"),
+    [
+        ("c.jsonl", '{"text": "a"}\n{"id": "x", "text": "b", "_id": "y"}\n', [{"contents": "a"}, {"contents": "b"}]),
+        ("c.json", '[{"contents": "a"}, {"contents": "b"}]', [{"contents": "a"}, {"contents": "b"}]),
+        ("c.csv", "title,text\nT,a\n", [{"contents": "T\na", "title": "T"}]),
+        ("c.csv", "docid,text\n7,a\n", [{"contents": "a"}]),
+        ("c.csv", "text\na\nb\n", [{"contents": "a"}, {"contents": "b"}]),
+        ("c.tsv", "first text\nsecond text\n", [{"contents": "first text"}, {"contents": "second text"}]),
+        ("c.txt", "one page", [{"contents": "c\none page", "title": "c"}]),
+    ],
+)
+def test_documents_are_numbered(tmp_path, name, content, documents):
+    file = tmp_path / name
+    file.write_text(content)
+    numbered = [document for _, document in read_documents(file, number_documents=True)]
+    for document in numbered:
+        document.pop("text", None)
+    assert numbered == [{"id": str(number), **document} for number, document in enumerate(documents, 1)]
+
+
+def test_numbers_go_on_from_file_to_file(tmp_path):
+    for name in ("a.jsonl", "b.jsonl"):
+        (tmp_path / name).write_text('{"id": "same", "contents": "x"}\n{"contents": "y"}\n')
+    assert [document["id"] for _, document in read_documents(tmp_path, number_documents=True)] == ["1", "2", "3", "4"]
+
+
+def test_numbering_with_named_columns(tmp_path):
+    file = tmp_path / "c.csv"
+    file.write_text("headline;story\nZebra;stripes\n")
+    columns = {"contents": "Story", "title": "headline"}
+    [(_, document)] = read_documents(file, columns=columns, number_documents=True)
+    assert document == {"id": "1", "contents": "Zebra\nstripes", "title": "Zebra"}
+    with pytest.raises(
+        InputError, match=r"line 1: no column of texts \(contents, .*\) among headline, story, .*--columns contents="
+    ):
+        list(read_documents(file, number_documents=True))
+    with pytest.raises(OptionError, match="--number-documents: the ids are those of 'headline', which --columns names"):
+        list(read_documents(file, columns={"id": "headline"}, number_documents=True))
+
+
+@pytest.mark.parametrize("header", ["title,text", "text,label", "Contents,x"])
+def test_a_header_of_two_columns_without_ids_is_no_document(tmp_path, header):
+    file = tmp_path / "c.csv"
+    file.write_text(f"{header}\na,b\n")
+    with pytest.raises(InputError, match=r"line 1: no column of ids .* among .*--columns id=NAME.*--number-documents"):
+        read(file)
+    file.write_text("17,text\n18,title\n")
+    assert [document["contents"] for document in read(file)] == ["text", "title"]
+
+
+def test_a_document_without_an_id_names_the_flag_that_numbers(tmp_path):
+    file = tmp_path / "c.jsonl"
+    file.write_text('{"id": "1", "contents": "x"}\n{"contents": "y"}\n')
+    with pytest.raises(InputError, match=r"c.jsonl: line 2: a document without an id .*--columns id=.*--number-documents"):
+        read(file)
+
+
 @pytest.mark.parametrize("text", ["id", "id=", "url=x", "=x"])
 def test_bad_columns(text):
     with pytest.raises(OptionError, match="--columns: "):

@@ -32,6 +32,25 @@ def test_help_fits_a_screen_and_begins_with_the_purpose_and_examples(verb, capsy
 
 
 @pytest.mark.parametrize("verb", VERBS)
+def test_help_is_no_wider_than_the_terminal(verb, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    parts = shown_help(capsys, verb, "--help").split("\n\n")
+    # Examples are commands, which stay in one line, as the usage does.
+    lines = [line for part in parts if not part.startswith(("examples:", "usage:")) for line in part.splitlines()]
+    assert [line for line in lines if len(line) > 80] == []
+
+
+def test_help_names_the_command_as_it_was_called(capsys, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["/usr/bin/kernelsearch", "search", "--help"])
+    for flag in ("--help", "--help-all"):
+        shown = shown_help(capsys, "search", flag)
+        assert "python -m" not in shown and "  kernelsearch search --index indexes/cacm --query" in shown
+    with pytest.raises(SystemExit):
+        importlib.import_module("kernelsearch.search").main(["--quary", "x"])
+    assert capsys.readouterr().err.startswith("kernelsearch search: unrecognized arguments: --quary")
+
+
+@pytest.mark.parametrize("verb", VERBS)
 def test_all_options_and_examples_are_one_flag_away(verb, capsys):
     everything = shown_help(capsys, verb, "--help-all")
     assert "--max-line" in everything and "examples:" in everything
@@ -63,6 +82,17 @@ def test_reranked_lists_show_how_far_documents_moved(demo_index, capsys):
     for rank, line in enumerate(lines, 1):
         docid, moved = line.split()[1], line.split()[3]
         assert moved == ("=" if before[rank - 1] == docid else f"{before.index(docid) + 1 - rank:+d}")
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+@pytest.mark.parametrize("command", [("search", "--query", "fireplace smoke"), ("explain", "--query", "fireplace smoke"),
+    ("explain", "--query", "fireplace smoke", "--rerank", "pert"), ("similar", "--docid", "hr129")])  # fmt: skip
+def test_tables_fit_the_terminal(demo_index, capsys, monkeypatch, columns, command):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    verb, *flags = command
+    importlib.import_module(f"kernelsearch.{verb}").main(["--index", str(demo_index.path), *flags])
+    table = capsys.readouterr().out.split("\n\n")[0].splitlines()
+    assert table[0].endswith("text") and len(table) > 5 and max(map(len, table)) <= columns
 
 
 def test_an_empty_result_says_what_to_try(demo_index, capsys):

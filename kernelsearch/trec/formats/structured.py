@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 from kernelsearch.core.errors import InputError, OptionError, short
 from kernelsearch.core.reading import TextFile, json_lines, open_file, parse_json, report_damage
-from kernelsearch.trec.formats import ID_NAMES, Records
+from kernelsearch.trec.formats import ID_NAMES, TEXT_NAMES, Records
 
 #: Delimiters that are looked for in the first line of a CSV file; the first of the most frequent ones is taken.
 DELIMITERS = ",;\t|"
+#: Column names by which a row is known to be a header.
+HEADER_NAMES = ("contents", "title", *TEXT_NAMES)
+#: What may be the name of a column: the row `17,text` is a document, `label,text` a header.
+_NAME = re.compile(r"[^\W\d][\w .-]{0,60}")
 #: Longest cell of a table in characters: csv's own limit, 131,072, is shorter than a long document.
 MAX_CELL = 2**31 - 1
 
@@ -53,15 +58,22 @@ def _refuse_object(record: Any, path: Path) -> None:
     )
 
 
-def read_csv(path: Path, encoding: str, id_names: Collection[str] = ID_NAMES) -> Records:
-    """Rows of a CSV file, whose delimiter is found in its first line. Quoted cells may contain line breaks."""
+def read_csv(
+    path: Path, encoding: str, id_names: Collection[str] = ID_NAMES, text_names: Collection[str] = HEADER_NAMES
+) -> Records:
+    """Rows of a CSV file, whose delimiter is found in its first line. Quoted cells may contain line breaks.
+
+    `id_names` are the names of the column of ids, none where rows have no ids; `text_names` are names of columns of text.
+    """
     text = TextFile(path, encoding)
-    return _read_table(text, id_names, delimiter=find_delimiter(text.first_line() or ""), strict=True)
+    return _read_table(text, id_names, text_names, delimiter=find_delimiter(text.first_line() or ""), strict=True)
 
 
-def read_tsv(path: Path, encoding: str, id_names: Collection[str] = ID_NAMES) -> Records:
-    """Rows of a TSV file, in which quotes have no special meaning."""
-    return _read_table(TextFile(path, encoding), id_names, delimiter="\t", quoting=csv.QUOTE_NONE)
+def read_tsv(
+    path: Path, encoding: str, id_names: Collection[str] = ID_NAMES, text_names: Collection[str] = HEADER_NAMES
+) -> Records:
+    """Rows of a TSV file, in which quotes have no special meaning; the parameters are those of `read_csv`."""
+    return _read_table(TextFile(path, encoding), id_names, text_names, delimiter="\t", quoting=csv.QUOTE_NONE)
 
 
 def find_delimiter(line: str) -> str:
@@ -70,8 +82,8 @@ def find_delimiter(line: str) -> str:
     return max(DELIMITERS, key=outside.count)
 
 
-def _read_table(text: TextFile, id_names: Collection[str], **dialect: Any) -> Records:
-    """Rows of a table: with a header that has an id column, otherwise of two columns (id, text), as in MS MARCO."""
+def _read_table(text: TextFile, id_names: Collection[str], text_names: Collection[str], **dialect: Any) -> Records:
+    """Rows of a table: with a header, otherwise of two columns (id, text), as in MS MARCO, or of texts without ids."""
     csv.field_size_limit(MAX_CELL)
     path, number = text.path, 0
 
@@ -87,23 +99,37 @@ def _read_table(text: TextFile, id_names: Collection[str], **dialect: Any) -> Re
             if not row or (len(row) == 1 and not row[0].strip()):
                 continue
             if header is None:
-                names = [cell.strip().lower() for cell in row]
-                if not set(id_names).isdisjoint(names):
-                    header = names
+                header, is_data = _header(row, f"{path}: line {number}", id_names, text_names)
+                if not is_data:
                     continue
-                if len(names) > 2:
-                    raise InputError(
-                        f"{path}: line {number}: no column of ids ({', '.join(id_names)}) among "
-                        f"{short(', '.join(names), 200)}, which are taken for the header; name it with "
-                        "--columns id=NAME,contents=NAME"
-                    )
-                header = ["id", "contents"]
             if len(row) != len(header):
                 raise InputError(f"{path}: line {number}: {len(row)} columns, {len(header)} were expected")
             yield f"line {number}", dict(zip(header, row, strict=True))
     except csv.Error as problem:
         reason = "a quoted cell is not closed" if "unexpected end of data" in str(problem) else problem
         raise InputError(f"{path}: line {number}: {reason}") from None
+
+
+def _header(row: list[str], place: str, id_names: Collection[str], text_names: Collection[str]) -> tuple[list[str], bool]:
+    """The names of a table's columns by its first row, and whether this row is a document already.
+
+    Raises InputError for a table whose ids, or texts where it has no ids, are in none of the known columns.
+    """
+    names = [cell.strip().lower() for cell in row]
+    found = short(", ".join(names), 200)
+    if not set(id_names or text_names).isdisjoint(names):
+        return names, False
+    if not id_names and len(names) > 1:
+        raise InputError(
+            f"{place}: no column of texts ({', '.join(text_names)}) among {found}, which are taken for the header; "
+            "name it with --columns contents=NAME"
+        )
+    if len(names) > 2 or (not set(text_names).isdisjoint(names) and all(map(_NAME.fullmatch, names))):
+        raise InputError(
+            f"{place}: no column of ids ({', '.join(id_names)}) among {found}, which are taken for the header; "
+            "name it with --columns id=NAME,contents=NAME, or number the documents with --number-documents"
+        )
+    return ["id", "contents"] if id_names else ["contents"], True
 
 
 def read_parquet(path: Path, encoding: str) -> Records:

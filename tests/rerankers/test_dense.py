@@ -17,6 +17,7 @@ from kernelsearch.rerankers.base import Context
 from kernelsearch.rerankers.dense.reranker import KernelDense
 from kernelsearch.rerankers.fusion import model as models
 from kernelsearch.rerankers.fusion.features import Features, parse
+from kernelsearch.rerankers.fusion.recipes import hybrid_weights
 from kernelsearch.vectors.__main__ import main as vectors_verb
 
 IDS = ["d1", "d2", "d3", "d5", "d6"]  # d4 has no vector
@@ -317,6 +318,14 @@ def test_hybrid_features_that_cannot_be_made_are_refused(index):
     ):
         with pytest.raises(OptionError, match=message):
             Features(index, [text])
+
+
+@pytest.mark.parametrize("name", ["m", "NAME"])
+def test_the_weights_of_auto_name_the_vectors(index, tmp_path, name):
+    if name != "m":
+        vectors_verb(["--index", str(index.path), "--name", name, "--input", str(tmp_path / "v.npz")])
+    weights = hybrid_weights(index, name)
+    assert weights[f"dense:{name}"] == 3 and f"hybrid:{name}/klsa:lambda=1" in weights
 
 
 def test_a_trained_fusion_takes_the_vectors_of_the_index(index, tmp_path):

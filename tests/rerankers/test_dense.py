@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 
 import numpy as np
 import pytest
 
 import kernelsearch
+from kernelsearch import explain as explain_verb
 from kernelsearch import search as search_verb
 from kernelsearch.core.errors import ArtefactError, InputError, OptionError
 from kernelsearch.core.types import Candidates
@@ -381,3 +383,18 @@ def test_auto_ranks_queries_without_a_vector_by_words(index):
     assert ranked[0].scores.tolist() != expected[0].scores.tolist()
     told = both.explain(queries[1], lists[1], int(lists[1].docs[0]), Context(hits=10))
     assert "evidence" not in told.notes and "bm25:field=title" in {part.label for part in told.contributions}
+    assert told.notes["decision"]["reasons"][-1] == "words alone: the query has no vector for m"
+
+
+def test_the_explained_query_has_the_vector_of_its_topic(index, tmp_path, capsys):
+    flags = ["--index", str(index.path), "--query", "water tap", "--rerank", "auto", "--json"]
+    flags += ["--vectors.queries", str(tmp_path / "topics.npz")]
+    scores = []
+    for qid in ("1", "2"):  # the file has a vector of 1
+        explain_verb.main([*flags, "--qid", qid])
+        told = json.loads(capsys.readouterr().out)
+        assert ("evidence" in told["explanation"]["notes"]) == (qid == "1")
+        scores.append([entry["score"] for entry in told["list"]])
+    query = index.query("water tap", "1")
+    ranked = AutoReranker(index).apply(query, index.lucene.search([query], 1000)[0], Context(hits=1000))
+    assert scores[0] == pytest.approx(ranked.scores.tolist()) and scores[1] != scores[0]

@@ -166,11 +166,14 @@ class AutoReranker(FusedReranker[AutoSettings]):
             return super().explain(query, candidates, doc, context)
         explanation = self._words.explain(query, candidates, doc, context)
         lead = self._leads([query], [candidates])[0]
-        if lead is not None and "decision" in explanation.notes:
-            explanation.notes["decision"]["reasons"].append(
+        reason = f"words alone: the query has no vector for {self.vectors}"
+        if lead is not None:
+            reason = (
                 f"words alone: the first document by words contains {100 * lead:.0f} percentage points more of the query than "
                 "the nearest ones by vectors"
             )
+        if "decision" in explanation.notes:
+            explanation.notes["decision"]["reasons"].append(reason)
         return explanation
 
     def importance(self) -> NDArray[np.float64]:

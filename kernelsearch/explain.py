@@ -25,6 +25,7 @@ class ExplainSettings(QuerySettings):
 
     config: str | None = option(None, "TOML file with options, as search takes; flags override it")
     query: str | None = option(None, "the query")
+    qid: str = option("", "the query's topic id, by which --vectors.queries and run files know it")
     docid: str | None = option(None, "document to explain; default: the best document after reranking")
     top: int = option(10, "documents of the list to show", low=1)
     full: bool = option(False, "print all contributions to the score; default: the largest")
@@ -62,7 +63,9 @@ def main(argv: list[str]) -> None:
     chosen = read_pipeline(arguments)
     jvm.expect_few_calls()
     pipeline = chosen.open(settings.open_index(console.progress, language=settings.language))
-    explained = explain_query(pipeline, settings.query or "", settings.docid, plot=settings.plot, threads=settings.threads)
+    explained = explain_query(
+        pipeline, settings.query or "", settings.docid, qid=settings.qid, plot=settings.plot, threads=settings.threads
+    )
     if settings.plot:
         console.notice(f"{settings.plot}: drawn")
     if settings.json:

@@ -56,7 +56,13 @@ def _follow_vectors(change: DocumentChange) -> str:
 
     parameters = stored.meta["parameters"]
     vectors.save_vectors(
-        change.target, new.forward, fill, dtype=parameters["dtype"], normalise=parameters["normalise"], encoder=stored.encoder
+        change.target,
+        new.forward,
+        fill,
+        dtype=parameters["dtype"],
+        normalise=parameters["normalise"],
+        encoder=stored.encoder,
+        max_tokens=parameters.get("max_tokens"),
     )
     without = int((new.forward.live & ~present).sum())
     return f"has no vector for {without} documents" if without else ""

@@ -74,15 +74,22 @@ class ExplainedQuery:
 
 
 def explain_query(
-    pipeline: Pipeline, text: str, docid: str | None = None, *, plot: str | Path | None = None, threads: int = 1
+    pipeline: Pipeline,
+    text: str,
+    docid: str | None = None,
+    *,
+    qid: str = "",
+    plot: str | Path | None = None,
+    threads: int = 1,
 ) -> ExplainedQuery:
     """Searches and explains the document `docid`, by default the best one after reranking.
 
-    The pipeline has one method, or none: then the score of the first stage is explained. `plot` is the PNG or SVG file that its
-    plot is drawn into. Raises InputError where no document matches, and where `docid` is not in the list.
+    `qid` is the topic id of the query, by which files of query vectors and runs know it. The pipeline has one method, or none:
+    then the score of the first stage is explained. `plot` is the PNG or SVG file that its plot is drawn into. Raises InputError
+    where no document matches, and where `docid` is not in the list.
     """
     index, context = pipeline.index, pipeline.context(threads)
-    query = index.query(text)
+    query = index.query(text, qid)
     before = pipeline.retrieve([query], threads=threads)[0]
     after = pipeline.rerank([query], [before], threads=threads)[0]
     if not after.depth:

@@ -9,7 +9,7 @@ from pathlib import Path
 from kernelsearch.api.index import Index
 from kernelsearch.cli import console
 from kernelsearch.cli.flags import add_flags, read_flags
-from kernelsearch.core.errors import InputError
+from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.memory_limit import MemoryLimit
 from kernelsearch.core.options import Settings, option
 from kernelsearch.core.tables import text_table
@@ -17,6 +17,7 @@ from kernelsearch.encoders import Encoder, open_encoder
 from kernelsearch.vectors import store
 from kernelsearch.vectors.encoding import encode_documents
 from kernelsearch.vectors.readers import open_vectors
+from kernelsearch.vectors.truncation import read_shares
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +40,12 @@ class VectorsSettings(Settings):
     field: str = option("contents", "stored field whose text is encoded")
     dtype: str = option("float16", "type of the stored values", choices=("float16", "float32"))
     normalise: bool = option(False, "bring vectors to unit length, so that inner products are cosines")
+    max_tokens: int | None = option(
+        None,
+        "tokens of a document that the encoder of the vectors has read, 0: whole texts; default: the encoder's max-length, "
+        f"or {store.MAX_TOKENS}. Vectors of documents that are longer on average get a lower weight in auto",
+        low=0,
+    )
     neighbours: str = option(
         "auto",
         "FAISS index for retrieval; auto goes by size",
@@ -49,6 +56,9 @@ class VectorsSettings(Settings):
     )
     java_heap: str | None = option(None, "Java's heap, such as 4g")
 
+
+#: The share of the texts below which an import says that the vectors have not seen the rest.
+LONG = 0.7
 
 EXAMPLES = """examples:
   python -m kernelsearch.vectors --index indexes/cran --name minilm --input minilm/corpus.npz
@@ -83,6 +93,13 @@ def main(argv: list[str]) -> None:
     make = _import if settings.input is not None else _encode
     stored = make(index, folder, settings, encoder, limit)
     console.notice(f"{index.name}: {settings.name}: {stored}")
+    documents = store.DocumentVectors(folder)
+    share = read_shares(documents, index.forward.lengths).mean()
+    if share < LONG:
+        console.notice(
+            f"{index.name}: {settings.name}: the encoder has read about {100 * share:.0f} % of the texts, "
+            f"{documents.max_tokens} tokens of each (--max-tokens); auto gives the vectors less weight"
+        )
 
 
 def _import(
@@ -96,6 +113,7 @@ def _import(
         dtype=settings.dtype,
         normalise=settings.normalise,
         encoder=encoder.declaration() if encoder is not None else None,
+        max_tokens=settings.max_tokens,
         neighbours=settings.neighbours,
         limit=limit,
         progress=console.progress,
@@ -106,6 +124,8 @@ def _encode(
     index: Index, folder: Path, settings: VectorsSettings, encoder: Encoder | None, limit: MemoryLimit | None
 ) -> store.Stored:
     assert encoder is not None
+    if settings.max_tokens is not None and "max_length" in encoder.declaration():
+        raise OptionError(f"--max-tokens: {encoder.source}: its max-length says it already; encoder.toml sets it")
 
     def texts(rows: Sequence[int]) -> Sequence[str | None]:
         return index.lucene.stored(rows, settings.field)
@@ -118,6 +138,7 @@ def _encode(
         field=settings.field,
         dtype=settings.dtype,
         normalise=settings.normalise,
+        max_tokens=settings.max_tokens,
         neighbours=settings.neighbours,
         limit=limit,
         progress=console.progress,
@@ -134,8 +155,10 @@ def _list(index: Index) -> None:
         documents = store.DocumentVectors(store.place(index.artefacts, name))
         current = "yes" if documents.meta["fingerprint"] == index.fingerprint else "no, the index has changed"
         encoder = (documents.encoder or {}).get("source", "")
-        rows.append((name, int(documents.present.sum()), documents.dims, str(documents.matrix.dtype), current, encoder))
-    console.show(text_table(("name", "vectors", "dims", "type", "current", "encoder"), rows, align="<>><<<"))
+        count, dtype = int(documents.present.sum()), str(documents.matrix.dtype)
+        read = f"{100 * read_shares(documents, index.forward.lengths).mean():.0f} %" if current == "yes" else ""
+        rows.append((name, count, documents.dims, dtype, read, current, encoder))
+    console.show(text_table(("name", "vectors", "dims", "type", "text read", "current", "encoder"), rows, align="<>><><<"))
 
 
 if __name__ == "__main__":

@@ -37,6 +37,7 @@ def encode_documents(
     field: str = "contents",
     dtype: str = "float16",
     normalise: bool = False,
+    max_tokens: int | None = None,
     neighbours: str = "auto",
     limit: MemoryLimit | None = None,
     progress: Progress = silent,
@@ -50,6 +51,7 @@ def encode_documents(
     Args:
         texts: gives the texts of rows of the index.
         field: the stored field that they come from, for messages and for telling one piece of work from another.
+        max_tokens: tokens of a document that the encoder reads at most, where its declaration doesn't say so.
         part: documents that are encoded between two states on disk.
     """
     work = folder.parent / f".{folder.name}.encoding"
@@ -102,7 +104,7 @@ def encode_documents(
         os.link(work / "matrix.npy", partial / "matrix.npy")
         finish(partial, present, neighbours, limit)
 
-    save_vectors(folder, forward, fill, dtype=dtype, normalise=normalise, encoder=declaration)
+    save_vectors(folder, forward, fill, dtype=dtype, normalise=normalise, encoder=declaration, max_tokens=max_tokens)
     shutil.rmtree(work, ignore_errors=True)
     return Stored(int(present.sum()), dims, int((forward.live & ~present).sum()))
 

@@ -25,6 +25,8 @@ from kernelsearch.vectors.readers import BLOCK, VectorReader
 KIND = "set of vectors"
 VERSION = 1
 FOLDER = "vectors"
+#: Tokens of a document that an encoder is taken to read where neither it nor the import says so: those of all-MiniLM.
+MAX_TOKENS = 256
 #: Unknown ids that a message names.
 NAMED_IDS = 3
 #: Rows that are scored at a time, so that their float32 values stay in the processor's cache: 1,000 rows at once took twice as
@@ -39,6 +41,7 @@ class DocumentVectors:
 
     - `matrix` (rows, dims) float16 or float32: a document's vector; zeros where it has none
     - `present` (rows,): whether a document has a vector
+    - `max_tokens`: tokens of a document's text that its vector is made from at most; 0: the whole text
     - `meta`: the artefact's description
     """
 
@@ -50,6 +53,7 @@ class DocumentVectors:
         self.present: NDArray[np.bool_] = np.asarray(arrays["present"])
         self.normalised: bool = self.meta["parameters"]["normalise"]
         self.encoder: dict[str, Any] | None = self.meta["extra"].get("encoder")
+        self.max_tokens = _max_tokens(self.meta["parameters"], self.encoder or {})
 
     def __repr__(self) -> str:
         count = int(self.present.sum())
@@ -114,6 +118,16 @@ def validate(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
     invariants.require_kind("present", arrays["present"], "b")
     invariants.require_length("present", arrays["present"], len(arrays["matrix"]))
     bool(meta["parameters"]["normalise"])
+    limit = _max_tokens(meta["parameters"], meta["extra"].get("encoder") or {})
+    if not isinstance(limit, int) or limit < 0:
+        raise ValueError(f"max_tokens is {limit!r}")
+
+
+def _max_tokens(parameters: Mapping[str, Any], encoder: Mapping[str, Any]) -> int:
+    """Tokens of a text that its vector is made from at most, 0 for the whole text: as imported, or as the encoder declares."""
+    declared = 0 if encoder.get("long_texts") == "mean" else encoder.get("max_length", MAX_TOKENS)
+    limit: int = parameters.get("max_tokens", declared)
+    return limit
 
 
 @dataclass(frozen=True)
@@ -182,6 +196,7 @@ def import_vectors(
     dtype: str = "float16",
     normalise: bool = False,
     encoder: Mapping[str, Any] | None = None,
+    max_tokens: int | None = None,
     neighbours: str = "auto",
     limit: MemoryLimit | None = None,
     progress: Progress = silent,
@@ -195,6 +210,8 @@ def import_vectors(
         dtype: float16 or float32, the type of the stored values.
         normalise: bring every vector to unit length, so that inner products are cosines.
         encoder: the declaration of the encoder that makes query vectors, if there is one.
+        max_tokens: tokens of a document that its vector was made from at most, 0 for whole texts; None: as the encoder
+            declares, or MAX_TOKENS.
         neighbours: kind of the FAISS index for retrieval; `auto` goes by size.
         limit: bounds the memory of the import and of the FAISS index.
     """
@@ -229,7 +246,7 @@ def import_vectors(
             )
         finish(partial, present, neighbours, limit)
 
-    save_vectors(folder, forward, fill, dtype=dtype, normalise=normalise, encoder=encoder)
+    save_vectors(folder, forward, fill, dtype=dtype, normalise=normalise, encoder=encoder, max_tokens=max_tokens)
     without = int((forward.live & ~present).sum())
     return Stored(int(present.sum()), counts["dims"], without, counts["unknown"], tuple(unknown))
 
@@ -253,13 +270,15 @@ def save_vectors(
     dtype: str,
     normalise: bool,
     encoder: Mapping[str, Any] | None,
+    max_tokens: int | None = None,
 ) -> None:
     """Writes the artefact; `fill` makes its files."""
+    parameters = {"dtype": dtype, "normalise": normalise, "max_tokens": max_tokens}
     artefacts.save(
         folder,
         KIND,
         VERSION,
-        parameters={"dtype": dtype, "normalise": normalise},
+        parameters={key: value for key, value in parameters.items() if value is not None},
         extra={"encoder": dict(encoder)} if encoder else {},
         fingerprint=forward.fingerprint,
         fill=fill,

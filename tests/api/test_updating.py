@@ -261,7 +261,7 @@ def test_what_was_derived_follows(tmp_path, capsys):
     np.savez(tmp_path / "v.npz", ids=np.array([document["id"] for document in TINY]), vectors=vectors)
     from kernelsearch.vectors.__main__ import main as import_vectors
 
-    import_vectors(["--index", str(folder), "--name", "mini", "--input", str(tmp_path / "v.npz")])
+    import_vectors(["--index", str(folder), "--name", "mini", "--input", str(tmp_path / "v.npz"), "--max-tokens", "99"])
     write_jsonl(tmp_path / "log.jsonl", [{"session": "s", "query": "tap", "items": [{"docid": "d2", "clicked": True}]}])
     import_log([tmp_path / "log.jsonl"], added / "clicks.db")
     clicks = list(ClickLog(added / "clicks.db").all_queries())
@@ -271,6 +271,7 @@ def test_what_was_derived_follows(tmp_path, capsys):
     after = kernelsearch.open(folder)
     # d1, d4 and d6 keep their vectors; d2 has another text than its vector was made of.
     moved = after.vectors("mini").documents
+    assert moved.max_tokens == 99
     assert moved.present.tolist() == [True, True, True, False, False, False]
     assert moved.matrix[:3].tolist() == vectors[[0, 3, 5]].tolist() and not moved.matrix[3:].any()
     assert "vectors/mini has no vector for 3 documents; python -m kernelsearch.vectors --index" in messages

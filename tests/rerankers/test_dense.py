@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 
 import numpy as np
 import pytest
 
 import kernelsearch
+from kernelsearch import explain as explain_verb
 from kernelsearch import search as search_verb
 from kernelsearch.core.errors import ArtefactError, InputError, OptionError
 from kernelsearch.core.types import Candidates
@@ -17,6 +19,7 @@ from kernelsearch.rerankers.base import Context
 from kernelsearch.rerankers.dense.reranker import KernelDense
 from kernelsearch.rerankers.fusion import model as models
 from kernelsearch.rerankers.fusion.features import Features, parse
+from kernelsearch.rerankers.fusion.recipes import hybrid_weights
 from kernelsearch.vectors.__main__ import main as vectors_verb
 
 IDS = ["d1", "d2", "d3", "d5", "d6"]  # d4 has no vector
@@ -319,6 +322,14 @@ def test_hybrid_features_that_cannot_be_made_are_refused(index):
             Features(index, [text])
 
 
+@pytest.mark.parametrize("name", ["m", "NAME"])
+def test_the_weights_of_auto_name_the_vectors(index, tmp_path, name):
+    if name != "m":
+        vectors_verb(["--index", str(index.path), "--name", name, "--input", str(tmp_path / "v.npz")])
+    weights = hybrid_weights(index, name)
+    assert weights[f"dense:{name}"] == 3 and f"hybrid:{name}/klsa:lambda=1" in weights
+
+
 def test_a_trained_fusion_takes_the_vectors_of_the_index(index, tmp_path):
     topics, qrels = {"1": "water", "3": "replace"}, {"1": {"d1": 1}, "3": {"d3": 1}}
     folder = index.train("fusion", topics=topics, qrels=qrels, output=tmp_path / "model")
@@ -372,3 +383,18 @@ def test_auto_ranks_queries_without_a_vector_by_words(index):
     assert ranked[0].scores.tolist() != expected[0].scores.tolist()
     told = both.explain(queries[1], lists[1], int(lists[1].docs[0]), Context(hits=10))
     assert "evidence" not in told.notes and "bm25:field=title" in {part.label for part in told.contributions}
+    assert told.notes["decision"]["reasons"][-1] == "words alone: the query has no vector for m"
+
+
+def test_the_explained_query_has_the_vector_of_its_topic(index, tmp_path, capsys):
+    flags = ["--index", str(index.path), "--query", "water tap", "--rerank", "auto", "--json"]
+    flags += ["--vectors.queries", str(tmp_path / "topics.npz")]
+    scores = []
+    for qid in ("1", "2"):  # the file has a vector of 1
+        explain_verb.main([*flags, "--qid", qid])
+        told = json.loads(capsys.readouterr().out)
+        assert ("evidence" in told["explanation"]["notes"]) == (qid == "1")
+        scores.append([entry["score"] for entry in told["list"]])
+    query = index.query("water tap", "1")
+    ranked = AutoReranker(index).apply(query, index.lucene.search([query], 1000)[0], Context(hits=1000))
+    assert scores[0] == pytest.approx(ranked.scores.tolist()) and scores[1] != scores[0]

@@ -8,7 +8,6 @@ from itertools import product
 import numpy as np
 import pytest
 
-from kernelsearch.rerankers.fusion.recipes import wanted_weights
 from tools.data.made_topics import without_words
 from tools.reproduce.vectors import Measured, leave_one_out, page_text
 from tools.reproduce.vectors_learned import Tables, training_rows
@@ -41,11 +40,6 @@ def test_rows_to_learn_from_have_all_relevant_documents_and_a_draw_of_others():
     (X, y, places), *others = training_rows(tables, [0, 1])
     assert not others  # the second query has no relevant candidate
     assert len(X) == 202 and set(X[y > 0, 0]) == {3.0, 500.0} and (places == 0).all()
-
-
-@pytest.mark.parametrize("name", ["minilm", "NAME"])
-def test_the_weights_of_auto_name_the_vectors(name):
-    assert wanted_weights(name)[f"dense:{name}"] == 3 and f"hybrid:{name}/klsa:lambda=1" in wanted_weights(name)
 
 
 def test_weights_are_those_with_the_largest_smallest_lead_elsewhere():

@@ -17,7 +17,7 @@ from kernelsearch.learning.ranking.choose import CompleteList
 from kernelsearch.lucene.models import BM25Model
 from kernelsearch.rerankers.fusion.features import parse_recipe
 from kernelsearch.rerankers.fusion.learners import anchored_learner
-from kernelsearch.rerankers.fusion.recipes import wanted_weights
+from kernelsearch.rerankers.fusion.recipes import hybrid_weights
 from kernelsearch.rerankers.fusion.settings import RECIPE
 from kernelsearch.rerankers.fusion.training_queries import TrainingQueries
 from kernelsearch.rerankers.fusion.training_table import FeaturePlan, FeatureTables
@@ -41,7 +41,7 @@ def feature_tables(
 ) -> Tables:
     """The default recipe of fusion with the vectors `name`, without votes of training queries; computed once."""
     recipe = tuple(feature for feature in parse_recipe(RECIPE) if not feature.startswith("votes"))
-    recipe = tuple(dict.fromkeys((*recipe, *wanted_weights(name), f"dense-rm:{name}")))
+    recipe = tuple(dict.fromkeys((*recipe, *hybrid_weights(index, name), f"dense-rm:{name}")))
     if not cache.exists():
         plan = FeaturePlan(index, recipe, ("rm", "rm3", f"dense:{name}"), BM25Model(), TrainingQueries(), DEPTH, "z")
         maker = FeatureTables(plan)
@@ -78,7 +78,7 @@ def learned_lists(tables: Tables, index: kernelsearch.Index, qids: Sequence[str]
             CompleteList(place, tables.features[place].astype(np.float32), tables.relevant[place], tables.totals[place])
             for place in learned
         ]
-        learner = anchored_learner(tables.recipe, wanted_weights(name), random_state=SEED)
+        learner = anchored_learner(tables.recipe, hybrid_weights(index, name), random_state=SEED)
         learner.fit(X, y, places, complete=complete)
         for place in np.flatnonzero(held_out).tolist():
             docs = tables.docs[place]

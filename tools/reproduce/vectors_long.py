@@ -25,6 +25,7 @@ import kernelsearch
 from kernelsearch.evaluation.rows import JudgedRows
 from kernelsearch.vectors import store
 from kernelsearch.vectors.readers import open_vectors
+from kernelsearch.vectors.truncation import PIECES_PER_TERM
 from tools import ROOT
 from tools.data.datasets import Dataset, Judgements, add_collections_option, judged_topics
 from tools.reproduce.pages import markdown_table, rounded
@@ -75,7 +76,9 @@ def build(dataset: Dataset, collections: Path, folder: Path, parts: int) -> dict
         for kind in KINDS:
             file = folder.with_name(f"{folder.name}-{kind}.npz")
             np.savez(file, ids=np.array([document["id"] for document in documents]), vectors=made[kind])
-            store.import_vectors(store.place(index.artefacts, kind), index.forward, open_vectors(file))
+            # Of a long document, `first` has seen the tokens of one part.
+            limit = round(PIECES_PER_TERM * float(index.forward.lengths.mean()) / parts) if kind == "first" else 0
+            store.import_vectors(store.place(index.artefacts, kind), index.forward, open_vectors(file), max_tokens=limit)
     return {ids[row]: f"long{number}" for number, group in enumerate(groups) for row in group.tolist()}
 
 

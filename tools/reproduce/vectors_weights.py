@@ -31,6 +31,7 @@ from kernelsearch.rerankers.auto.reranker import MATCHED, AutoReranker
 from kernelsearch.rerankers.base import Context
 from kernelsearch.rerankers.fusion.features import Features
 from kernelsearch.rerankers.fusion.recipes import CERTAINTY, MATCH, PLAIN
+from kernelsearch.vectors.truncation import reliability
 from tools import ROOT
 from tools.data.datasets import Judgements, Topics, add_collections_option, judged_topics
 from tools.data.made_topics import known_items, read_corpus, without_words
@@ -80,6 +81,7 @@ def auto_tables(collection: Collection) -> tuple[tuple[str, ...], list[Table]]:
 def ranked(collection: Collection, recipe: tuple[str, ...], table: Table, setting: Setting) -> Candidates:
     """The list of a query by weights, as `auto` ranks: the best documents with mslm, then the others."""
     dense, feedback, mslm = setting
+    dense *= reliability(collection.index.vectors(NAME).documents, collection.index.forward.lengths)
     fixed = {MATCH: mslm, PLAIN: WORDS - mslm, f"dense:{NAME}": dense, f"hybrid:{NAME}/{CERTAINTY}": 1.0}
     weights = np.array([fixed.get(name, feedback) for name in recipe])
     ties = collection.index.forward.docid_rank[table.docs]

@@ -17,8 +17,9 @@ documents by a sum with the first stage's score instead; these are ranked by the
 
 On an index with vectors, the inner product with the query's vector is added to the match, and the nearest documents of the
 whole index are added to the candidates. Feedback documents are then those with the largest weighted sum of the z-scores of
-first stage and vectors: documents on which both agree are relevant more often than the first ones by words alone. Queries for
-known documents are ranked by words alone (`decision`).
+first stage and vectors: documents on which both agree are relevant more often than the first ones by words alone. Both weights
+of the vectors are multiplied by their reliability, which falls with the share of the texts that the encoder has not read
+(`kernelsearch.vectors.truncation`). Queries for known documents are ranked by words alone (`decision`).
 
 `python -m tools.reproduce.auto` shows, leaving one collection out at a time, how the weights were chosen and which
 alternatives were tried (docs/reproductions/auto.md).
@@ -43,7 +44,7 @@ from kernelsearch.rerankers.auto.settings import AutoSettings
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, Context, Explanation, OpenedIndex
 from kernelsearch.rerankers.fusion.base import FusedReranker, followed_by
 from kernelsearch.rerankers.fusion.features import Features
-from kernelsearch.rerankers.fusion.recipes import PLAIN, READING_WEIGHTS, available, usable_vectors, wanted_weights
+from kernelsearch.rerankers.fusion.recipes import PLAIN, READING_WEIGHTS, available, hybrid_weights, usable_vectors
 
 #: A query's candidates and their features, shape (candidates, features).
 Table = tuple[Candidates, NDArray[np.float64]]
@@ -62,7 +63,7 @@ class AutoReranker(FusedReranker[AutoSettings]):
     def __init__(self, index: OpenedIndex, **options: Any) -> None:
         super().__init__(index, **options)
         self.vectors = usable_vectors(index, self.settings.vectors, self.name)
-        wanted = READING_WEIGHTS if self.vectors is None else wanted_weights(self.vectors)
+        wanted = READING_WEIGHTS if self.vectors is None else hybrid_weights(index, self.vectors)
         weights: dict[str, float] = {}
         for name, feature in available(tuple(wanted), index, self.name).items():
             weights[feature] = weights.get(feature, 0.0) + wanted[name]
@@ -164,11 +165,14 @@ class AutoReranker(FusedReranker[AutoSettings]):
         if not by_words:
             return super().explain(query, candidates, doc, context)
         explanation = self._words.explain(query, candidates, doc, context)
-        if lead is not None and "decision" in explanation.notes:
-            explanation.notes["decision"]["reasons"].append(
+        reason = f"words alone: the query has no vector for {self.vectors}"
+        if lead is not None:
+            reason = (
                 f"words alone: the first document by words contains {100 * lead:.0f} percentage points more of the query than "
                 "the nearest ones by vectors"
             )
+        if "decision" in explanation.notes:
+            explanation.notes["decision"]["reasons"].append(reason)
         return explanation
 
     def importance(self) -> NDArray[np.float64]:

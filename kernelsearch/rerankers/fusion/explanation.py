@@ -10,20 +10,13 @@ from numpy.typing import NDArray
 
 from kernelsearch.core.errors import OptionError
 from kernelsearch.core.types import Candidates, Query
-from kernelsearch.kernels.relevance import posterior_weights
+from kernelsearch.kernels.relevance import POSTERIOR_SHARPNESS, posterior_weights
 from kernelsearch.kernels.tfidf import DocumentVectors
-from kernelsearch.learning.ranking.lists import zscores
 from kernelsearch.rerankers.base import Context, OpenedIndex, position
 from kernelsearch.rerankers.explanations import Contribution, Explanation, feedback_note
-from kernelsearch.rerankers.fusion.features import HYBRID_VECTORS, ReadFeature
+from kernelsearch.rerankers.fusion.features import HybridFeature, ReadFeature
 from kernelsearch.rerankers.fusion.pool import Pool
-from kernelsearch.rerankers.fusion.recipes import (
-    CERTAINTY,
-    CERTAINTY_SHARPNESS,
-    HYBRID_SHARPNESS,
-    PLAIN,
-    READING_SHARPNESS,
-)
+from kernelsearch.rerankers.fusion.recipes import CERTAINTY, CERTAINTY_SHARPNESS, HYBRID_SHARPNESS, READING_SHARPNESS
 
 if TYPE_CHECKING:
     from kernelsearch.rerankers.fusion.base import FusedReranker
@@ -112,22 +105,15 @@ def feedback_documents(
     The best of the first stage; of the match, where the recipe has a `read` feature; where it has a `hybrid` feature, of
     the first stage and vectors together.
     """
-    recipe = reranker.table_recipe
-    reading = next((feature for feature in reranker.features(context).features if isinstance(feature, ReadFeature)), None)
-    if reading is not None:
-        listed = reading.ranked(Pool(reranker.index, query, candidates))[0].candidates
-        weights = posterior_weights(listed.scores, sharpness=READING_SHARPNESS)
-        return listed.docs[: len(weights)], weights
-    hybrid = next((name for name in recipe if kind_of(name) == "hybrid"), None)
-    dense = f"dense:{hybrid.partition(':')[2].partition('/')[0]}" if hybrid else ""
-    if PLAIN not in recipe or dense not in recipe:
-        weights = posterior_weights(candidates.scores)
-        return candidates.docs[: len(weights)], weights
-    pool, table = reranker.pool_tables([query], [candidates], context)[0]
-    together = zscores(table[:, [recipe.index(PLAIN), recipe.index(dense)]]) @ (1.0, HYBRID_VECTORS)
-    ranked = reranker.ordered(pool.docs, together)
-    weights = posterior_weights(ranked.scores, sharpness=HYBRID_SHARPNESS)
-    return ranked.docs[: len(weights)], weights
+    features = reranker.features(context).features
+    listed, sharpness = candidates, POSTERIOR_SHARPNESS
+    if (reading := next((feature for feature in features if isinstance(feature, ReadFeature)), None)) is not None:
+        listed, sharpness = reading.ranked(Pool(reranker.index, query, candidates))[0].candidates, READING_SHARPNESS
+    elif (hybrid := next((feature for feature in features if isinstance(feature, HybridFeature)), None)) is not None:
+        pool = reranker.pool_tables([query], [candidates], context)[0][0]
+        listed, sharpness = hybrid.ranked(Pool(reranker.index, query, pool))[0].candidates, HYBRID_SHARPNESS
+    weights = posterior_weights(listed.scores, sharpness=sharpness)
+    return listed.docs[: len(weights)], weights
 
 
 def neighbour_likeness(index: OpenedIndex, doc: int, docs: NDArray[np.int32], vectors: str | None) -> list[dict[str, float]]:

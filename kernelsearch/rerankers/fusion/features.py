@@ -49,6 +49,7 @@ from kernelsearch.rerankers.fusion.feature_kinds import (
 from kernelsearch.rerankers.fusion.feedback_features import Posterior, RelevanceModel, RM3Feature, RocchioFeature, Top
 from kernelsearch.rerankers.fusion.pool import Pool
 from kernelsearch.rerankers.fusion.training_queries import TrainingVotes
+from kernelsearch.vectors.truncation import reliability
 
 Floats = NDArray[np.float64]
 
@@ -103,7 +104,7 @@ class HybridFeature(ReorderedFeature[HybridSettings]):
     """A feature for which words and vectors rank the candidates together: by the weighted sum of their z-scores.
 
     For features that take the best candidates for relevant ones (`rm`, `top`, `klsa`). The first stage's scores and the inner
-    products of vectors are z-scored within the pool.
+    products of vectors are z-scored within the pool; vectors that have seen a part of the texts weigh less.
     """
 
     settings_type = HybridSettings
@@ -114,6 +115,7 @@ class HybridFeature(ReorderedFeature[HybridSettings]):
         if not self.vectors or not inner:
             raise OptionError(f"feature hybrid: {settings.feature!r} should read NAME/FEATURE, as in hybrid:minilm/rm")
         self.dense = DenseFeature(DenseFeatureSettings(vectors=self.vectors), context)
+        self.weight = HYBRID_VECTORS * reliability(self.dense.vectors.documents, self.index.forward.lengths)
         self.feature = build(parse(inner), context)
 
     def ranked(self, pool: Pool) -> tuple[Pool, NDArray[np.int64]]:
@@ -121,7 +123,7 @@ class HybridFeature(ReorderedFeature[HybridSettings]):
 
         def together() -> Floats:
             products = self.dense.values([pool])[0]
-            return np.asarray(zscores(pool.candidates.scores) + HYBRID_VECTORS * zscores(products), dtype=np.float64)
+            return np.asarray(zscores(pool.candidates.scores) + self.weight * zscores(products), dtype=np.float64)
 
         return pool.reordered(self.vectors, together)
 

@@ -11,6 +11,7 @@ from kernelsearch.rerankers.base import OpenedIndex
 from kernelsearch.rerankers.klsa.reranker import fitting_command, has_basis
 from kernelsearch.rerankers.mslm.graph import has_graph, training_command
 from kernelsearch.vectors.store import names as vector_names
+from kernelsearch.vectors.truncation import reliability
 
 logger = logging.getLogger(__name__)
 
@@ -59,11 +60,14 @@ HYBRID_WEIGHTS = {
 }
 
 
-def wanted_weights(vectors: str | None) -> dict[str, float]:
-    """{feature: weight} that a trained fusion starts from, with the vectors of that name or with words alone."""
-    if vectors is None:
-        return dict(AUTO_WEIGHTS)
-    return {name.replace("NAME", vectors, 1): weight for name, weight in HYBRID_WEIGHTS.items()}
+def hybrid_weights(index: OpenedIndex, vectors: str) -> dict[str, float]:
+    """{feature: weight} of `auto` with the vectors of that name, from which a trained fusion starts, too.
+
+    Vectors that have seen a part of the texts get a lower weight (`kernelsearch.vectors.truncation`).
+    """
+    weights = {name.replace("NAME", vectors, 1): weight for name, weight in HYBRID_WEIGHTS.items()}
+    weights[f"dense:{vectors}"] *= reliability(index.vectors(vectors).documents, index.forward.lengths)
+    return weights
 
 
 def usable_vectors(index: OpenedIndex, wanted: str | None, method: str) -> str | None:

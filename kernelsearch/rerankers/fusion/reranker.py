@@ -31,7 +31,7 @@ from kernelsearch.rerankers.fusion.evidence import read_runs
 from kernelsearch.rerankers.fusion.feature_files import MEASURES, evaluate_scores, fit_table, load_model, save_model, score_file
 from kernelsearch.rerankers.fusion.features import parse_recipe
 from kernelsearch.rerankers.fusion.learners import ENOUGH_QUERIES, anchored_learner, fit_learner, log_choice, make_learner
-from kernelsearch.rerankers.fusion.recipes import AUTO_WEIGHTS, READING_WEIGHTS, available, usable_vectors, wanted_weights
+from kernelsearch.rerankers.fusion.recipes import AUTO_WEIGHTS, READING_WEIGHTS, available, hybrid_weights, usable_vectors
 from kernelsearch.rerankers.fusion.settings import RECIPE, FusionFitSettings, FusionSettings
 from kernelsearch.rerankers.fusion.training_queries import FILE, TrainingQueries, TrainingVotes
 from kernelsearch.rerankers.fusion.training_table import FeaturePlan, training_table
@@ -107,7 +107,7 @@ class FusionReranker(FusedReranker[FusionSettings]):
         if settings.features == RECIPE:
             wanted: Mapping[str, float] = READING_WEIGHTS
             if (vectors := usable_vectors(index, settings.vectors, cls.method.name)) is not None:
-                wanted = wanted_weights(vectors)
+                wanted = hybrid_weights(index, vectors)
                 recipe = (*recipe, f"dense-rm:{vectors}")
                 sources = tuple(dict.fromkeys((*sources, f"dense:{vectors}"))) if sources else sources
             offered = available(tuple(dict.fromkeys((*recipe, *wanted))), index, cls.method.name)

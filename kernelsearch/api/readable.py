@@ -41,6 +41,7 @@ FEATURES = {
     "rocchio": "query expanded from the best documents (Rocchio)",
     "top": "likeness to the best documents",
     "posterior": "how far the first stage puts it above the others",
+    "parts": "query's words, also those inside identifiers",
     "votes": "votes of training queries",
     "klsa": "likeness in meaning to the best documents",
     "mslm": "query's words close together, or related ones",

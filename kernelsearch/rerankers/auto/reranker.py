@@ -15,6 +15,8 @@ in the latent space. Two mechanisms limit feedback per query, both by the poster
 The language model takes longer than all other features together. It is therefore computed only for the first MATCHED
 documents by a sum with the first stage's score instead; these are ranked by the complete sum, the others follow.
 
+On an index of source code, BM25 that finds words inside identifiers is added (feature `parts`), with candidates of its own.
+
 On an index with vectors, the inner product with the query's vector is added to the match, and the nearest documents of the
 whole index are added to the candidates. Feedback documents are then those with the largest weighted sum of the z-scores of
 first stage and vectors: documents on which both agree are relevant more often than the first ones by words alone. Both weights
@@ -44,7 +46,7 @@ from kernelsearch.rerankers.auto.settings import AutoSettings
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, Context, Explanation, OpenedIndex
 from kernelsearch.rerankers.fusion.base import FusedReranker, followed_by
 from kernelsearch.rerankers.fusion.features import Features
-from kernelsearch.rerankers.fusion.recipes import PLAIN, READING_WEIGHTS, available, hybrid_weights, usable_vectors
+from kernelsearch.rerankers.fusion.recipes import PARTS, PLAIN, available, hybrid_weights, reading_weights, usable_vectors
 
 #: A query's candidates and their features, shape (candidates, features).
 Table = tuple[Candidates, NDArray[np.float64]]
@@ -63,12 +65,14 @@ class AutoReranker(FusedReranker[AutoSettings]):
     def __init__(self, index: OpenedIndex, **options: Any) -> None:
         super().__init__(index, **options)
         self.vectors = usable_vectors(index, self.settings.vectors, self.name)
-        wanted = READING_WEIGHTS if self.vectors is None else hybrid_weights(index, self.vectors)
+        wanted = reading_weights(index) if self.vectors is None else hybrid_weights(index, self.vectors)
         weights: dict[str, float] = {}
         for name, feature in available(tuple(wanted), index, self.name).items():
             weights[feature] = weights.get(feature, 0.0) + wanted[name]
         if self.vectors is not None:
             self.sources = (*self.sources, f"dense:{self.vectors}")
+        elif PARTS in weights:
+            self.sources = (*self.sources, PARTS)
         self.recipe = tuple(weights)
         self.weights = np.array(list(weights.values()))
         self.learner = CombSUM(weights=self.weights.tolist(), normalise="none")

@@ -8,6 +8,7 @@ A recipe is plain data, is saved with a model and means the same on every index.
 - `rm`: BM25 of the query expanded by a relevance model whose documents are weighted by their posterior
 - `top`: the mean document kernel (cosine) to the first stage's best `docs` documents
 - `posterior`: the probability of the first stage's best documents, which is high for one that scores far above the others
+- `parts`: BM25 that finds the words of a query inside identifiers of source code
 - `votes`: documents that were relevant to similar training queries
 - `dense:NAME`: the inner product with the vectors of that name; `dense-rm:NAME`: with the posterior mean of the nearest ones
 - `hybrid:NAME/FEATURE`: a feature of feedback whose documents are the best by first stage and vectors NAME together
@@ -47,6 +48,7 @@ from kernelsearch.rerankers.fusion.feature_kinds import (
     Votes,
 )
 from kernelsearch.rerankers.fusion.feedback_features import Posterior, RelevanceModel, RM3Feature, RocchioFeature, Top
+from kernelsearch.rerankers.fusion.part_features import Parts
 from kernelsearch.rerankers.fusion.pool import Pool
 from kernelsearch.rerankers.fusion.training_queries import TrainingVotes
 from kernelsearch.vectors.truncation import reliability
@@ -185,6 +187,7 @@ OTHER_KINDS: dict[str, type[Feature[Any]]] = {
     "hybrid": HybridFeature,
     "read": ReadFeature,
     "run": RunFeature,
+    "parts": Parts,
 }
 
 

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Sequence
 
 from kernelsearch.core.errors import ArtefactError, OptionError
+from kernelsearch.kernels.identifiers import joined_share
 from kernelsearch.kernels.relevance import POSTERIOR_DOCUMENTS, POSTERIOR_SHARPNESS
 from kernelsearch.rerankers.base import OpenedIndex
 from kernelsearch.rerankers.klsa.reranker import fitting_command, has_basis
@@ -44,6 +45,10 @@ READ_FEEDBACK = (
 #: training over hundreds of topics takes too long for. `python -m tools.reproduce.auto` shows how the weights were chosen.
 READING_WEIGHTS = {MATCH: 2.0, "bm25:field=title": 1.0, **dict.fromkeys(READ_FEEDBACK, 1.0), CERTAINTY: 0.5}
 
+#: The match with words inside identifiers, its weight on an index of source code, and the share of words joined by separators
+#: that makes an index one: prose has less than .0002, source code .1 and more. `python -m tools.reproduce.kinds` measures it.
+PARTS, PARTS_WEIGHT, CODE_SHARE = "parts", 4.0, 0.005
+
 #: Sharpness of the posterior over documents that are ranked by words and vectors together.
 HYBRID_SHARPNESS = 10.0
 
@@ -58,6 +63,12 @@ HYBRID_WEIGHTS = {
     f"hybrid:NAME/{CERTAINTY}": 1.0,
     "dense:NAME": 3.0,
 }
+
+
+def reading_weights(index: OpenedIndex) -> dict[str, float]:
+    """{feature: weight} of `auto` on an index without vectors: READING_WEIGHTS, and `parts` where it holds source code."""
+    code = joined_share(index.forward) >= CODE_SHARE
+    return {**READING_WEIGHTS, PARTS: PARTS_WEIGHT} if code else dict(READING_WEIGHTS)
 
 
 def hybrid_weights(index: OpenedIndex, vectors: str) -> dict[str, float]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,14 @@ from kernelsearch.rerankers.fusion.evidence import read_runs
 from kernelsearch.rerankers.fusion.feature_files import MEASURES, evaluate_scores, fit_table, load_model, save_model, score_file
 from kernelsearch.rerankers.fusion.features import parse_recipe
 from kernelsearch.rerankers.fusion.learners import ENOUGH_QUERIES, anchored_learner, fit_learner, log_choice, make_learner
-from kernelsearch.rerankers.fusion.recipes import AUTO_WEIGHTS, READING_WEIGHTS, available, hybrid_weights, usable_vectors
+from kernelsearch.rerankers.fusion.recipes import (
+    AUTO_WEIGHTS,
+    PARTS,
+    available,
+    hybrid_weights,
+    reading_weights,
+    usable_vectors,
+)
 from kernelsearch.rerankers.fusion.settings import RECIPE, FusionFitSettings, FusionSettings
 from kernelsearch.rerankers.fusion.training_queries import FILE, TrainingQueries, TrainingVotes
 from kernelsearch.rerankers.fusion.training_table import FeaturePlan, training_table
@@ -105,11 +112,13 @@ class FusionReranker(FusedReranker[FusionSettings]):
         weights = {name: weight for name, weight in AUTO_WEIGHTS.items() if name in recipe}  # of a recipe that was given
         sources = () if settings.sources == "none" else parse_recipe(settings.sources, "--fusion.sources")
         if settings.features == RECIPE:
-            wanted: Mapping[str, float] = READING_WEIGHTS
+            wanted = reading_weights(index)
             if (vectors := usable_vectors(index, settings.vectors, cls.method.name)) is not None:
                 wanted = hybrid_weights(index, vectors)
                 recipe = (*recipe, f"dense-rm:{vectors}")
                 sources = tuple(dict.fromkeys((*sources, f"dense:{vectors}"))) if sources else sources
+            elif PARTS in wanted:
+                sources = (*sources, PARTS) if sources else sources
             offered = available(tuple(dict.fromkeys((*recipe, *wanted))), index, cls.method.name)
             weights = {}
             for name, weight in wanted.items():

@@ -328,6 +328,204 @@ static void column_similarity(Level *level, int64_t lane, double *out)
     }
 }
 
+/* Upper bounds of the similarities of a text's columns. psi is homogeneous and concave, so adding up cells of both sides can't
+   lower the sum of psi: the similarity of coarse columns bounds that of the columns. Where only the best window counts, most
+   columns are then never computed. A coarse column has the query's largest rows, runs of the other rows (rows of neighbouring
+   words are contiguous), and all other words. Single precision moves a bound by less than SLACK. */
+enum { COARSE_ROWS = 7, COARSE_RUNS = 8, CELLS = COARSE_ROWS + COARSE_RUNS + 1 };
+/* With many query columns, bounds take as long as the similarities themselves. */
+enum { BOUNDED_COLUMNS = 4 };
+static const double SLACK = 1e-5;
+
+typedef struct {
+    float *lent;         /* (slots, CELLS): what a token of a slot gives to the cells */
+    double *query;       /* (columns, CELLS) */
+    double floor[CELLS];
+    double *base;        /* (columns): what the query's side alone adds to the similarity */
+    /* of one text */
+    double *mass;        /* (text columns, CELLS) */
+    double *phi_mass, *added, *phi_added; /* as mass */
+    double *bounds;      /* (text columns, columns) */
+    double *windows;     /* (text columns + columns): bounds of windows by their first column */
+    double *similarity;  /* (text columns, columns), of the columns that were computed */
+    unsigned char *computed; /* (text columns) */
+    int32_t *begin;      /* (text columns): a column's first relevant token */
+} Coarse;
+
+static void coarse_free(Coarse *coarse)
+{
+    free(coarse->lent); free(coarse->query); free(coarse->base);
+    free(coarse->mass); free(coarse->phi_mass); free(coarse->added); free(coarse->phi_added); free(coarse->bounds);
+    free(coarse->windows); free(coarse->similarity); free(coarse->computed); free(coarse->begin);
+}
+
+/* Fills in an empty Coarse for a level and texts of at most so many columns. */
+static int coarse_prepare(Coarse *coarse, const Level *level, int64_t longest)
+{
+    const int64_t rows = level->rows, columns = level->columns, slots = level->slots;
+    int32_t *cell_of = NULL;
+    double *mass = NULL;
+    int failed = 0;
+    failed |= sized((void **)&cell_of, rows, sizeof(int32_t));
+    failed |= sized((void **)&mass, rows, sizeof(double));
+    failed |= sized((void **)&coarse->lent, slots * CELLS, sizeof(float));
+    failed |= sized((void **)&coarse->base, columns, sizeof(double));
+    failed |= sized((void **)&coarse->query, columns * CELLS, sizeof(double));
+    double **tables[] = {&coarse->mass, &coarse->phi_mass, &coarse->added, &coarse->phi_added};
+    for (size_t k = 0; k < sizeof tables / sizeof tables[0]; k++)
+        failed |= sized((void **)tables[k], longest * CELLS, sizeof(double));
+    failed |= sized((void **)&coarse->bounds, longest * columns, sizeof(double));
+    failed |= sized((void **)&coarse->similarity, longest * columns, sizeof(double));
+    failed |= sized((void **)&coarse->windows, longest + columns, sizeof(double));
+    failed |= sized((void **)&coarse->computed, longest, 1);
+    failed |= sized((void **)&coarse->begin, longest, sizeof(int32_t));
+    if (failed) {
+        free(cell_of); free(mass);
+        return OUT_OF_MEMORY;
+    }
+    for (int64_t r = 0; r < rows; r++) {
+        cell_of[r] = (int32_t)(COARSE_ROWS + r * COARSE_RUNS / rows);
+        for (int64_t j = 0; j < columns; j++) mass[r] += level->query[j * (rows + 1) + r];
+    }
+    for (int k = 0; k < COARSE_ROWS && k < rows; k++) {
+        int64_t best = 0;
+        for (int64_t r = 1; r < rows; r++)
+            if (mass[r] > mass[best]) best = r;
+        cell_of[best] = k;
+        mass[best] = -1;
+    }
+    for (int64_t r = 0; r <= rows; r++) {
+        const int64_t cell = r < rows ? cell_of[r] : CELLS - 1;
+        coarse->floor[cell] += level->floor[r];
+        for (int64_t j = 0; j < columns; j++) coarse->query[j * CELLS + cell] += level->query[j * (rows + 1) + r];
+    }
+    for (int64_t j = 0; j < columns; j++)
+        for (int64_t k = 0; k < CELLS; k++) {
+            const double part = phi(coarse->query[j * CELLS + k]);
+            coarse->base[j] += level->divergence == JENSEN_SHANNON ? 0.5 * part : part;
+        }
+    for (int64_t slot = 0; slot < slots; slot++) {
+        float *lent = coarse->lent + slot * CELLS;
+        for (int64_t k = level->lent_ends[slot]; k < level->lent_ends[slot + 1]; k++)
+            lent[cell_of[level->lent_rows[k]]] += (float)level->lent[k];
+        lent[CELLS - 1] = -(float)level->held[slot]; /* what the rows get, all other words lose */
+    }
+    free(cell_of); free(mass);
+    return GOOD;
+}
+
+/* The bounds of the first `count` text columns from the mass that was added up. */
+static void coarse_bounds(Coarse *coarse, const Level *level, int64_t count)
+{
+    const int64_t columns = level->columns, size = count * CELLS;
+    const double scale = 1 / (1 + level->eta);
+    double *restrict mass = coarse->mass;
+    for (int64_t p = 0; p < count; p++)
+        for (int64_t k = 0; k < CELLS; k++) {
+            const double value = mass[p * CELLS + k] * scale + coarse->floor[k];
+            mass[p * CELLS + k] = value > 0 ? value : 0;
+        }
+    if (level->divergence == KULLBACK_LEIBLER) {
+        logarithms(mass, coarse->phi_mass, size);
+        for (int64_t p = 0; p < count; p++)
+            for (int64_t j = 0; j < columns; j++)
+                coarse->bounds[p * columns + j] =
+                    inner_product(coarse->query + j * CELLS, coarse->phi_mass + p * CELLS, CELLS) - coarse->base[j];
+        return;
+    }
+    phis(mass, coarse->phi_mass, size);
+    for (int64_t j = 0; j < columns; j++) {
+        for (int64_t p = 0; p < count; p++)
+            memcpy(coarse->added + p * CELLS, coarse->query + j * CELLS, (size_t)CELLS * sizeof(double));
+        phis_of_sums(coarse->added, mass, coarse->phi_added, size);
+        for (int64_t p = 0; p < count; p++) {
+            const double sums = summed(coarse->phi_added + p * CELLS, CELLS) - summed(coarse->phi_mass + p * CELLS, CELLS);
+            coarse->bounds[p * columns + j] = 0.5 * sums - coarse->base[j];
+        }
+    }
+}
+
+/* A text as the loop below has it: its relevant tokens, the slots and masses of all tokens, and its columns. */
+typedef struct {
+    const int32_t *slot_of, *relevant;
+    const double *mass, *window, *shares;
+    int64_t relevant_count, columns, half, step;
+} Text;
+
+/* Adds up the tokens of a text in the coarse columns, which must be 0 before, and notes the first token of each. */
+VECTORISED static void coarse_masses(
+    double *restrict sums, const float *restrict lent, const Text *restrict text, unsigned char *restrict empty,
+    int32_t *restrict begin)
+{
+    int64_t from = 0, last = 0;
+    for (int64_t k = 0; k < text->relevant_count; k++) {
+        const int64_t t = text->relevant[k];
+        const float *restrict given = lent + (int64_t)text->slot_of[t] * CELLS;
+        while (from * text->step < t - text->half) from++;
+        while (last + 1 < text->columns && (last + 1) * text->step <= t + text->half) last++;
+        for (int64_t p = from; p <= last; p++) {
+            const double share = text->mass[t] * text->window[t - p * text->step + text->half] * text->shares[p];
+            double *restrict column = sums + p * CELLS;
+            for (int cell = 0; cell < CELLS; cell++) column[cell] += share * (double)given[cell];
+            if (empty[p]) {
+                empty[p] = 0;
+                begin[p] = (int32_t)k;
+            }
+        }
+    }
+}
+
+/* The similarity of the window that begins at column `start`; computes the columns that have not been computed. */
+static double window_similarity(
+    Level *level, Coarse *coarse, const Text *text, const double *weights, const double *empty, int64_t start)
+{
+    const int64_t columns = level->columns;
+    double value = 0;
+    for (int64_t j = 0; j < columns; j++) {
+        const int64_t p = start + j, middle = p * text->step;
+        double *s = coarse->similarity + p * columns;
+        if (p < text->columns && !coarse->computed[p]) {
+            for (int64_t k = coarse->begin[p]; k < text->relevant_count && text->relevant[k] <= middle + text->half; k++) {
+                const int64_t t = text->relevant[k];
+                column_add(level, text->slot_of[t], text->mass[t] * text->window[t - middle + text->half] * text->shares[p], 0);
+            }
+            column_similarity(level, 0, s);
+            coarse->computed[p] = 1;
+        }
+        value += weights[j] * (p < text->columns ? s[j] : empty[j]);
+    }
+    return value;
+}
+
+/* The similarity of a text's best window. Windows are computed whose bound isn't below the best so far. */
+static double best_window(Level *level, Coarse *coarse, const Text *text, const double *weights, const double *empty)
+{
+    const int64_t columns = level->columns;
+    const int64_t windows = text->columns > columns ? text->columns - columns + 1 : 1;
+    int64_t first = 0;
+    memset(coarse->mass, 0, (size_t)(text->columns * CELLS) * sizeof(double));
+    for (int64_t p = 0; p < text->columns; p++) {
+        coarse->computed[p] = 1; /* a column without tokens */
+        memcpy(coarse->similarity + p * columns, empty, (size_t)columns * sizeof(double));
+    }
+    coarse_masses(coarse->mass, coarse->lent, text, coarse->computed, coarse->begin);
+    coarse_bounds(coarse, level, text->columns);
+    for (int64_t start = 0; start < windows; start++) {
+        double bound = 0;
+        for (int64_t j = 0; j < columns; j++)
+            bound += weights[j] * (start + j < text->columns ? coarse->bounds[(start + j) * columns + j] : empty[j]);
+        coarse->windows[start] = bound;
+        if (bound > coarse->windows[first]) first = start;
+    }
+    double best = window_similarity(level, coarse, text, weights, empty, first);
+    for (int64_t start = 0; start < windows; start++) {
+        if (start == first || coarse->windows[start] + SLACK < best) continue;
+        const double value = window_similarity(level, coarse, text, weights, empty, start);
+        if (value > best) best = value;
+    }
+    return best;
+}
+
 /* One similarity per document at one level from windows as long as the query that slide over its columns.
 
    words (size): texts one after another; document d is words[starts[d] .. ends[d]-1]. slots (vocabulary): the slot of each
@@ -357,7 +555,10 @@ int kernelsearch_match_level(
     unsigned char *computed = NULL;
     const int by_token = half == 0 && step > 0, windowed = half > 0 && step > 0;
     const int together = windowed && 2 * half / step + 1 <= LANES;
+    const int bounded = windowed && mode == MODE_MAX && columns <= BOUNDED_COLUMNS;
+    Coarse coarse = {0};
     int failed = level_prepare(&level) != GOOD;
+    if (bounded && !failed) failed |= coarse_prepare(&coarse, &level, longest / step + 1) != GOOD;
     failed |= sized((void **)&slot_of, longest, sizeof(int32_t));
     failed |= sized((void **)&relevant, longest, sizeof(int32_t));
     failed |= sized((void **)&mass, longest, sizeof(double));
@@ -397,6 +598,12 @@ int kernelsearch_match_level(
             const int64_t low = p * step > half ? p * step - half : 0;
             const int64_t high = p * step + half < length ? p * step + half + 1 : length;
             shares[p] = 1.0 / inner_product(mass + low, window + (low - p * step + half), high - low);
+        }
+        if (bounded) {
+            const Text tokens = {.slot_of = slot_of, .relevant = relevant, .mass = mass, .window = window, .shares = shares,
+                                 .relevant_count = relevant_count, .columns = filled, .half = half, .step = step};
+            out[d] = best_window(&level, &coarse, &tokens, weights, empty);
+            continue;
         }
         for (int64_t j = 0; j < columns; j++) running[j] = 0;
         for (int64_t p = 0; p < count; p++) {
@@ -456,6 +663,7 @@ int kernelsearch_match_level(
     }
 end:
     level_free(&level);
+    coarse_free(&coarse);
     free(slot_of); free(relevant); free(mass); free(similarity); free(empty); free(running); free(known); free(computed);
     free(shares);
     return status;

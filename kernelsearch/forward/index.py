@@ -33,6 +33,8 @@ VERSION = 1
 CACHED_ROWS = 200_000
 #: Size of the cache from terms to their numbers: the words of a query are looked up by every feature.
 CACHED_TERMS = 50_000
+#: What takes the place of bytes that are no UTF-8; several terms may look the same with it.
+UNDECODABLE = "\ufffd"
 #: Selections that a thread keeps, and the most documents of one that is kept: candidates, feedback documents.
 CACHED_SELECTIONS, SELECTED_DOCUMENTS = 4, 10_000
 
@@ -127,6 +129,15 @@ class ForwardIndex:
                 number = cache[term] = self.terms.find_sorted(term)
             numbers.append(number)
         return np.array(numbers, dtype=np.int32)
+
+    def words(self, numbers: NDArray[np.integer]) -> list[str]:
+        """Returns terms by their numbers, and caches the numbers for `term_ids`: a query of these terms is looked up next."""
+        strings = self.terms.take(numbers)
+        if len(self._term_cache) + len(strings) > CACHED_TERMS:
+            self._term_cache.clear()
+        pairs = zip(strings, numbers.tolist(), strict=True)
+        self._term_cache.update((term, number) for term, number in pairs if UNDECODABLE not in term)
+        return strings
 
     def rows_of(self, docids: Sequence[str]) -> NDArray[np.int32]:
         """Returns the rows of live documents by docid, shape (docids,); -1 for docids that the index doesn't have."""

@@ -34,6 +34,15 @@ def test_frequencies_of_a_document_by_hand(tiny):
     assert counts(tiny.forward, "d4") == {}
 
 
+def test_words_are_not_looked_up_again(tiny, monkeypatch):
+    forward = ForwardIndex(tiny.forward.path)
+    numbers = np.array([3, 0, 5])
+    words = forward.words(numbers)
+    assert words == forward.terms.take(numbers)
+    monkeypatch.setattr(StringTable, "find_sorted", lambda table, text: pytest.fail(f"looked up {text}"))
+    assert forward.term_ids(words).tolist() == numbers.tolist()
+
+
 def test_statistics_are_consistent(tiny):
     forward = tiny.forward
     matrix = forward.matrix()

@@ -183,3 +183,10 @@ def test_top_with_a_sharpness_weights_by_the_posterior(demo_index):
     expected = matrix @ (raw / raw.sum() @ matrix[:4])
     table = Features(demo_index, ["top:docs=4,sharpness=3"]).tables([query], [candidates])[0]
     assert table[:, 0] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("recipe", [["cosine", "read:cosine/rm"], ["read:cosine/rm", "cosine"]])
+def test_a_feature_of_the_recipe_is_the_match_of_another(demo_index, recipe):
+    """In either order they are one object, which computes a query's values once."""
+    by_name = dict(zip(recipe, Features(demo_index, recipe).features, strict=True))
+    assert by_name["read:cosine/rm"].match is by_name["cosine"]

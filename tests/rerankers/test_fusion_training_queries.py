@@ -51,6 +51,16 @@ def test_votes_by_hand(demo_index, queries, docids, memory):
     assert votes.shape == (len(demo_index.forward),) and np.count_nonzero(votes) == 2
 
 
+def test_similarities_are_computed_once_per_query(demo_index, queries, memory, monkeypatch):
+    votes = TrainingVotes(demo_index, memory, leave_out=False)
+    expected = [votes.votes(query, 2.0) for query in queries]
+    monkeypatch.setattr(votes, "_similarities", lambda query: pytest.fail(f"computed again for {query.text}"))
+    assert votes.nearness(queries[2]) == pytest.approx(1)
+    for query, result in zip(queries, expected, strict=True):
+        np.testing.assert_array_equal(votes.votes(query, 2.0), result)
+    assert not np.array_equal(expected[0], expected[2])
+
+
 def test_a_training_query_does_not_hear_itself(demo_index, queries, memory):
     heard = TrainingVotes(demo_index, memory, leave_out=False).votes(queries[0], 1.0)
     left_out = TrainingVotes(demo_index, memory, leave_out=True).votes(queries[0], 1.0)

@@ -290,7 +290,9 @@ class Features:
         context = FeatureContext(index, model, threads, training_votes, runs or {}, dict(shared or {}))
         self.shared = context.shared
         specs = {name: parse(name, option) for name in (*recipe, *sources)}
-        by_name = {name: context.shared.get(name) or build(spec, context) for name, spec in specs.items()}
+        by_name = {}
+        for name, spec in specs.items():
+            by_name[name] = context.shared[name] = context.shared.get(name) or build(spec, context)
         self.features = [by_name[name] for name in recipe]
         self.sources = [by_name[name] for name in sources]
         for name in sources:

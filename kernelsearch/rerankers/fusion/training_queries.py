@@ -19,6 +19,8 @@ from kernelsearch.rerankers.base import OpenedIndex
 
 #: The file in a model's folder. The name belongs to the saved format.
 FILE = "memory.jsonl"
+#: Queries whose similarities with the training queries are cached.
+RECENT_QUERIES = 64
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,7 @@ class TrainingVotes:
         entries = (np.ones(int(known.sum())), (rows[known], columns[known]))
         self.relevant = sparse.csr_matrix(entries, shape=(len(forward), len(sizes)))
         self._by_query = self.relevant.T.tocsr()
+        self._recent: dict[Query, NDArray[np.float64]] = {}  # a query's candidates, votes and strength need the same
 
     def votes(self, query: Query, power: float) -> NDArray[np.float64]:
         """Σ cos(q, q')^power over the training queries q' that a document was relevant to, shape (documents,)."""
@@ -94,6 +97,14 @@ class TrainingVotes:
 
     def similarities(self, query: Query) -> NDArray[np.float64]:
         """cos(q, q') of the training queries q', shape (training queries,); 0 for those that don't vote."""
+        similarity = self._recent.get(query)
+        if similarity is None:
+            if len(self._recent) >= RECENT_QUERIES:
+                self._recent.clear()
+            similarity = self._recent[query] = self._similarities(query)
+        return similarity
+
+    def _similarities(self, query: Query) -> NDArray[np.float64]:
         similarity = (self.vectors @ Cosine().query_features(self.forward, query).T).toarray().ravel()
         own = self.qids == query.qid
         if self.leave_out:

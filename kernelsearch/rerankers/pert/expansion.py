@@ -161,7 +161,7 @@ class Expander:
         """An expansion by words of the feedback documents alone; `shares` (words,) are their weights before scaling."""
         if not len(best.terms):
             raise CannotAct("the feedback documents have no usable word")
-        strings, ones = tuple(self.index.terms.take(best.terms)), np.ones(len(best.p))
+        strings, ones = tuple(self.index.words(best.terms)), np.ones(len(best.p))
         return Expansion(query, strings, best.terms, 0, best.p, shares / shares.sum(), ones, ones, docs, weights)
 
     def _with_query_terms(
@@ -176,7 +176,7 @@ class Expander:
         words = np.concatenate([own, fresh.terms])
         strings = (
             *(term for term, there in zip(query.terms, known, strict=True) if there),
-            *self.index.terms.take(fresh.terms),
+            *self.index.words(fresh.terms),
         )
         pool = candidates.docs[: max(settings.pool, len(docs))]
         table = np.zeros((1, len(pool)))

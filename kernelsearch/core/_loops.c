@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "_loops.h"
+
 enum { JENSEN_SHANNON = 0, KULLBACK_LEIBLER = 1 };
 enum { MODE_MAX = 0, MODE_MEAN = 1, MODE_SUM = 2 };
 

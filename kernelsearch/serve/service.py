@@ -11,7 +11,6 @@ import gc
 import logging
 import threading
 import time
-import weakref
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -35,6 +34,9 @@ from kernelsearch.serve.workers import Workers
 JSON_OPTIONS = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
 #: Seconds between two looks at whether an index or a click log has been replaced.
 WATCH_SECONDS = 1.0
+#: How often garbage is collected after a replaced state was closed, WATCH_SECONDS apart: what ends at that moment may still
+#: refer to the state.
+COLLECTIONS = 3
 #: Seconds to wait for an index that is being moved: between two renames its folder is missing.
 MOVING_SECONDS = 0.1
 #: How often a request is tried while its index is replaced.
@@ -57,7 +59,7 @@ class Service:
         self._served = {name: self._open(name) for name in self._specs}
         self._refreshing = {name: threading.Lock() for name in self._specs}
         self._updating = {name: threading.Lock() for name in self._specs}
-        self._old: weakref.WeakSet[ServedIndex] = weakref.WeakSet()  # states that were replaced
+        self._old: list[ServedIndex] = []  # states that were replaced while requests used them
         self._not_opened: dict[str, str] = {}  # last reason why a replaced index could not be opened
         limits = settings.limits
         self.workers = Workers(limits.threads, limits.waiting, limits.seconds)
@@ -140,7 +142,7 @@ class Service:
                 return False
             self._not_opened.pop(name, None)
             self._served[name] = new
-        self._old.add(served)
+        self._old.append(served)
         served.retire()
         logger.info("%s: the index has been replaced; the new state is served", name)
         return True
@@ -166,6 +168,7 @@ class Service:
         own collection of objects that refer to each other may come much later.
         """
         loop = asyncio.get_running_loop()
+        collections = 0
         while True:
             await asyncio.sleep(WATCH_SECONDS)
             for name in self.names:
@@ -173,8 +176,18 @@ class Service:
                     await loop.run_in_executor(None, self.refresh, name)
                 except Exception:
                     logger.exception("%s: unexpected error while looking for a new state", name)
-            if any(old.closed for old in self._old):
+            if self._drop_closed():
+                collections = COLLECTIONS
+            if collections:
+                collections -= 1
                 await loop.run_in_executor(None, gc.collect)
+
+    def _drop_closed(self) -> bool:
+        """Forgets the replaced states that no request uses any more; returns whether there were any."""
+        closed = [old for old in self._old if old.closed]
+        for old in closed:
+            self._old.remove(old)
+        return bool(closed)
 
     def _open(self, name: str) -> ServedIndex:
         return ServedIndex(self._specs[name], self.settings, self.impressions)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -49,9 +50,20 @@ def make_client(settings: ServiceSettings) -> Any:
 
 @pytest.fixture(scope="module")
 def start() -> Iterator[Callable[..., Any]]:
-    """Makes clients of applications with other settings, which end with the file's tests: each looks after its indexes."""
+    """Makes clients of applications with other settings, which end with the file's tests: each looks after its indexes.
+
+    With `warm=False`, methods are loaded by the first request that needs them.
+    """
+    from kernelsearch.serve.catalogue import ServedIndex
+
     with ExitStack() as stack:
-        yield lambda settings: stack.enter_context(make_client(settings))
+
+        def start(settings: ServiceSettings, warm: bool = True) -> Any:
+            client = make_client(settings)
+            with nullcontext() if warm else patch.object(ServedIndex, "warm_up", lambda _: None):
+                return stack.enter_context(client)
+
+        yield start
 
 
 @pytest.fixture(scope="session")

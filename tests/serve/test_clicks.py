@@ -29,7 +29,7 @@ def recording(start, settings, fitted, tmp_path):
     shutil.copy(fitted / "clicks.db", tmp_path / "clicks.db")
     source = replace(settings.indexes[0], clicks=str(tmp_path / "clicks.db"))
     limits = replace(settings.limits, clicks_per_minute=1000)
-    return start(replace(settings, indexes=(source,), limits=limits, record_clicks=True))
+    return start(replace(settings, indexes=(source,), limits=limits, record_clicks=True), warm=False)
 
 
 class ServedList(list):

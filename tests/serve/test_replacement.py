@@ -239,3 +239,4 @@ def test_replacing_again_and_again_leaves_no_open_files(start, folders):
         wait_for(lambda: open_files() <= counts[1])
     finally:
         gc.enable()
+    wait_for(lambda: not client.app.app.app.state.service._old)

@@ -7,6 +7,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from kernelsearch.api.readable import read_explanation
 from kernelsearch.api.snippets import make_snippet
 from kernelsearch.cli import console
 from kernelsearch.cli.flags import IndexSettings, add_flags, read_flags, require
@@ -180,7 +181,8 @@ def _print_similar(finder: SimilarDocuments, docid: str, settings: SimilarSettin
     table = [(*row, text) for row, text in zip(rows, texts, strict=True)]
     console.show(text_table((*header, "text"), table, align="><><"))
     if explanation:
-        console.show_lines(["", *explanation.lines()])
+        reading = read_explanation(finder.index, explanation, "")
+        console.show_lines(["", *reading.rewrite(explanation, full=True).lines()])
 
 
 if __name__ == "__main__":

@@ -280,6 +280,8 @@ def test_the_site_is_built_without_a_warning(tmp_path):
     reference = (tmp_path / "site" / "api.html").read_text(encoding="utf-8")
     assert 'id="kernelsearch.api.index.Index.search_batch"' in reference and "&gt;&gt;&gt;" in reference
     assert "<blockquote" not in reference and "doctest" not in reference
+    # Remarks below parameters are paragraphs; mkdocstrings took their first words for parameters.
+    assert "<p>The command of this name measures run files." in reference
     notebook = (tmp_path / "site" / "notebooks" / "first-hour.html").read_text(encoding="utf-8")
     assert "364 documents with id" in notebook and (tmp_path / "site" / "notebooks" / "first-hour.ipynb").exists()
 

@@ -1,4 +1,5 @@
-# The service with Anserini's jar, without torch. Indexes are mounted: docker run -v $PWD/indexes:/indexes kernelsearch --index /indexes/mine
+# The service with Anserini's jar, without torch. Indexes are mounted; docs/production.md has the command:
+# docker run -p 127.0.0.1:8080:8080 -v $PWD/indexes:/indexes -e KERNELSEARCH_API_KEY=... kernelsearch --index /indexes/mine
 FROM python:3.12-slim AS build
 # gcc and the C++ compiler are for packages without a wheel for this platform.
 RUN apt-get update \

@@ -90,6 +90,7 @@ lint: .venv/.ready  ## Checks style, format, layers and types
 
 docs: .venv/.ready  ## Builds the documentation as a site in site/; a broken link is an error
 	NO_MKDOCS_2_WARNING=1 .venv/bin/python -m mkdocs build --strict
+	@echo "python -m http.server -d site shows it; a browser that opens the files themselves has no search"
 
 test-pyserini: .venv-pyserini/.ready  ## Runs the tests that compare with the full pyserini (installs torch)
 	.venv-pyserini/bin/python -m pytest -m pyserini $(PYTEST_ARGS)

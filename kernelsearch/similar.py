@@ -7,6 +7,8 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from kernelsearch.api.index import Index
+from kernelsearch.api.readable import read_explanation
 from kernelsearch.api.snippets import make_snippet
 from kernelsearch.cli import console
 from kernelsearch.cli.flags import IndexSettings, add_flags, read_flags, require
@@ -84,8 +86,9 @@ def main(argv: list[str]) -> None:
     add_flags(parser, SimilarSettings.flags)
     settings = read_flags(SimilarSettings, parser.parse_args(argv))
     groups = _read_groups(parser, settings)
+    index = settings.open_index(console.progress)
     finder = SimilarDocuments(
-        settings.open_index(console.progress),
+        index,
         kernels=settings.kernels.split() if settings.kernels else None,
         model=settings.model,
         depth=settings.depth,
@@ -103,7 +106,7 @@ def main(argv: list[str]) -> None:
         )
         console.notice(f"{saved}: fitted")
     if settings.docid is not None:
-        _print_similar(finder, settings.docid, settings)
+        _print_similar(index, finder, settings.docid, settings)
 
 
 def _read_groups(parser: argparse.ArgumentParser, settings: SimilarSettings) -> Groups | None:
@@ -156,13 +159,13 @@ def _many(finder: SimilarDocuments, truth: Truth, settings: SimilarSettings) -> 
         console.show(render(kind, {label: evaluation}, names, None, settings.per_query), end="")
 
 
-def _print_similar(finder: SimilarDocuments, docid: str, settings: SimilarSettings) -> None:
+def _print_similar(index: Index, finder: SimilarDocuments, docid: str, settings: SimilarSettings) -> None:
     """Prints the documents similar to `docid`, with an explanation where one is asked for."""
     similar = list(enumerate(finder.find(docid, settings.top), 1))
-    rows_of_similar = finder.index.forward.rows_of([other for _, (other, _) in similar])
+    rows_of_similar = index.forward.rows_of([other for _, (other, _) in similar])
     header, rows = ("rank", "docid", "score"), [(str(rank), other, f"{score:.4f}") for rank, (other, score) in similar]
     width = console.text_width(header, rows)
-    texts = [make_snippet(text or "", set(), width) for text in finder.index.lucene.stored(rows_of_similar, "contents")]
+    texts = [make_snippet(text or "", set(), width) for text in index.lucene.stored(rows_of_similar, "contents")]
     explanation = finder.explain(docid, settings.explain) if settings.explain else None
     if settings.plot:
         if explanation is None:
@@ -180,7 +183,8 @@ def _print_similar(finder: SimilarDocuments, docid: str, settings: SimilarSettin
     table = [(*row, text) for row, text in zip(rows, texts, strict=True)]
     console.show(text_table((*header, "text"), table, align="><><"))
     if explanation:
-        console.show_lines(["", *explanation.lines()])
+        reading = read_explanation(index, explanation, "")
+        console.show_lines(["", *reading.rewrite(explanation, full=True).lines()])
 
 
 if __name__ == "__main__":

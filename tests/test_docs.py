@@ -290,8 +290,24 @@ def test_the_site_is_built_without_a_warning(tmp_path):
     reference = (tmp_path / "site" / "api.html").read_text(encoding="utf-8")
     assert 'id="kernelsearch.api.index.Index.search_batch"' in reference and "&gt;&gt;&gt;" in reference
     assert "<blockquote" not in reference and "doctest" not in reference
+    # Remarks below parameters are paragraphs; mkdocstrings took their first words for parameters.
+    assert "<p>The command of this name measures run files." in reference
     notebook = (tmp_path / "site" / "notebooks" / "first-hour.html").read_text(encoding="utf-8")
     assert "364 documents with id" in notebook and (tmp_path / "site" / "notebooks" / "first-hour.ipynb").exists()
+
+
+@pytest.mark.parametrize("part", ["Home", "Tutorials", "Guides", "Reference"])
+def test_a_page_begins_with_what_the_reader_gets_and_a_command(part):
+    """Prose below the title, then the first block of code within a screen of 30 lines; measurements are in Background."""
+    text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("nav:\n")[2]
+    entries = re.split(r"^  - ", text, flags=re.MULTILINE)[1:]
+    listed = next(entry for entry in entries if entry.startswith(f"{part}:"))
+    names = [name for name in re.findall(r": ([\w/.-]+)\.md$", listed, re.MULTILINE) if not name.startswith("notebooks/")]
+    assert names and not any("reproductions" in name or "measurements" in name for name in names)
+    for name in names:
+        title, _, first, *rest = (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8").splitlines()
+        assert title.startswith("# ") and re.match(r"[A-Z`]", first) and not first.startswith("```"), name
+        assert name == "api" or any(line.startswith("```") for line in rest[:27]), name
 
 
 def test_the_readme_fits_two_screens_before_its_figures():

@@ -116,6 +116,8 @@ class Parser(argparse.ArgumentParser):
         if (unknown := re.match(r"unrecognized arguments: (--[^\s=]+)", message)) is not None:
             nearest = get_close_matches(unknown[1], self._option_string_actions, n=1, cutoff=0.7)
             message += f"; did you mean {nearest[0]}?" if nearest else ""
+        elif message.startswith("unrecognized arguments: ") and "--query" in self._option_string_actions:
+            message += "; a query is named by --query, in quotes"
         print(one_line(_as_called(f"{self.prog}: {message} (--help lists the options)")), file=sys.stderr)
         raise SystemExit(2)
 

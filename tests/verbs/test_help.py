@@ -50,6 +50,21 @@ def test_help_names_the_command_as_it_was_called(capsys, monkeypatch):
     assert capsys.readouterr().err.startswith("kernelsearch search: unrecognized arguments: --quary")
 
 
+def test_a_query_without_its_flag_names_the_flag(capsys):
+    with pytest.raises(SystemExit) as exited:
+        importlib.import_module("kernelsearch.search").main(["--index", "x", "dripping", "tap"])
+    assert exited.value.code == 2
+    assert "unrecognized arguments: dripping tap; a query is named by --query, in quotes" in capsys.readouterr().err
+
+
+def test_the_explanation_of_a_similar_document_has_its_title(demo_index, capsys):
+    importlib.import_module("kernelsearch.similar").main(
+        ["--index", str(demo_index.path), "--docid", "hr129", "--explain", "hr036"]
+    )
+    explanation = capsys.readouterr().out.split("\n\n")[1]
+    assert explanation.startswith("similar: hr036 “When to have the chimney swept” scores ") and "  cosine\n" in explanation
+
+
 @pytest.mark.parametrize("verb", VERBS)
 def test_all_options_and_examples_are_one_flag_away(verb, capsys):
     everything = shown_help(capsys, verb, "--help-all")

@@ -1,4 +1,4 @@
-// The HTTP API of the service (docs/serve.md); no other file depends on its URLs and answers.
+// The HTTP API of the service (docs/http-api.md); no other file depends on its URLs and answers.
 
 /** A request that failed: `kind` is offline, busy, slow, locked, refused or broken; the message is for people. */
 export class Failure extends Error {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -150,7 +151,7 @@ def test_search_gives_the_same_lists_with_and_without(demo_index, monkeypatch):
 
 
 def test_the_source_compiles_without_warnings(tmp_path):
-    source = compiled.__file__.replace("compiled.py", "_loops.c")
+    sources = sorted(map(str, Path(compiled.__file__).parent.glob("*.c")))
     command = [
         "gcc",
         "-std=c99",
@@ -162,7 +163,8 @@ def test_the_source_compiles_without_warnings(tmp_path):
         "-shared",
         "-o",
         str(tmp_path / "loops.so"),
-        source,
+        *sources,
+        "-lm",
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -15,7 +15,7 @@ SUITE_ENVIRONMENT = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 KERNELSEARCH_JAVA_O
 unexport PYTHONDONTWRITEBYTECODE
 
 # The C code of the package, which an installation compiles.
-LOOPS = kernelsearch/core/_loops.c kernelsearch/core/_postings.c kernelsearch/core/_loops.h
+LOOPS = $(wildcard kernelsearch/core/*.[ch])
 
 # Without byte code the environment is a fifth smaller; Python compiles what it imports.
 INSTALL = -m pip install --quiet --no-compile

@@ -10,7 +10,7 @@
 #define VECTORISED
 #endif
 
-/* What every function returns; compiled.py's `check` raises the errors. */
-enum { GOOD = 0, OUT_OF_RANGE = 1, OUT_OF_MEMORY = 2 };
+/* What functions return; compiled.py's `check` raises the errors. UNUSUAL: a text that Python has to read. */
+enum { GOOD = 0, OUT_OF_RANGE = 1, OUT_OF_MEMORY = 2, UNUSUAL = 3 };
 
 #endif

@@ -182,9 +182,14 @@ class TextBlock:
     number: int  #: of the first line, from 1
     raw: bytes
 
+    @property
+    def may_be_too_long(self) -> bool:
+        """Whether a line may be longer than allowed."""
+        return len(self.raw) > limits.line
+
     def text(self) -> str | None:
         """All lines as one text, each with its line break; None where a line is too long or not valid UTF-8."""
-        if len(self.raw) > limits.line:
+        if self.may_be_too_long:
             return None
         try:
             return (self.raw.removeprefix(codecs.BOM_UTF8) if self.number == 1 else self.raw).decode()

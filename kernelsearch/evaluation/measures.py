@@ -7,6 +7,8 @@ import re
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -93,8 +95,8 @@ class Evaluation:
 
 def trec_order(ranked: Sequence[tuple[str, float]]) -> list[str]:
     """Docids in the order of trec_eval: by score in single precision, ties by docid, both descending."""
-    docids = [docid for docid, _ in ranked]
-    scores = np.array([score for _, score in ranked], dtype=np.float32)
+    docids = list(map(itemgetter(0), ranked))
+    scores = np.fromiter(map(itemgetter(1), ranked), dtype=np.float32, count=len(ranked))
     if (scores[1:] < scores[:-1]).all():
         return docids
     order = sorted(zip(scores.tolist(), (docid.encode() for docid in docids), range(len(docids)), strict=True), reverse=True)
@@ -167,7 +169,7 @@ def _through_ir_measures(
 def _check_ids_and_grades(qrels: Qrels, run: Run) -> None:
     """Raises InputError for ids with NUL, at which C strings end, or with half of a surrogate pair, and for huge grades."""
     ids = "".join([*qrels, *run, *(docid for grades in qrels.values() for docid in grades)])
-    ids += "".join([docid for ranked in run.values() for docid, _ in ranked])
+    ids += "".join(map(itemgetter(0), chain.from_iterable(run.values())))
     if "\0" in ids or (not ids.isascii() and _REFUSED.search(ids)):
         raise InputError("an id of a topic or document has NUL or half of a surrogate pair in it, which can't be evaluated")
     for qid, grades in qrels.items():

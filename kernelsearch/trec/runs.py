@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from itertools import compress, pairwise
 from operator import gt, ne
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from kernelsearch.core.errors import InputError, OptionError, quote, short
 from kernelsearch.core.files import write_file
 from kernelsearch.core.reading import TextBlock, text_blocks, to_number, whole_number
 from kernelsearch.trec.ids import MAX_ID, check_id
+from kernelsearch.trec.run_lines import Columns, plain_columns
 
 FORMATS = ("trec", "msmarco")
 #: Decimals of printed scores.
@@ -64,20 +64,13 @@ def parse_run(path: str | Path, numbered: Iterable[tuple[int, str]]) -> dict[str
     return reader.ranked()
 
 
-class _Columns(NamedTuple):
-    """The lines of a block, by column."""
-
-    qids: list[str]
-    docids: list[str]
-    ranks: list[str]
-    scores: list[float]
-
-
-def _columns(block: TextBlock) -> _Columns | None:
+def _columns(block: TextBlock) -> Columns | None:
     """The columns of a block; None where a line has, or may have, something to report, or is blank.
 
     Stricter than `_Reader.add_lines`, which then decides: ranks must be digits only.
     """
+    if not block.may_be_too_long and (plain := plain_columns(block.raw)) is not None:
+        return plain
     if len(block.raw.translate(None, _ASCII_CONTROLS)) < len(block.raw) or (text := block.text()) is None:
         return None
     if b"\r" in block.raw and b"\n" not in block.raw:
@@ -105,7 +98,10 @@ def _columns(block: TextBlock) -> _Columns | None:
         scores = list(map(float, parts[4::width])) if trec else [_reciprocal(int(rank)) for rank in ranks]
     except ValueError:
         return None
-    return _Columns(qids, docids, ranks, scores) if math.isfinite(sum(scores)) else None
+    if not math.isfinite(sum(scores)):
+        return None
+    starts = [0, *compress(range(1, len(qids)), map(ne, qids[1:], qids))]
+    return Columns(starts, [qids[start] for start in starts], docids, list(map(int, ranks)), scores)
 
 
 @dataclass(slots=True)
@@ -113,11 +109,11 @@ class _Topic:
     """What a file lists for a topic, in the file's order."""
 
     listed: list[tuple[str, float]] = field(default_factory=list)  #: (docid, score)
-    ranks: list[str] = field(default_factory=list)
+    ranks: list[int] = field(default_factory=list)
     docids: set[str] = field(default_factory=set)
     descending: bool = True  #: whether every score is below its predecessor
 
-    def add(self, docids: list[str], ranks: list[str], scores: list[float]) -> bool:
+    def add(self, docids: list[str], ranks: list[int], scores: list[float]) -> bool:
         """Adds some lines; False if a document was there already."""
         self.descending &= all(map(gt, scores, scores[1:])) and not (self.listed and scores[0] >= self.listed[-1][1])
         self.listed += zip(docids, scores, strict=True)
@@ -129,7 +125,7 @@ class _Topic:
         """The documents by score, then by rank, then by docid."""
         if self.descending:
             return self.listed
-        order = sorted((-score, int(rank), docid) for (docid, score), rank in zip(self.listed, self.ranks, strict=True))
+        order = sorted((-score, rank, docid) for (docid, score), rank in zip(self.listed, self.ranks, strict=True))
         return [(docid, -score) for score, _, docid in order]
 
 
@@ -149,11 +145,11 @@ class _Reader:
             place = f"{self.path}: line {number}"
             try:
                 if len(parts) == 6:
-                    qid, docid, rank, score = parts[0], parts[2], parts[3], to_number(parts[4])
-                    whole_number(rank)
+                    qid, docid, score = parts[0], parts[2], to_number(parts[4])
+                    rank = whole_number(parts[3])
                 elif len(parts) == 3:
-                    qid, docid, rank = parts
-                    score = _reciprocal(whole_number(rank))
+                    qid, docid, rank = parts[0], parts[1], whole_number(parts[2])
+                    score = _reciprocal(rank)
                 else:
                     raise InputError(f"{place}: {len(parts)} columns, a run has 6 (TREC) or 3 (MS MARCO)")
             except ValueError:
@@ -169,17 +165,16 @@ class _Reader:
             if not self._topics[qid].add([docid], [rank], [score]):
                 raise self._twice(number, qid, docid)
 
-    def add_columns(self, columns: _Columns, number: int) -> None:
+    def add_columns(self, columns: Columns, number: int) -> None:
         """Adds the lines from line `number` on; InputError for a document that a topic lists twice."""
-        qids, docids, ranks, scores = columns
-        starts = [0, *compress(range(1, len(qids)), map(ne, qids[1:], qids)), len(qids)]
-        for start, end in pairwise(starts):
-            topic = self._topics[qids[start]]
+        starts, qids, docids, ranks, scores = columns
+        for qid, (start, end) in zip(qids, pairwise([*starts, len(docids)]), strict=True):
+            topic = self._topics[qid]
             if not topic.add(docids[start:end], ranks[start:end], scores[start:end]):
                 seen = {docid for docid, _ in topic.listed[: start - end]}
                 for place in range(start, end):
                     if docids[place] in seen:
-                        raise self._twice(number + place, qids[start], docids[place])
+                        raise self._twice(number + place, qid, docids[place])
                     seen.add(docids[place])
 
     def ranked(self) -> dict[str, list[tuple[str, float]]]:

@@ -7,6 +7,7 @@ Condorcet and individual Rank Learning Methods" (SIGIR 2009).
 from __future__ import annotations
 
 import math
+from functools import cache
 from inspect import signature
 from typing import Any
 
@@ -56,7 +57,7 @@ class Learner:
         """The constructor's parameters by name. `deep` is there for scikit-learn, no parameter is a learner itself."""
         if type(self).__init__ is object.__init__:
             return {}
-        return {name: getattr(self, name) for name in list(signature(type(self).__init__).parameters)[1:]}
+        return {name: getattr(self, name) for name in _parameter_names(type(self))}
 
     def __repr__(self) -> str:
         """The call that makes the learner, with the parameters that aren't at their default."""
@@ -116,6 +117,12 @@ class Learner:
             )
         lists = Lists.one(len(table)) if qid is None else Lists.of(ids)
         return normalise_features(table, lists, self.normalise), lists
+
+
+@cache
+def _parameter_names(learner: type[Learner]) -> tuple[str, ...]:
+    """The parameters of a learner's constructor; cached, since every prediction checks them."""
+    return tuple(signature(learner.__init__).parameters)[1:]
 
 
 class CombSUM(Learner):

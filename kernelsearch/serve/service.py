@@ -36,7 +36,7 @@ JSON_OPTIONS = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
 WATCH_SECONDS = 1.0
 #: How often garbage is collected after a replaced state was closed, WATCH_SECONDS apart: what ends at that moment may still
 #: refer to the state.
-COLLECTIONS = 3
+COLLECTIONS = 2
 #: Seconds to wait for an index that is being moved: between two renames its folder is missing.
 MOVING_SECONDS = 0.1
 #: How often a request is tried while its index is replaced.

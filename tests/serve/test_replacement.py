@@ -17,7 +17,7 @@ from kernelsearch import index as index_verb
 from kernelsearch.clicks.store import ClickLog
 from kernelsearch.core import files
 from kernelsearch.core.errors import IndexReplaced
-from kernelsearch.serve.service import Service
+from kernelsearch.serve.service import COLLECTIONS, Service
 from kernelsearch.serve.settings import IndexSpec, Limits, ServiceSettings
 from tests.conftest import write_jsonl
 
@@ -44,8 +44,9 @@ def exchange(live: Path, new: Path) -> None:
 
 @pytest.fixture(autouse=True)
 def watching(monkeypatch) -> None:
-    """The service looks for new states ten times per second."""
+    """The service looks for new states ten times per second, and leaves garbage to Python: that of a whole suite takes long."""
     monkeypatch.setattr("kernelsearch.serve.service.WATCH_SECONDS", 0.1)
+    monkeypatch.setattr("kernelsearch.serve.service.COLLECTIONS", 0)
 
 
 @pytest.fixture(scope="module")
@@ -218,7 +219,8 @@ def test_a_click_during_the_exchange_waits_and_is_not_lost(start, folders, monke
     assert ClickLog(live / "kernelsearch" / "clicks.db").counts()["clicks"] == 2
 
 
-def test_replacing_again_and_again_leaves_no_open_files(start, folders):
+def test_replacing_again_and_again_leaves_no_open_files(start, folders, monkeypatch):
+    monkeypatch.setattr("kernelsearch.serve.service.COLLECTIONS", COLLECTIONS)
     live, new = folders
     client = serve(start, live)
 

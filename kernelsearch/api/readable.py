@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -50,6 +51,14 @@ FEATURES = {
     "dense": "likeness of vectors to the query",
     "dense-rm": "likeness of vectors to the best documents",
 }
+
+#: The papers' symbols in details of contributions, and what they mean.
+SYMBOLS = (
+    (re.compile(r"λ (\S+), z (\S+)"), r"share of the latent score (λ) \1, neighbours (z) \2"),
+    (re.compile(r"\(1 - λ\) × k_q (\S+)"), r"the rest of the score; \1 in the first stage"),
+    (re.compile(r"\bk_q (\S+)"), r"score \1 in the first stage"),
+    (re.compile(r"\bk_Q (\S+), clicks (\S+), text (\S+)"), r"similarity \1: \2 by clicks, \3 by text"),
+)
 
 #: Reads stored documents: rows to (docid, fields) of each.
 ReadFields = Callable[[NDArray[np.int32]], Sequence[tuple[str, Mapping[str, Any]]]]
@@ -127,6 +136,8 @@ class Reading:
             return re.sub(
                 r"(?<=to )\w+(?=;)|\w+(?= \d+%)", lambda term: self._word(term[0]), _positions(part.detail, self._word)
             )
+        if method in ("klsa", "rbm25"):
+            return functools.reduce(lambda text, symbol: symbol[0].sub(symbol[1], text), SYMBOLS, part.detail)
         return "; ".join(filter(None, (part.label if part.label in self.meanings else "", part.detail)))
 
 

@@ -182,10 +182,10 @@ class Results(Sequence[Hit]):
         return [make_snippet(text, words, width) for text in texts], words
 
     def rows(self) -> list[tuple[int, str, str, str, str]]:
-        """(rank, rank change, docid, score, beginning of the text) of each hit, as printed."""
-        texts = self._index.lucene.stored(self._ranked.docs, "contents")
+        """(rank, rank change, docid, score, title and best matching part of the text) of each hit, as printed."""
+        texts, _ = self.snippets(MAX_TEXT)
         return [
-            (rank, format_rank_change(moved), hit.docid, f"{hit.score:.4f}", _shorten(text))
+            (rank, format_rank_change(moved), hit.docid, f"{hit.score:.4f}", text)
             for rank, (hit, moved, text) in enumerate(zip(self.hits, self.moved(), texts, strict=True), 1)
         ]
 
@@ -229,8 +229,3 @@ def _without_changes(
 def format_rank_change(moved: int | None) -> str:
     """A rank change for tables: "+3", "-1", "=" or, for a document that was not in the earlier list, "new"."""
     return "new" if moved is None else "=" if moved == 0 else f"{moved:+d}"
-
-
-def _shorten(text: str | None) -> str:
-    line = " ".join((text or "").split())
-    return line if len(line) <= MAX_TEXT else line[: MAX_TEXT - 1] + "…"

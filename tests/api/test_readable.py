@@ -52,3 +52,18 @@ def test_every_feature_of_auto_has_a_meaning(demo_index):
     assert names and [name for name in names if feature_meaning(name) is None] == []
     assert feature_meaning("hybrid:minilm/rm") == "words typical of the best documents, by words and vectors"
     assert feature_meaning("mine:x") is None
+
+
+@pytest.mark.parametrize(
+    ("detail", "expected"),
+    [
+        ("λ 0.5, z auto", "share of the latent score (λ) 0.5, neighbours (z) auto"),
+        ("(1 - λ) × k_q 4.7158", "the rest of the score; 4.7158 in the first stage"),
+        ("rank 2, k_q 4.2134", "rank 2, score 4.2134 in the first stage"),
+    ],
+)
+def test_symbols_are_explained(detail, expected):
+    explained = Reading().rewrite(Explanation("klsa", "d1", 1.0, (Contribution("own score", 1.0, detail),)))
+    assert explained.contributions[0].detail == expected
+    other = Reading().rewrite(Explanation("mine", "d1", 1.0, (Contribution("own score", 1.0, detail),)))
+    assert other.contributions[0].detail == detail

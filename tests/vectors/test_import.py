@@ -126,7 +126,7 @@ def test_verb_says_what_is_missing_and_what_is_unknown(index, table, tmp_path, c
     said = capsys.readouterr().err
     assert "1 vectors of 4 dimensions; 5 documents have none; 4 ids are not in the index (x1, x2, x3, ...)" in said
     main(["--index", str(index.path)])
-    assert capsys.readouterr().out.splitlines()[2].split() == ["m", "1", "4", "float16", "yes"]
+    assert capsys.readouterr().out.splitlines()[2].split() == ["m", "1", "4", "float16", "100", "%", "yes"]
 
 
 def test_several_names_and_replacing(index, table, tmp_path):

@@ -6,6 +6,7 @@ that are forked from one that has imported the verbs and started no Java, so tha
 
 import contextlib
 import ctypes
+import gc
 import importlib
 import multiprocessing
 import os
@@ -193,6 +194,7 @@ def visible_state(folder: Path) -> dict[str, int]:
             counts = ClickLog(folder / name).counts()
             assert counts["clicks"] == counts["impressions"] > 0
             result[name] = counts["impressions"]
+    gc.collect()  # closes the databases
     return result
 
 

@@ -6,6 +6,7 @@ that are forked from one that has imported the verbs and started no Java, so tha
 
 import contextlib
 import ctypes
+import gc
 import importlib
 import multiprocessing
 import os
@@ -193,6 +194,7 @@ def visible_state(folder: Path) -> dict[str, int]:
             counts = ClickLog(folder / name).counts()
             assert counts["clicks"] == counts["impressions"] > 0
             result[name] = counts["impressions"]
+    gc.collect()  # closes the databases
     return result
 
 
@@ -280,6 +282,7 @@ def small_disk(place):
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_full_disk_is_one_line_and_loses_nothing(commands, small_disk, name):
+    commands.measured(small_disk, name)
     # What is verified on opening may be recorded meanwhile.
     before = {path: path.read_bytes() for path in small_disk.rglob("*") if path.is_file() and path.name != "verified.json"}
     filling = small_disk / "filling"
@@ -290,6 +293,7 @@ def test_a_full_disk_is_one_line_and_loses_nothing(commands, small_disk, name):
     assert "No space left on device" in line or "disk is full" in line, line
     filling.unlink()
     after = {path: path.read_bytes() for path in small_disk.rglob("*") if path.is_file() and path.name != "verified.json"}
+    after.pop(small_disk / "best.toml.results.jsonl", None)  # tune's journal, which has nothing yet
     assert after == before
     check_and_finish(commands, small_disk, name)
 
@@ -297,7 +301,8 @@ def test_a_full_disk_is_one_line_and_loses_nothing(commands, small_disk, name):
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_folder_that_cannot_be_written_is_one_line(commands, small_disk, name):
     subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
-    assert "Read-only file system" in complaint(*commands.run(small_disk, COMMANDS[name]))
+    line = complaint(*commands.run(small_disk, COMMANDS[name]))
+    assert "Read-only file system" in line or "old.db: cannot be written (attempt to write a readonly database)" in line
     assert visible_state(small_disk) == BEFORE
 
 

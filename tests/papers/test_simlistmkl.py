@@ -105,6 +105,35 @@ def test_equation_4_exponential_loss_of_triplets():
     assert SimTripletBoost(rounds=1).fit(X, y, qid).weights_ == pytest.approx(expected)
 
 
+def test_equation_3_descends_for_the_iterations_that_are_asked_for():
+    X, y, qid = tables()
+    D, w = triplets(X, y, qid)
+
+    def loss(omega):
+        return w @ np.log1p(np.exp(-D @ omega)) + 0.03 / 2 * ((omega - 2 / 3) ** 2).sum()
+
+    once, twice, often = (loss(SimTripletNet(iterations=count).fit(X, y, qid).weights_) for count in (1, 2, 500))
+    assert loss(np.full(3, 2 / 3)) > once + 0.01 > twice + 0.02 > often + 0.025
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_equation_4_every_round_of_boosting_by_hand(signed):
+    """A Newton step of length .1 on the kernel whose step gains most; a weight may shrink again, below 0 only if signed."""
+    X, y, qid = tables(seed=21)
+    X[:, 1] = X[:, 0] + 0.5 * X[:, 2]  # what is added to one kernel first is taken back later
+    D, w = triplets(X, y, qid)
+    omega, shrank, negative = np.zeros(3), False, False
+    for _ in range(120):
+        hard = w * np.exp(-D @ omega)
+        steps = 0.1 * (hard @ D) / (hard @ D**2)
+        steps = steps if signed else np.maximum(steps, -omega)
+        best = int(np.argmax(steps * (hard @ D)))
+        omega[best] += steps[best]
+        shrank, negative = shrank or steps[best] < 0, negative or bool(omega[best] < 0)
+    assert shrank and negative == signed
+    assert SimTripletBoost(rounds=120, signed=signed).fit(X, y, qid).weights_ == pytest.approx(omega, abs=1e-9)
+
+
 def test_equation_5_hinge_loss_of_triplets():
     X, y, qid = tables()
     D, w = triplets(X, y, qid)
@@ -127,6 +156,12 @@ def test_equation_7_average_precision_of_a_predicted_order(seed):
     precision = [ranked[: r + 1].sum() / (r + 1) for r in range(9)]
     expected = sum(rel * value for rel, value in zip(ranked, precision, strict=True)) / ranked.sum()
     assert list_average_precision(scores, relevant) == pytest.approx(expected)
+
+
+def test_equation_7_counts_relevant_documents_that_the_list_lacks():
+    scores, relevant = np.array([3.0, 2.0, 1.0]), np.array([True, False, True])
+    assert list_average_precision(scores, relevant) == pytest.approx((1 + 2 / 3) / 2)
+    assert list_average_precision(scores, relevant, total=5) == pytest.approx((1 + 2 / 3) / 5)
 
 
 @pytest.mark.parametrize("seed", range(5))

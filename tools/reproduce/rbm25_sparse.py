@@ -2,7 +2,7 @@
 
     python -m tools.reproduce.rbm25_sparse --scratch FOLDER [--parts cacm cisi cran npl] [--write]
 
-Every topic is in the log under its own wording and asked again. `auto` was chosen on cacm and cisi; npl is the test.
+Every topic is in the log under its own wording and asked again. The page says how `auto` was chosen.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from tools.data.datasets import Judgements, add_collections_option, open_index
 from tools.reproduce.rbm25 import PAGE, SEED, judged, per_query
 
 FORMS = ("paper", "prior", "auto")
+PARTS = ["cacm", "cisi", "cran", "npl"]
 START, END = "<!-- table: sparse -->\n", "<!-- end -->"
 
 
@@ -123,7 +124,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_collections_option(parser)
     parser.add_argument("--scratch", required=True, type=Path, help="folder for indexes and logs")
-    parser.add_argument("--parts", nargs="*", default=["cacm", "cisi", "cran", "npl"], help="collections to measure")
+    parser.add_argument("--parts", nargs="*", default=PARTS, help="collections to measure")
     parser.add_argument("--write", action="store_true", help="write the table into docs/reproductions/rbm25.md")
     arguments = parser.parse_args()
     rows: list[list[float | str]] = []

@@ -1,10 +1,9 @@
 """How reliable the clicks of a logged query are, by which the form `auto` of Robust BM25 chooses its weights.
 
 Clicks are weighted by the odds that they are mistakes, which BM25's rank of the document and its nearness to BM25's other
-documents tell. A document that was shown without a click is a negative example with
-weight e / (e + m) after e examinations, as the mean of a Beta posterior is shrunk towards its prior of m observations. The
-constants were chosen by leaving one collection out (`python -m tools.reproduce.rbm25_sparse`,
-docs/reproductions/rbm25.md, "Sparse and wrong clicks").
+documents tell. A document that was shown without a click is a negative example with weight e / (e + m) after e examinations,
+as the mean of a Beta posterior is shrunk towards its prior of m observations. The constants were chosen on cacm, cisi, cran and
+npl (`python -m tools.reproduce.rbm25_sparse`, docs/reproductions/rbm25.md, "Sparse and wrong clicks").
 """
 
 from __future__ import annotations

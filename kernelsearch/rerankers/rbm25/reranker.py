@@ -258,7 +258,7 @@ class RobustBM25(ClickReranker[RobustBM25Settings]):
     def _own_list(self, similar: Similar, retrieved: Sequence[Candidates]) -> NDArray[np.int32]:
         """The documents that the query itself retrieves, best first; none where it is not among the similar queries."""
         places = np.flatnonzero(similar.ids == similar.own)
-        return retrieved[places[0]].docs if len(places) else np.empty(0, dtype=np.int32)
+        return retrieved[int(places[0])].docs if len(places) else np.empty(0, dtype=np.int32)
 
     def features(self, docs: NDArray[np.integer]) -> sparse.csr_matrix:
         """Features whose inner product is k_D, shape (documents, terms or dimensions)."""

@@ -465,7 +465,9 @@ def robust_bm25(records, log, asked, candidates, options, pair_log=None):
         total = clicks_beyond_noise(counts, body, row, near)
         ranks = [retrieved[row].index(doc) + 1 if doc in retrieved[row] else None for doc in number]
         body_cosines = unit["body"] @ unit["body"].T
-        weight = weight_by_evidence(total, ranks, [support(body_cosines, doc, retrieved[row]) for doc in number], options["prior"])
+        weight = weight_by_evidence(
+            total, ranks, [support(body_cosines, doc, retrieved[row]) for doc in number], options["prior"]
+        )
     matrix = np.array([
         [kernel[n, m] * (similarity[i, k] * gain[n][i] * gain[m][k] - similarity[i, h] * gain[n][i] * other[m][h]
                          - similarity[j, k] * other[n][j] * gain[m][k] + similarity[j, h] * other[n][j] * other[m][h])

@@ -232,6 +232,25 @@ def test_best_prefers_the_simpler_learner_unless_the_gain_is_more_than_luck(monk
     assert Best(candidates=("combsum", "svm")).fit(*lists()).chosen_.name == chosen
 
 
+@pytest.mark.parametrize(
+    ("gains", "chosen"),
+    [
+        ({"net": 0.05, "svm": 0.051}, "net"),  # both are better than the best input by more than 1.5 standard errors, .0104
+        ({"net": 0.01, "svm": 0.0115}, "second"),  # by less
+        ({"net": -0.2, "svm": -0.1}, "second"),
+        ({"net": 0.0, "svm": 0.05}, "svm"),  # net is more than a standard error below svm
+    ],
+)
+def test_best_replaces_an_input_only_by_a_learner_that_is_clearly_better(monkeypatch, gains, chosen):
+    """`second` is the better input by little: inputs learn nothing, so the higher mean decides between them."""
+    noise = np.array([0.01, -0.01, 0.015, -0.015, 0.02, -0.02])  # standard error .0070
+    tried = {"first": np.full(6, 0.5), "second": np.full(6, 0.501)}
+    tried |= {name: 0.501 + gain + (noise if name == "net" else noise[::-1]) for name, gain in gains.items()}
+    monkeypatch.setattr(Best, "_tried", lambda *_: tried)
+    candidates = {"first": CombSUM(), "second": CombSUM(), "net": SimTripletNet(), "svm": SimTripletSVM()}
+    assert Best(candidates=candidates, inputs=("first", "second")).fit(*lists()).choice_ == chosen
+
+
 def trusting(unrelated):
     """Lists whose first feature is right about related queries and as `unrelated` says about others; the second is weak."""
     rng, rows, complete = np.random.default_rng(5), [], []

@@ -28,6 +28,10 @@ LEARNERS: dict[str, type[Learner]] = {
 #: What `best` chooses among, from the one that can fit least to the one that can fit most.
 CANDIDATES = ("combsum", "net", "svm", "boost", "simlistmkl")
 
+#: Standard errors by which a learner must be better than the best input to take its place: the gain of the best of several
+#: learners in cross-validation is too high on average, that of an input is not. docs/reproductions/fusion.md shows the choice.
+INPUT_CAUTION = 1.5
+
 
 class CompleteList(NamedTuple):
     """The whole ranking of a training query, to measure with: a table to learn from holds only a draw of its candidates.
@@ -49,6 +53,12 @@ def _standard_error(differences: NDArray[np.float64]) -> float:
     return float(differences.std(ddof=1) / np.sqrt(len(differences))) if len(differences) > 1 else 0.0
 
 
+def _gains(tried: NDArray[np.float64], other: NDArray[np.float64], caution: float) -> bool:
+    """Whether AP per query is higher than that of another candidate by more than `caution` standard errors."""
+    difference = tried - other
+    return bool(difference.mean() > caution * _standard_error(difference))
+
+
 def _orders(scores: NDArray[np.float64], lists: Lists) -> bool:
     """Whether some list has two different scores."""
     return any(np.ptp(scores[rows]) > 0 for rows in lists)
@@ -59,10 +69,12 @@ class Best(Learner):
 
     `candidates` are names of LEARNERS, or unfitted learners by any name, in the order of how much they can fit, least first.
     The winner is the first candidate that is no more than `caution` standard errors (of the paired difference) below the
-    best one: with few queries the highest mean alone is mostly luck. A candidate that gives all documents of a query the same
-    score, in every query, is passed over, and InputError is raised where no other is left. At most `queries` queries, drawn by
-    chance, decide: beyond a few hundred the choice takes long and changes little. `chosen_` is the fitted winner, `choice_`
-    its name, `scores_` each candidate's MAP and `unrelated_scores_` that of queries to which no training query is related.
+    best one: with few queries the highest mean alone is mostly luck. `inputs` names candidates that learn nothing: the best of
+    them wins unless that winner is better by more than INPUT_CAUTION standard errors. A candidate that gives all documents of
+    a query the same score, in every query, is passed over, and InputError is raised where no other is left. At most `queries`
+    queries, drawn by chance, decide: beyond a few hundred the choice takes long and changes little. `chosen_` is the fitted
+    winner, `choice_` its name, `scores_` each candidate's MAP and `unrelated_scores_` that of queries to which no training
+    query is related.
     """
 
     name = "best"
@@ -77,6 +89,7 @@ class Best(Learner):
         folds: int = 5,
         queries: int = 300,
         caution: float = 1.0,
+        inputs: Sequence[str] = (),
         normalise: str = "z",
         random_state: int = 0,
     ) -> None:
@@ -84,6 +97,7 @@ class Best(Learner):
         if unknown or not candidates:
             raise OptionError(f"best: {', '.join(unknown) or 'nothing'} is not one of {', '.join(LEARNERS)}")
         self.candidates, self.folds, self.queries, self.caution = candidates, folds, queries, caution
+        self.inputs = inputs
         self.normalise, self.random_state = normalise, random_state
 
     def fit(
@@ -121,18 +135,22 @@ class Best(Learner):
         means = {name: float(values.mean()) for name, values in tried.items()}
         if complete is None:
             self.scores_ = self.unrelated_scores_ = means
-        top = tried[max(self.candidates, key=lambda name: means[name])]
-        close = [
-            name for name in self.candidates if (top - tried[name]).mean() <= self.caution * _standard_error(top - tried[name])
-        ]
-        others = sorted(set(self.candidates) - set(close), key=lambda name: -means[name])
         lists = Lists.of(ids)
-        for name in (*close, *others):
+        for name in self._preferred(tried):
             learner = self._make(name).fit(table, labels, ids)
             if _orders(learner.predict(table, ids), lists):
                 self.choice_, self.chosen_ = name, learner
                 return self
         raise InputError("best: every learner gives all documents of a query the same score; are the features constant?")
+
+    def _preferred(self, tried: Mapping[str, NDArray[np.float64]]) -> list[str]:
+        """The candidates in the order of preference, from the AP per query of each."""
+        by_mean = sorted(tried, key=lambda name: -tried[name].mean())  # equal means: in the order of the candidates
+        known, learned = ([name for name in by_mean if (name in self.inputs) == given] for given in (True, False))
+        close = [name for name in tried if name in learned and not _gains(tried[learned[0]], tried[name], self.caution)]
+        if known and not (close and _gains(tried[close[0]], tried[known[0]], INPUT_CAUTION)):
+            close = [known[0], *close]
+        return list(dict.fromkeys((*close, *by_mean)))
 
     def _tried_on(
         self,

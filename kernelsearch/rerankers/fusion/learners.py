@@ -15,6 +15,7 @@ from kernelsearch.learning.ranking.choose import CANDIDATES, LEARNERS, Best
 from kernelsearch.learning.ranking.fusers import CombSUM, Learner
 from kernelsearch.learning.ranking.simlistmkl import SimListMKL
 from kernelsearch.learning.ranking.triplets import SimTripletNet
+from kernelsearch.rerankers.fusion.recipes import MATCH, POSITIONS
 
 Floats = NDArray[np.float64]
 
@@ -62,10 +63,11 @@ ENOUGH_QUERIES = 20
 
 
 def anchored_learner(recipe: Sequence[str], weights: Mapping[str, float], *, folds: int = 5, random_state: int = 0) -> Best:
-    """Chooses by cross-validation among the first stage, known weights, and `net` pulled towards the known weights.
+    """Chooses by cross-validation among the first stage, the match, known weights, and `net` pulled towards the known weights.
 
     What is chosen can't do much worse than the first stage or the known weights on queries like those of the training: both are
-    among the candidates, and a learner takes their place only where its gain is more than luck. `recipe` names the columns,
+    among the candidates, and a learner takes their place only where its gain is more than luck. The match with the query alone
+    is the best of these for queries with one right answer, on which feedback loses. `recipe` names the columns,
     which are normalised already; `weights` are the known weights by feature.
     """
     known = [weights.get(name, 0.0) for name in recipe]
@@ -74,12 +76,15 @@ def anchored_learner(recipe: Sequence[str], weights: Mapping[str, float], *, fol
         candidates["first"] = CombSUM(weights=[float(name == "first") for name in recipe], normalise="none")
     if any(known):
         candidates["auto"] = CombSUM(weights=known, normalise="none")
+    for match in (name for name in (MATCH, POSITIONS) if name in recipe):
+        candidates[match] = CombSUM(weights=[float(name == match) for name in recipe], normalise="none")
+    inputs = tuple(candidates)
     start = [ANCHOR_SCALE * weight for weight in known] if any(known) else None
     for penalty in PENALTIES:
         candidates[f"net, penalty {penalty:g}"] = SimTripletNet(
             penalty=penalty, start=start, normalise="none", random_state=random_state
         )
-    return Best(candidates=candidates, folds=folds, caution=0.5, normalise="none", random_state=random_state)
+    return Best(candidates=candidates, folds=folds, caution=0.5, inputs=inputs, normalise="none", random_state=random_state)
 
 
 def fit_learner(learner: Learner, X: Floats, y: Floats, qid: NDArray[np.generic], engine: Engine | None = None) -> Learner:

@@ -46,8 +46,8 @@ READ_FEEDBACK = (
 READING_WEIGHTS = {MATCH: 2.0, "bm25:field=title": 1.0, **dict.fromkeys(READ_FEEDBACK, 1.0), CERTAINTY: 0.5}
 
 #: The match with words inside identifiers, its weight on an index of source code, and the share of words joined by separators
-#: that makes an index one: prose has less than .0002, source code .1 and more. `python -m tools.reproduce.kinds` measures it.
-PARTS, PARTS_WEIGHT, CODE_SHARE = "parts", 4.0, 0.005
+#: that makes an index one: prose has less than .0002, Python's standard library .17 (`python -m tools.reproduce.kinds`).
+PARTS, PARTS_WEIGHT, CODE_SHARE = "parts", 16.0, 0.06
 
 #: Sharpness of the posterior over documents that are ranked by words and vectors together.
 HYBRID_SHARPNESS = 10.0

@@ -84,7 +84,7 @@ class FusionFitSettings(LearnerSettings):
     learner: str = option(
         "best",
         "learner of the feature weights; best: cross-validation over the training topics chooses the first stage, auto's "
-        "weights, or net regularised towards auto's weights (with a feature file: one of the learners)",
+        "weights, mslm alone, or net regularised towards auto's weights (with a feature file: one of the learners)",
         choices=LEARNERS,
     )
     runs: tuple[str, ...] | None = option(None, "run files for the features run:NAME, as NAME=FILE, separated by commas")

@@ -41,8 +41,15 @@ def plain_columns(raw: bytes) -> Columns | None:
     if status:
         return None
     lines, topics, docid_bytes, qid_bytes = counts.tolist()
-    texts = [ctypes.string_at(buffer, size).decode("ascii").split("\n") for buffer, size in
-             ((docids, docid_bytes), (qids, qid_bytes))]  # fmt: skip
-    for text in texts:
-        text.pop()  # what follows the last line feed
-    return Columns(starts[:topics].tolist(), texts[1], texts[0], ranks[:lines].tolist(), scores[:lines].tolist())
+    return Columns(
+        starts[:topics].tolist(),
+        _lines(qids, qid_bytes),
+        _lines(docids, docid_bytes),
+        ranks[:lines].tolist(),
+        scores[:lines].tolist(),
+    )
+
+
+def _lines(buffer: ctypes.Array[ctypes.c_char], size: int) -> list[str]:
+    """The ASCII texts in the first `size` bytes of a buffer, each followed by a line feed."""
+    return ctypes.string_at(buffer, size - 1).decode("ascii").split("\n")

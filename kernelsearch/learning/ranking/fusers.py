@@ -7,6 +7,7 @@ Condorcet and individual Rank Learning Methods" (SIGIR 2009).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import cache
 from inspect import signature
 from typing import Any
@@ -57,7 +58,7 @@ class Learner:
         """The constructor's parameters by name. `deep` is there for scikit-learn, no parameter is a learner itself."""
         if type(self).__init__ is object.__init__:
             return {}
-        return {name: getattr(self, name) for name in _parameter_names(type(self))}
+        return {name: getattr(self, name) for name in _parameter_names(type(self).__init__)}
 
     def __repr__(self) -> str:
         """The call that makes the learner, with the parameters that aren't at their default."""
@@ -120,9 +121,9 @@ class Learner:
 
 
 @cache
-def _parameter_names(learner: type[Learner]) -> tuple[str, ...]:
-    """The parameters of a learner's constructor; cached, since every prediction checks them."""
-    return tuple(signature(learner.__init__).parameters)[1:]
+def _parameter_names(constructor: Callable[..., None]) -> tuple[str, ...]:
+    """The names of a constructor's parameters; cached, since every prediction checks them."""
+    return tuple(signature(constructor).parameters)[1:]
 
 
 class CombSUM(Learner):

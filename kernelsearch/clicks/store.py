@@ -70,8 +70,11 @@ def report_errors(path: Path, action: str = "read") -> Iterator[None]:
 def connect_to_read(path: Path) -> sqlite3.Connection:
     """A connection by which nobody changes records; SQLite takes back what a killed writer has left unfinished."""
     journal = path.with_name(f"{path.name}-journal")
-    # A database with a write-ahead log needs files beside it; in a folder that cannot be written, nobody changes it either.
-    mode = "mode=rw" if os.access(path.parent, os.W_OK) else "mode=ro" if journal.exists() else "immutable=1"
+    if not os.access(path.parent, os.W_OK):
+        # A database with a write-ahead log needs files beside it; in a folder that cannot be written, nobody changes it either.
+        mode = "mode=ro" if journal.exists() else "immutable=1"
+    else:  # where there is nothing to take back, not even the log of a damaged database is changed
+        mode = "mode=rw" if journal.exists() else "mode=ro"
     connection = sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True, timeout=READER_TIMEOUT)
     connection.execute("PRAGMA query_only = ON")
     return connection

@@ -33,7 +33,7 @@ WITH: dict[tuple[str, str], dict[str, Any]] = {
     ("mslm", "one_scale"): {"scales": (0.0, 2.0, 8.0)},
     ("pert", "strategy"): {"kernel": "perturbation", "kappa": 10.0},
     ("pert", "denominator"): {"kernel": "perturbation", "kappa": 10.0},
-    ("pert", "pool"): {"kernel": "perturbation", "kappa": 10.0},
+    ("pert", "pool"): {"kernel": "perturbation", "strategy": "dirichlet", "kappa": 10.0},
     ("pert", "draws"): {"kernel": "perturbation", "strategy": "dirichlet", "kappa": 10.0},
     ("pert", "seed"): {"kernel": "perturbation", "strategy": "dirichlet", "kappa": 10.0},
     ("pert", "temperature"): {"weighting": "softmax"},

@@ -12,6 +12,7 @@ from kernelsearch.api.pipeline import FirstStage, Pipeline
 from kernelsearch.core.errors import ArtefactError, InputError, OptionError
 from kernelsearch.core.types import Candidates
 from kernelsearch.evaluation.measures import evaluate, parse_measures
+from kernelsearch.rerankers.auto.reranker import AutoReranker
 from kernelsearch.rerankers.base import TrainingData
 from kernelsearch.rerankers.fusion import model as models
 from kernelsearch.rerankers.fusion.recipes import READING_WEIGHTS
@@ -221,6 +222,25 @@ def test_few_training_queries_give_autos_weights(demo_index, judged, tmp_path, c
     model = models.load(path)
     weights = dict(zip(model.recipe, model.learner.weights, strict=True))
     assert {name: weight for name, weight in weights.items() if weight} == READING_WEIGHTS
+    # A model that has chosen auto's weights ranks and explains as auto does, which scales its features among fewer documents.
+    queries = demo_index.lucene.queries(["lawnmower wont strat", "insects eating timber"])
+    lists = demo_index.lucene.search(queries, 60)
+    chosen, auto = FusionReranker(demo_index, model=str(path)), AutoReranker(demo_index)
+    for query, listed, ranked, expected in zip(
+        queries, lists, chosen.apply_batch(queries, lists), auto.apply_batch(queries, lists), strict=True
+    ):
+        assert (ranked.docs.tolist(), ranked.scores.tolist()) == (expected.docs.tolist(), expected.scores.tolist())
+        best = int(ranked.docs[0])
+        assert chosen.explain(query, listed, best).score == pytest.approx(float(ranked.scores[0]), abs=1e-6)
+
+
+def test_autos_weights_without_its_sources_add_no_documents(demo_index, judged, tmp_path):
+    topics, qrels = judged
+    path = fitted(demo_index, dict(list(topics.items())[:12]), qrels, tmp_path / "m", sources="none")
+    (query,) = demo_index.lucene.queries(["lawnmower wont strat"])
+    (listed,) = demo_index.lucene.search([query], 10)
+    ranked = FusionReranker(demo_index, model=str(path)).apply(query, listed)
+    assert sorted(ranked.docs.tolist()) == sorted(listed.docs.tolist())
 
 
 def test_the_default_learner_is_measured_on_whole_rankings(demo_index, judged, tmp_path, capsys):

@@ -21,6 +21,8 @@ from kernelsearch.learning.ranking.triplets import LinearLearner
 
 KIND = "fusion model"
 VERSION = 1
+#: The note of a model that chose the weights of `auto` for the default recipe: the name of auto's vectors, or "none".
+AS_AUTO = "auto_with_vectors"
 
 
 @dataclass(frozen=True)
@@ -144,6 +146,8 @@ def validate(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
             raise ValueError(f"{name} is not a list of texts")
     if notes.get("normalise", "z") not in ("z", "minmax", "none"):
         raise ValueError("normalise is not one of z, minmax, none")
+    if not isinstance(notes.get(AS_AUTO, ""), str):
+        raise ValueError(f"{AS_AUTO} is not a name")
     if learner == SimListMKL.name:
         if SIZES not in arrays:
             raise ValueError("its trees are in the format of an earlier version")

@@ -161,7 +161,7 @@ def standardised(tables: Floats, present: NDArray[np.bool_]) -> Floats:
     return np.asarray(centred / np.where(deviation > 1e-9, deviation, np.inf)[:, None])
 
 
-def conditions(collections: Path, scratch: Path) -> Iterator[Condition]:
+def compute_conditions(collections: Path, scratch: Path) -> Iterator[Condition]:
     """All conditions, one after the other; their features come from the scratch folder where they were computed before."""
     for name, kind in OWN_TOPICS.items():
         dataset = DATASETS[name]
@@ -250,7 +250,7 @@ def computed(index: kernelsearch.Index, queries: list[Query], qrels: Judgements)
         batch = queries[start : start + 16]
         listed = features.pool(batch, index.lucene.search(batch, 1000), DEPTH)
         pools = [Pool(index, query, candidates) for query, candidates in zip(batch, listed, strict=True)]
-        columns = [one.values(pools) for place, one in enumerate(features.features) if place != 1]
+        columns = [feature.values(pools) for place, feature in enumerate(features.features) if place != 1]
         for number, pool in enumerate(pools):
             table = np.column_stack([column[number] for column in columns])
             table = np.insert(table, 1, 0.0, axis=1)

@@ -116,7 +116,7 @@ class Learner:
             raise TableError(
                 f"X has {table.shape[1]} features, but {type(self).__name__} is expecting {known} features as input"
             )
-        lists = Lists.one(len(table)) if qid is None else Lists.of(ids)
+        lists = Lists.single(len(table)) if qid is None else Lists.of(ids)
         return normalise_features(table, lists, self.normalise), lists
 
 

@@ -38,7 +38,7 @@ class Lists:
         return cls(order, starts.astype(np.int64), names)
 
     @classmethod
-    def one(cls, rows: int) -> Lists:
+    def single(cls, rows: int) -> Lists:
         """One list of all rows, without sorting."""
         starts = np.zeros(min(rows, 1), dtype=np.int64)
         return cls(np.arange(rows), starts, starts)

@@ -335,7 +335,7 @@ class Features:
         pools = self._pools(queries, candidates)
         strengths = np.column_stack([feature.strengths(pools) for feature in self.features])
         return [
-            normalise_features(table, Lists.one(len(table)), kind) * strength
+            normalise_features(table, Lists.single(len(table)), kind) * strength
             for table, strength in zip(self._tables(pools), strengths, strict=True)
         ]
 

@@ -116,17 +116,17 @@ def _header(row: list[str], place: str, id_names: Collection[str], text_names: C
     Raises InputError for a table whose ids, or texts where it has no ids, are in none of the known columns.
     """
     names = [cell.strip().lower() for cell in row]
-    found = short(", ".join(names), 200)
+    columns = short(", ".join(names), 200)
     if not set(id_names or text_names).isdisjoint(names):
         return names, False
     if not id_names and len(names) > 1:
         raise InputError(
-            f"{place}: no column of texts ({', '.join(text_names)}) among {found}, which are taken for the header; "
+            f"{place}: no column of texts ({', '.join(text_names)}) among {columns}, which are taken for the header; "
             "name it with --columns contents=NAME"
         )
     if len(names) > 2 or (not set(text_names).isdisjoint(names) and all(map(_NAME.fullmatch, names))):
         raise InputError(
-            f"{place}: no column of ids ({', '.join(id_names)}) among {found}, which are taken for the header; "
+            f"{place}: no column of ids ({', '.join(id_names)}) among {columns}, which are taken for the header; "
             "name it with --columns id=NAME,contents=NAME, or number the documents with --number-documents"
         )
     return ["id", "contents"] if id_names else ["contents"], True

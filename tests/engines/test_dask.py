@@ -75,8 +75,8 @@ def test_a_worker_killed_in_the_middle_of_a_batch_changes_nothing(cluster, demo_
         result.append(ranked)
         if number == 4:
             kill_one(cluster)
-    assert [(one.qid, one.docids, one.scores, one.candidates.fallbacks) for one in result] == [
-        (one.qid, one.docids, one.scores, one.candidates.fallbacks) for one in expected
+    assert [(ranked.qid, ranked.docids, ranked.scores, ranked.candidates.fallbacks) for ranked in result] == [
+        (ranked.qid, ranked.docids, ranked.scores, ranked.candidates.fallbacks) for ranked in expected
     ]
     assert result[-1].candidates.fallbacks == (("pert", "no document matches the query"),)
 
@@ -180,9 +180,9 @@ def test_trees_grown_by_workers_rank_as_those_of_one_process(cluster):
     rng = np.random.default_rng(0)
     X, qid = rng.standard_normal((1200, 6)), np.repeat(np.arange(40), 30)
     y = (X[:, 0] + X[:, 1] + 0.5 * rng.standard_normal(1200) > 1.2).astype(float)
-    one = SimListMKL(trees=20).fit(X, y, qid)
-    many = SimListMKL(trees=20).fit(X, y, qid, client=cluster.client)
-    scores = [learner.predict(X, qid) for learner in (one, many)]
+    local = SimListMKL(trees=20).fit(X, y, qid)
+    distributed = SimListMKL(trees=20).fit(X, y, qid, client=cluster.client)
+    scores = [learner.predict(X, qid) for learner in (local, distributed)]
     lists = Lists.of(qid)
     quality = [mean_average_precision(result, y, lists) for result in scores]
     assert quality[0] == pytest.approx(quality[1], abs=0.01)

@@ -245,8 +245,8 @@ def _extremes(evaluations: Evaluations, comparison: Comparison, name: str, texts
         best = [row for row in rows if row[3] > 0][:SHOWN]
         worst = [row for row in reversed(rows) if row[3] < 0][:SHOWN]
         shown = "".join(
-            f"<div><h4>{title}</h4>{_topic_rows(some, comparison.baseline, label, texts) if some else '<p>None.</p>'}</div>"
-            for title, some in (("Most helped", best), ("Most hurt", worst))
+            f"<div><h4>{title}</h4>{_topic_rows(topics, comparison.baseline, label, texts) if topics else '<p>None.</p>'}</div>"
+            for title, topics in (("Most helped", best), ("Most hurt", worst))
         )
         parts.append(f'<h3>{escape(label)}</h3><div class="pair">{shown}</div>')
     return "".join(parts)

@@ -182,11 +182,11 @@ class FeedbackExpander:
         best = _best(queries[places], offers, prf.terms)
         chosen = keys[places[best]]
         where = np.searchsorted(keys, words.keys)
-        there = np.zeros(len(where), dtype=np.int64)
+        query_term_occurrences = np.zeros(len(where), dtype=np.int64)
         inside = where < len(keys)
         inside[inside] = keys[where[inside]] == words.keys[inside]
-        there[inside] = occurrences[where[inside]]
-        own = self._relevance_weights(words.keys % size, there, held[words.keys // size], 1.0)
+        query_term_occurrences[inside] = occurrences[where[inside]]
+        own = self._relevance_weights(words.keys % size, query_term_occurrences, held[words.keys // size], 1.0)
         nowhere = np.zeros(len(words.unknown_owners), dtype=np.int64)
         unknown = self._relevance_weights(None, nowhere, held[words.unknown_owners], 1.0)
         all_keys = np.concatenate([words.keys, chosen])

@@ -104,13 +104,13 @@ def test_the_distributed_basis_is_that_of_the_same_parts_and_spans_the_single_on
 
 
 def test_a_graph_of_related_words_is_the_same(cluster, demo_index):
-    here, there = (
+    local, distributed = (
         cooccurrence_graph(demo_index.forward, max_pairs=20_000, mapper=partial(engine.map, label="graph"))
         for engine in (LocalEngine(), cluster)
     )
-    assert here.edges > 100
-    assert np.array_equal(here.indices, there.indices)
-    assert np.array_equal(here.distances, there.distances)
+    assert local.edges > 100
+    assert np.array_equal(local.indices, distributed.indices)
+    assert np.array_equal(local.distances, distributed.distances)
 
 
 def files_below(folder) -> dict[str, bytes]:
@@ -154,9 +154,11 @@ def test_shards_that_workers_build_and_export_are_those_of_one_process(cluster, 
         "shards.json",
     ]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["dask", "local"]
-    here, there = (files_below(tmp_path / name / "kernelsearch" / "forward") for name in ("local", "dask"))
-    assert here.keys() == there.keys() and "contents/indices.npy" in here
-    assert [name for name in here if here[name] != there[name] and not name.endswith(("meta.json", "verified.json"))] == []
+    local, distributed = (files_below(tmp_path / name / "kernelsearch" / "forward") for name in ("local", "dask"))
+    assert local.keys() == distributed.keys() and "contents/indices.npy" in local
+    assert [
+        name for name in local if local[name] != distributed[name] and not name.endswith(("meta.json", "verified.json"))
+    ] == []
     run = ["--topics", str(DEMO / "topics.tsv"), "--qld"]
     for name in ("local", "dask"):
         search.main(["--index", str(tmp_path / name), *run, "--output", str(tmp_path / f"{name}.txt")])

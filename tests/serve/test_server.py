@@ -158,10 +158,10 @@ def test_a_public_address_needs_a_key_or_no_api_key(monkeypatch):
 
 def test_a_port_in_use_is_named(fitted, monkeypatch):
     monkeypatch.setattr("kernelsearch.serve.server._limit_threads", lambda: None)  # it would limit those of the other tests
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = listener.getsockname()[1]
         with pytest.raises(InputError, match=rf"^--host, --port: cannot listen on 127\.0\.0\.1:{port}$"):
             serve.main(["--index", str(fitted / "demo"), "--port", str(port)])
 

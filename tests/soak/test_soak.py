@@ -210,10 +210,10 @@ class Clients:
         docids = [entry["docid"] for entry in answer["candidates"]]
         if not docids:
             return
-        sent = {"impression": answer["impression"], "query": query, "docids": docids, "clicked": generator.choice(docids)}
+        click = {"impression": answer["impression"], "query": query, "docids": docids, "clicked": generator.choice(docids)}
         with self.lock:
             self.unsure += 1
-        status, body = fetch(port, "/v1/live/click", sent)
+        status, body = fetch(port, "/v1/live/click", click)
         with self.lock:
             self.statuses[status] += 1
             if status != 504:  # a click may be recorded after its time limit

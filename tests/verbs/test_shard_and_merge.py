@@ -89,8 +89,8 @@ def test_shards_named_one_by_one_in_a_process_of_its_own(four, whole_index, tmp_
 
 
 def test_a_part_of_the_shards_scores_otherwise(four, whole_index, tmp_path):
-    some = sorted(four.glob("shard-*"))[:2]
-    assert run(some, tmp_path / "some.txt") != run([whole_index], tmp_path / "one.txt")
+    two_shards = sorted(four.glob("shard-*"))[:2]
+    assert run(two_shards, tmp_path / "some.txt") != run([whole_index], tmp_path / "one.txt")
 
 
 def test_explain_and_similar_say_the_same_of_shards(four, whole_index, demo_index, capsys):

@@ -82,14 +82,14 @@ def feature_table(
     plain = Features(index, ("first",), sources=FEEDBACK)
     chance, parts, seconds = np.random.default_rng(SEED), [], 0.0
     for start in range(0, len(queries), 64):
-        some = queries[start : start + 64]
+        batch = queries[start : start + 64]
         began = time.process_time()
-        lists = index.lucene.search(some, DEPTH)
-        pools = features.pool(some, lists, DEPTH)
-        tables = features.tables(some, pools)
+        lists = index.lucene.search(batch, DEPTH)
+        pools = features.pool(batch, lists, DEPTH)
+        tables = features.tables(batch, pools)
         seconds += time.process_time() - began
-        own = plain.pool(some, lists, DEPTH) if not sample else pools
-        for place, (query, pool, table, own_pool) in enumerate(zip(some, pools, tables, own, strict=True), start):
+        own = plain.pool(batch, lists, DEPTH) if not sample else pools
+        for place, (query, pool, table, own_pool) in enumerate(zip(batch, pools, tables, own, strict=True), start):
             if not pool.depth:
                 continue
             rows = index.forward.rows_of(list(qrels[query.qid]))

@@ -63,8 +63,8 @@ class RowBlocks:
             block = self._cached.get(start)
             if block is None:
                 block = self._make(start, end)
-                if (taken := _bytes(block)) <= self._free_bytes:
-                    self._free_bytes -= taken
+                if (size := _bytes(block)) <= self._free_bytes:
+                    self._free_bytes -= size
                     self._cached[start] = block
             yield start, end, block
 

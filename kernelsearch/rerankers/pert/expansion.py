@@ -175,7 +175,7 @@ class Expander:
         fresh = relevance.strongest(feedback, settings.terms, without=own)
         words = np.concatenate([own, fresh.terms])
         strings = (
-            *(term for term, there in zip(query.terms, known, strict=True) if there),
+            *(term for term, is_known in zip(query.terms, known, strict=True) if is_known),
             *self.index.words(fresh.terms),
         )
         pool = candidates.docs[: max(settings.pool, len(docs))]
@@ -183,7 +183,7 @@ class Expander:
         table[0, : len(docs)] = weights
         perturbed = self._perturbed
         if perturbed and single_terms is not None:
-            lists = [listed for listed, there in zip(single_terms, known, strict=True) if there]
+            lists = [listed for listed, is_known in zip(single_terms, known, strict=True) if is_known]
             if settings.strategy == "loo":
                 lists.reverse()  # the first variant is without the first term
             pool, table = self._joined([Candidates(docs, scores[: len(docs)]), *lists])

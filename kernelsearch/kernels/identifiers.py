@@ -41,13 +41,19 @@ class Word(NamedTuple):
 
 
 def joined_share(forward: ForwardIndex) -> float:
-    """The share of a field's tokens that are words joined by separators: nearly 0 in prose, a tenth and more in programs."""
+    """The share of the tokens of `forward` that are words joined by separators, 0 to 1.
+
+    It is nearly 0 in prose, a tenth and more in programs.
+    """
     tokens = np.asarray(forward.cf)[np.array(list(_joined(forward)), dtype=np.int64)].sum()
     return float(tokens / max(forward.statistics.tokens, 1))
 
 
 def word_parts(forward: ForwardIndex, analyse: Analyse) -> sparse.csr_matrix:
-    """Which words each term consists of, shape (terms, terms): row t has a 1 for every term that is a word inside t."""
+    """Which words each term of `forward` consists of, shape (terms, terms): row t has a 1 for every term that is a word in t.
+
+    `analyse` is the analyser of the index.
+    """
     terms, df = [term.decode("utf-8", errors="replace") for term in forward.terms.all_raw()], np.asarray(forward.df)
     numbers = {term: number for number, term in enumerate(terms)}
     pieces = {number: WORD.findall(term) for number, term in _joined(forward).items()}

@@ -174,7 +174,7 @@ def _call(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
 
 
 def add(left: Any, right: Any) -> Any:
-    """The sum of two partial results."""
+    """The sum of two partial results, `left` and `right`."""
     return left + right
 
 

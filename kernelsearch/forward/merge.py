@@ -70,7 +70,8 @@ class MergedSource:
     ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
         """Returns term numbers, frequencies and positions of documents start..end-1.
 
-        Rows stay sorted by term, because the merged numbers ascend with a shard's own.
+        No positions without `positions`; `scan` isn't used. Rows stay sorted by term, because the merged numbers ascend with a
+        shard's own.
         """
         blocks = []
         for place, first, last in self._spans(start, end):

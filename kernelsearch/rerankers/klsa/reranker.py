@@ -198,7 +198,7 @@ class KernelLSA(Reranker[KernelLSASettings]):
         return self.kernel.scores(self.index.field(self.basis.parameters["field"]), query, candidates.docs)
 
     def spread(self, query_scores: NDArray[np.floating], docs: NDArray[np.int32]) -> NDArray[np.float32]:
-        """The query's latent vector (dims,): its best documents' coordinates by weight; with a given z top_z(k_q(q, F)) Uᵀ I_x."""
+        """The query's latent vector (dims,): its best documents' coordinates by weight; with a z, top_z(k_q(q, F)) Uᵀ I_x."""
         best = self.top(query_scores)
         return np.asarray(self.document_weights(query_scores[best]) @ self.coordinates(docs[best]))
 

@@ -224,7 +224,7 @@ class ClickLog:
     def clicking(
         self, docs: NDArray[np.integer], limit: int = 5000
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-        """Queries with clicks on the documents `docs`: query, document and clicks of the `limit` most clicked entries, as arrays."""
+        """Queries with clicks on `docs`: arrays of query, document and clicks of the `limit` most clicked entries."""
         rows = self._rows(
             "SELECT query, doc, clicks FROM shown WHERE clicks > 0 AND doc IN (SELECT value FROM json_each(?)) "
             "ORDER BY clicks DESC, query, doc LIMIT ?",

@@ -163,7 +163,7 @@ def _make_order(hits: _InputList, ranked: Candidates) -> _Order:
 
 
 def open_index(source: IndexSource) -> Index:
-    """An index from one or several folders, an opened index, or a searcher over one; raises InputError for anything else."""
+    """An index from `source`: one or several folders, an opened index, or a searcher over one; InputError for anything else."""
     if isinstance(source, Index):
         return source
     if isinstance(opened := getattr(source, "index", None), Index):

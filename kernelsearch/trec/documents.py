@@ -185,7 +185,7 @@ def _id_text(value: Any, place: str) -> str:
 
 
 def contains_title(contents: str, title: str) -> bool:
-    """Whether a text begins with a title or has it in it as whole words, apart from case and white space."""
+    """Whether `contents` begins with a title or has it in it as whole words, apart from case and white space."""
     if contents.startswith(title):
         return True
     words, text = " ".join(title.split()).casefold(), " ".join(contents.split()).casefold()
@@ -193,7 +193,7 @@ def contains_title(contents: str, title: str) -> bool:
 
 
 def parse_columns(texts: Sequence[str]) -> dict[str, str]:
-    """Parses `--columns`: from ("id=number", "contents=body") to {"id": "number", "contents": "body"}."""
+    """Parses `texts` of `--columns`: from ("id=number", "contents=body") to {"id": "number", "contents": "body"}."""
     columns: dict[str, str] = {}
     for text in texts:
         name, sign, column = (part.strip() for part in text.partition("="))

@@ -111,7 +111,7 @@ def word_groups(apart: Floats, groups: int) -> NDArray[np.int64]:
 
 
 def typical_distance(apart: Floats) -> float:
-    """The median of the squared distances `apart` (words, words) between different words, 1 where all coincide.
+    """The median of the distances `apart` (words, words) between different words, 1 where all coincide.
 
     Where the median is 0 and some words differ, the largest distance.
     """
@@ -133,6 +133,6 @@ def covariance(products: Floats) -> Floats:
 def similarity(apart: Floats) -> Floats:
     """exp(-D / median D), positive semi-definite, with a diagonal of ones; all ones where no word differs from another.
 
-    `apart` (words, words) are the squared distances D.
+    `apart` (words, words) are the distances D, squared Euclidean ones for a kernel.
     """
     return np.exp(-apart / typical_distance(apart))

@@ -104,7 +104,7 @@ class Conditions:
     scripts: list[Script]
 
     def judge(self, expected: float, measured: float) -> str:
-        """OK, OKish or FAIL: `measured` against `expected`. Half a unit of the last printed digit is rounding, no difference."""
+        """OK, OKish or FAIL: `measured` against `expected`. Half a unit of the last printed digit is rounding."""
         gap = abs(round(measured, 4) - expected)
         return "OK" if gap < EXACT else "OKish" if gap <= self.okish + 1e-9 else "FAIL"
 

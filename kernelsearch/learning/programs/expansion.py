@@ -43,7 +43,7 @@ class ExpansionProgram:
     def solve(self, relevance: Floats, similarity: Floats, apart: Floats, query_terms: int) -> Floats:
         """The choice x in [0, 1] of each word, shape (words,); the query's terms come first.
 
-        `relevance` c (words,), `similarity` S and squared distances `apart` (words, words); the first `query_terms` words are
+        `relevance` c (words,), `similarity` S and distances `apart` (words, words); the first `query_terms` words are
         the query's. Raises Infeasible where the constraints contradict each other.
         """
         words = len(relevance)

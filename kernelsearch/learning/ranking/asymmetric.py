@@ -61,9 +61,9 @@ class AsymmetricKernelLearner:
         return self._store(pairs, theta * signs)
 
     def fit_regression(self, pairs: Pairs, targets: ArrayLike) -> AsymmetricKernelLearner:
-        """Squared loss (k(q_i, d_i) - t_i)²/2 on `pairs` with `targets` t (pairs,), kernel ridge regression; returns itself.
+        """Squared loss (k(q_i, d_i) - t_i)²/2 on `pairs` with `targets` t (pairs,), kernel ridge regression.
 
-        Raises OptionError for another number of targets and for targets that aren't finite.
+        Returns the learner. Raises OptionError for another number of targets and for targets that aren't finite.
         """
         values = self._targets(pairs, targets)
         gram = self.kernel(pairs, pairs)

@@ -210,9 +210,9 @@ def test_links_lead_somewhere(page):
         if "://" in target:
             continue
         path, _, anchor = target.partition("#")
-        there = page.parent / path if path else page
-        assert there.exists(), f"{page.name}: {target}"
-        assert not anchor or anchor in anchors(there), f"{page.name}: no heading {anchor} in {there.name}"
+        target_page = page.parent / path if path else page
+        assert target_page.exists(), f"{page.name}: {target}"
+        assert not anchor or anchor in anchors(target_page), f"{page.name}: no heading {anchor} in {target_page.name}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

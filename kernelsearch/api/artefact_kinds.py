@@ -25,7 +25,7 @@ def known_kinds() -> dict[str, ArtefactKind]:
 
 
 def kind_of(folder: Path) -> ArtefactKind | None:
-    """The kind of a saved artefact, from its `meta.json` or, where that is damaged, from its place; None for an unknown one."""
+    """The kind of the artefact `folder`, from its `meta.json` or, where that is damaged, from its place; None for others."""
     kinds = known_kinds()
     try:
         return kinds[parse_json((folder / "meta.json").read_bytes(), "meta.json")["kind"]]

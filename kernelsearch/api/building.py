@@ -42,8 +42,9 @@ def build(
 def reader_of(documents: Iterable[Mapping[str, Any]] | Any, join_titles: bool, number_documents: bool = False) -> Reader:
     """A function that reads documents as `build` takes them from their beginning.
 
-    An iterator has its documents once only. When it is read again they have nothing but their id, which is enough to name two
-    of the same id; so the collection is not kept in memory.
+    `join_titles` joins titles with the contents, `number_documents` gives documents ids by their number. An iterator has its
+    documents once only. When it is read again they have nothing but their id, which is enough to name two of the same id; so
+    the collection is not kept in memory.
     """
     records: Any = documents
     if hasattr(documents, "to_dict") and hasattr(documents, "columns"):

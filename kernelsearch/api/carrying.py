@@ -28,7 +28,7 @@ REPLACED = "replaced"
 
 
 def carrying_clicks(old: Path) -> Callable[[Path], AbstractContextManager[None]]:
-    """For `write_folder(last=...)`: copies the recorded clicks of an index, and lets nobody add one until it is replaced.
+    """For `write_folder(last=...)`: copies the recorded clicks of the index `old`; nobody can add one until it is replaced.
 
     Clicks refer to docids, so they stay in use. Raises BusyError where the log stays locked.
     """
@@ -50,7 +50,7 @@ def carrying_clicks(old: Path) -> Callable[[Path], AbstractContextManager[None]]
 
 
 def carry_over(old: Path, new: Path) -> None:
-    """Copies models that can't be trained again from the index `old` into its successor, and says what is dropped with it.
+    """Copies models that can't be trained again from the index `old` into its successor `new`, and logs what is dropped.
 
     Models that were trained from judgements or clicks are kept apart, in `kernelsearch/replaced`, because their features were
     computed on the old index.
@@ -88,7 +88,8 @@ def _is_trained(folder: Path) -> bool:
 def copy_database(source: Path, target: Path) -> None:
     """Copies an SQLite database that a service may be writing, with what is only in its write-ahead log.
 
-    A database that SQLite can't read is copied file by file. Raises BusyError where it stays locked.
+    `source` is the database, `target` the copy. A database that SQLite can't read is copied file by file. Raises BusyError
+    where it stays locked.
     """
     end = time.monotonic() + LOCK_WAIT
 

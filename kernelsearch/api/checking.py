@@ -44,8 +44,9 @@ class Finding:
 def check_index(source: Source, *, repair: bool = False, progress: Progress = silent) -> Iterator[Finding]:
     """Yields what is found in each part of an index; Lucene's files, the artefacts, then the click databases.
 
-    `source` names the index. With `repair`, forward indexes are written again and other derived artefacts are removed, to be
-    made again on their next use. Raises IndexProblem for a folder that isn't an index.
+    `source` names the index, `progress` gets the progress of repairs. With `repair`, forward indexes are written again and
+    other derived artefacts are removed, to be made again on their next use. Raises IndexProblem for a folder that isn't an
+    index.
     """
     shards = find_shards(source)
     whole = True

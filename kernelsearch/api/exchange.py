@@ -67,7 +67,7 @@ class WholeStatistics:
         return collection_fingerprint([fingerprint for fingerprint, _ in self.shards])
 
     def start(self, fingerprint: str) -> int | None:
-        """The collection's row at which a shard begins; None for an index that isn't one of its shards."""
+        """The collection's row at which the shard with this `fingerprint` begins; None where it has no such shard."""
         start = 0
         for known, rows in self.shards:
             if known == fingerprint:
@@ -76,7 +76,7 @@ class WholeStatistics:
         return None
 
     def save(self, path: str | Path) -> None:
-        """Writes the record, some ten bytes per term and the terms themselves."""
+        """Writes the record as the artefact `path`, some ten bytes per term and the terms themselves."""
         data, ends = self.terms.arrays
         artefacts.save(
             path,
@@ -89,7 +89,7 @@ class WholeStatistics:
 
     @classmethod
     def load(cls, path: str | Path) -> WholeStatistics:
-        """Opens a record, memory-mapped."""
+        """Opens the record `path`, memory-mapped. Raises ArtefactError where it is missing or damaged."""
         meta, arrays = artefacts.load(path, KIND, VERSION, validate=validate)
         try:
             statistics = Statistics(**meta["extra"]["statistics"])
@@ -101,7 +101,7 @@ class WholeStatistics:
 
 
 def validate(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-    """Raises ValueError or KeyError for a record whose arrays don't fit each other."""
+    """Raises ValueError or KeyError for a record (`meta`) whose `arrays` don't fit each other."""
     invariants.require_offsets("term_ends", arrays["term_ends"], len(arrays["term_bytes"]), first=False)
     for name in ("df", "cf"):
         invariants.require_length(name, arrays[name], len(arrays["term_ends"]))
@@ -109,9 +109,10 @@ def validate(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
 
 
 def merge_statistics(parts: Sequence[WholeStatistics]) -> WholeStatistics:
-    """The record of a collection from those of its shards, in their order.
+    """The record of a collection from `parts`, those of its shards, in their order.
 
-    Documents that are in two shards are not noticed here, but when the collection's forward index is made.
+    Raises IndexProblem for a shard that is there twice. Documents that are in two shards are not noticed here, but when the
+    collection's forward index is made.
     """
     shards = tuple(shard for part in parts for shard in part.shards)
     if len({fingerprint for fingerprint, _ in shards}) < len(shards):
@@ -144,7 +145,10 @@ class ShardSearcher:
         model: Model = BM25Model(),  # noqa: B008  an immutable value
         threads: int = 1,
     ) -> list[Candidates]:
-        """The best `hits` documents of each query among these shards: rows, scores and ties are the whole collection's."""
+        """The best `hits` documents of each of `queries` among these shards: rows, scores and ties are the whole collection's.
+
+        `model` and `threads` are those of `LuceneIndex.search`.
+        """
         if not queries:
             return []
         lists = self.lucene.search_with(self._searcher(queries, model), queries, hits, threads)

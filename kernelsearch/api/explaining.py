@@ -82,7 +82,7 @@ def explain_query(
     plot: str | Path | None = None,
     threads: int = 1,
 ) -> ExplainedQuery:
-    """Searches and explains the document `docid`, by default the best one after reranking.
+    """Searches for `text` with so many `threads` and explains the document `docid`, by default the best one after reranking.
 
     `qid` is the topic id of the query, by which files of query vectors and runs know it. The pipeline has one method, or none:
     then the score of the first stage is explained. `plot` is the PNG or SVG file that its plot is drawn into. Raises InputError
@@ -109,7 +109,8 @@ def explain_query(
 def explain_first_stage(pipeline: Pipeline, query: Query, row: int) -> Explanation:
     """The first-stage score of a document as a sum over the terms of the query, which feedback may have expanded.
 
-    Raises InputError for the searches that Anserini's own searcher makes (weighted fields, query-side BM25).
+    `pipeline` has the first stage, `row` is the document's. Raises InputError for the searches that Anserini's own searcher
+    makes (weighted fields, query-side BM25).
     """
     first, index = pipeline.first, pipeline.index
     if first.fields or first.query_side:

@@ -31,7 +31,11 @@ def export(
     block_bytes: int = EXPORT_BLOCK,
     progress: Progress = silent,
 ) -> Path:
-    """Writes the forward index of one field and returns its folder. Positions are copied where they are stored."""
+    """Writes the forward index of one field of `lucene` and returns its folder. Positions are copied where they are stored.
+
+    `path` is the folder, by default beside the index; a block of rows takes about `block_bytes` of memory; `progress` gets the
+    progress.
+    """
     statistics = _required(lucene, field)
     source = LucenePostings(lucene.reader, field, at_once=min(block_bytes, AT_ONCE), positions=statistics.positions)
     return _write(lucene, field, statistics, source, path, block_bytes, progress)
@@ -50,7 +54,7 @@ def export_by_shards(
     """As `export`, to the byte, but shard by shard: each is copied by itself, and the copies are merged here.
 
     `mapper(function, shards)` calls the function for each shard, as `map` does, possibly on workers of a cluster; `heap` is the
-    maximal size of Java's heap there.
+    maximal size of Java's heap there. The other parameters are those of `export`.
     """
     statistics = _required(lucene, field)
     path = path or _place(lucene, field)

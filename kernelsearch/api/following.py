@@ -22,7 +22,8 @@ def follow(old: Index, new: Index, *, name: Path, added: Collection[str], progre
 
     Each kind of artefact says how it follows (`ArtefactKind.follow`): vectors of documents that remain are kept, latent bases
     get the new documents folded in, fusion models are kept as they are. What can't follow is dropped, and a message names the
-    command that makes it again. `name` is the index in messages, `added` are the docids that are new or have a new text.
+    command that makes it again. `name` is the index in messages, `added` are the docids that are new or have a new text,
+    `progress` gets the progress.
     """
     source, target = old.shards.artefacts, new.shards.artefacts
     if not source.is_dir():

@@ -126,7 +126,7 @@ class Index(IndexFiles):
         """Why a document is ranked where it is for the query `text`: contributions that sum to its score.
 
         `rerank` names one method; without it the first stage's score is explained by term. `docid` is the document to explain;
-        by default the best one. Options are those of `search`.
+        by default the best one. `options` are those of `search`.
         """
         pipeline = self.pipeline(rerank, **options)
         if len(pipeline.rerankers) > 1:
@@ -195,7 +195,7 @@ class Index(IndexFiles):
         """Fits what a method needs and returns the folder where it is kept: beside the index, or in `output`.
 
         `topics` is {qid: text}, `qrels` {qid: {docid: grade}}, `clicks` a click log's file, each where the method learns from
-        it. `memory_limit`, such as "4G", bounds the memory of building. Options are the method's own (`dims=300` for
+        it. `memory_limit`, such as "4G", bounds the memory of building. `options` are the method's own (`dims=300` for
         --klsa.dims).
         """
         data = TrainingData(
@@ -229,7 +229,7 @@ class Index(IndexFiles):
         return self._updated(reader_of(documents, join_titles), (), threads, memory_limit)
 
     def delete(self, ids: Iterable[str], *, memory_limit: str | None = None) -> Index:
-        """Deletes documents and returns the index without them, opened; this object refuses to search from now on.
+        """Deletes the documents `ids` and returns the index without them, opened; this object refuses to search from now on.
 
         `memory_limit` is that of `kernelsearch.index`. Ids that the index doesn't have are logged. Raises InputError where it
         has none of them, or no others.

@@ -15,7 +15,7 @@ Methods = list[tuple[str, dict[str, Any]]]
 
 
 def split(rerank: Rerank, options: Mapping[str, Any]) -> tuple[Methods, FirstStageSettings]:
-    """Splits keyword options into those of methods and of the first stage.
+    """Splits keyword options into those of the methods that `rerank` names and of the first stage.
 
     Returns the methods with their options, checked, and the settings of the first stage. Raises OptionError with the name of
     an unknown option.

@@ -89,7 +89,7 @@ class Pipeline:
 
 
 def fallback_messages(fallbacks: Counter[tuple[str, str]]) -> list[str]:
-    """One line per method and reason with the number of queries whose list the method left unchanged."""
+    """One line per (method, reason) of `fallbacks` with the number of queries whose list the method left unchanged."""
     return [
         f"{method}: {count} {'query keeps' if count == 1 else 'queries keep'} the first stage's list: {reason}"
         for (method, reason), count in fallbacks.most_common()

@@ -65,7 +65,7 @@ ReadFields = Callable[[NDArray[np.int32]], Sequence[tuple[str, Mapping[str, Any]
 
 
 def feature_meaning(name: str) -> str | None:
-    """What a feature of `auto` or `fusion` means; None where that is not known.
+    """What the feature `name` of `auto` or `fusion` means; None where that is not known.
 
     >>> feature_meaning("read:mslm/top:docs=20,sharpness=5")
     'likeness to the 20 best documents'
@@ -168,7 +168,10 @@ class DocumentExplanation(Explanation):
 def read_explanation(
     index: Index, explanation: Explanation | Mapping[str, Any], query: str, read: ReadFields | None = None
 ) -> Reading:
-    """The reading of an explanation, as an object or as plain data; `read` gets stored documents, by default from the index."""
+    """The reading of an explanation, an object or plain data, for the text `query`.
+
+    `read` gets stored documents, by default from the index.
+    """
     plain = explanation.to_dict() if isinstance(explanation, Explanation) else explanation
     docid = plain["docid"]
     mentioned = set(_strings(plain))

@@ -32,7 +32,10 @@ def page(
     texts: Mapping[str, str] | None = None,
     qrels: str = "",
 ) -> str:
-    """The page. `curves` holds each run's interpolated precisions, `texts` the topics' texts where they are known."""
+    """The page, in HTML. `curves` holds each run's interpolated precisions, `texts` the topics' texts where they are known.
+
+    `evaluations` are by label of the run, `comparison` is that with a baseline, if there is one, `qrels` names the judgements.
+    """
     names = list(next(iter(evaluations.values())).values)
     colours = {label: COLOURS[place % len(COLOURS)] for place, label in enumerate(evaluations)}
     texts = texts or {}
@@ -63,12 +66,15 @@ def page(
 
 
 def section(title: str, body: str) -> str:
-    """A titled part of the page."""
+    """A part of the page with a `title`, plain text, and a `body`, HTML."""
     return f"<section><h2>{escape(title)}</h2>\n{body}</section>"
 
 
 def sortable(header: Sequence[str], rows: Sequence[Sequence[str]], *, texts: int = 1, style: str = "") -> str:
-    """A table whose columns sort by a click; the first `texts` columns are words, the others numbers."""
+    """A table whose columns sort by a click; the first `texts` columns are words, the others numbers.
+
+    `header` and `rows` have one cell per column, `style` is a CSS class.
+    """
     kinds = ["" if place < texts else ' class="number"' for place in range(len(header))]
     head = "".join(
         f'<th scope="col" aria-sort="none"{kind}><button type="button">{escape(name)}</button></th>'
@@ -216,7 +222,7 @@ def _risk_plots(evaluations: Evaluations, comparison: Comparison, name: str, col
 
 
 def sweeps(labels: Sequence[str]) -> dict[str, list[str]]:
-    """Runs of one method at several settings, by number: names that differ in a number at their end only (pert-0.1)."""
+    """Runs of one method at several settings: those of `labels` that differ in a number at their end only (pert-0.1)."""
     groups: dict[str, list[tuple[float, str]]] = {}
     for label in labels:
         match = re.fullmatch(r"(.*?\D)(\d+(?:\.\d+)?)", label)
@@ -245,8 +251,8 @@ def _extremes(evaluations: Evaluations, comparison: Comparison, name: str, texts
         best = [row for row in rows if row[3] > 0][:SHOWN]
         worst = [row for row in reversed(rows) if row[3] < 0][:SHOWN]
         shown = "".join(
-            f"<div><h4>{title}</h4>{_topic_rows(some, comparison.baseline, label, texts) if some else '<p>None.</p>'}</div>"
-            for title, some in (("Most helped", best), ("Most hurt", worst))
+            f"<div><h4>{title}</h4>{_topic_rows(topics, comparison.baseline, label, texts) if topics else '<p>None.</p>'}</div>"
+            for title, topics in (("Most helped", best), ("Most hurt", worst))
         )
         parts.append(f'<h3>{escape(label)}</h3><div class="pair">{shown}</div>')
     return "".join(parts)

@@ -91,7 +91,7 @@ class Hits(UserList[H]):
 
 
 def make_hits(index: Index, ranked: Candidates) -> list[Hit]:
-    """The hits of a ranked list."""
+    """The hits of a ranked list of `index`."""
     docids = index.forward.docids.take(ranked.docs)
     return list(map(Hit, docids, ranked.scores.tolist(), ranked.docs.tolist(), repeat(index)))
 
@@ -207,7 +207,7 @@ class Results(Sequence[Hit]):
 
 
 def html_table(header: Sequence[str], rows: Iterable[Sequence[object]], align: str) -> str:
-    """An HTML table with all cells escaped; `align` has < (left) or > (right) for each column."""
+    """An HTML table of `header` and `rows` with all cells escaped; `align` has < (left) or > (right) for each column."""
     styles = [f' style="text-align: {"left" if side == "<" else "right"}"' for side in align]
 
     def line(kind: str, cells: Sequence[object]) -> str:
@@ -227,5 +227,5 @@ def _without_changes(
 
 
 def format_rank_change(moved: int | None) -> str:
-    """A rank change for tables: "+3", "-1", "=" or, for a document that was not in the earlier list, "new"."""
+    """A rank change, `moved` places, for tables: "+3", "-1", "=" or, for a document that was not in the earlier list, "new"."""
     return "new" if moved is None else "=" if moved == 0 else f"{moved:+d}"

@@ -168,7 +168,10 @@ def make_readable(document: dict[str, Any], place: str) -> int:
 
 
 def split_staged(folder: Path, sizes: Sequence[int], threads: int, parts: Sequence[Path]) -> None:
-    """Moves documents that were staged as a whole into the folders `parts`, `sizes[i]` documents into `parts[i]`, in order."""
+    """Moves documents that were staged as a whole in `folder` into the folders `parts`, in order.
+
+    `sizes[i]` documents go into `parts[i]`, in one file for each of `threads`.
+    """
     whole = folder / _file_name(0)
     with open(whole, encoding="utf-8", newline="\n") as lines:
         for part, size in zip(parts, sizes, strict=True):

@@ -99,7 +99,7 @@ def _run_batch(settings: _BatchSettings, topics: Sequence[Topic], pipeline: Pipe
 
 
 def run_candidates(index: OpenedIndex, ranked: Sequence[tuple[str, float]], qid: str, source: str) -> Candidates:
-    """A list of (docid, score) as candidates; raises InputError with docids that are not in the index.
+    """The list `ranked` of (docid, score) as candidates; raises InputError with docids that are not in the index.
 
     `qid` and `source` name the topic and the run in the message.
     """

@@ -117,7 +117,10 @@ class Tuned:
 
 
 def settings_to_try(texts: Sequence[str], methods: Sequence[str], samples: int | None, seed: int) -> list[Setting]:
-    """The whole grid of the `--try` options `texts`, or `samples` random draws from it with the seed `seed`."""
+    """The whole grid of the `--try` options `texts`, or `samples` random draws from it with the seed `seed`.
+
+    `methods` are the pipeline's. Raises OptionError and InputError for options that can't be tried.
+    """
     dimensions = [space.parse_dimension(text, methods) for text in texts]
     names = [dimension.name for dimension in dimensions]
     if len(set(names)) < len(names):
@@ -162,7 +165,10 @@ def tune(
 
 
 def identity(plan: Plan, queries: Sequence[Query], made_with: Mapping[str, Any]) -> str:
-    """A hash of everything that the values of a setting depend on; `made_with` are the versions of libraries and data."""
+    """A hash of everything that the values of a setting depend on.
+
+    That is `plan`, `queries` and `made_with`, the versions of libraries and data.
+    """
     everything = {
         "plan": {**asdict(plan), "fitted": {}},
         "queries": [asdict(query) for query in queries],

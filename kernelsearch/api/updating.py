@@ -167,8 +167,8 @@ class _Update:
         new.lucene.close()
         indexed, empty = ([docid for docid, text in added_docids.items() if text is wanted] for wanted in (True, False))
         replaced = sum(counts[docid] > 0 for docid in indexed)
-        gone = sum(counts[docid] for docid in (*deleted, *empty))
-        return Updated(documents, len(indexed) - replaced, replaced, gone, len(empty), unknown)
+        removed = sum(counts[docid] for docid in (*deleted, *empty))
+        return Updated(documents, len(indexed) - replaced, replaced, removed, len(empty), unknown)
 
     def index_added(self, source: str, threads: int, limit: MemoryLimit | None) -> tuple[Path, dict[str, bool]]:
         """Indexes the documents to add; returns the index, and whether each document has text, by docid."""

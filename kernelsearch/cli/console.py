@@ -212,7 +212,7 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def show(text: str, end: str = "\n") -> None:
-    """Prints text on stdout, with control characters escaped."""
+    """Prints `text` and `end` on stdout, with control characters escaped."""
     print(printable(text), end=end)
 
 
@@ -358,5 +358,5 @@ def show_messages() -> None:
 
 
 def notice(message: str) -> None:
-    """Prints one line on stderr, apart from the output."""
+    """Prints `message` as one line on stderr, apart from the output."""
     print(printable(message), file=sys.stderr)

@@ -49,7 +49,7 @@ def load_documents(
 
 
 def load_topics(source: str, kind: str | None = None, field: str = "title") -> dict[str, str]:
-    """Topics, {qid: text}; `kind` is the format of a file, `field` the parts of a TREC topic to take, joined with +."""
+    """Topics of `source`, {qid: text}; `kind` is the format of a file, `field` the parts of a TREC topic, joined with +."""
     if _from_irds(source):
         from kernelsearch.integrations import irds
 
@@ -58,7 +58,7 @@ def load_topics(source: str, kind: str | None = None, field: str = "title") -> d
 
 
 def load_qrels(source: str) -> dict[str, dict[str, int]]:
-    """Relevance judgements, {qid: {docid: grade}}."""
+    """Relevance judgements of `source`, {qid: {docid: grade}}."""
     if _from_irds(source):
         from kernelsearch.integrations import irds
 
@@ -67,17 +67,17 @@ def load_qrels(source: str) -> dict[str, dict[str, int]]:
 
 
 def topics_from(topics: Mapping[str, str] | str | Path) -> Mapping[str, str]:
-    """Topics of a call in Python: {qid: text}, or what `load_topics` takes."""
+    """The `topics` of a call in Python: {qid: text}, or what `load_topics` takes."""
     return load_topics(str(topics)) if isinstance(topics, str | Path) else topics
 
 
 def qrels_from(qrels: Mapping[str, Mapping[str, int]] | str | Path) -> Mapping[str, Mapping[str, int]]:
-    """Judgements of a call in Python: {qid: {docid: grade}}, or what `load_qrels` takes."""
+    """The judgements `qrels` of a call in Python: {qid: {docid: grade}}, or what `load_qrels` takes."""
     return load_qrels(str(qrels)) if isinstance(qrels, str | Path) else qrels
 
 
 def load_clicks(source: str, skipped: Skipped) -> Iterator[Record]:
-    """Yields the records of a click log; lines that can't be used are counted in `skipped`."""
+    """Yields the records of the click log `source`; lines that can't be used are counted in `skipped`."""
     if source.startswith("ir_datasets:"):
         logger.info("%s: write irds:NAME; the prefix ir_datasets: is going to be removed", source)
         source = "irds:" + source.removeprefix("ir_datasets:")

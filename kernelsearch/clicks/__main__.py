@@ -34,7 +34,7 @@ EXAMPLES = """examples:
 
 
 def main(argv: list[str]) -> None:
-    """Parses the flags and runs one of the verbs."""
+    """Parses the flags `argv` and runs one of the verbs."""
     parser = console.Parser(prog="python -m kernelsearch.clicks", description=DESCRIPTION, epilog=EXAMPLES)
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="import|aggregate|stats|pairs|simulate")
 

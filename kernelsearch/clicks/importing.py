@@ -65,10 +65,10 @@ def import_records(
     progress: Progress = silent,
     timeout: float = WRITER_TIMEOUT,
 ) -> Imported:
-    """Like `import_log`, from any iterable of records; `name` is what messages call their source.
+    """As `import_log`, from any iterable of records; `name` is what messages call their source.
 
-    `skipped` has the lines that were left out before, and is returned with the counts. Raises BusyError where another process
-    has the database locked for more than `timeout` seconds.
+    `path`, `append`, `eta` and `progress` are those of `import_log`. `skipped` has the lines that were left out before, and is
+    returned with the counts. Raises BusyError where another process has the database locked for more than `timeout` seconds.
     """
     path, skipped = Path(path), skipped or Skipped()
     refuse_special(path)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 
 def attraction(grades: NDArray[np.integer], *, top: int, noise: float = 0.05, certain: float = 0.9) -> NDArray[np.float64]:
-    """The probability of a click on each document once it is examined, from its grade; shape (documents,).
+    """The probability of a click on each document once it is examined, from its grade in `grades`; shape (documents,).
 
     It is `noise` for a document that is not relevant, and rises to `certain` at grade `top`.
     """
@@ -29,7 +29,7 @@ class PositionBased:
     eta: float = 1.0
 
     def clicks(self, attractions: NDArray[np.floating], rng: np.random.Generator) -> NDArray[np.bool_]:
-        """The clicks of one simulated user on a list of documents with these attractions, shape (documents,)."""
+        """The clicks of a simulated user, drawn by `rng`, on a list of documents with these attractions, shape (documents,)."""
         examined = rng.random(len(attractions)) < np.arange(1, len(attractions) + 1) ** -self.eta
         return examined & (rng.random(len(attractions)) < attractions)
 
@@ -41,7 +41,7 @@ class Cascade:
     stop: float = 0.8
 
     def clicks(self, attractions: NDArray[np.floating], rng: np.random.Generator) -> NDArray[np.bool_]:
-        """The clicks of one simulated user on a list of documents with these attractions, shape (documents,)."""
+        """The clicks of a simulated user, drawn by `rng`, on a list of documents with these attractions, shape (documents,)."""
         clicked = rng.random(len(attractions)) < attractions
         ends = np.flatnonzero(clicked & (rng.random(len(attractions)) < self.stop))
         if len(ends):

@@ -43,7 +43,7 @@ def preferences(
     corrected: bool = False,
     confident: bool = False,
 ) -> Preferences:
-    """At most `limit` pairs per query, in the order of `queries`, best supported first.
+    """At most `limit` pairs per query, in the order of `queries`, best supported first, of this `kind`:
 
     - `shown`: clicked documents over documents that were shown but never clicked for this query.
     - `skipped`: clicked documents over unclicked documents above them (Joachims, "Optimizing Search Engines using Clickthrough
@@ -52,7 +52,7 @@ def preferences(
 
     `corrected` divides clicks by the propensity of their position. `confident` weighs a pair by the difference of the two
     documents' click rates, so that a single click on a document that was often examined counts little. `shown` is
-    `log.shown(queries)`, for callers that have it already.
+    `log.shown(queries)`, for callers that have it already. Raises OptionError for another kind.
     """
     if kind not in KINDS:
         raise OptionError(f"pairs: {kind!r} is not one of {', '.join(KINDS)}")

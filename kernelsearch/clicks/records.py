@@ -52,7 +52,7 @@ class Skipped:
         self.first: dict[str, str] = {}
 
     def add(self, reason: str, place: str) -> None:
-        """Counts a line that is skipped."""
+        """Counts a line that is skipped, for this `reason`; `place` is its file and line."""
         self.counts[reason] += 1
         self.first.setdefault(reason, place)
 

@@ -54,7 +54,10 @@ SIDE_FILES = ("-wal", "-shm")
 
 @contextmanager
 def report_errors(path: Path, action: str = "read") -> Iterator[None]:
-    """Turns SQLite's exceptions into BusyError and InputError with the database's path."""
+    """Turns SQLite's exceptions into BusyError and InputError with the database's path.
+
+    `action` completes the message "cannot be ...": `read` or another participle.
+    """
     try:
         yield
     except sqlite3.OperationalError as problem:
@@ -68,7 +71,7 @@ def report_errors(path: Path, action: str = "read") -> Iterator[None]:
 
 
 def connect_to_read(path: Path) -> sqlite3.Connection:
-    """A connection by which nobody changes records; SQLite takes back what a killed writer has left unfinished."""
+    """A connection to `path` by which nobody changes records; SQLite takes back what a killed writer has left unfinished."""
     journal = path.with_name(f"{path.name}-journal")
     if not os.access(path.parent, os.W_OK):
         # A database with a write-ahead log needs files beside it; in a folder that cannot be written, nobody changes it either.
@@ -165,7 +168,10 @@ class ClickLog:
         return [texts[number] for number in np.asarray(ids).tolist()]
 
     def all_queries(self, clicked_only: bool = True, every: int = 1) -> Iterable[tuple[int, str]]:
-        """Yields (number, text) of the queries in order of number; with `every`, of those whose number is a multiple of it."""
+        """Yields (number, text) of the queries in order of number.
+
+        `clicked_only` leaves out queries without clicks, `every` those whose number is no multiple of it.
+        """
         where = "AND clicks > 0" if clicked_only else ""
         with report_errors(self.path), closing(connect_to_read(self.path)) as connection:
             yield from connection.execute(f"SELECT id, text FROM queries WHERE id % ? = 0 {where} ORDER BY id", (every,))
@@ -206,7 +212,7 @@ class ClickLog:
         return [docids[number] for number in np.asarray(docs).tolist()]
 
     def shown(self, queries: NDArray[np.integer], clicked_only: bool = False) -> Shown:
-        """Counts of the documents that were shown (or only the clicked ones) for some queries, by query, then document."""
+        """Counts of the documents shown for some queries, with `clicked_only` of the clicked ones, by query, then document."""
         rows = self._rows(
             "SELECT query, doc, impressions, clicks, exposure, corrected FROM shown "
             f"WHERE query IN (SELECT value FROM json_each(?)) {'AND clicks > 0' if clicked_only else ''} ORDER BY query, doc",
@@ -218,7 +224,7 @@ class ClickLog:
     def clicking(
         self, docs: NDArray[np.integer], limit: int = 5000
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-        """Queries with clicks on these documents: arrays of query, document and clicks, of the `limit` most clicked entries."""
+        """Queries with clicks on `docs`: arrays of query, document and clicks of the `limit` most clicked entries."""
         rows = self._rows(
             "SELECT query, doc, clicks FROM shown WHERE clicks > 0 AND doc IN (SELECT value FROM json_each(?)) "
             "ORDER BY clicks DESC, query, doc LIMIT ?",
@@ -240,7 +246,7 @@ class ClickLog:
     def impressions(
         self, query: int, limit: int = 1000
     ) -> list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]]:
-        """The latest lists that were shown for a query: (documents, positions, clicked) of each."""
+        """The latest `limit` lists that were shown for a query: (documents, positions, clicked) of each."""
         rows = self._rows(
             "SELECT docs, positions, clicked FROM impressions WHERE query = ? ORDER BY id DESC LIMIT ?", (int(query), limit)
         )
@@ -248,7 +254,7 @@ class ClickLog:
 
 
 def file_identity(path: Path) -> tuple[int, int] | None:
-    """Device and inode of a file, which a file that replaces it does not share; None where there is none."""
+    """Device and inode of the file `path`, which a file that replaces it does not share; None where there is none."""
     try:
         status = path.stat()
     except OSError:
@@ -276,7 +282,7 @@ def new_database_beside(path: Path) -> Path:
 
 
 def remove_side_files(path: Path) -> None:
-    """Removes what SQLite keeps beside a database that is about to be replaced: it would be applied to the new one."""
+    """Removes what SQLite keeps beside the database `path` that is about to be replaced: it would be applied to the new one."""
     for suffix in SIDE_FILES:
         Path(f"{path}{suffix}").unlink(missing_ok=True)
 

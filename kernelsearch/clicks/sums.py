@@ -35,7 +35,7 @@ class ShownSums:
         clicks: NDArray[Any],
         positions: NDArray[Any],
     ) -> None:
-        """Adds counts, in parallel arrays: queries, documents, impressions, clicks, and (average) positions from 1."""
+        """Adds counts, in parallel arrays: queries, documents (`docs`), impressions, clicks, and (average) positions from 1."""
         propensity = positions.astype(np.float64) ** -self._eta
         keys = queries.astype(np.int64) << 32 | docs.astype(np.int64)
         self._keep(*_summed(keys, np.array([impressions, clicks, impressions * propensity, clicks / propensity])))

@@ -110,8 +110,9 @@ def load(
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Returns the content of `meta.json` and the arrays by name, memory-mapped unless `mmap` is False.
 
-    Small files are hashed; large ones and `validate` only where files were changed since they were written or verified. Raises
-    ArtefactError for an artefact that is damaged, of another format, or of an index with another `fingerprint`.
+    `path` is the folder of an artefact of this `kind` and format `version`. Small files are hashed; large ones and `validate`
+    only where files were changed since they were written or verified. Raises ArtefactError for an artefact that is damaged, of
+    another format, or of an index with another `fingerprint`.
     """
     path = Path(path)
     meta = read_meta(path, kind, version, fingerprint=fingerprint)
@@ -128,7 +129,10 @@ def load(
 
 
 def run_validation(path: Path, validate: Validate, meta: dict[str, Any], arrays: dict[str, NDArray[Any]], kind: str) -> None:
-    """Runs `validate` on the content of an artefact; raises ArtefactError where it finds something wrong."""
+    """Runs `validate` on the content of an artefact, `meta` and `arrays`; raises ArtefactError where it finds something wrong.
+
+    `path` and `kind` name the artefact in the message.
+    """
     try:
         validate(meta, arrays)
     except (KeyError, TypeError, ValueError, IndexError) as problem:
@@ -137,7 +141,10 @@ def run_validation(path: Path, validate: Validate, meta: dict[str, Any], arrays:
 
 
 def open_arrays(path: Path, meta: dict[str, Any], mmap: bool) -> dict[str, NDArray[Any]]:
-    """Returns the arrays of an artefact by name, memory-mapped with `mmap`, without comparing checksums."""
+    """Returns the arrays of the artefact `path` by name, memory-mapped with `mmap`, without comparing checksums.
+
+    `meta` is its description. Raises ArtefactError for a file that is no array.
+    """
     arrays: dict[str, NDArray[Any]] = {}
     for name in meta["files"]:
         if name.endswith(".npy"):
@@ -165,7 +172,7 @@ def _load_array(file: Path, mode: Literal["r"] | None) -> NDArray[Any]:
 
 
 def read_meta(path: str | Path, kind: str, version: int, *, fingerprint: str | None = None) -> dict[str, Any]:
-    """Returns the content of `meta.json`, checked as `load` does, without opening the arrays."""
+    """Returns the content of `meta.json`, checked as `load` does, without the arrays. The parameters are those of `load`."""
     path = Path(path)
     try:
         meta: dict[str, Any] = parse_json((path / "meta.json").read_bytes(), "meta.json")
@@ -201,7 +208,7 @@ def read_meta(path: str | Path, kind: str, version: int, *, fingerprint: str | N
 
 
 def write_array(path: Path, array: NDArray[Any]) -> None:
-    """Writes a `.npy` file."""
+    """Writes `array` to the `.npy` file `path`."""
     with BlockWriter(path, array.dtype, array.shape) as writer:
         writer.write(array)
 

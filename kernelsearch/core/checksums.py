@@ -27,7 +27,7 @@ BLOCK = 1 << 20
 
 
 def file_checksum(path: Path) -> str:
-    """Returns the checksum of a file (XXH3, 128 bits, in hexadecimal)."""
+    """Returns the checksum of the file `path` (XXH3, 128 bits, in hexadecimal)."""
     import xxhash  # imported here, as others are: `--help` doesn't need it
 
     digest = xxhash.xxh3_128()
@@ -38,12 +38,12 @@ def file_checksum(path: Path) -> str:
 
 
 def signed(description: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a JSON object with a checksum of its content under KEY."""
+    """Returns `description`, a JSON object, with a checksum of its content under KEY."""
     return {**description, KEY: content_checksum(description)}
 
 
 def is_signed_correctly(description: Mapping[str, Any], keys: Iterable[str]) -> bool:
-    """Returns whether a JSON object is as `signed` made it; without a checksum, whether it has no other keys than `keys`.
+    """Returns whether `description` is as `signed` made it; without a checksum, whether it has no other keys than `keys`.
 
     Descriptions of earlier versions have no checksum. One whose key KEY was damaged has a key that isn't known.
     """
@@ -54,7 +54,7 @@ def is_signed_correctly(description: Mapping[str, Any], keys: Iterable[str]) -> 
 
 
 def content_checksum(content: Mapping[str, Any]) -> str:
-    """Returns the checksum of a JSON object, which doesn't depend on the order of its keys."""
+    """Returns the checksum of `content`, a JSON object, which doesn't depend on the order of its keys."""
     import xxhash
 
     text = json.dumps(content, sort_keys=True, ensure_ascii=False)
@@ -64,7 +64,7 @@ def content_checksum(content: Mapping[str, Any]) -> str:
 def is_unchanged(
     folder: Path, names: Iterable[str], checksums: Mapping[str, str], *, description: str = "", into: Path | None = None
 ) -> bool:
-    """Returns whether the files of a folder were verified with these checksums, or written, and not changed since.
+    """Returns whether the files `names` of a folder were verified with these checksums, or written, and not changed since.
 
     `description` is the checksum of the description with which they were verified; `into` is the folder of the note, if it is
     another one.
@@ -78,7 +78,7 @@ def is_unchanged(
 def note_verified(
     folder: Path, names: Iterable[str], checksums: Mapping[str, str], *, description: str = "", into: Path | None = None
 ) -> None:
-    """Records that the files of a folder have been verified with a description of this checksum, or just been written.
+    """Records that the files `names` of a folder have been verified with these `checksums` and `description`, or just written.
 
     The note is kept in the folder, or in the user's cache where the folder can't be written; where neither can be, files are
     verified again whenever they are opened. `into` is the folder of the note, if it is another one.
@@ -98,9 +98,9 @@ def note_verified(
 
 
 def refuse_changed(folder: Path, checksums: Mapping[str, str], *, advice: str, largest: int | None = None) -> None:
-    """Raises ArtefactError for the first file whose checksum differs; the message ends with `advice`.
+    """Raises ArtefactError for the first file of `folder` whose checksum differs; the message ends with `advice`.
 
-    `largest` leaves out files of more bytes.
+    `checksums` are by name of the file. `largest` leaves out files of more bytes.
     """
     for name, checksum in checksums.items():
         file = folder / name

@@ -72,7 +72,7 @@ def _load() -> ctypes.CDLL | None:
 
 
 def address(array: NDArray[Any], dtype: DTypeLike, *shape: int) -> int:
-    """The address of an array's first element; ValueError for one whose type, shape or layout isn't what a function reads."""
+    """The address of an array's first element; ValueError unless it has this `dtype` and `shape` and is contiguous."""
     if array.dtype != dtype or array.shape != shape or not array.flags.c_contiguous:
         raise ValueError(f"an array of {array.dtype} and shape {array.shape} where {np.dtype(dtype)} {shape} was expected")
     return array.ctypes.data

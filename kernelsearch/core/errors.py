@@ -52,7 +52,7 @@ def quote(value: object, most: int = 120) -> str:
 
 
 def short(text: str, most: int = 120) -> str:
-    """Returns a text for a message without quotes, as `quote` escapes and cuts it.
+    """Returns a text for a message without quotes, as `quote` escapes and cuts it to `most` characters.
 
     >>> short("a b")
     'a b'

@@ -17,7 +17,7 @@ Shared = TypeVar("Shared")
 
 
 def map_in_threads(function: Callable[[Item], Result], items: Sequence[Item], threads: int) -> list[Result]:
-    """Returns function(item) for every item, in order, computed by so many threads of this process.
+    """Returns function(item) for every one of `items`, in order, computed by so many threads of this process.
 
     For functions that spend their time in compiled loops, which release the GIL. The results don't depend on `threads`.
     """
@@ -32,13 +32,16 @@ class Held(ABC):
 
     @abstractmethod
     def map(self, function: Callable[[Any, Any], Result], shared: Any, *, label: str) -> Iterator[Result]:
-        """Returns function(value, shared) for every value, in order; only `shared` and the results are transferred."""
+        """Returns function(value, shared) for every value, in order; only `shared` and the results are transferred.
+
+        `label` names the work for progress.
+        """
 
     @abstractmethod
     def sum(self, function: Callable[[Any, Any], Any], shared: Any, *, label: str) -> Any:
         """Returns the sum of function(value, shared) over all values.
 
-        Terms are added in a fixed tree (see `halves`), so that rounding doesn't depend on the engine.
+        Terms are added in a fixed tree (see `halves`), so that rounding doesn't depend on the engine. `label` as in `map`.
         """
 
 
@@ -50,20 +53,20 @@ class Engine(ABC):
 
     @abstractmethod
     def map(self, function: Callable[[Item], Result], items: Sequence[Item], *, label: str) -> Iterator[Result]:
-        """Yields function(item) for every item, in order, as results become ready; `label` names the work for progress."""
+        """Yields function(item) for each of `items`, in order, as results become ready; `label` names the work for progress."""
 
     @abstractmethod
     def map_shared(
         self, function: Callable[[Item, Shared], Result], items: Sequence[Item], shared: Shared, *, label: str
     ) -> Iterator[Result]:
-        """Yields function(item, shared) for every item, in order, as results become ready.
+        """Yields function(item, shared) for every one of `items`, in order, as results become ready.
 
-        `shared` is sent to each worker once; it must be picklable where workers are processes.
+        `label` is that of `map`. `shared` is sent to each worker once; it must be picklable where workers are processes.
         """
 
     @abstractmethod
     def hold(self, function: Callable[[Item], Any], items: Sequence[Item], *, label: str) -> Held:
-        """Computes function(item) for every item and leaves the values in the processes that computed them."""
+        """Computes function(item) for each of `items` and leaves the values where they were computed; `label` as in `map`."""
 
     @abstractmethod
     def close(self) -> None:
@@ -116,6 +119,6 @@ class _LocalHeld(Held):
 
 
 def halves(values: list[Any]) -> tuple[list[Any], list[Any]]:
-    """Returns both halves of a list; the first is one longer where the length is odd."""
+    """Returns both halves of `values`; the first is one longer where the length is odd."""
     middle = (len(values) + 1) // 2
     return values[:middle], values[middle:]

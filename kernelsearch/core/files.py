@@ -35,7 +35,7 @@ def write_file(path: str | Path) -> Iterator[IO[str]]:
 
 
 def write_bytes(path: str | Path, content: bytes) -> None:
-    """Writes a binary file that appears under its name only when complete; an older file survives a failure."""
+    """Writes `content` to the file `path`, which appears only when complete; an older file survives a failure."""
     with _complete_file(path) as stream:
         stream.write(content)
         stream.flush()
@@ -137,7 +137,10 @@ def refuse_special(path: Path) -> None:
 
 
 def check_output(option: str, output: str | Path | None, inputs: Iterable[str | Path | None] = ()) -> None:
-    """Raises, before the work, InputError for a folder, and OptionError for one of the inputs, which would be lost."""
+    """Raises, before the work, InputError where `output` is a folder, and OptionError for one of the inputs.
+
+    That input would be lost; the message names `option`.
+    """
     if output is None:
         return
     if os.path.isdir(output):

@@ -12,19 +12,19 @@ BLOCK = 1 << 22
 
 
 def require_length(name: str, array: NDArray[Any], length: int) -> None:
-    """Requires a one-dimensional array of `length` elements."""
+    """Requires a one-dimensional array of `length` elements; ValueError, which names `name`, for others, as in all of these."""
     if array.ndim != 1 or len(array) != length:
         raise ValueError(f"{name} has shape {array.shape}, ({length},) was expected")
 
 
 def require_kind(name: str, array: NDArray[Any], kinds: str) -> None:
-    """Requires one of numpy's kinds of types, such as "iu" for integers."""
+    """Requires that `array`, called `name`, has one of numpy's `kinds` of types, such as "iu" for integers."""
     if array.dtype.kind not in kinds or array.dtype.byteorder == ">":
         raise ValueError(f"{name} has type {array.dtype}")
 
 
 def require_range(name: str, array: NDArray[Any], low: int, high: int) -> None:
-    """Requires integers from `low` to `high` - 1."""
+    """Requires that `array`, called `name`, has integers from `low` to `high` - 1."""
     require_kind(name, array, "iu")
     for block in _blocks(array):
         if int(block.min()) < low or int(block.max()) >= high:
@@ -32,7 +32,7 @@ def require_range(name: str, array: NDArray[Any], low: int, high: int) -> None:
 
 
 def require_offsets(name: str, offsets: NDArray[Any], total: int, *, first: bool = True) -> None:
-    """Requires ascending offsets that end at `total`; with `first`, they begin with 0 (CSR's indptr)."""
+    """Requires that `offsets`, called `name`, ascend to `total`; with `first`, they begin with 0 (CSR's indptr)."""
     require_kind(name, offsets, "iu")
     if offsets.ndim != 1 or (first and not len(offsets)):
         raise ValueError(f"{name} has shape {offsets.shape}")
@@ -46,7 +46,7 @@ def require_offsets(name: str, offsets: NDArray[Any], total: int, *, first: bool
 
 
 def require_finite(name: str, array: NDArray[Any]) -> None:
-    """Requires floating-point numbers without NaN and infinity."""
+    """Requires that `array`, called `name`, has floating-point numbers without NaN and infinity."""
     require_kind(name, array, "f")
     for block in _blocks(array):
         if not bool(np.isfinite(block).all()):

@@ -136,9 +136,10 @@ def option(
     unbounded: bool = False,
     name: str | None = None,
 ) -> Any:
-    """Returns a field of a `Settings` class, whose name and type complete the declaration; for the parameters see `Option`.
+    """Returns a field of a `Settings` class, whose name and type complete the declaration.
 
-    A field of type `tuple[T, ...]` has `many` values. `name` is the option's name where it isn't the field's with hyphens.
+    The parameters are those of `Option`. A field of type `tuple[T, ...]` has `many` values. `name` is the option's name where
+    it isn't the field's with hyphens.
     """
     bounds = {"choices": choices, "low": low, "high": high, "unbounded": unbounded}
     declaration = {"help": help, "repeat": repeat, "words": words, "name": name, **bounds}

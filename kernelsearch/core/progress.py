@@ -31,5 +31,5 @@ class _SilentBar:
 
 
 def silent(label: str, *, total: int | None = None, unit: str = "it") -> AbstractContextManager[Bar]:
-    """A `Progress` that shows nothing: the default everywhere."""
+    """A `Progress` that shows nothing: the default everywhere. The parameters are those of `Progress`."""
     return nullcontext(_SilentBar())

@@ -70,7 +70,7 @@ def open_file(path: str | Path) -> IO[bytes]:
 
 @contextmanager
 def report_damage(path: str | Path, kind: str, *errors: type[Exception]) -> Iterator[None]:
-    """Turns what a library raises for a damaged file, one of `errors`, into an InputError of one line; `kind` is the format."""
+    """Turns what a library raises for the damaged file `path`, one of `errors`, into InputError; `kind` is the format."""
     try:
         yield
     except KernelSearchError:
@@ -86,7 +86,7 @@ _begun: dict[str, IO[bytes]] = {}
 
 
 def first_bytes(path: str | Path, most: int) -> bytes:
-    """Returns the beginning of an input, decompressed, up to `most` bytes. They stay to be read, of a pipe as well."""
+    """Returns the beginning of the input `path`, decompressed, up to `most` bytes. They stay to be read, of a pipe as well."""
     stream = open_bytes(path)
     start = stream.read(most)
     if os.path.isfile(path):
@@ -97,7 +97,7 @@ def first_bytes(path: str | Path, most: int) -> bytes:
 
 
 def read_bytes(path: str | Path, most: int) -> bytes:
-    """Returns the content of a file, decompressed if it is gzipped; InputError for more than `most` bytes."""
+    """Returns the content of the file `path`, decompressed if it is gzipped; InputError for more than `most` bytes."""
     with open_bytes(path) as stream:
         content = stream.read(most + 1)
     if len(content) > most:
@@ -150,7 +150,7 @@ def _decode_line(raw: bytes, number: int, path: str | Path, encoding: str) -> st
 
 
 def byte_lines(path: str | Path) -> Iterator[tuple[int, bytes]]:
-    """Yields (line number from 1, line with its line break) of a file as bytes; drops a byte-order mark.
+    """Yields (line number from 1, line with its line break) of the file `path` as bytes; drops a byte-order mark.
 
     For readers that skip a line with invalid bytes; others use `TextFile`.
     """
@@ -203,7 +203,7 @@ class TextBlock:
 
 
 def text_blocks(path: str | Path) -> Iterator[TextBlock]:
-    """Yields a text file, gzipped or not, in blocks of whole lines."""
+    """Yields the text file `path`, gzipped or not, in blocks of whole lines."""
     with open_bytes(path) as stream:
         number = 1
         while raw := stream.read(BLOCK):
@@ -214,12 +214,12 @@ def text_blocks(path: str | Path) -> Iterator[TextBlock]:
 
 
 def lines(path: str | Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
-    """Yields (line number from 1, line without its line break) of a text file; see `TextFile`."""
+    """Yields (line number from 1, line without its line break) of `TextFile(path, encoding)`."""
     return iter(TextFile(path, encoding))
 
 
 def json_lines(source: str | Path | TextFile, encoding: str = "utf-8") -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yields (line number from 1, object) of a JSONL file, gzipped or not; blank lines are skipped."""
+    """Yields (line number from 1, object) of the JSONL file `source` in `encoding`, gzipped or not, without blank lines."""
     text = source if isinstance(source, TextFile) else TextFile(source, encoding)
     for number, line in text:
         if not line.strip():
@@ -270,7 +270,7 @@ def _depth(text: str) -> int:
 
 
 def read_toml(path: str | Path) -> dict[str, Any]:
-    """Returns the content of a TOML file. Raises InputError, with line and column, for a file that is none."""
+    """Returns the content of the TOML file `path`. Raises InputError, with line and column, for a file that is none."""
     try:
         text = read_bytes(path, MAX_TOML).decode("utf-8-sig")
         # tomllib's time grows with the square of the parts of a key.

@@ -45,7 +45,7 @@ def _short_name(path: Path) -> str:
 
 
 def temporary_name(path: Path, suffix: str) -> Path:
-    """Returns a path beside `path` that nothing has yet, for a temporary file or folder."""
+    """Returns a path beside `path`, ending with `suffix`, that nothing has yet, for a temporary file or folder."""
     return path.with_name(f"{temporary_prefix(path)}{secrets.token_hex(6)}{suffix}")
 
 
@@ -90,7 +90,7 @@ def replace_folder(new: Path, path: Path, aside: Path) -> None:
 
 
 def exchange(first: Path, second: Path) -> bool:
-    """Exchanges two names in one step and returns True; False where the system or the file system can't (only Linux can)."""
+    """Exchanges the names `first` and `second` in one step; False where the system or file system can't (only Linux can)."""
     if sys.platform != "linux":
         return False
     rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)

@@ -93,7 +93,7 @@ def _first_bytes(descriptor: int, path: str | Path, pipe: bool) -> bytes:
 
 
 def wait_for_pipe(path: str | Path, attempt: Callable[[], Result | None], missing: str) -> Result:
-    """The first result of `attempt` that is not None; `missing` says in the message what a named pipe waits for.
+    """The first result of `attempt` that is not None; `missing` says in the message what the named pipe `path` waits for.
 
     Raises InputError after `limits.wait` seconds.
     """

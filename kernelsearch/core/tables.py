@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 
 def text_table(header: Sequence[str], rows: Iterable[Sequence[object]], *, align: str = "") -> str:
-    """Returns a plain text table, one line per row, with a line of dashes below the header.
+    """Returns a plain text table, one line for each of `rows`, with a line of dashes below the header.
 
     `align` has one character per column: `<` for left, `>` for right (numbers). By default the first column is left-aligned,
     the others are right-aligned.

@@ -157,7 +157,7 @@ class OnnxEncoder(Encoder):
 
 
 def read_declaration(path: Path) -> OnnxSettings:
-    """The settings of `encoder.toml`; the defaults where there is no such file."""
+    """The settings of the file `path`, `encoder.toml`; the defaults where there is none. Raises InputError for unknown ones."""
     if not path.is_file():
         return OnnxSettings()
     table = read_toml(path)

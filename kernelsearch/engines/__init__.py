@@ -27,7 +27,7 @@ class EngineSettings(Settings):
 
 
 def make_engine(settings: EngineSettings) -> Engine:
-    """The engine that the options ask for. Raises OptionError for options that contradict each other."""
+    """The engine that the options `settings` ask for. Raises OptionError for options that contradict each other."""
     if settings.engine == "local":
         for name in ("scheduler", "workers"):
             if getattr(settings, name) is not None:

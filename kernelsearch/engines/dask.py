@@ -101,8 +101,8 @@ class DaskEngine(Engine):
         self, function: Callable[[Item, Shared], Result], items: Sequence[Item], shared: Shared, *, label: str
     ) -> Iterator[Result]:
         """See `Engine.map_shared`. `shared` is the result of a task, which each worker fetches once."""
-        sent = self._send(shared, label)
-        yield from self.map(partial(_call, function), [(item, sent) for item in items], label=label)
+        shared_future = self._send(shared, label)
+        yield from self.map(partial(_call, function), [(item, shared_future) for item in items], label=label)
 
     def _send(self, shared: Any, label: str) -> Any:
         """A future of `shared`; a tuple of futures where it is a tuple.
@@ -152,16 +152,16 @@ class _HeldByWorkers(Held):
         yield from self._engine.map_shared(function, self._values, shared, label=label)
 
     def sum(self, function: Callable[[Any, Any], Any], shared: Any, *, label: str) -> Any:
-        sent, call = self._engine._send(shared, label), self._engine._next()
-        return self._engine._result(self._total(function, sent, self._values, f"{label}-{call}", [0]), label)
+        shared_future, call = self._engine._send(shared, label), self._engine._next()
+        return self._engine._result(self._total(function, shared_future, self._values, f"{label}-{call}", [0]), label)
 
-    def _total(self, function: Callable[..., Any], sent: Any, values: list[Any], label: str, count: list[int]) -> Any:
+    def _total(self, function: Callable[..., Any], shared_future: Any, values: list[Any], label: str, count: list[int]) -> Any:
         """A future of the sum; partial sums are added on the workers."""
         count[0] += 1
         key = f"{label}-{count[0]}"
         if len(values) == 1:
-            return self._engine._submit(function, values[0], sent, key=key)
-        parts = [self._total(function, sent, half, label, count) for half in halves(values)]
+            return self._engine._submit(function, values[0], shared_future, key=key)
+        parts = [self._total(function, shared_future, half, label, count) for half in halves(values)]
         return self._engine._submit(add, *parts, key=f"add-{key}")
 
 
@@ -174,7 +174,7 @@ def _call(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
 
 
 def add(left: Any, right: Any) -> Any:
-    """The sum of two partial results."""
+    """The sum of two partial results, `left` and `right`."""
     return left + right
 
 

@@ -70,7 +70,10 @@ class Comparison:
         return next(entry for entry in self.differences if (entry.run, entry.measure) == (run, measure))
 
     def get(self, run: str, measure: str) -> Difference | None:
-        """As `of`; None for the baseline, and for a measure that isn't compared (R-Loss is a comparison itself)."""
+        """As `of` with its `run` and `measure`, but None for what isn't compared.
+
+        That is the baseline, and R-Loss, which is a comparison itself.
+        """
         return next((entry for entry in self.differences if (entry.run, entry.measure) == (run, measure)), None)
 
     def to_dict(self) -> dict[str, Any]:

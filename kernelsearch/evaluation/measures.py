@@ -82,19 +82,19 @@ class Evaluation:
     measures: dict[str, Measure] = field(default_factory=dict, repr=False)  #: measures by name
 
     def mean(self, measure: str) -> float:
-        """The value over all topics: a mean, or a sum for measures that count (NumRet)."""
+        """The value of the `measure` of this name over all topics: a mean, or a sum for measures that count (NumRet)."""
         total = self.measures[measure].aggregator()
         for value in self.values[measure].values():
             total.add(value)
         return float(total.result()) if self.values[measure] else 0.0
 
     def array(self, measure: str, topics: Sequence[str]) -> NDArray[np.float64]:
-        """The values of some topics in their order, shape (topics,)."""
+        """The values of `measure`, a name, for some topics in their order, shape (topics,). Raises KeyError for others."""
         return np.array([self.values[measure][qid] for qid in topics], dtype=np.float64)
 
 
 def trec_order(ranked: Sequence[tuple[str, float]]) -> list[str]:
-    """Docids in the order of trec_eval: by score in single precision, ties by docid, both descending."""
+    """The docids of `ranked` in the order of trec_eval: by score in single precision, ties by docid, both descending."""
     docids = list(map(itemgetter(0), ranked))
     scores = np.fromiter(map(itemgetter(1), ranked), dtype=np.float32, count=len(ranked))
     if (scores[1:] < scores[:-1]).all():

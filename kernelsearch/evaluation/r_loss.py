@@ -30,7 +30,7 @@ class RLoss:
 
 
 def split_r_loss(names: Iterable[str]) -> tuple[list[str], list[RLoss]]:
-    """Names of measures without those of R-Loss, and the latter; raises OptionError for R-Loss without a cutoff."""
+    """Those of `names` that are not R-Loss, and the measures of R-Loss; raises OptionError for R-Loss without a cutoff."""
     others: list[str] = []
     losses: list[RLoss] = []
     for name in names:
@@ -55,7 +55,11 @@ def add_r_loss(
     *,
     complete: bool = True,
 ) -> dict[str, Evaluation]:
-    """The evaluations with the values of R-Loss per topic: 0 where AP doesn't get worse, and for topics of one run only."""
+    """The evaluations with the values of R-Loss per topic: 0 where AP doesn't get worse, and for topics of one run only.
+
+    `evaluations` and `runs` are by label, `baseline` is a label, `measures` are those of `split_r_loss`; `qrels` and `complete`
+    are those of `measures.evaluate`.
+    """
     made = dict(evaluations)
     for measure in measures:
         precision = f"P@{measure.cutoff}"

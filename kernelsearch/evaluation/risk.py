@@ -35,22 +35,28 @@ def changes(baseline: ArrayLike, treatment: ArrayLike) -> Floats:
 
 
 def helped(baseline: ArrayLike, treatment: ArrayLike) -> int:
-    """The number of queries that improve."""
+    """The number of queries that improve; `baseline` and `treatment` are those of `changes`."""
     return int((changes(baseline, treatment) > 0).sum())
 
 
 def hurt(baseline: ArrayLike, treatment: ArrayLike) -> int:
-    """The number of queries that get worse."""
+    """The number of queries that get worse; `baseline` and `treatment` are those of `changes`."""
     return int((changes(baseline, treatment) < 0).sum())
 
 
 def lost(baseline: ArrayLike, treatment: ArrayLike) -> float:
-    """The sum of the losses over the queries that get worse (total AP lost, where the measure is AP)."""
+    """The sum of the losses over the queries that get worse (total AP lost, where the measure is AP).
+
+    `baseline` and `treatment` are those of `changes`.
+    """
     return float(np.maximum(-changes(baseline, treatment), 0.0).sum())
 
 
 def relative_gain(baseline: ArrayLike, treatment: ArrayLike) -> float:
-    """The gain of the mean as a fraction of the mean of the baseline."""
+    """The gain of the mean as a fraction of the mean of the baseline, 0 where that is 0.
+
+    `baseline` and `treatment` are those of `changes`.
+    """
     before = float(np.mean(np.asarray(baseline, dtype=np.float64)))
     return float(changes(baseline, treatment).mean() / before) if before > 0 else 0.0
 
@@ -60,14 +66,15 @@ def r_loss(baseline: ArrayLike, treatment: ArrayLike, relevant_before: ArrayLike
 
     Collins-Thompson, "Robust Word Similarity Estimation Using Perturbation Kernels" (ICTIR 2009), section 3. `relevant_before`
     and `relevant_after` count the relevant documents among the first k of each list, for the depth k of interest. A query whose
-    measure gets worse can still gain recall, so at depths near the size of the collection the sum may be negative.
+    measure gets worse can still gain recall, so at depths near the size of the collection the sum may be negative. `baseline`
+    and `treatment` are those of `changes`.
     """
     worse = changes(baseline, treatment) < 0
     return int((np.asarray(relevant_before) - np.asarray(relevant_after))[worse].sum())
 
 
 def weighted_changes(baseline: ArrayLike, treatment: ArrayLike, alpha: float) -> Floats:
-    """Changes with every loss counted (1 + alpha) times, shape (queries,)."""
+    """`changes` from `baseline` to `treatment` with every loss counted (1 + alpha) times, shape (queries,)."""
     difference = changes(baseline, treatment)
     return np.where(difference < 0, (1.0 + alpha) * difference, difference)
 
@@ -75,7 +82,8 @@ def weighted_changes(baseline: ArrayLike, treatment: ArrayLike, alpha: float) ->
 def urisk(baseline: ArrayLike, treatment: ArrayLike, alpha: float = 1.0) -> float:
     """URisk: the mean change with losses counted (1 + alpha) times; alpha = 0 gives the difference of means.
 
-    Wang, Bennett & Collins-Thompson, "Robust ranking models via risk-sensitive optimization" (SIGIR 2012).
+    Wang, Bennett & Collins-Thompson, "Robust ranking models via risk-sensitive optimization" (SIGIR 2012). `baseline` and
+    `treatment` are those of `changes`.
     """
     values = weighted_changes(baseline, treatment, alpha)
     return float(values.mean()) if len(values) else 0.0
@@ -85,7 +93,7 @@ def trisk(baseline: ArrayLike, treatment: ArrayLike, alpha: float = 1.0) -> floa
     """TRisk: URisk in units of its standard error, so that below -2 or above 2 is unlikely to be chance.
 
     Dinçer, Macdonald & Ounis, "Hypothesis testing for the risk-sensitive evaluation of retrieval systems" (SIGIR 2014).
-    Zero where no query changes, infinite where all change by the same amount.
+    Zero where no query changes, infinite where all change by the same amount. The parameters are those of `urisk`.
     """
     values = weighted_changes(baseline, treatment, alpha)
     if len(values) < 2 or not values.any():
@@ -142,7 +150,7 @@ def risk_point(
 ) -> RiskPoint:
     """All figures of one treatment. `alpha` labels the point, `aversion` is the alpha of URisk and TRisk.
 
-    `relevant_before` and `relevant_after` are those of `r_loss`.
+    `baseline` and `treatment` are those of `changes`, `relevant_before` and `relevant_after` those of `r_loss`.
     """
     counted = relevant_before is not None and relevant_after is not None
     return RiskPoint(
@@ -167,9 +175,10 @@ def risk_reward_curve(
     relevant_after: Sequence[ArrayLike] | None = None,
     aversion: float = 1.0,
 ) -> list[RiskPoint]:
-    """The figures for each weight `alpha` of a query expansion, as in Figure 3 of the paper cited at `r_loss`.
+    """The figures for each of `alphas`, weights of a query expansion, as in Figure 3 of the paper cited at `r_loss`.
 
-    `treatments` has one array of values per alpha, `relevant_after` one array of counts.
+    `treatments` has one array of values per alpha, `relevant_after` one array of counts; `baseline`, `relevant_before` and
+    `aversion` are those of `risk_point`.
     """
     after = list(relevant_after) if relevant_after is not None else [None] * len(treatments)
     return [

@@ -52,7 +52,7 @@ class JudgedRows:
         )
 
     def retrieved(self, lists: Sequence[Candidates], depth: int = 1000) -> NDArray[np.int64]:
-        """The number of relevant documents among the first `depth` of each list, shape (topics,)."""
+        """The number of relevant documents among the first `depth` of each of `lists`, one per topic, shape (topics,)."""
         return np.array(
             [(self.relevant_places(number, ranked)[0] < depth).sum() for number, ranked in enumerate(lists)], dtype=np.int64
         )
@@ -67,7 +67,7 @@ class JudgedRows:
         return places, self._grades[number][nearest[places]]
 
     def values(self, measure: Measure, numbers: Sequence[int], lists: Sequence[Candidates]) -> Floats:
-        """The values of a measure of ir_measures for the lists of some topics (by number), shape (topics,), as in trec_eval."""
+        """The values of a measure of ir_measures for the `lists` of the topics `numbers`, shape (topics,), as in trec_eval."""
         if not is_quick(measure):
             return self._through_ir_measures(measure, numbers, lists)
         return np.array([self._value(measure, number, ranked) for number, ranked in zip(numbers, lists, strict=True)])

@@ -28,26 +28,33 @@ def add_baseline(paths: Sequence[str], baseline: str | None) -> tuple[list[str],
 
 
 def read_runs(paths: Sequence[str]) -> dict[str, Run]:
-    """Runs by a short label of their file."""
+    """The runs of the files `paths`, by a short label of each. Raises InputError for a file that is no run."""
     return {label: read_run(path) for path, label in zip(paths, run_labels(list(paths)), strict=True)}
 
 
 def evaluate_runs(
     qrels: Qrels, runs: Mapping[str, Run], measures: Sequence[Measure], *, complete: bool = True
 ) -> dict[str, Evaluation]:
-    """The evaluation of each run; parameters as for `measures.evaluate`."""
+    """The evaluation of each of `runs`, by label; the other parameters are those of `measures.evaluate`."""
     return {label: evaluate(qrels, run, measures, complete=complete) for label, run in runs.items()}
 
 
 def check_judged(paths: Sequence[str], evaluations: Mapping[str, Evaluation], source: str) -> None:
-    """Raises InputError for the first run file without a judged topic; `source` names the judgements in the message."""
+    """Raises InputError for the first of the run files `paths` without a judged topic.
+
+    `evaluations` are those of the files, in their order; `source` names the judgements in the message.
+    """
     for path, evaluation in zip(paths, evaluations.values(), strict=True):
         if not set(evaluation.topics) - set(evaluation.missing):
             raise InputError(f"{path}: none of its topics is judged in {source}")
 
 
 def topic_messages(evaluations: Mapping[str, Evaluation], comparison: Comparison | None, complete: bool) -> list[str]:
-    """One line for each run and kind of topics that did not count, or counted as zero."""
+    """One line for each run and kind of topics that did not count, or counted as zero.
+
+    `evaluations` are by label; `complete` is that of `measures.evaluate`; with a `comparison`, a line also says where runs
+    share fewer topics with the baseline.
+    """
     messages = []
     for label, evaluation in evaluations.items():
         if evaluation.missing:

@@ -23,7 +23,7 @@ _BLOCK = 2_000_000
 
 
 def paired_t(differences: ArrayLike) -> float:
-    """The p-value of Student's paired t test: 1 where no topic differs, 0 where all differ by the same amount."""
+    """The p-value of Student's paired t test on `differences` (topics,): 1 where no topic differs, 0 where all differ alike."""
     values = np.asarray(differences, dtype=np.float64)
     if len(values) < 2 or not values.any():
         return 1.0
@@ -35,7 +35,7 @@ def paired_t(differences: ArrayLike) -> float:
 
 
 def wilcoxon(differences: ArrayLike) -> float:
-    """The p-value of Wilcoxon's signed-rank test; topics that don't differ are dropped, as Wilcoxon did."""
+    """The p-value of Wilcoxon's signed-rank test on `differences` (topics,); topics that don't differ are dropped."""
     values = np.asarray(differences, dtype=np.float64)
     if not values.any():
         return 1.0
@@ -47,9 +47,9 @@ def wilcoxon(differences: ArrayLike) -> float:
 def randomisation(differences: ArrayLike, *, rounds: int = 10_000, seed: int = 0) -> float:
     """The p-value of Fisher's randomisation test: how often random signs give a mean at least as far from zero.
 
-    Exact, over all signs, where there are no more than `rounds` of them; else (count + 1) / (rounds + 1), which can't be 0.
-    Not `scipy.stats.permutation_test`: it takes four to five times as long for the same p-value, and enumerates in fewer cases,
-    since it doesn't leave out topics that don't differ.
+    `differences` (topics,) are those of two runs, `seed` draws the signs. Exact, over all signs, where there are no more than
+    `rounds` of them; else (count + 1) / (rounds + 1), which can't be 0. Not `scipy.stats.permutation_test`: it takes four to
+    five times as long for the same p-value, and enumerates in fewer cases, since it doesn't leave out topics that don't differ.
     Smucker, Allan & Carterette, "A comparison of statistical significance tests for IR evaluation" (CIKM 2007).
     """
     values = np.asarray(differences, dtype=np.float64)
@@ -70,7 +70,7 @@ def randomisation(differences: ArrayLike, *, rounds: int = 10_000, seed: int = 0
 
 
 def p_value(test: str, differences: ArrayLike, *, rounds: int = 10_000, seed: int = 0) -> float:
-    """The p-value of the test with this name; `rounds` and `seed` are those of the randomisation test.
+    """The p-value of this test on `differences` (topics,); `rounds` and `seed` are those of the randomisation test.
 
     Raises OptionError for a name that is not one of TESTS.
     """
@@ -84,7 +84,7 @@ def p_value(test: str, differences: ArrayLike, *, rounds: int = 10_000, seed: in
 
 
 def corrected(p_values: Sequence[float], correction: str = "holm") -> list[float]:
-    """The p-values of one family of tests, corrected so that they can be compared with the significance level directly.
+    """The `p_values` of one family of tests, corrected so that they can be compared with the significance level directly.
 
     Holm: in ascending order the i-th (from 0) of m is multiplied by m - i, never below its predecessor. Bonferroni: all by m.
     `correction` is one of CORRECTIONS; raises OptionError for another.

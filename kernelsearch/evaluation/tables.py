@@ -35,7 +35,11 @@ def tables(
     per_query: bool,
     pairs: Sequence[PairTest] = (),
 ) -> list[Table]:
-    """What is printed for people, in this order: topics, means, differences, all pairs."""
+    """What is printed for people, in this order: topics, means, differences, all pairs.
+
+    `evaluations` are by label of the run, `measures` are names; `per_query` asks for the table of topics, `comparison` is that
+    with a baseline, if there is one, `pairs` are the tests of all pairs of runs.
+    """
     made = [_topics_table(evaluations, measures)] if per_query else []
     made.append(_means_table(evaluations, measures, comparison))
     if comparison is not None and comparison.differences:
@@ -76,7 +80,7 @@ def _means_table(evaluations: Evaluations, measures: Sequence[str], comparison: 
 
 
 def procedure_in_words(comparison: Comparison) -> str:
-    """The test, its correction and level in a sentence's piece."""
+    """The test of `comparison`, its correction and level, as a part of a sentence."""
     how = comparison.procedure
     name = {"t": "paired t test", "wilcoxon": "Wilcoxon's signed-rank test", "randomisation": "randomisation test"}[how.test]
     fixed = {"holm": "Holm's correction", "bonferroni": "Bonferroni's correction", "none": "uncorrected"}[how.correction]
@@ -136,19 +140,19 @@ def _pairs_table(pairs: Sequence[PairTest]) -> Table:
 
 
 def number(value: float) -> str:
-    """Four decimals, as trec_eval prints; counts as they are."""
+    """`value` with four decimals, as trec_eval prints; counts as they are."""
     return str(int(value)) if value == int(value) and abs(value) > 1 else f"{value:.4f}"
 
 
 def probability(p: float | None) -> str:
-    """A p-value; small ones aren't printed as zero."""
+    """A p-value `p` with four decimals, - for None; small ones aren't printed as zero."""
     if p is None:
         return "-"
     return f"{p:.4f}" if p >= 0.00005 else "<0.0001"
 
 
 def as_text(made: Sequence[Table]) -> str:
-    """Tables for the terminal."""
+    """The tables `made`, for the terminal."""
     parts = []
     for table in made:
         lines = [text_table(table.header, table.rows, align=table.align)]
@@ -157,7 +161,7 @@ def as_text(made: Sequence[Table]) -> str:
 
 
 def as_markdown(made: Sequence[Table]) -> str:
-    """Tables for a README."""
+    """The tables `made`, for a README."""
     parts = []
     for table in made:
         lines = [
@@ -178,7 +182,7 @@ def _pipes(cells: Any) -> str:
 
 
 def as_latex(made: Sequence[Table]) -> str:
-    """Tables for a paper; they need the package booktabs."""
+    """The tables `made`, for a paper; they need the package booktabs."""
     parts = []
     for table in made:
         columns = table.align.replace("<", "l").replace(">", "r")
@@ -210,7 +214,10 @@ CSV_HEADER = (
 
 
 def as_csv(evaluations: Evaluations, measures: Sequence[str], comparison: Comparison | None, per_query: bool) -> str:
-    """One record a run, topic and measure at full precision; the topic `all` holds the means and the comparison."""
+    """One record per run, topic and measure at full precision; the topic `all` holds the means and the comparison.
+
+    The parameters are those of `tables`.
+    """
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(CSV_HEADER)
@@ -235,7 +242,7 @@ def as_json(
     per_query: bool,
     pairs: Sequence[PairTest] = (),
 ) -> str:
-    """Everything as evaluation JSON object at full precision."""
+    """Everything as one JSON object at full precision; the parameters are those of `tables`."""
     runs = {}
     for label, evaluation in evaluations.items():
         runs[label] = {
@@ -273,7 +280,10 @@ def render(
     per_query: bool = False,
     pairs: Sequence[PairTest] = (),
 ) -> str:
-    """The results in one of FORMATS; CSV has no place for `pairs`, the tests of all pairs of runs."""
+    """The results in the format `kind`, one of FORMATS; CSV has no place for `pairs`, the tests of all pairs of runs.
+
+    The other parameters are those of `tables`.
+    """
     if kind == "csv":
         return as_csv(evaluations, measures, comparison, per_query)
     if kind == "json":

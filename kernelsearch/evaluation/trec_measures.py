@@ -51,9 +51,9 @@ def has_direct_form(measure: Any) -> bool:
 
 
 def values(measures: Sequence[Any], ranks: Mapping[str, int], judged: Mapping[str, int]) -> list[float]:
-    """The values of a topic. `ranks`: from 1, by docid; `judged`: grades by docid, relevant from 1 on.
+    """The values of `measures`, for which `has_direct_form` is true, for one topic.
 
-    0 where no relevant document is retrieved.
+    `ranks`: from 1, by docid; `judged`: grades by docid, relevant from 1 on. 0 where no relevant document is retrieved.
     """
     grades = [grade for grade in judged.values() if grade > 0]
     relevant = sorted((ranks[docid], grade) for docid, grade in judged.items() if grade > 0 and docid in ranks)

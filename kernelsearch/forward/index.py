@@ -196,7 +196,7 @@ class ForwardIndex:
         return _ranges(starts, np.asarray(self.indptr[docs + 1], dtype=np.int64) - starts)
 
     def matrix(self, docs: NDArray[np.integer] | None = None, dtype: DTypeLike = np.float64) -> sparse.csr_matrix:
-        """Returns the term frequencies of the rows `docs` (all rows if None) as CSR, shape (documents, terms)."""
+        """Returns the term frequencies of the rows `docs` (all rows if None) as CSR of `dtype`, shape (documents, terms)."""
         from scipy import sparse  # imported here: it would double the time to a first result
 
         if docs is None:
@@ -252,7 +252,7 @@ class ForwardIndex:
         return self.select(docs).occurrences(terms)
 
     def term_frequencies(self, docs: NDArray[np.integer], terms: NDArray[np.integer]) -> NDArray[np.int32]:
-        """Returns the frequencies of a few terms in some documents, dense, shape (documents, terms); zeros for term -1."""
+        """Returns the frequencies of a few terms in the rows `docs`, dense, shape (documents, terms); zeros for term -1."""
         return self.select(docs).term_frequencies(terms)
 
     def positions(self, docs: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
@@ -274,7 +274,7 @@ class ForwardIndex:
         return self.indices[postings], self.frequencies[postings], places[tokens]
 
     def tokens(self, doc: int) -> NDArray[np.int32]:
-        """Returns a document's term numbers by position; -1 where the analyser removed a token."""
+        """Returns the term numbers of the document in row `doc` by position; -1 where the analyser removed a token."""
         _, terms, places = self.positions(np.array([doc]))
         sequence = np.full(int(places.max()) + 1 if len(places) else 0, -1, dtype=np.int32)
         sequence[places] = terms
@@ -300,7 +300,7 @@ class ForwardIndex:
 
 
 def validate(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-    """Raises ValueError or KeyError for a forward index whose arrays don't fit each other or have numbers out of range."""
+    """Raises ValueError or KeyError for `arrays` that don't fit each other or `meta`, or have numbers out of range."""
     rows, terms, postings = len(arrays["lengths"]), len(arrays["term_ends"]), len(arrays["indices"])
     for name, value in vars(Statistics(**meta["extra"]["statistics"])).items():
         if type(value) is not int or value < 0:

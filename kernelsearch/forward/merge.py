@@ -33,7 +33,7 @@ def merge_terms(vocabularies: Sequence[StringTable]) -> MergedTerms:
     raw = [term for terms in vocabularies for term in terms.all_raw()]
     # Linear time: Python's sort detects sorted runs and merges them.
     order = sorted(range(len(raw)), key=raw.__getitem__)
-    new = np.array([place == 0 or raw[order[place - 1]] != raw[here] for place, here in enumerate(order)], dtype=bool)
+    new = np.array([place == 0 or raw[order[place - 1]] != raw[row] for place, row in enumerate(order)], dtype=bool)
     numbers = np.empty(len(raw), dtype=np.int32)
     numbers[order] = np.cumsum(new) - 1
     distinct = [raw[order[place]] for place in np.flatnonzero(new).tolist()]
@@ -70,7 +70,8 @@ class MergedSource:
     ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
         """Returns term numbers, frequencies and positions of documents start..end-1.
 
-        Rows stay sorted by term, because the merged numbers ascend with a shard's own.
+        No positions without `positions`; `scan` isn't used. Rows stay sorted by term, because the merged numbers ascend with a
+        shard's own.
         """
         blocks = []
         for place, first, last in self._spans(start, end):

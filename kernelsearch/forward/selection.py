@@ -73,7 +73,7 @@ class Selection:
         return table if np.array_equal(distinct, terms) else table[:, column]
 
     def matrix(self, dtype: DTypeLike = np.float64) -> sparse.csr_matrix:
-        """Returns the term frequencies as CSR, shape (n, width)."""
+        """Returns the term frequencies as CSR of `dtype`, shape (n, width)."""
         from scipy import sparse
 
         return sparse.csr_matrix((self.frequencies.astype(dtype), self.terms, self.indptr), shape=(len(self), self.width))

@@ -38,7 +38,7 @@ class StringTable:
         return self._data, self._ends
 
     def raw(self, number: int) -> bytes:
-        """Returns the UTF-8 bytes of a string."""
+        """Returns the UTF-8 bytes of the string `number`, from 0."""
         start = self._end_view[number - 1] if number else 0
         return self._view[start : self._end_view[number]].tobytes()
 
@@ -92,7 +92,7 @@ class StringTable:
         return fits
 
     def find_sorted(self, text: str) -> int:
-        """Returns the number of a string in a table that is sorted by UTF-8 bytes, or -1."""
+        """Returns the number of the string `text` in a table that is sorted by UTF-8 bytes, or -1."""
         wanted = text.encode("utf-8", errors="replace")
         low, high = 0, len(self)
         while low < high:
@@ -105,6 +105,6 @@ class StringTable:
 
 
 def hashes(strings: Iterable[bytes]) -> NDArray[np.uint64]:
-    """Returns a 64-bit hash per string, shape (n,), that is the same on every machine and in every run."""
+    """Returns a 64-bit hash for each of `strings`, shape (n,), that is the same on every machine and in every run."""
     digest = b"".join(hashlib.blake2b(text, digest_size=8).digest() for text in strings)
     return np.frombuffer(digest, dtype="<u8")

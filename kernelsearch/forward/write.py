@@ -28,8 +28,9 @@ def write_forward(
 ) -> None:
     """Copies a field's postings into a forward index in the folder `path`, replacing an older one.
 
-    `statistics` and `fingerprint` are those of the Lucene index. A block of rows takes about `block_bytes` of memory.
-    `progress(documents)` is called after every block, `on_duplicate(docid, row, other)` for live rows with equal docids.
+    `source` has the postings of `field`, `positions` says whether token positions are copied. `statistics` and `fingerprint`
+    are those of the Lucene index. A block of rows takes about `block_bytes` of memory. `progress(documents)` is called after
+    every block, `on_duplicate(docid, row, other)` for live rows with equal docids.
     """
     scan = source.scan()
     documents = len(scan.lengths)

@@ -73,7 +73,7 @@ def make_results(
     documents: pd.DataFrame | None = None,
     columns: Sequence[str] | None = None,
 ) -> pd.DataFrame:
-    """A frame of results, one row per document, from one ranked list per row of `queries`.
+    """A frame of results of `index`, one row per document, from `lists`, one ranked list per row of `queries`.
 
     `columns` of `queries`, by default those that PyTerrier calls query columns, are repeated for each document. `documents` are
     the results that were reranked, whose further columns are joined by qid and docno; a document that a method added gets
@@ -116,7 +116,7 @@ def _describe_added(frame: pd.DataFrame, known: pd.DataFrame, extra: Sequence[st
 
 
 def make_docnos(index: Index, docs: NDArray[np.int32]) -> Any:
-    """The column of docnos of rows `docs`, in the type that pandas uses for text; for Arrow no Python string is made."""
+    """The docnos of the rows `docs` of `index`, in the type that pandas uses for text; for Arrow no Python string is made."""
     docids = index.forward.docids
     if getattr(pd.Series([""]).dtype, "storage", None) != "pyarrow":
         return np.array(docids.take(docs), dtype=object)

@@ -110,10 +110,10 @@ class KernelReranker:
         if (rows < 0).any():  # some of Pyserini's indexes have docids with blanks around them, which its own writers strip
             rows = self.index.forward.rows_of([docid.strip() for docid in docids])
         if self.missing == "refuse" and (rows < 0).any():
-            some = [docids[place] for place in np.flatnonzero(rows < 0)[:3]]
+            examples = [docids[place] for place in np.flatnonzero(rows < 0)[:3]]
             raise InputError(
                 f"{label}: {int((rows < 0).sum())} of {len(rows)} documents are not in "
-                f"{self.index.name}, such as {', '.join(some)} (missing='last' leaves them behind the others)"
+                f"{self.index.name}, such as {', '.join(examples)} (missing='last' leaves them behind the others)"
             )
         order = np.argsort(-values, kind="stable")
         known = order[rows[order] >= 0]
@@ -163,7 +163,7 @@ def _make_order(hits: _InputList, ranked: Candidates) -> _Order:
 
 
 def open_index(source: IndexSource) -> Index:
-    """An index from one or several folders, an opened index, or a searcher over one; raises InputError for anything else."""
+    """An index from `source`: one or several folders, an opened index, or a searcher over one; InputError for anything else."""
     if isinstance(source, Index):
         return source
     if isinstance(opened := getattr(source, "index", None), Index):

@@ -44,7 +44,7 @@ def _reason(problem: Exception) -> str:
 
 
 def documents(name: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(place for messages, record) of each document, in the form of `trec.documents`."""
+    """(place for messages, record) of each document of the dataset `name`, in the form of `trec.documents`."""
     source = dataset(name)
     name = name.removeprefix(PREFIX)
     for number, record in enumerate(_read(name, "documents", lambda: source.docs_iter()), 1):
@@ -59,7 +59,7 @@ def documents(name: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def topics(name: str) -> dict[str, str]:
-    """The topics of a dataset, {qid: text}, with the default text of ir_datasets; those without text are left out."""
+    """The topics of the dataset `name`, {qid: text}, with the default text of ir_datasets; those without text are left out."""
     source = dataset(name)
     name = name.removeprefix(PREFIX)
     texts = {str(record.query_id): record.default_text() for record in _read(name, "queries", lambda: source.queries_iter())}
@@ -70,7 +70,7 @@ def topics(name: str) -> dict[str, str]:
 
 
 def qrels(name: str) -> dict[str, dict[str, int]]:
-    """The judgements of a dataset, {qid: {docid: grade}}."""
+    """The judgements of the dataset `name`, {qid: {docid: grade}}."""
     source = dataset(name)
     name = name.removeprefix(PREFIX)
     judged: dict[str, dict[str, int]] = {}
@@ -80,7 +80,7 @@ def qrels(name: str) -> dict[str, dict[str, int]]:
 
 
 def query_log(name: str) -> Iterator[Any]:
-    """The records of the query log of a dataset: objects with `query` and `items`, which have `doc_id` and `clicked`."""
+    """The records of the query log of the dataset `name`: objects with `query`, and `items` with `doc_id` and `clicked`."""
     source = dataset(name)
     name = name.removeprefix(PREFIX)
     if not source.has_qlogs():

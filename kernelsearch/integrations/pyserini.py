@@ -117,7 +117,7 @@ class KernelSearcher:
     def from_prebuilt_index(
         cls, prebuilt_index_name: str, verbose: bool = False, *, rerank: Rerank = None, **options: Any
     ) -> KernelSearcher:
-        """A searcher over one of Pyserini's prebuilt indexes, which Pyserini downloads if necessary, with `verbose` messages.
+        """A searcher over the prebuilt index `prebuilt_index_name`; Pyserini downloads it if needed, with `verbose` messages.
 
         `rerank` and options are those of the class.
         """
@@ -180,7 +180,7 @@ class KernelSearcher:
         query_generator: Any = None,
         fields: Mapping[str, float] | None = None,
     ) -> dict[str, Hits[Hit]]:
-        """{qid: the best k documents} of many queries, searched with `threads` threads."""
+        """{qid: best k documents} of `queries` with `qids`, by `threads` threads; `query_generator`, `fields`: see `search`."""
         pipeline = self._pipeline(k)
         if query_generator or fields:
             lists = [_top(self._search_with_anserini(pipeline, query, query_generator, fields), k) for query in queries]
@@ -215,7 +215,7 @@ class KernelSearcher:
     ) -> None:
         """Expands queries with RM3: `fb_terms` terms of `fb_docs` documents; `filter_terms` drops terms that are not words.
 
-        `debug` has no effect: `get_feedback_terms` returns the expanded query.
+        `original_query_weight` is from 0 to 1. `debug` has no effect: `get_feedback_terms` returns the expanded query.
         """
         self._set(feedback=RM3(int(fb_terms), int(fb_docs), float(original_query_weight), bool(filter_terms)))
 

@@ -10,7 +10,10 @@ from kernelsearch.lucene import jvm
 
 
 def download_prebuilt(name: str, verbose: bool = False) -> str:
-    """The folder of one of Pyserini's prebuilt indexes, which Pyserini downloads if necessary."""
+    """The folder of Pyserini's prebuilt index `name`, which Pyserini downloads if necessary, with `verbose` messages.
+
+    Raises InputError for a name that Pyserini doesn't have.
+    """
     util = import_pyserini("pyserini.util")
     try:
         return str(util.download_prebuilt_index(name, verbose=verbose))

@@ -281,7 +281,7 @@ class JavaInit(pt.java.JavaInitializer):
         return -200
 
     def pre_init(self, jnius_config: Any) -> None:
-        """Adds the jar, or raises InputError where we have started the JVM already."""
+        """Adds the jar to `jnius_config`, or raises InputError where we have started the JVM already."""
         from kernelsearch.lucene import jvm
 
         jvm.prepare_for_other(jnius_config)

@@ -93,7 +93,7 @@ class IndexTransformer(pt.Transformer):
 
 
 def format_options(options: dict[str, Any]) -> str:
-    """Options as they follow the other arguments of a constructor."""
+    """The `options` as they follow the other arguments of a constructor."""
     return "".join(f", {name}={value!r}" for name, value in options.items())
 
 

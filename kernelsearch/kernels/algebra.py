@@ -220,7 +220,10 @@ def _in_product(kernel: Kernel) -> str:
 
 
 def counts(collection: Collection, docs: NDArray[np.integer], dtype: DTypeLike = np.float64) -> sparse.csr_matrix:
-    """Term frequencies of `docs`, shape (documents, terms). Rows that follow each other are cut out, not gathered."""
+    """Term frequencies of the rows `docs` of `collection` as `dtype`, shape (documents, terms).
+
+    Rows that follow each other are cut out, not gathered.
+    """
     docs = np.asarray(docs)
     if len(docs) < 2 or np.any(np.diff(docs) != 1):
         return collection.matrix(docs, dtype)
@@ -238,7 +241,10 @@ def counts(collection: Collection, docs: NDArray[np.integer], dtype: DTypeLike =
 def weighted_terms(
     collection: Collection, query: Query, weights: NDArray[np.floating], width: int | None = None
 ) -> sparse.csr_matrix:
-    """A query's row of features from one weight per query term; terms that the collection doesn't have are left out."""
+    """A query's row of features from `weights`, one per term of the query, shape (1, `width`).
+
+    `width` is the number of terms of `collection` by default. Terms that the collection doesn't have are left out.
+    """
     numbers = collection.term_ids(query.terms)
     known = numbers >= 0
     places = (np.zeros(int(known.sum()), dtype=np.int64), numbers[known])

@@ -49,7 +49,7 @@ class Expansion:
     unknown: dict[str, float]
 
     def to_query(self, index: ForwardIndex, query: Query) -> Query:
-        """The weighted query in words, in their alphabetical order; the query itself where feedback left no term."""
+        """The weighted query in words of `index`, in their alphabetical order; `query` itself where feedback left no term."""
         weights = dict(zip(index.terms.take(self.terms), self.weights.tolist(), strict=True))
         if self.unknown:
             weights = dict(sorted((weights | self.unknown).items()))
@@ -68,7 +68,10 @@ class FeedbackExpander:
         return [expansion.to_query(self.index, query) for query, expansion in zip(queries, made, strict=True)]
 
     def expand(self, queries: Sequence[Query], lists: Sequence[Candidates], feedback: Feedback) -> list[Expansion]:
-        """The weighted queries in term numbers, one per query."""
+        """The weighted queries in term numbers, one per query.
+
+        `lists` hold Lucene's scores of each query's best documents, `feedback` are the model and its parameters.
+        """
         out: list[Expansion] = []
         for part in chunks(list(zip(queries, lists, strict=True)), BATCH):
             words = _QueryWords.of(self.index, [query for query, _ in part])
@@ -182,11 +185,11 @@ class FeedbackExpander:
         best = _best(queries[places], offers, prf.terms)
         chosen = keys[places[best]]
         where = np.searchsorted(keys, words.keys)
-        there = np.zeros(len(where), dtype=np.int64)
+        query_term_occurrences = np.zeros(len(where), dtype=np.int64)
         inside = where < len(keys)
         inside[inside] = keys[where[inside]] == words.keys[inside]
-        there[inside] = occurrences[where[inside]]
-        own = self._relevance_weights(words.keys % size, there, held[words.keys // size], 1.0)
+        query_term_occurrences[inside] = occurrences[where[inside]]
+        own = self._relevance_weights(words.keys % size, query_term_occurrences, held[words.keys // size], 1.0)
         nowhere = np.zeros(len(words.unknown_owners), dtype=np.int64)
         unknown = self._relevance_weights(None, nowhere, held[words.unknown_owners], 1.0)
         all_keys = np.concatenate([words.keys, chosen])

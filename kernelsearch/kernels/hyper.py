@@ -105,11 +105,11 @@ class Hyper(HyperKernel):
     relevance: Relevance | None = None
 
     def inner(self, a: Pairs, b: Pairs) -> NDArray[np.float64]:
-        """k_Q · k_D, without g."""
+        """k_Q · k_D, without g, shape (pairs of `a`, pairs of `b`)."""
         return np.asarray(self.query_kernel(a.queries, b.queries) * self.document_kernel(a.docs, b.docs), dtype=np.float64)
 
     def outer(self, a: Pairs, b: Pairs) -> NDArray[np.float64]:
-        """g · g', ones where there is no g."""
+        """g · g', ones where there is no g, shape (pairs of `a`, pairs of `b`)."""
         if self.relevance is None:
             return np.ones((len(a), len(b)))
         return np.outer(self.relevance(a.queries, a.docs), self.relevance(b.queries, b.docs))

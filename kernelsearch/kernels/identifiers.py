@@ -41,32 +41,38 @@ class Word(NamedTuple):
 
 
 def joined_share(forward: ForwardIndex) -> float:
-    """The share of a field's tokens that are words joined by separators: nearly 0 in prose, a tenth and more in programs."""
+    """The share of the tokens of `forward` that are words joined by separators, 0 to 1.
+
+    It is nearly 0 in prose, a tenth and more in programs.
+    """
     tokens = np.asarray(forward.cf)[np.array(list(_joined(forward)), dtype=np.int64)].sum()
     return float(tokens / max(forward.statistics.tokens, 1))
 
 
 def word_parts(forward: ForwardIndex, analyse: Analyse) -> sparse.csr_matrix:
-    """Which words each term consists of, shape (terms, terms): row t has a 1 for every term that is a word inside t."""
+    """Which words each term of `forward` consists of, shape (terms, terms): row t has a 1 for every term that is a word in t.
+
+    `analyse` is the analyser of the index.
+    """
     terms, df = [term.decode("utf-8", errors="replace") for term in forward.terms.all_raw()], np.asarray(forward.df)
     numbers = {term: number for number, term in enumerate(terms)}
     pieces = {number: WORD.findall(term) for number, term in _joined(forward).items()}
-    words = sorted({word for found in pieces.values() for word in found})
+    words = sorted({word for term_pieces in pieces.values() for word in term_pieces})
     stems = {word: analysed[0] if analysed else word for word, analysed in zip(words, analyse(words), strict=True)}
-    lexicon = _lexicon(terms, df, {word: stems[word] for found in pieces.values() for word in found[:-1]}, numbers)
+    lexicon = _lexicon(terms, df, {word: stems[word] for term_pieces in pieces.values() for word in term_pieces[:-1]}, numbers)
 
     def documents(stem: str) -> int:
         return int(df[numbers[stem]]) if stem in numbers else 0
 
     rows, columns = [], []
     for number, term in enumerate(terms):
-        found = pieces.get(number, [term])
+        term_pieces = pieces.get(number, [term])
         inside: list[str] = []
-        for place, piece in enumerate(found):
+        for place, piece in enumerate(term_pieces):
             stem = stems.get(piece, piece)
-            if place == len(found) - 1:  # stemmed with the whole term, which removes more than from the word alone
+            if place == len(term_pieces) - 1:  # stemmed with the whole term, which removes more than from the word alone
                 stem = max((stem, piece, f"{piece}e"), key=documents)
-            if documents(stem) >= FEWEST and len(found) > 1:
+            if documents(stem) >= FEWEST and len(term_pieces) > 1:
                 inside.append(stem)
             else:
                 inside += segment(piece, lexicon, documents(piece), forward.statistics.documents) or [stem]
@@ -130,5 +136,5 @@ def _joined(forward: ForwardIndex) -> dict[int, str]:
     data, ends = (np.asarray(array) for array in forward.terms.arrays)
     places = np.flatnonzero(np.isin(data, np.frombuffer(SEPARATORS, dtype=np.uint8)))
     numbers = np.unique(np.searchsorted(ends, places, side="right")).tolist()
-    found = zip(numbers, forward.terms.take(numbers), strict=True)
-    return {number: term for number, term in found if JOINED.search(term)}
+    numbered_terms = zip(numbers, forward.terms.take(numbers), strict=True)
+    return {number: term for number, term in numbered_terms if JOINED.search(term)}

@@ -36,7 +36,9 @@ def utf16_lengths(table: Strings) -> NDArray[np.int64]:
 
 
 def utf16_ranks(table: Strings) -> NDArray[np.int64] | None:
-    """Each string's place in the order of Java's String.compareTo, shape (strings,); None where it is the order of UTF-8 bytes.
+    """The place of each string of `table` in the order of Java's String.compareTo, shape (strings,).
+
+    None where this is the order of UTF-8 bytes.
 
     The two orders differ between characters of four bytes and those from U+E000 to U+FFFF.
     """
@@ -80,7 +82,10 @@ def _hash_code(text: str) -> int:
 
 
 def buckets(hashed: NDArray[np.uint32], entries: NDArray[np.integer] | int) -> NDArray[np.uint32]:
-    """The bucket of each string in a map of so many entries (one number, or one per string)."""
+    """The bucket of each string in a map of so many `entries` (one number, or one per string), shape (strings,).
+
+    `hashed` (strings,) are the strings' hashes, see `hashes`.
+    """
     return hashed & (capacity(np.asarray(entries)) - 1).astype(np.uint32)
 
 

@@ -68,7 +68,8 @@ def hyper_kernel(
 ) -> Hyper:
     """Eq. 4 over numbered queries and documents of a collection, for `AsymmetricKernelLearner`.
 
-    Query number i is `queries[i]`, document number j the row `docs[j]`. `relevance` is g; None makes the pairwise kernel.
+    Query number i is `queries[i]`, document number j the row `docs[j]`. k_Q is the query side of `query_kernel`, k_D the
+    document kernel of `document_kernel`. `relevance` is g; None makes the pairwise kernel.
     """
     rows = np.asarray(docs, dtype=np.int64)
     query_side = _query_rows(query_kernel, collection, queries)

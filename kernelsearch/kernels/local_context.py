@@ -17,7 +17,7 @@ DELTA = 0.1
 
 
 def idf(index: Postings, terms: NDArray[np.integer]) -> Floats:
-    """min(1, log10(N / N_t) / 5) of each term, shape (terms,)."""
+    """min(1, log10(N / N_t) / 5) of each of `terms`, by their document frequencies in `index`, shape (terms,)."""
     frequencies = np.maximum(np.asarray(index.df[terms], dtype=np.float64), 1.0)
     return np.minimum(1.0, np.log10(max(index.statistics.documents, 1) / frequencies) / 5.0)
 
@@ -31,7 +31,8 @@ def beliefs(
 ) -> Words:
     """The usable words of the documents with f(c, Q) = Π_i (δ + log10(co(c, w_i) + 1) · idf(c) / log10 n)^idf(w_i).
 
-    co(c, w) = Σ_d tf(c, d) · tf(w, d) over the n documents; `query_terms` (q,) are the numbers of the query's terms w_i.
+    co(c, w) = Σ_d tf(c, d) · tf(w, d) over the n documents, the rows `docs` of `index`; `query_terms` (q,) are the numbers of
+    the query's terms w_i, `usable` (terms,) says which terms of the index may be words c, `delta` is δ.
     """
     indptr, places = index.gather(docs)
     terms = np.asarray(index.indices[places], dtype=np.int64)

@@ -20,9 +20,10 @@ Floats = NDArray[np.float64]
 
 
 def perturbations(strategy: str, terms: int, *, draws: int = 8, seed: int = 0) -> Floats:
-    """Multipliers of the query's term weights, one row a variant, shape (variants, terms); section 2 of the paper.
+    """Multipliers of the weights of a query's `terms` terms, shape (variants, terms); section 2 of the paper.
 
-    `loo` leaves one term out in each row, `tat` keeps one term alone, `dirichlet` draws random weights (mean 1 a term).
+    `strategy` `loo` leaves one term out in each row, `tat` has one term alone, `dirichlet` makes `draws` rows of random weights
+    (mean 1 per term) with `seed`. Raises OptionError for another strategy.
     """
     if strategy == "loo":
         return 1.0 - np.eye(terms)
@@ -60,12 +61,15 @@ def features(base: Floats, variants: Floats, denominator: str = "sqrt") -> Float
 
 
 def gram(coordinates: Floats) -> Floats:
-    """G = A A^T (Figure 1, step 4), shape (words, words)."""
+    """G = A A^T (Figure 1, step 4), shape (words, words), of `coordinates` A (words, variants)."""
     return coordinates @ coordinates.T
 
 
 def distances(products: Floats) -> Floats:
-    """d_ij = g_ii + g_jj - 2 g_ij (Figure 1, step 4): squared Euclidean distances of a Gram matrix; never below zero."""
+    """d_ij = g_ii + g_jj - 2 g_ij (Figure 1, step 4), shape (words, words): squared Euclidean distances, never below zero.
+
+    `products` (words, words) is the Gram matrix.
+    """
     squares = np.diag(products)
     apart = np.maximum(squares[:, None] + squares[None, :] - 2.0 * products, 0.0)
     np.fill_diagonal(apart, 0.0)
@@ -84,12 +88,18 @@ def jaccard_distances(occurrences: NDArray[np.bool_]) -> Floats:
 
 
 def random_distances(words: int, dimensions: int = 3, *, seed: int = 0) -> Floats:
-    """Squared distances of random points: the control that says whether a kernel's content matters at all."""
+    """Squared distances of random points, shape (words, words): the control that says whether a kernel's content matters.
+
+    The points are as many as `words`, drawn with `seed` from the normal distribution in `dimensions` dimensions.
+    """
     return distances(gram(np.random.default_rng(seed).standard_normal((words, dimensions))))
 
 
 def word_groups(apart: Floats, groups: int) -> NDArray[np.int64]:
-    """Group numbers from 0 of words by their squared distances (average linkage), shape (words,); at most `groups` of them."""
+    """Group numbers from 0 of words, shape (words,), at most `groups` of them.
+
+    Words are joined by average linkage of the roots of `apart` (words, words), their squared distances.
+    """
     if len(apart) < 2 or groups < 2 or not apart.any():
         return np.zeros(len(apart), dtype=np.int64)
     from scipy.cluster import hierarchy
@@ -101,19 +111,28 @@ def word_groups(apart: Floats, groups: int) -> NDArray[np.int64]:
 
 
 def typical_distance(apart: Floats) -> float:
-    """The median distance of different words, 1 where all coincide."""
+    """The median of the distances `apart` (words, words) between different words, 1 where all coincide.
+
+    Where the median is 0 and some words differ, the largest distance.
+    """
     above = apart[np.triu_indices(len(apart), 1)]
     middle = float(np.median(above)) if len(above) else 0.0
     return middle if middle > 0 else float(above.max(initial=0.0)) or 1.0
 
 
 def covariance(products: Floats) -> Floats:
-    """G over the median word's variance: a word that varies under perturbation counts as risky. All ones where none varies."""
+    """G = `products` (words, words) over the median word's variance: a word that varies under perturbation counts as risky.
+
+    The largest variance is taken where the median is 0; all ones where no word varies.
+    """
     variances = np.diag(products)
     scale = float(np.median(variances)) or float(variances.max(initial=0.0))
     return products / scale if scale > 0 else np.ones_like(products)
 
 
 def similarity(apart: Floats) -> Floats:
-    """exp(-D / median D), positive semi-definite, with a diagonal of ones; all ones where no word differs from another."""
+    """exp(-D / median D), positive semi-definite, with a diagonal of ones; all ones where no word differs from another.
+
+    `apart` (words, words) are the distances D, squared Euclidean ones for a kernel.
+    """
     return np.exp(-apart / typical_distance(apart))

@@ -52,7 +52,10 @@ class Queries:
 
     @classmethod
     def make(cls, queries: Sequence[Query], vocabulary: Vocabulary, clicks: sparse.csr_matrix | None = None) -> Queries:
-        """Queries with their terms weighted by an index's idf; a term that the index lacks is the rarest."""
+        """Queries with their terms weighted by the idf of the index `vocabulary`; a term that the index lacks is the rarest.
+
+        `clicks` (queries, documents of the log) are the clicks of each of `queries`, None where no kernel needs them.
+        """
         names = [term for query in queries for term in query.terms]
         counts = np.array([weight for query in queries for weight in query.weights], dtype=np.float64)
         numbers = vocabulary.term_ids(names)
@@ -68,7 +71,7 @@ class Queries:
         return cls(texts, terms, idf, clicks if clicks is not None else sparse.csr_matrix((len(queries), 0)))
 
     def take(self, rows: NDArray[np.integer]) -> Queries:
-        """Some of these queries."""
+        """Those of these queries that have the numbers `rows`, in that order."""
         texts = tuple(self.texts[row] for row in rows.tolist())
         return Queries(texts, self.terms[rows], self.idf[rows], self.clicks[rows])
 
@@ -101,7 +104,7 @@ class ClickPearson:
         return self.of_clicks(a.clicks, b.clicks)
 
     def of_clicks(self, u: sparse.csr_matrix, v: sparse.csr_matrix) -> NDArray[np.float64]:
-        """The same from the queries' clicks alone, shapes (queries, documents of the log)."""
+        """The same from clicks alone: `u` and `v` have shape (queries, documents of the log), the result (len(u), len(v))."""
         return _union_pearson(u, v) if self.union else _pearson(u, v)
 
 
@@ -111,7 +114,10 @@ def pearson_of_sums(
     squares: tuple[NDArray[np.floating], NDArray[np.floating]],
     documents: int,
 ) -> NDArray[np.float64]:
-    """Correlation over `documents` documents from Σuv, (Σu, Σv) and (Σu², Σv²), broadcast together; 0 where undefined."""
+    """Correlation over `documents` documents, shape as `products`; 0 where it is undefined.
+
+    `products` is Σuv, `sums` are (Σu, Σv), `squares` (Σu², Σv²), each of a shape that broadcasts to that of `products`.
+    """
     size = max(documents, 1)
     covariance = products - sums[0] * sums[1] / size
     variance = (squares[0] - sums[0] ** 2 / size) * (squares[1] - sums[1] ** 2 / size)
@@ -152,7 +158,7 @@ class NgramCosine:
             raise OptionError(f"query kernel ngrams: n {self.n} must be at least 1")
 
     def features(self, queries: Queries) -> sparse.csr_matrix:
-        """Unit-length rows, shape (n, COLUMNS)."""
+        """Unit-length rows of n-gram counts of `queries`, shape (queries, COLUMNS)."""
         return ngrams(queries.texts, self.n)
 
     def __call__(self, a: Queries, b: Queries) -> NDArray[np.float64]:
@@ -164,7 +170,7 @@ class TermCosine:
     """Cosine of count · idf over the index's terms."""
 
     def features(self, queries: Queries) -> sparse.csr_matrix:
-        """Unit-length rows, shape (n, COLUMNS)."""
+        """Unit-length rows of count · idf of `queries`, shape (queries, COLUMNS)."""
         return _weighted(queries.terms, queries.terms.data * queries.idf.data)
 
     def __call__(self, a: Queries, b: Queries) -> NDArray[np.float64]:
@@ -178,7 +184,7 @@ class BM25Cosine:
     k1: float = 0.9
 
     def features(self, queries: Queries) -> sparse.csr_matrix:
-        """Unit-length rows, shape (n, COLUMNS)."""
+        """Unit-length rows of BM25's weights of `queries`, shape (queries, COLUMNS)."""
         counts = queries.terms.data
         return _weighted(queries.terms, np.sqrt(queries.idf.data) * counts / (counts + self.k1))
 

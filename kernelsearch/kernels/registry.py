@@ -75,7 +75,7 @@ def register(name: str, factory: Callable[..., Kernel]) -> None:
 
 
 def name_of(kind: type[Kernel]) -> str | None:
-    """The name of a class of kernels; None where neither this package nor a plugin has one for it."""
+    """The name of `kind`, a class of kernels; None where neither this package nor a plugin has one for it."""
     for name, factory in KERNELS.items():
         if factory is kind:
             return name

@@ -60,8 +60,9 @@ class Words(NamedTuple):
 def document_weights(scores: Floats, docs: int, weighting: str = "softmax", temperature: float = 5.0) -> Floats:
     """The weights p(d|q) of the best `docs` documents of each row, zero elsewhere, shape as `scores` (lists, documents).
 
-    Documents that a list doesn't hold are marked -inf. A row that holds none gets zeros. `softmax` is exp(score / temperature),
-    `score` is proportional to the score as in Anserini, `uniform` counts them all the same.
+    Documents that a list doesn't hold are marked -inf. A row that holds none gets zeros. `weighting` `softmax` is
+    exp(score / temperature), `score` is proportional to the score as in Anserini, `uniform` counts them all the same. Raises
+    OptionError for another.
     """
     if weighting not in WEIGHTINGS:
         raise OptionError(f"document weighting {weighting!r} is not one of {', '.join(WEIGHTINGS)}")
@@ -135,8 +136,9 @@ def feedback_words(
 ) -> Words:
     """Every usable word of the feedback documents with sum_d p(d|q) p(w|d), unsmoothed.
 
-    Without `keep`, p(w|d) = tf / length. With it, as Anserini's RM3 does, a document is first cut to its `keep` most
-    frequent usable words and p(w|d) is relative to those.
+    `docs` are rows of `index`, `weights` (documents,) their p(d|q), `usable` (terms,) is that of `usable_words`. Without
+    `keep`, p(w|d) = tf / length. With it, as Anserini's RM3 does, a document is first cut to its `keep` most frequent usable
+    words and p(w|d) is relative to those.
     """
     indptr, places = index.gather(docs)
     terms = np.asarray(index.indices[places], dtype=np.int64)
@@ -171,8 +173,9 @@ def smoothed_models(
 ) -> tuple[Floats, NDArray[np.int32]]:
     """p(w|R) of a few `terms` for several weightings of the documents, shape (weightings, terms), and the frequencies used.
 
-    `weights` (weightings, documents). Mixed with the collection's own model by `smoothing`; a row without documents is the
-    collection's model, which is the model of an uninformative query.
+    `docs` are rows of `index`, `weights` has shape (weightings, documents), the frequencies (documents, terms). Mixed with the
+    collection's own model by `smoothing`; a row without documents is the collection's model, which is the model of an
+    uninformative query.
     """
     frequencies = index.term_frequencies(docs, terms)
     by_document = frequencies / np.maximum(np.asarray(index.lengths[docs], dtype=np.float64), 1.0)[:, None]

@@ -60,7 +60,11 @@ class DocumentVectors:
         return out
 
     def query_cosines(self, terms: ArrayLike, weights: ArrayLike) -> Floats:
-        """The cosine of each document with a query of weighted terms, shape (documents,); terms -1 are ignored."""
+        """The cosine of each document with a query, shape (documents,).
+
+        `terms` are the numbers of the query's terms, -1 for unknown ones, which are ignored, `weights` their weights, both
+        (terms,).
+        """
         numbers, weight = bm25.known_terms(terms, weights)
         idf = vocabulary_idf(self.index)[numbers]
         vector = weight * idf

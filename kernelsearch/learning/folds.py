@@ -30,7 +30,8 @@ def topic_folds(qids: ArrayLike, folds: int, seed: int = 0) -> NDArray[np.int64]
     """The fold (from 0) of each row, shape (rows,), by its query's id in `qids` (rows,); an id may occur many times.
 
     Queries are numbered in the sorted order of their ids, so that a topic is in the same fold in every part of the package,
-    whatever the order of the file; numbers are compared as numbers, other ids as strings.
+    whatever the order of the file; numbers are compared as numbers, other ids as strings. `folds` is their number, `seed` draws
+    them; raises OptionError for more folds than queries.
     """
     names, numbers = np.unique(np.asarray(qids), return_inverse=True)
     return assign_folds(len(names), folds, seed)[numbers]
@@ -39,7 +40,7 @@ def topic_folds(qids: ArrayLike, folds: int, seed: int = 0) -> NDArray[np.int64]
 def query_folds(qid: ArrayLike, folds: int, seed: int = 0) -> list[NDArray[np.bool_]]:
     """Masks of the rows that each fold holds out, each of shape (rows,); `qid` (rows,) names each row's query.
 
-    All rows of a query are in one fold, that of `topic_folds`.
+    All rows of a query are in one fold, that of `topic_folds`, whose `folds`, `seed` and errors these are.
     """
     assigned = topic_folds(qid, folds, seed)
     return [assigned == fold for fold in range(folds)]

@@ -34,8 +34,8 @@ def build_index(
 
     `total` is the number of documents, for progress and messages; `fields` are indexed beside the contents; `positions`,
     `vectors`, `contents` and `raw` say what is stored. `optimize` merges into one segment, which makes search and export
-    faster. `java_heap` is the JVM's maximal heap if this is the first use of Java in the process. The language and the fields
-    are recorded beside the index.
+    faster. So many `threads` index. `java_heap` is the JVM's maximal heap if this is the first use of Java in the process. The
+    language and the fields are recorded beside the index.
 
     Returns the number of documents that were indexed, and of those that were left out because they have no text.
     """
@@ -86,7 +86,7 @@ def build_index(
 def refuse_losses(index: Path, total: int, indexed: int, empty: int) -> None:
     """Raises JavaError unless `indexed` documents and `empty` ones, which have no text, are all of the `total`.
 
-    Anserini logs a document or a file that it can't read and goes on with the rest.
+    Anserini logs a document or a file that it can't read and goes on with the rest. `index` is named in the message.
     """
     if indexed + empty != total:
         raise JavaError(f"{index}: Anserini indexed {indexed + empty} of {total} documents and gave up on the others")

@@ -44,7 +44,10 @@ def options(home: Path, jar: Path, building: bool = False) -> list[str]:
 
 
 def make(java: Path, jar: Path, record: Path, archive: Path) -> None:
-    """Makes the archive from the recorded classes; an archive that is there appears complete or not at all."""
+    """Makes `archive` of the classes of `jar` that `record` lists, by the program `java`; it appears complete or not at all.
+
+    `record` is removed then.
+    """
     unfinished = archive.with_suffix(".unfinished")
     command: list[str | Path] = [java, "-Xshare:dump", "-XX:+UseSerialGC", f"-XX:SharedClassListFile={record}"]
     command += [f"-XX:SharedArchiveFile={unfinished}", "-cp", jar]

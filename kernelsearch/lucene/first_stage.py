@@ -75,7 +75,7 @@ class FirstStage:
 
     @classmethod
     def from_settings(cls, settings: FirstStageSettings) -> FirstStage:
-        """Returns the first stage that the options describe; InputError for options that exclude each other."""
+        """Returns the first stage that the options `settings` describe; InputError for options that exclude each other."""
         if settings.qld and settings.qljm:
             raise InputError("--qld and --qljm exclude each other")
         if settings.rm3 and settings.rocchio:
@@ -105,7 +105,8 @@ class FirstStage:
     ) -> list[Query]:
         """Returns the queries as the feedback method expands them, unchanged without one.
 
-        `expander` computes the feedback; by default Anserini does, which needs stored document vectors and gives the same.
+        `lucene` is the index, `threads` the number of Java threads that share the queries. `expander` computes the feedback; by
+        default Anserini does, which needs stored document vectors and gives the same.
         """
         if self.feedback is None:
             return list(queries)
@@ -117,7 +118,7 @@ class FirstStage:
     def search(
         self, lucene: LuceneIndex, queries: Sequence[Query], *, threads: int = 1, expander: Expander | None = None
     ) -> list[Candidates]:
-        """Returns one ranked list per query.
+        """Returns one ranked list per query, of the index `lucene`.
 
         `threads` is the number of Java threads that share the queries; `expander` is described at `expand`.
         """

@@ -148,7 +148,7 @@ class LuceneIndex:
 
     @reads_index
     def analyze(self, texts: Sequence[str], field: str = CONTENTS) -> list[list[str]]:
-        """Returns the terms of each text, as the index's analyser makes them, in text order."""
+        """Returns the terms of each of `texts`, as the index's analyser makes them for `field`, in text order."""
         if not texts:
             return []
         packed = "\n".join(_one_line(text) for text in texts).encode("utf-8", errors="replace")
@@ -157,7 +157,7 @@ class LuceneIndex:
         return [line.split("\t") if line else [] for line in lines]
 
     def queries(self, texts: Sequence[str], qids: Sequence[str] | None = None) -> list[Query]:
-        """Returns one analysed query per text; `qids` are their ids (by default empty)."""
+        """Returns one analysed query for each of `texts`; `qids` are their ids (by default empty)."""
         ids = list(qids) if qids is not None else [""] * len(texts)
         return [Query.from_tokens(text, tokens, qid) for text, tokens, qid in zip(texts, self.analyze(texts), ids, strict=True)]
 
@@ -173,7 +173,8 @@ class LuceneIndex:
     ) -> list[Candidates]:
         """Returns the best `hits` documents per query with Lucene's raw scores; ties in docid order, as Anserini breaks them.
 
-        With `feedback` the queries are expanded first. `threads` is the number of Java threads that share the queries.
+        `model` is the ranking model. With `feedback` the queries are expanded first. `threads` is the number of Java threads
+        that share the queries.
         """
         if not queries:
             return []
@@ -184,9 +185,10 @@ class LuceneIndex:
         return self.search_with(self._searcher(model), queries, hits, threads)
 
     def search_with(self, searcher: Any, queries: Sequence[Query], hits: int, threads: int) -> list[Candidates]:
-        """Returns the best `hits` documents per query that a searcher of the bridge (Java) over this index's reader finds.
+        """Returns the best `hits` documents for each of `queries` by `searcher`.
 
-        The caller is decorated with `jvm.calls_java`.
+        This is a searcher of the bridge (Java) over this index's reader; `threads` as in `search`. The caller is decorated with
+        `jvm.calls_java`.
         """
         packed = "\n".join(_weighted_line(query) for query in queries).encode("utf-8", errors="replace")
         expected = min(len(queries) * (4 + 8 * min(hits, int(self.starts[-1]))), jvm.LARGEST)
@@ -206,7 +208,10 @@ class LuceneIndex:
         model: Model = BM25Model(),  # noqa: B008
         threads: int = 1,
     ) -> list[Query]:
-        """Returns the queries as Anserini's feedback method expands them; a query without any match is returned unchanged."""
+        """Returns the queries as Anserini's feedback method expands them; a query without any match is returned unchanged.
+
+        `model` and `threads` are those of `search`. Raises IndexProblem for an index without document vectors.
+        """
         if not queries:
             return []
         if not self.field_statistics().vectors:
@@ -232,7 +237,7 @@ class LuceneIndex:
 
     @reads_index
     def stored(self, docs: Sequence[int] | NDArray[np.integer], field: str = "raw") -> list[str | None]:
-        """Returns a stored field of documents, which are named by row; None where a document doesn't store it."""
+        """Returns a stored field of the documents in the rows `docs`; None where a document doesn't store it."""
         rows = np.ascontiguousarray(docs, dtype=np.int32)
         if not len(rows):
             return []
@@ -246,7 +251,7 @@ class LuceneIndex:
 
     @reads_index
     def document(self, doc: int) -> Any:
-        """Returns the stored fields of the document in a row (a Java Document)."""
+        """Returns the stored fields of the document in row `doc` (a Java Document)."""
         return self._reader.storedFields().document(int(doc))
 
     @property
@@ -300,7 +305,7 @@ def make_analyzer(language: str) -> Any:
 
 
 def english_with_stopwords(stopwords: str) -> Any:
-    """Returns Anserini's English analyser (Java) with the stop words of a file, one per line."""
+    """Returns Anserini's English analyser (Java) with the stop words of the file `stopwords`, one per line."""
     from jnius import autoclass
 
     return autoclass("io.anserini.analysis.DefaultEnglishAnalyzer").fromArguments("porter", False, stopwords)

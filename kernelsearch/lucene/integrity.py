@@ -19,12 +19,12 @@ ADVICE = "index the collection again"
 
 
 def note_written(path: Path) -> None:
-    """Records the present state of the files of an index that has just been written or verified."""
+    """Records the present state of the files of the index `path` that has just been written or verified."""
     checksums.note_verified(path, _files(path), {}, into=path / ADDED_FOLDER)
 
 
 def verify_changed(path: Path) -> None:
-    """Verifies the files of an index that were changed since they were noted; raises IndexProblem where one is damaged."""
+    """Verifies files of the index `path` that were changed since they were noted; raises IndexProblem where one is damaged."""
     places = path / ADDED_FOLDER
     if (places / checksums.NOTE).exists() and not checksums.is_unchanged(path, _files(path), {}, into=places):
         verify(path)
@@ -33,7 +33,7 @@ def verify_changed(path: Path) -> None:
 
 @jvm.calls_java
 def verify(path: Path) -> None:
-    """Lets Lucene compare the checksums of all files of an index; raises IndexProblem where one differs."""
+    """Lets Lucene compare the checksums of all files of the index `path`; raises IndexProblem where one differs."""
     import jnius
 
     try:
@@ -44,7 +44,7 @@ def verify(path: Path) -> None:
 
 @jvm.calls_java
 def check(path: Path) -> str:
-    """Runs Lucene's CheckIndex and returns the first problem that it finds, in one line; empty where it finds none."""
+    """Runs Lucene's CheckIndex on the index `path` and returns the first problem that it finds, in one line, or ""."""
     import jnius
 
     try:
@@ -56,7 +56,7 @@ def check(path: Path) -> str:
 
 
 def reason(text: str) -> str:
-    """The reason in a Java exception's message, in one line: the file, where it names one, and what is wrong."""
+    """The reason in `text`, a Java exception's message, in one line: the file, where it names one, and what is wrong."""
     line = re.sub(r"^JVM exception occurred: ", "", " ".join(text.split()))
     file = re.search(r'path="([^"]+)"', line)
     line = re.sub(r"\s*\(resource=.*", "", line)[:160]

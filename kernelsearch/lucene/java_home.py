@@ -80,6 +80,7 @@ def java_version(home: Path) -> int | None:
 
 
 def jvm_library(home: Path) -> Path | None:
+    """The library of the JVM below `home`, a folder of Java; None where there is none."""
     name = {"darwin": "libjvm.dylib", "win32": "jvm.dll"}.get(sys.platform, "libjvm.so")
     for folder in ("lib/server", "jre/lib/server", "bin/server"):
         if (home / folder / name).is_file():

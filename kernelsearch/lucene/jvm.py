@@ -203,7 +203,7 @@ def path_of(path: str | Path) -> str:
 
 
 def copy_array(buffer: Any, dtype: DTypeLike) -> NDArray[Any]:
-    """Returns a copy of the content of a direct ByteBuffer (Java) as a one-dimensional array."""
+    """Returns a copy of the content of `buffer`, a direct ByteBuffer (Java), as a one-dimensional array of `dtype`."""
     size = buffer.limit()
     if size == 0:
         return np.empty(0, dtype)
@@ -220,7 +220,7 @@ class _Buffer:
 
 
 def receive(method: Callable[..., int], *arguments: Any, expected: int = 0) -> bytes:
-    """Returns the bytes that a method of the bridge writes into the ByteBuffer that it takes as its last argument.
+    """Returns the bytes that a method of the bridge writes into the ByteBuffer that it takes after its `arguments`.
 
     The method returns the size of its answer in bytes; it is called again with a larger buffer where the first is too small.
     `expected` is an estimate of the size. Buffers are reused, because allocating one takes as long as a short search.
@@ -308,7 +308,7 @@ def printed_errors_raised() -> Iterator[None]:
 
 
 def java_class_of(problem: BaseException) -> str:
-    """Returns the Java class name of an exception that came from Java, or an empty string."""
+    """Returns the Java class name of `problem`, an exception that came from Java, or an empty string."""
     return str(getattr(problem, "classname", "") or "")
 
 

@@ -62,7 +62,7 @@ class RM3:
         return self.docs
 
     def reranker(self, analyzer: Any, field: str) -> Any:
-        """Returns Anserini's reranker (Java) for an analyser (Java) and the field that is searched."""
+        """Returns Anserini's reranker (Java) for `analyzer`, an analyser (Java), and the field that is searched."""
         from jnius import autoclass
 
         return autoclass("io.anserini.rerank.lib.Rm3Reranker")(
@@ -90,7 +90,7 @@ class Rocchio:
         return self.hits if self.negative else self.top_docs
 
     def reranker(self, analyzer: Any, field: str) -> Any:
-        """Returns Anserini's reranker (Java) for an analyser (Java) and the field that is searched."""
+        """Returns Anserini's reranker (Java) for `analyzer`, an analyser (Java), and the field that is searched."""
         from jnius import autoclass
 
         return autoclass("io.anserini.rerank.lib.RocchioReranker")(
@@ -128,7 +128,7 @@ class BM25PRF:
         return self.docs
 
     def reranker(self, analyzer: Any, field: str) -> Any:
-        """Returns Anserini's reranker (Java) for an analyser (Java) and the field that is searched."""
+        """Returns Anserini's reranker (Java) for `analyzer`, an analyser (Java), and the field that is searched."""
         from jnius import autoclass
 
         return autoclass("io.anserini.rerank.lib.BM25PrfReranker")(

@@ -48,7 +48,7 @@ class LucenePostings:
         return Scan(*(jvm.copy_array(buffer, kind) for buffer, kind in zip(buffers, kinds, strict=False)))
 
     def rows(self, start: int, end: int, scan: Scan, positions: bool) -> Rows:
-        """Returns term numbers, frequencies and positions of documents start..end-1."""
+        """As `PostingsSource.rows`, whose `start`, `end`, `scan` and `positions` these are."""
         if self._cached is not None and positions <= self._positions:
             return _slice(self._cached, scan, start, end, positions)
         distinct, tokens = scan.distinct[start:end].tobytes(), scan.lengths[start:end].tobytes()

@@ -30,7 +30,7 @@ class Storage:
 
 
 def storage_of(lucene: LuceneIndex) -> Storage:
-    """What an index with at least one document stores."""
+    """What `lucene`, an index with at least one document, stores."""
     statistics = lucene.field_statistics(CONTENTS)
     contents, raw = (lucene.stored([0], field)[0] is not None for field in (CONTENTS, "raw"))
     return Storage(statistics.positions, statistics.vectors, contents, raw)

@@ -110,7 +110,7 @@ def present_state(folders: Sequence[Path]) -> str | None:
 
 
 def find_shards(source: Source, artefacts: str | Path | None = None) -> Shards:
-    """Returns the shards of a collection that is named by one folder or several.
+    """Returns the shards of the collection `source`, which is named by one folder or several.
 
     `artefacts` is the folder for artefacts, by default inside the collection. Raises IndexProblem for a folder that is missing
     or is not a Lucene index, OptionError for an index that is named twice.
@@ -128,12 +128,12 @@ def find_shards(source: Source, artefacts: str | Path | None = None) -> Shards:
 
 
 def write_record(folder: Path, names: Sequence[str]) -> None:
-    """Writes the list of a folder's shards."""
+    """Writes `names`, the list of a folder's shards."""
     (folder / RECORD).write_text(json.dumps(signed({"shards": list(names)}), indent=1) + "\n", encoding="utf-8")
 
 
 def is_index(path: Path) -> bool:
-    """Returns whether a folder is a Lucene index, or a folder of shards that `kernelsearch.index` wrote."""
+    """Returns whether the folder `path` is a Lucene index, or a folder of shards that `kernelsearch.index` wrote."""
     return (path / RECORD).is_file() or any(path.glob("segments_*"))
 
 
@@ -176,7 +176,7 @@ def _recorded(record: Path) -> list[str]:
 
 
 def segments_file(path: str | Path) -> Path:
-    """Returns the newest `segments_N` file of a Lucene index; IndexProblem for a folder that has none."""
+    """Returns the newest `segments_N` file of the Lucene index `path`; IndexProblem for a folder that has none."""
     path = Path(path)
     if not path.exists():
         raise IndexProblem(f"{path}: no such index")
@@ -189,7 +189,7 @@ def segments_file(path: str | Path) -> Path:
 
 
 def index_fingerprint(path: str | Path) -> str:
-    """Returns a hash that identifies the state of a Lucene index, computed without Java.
+    """Returns a hash that identifies the state of the Lucene index `path`, computed without Java.
 
     It is made of the segments file, which Lucene writes anew, with random ids, at every commit.
     """
@@ -211,14 +211,14 @@ class IndexRecord:
 
 
 def write_index_record(path: Path, language: str, fields: Sequence[str]) -> None:
-    """Writes the record of an index with this analyser's language and these additional fields."""
+    """Writes the record of the index `path` with this analyser's language and these additional fields."""
     (path / ADDED_FOLDER).mkdir(exist_ok=True)
     record = signed({"language": language, "fields": list(fields)})
     (path / ADDED_FOLDER / INDEX_RECORD).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 
 def index_record(path: Path) -> IndexRecord | None:
-    """Returns the record beside an index; None for an index that another program built, IndexProblem for a damaged record."""
+    """Returns the record beside the index `path`; None where another program built it, IndexProblem for a damaged record."""
     file = path / ADDED_FOLDER / INDEX_RECORD
     try:
         record = parse_json(file.read_bytes(), str(file))

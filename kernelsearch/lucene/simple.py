@@ -17,7 +17,7 @@ from kernelsearch.lucene.models import RM3, BM25Model, DirichletModel, Feedback,
 
 @jvm.calls_java
 def simple_searcher(lucene: LuceneIndex, model: Model, feedback: Feedback | None) -> Any:
-    """Returns a SimpleSearcher (Java) over an index; InputError for shards and for models that it doesn't have."""
+    """Returns a SimpleSearcher (Java) over `lucene` with `model` and `feedback`; InputError for shards and unknown models."""
     from jnius import autoclass
 
     if lucene.shards.sharded:
@@ -54,7 +54,7 @@ def simple_searcher(lucene: LuceneIndex, model: Model, feedback: Feedback | None
 def simple_search(
     searcher: Any, query: Any, hits: int, generator: Any = None, fields: Mapping[str, float] | None = None
 ) -> Candidates:
-    """Returns the ranked list of a query.
+    """Returns the best `hits` documents of a query.
 
     `searcher` is a SimpleSearcher (Java), `query` a text or a Lucene Query (Java), `generator` Anserini's QueryGenerator
     (Java), `fields` maps fields to boosts.
@@ -86,7 +86,7 @@ def search_by_text(
     fields: Sequence[tuple[str, float]],
     dismax: float | None,
 ) -> list[Candidates]:
-    """Returns one ranked list per query, from the queries' texts.
+    """Returns the best `hits` documents of `lucene` per query, from the queries' texts, by `model` and `feedback`.
 
     `fields` are (name, boost); with `dismax`, a tie breaker, a document's score is that of its best field. Without
     `fields`, query terms have BM25 weights too.
@@ -119,7 +119,7 @@ def document_by_field(searcher: Any, field: str, value: str) -> str | None:
 
 @jvm.calls_java
 def model_of(similarity: Any) -> Model:
-    """Returns the ranking model of a Lucene Similarity (Java); InputError for other similarities than BM25 and Dirichlet."""
+    """Returns the ranking model of `similarity`, Lucene's (Java); InputError for others than BM25 and Dirichlet."""
     description = similarity.toString()
     if match := re.fullmatch(r"BM25\(k1=([^,]+),b=([^,)]+)\)", description):
         return BM25Model(float(match[1]), float(match[2]))

@@ -10,7 +10,7 @@ from typing import Any
 
 
 def has_term_vectors(reader: Any, field: str) -> bool:
-    """Returns whether any segment of an IndexReader (Java) stores term vectors (Anserini: document vectors) of a field."""
+    """Returns whether a segment of `reader` (an IndexReader) stores term vectors (Anserini: document vectors) of a field."""
     from jnius import autoclass, cast
 
     merged = autoclass("org.apache.lucene.index.FieldInfos").getMergedFieldInfos(

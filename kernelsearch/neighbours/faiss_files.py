@@ -29,7 +29,7 @@ METRICS = (0, 1)
 
 
 def check_file(path: Path, *, contents: bool = True) -> None:
-    """Raises InputError for a file whose structure is not that of a FAISS index of a known kind.
+    """Raises InputError where the structure of the file `path` is not that of a FAISS index of a known kind.
 
     Without `contents`, the numbers in the lists of an inverted file are not looked at, so that a large file is checked fast.
     """

@@ -67,8 +67,9 @@ class Neighbours:
     ) -> Neighbours:
         """Returns an index over the rows of `vectors`, shape (n, dims), dense (possibly memory-mapped) or sparse.
 
-        `clusters` (ivf; default 4·√n) and `links` (hnsw) trade building time for search time. Vectors are added in blocks of
-        `block` rows. With a memory `limit`, `auto` chooses eight-bit coordinates for vectors that need more than half of it.
+        `kind` is one of KINDS, `random_state` the seed of the clusters. `clusters` (ivf; default 4·√n) and `links` (hnsw) trade
+        building time for search time. Vectors are added in blocks of `block` rows. With a memory `limit`, `auto` chooses
+        eight-bit coordinates for vectors that need more than half of it. Raises OptionError for another kind.
         """
         faiss = load_faiss()
         if kind not in KINDS:
@@ -99,7 +100,8 @@ class Neighbours:
     def search(self, queries: Vectors, k: int, *, effort: int | None = None) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """Returns the k best rows per query and their inner products, best first: two arrays of shape (queries, k).
 
-        Row -1 means no result. `effort` is the number of clusters to search (ivf) or efSearch (hnsw).
+        Row -1 means no result. `effort` is the number of clusters to search (ivf) or efSearch (hnsw). Raises OptionError for
+        `queries` of other than `dims` dimensions, ArtefactError for a damaged file.
         """
         faiss = load_faiss()
         rows = _dense(queries)
@@ -126,13 +128,13 @@ class Neighbours:
         return neighbours, scores
 
     def save(self, path: Path) -> None:
-        """Writes the index to a file in FAISS's format."""
+        """Writes the index to the file `path` in FAISS's format."""
         faiss = load_faiss()
         faiss.write_index(self._index, str(path))
 
     @classmethod
     def load(cls, path: Path, kind: str, *, rows: int | None = None, dims: int | None = None) -> Neighbours:
-        """Reads a saved index; its vectors are memory-mapped where FAISS supports it (ivf).
+        """Reads the index of this `kind` saved as `path`; its vectors are memory-mapped where FAISS supports it (ivf).
 
         Raises ArtefactError for a file that is damaged or has other than `rows` vectors of `dims` dimensions.
         """
@@ -144,7 +146,10 @@ class Neighbours:
 
 
 def open_index(path: Path, *, mapped: bool) -> Any:
-    """Reads a FAISS index; with `mapped`, the vectors of an inverted file are memory-mapped. Raises ArtefactError."""
+    """Reads the FAISS index `path`; with `mapped`, the vectors of an inverted file are memory-mapped.
+
+    Raises ArtefactError for a file that is damaged or no FAISS index.
+    """
     faiss = load_faiss()
     try:
         check_file(path, contents=False)
@@ -156,7 +161,7 @@ def open_index(path: Path, *, mapped: bool) -> Any:
 
 
 def require_rows(numbers: NDArray[np.int64], rows: int, path: Path | None) -> None:
-    """Raises ArtefactError for row numbers outside -1 ... rows - 1, which a damaged list of a FAISS file gives."""
+    """Raises ArtefactError for `numbers` outside -1 ... rows - 1, which a damaged list of the FAISS file `path` gives."""
     if numbers.size and (numbers.max() >= rows or numbers.min() < -1):
         raise ArtefactError(f"{path or 'neighbours'}: damaged (a row number is not below {rows}); build it again")
 

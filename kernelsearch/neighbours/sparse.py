@@ -82,12 +82,15 @@ class SparseNeighbours:
         return [_distinct(row[row >= 0])[:k] for row in numbers]
 
     def save(self, path: Path) -> None:
-        """Writes the FAISS index to a file in FAISS's format; the caller saves `frequencies`."""
+        """Writes the FAISS index to the file `path` in FAISS's format; the caller saves `frequencies`."""
         load_faiss().write_index(self._index, str(path))
 
     @classmethod
     def load(cls, path: Path, frequencies: NDArray[np.int32], rows: int) -> SparseNeighbours:
-        """Reads a saved index over `rows` rows, memory-mapped. Raises ArtefactError for a file that is damaged."""
+        """Reads the index `path` over `rows` rows, memory-mapped; `frequencies` are those of the index that was saved.
+
+        Raises ArtefactError for a file that is damaged.
+        """
         index = open_index(path, mapped=True)
         if index.d != DIMS or index.nlist != LISTS or frequencies.shape != (LISTS,):
             raise ArtefactError(f"{path}: damaged ({index.nlist} lists of {index.d} dimensions, not {LISTS} of {DIMS})")

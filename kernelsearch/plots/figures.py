@@ -20,7 +20,7 @@ _settings = threading.Lock()
 
 
 def picture_format(path: str | Path) -> str:
-    """The format that a file name asks for, "png" or "svg"; anything else is an `InputError`. Needs no matplotlib."""
+    """The format that the file name `path` asks for, "png" or "svg"; anything else is an `InputError`. Needs no matplotlib."""
     suffix = Path(path).suffix.lower()
     if suffix not in FORMATS:
         raise InputError(f"{path}: only {' and '.join(FORMATS)} can be drawn")

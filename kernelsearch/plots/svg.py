@@ -112,7 +112,7 @@ class Plot:
 
 
 def round_ticks(low: float, high: float, count: int = 6) -> list[float]:
-    """About `count` round numbers between two limits."""
+    """About `count` round numbers between the limits `low` and `high`."""
     raw = (high - low) / count
     magnitude = 10.0 ** math.floor(math.log10(raw))
     step = next(factor * magnitude for factor in (1, 2, 5, 10) if factor * magnitude >= raw * (1 - 1e-9))

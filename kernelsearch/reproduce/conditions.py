@@ -104,18 +104,18 @@ class Conditions:
     scripts: list[Script]
 
     def judge(self, expected: float, measured: float) -> str:
-        """The verdict on a figure: OK, OKish or FAIL. Half a unit of the last printed digit is rounding, not a difference."""
+        """OK, OKish or FAIL: `measured` against `expected`. Half a unit of the last printed digit is rounding."""
         gap = abs(round(measured, 4) - expected)
         return "OK" if gap < EXACT else "OKish" if gap <= self.okish + 1e-9 else "FAIL"
 
 
 def count_verdicts(verdicts: Sequence[str]) -> str:
-    """The number of each verdict as text, such as "3 OK, 1 new"; empty where there are none."""
+    """The number of each of `verdicts` as text, such as "3 OK, 1 new"; empty where there are none."""
     return ", ".join(f"{verdicts.count(kind)} {kind}" for kind in ("OK", "OKish", "FAIL", "new") if kind in verdicts)
 
 
 def read_conditions(path: str | Path = SHIPPED) -> Conditions:
-    """Reads and checks a file of conditions. Raises InputError for a file that is none, and for contradictions in it."""
+    """Reads and checks the conditions in `path`. Raises InputError for a file that has none, and for contradictions."""
     table = read_toml(path)
     try:
         collections = {name: _collection(name, entry) for name, entry in table["collections"].items()}
@@ -160,7 +160,7 @@ def _script(entry: dict[str, Any]) -> Script:
 
 
 def fill_placeholders(flags: Iterable[str], names: Mapping[str, str]) -> list[str]:
-    """Flags with placeholders replaced; `names` is {placeholder: value}."""
+    """The `flags` with placeholders replaced; `names` is {placeholder: value}."""
     replaced = []
     for flag in flags:
         for name, value in names.items():

@@ -253,6 +253,6 @@ class Reranker(ABC, Generic[S]):
 
 
 def position(candidates: Candidates, doc: int) -> int | None:
-    """The place (from 0) of the document in row `doc` in a list; None where the list doesn't have it."""
+    """The place (from 0) of the document in row `doc` in the list `candidates`; None where the list doesn't have it."""
     places = np.flatnonzero(candidates.docs == doc)
     return int(places[0]) if len(places) else None

@@ -97,7 +97,10 @@ class Explanation:
 
 
 def feedback_note(forward: ForwardIndex, docs: NDArray[np.int32], weights: NDArray[np.floating]) -> dict[str, Any]:
-    """What a query was expanded from, for `Explanation.notes`: documents with weights, and how many they amount to."""
+    """What a query was expanded from, for `Explanation.notes`: documents with weights, and how many they amount to.
+
+    `docs` are rows of `forward`, `weights` (documents,) are theirs and sum to 1.
+    """
     shown = [
         {"docid": docid, "weight": round(float(weight), 4)}
         for docid, weight in zip(forward.docids.take(docs), weights, strict=True)

@@ -85,11 +85,11 @@ class Method:
         return self.load()(index, **options)
 
     def fit(self, index: OpenedIndex, data: TrainingData, **options: Any) -> Path:
-        """Fits what the method needs, with options of train by name, and returns the folder where it was saved."""
+        """Fits what the method needs on `index` and `data`, with options of train by name; returns the folder saved to."""
         return self.load().fit(index, data, self.read_fit_settings(options))
 
     def fit_features(self, data: TrainingData, **options: Any) -> FittedFeatures:
-        """Learns from a file of features, with options of train by name, and saves the model."""
+        """Learns from the file of features in `data`, with options of train by name, and saves the model."""
         return self.load().fit_features(data, self.read_fit_settings(options))
 
     def read_fit_settings(self, options: Mapping[str, Any]) -> Settings:

@@ -16,7 +16,8 @@ from kernelsearch.trec.runs import RankedList
 def rank_documents(finder: SimilarDocuments, docids: Sequence[str], progress: Progress = silent) -> Iterator[RankedList]:
     """Yields each document's id and the ids and scores of its candidates, most similar first.
 
-    Raises InputError, before the first is ranked, for a docid that the index doesn't have.
+    `docids` are ranked by `finder`; `progress` gets the progress. Raises InputError, before the first is ranked, for a docid
+    that the index doesn't have.
     """
     rows = [finder.index.row(docid, "--docids") for docid in docids]
     with progress("similar documents", total=len(rows), unit="document") as bar:
@@ -27,7 +28,7 @@ def rank_documents(finder: SimilarDocuments, docids: Sequence[str], progress: Pr
 
 
 def judged_documents(finder: SimilarDocuments, truth: Truth, limit: int, random_state: int = 0) -> list[str]:
-    """The documents of the index that have known similar ones, at most `limit` of them, drawn with `random_state`.
+    """Documents of the index of `finder` with similar ones by `truth`, at most `limit` of them, drawn with `random_state`.
 
     Raises InputError where the index has none of them.
     """
@@ -42,7 +43,7 @@ def judged_documents(finder: SimilarDocuments, truth: Truth, limit: int, random_
 
 
 def evaluate_similar(lists: Sequence[RankedList], truth: Truth, measures: Sequence[Measure]) -> Evaluation:
-    """Measures of ranked lists whose topics are documents; relevant are the documents known to be similar (`truth`).
+    """The `measures` of ranked lists whose topics are documents; relevant are the documents known to be similar (`truth`).
 
     Documents without known similar ones don't count.
     """

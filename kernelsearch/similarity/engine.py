@@ -61,7 +61,7 @@ class SimilarDocuments:
         return Candidates(docs[order], scores[order])
 
     def candidates(self, doc: int) -> NDArray[np.int32]:
-        """Rows of documents that share strong terms with a document or are near it in the latent space; never itself."""
+        """Rows of documents that share strong terms with that in row `doc` or are near it in the latent space; never itself."""
         sources = [self.index.lucene.search([self.terms(doc)], self.depth + 1)[0].docs]
         if self._latent is not None:
             sources.append(self._latent.nearest(doc, self.depth))
@@ -70,7 +70,7 @@ class SimilarDocuments:
         return np.asarray(docs[(docs != doc) & self.index.forward.live[docs]])
 
     def terms(self, doc: int) -> Query:
-        """The document's strongest terms by tf·idf, as a weighted query."""
+        """The strongest terms by tf·idf of the document in row `doc`, as a weighted query."""
         forward = self.index.forward
         row = slice(int(forward.indptr[doc]), int(forward.indptr[doc + 1]))
         numbers = np.asarray(forward.indices[row])
@@ -79,7 +79,7 @@ class SimilarDocuments:
         return Query("", tuple(forward.terms.take(numbers[best])), tuple(float(weight) for weight in weights[best]))
 
     def table(self, doc: int) -> tuple[NDArray[np.int32], Floats]:
-        """The candidates and their kernel values, z-scored over the candidates, shape (candidates, kernels)."""
+        """The candidates of the document in row `doc` and their kernel values, z-scored, shape (candidates, kernels)."""
         docs = self.candidates(doc)
         if not len(docs):
             return docs, np.zeros((0, len(self.recipe)))
@@ -101,9 +101,10 @@ class SimilarDocuments:
     def training_table(
         self, truth: Truth, limit: int | None = None, random_state: int = 0
     ) -> tuple[Floats, Floats, NDArray[Any]]:
-        """(X, y, qid) over documents with known similar ones, at most `limit` of them, drawn at random.
+        """(X, y, qid) over documents with similar ones by `truth`, at most `limit` of them, drawn with `random_state`.
 
-        X is (rows, kernels), y (rows,) is 1 for similar candidates and 0 for others, qid (rows,) is the docid.
+        X is (rows, kernels), y (rows,) is 1 for similar candidates and 0 for others, qid (rows,) is the docid. Raises
+        InputError where there is nothing to learn.
         """
         names = sorted(truth)
         if limit is not None and len(names) > limit:
@@ -125,7 +126,7 @@ class SimilarDocuments:
     def fit(
         self, truth: Truth, output: str | Path, *, learner: str = "best", limit: int | None = 1000, random_state: int = 0
     ) -> Path:
-        """Learns the kernels' weights from known similar documents, saves the model in `output`, and uses it from now on.
+        """Learns the kernels' weights from similar documents (`truth`), saves the model in `output`, and uses it from now on.
 
         `learner` is a name of `make_learner`; at most `limit` documents, drawn with `random_state`, are learned from. Returns
         the model's folder.

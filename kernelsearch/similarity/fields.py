@@ -27,7 +27,7 @@ NAME_WORDS = 8
 
 
 def records(index: OpenedIndex, docs: NDArray[np.integer]) -> list[dict[str, Any]]:
-    """The stored records of documents; an empty one where none is stored or it isn't JSON."""
+    """The stored records of the rows `docs` of `index`; an empty one where none is stored or it isn't JSON."""
     out: list[dict[str, Any]] = []
     for raw in index.lucene.stored(docs):
         try:
@@ -65,19 +65,25 @@ def _kind(column: list[Any]) -> str:
 
 
 def same_category(value: Any, others: Sequence[Any]) -> Floats:
-    """1 where the values are equal."""
+    """1 for each of `others` that equals `value`, else 0, shape (others,)."""
     return np.array([float(value is not None and value == other) for other in others])
 
 
 def shared_items(value: Any, others: Sequence[Any]) -> Floats:
-    """Jaccard: the share of items that both lists have. A single value is a list of one."""
+    """Jaccard of `value` and each of `others`, shape (others,): the share of items that both lists have.
+
+    A single value is a list of one.
+    """
     mine = _items(value)
     sets = [_items(other) for other in others]
     return np.array([len(mine & theirs) / len(mine | theirs) if mine and theirs else 0.0 for theirs in sets])
 
 
 def near_numbers(value: Any, others: Sequence[Any], scale: float | None = None) -> Floats:
-    """RBF, exp(-(x - y)² / (2 s²)); s is the deviation of the numbers compared unless `scale` gives it."""
+    """RBF of x = `value` and each y of `others`, exp(-(x - y)² / (2 s²)), shape (others,); 0 for what is no number.
+
+    s is the deviation of `others` unless `scale` gives it.
+    """
     numbers = np.array([_number(other) for other in others], dtype=np.float64)
     mine = _number(value)
     known = numbers[np.isfinite(numbers)]
@@ -88,12 +94,15 @@ def near_numbers(value: Any, others: Sequence[Any], scale: float | None = None) 
 
 
 def near_dates(value: Any, others: Sequence[Any], scale: float | None = None) -> Floats:
-    """RBF over days."""
+    """RBF over days of dates such as 2017-03-01; the parameters are those of `near_numbers`, `scale` in days."""
     return near_numbers(_day(value), [_day(other) for other in others], scale)
 
 
 def like_strings(value: Any, others: Sequence[Any]) -> Floats:
-    """A string kernel: the cosine of sets of three letters in a row, spaces at the ends included."""
+    """A string kernel of `value` and each of `others`, shape (others,): the cosine of sets of three letters in a row.
+
+    Spaces at the ends are included.
+    """
     mine = _trigrams(value)
     sets = [_trigrams(other) for other in others]
     return np.array([len(mine & theirs) / math.sqrt(len(mine) * len(theirs)) if mine and theirs else 0.0 for theirs in sets])

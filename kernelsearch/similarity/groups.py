@@ -20,7 +20,7 @@ def groups_from_qrels(qrels: Mapping[str, Mapping[str, int]]) -> Groups:
 
 
 def groups_from_pairs(path: str | Path) -> Groups:
-    """The pairs of a file with two docids per line, separated by a tab or by blanks.
+    """The pairs of the file `path` with two docids per line, separated by a tab or by blanks.
 
     Raises InputError, with the number of the line, for a line with another number of docids.
     """
@@ -35,7 +35,7 @@ def groups_from_pairs(path: str | Path) -> Groups:
 
 
 def groups_from_classes(path: str | Path) -> Groups:
-    """The docids of each class, from a file with a docid and a class per line, separated by a tab or by blanks.
+    """The docids of each class, from the file `path` with a docid and a class per line, separated by a tab or by blanks.
 
     A document may have several classes, a line each. Raises InputError, with the line, for a line of another form.
     """
@@ -50,7 +50,10 @@ def groups_from_classes(path: str | Path) -> Groups:
 
 
 def read_docids(path: str | Path) -> list[str]:
-    """The docids of a file, one per line. Raises InputError for an empty file and, with the line, for a docid given twice."""
+    """The docids of the file `path`, one per line.
+
+    Raises InputError for an empty file and, with the line, for a docid that appears twice.
+    """
     groups: dict[str, int] = {}
     for number, line in lines(path):
         docid = line.strip()
@@ -64,7 +67,7 @@ def read_docids(path: str | Path) -> list[str]:
 
 
 def groups_from_clicks(path: str | Path) -> Groups:
-    """The docids that were clicked for each query of a click database."""
+    """The docids that were clicked for each query of the click database `path`. Raises InputError where it is none."""
     log = ClickLog(Path(path))
     shown = log.shown(np.array([number for number, _ in log.all_queries()], dtype=np.int64), clicked_only=True)
     groups: dict[int, list[str]] = {}

@@ -49,7 +49,7 @@ class PairKernels:
         self._absent = {name for name in indexed if name != "contents" and index.lucene.field_statistics(name).documents == 0}
 
     def table(self, doc: int, others: NDArray[np.int32]) -> Floats:
-        """Each kernel between a document and the others, shape (others, kernels)."""
+        """Each kernel between the document in row `doc` and the others, shape (others, kernels)."""
         rows = np.concatenate([[doc], others]).astype(np.int32)
         pools: dict[str, CandidateField] = {}
         stored = fields.records(self.index, rows) if any(kind in STORED for kind, _ in self._parts) else []
@@ -81,7 +81,7 @@ class PairKernels:
         return np.column_stack(columns)
 
     def nearest(self, doc: int, count: int) -> list[NDArray[np.int32]]:
-        """Rows of the `count` + 1 documents nearest to a document by each of the recipe's vectors, itself included."""
+        """Rows of the `count` + 1 documents nearest to row `doc` by each of the recipe's vectors, itself included."""
         row = np.array([doc])
         return [
             vectors.nearest(vectors.take(row), count + 1)[0][0] for vectors in self._vectors.values() if vectors.present[doc]
@@ -99,7 +99,7 @@ def _cosines(vectors: DocumentVectors, doc: int, others: NDArray[np.int32]) -> F
 
 
 def default_recipe(index: OpenedIndex, sample: int = 200) -> tuple[str, ...]:
-    """Kernels of body, title and latent space, and one per stored field whose kind a sample of `sample` records shows."""
+    """Kernels of body, title and latent space of `index`, and one per stored field whose kind `sample` records show."""
     live = index.forward.live_docs
     chosen = live[np.linspace(0, len(live) - 1, min(sample, len(live))).astype(int)] if len(live) else live
     text = ["cosine", "bm25", "language"]

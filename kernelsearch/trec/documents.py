@@ -185,7 +185,7 @@ def _id_text(value: Any, place: str) -> str:
 
 
 def contains_title(contents: str, title: str) -> bool:
-    """Whether a text begins with a title or has it in it as whole words, apart from case and white space."""
+    """Whether `contents` begins with a title or has it in it as whole words, apart from case and white space."""
     if contents.startswith(title):
         return True
     words, text = " ".join(title.split()).casefold(), " ".join(contents.split()).casefold()
@@ -193,7 +193,7 @@ def contains_title(contents: str, title: str) -> bool:
 
 
 def parse_columns(texts: Sequence[str]) -> dict[str, str]:
-    """Parses `--columns`: from ("id=number", "contents=body") to {"id": "number", "contents": "body"}."""
+    """Parses `texts` of `--columns`: from ("id=number", "contents=body") to {"id": "number", "contents": "body"}."""
     columns: dict[str, str] = {}
     for text in texts:
         name, sign, column = (part.strip() for part in text.partition("="))
@@ -235,8 +235,8 @@ def _rename(record: dict[str, Any], columns: Mapping[str, str], place: str) -> d
     if "id" in columns:
         # Another column that is called id is no longer one.
         record = {name: value for name, value in record.items() if name not in ID_NAMES}
-    taken = {lower.get(column.lower(), column) for column in columns.values()} | set(columns)
-    return {**renamed, **{name: value for name, value in record.items() if name not in taken}}
+    replaced_names = {lower.get(column.lower(), column) for column in columns.values()} | set(columns)
+    return {**renamed, **{name: value for name, value in record.items() if name not in replaced_names}}
 
 
 def _page(record: dict[str, Any], file: Path, root: Path) -> dict[str, Any]:
@@ -307,17 +307,17 @@ def _folder_files(folder: Path, kind: str | None) -> list[tuple[Path, str]]:
     if not known or (kind is not None and kind not in known):
         wanted = f"{kind} files" if kind else "files of a format that can be read"
         raise InputError(f"{folder}: no {wanted} in it, but {_summary(files)}; formats: {', '.join(FORMATS)}")
-    taken = kind or max(known, key=lambda group: sum(file.stat().st_size for file, _ in known[group]))
-    others += [file for group, members in known.items() if group != taken for file, _ in members]
+    chosen_group = kind or max(known, key=lambda group: sum(file.stat().st_size for file, _ in known[group]))
+    others += [file for group, members in known.items() if group != chosen_group for file, _ in members]
     if others:
         logger.info(
             "%s: taken are %s; left out are %s%s",
             folder,
-            _summary([file for file, _ in known[taken]]),
+            _summary([file for file, _ in known[chosen_group]]),
             _summary(others),
             "" if kind else " (--format takes another kind)",
         )
-    return known[taken]
+    return known[chosen_group]
 
 
 def _list_files(folder: Path) -> list[Path]:

@@ -13,7 +13,7 @@ _REFUSED = re.compile(r"[\s\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def check_id(text: str, what: str, place: str) -> str:
-    """Returns the id. Raises InputError for one that is empty, too long, or has white space or control characters in it.
+    """Returns `text`, an id. Raises InputError for one that is empty, too long, or has white space or control characters in it.
 
     `what` is "document" or "topic", `place` the file and line for messages.
     """

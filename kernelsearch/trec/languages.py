@@ -60,12 +60,12 @@ class LanguageGuess:
         'en'
         """
         letters = sum(self._scripts.values())
-        found: Counter[str] = Counter()
+        letters_by_language: Counter[str] = Counter()
         for script, count in self._scripts.items():
-            found[_SCRIPTS.get(script, "")] += count
-        if found["ja"] > letters / 10:
-            found["ja"] += found.pop("zh", 0)
-        code, count = max(found.items(), key=lambda item: item[1], default=("", 0))
+            letters_by_language[_SCRIPTS.get(script, "")] += count
+        if letters_by_language["ja"] > letters / 10:
+            letters_by_language["ja"] += letters_by_language.pop("zh", 0)
+        code, count = max(letters_by_language.items(), key=lambda item: item[1], default=("", 0))
         if code and count > letters / 2:
             return code
         language, count = max(self._words.items(), key=lambda item: item[1], default=("", 0))

@@ -13,7 +13,7 @@ MAX_GRADE = 1_000_000
 
 
 def read_qrels(path: str | Path) -> dict[str, dict[str, int]]:
-    """Returns judgements as {qid: {docid: grade}}. Raises InputError, with the line, for malformed or contradictory ones."""
+    """Returns the judgements of the file `path`, {qid: {docid: grade}}. InputError for malformed or contradictory lines."""
     qrels: dict[str, dict[str, int]] = {}
     for number, line in lines(path):
         parts = line.split()

@@ -23,7 +23,7 @@ class Columns(NamedTuple):
 
 
 def plain_columns(raw: bytes) -> Columns | None:
-    """The columns of whole lines in TREC's form; None without the compiled loop, and where a line isn't plain.
+    """The columns of `raw`, whole lines in TREC's form; None without the compiled loop, and where a line isn't plain.
 
     Plain lines are ASCII and have six columns, a rank of digits and a finite decimal score: nothing to report.
     """

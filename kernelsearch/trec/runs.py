@@ -39,7 +39,7 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufeff]")
 
 
 def read_run(path: str | Path) -> dict[str, list[tuple[str, float]]]:
-    """Returns a run as {qid: [(docid, score), ...]}, best first.
+    """Returns the run in the file `path` as {qid: [(docid, score), ...]}, best first.
 
     Reads TREC's six columns and MS MARCO's three (qid, docid, rank), whose scores are 1/rank. Raises InputError, with the line,
     for malformed lines and for a document that a topic lists twice.
@@ -58,7 +58,7 @@ def read_run(path: str | Path) -> dict[str, list[tuple[str, float]]]:
 
 
 def parse_run(path: str | Path, numbered: Iterable[tuple[int, str]]) -> dict[str, list[tuple[str, float]]]:
-    """As `read_run`, of (line number, line); empty where there are no lines. `path` names the file in messages."""
+    """As `read_run`, of `numbered`, (line number, line); empty where there are no lines. `path` names the file in messages."""
     reader = _Reader(path)
     reader.add_lines(numbered)
     return reader.ranked()
@@ -193,7 +193,8 @@ def _reciprocal(rank: int) -> float:
 def printed_scores(scores: Iterable[float], decimals: int = DECIMALS) -> Iterator[str]:
     """Yields scores as text, strictly descending: one that isn't below its predecessor is replaced by the next smaller value.
 
-    Strictly in single precision, in which trec_eval reads scores: there 25.123457 and 25.123456 are equal.
+    Scores have so many `decimals`. Strictly in single precision, in which trec_eval reads scores: there 25.123457 and 25.123456
+    are equal.
 
     >>> list(printed_scores([2.0, 1.5, 1.5]))
     ['2.000000', '1.500000', '1.499999']
@@ -210,7 +211,7 @@ def printed_scores(scores: Iterable[float], decimals: int = DECIMALS) -> Iterato
 
 
 def run_lines(ranked: RankedList, kind: str = "trec", tag: str = "kernelsearch") -> Iterator[str]:
-    """Yields the lines of one topic; `kind` is one of FORMATS, `tag` the run's name in TREC's last column."""
+    """Yields the lines of one topic, `ranked`; `kind` is one of FORMATS, `tag` the run's name in TREC's last column."""
     qid, docids, scores = ranked
     if kind == "msmarco":
         for rank, docid in enumerate(docids, 1):
@@ -221,7 +222,7 @@ def run_lines(ranked: RankedList, kind: str = "trec", tag: str = "kernelsearch")
 
 
 def write_run(path: str | Path, ranked: Iterable[RankedList], kind: str = "trec", tag: str = "kernelsearch") -> int:
-    """Writes a run file atomically and returns the number of topics; for the parameters see `run_lines`."""
+    """Writes the run file `path` atomically and returns the number of topics; the other parameters are those of `run_lines`."""
     if kind not in FORMATS:
         raise OptionError(f"--output-format: {kind!r} is not one of {', '.join(FORMATS)}")
     count = 0

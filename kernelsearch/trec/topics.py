@@ -22,7 +22,7 @@ Reader = Callable[[TextFile], Iterator[tuple[int, str, str]]]
 
 
 def read_topics(path: str | Path, kind: str | None = None, field: str = "title") -> dict[str, str]:
-    """Returns topics in file order, {qid: text}.
+    """Returns the topics of the file `path`, in its order, {qid: text}.
 
     `kind` is one of FORMATS, guessed from the content if None. `field` chooses the fields of a TREC topic, joined with `+`
     (such as `title+description`). Topics without text are left out, with a warning that names the first and its line: a run
@@ -55,7 +55,7 @@ def read_topics(path: str | Path, kind: str | None = None, field: str = "title")
 
 
 def warn_about_empty(qids: Sequence[str], place: str) -> None:
-    """One warning for all topics without text; `place` is where the first of them was found."""
+    """One warning for all topics without text, `qids`; `place` is where the first of them was found."""
     others = f", nor have {len(qids) - 1} others; they are" if len(qids) > 1 else "; it is"
     logger.warning(
         "%s: topic %s has no text%s skipped (evaluate counts a judged topic without results as zero)",
@@ -76,7 +76,7 @@ def parse_part(text: str) -> tuple[int, int]:
 
 
 def topics_part(topics: dict[str, str], part: tuple[int, int]) -> dict[str, str]:
-    """Returns the i-th of n parts of consecutive topics, whose sizes differ by at most one (some are empty if n is large).
+    """Returns the `part` (i, n), the i-th of n parts of consecutive topics, whose sizes differ by at most one.
 
     >>> topics_part({"1": "a", "2": "b", "3": "c"}, (2, 2))
     {'2': 'b', '3': 'c'}

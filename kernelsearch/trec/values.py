@@ -9,7 +9,7 @@ from kernelsearch.core.errors import InputError, short
 
 
 def find_value(record: Mapping[str, Any], name: str) -> Any:
-    """The value of a key, apart from case, or of a path of keys such as `body.text`; raises KeyError where there is none.
+    """The value at the key `name` of `record`, apart from case, or at a path of keys such as `body.text`; KeyError without.
 
     >>> find_value({"Body": {"text": "a tap"}}, "body.text")
     'a tap'
@@ -25,7 +25,7 @@ def find_value(record: Mapping[str, Any], name: str) -> Any:
 
 
 def text_of(value: Any, key: str, place: str) -> str:
-    """A text, the lines of a list of texts, or "" for null; raises InputError, which names the key, for other values."""
+    """The text `value`, the lines of a list of texts, or "" for null; InputError, with `place` and key, for other values."""
     if value is None:
         return ""
     if isinstance(value, str):

@@ -20,13 +20,13 @@ def weighted_line(query: Query) -> str:
 
 
 def write_weighted_queries(path: str | Path, queries: Iterable[Query]) -> None:
-    """Writes weighted queries to a file atomically."""
+    """Writes weighted queries to the file `path` atomically."""
     with write_file(path) as stream:
         stream.writelines(weighted_line(query) + "\n" for query in queries)
 
 
 def read_weighted_queries(path: str | Path) -> dict[str, Query]:
-    """Returns weighted queries by qid; their terms are analysed already. Raises InputError, with the line."""
+    """Returns the weighted queries of the file `path` by qid; terms are analysed already. Raises InputError, with the line."""
     queries: dict[str, Query] = {}
     for number, record in json_lines(path):
         try:

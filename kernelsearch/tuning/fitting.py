@@ -17,7 +17,10 @@ logger = logging.getLogger(__name__)
 
 
 def fit_missing(plan: Plan, index: OpenedIndex, tried: Sequence[Setting], folder: Path) -> Plan:
-    """The plan with a fitted folder for each combination of training options in `tried`; existing folders are used again."""
+    """The plan with a fitted folder for each combination of training options in `tried`, below `folder`.
+
+    Methods are fitted on `index`; existing folders are used again.
+    """
     wanted = {}
     for setting in tried:
         for name, part in split(setting, plan.names)[1].items():

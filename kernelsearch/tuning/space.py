@@ -47,7 +47,7 @@ def dimension_text(name: str, values: Any, methods: Sequence[str]) -> str:
     """A parameter and its values from Python as the text of `--try`.
 
     `name` is an option (`k1`), an option of a method (`klsa.z`) or its keyword (`klsa_z`); `values` are the values, or the text
-    of VALUES, such as "0.1..0.9".
+    of VALUES, such as "0.1..0.9"; `methods` are the pipeline's. Raises OptionError for unknown names.
     """
     owner, line, rest = name.partition("_")
     if line and "." not in name and owner in methods:
@@ -80,7 +80,7 @@ class Dimension:
         return not self.values
 
     def draw(self, generator: np.random.Generator) -> Any:
-        """A random value: one of the list, or uniform in the range (or in its logarithm)."""
+        """A random value by `generator`: one of the list, or uniform in the range (or in its logarithm)."""
         if not self.is_range:
             return self.values[generator.integers(len(self.values))]
         if self.option.kind is int and not self.logarithmic:
@@ -94,9 +94,10 @@ class Dimension:
 
 
 def parse_dimension(text: str, methods: Sequence[str]) -> Dimension:
-    """Parses `NAME=V1,V2,...`, `NAME=LOW..HIGH` or `NAME=log:LOW..HIGH`; values that are lists themselves are separated by `|`.
+    """Parses `text`: `NAME=V1,V2,...`, `NAME=LOW..HIGH` or `NAME=log:LOW..HIGH`.
 
-    `methods` are the pipeline's. Raises OptionError for unknown names and values out of bounds.
+    Values that are lists themselves are separated by `|`. `methods` are the pipeline's. Raises OptionError for unknown names
+    and values out of bounds.
     """
     name, sign, values_text = text.partition("=")
     if not sign or not values_text:
@@ -130,7 +131,7 @@ def _range(name: str, option: Option, start: str, end: str, logarithmic: bool) -
 
 
 def find_option(name: str, methods: Sequence[str]) -> Option:
-    """The declaration of a parameter, such as `k1` or `klsa.z`; raises OptionError for methods outside the pipeline."""
+    """The declaration of the parameter `name`, such as `k1` or `klsa.z`; raises OptionError for others than of `methods`."""
     owner, dot, rest = name.partition(".")
     if dot and owner not in methods:
         raise OptionError(f"--try {name}: has no effect without --rerank {owner}")
@@ -149,7 +150,7 @@ def find_option(name: str, methods: Sequence[str]) -> Option:
 
 
 def grid(dimensions: Sequence[Dimension]) -> Iterator[Setting]:
-    """All combinations; the last dimension changes fastest."""
+    """All combinations of values of `dimensions`; the last one changes fastest. Raises OptionError for a range."""
     for dimension in dimensions:
         if dimension.is_range:
             raise OptionError(f"--try {dimension.name}: a range has no grid; list its values, or draw from it with --samples N")
@@ -158,7 +159,7 @@ def grid(dimensions: Sequence[Dimension]) -> Iterator[Setting]:
 
 
 def draws(dimensions: Sequence[Dimension], count: int, seed: int) -> Iterator[Setting]:
-    """`count` distinct random settings, or all there are."""
+    """`count` distinct settings of `dimensions`, drawn with `seed`, or all there are."""
     ranges = any(dimension.is_range for dimension in dimensions)
     size = math.inf if ranges else math.prod(len(dimension.values) for dimension in dimensions)
     if size <= count:

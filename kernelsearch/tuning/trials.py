@@ -72,12 +72,12 @@ class Plan:
 
 
 def stage_key(plan: Plan, setting: Setting) -> str:
-    """Settings with the same key have the same first stage."""
+    """The first stage of a `setting` of `plan` as text: settings with the same key have the same first stage."""
     return repr(plan.stage(setting))
 
 
 def write_plan(folder: Path, plan: Plan, queries: Sequence[Query], lists: Mapping[FirstStage, Sequence[Candidates]]) -> None:
-    """Writes the plan with each first stage's lists; `queries` and lists are in the order of plan.qids."""
+    """Writes `plan` to `folder` with the `lists` of each first stage; these and `queries` are in the order of plan.qids."""
     (folder / "plan.json").write_text(json.dumps(asdict(plan)), encoding="utf-8")
     (folder / "queries.json").write_text(json.dumps([asdict(query) for query in queries]), encoding="utf-8")
     names = {}
@@ -168,7 +168,8 @@ _trials: Trials | None = None
 def start_worker(folder: str, parent: int, index: OpenedIndex) -> None:
     """Initialises a worker process for `try_settings`; it exits when the process `parent` is gone.
 
-    BLAS and OpenMP get one thread per worker, because the workers share the cores already.
+    `folder` is that of the plan, `index` the one to measure on. BLAS and OpenMP get one thread per worker, because the workers
+    share the cores already.
     """
     global _trials
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the parent
@@ -188,7 +189,7 @@ def stop_workers(folder: Path) -> None:
 
 
 def try_settings(settings: list[Setting]) -> NDArray[np.float64]:
-    """`Trials.values` in a worker."""
+    """`Trials.values` of `settings` in a worker."""
     assert _trials is not None
     # Per task, because a limit applies to the libraries that are loaded: methods load theirs when they are first used.
     for name in _trials.plan.names:

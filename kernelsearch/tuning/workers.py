@@ -21,8 +21,8 @@ def try_tasks(
 ) -> Iterator[tuple[list[Setting], NDArray[np.float64]]]:
     """Yields (task, values of shape (settings of the task, topics)) in the order of completion.
 
-    A task is a list of settings with the same first stage. With one process, or one task, the work is done in this process.
-    Raises KernelSearchError where a worker dies.
+    `tasks` are lists of settings with the same first stage, which `trials` measures in at most so many `processes`. With one
+    process, or one task, the work is done in this process. Raises KernelSearchError where a worker dies.
     """
     if processes == 1 or len(tasks) < 2:
         for task in tasks:

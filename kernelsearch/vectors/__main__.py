@@ -70,7 +70,7 @@ EXAMPLES = """examples:
 
 
 def main(argv: list[str]) -> None:
-    """Parses the flags, and imports, encodes or lists vectors."""
+    """Parses the flags `argv`, and imports, encodes or lists vectors."""
     parser = console.Parser(
         prog="python -m kernelsearch.vectors", description="Adds vectors of documents to an index.", epilog=EXAMPLES
     )

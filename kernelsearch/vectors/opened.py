@@ -25,7 +25,7 @@ class Vectors:
         self.name = documents.name
 
     def scores(self, query: Query, docs: NDArray[np.integer]) -> NDArray[np.float32] | None:
-        """Inner products of a query with documents, shape (documents,).
+        """Inner products of `query` with the documents in the rows `docs`, shape (documents,).
 
         NaN for documents without a vector; None where the query has none.
         """
@@ -35,7 +35,10 @@ class Vectors:
     def nearest(
         self, queries: Sequence[Query], count: int, *, effort: int | None = None
     ) -> list[tuple[NDArray[np.int32], NDArray[np.float32]]]:
-        """The `count` documents with the largest inner products for each query, with those; none where it has no vector."""
+        """The rows of the `count` documents with the largest inner products for each of `queries`, and these products.
+
+        Both arrays are empty for a query without a vector. `effort` is that of `Neighbours.search`.
+        """
         query_vectors = self.queries.find(queries)
         out = [(np.empty(0, dtype=np.int32), np.empty(0, dtype=np.float32))] * len(queries)
         known = [place for place, vector in enumerate(query_vectors) if vector is not None]

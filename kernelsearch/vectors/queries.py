@@ -62,7 +62,11 @@ class QueryVectors:
         return " ".join(parts)
 
     def find(self, queries: Sequence[Query]) -> list[NDArray[np.float32] | None]:
-        """The vector of each query, shape (dims,); None for a query that the file lacks where there is no encoder."""
+        """The vector of each of `queries`, shape (dims,); None for a query that the file lacks where there is no encoder.
+
+        Raises OptionError where there is neither, InputError or ArtefactError for an encoder that doesn't fit the documents'
+        vectors.
+        """
         self.require()
         known = [self._known(query) for query in queries]
         missing = list(dict.fromkeys(query.text for query, vector in zip(queries, known, strict=True) if vector is None))
@@ -76,7 +80,7 @@ class QueryVectors:
         return [vectors[query.text] if vector is None else vector for query, vector in zip(queries, known, strict=True)]
 
     def texts(self, texts: Sequence[str]) -> list[NDArray[np.float32] | None]:
-        """As `find`, for queries of which only the text is known."""
+        """As `find`, for queries of which only the `texts` are known."""
         return self.find([Query(text) for text in texts])
 
     def _known(self, query: Query) -> NDArray[np.float32] | None:

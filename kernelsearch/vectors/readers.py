@@ -57,7 +57,9 @@ class VectorReader(ABC):
         """(ids, vectors) of about `block` bytes at a time; unchecked."""
 
     def blocks(self, block: int = BLOCK, dims: int | None = None) -> Iterator[VectorBlock]:
-        """The rows in blocks, checked: all vectors have `dims` dimensions (None: those of the first) and finite values.
+        """The rows in blocks of about `block` bytes, checked.
+
+        All vectors have `dims` dimensions (None: those of the first) and finite values.
 
         Raises:
             InputError: with the file and the row that can't be used.

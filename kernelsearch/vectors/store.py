@@ -71,15 +71,15 @@ class DocumentVectors:
         return int(self.matrix.shape[1])
 
     def take(self, docs: NDArray[np.integer]) -> NDArray[np.float32]:
-        """The vectors of documents, shape (documents, dims); zeros for those without one."""
+        """The vectors of the documents in the rows `docs`, shape (documents, dims); zeros for those without one."""
         return np.asarray(self.matrix[docs], dtype=np.float32)
 
     def unit(self, docs: NDArray[np.integer]) -> NDArray[np.float32]:
-        """The vectors of documents at unit length, shape (documents, dims); zeros for those without one."""
+        """As `take` of `docs`, at unit length."""
         return unit_rows(self.take(docs))
 
     def scores(self, vector: NDArray[np.floating], docs: NDArray[np.integer]) -> NDArray[np.float32]:
-        """Inner products of a query's vector with documents' vectors, shape (documents,); NaN for documents without one."""
+        """Inner products of `vector` (dims,) with those of the rows `docs`, shape (documents,); NaN where there is none."""
         weights = np.asarray(vector, dtype=np.float32)
         products = np.empty(len(docs), dtype=np.float32)
         for start in range(0, len(docs), SCORED_ROWS):
@@ -90,7 +90,7 @@ class DocumentVectors:
     def nearest(
         self, vectors: NDArray[np.floating], count: int, *, effort: int | None = None
     ) -> list[tuple[NDArray[np.int32], NDArray[np.float32]]]:
-        """For each row of `vectors` (queries, dims), the documents with the largest inner products: rows and products.
+        """For each row of `vectors` (queries, dims), the `count` documents with the largest inner products: rows and products.
 
         Best first. Documents without a vector are never among them. `effort` is that of `Neighbours.search`.
         """
@@ -111,7 +111,7 @@ class DocumentVectors:
 
 
 def validate(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-    """Raises ValueError or KeyError for vectors whose arrays don't fit each other or that have values that aren't finite."""
+    """Raises ValueError or KeyError for `arrays` that don't fit each other or `meta`, and for values that aren't finite."""
     if arrays["matrix"].ndim != 2:
         raise ValueError(f"matrix has shape {arrays['matrix'].shape}")
     invariants.require_finite("matrix", arrays["matrix"])
@@ -172,7 +172,10 @@ class VectorWriter:
             raise InputError(f"{file}: cannot be written ({problem.strerror or problem})") from None
 
     def put(self, rows: NDArray[np.integer], vectors: NDArray[np.float32], ids: Sequence[str]) -> None:
-        """Stores the vectors of rows; `ids` name the rows in messages."""
+        """Stores `vectors` (rows, dims) as those of `rows`; `ids` name the rows in messages.
+
+        Raises InputError for a value too large for float16.
+        """
         if self.normalise:
             vectors = unit_rows(vectors)
         with np.errstate(over="ignore"):
@@ -214,6 +217,10 @@ def import_vectors(
             declares, or MAX_TOKENS.
         neighbours: kind of the FAISS index for retrieval; `auto` goes by size.
         limit: bounds the memory of the import and of the FAISS index.
+        progress: gets the progress, in vectors.
+
+    Raises:
+        InputError: the file can't be used, has an id twice, or no id of the index.
     """
     block = BLOCK if limit is None else min(BLOCK, limit.free // 16)
     present = np.zeros(len(forward), dtype=bool)
@@ -252,7 +259,11 @@ def import_vectors(
 
 
 def finish(partial: Path, present: NDArray[np.bool_], neighbours: str, limit: MemoryLimit | None) -> None:
-    """Writes what belongs to a finished matrix: which rows have a vector, and a FAISS index where an exact scan is too slow."""
+    """Writes what belongs to a finished matrix in the folder `partial`: which rows have a vector, and a FAISS index.
+
+    `present` (rows,) says which rows have one; `neighbours` and `limit` are those of `import_vectors`. An exact index isn't
+    written.
+    """
     artefacts.write_array(partial / "present.npy", present)
     if neighbours == "flat":
         return
@@ -272,7 +283,10 @@ def save_vectors(
     encoder: Mapping[str, Any] | None,
     max_tokens: int | None = None,
 ) -> None:
-    """Writes the artefact; `fill` makes its files."""
+    """Writes the artefact `folder` for the rows of `forward`; `fill` makes its files in the folder that it gets.
+
+    `dtype`, `normalise`, `encoder` and `max_tokens` are those of `import_vectors` and are saved with it.
+    """
     parameters = {"dtype": dtype, "normalise": normalise, "max_tokens": max_tokens}
     artefacts.save(
         folder,
@@ -286,14 +300,14 @@ def save_vectors(
 
 
 def place(index_artefacts: Path, name: str) -> Path:
-    """The folder of an index's vectors of that name."""
+    """The folder of the vectors `name` among `index_artefacts`. Raises OptionError for a name with other characters."""
     if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]*", name):
         raise OptionError(f"--name: {name!r}: letters, digits, hyphens and underscores only")
     return index_artefacts / FOLDER / name
 
 
 def names(index_artefacts: Path) -> list[str]:
-    """The names of an index's sets of vectors."""
+    """The names of the sets of vectors in `index_artefacts`, the folder for what is derived from an index, sorted."""
     folder = index_artefacts / FOLDER
     if not folder.is_dir():
         return []
@@ -301,7 +315,7 @@ def names(index_artefacts: Path) -> list[str]:
 
 
 def current_names(index_artefacts: Path, fingerprint: str) -> list[str]:
-    """The names of an index's vectors that belong to its present state."""
+    """As `names` of `index_artefacts`, only those that belong to the index's present state `fingerprint`."""
     return [
         name
         for name in names(index_artefacts)

@@ -25,9 +25,9 @@ def read_shares(documents: DocumentVectors, lengths: NDArray[np.integer]) -> NDA
 def reliability(documents: DocumentVectors, lengths: NDArray[np.integer]) -> float:
     """What the z-scores of vectors that have seen a part of each text say about the whole texts: a factor of at most 1.
 
-    If a text consists of n equal parts with independent scores, the correlation between the score of a part and the mean of
-    all is sqrt(1/n). The expected z-score of the whole text is then the part's, times the square root of the share that was
-    read; the factor is the mean of these square roots.
+    If a text consists of n equal parts with independent scores, the correlation between the score of a part and the mean of all
+    is sqrt(1/n). The expected z-score of the whole text is then the part's, times the square root of the share that was read;
+    the factor is the mean of these square roots, 1 without documents. `documents` and `lengths` are those of `read_shares`.
     """
     shares = read_shares(documents, lengths)
     return float(np.sqrt(shares).mean()) if len(shares) else 1.0

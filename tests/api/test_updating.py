@@ -42,16 +42,18 @@ def change(folder, documents=(), ids=(), *flags):
     index_verb.main(arguments)
 
 
-def same_forward(one, other, field):
+def same_forward(index_path, other_path, field):
     """Whether all arrays of two forward indexes are equal."""
-    first, second = (sorted((path / "kernelsearch" / "forward" / field).glob("*.npy")) for path in (one, other))
-    assert first and [file.name for file in first] == [file.name for file in second]
-    return all(np.array_equal(np.load(file), np.load(twin)) for file, twin in zip(first, second, strict=True))
+    files, other_files = (
+        sorted((path / "kernelsearch" / "forward" / field).glob("*.npy")) for path in (index_path, other_path)
+    )
+    assert files and [file.name for file in files] == [file.name for file in other_files]
+    return all(np.array_equal(np.load(file), np.load(twin)) for file, twin in zip(files, other_files, strict=True))
 
 
-def same_lists(one, other):
-    first, second = (kernelsearch.open(path).search_batch(QUERIES) for path in (one, other))
-    return all(first[qid].docids == second[qid].docids and first[qid].scores == second[qid].scores for qid in first)
+def same_lists(index_path, other_path):
+    lists, other_lists = (kernelsearch.open(path).search_batch(QUERIES) for path in (index_path, other_path))
+    return all(lists[qid].docids == other_lists[qid].docids and lists[qid].scores == other_lists[qid].scores for qid in lists)
 
 
 @pytest.mark.parametrize(
@@ -91,8 +93,8 @@ def test_a_larger_collection_by_rm3(tmp_path, demo_index):
     changed = build(tmp_path / "changed", [*documents[:half], {"id": "x", "contents": "a tap that drips and a fuse"}])
     change(changed, documents[half:], ["x"])
     for options in ({}, {"rm3": True}, {"qld": True}):
-        one, other = (kernelsearch.open(path).search("dripping tap", **options) for path in (changed, demo_index.path))
-        assert one.docids == other.docids and one.scores == other.scores
+        result, expected = (kernelsearch.open(path).search("dripping tap", **options) for path in (changed, demo_index.path))
+        assert result.docids == expected.docids and result.scores == expected.scores
 
 
 def test_shards_are_changed_and_an_empty_one_goes(tmp_path):
@@ -102,8 +104,8 @@ def test_shards_are_changed_and_an_empty_one_goes(tmp_path):
     assert sorted(folder.name for folder in changed.iterdir()) == ["kernelsearch", "shard-0", "shard-2", "shards.json"]
     index, scratch = kernelsearch.open(changed), kernelsearch.open(fresh)
     for text in QUERIES:
-        one, other = index.search(text), scratch.search(text)
-        assert one.docids == other.docids and one.scores == other.scores
+        result, expected = index.search(text), scratch.search(text)
+        assert result.docids == expected.docids and result.scores == expected.scores
     index_verb.main(["--index", str(changed)])  # what is there can be exported again
 
 

@@ -41,11 +41,11 @@ def test_defaults_are_filled_in():
 
 
 def test_given_values_are_converted():
-    got = parse(
+    values = parse(
         "--m.dims", "5", "--m.lambda", "0", "--m.save-queries", "q.tsv", "--m.rescore", "--m.no-smooth", "--m.scales", "0,2,inf"
     )
-    assert got["dims"] == 5 and got["lambda"] == 0.0 and got["save_queries"] == "q.tsv"
-    assert got["rescore"] is True and got["smooth"] is False and got["scales"] == (0.0, 2.0, float("inf"))
+    assert values["dims"] == 5 and values["lambda"] == 0.0 and values["save_queries"] == "q.tsv"
+    assert values["rescore"] is True and values["smooth"] is False and values["scales"] == (0.0, 2.0, float("inf"))
 
 
 @pytest.mark.parametrize(

@@ -39,9 +39,9 @@ def test_a_folder_is_replaced_and_nothing_is_left(tmp_path, monkeypatch, atomic)
 def test_a_temporary_file_of_a_temporary_file_is_removed_too(tmp_path):
     """A killed process was writing a file that was to be given its name only after a check."""
     path = tmp_path / "x.db"
-    gone = 2**22 + 1  # no process has this number
-    first = f".x.db.{replacing._machine()}-{gone}.aa.partial"
-    (tmp_path / f".{first}.{replacing._machine()}-{gone}.bb.partial").touch()
+    unused_pid = 2**22 + 1  # no process has this number
+    first = f".x.db.{replacing._machine()}-{unused_pid}.aa.partial"
+    (tmp_path / f".{first}.{replacing._machine()}-{unused_pid}.bb.partial").touch()
     (tmp_path / f".{first}.{replacing._machine()}-{os.getpid()}.bb.partial").touch()
     replacing.remove_leftovers(path)
     assert [file.name.split("-")[-1] for file in tmp_path.iterdir()] == [f"{os.getpid()}.bb.partial"]

@@ -75,8 +75,8 @@ def test_a_worker_killed_in_the_middle_of_a_batch_changes_nothing(cluster, demo_
         result.append(ranked)
         if number == 4:
             kill_one(cluster)
-    assert [(one.qid, one.docids, one.scores, one.candidates.fallbacks) for one in result] == [
-        (one.qid, one.docids, one.scores, one.candidates.fallbacks) for one in expected
+    assert [(ranked.qid, ranked.docids, ranked.scores, ranked.candidates.fallbacks) for ranked in result] == [
+        (ranked.qid, ranked.docids, ranked.scores, ranked.candidates.fallbacks) for ranked in expected
     ]
     assert result[-1].candidates.fallbacks == (("pert", "no document matches the query"),)
 
@@ -104,13 +104,13 @@ def test_the_distributed_basis_is_that_of_the_same_parts_and_spans_the_single_on
 
 
 def test_a_graph_of_related_words_is_the_same(cluster, demo_index):
-    here, there = (
+    local, distributed = (
         cooccurrence_graph(demo_index.forward, max_pairs=20_000, mapper=partial(engine.map, label="graph"))
         for engine in (LocalEngine(), cluster)
     )
-    assert here.edges > 100
-    assert np.array_equal(here.indices, there.indices)
-    assert np.array_equal(here.distances, there.distances)
+    assert local.edges > 100
+    assert np.array_equal(local.indices, distributed.indices)
+    assert np.array_equal(local.distances, distributed.distances)
 
 
 def files_below(folder) -> dict[str, bytes]:
@@ -154,9 +154,11 @@ def test_shards_that_workers_build_and_export_are_those_of_one_process(cluster, 
         "shards.json",
     ]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["dask", "local"]
-    here, there = (files_below(tmp_path / name / "kernelsearch" / "forward") for name in ("local", "dask"))
-    assert here.keys() == there.keys() and "contents/indices.npy" in here
-    assert [name for name in here if here[name] != there[name] and not name.endswith(("meta.json", "verified.json"))] == []
+    local, distributed = (files_below(tmp_path / name / "kernelsearch" / "forward") for name in ("local", "dask"))
+    assert local.keys() == distributed.keys() and "contents/indices.npy" in local
+    assert [
+        name for name in local if local[name] != distributed[name] and not name.endswith(("meta.json", "verified.json"))
+    ] == []
     run = ["--topics", str(DEMO / "topics.tsv"), "--qld"]
     for name in ("local", "dask"):
         search.main(["--index", str(tmp_path / name), *run, "--output", str(tmp_path / f"{name}.txt")])
@@ -180,9 +182,9 @@ def test_trees_grown_by_workers_rank_as_those_of_one_process(cluster):
     rng = np.random.default_rng(0)
     X, qid = rng.standard_normal((1200, 6)), np.repeat(np.arange(40), 30)
     y = (X[:, 0] + X[:, 1] + 0.5 * rng.standard_normal(1200) > 1.2).astype(float)
-    one = SimListMKL(trees=20).fit(X, y, qid)
-    many = SimListMKL(trees=20).fit(X, y, qid, client=cluster.client)
-    scores = [learner.predict(X, qid) for learner in (one, many)]
+    local = SimListMKL(trees=20).fit(X, y, qid)
+    distributed = SimListMKL(trees=20).fit(X, y, qid, client=cluster.client)
+    scores = [learner.predict(X, qid) for learner in (local, distributed)]
     lists = Lists.of(qid)
     quality = [mean_average_precision(result, y, lists) for result in scores]
     assert quality[0] == pytest.approx(quality[1], abs=0.01)

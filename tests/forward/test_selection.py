@@ -38,12 +38,12 @@ def test_the_same_documents_are_read_once(demo_index):
 
 
 def test_threads_have_selections_of_their_own(demo_index):
-    here, there = demo_index.forward.select(DOCS), []
-    worker = threading.Thread(target=lambda: there.append(demo_index.forward.select(DOCS)))
+    selection, selections_of_worker = demo_index.forward.select(DOCS), []
+    worker = threading.Thread(target=lambda: selections_of_worker.append(demo_index.forward.select(DOCS)))
     worker.start()
     worker.join()
-    assert there[0] is not here
-    np.testing.assert_array_equal(there[0].terms, here.terms)
+    assert selections_of_worker[0] is not selection
+    np.testing.assert_array_equal(selections_of_worker[0].terms, selection.terms)
 
 
 def test_a_caller_that_changes_its_documents_gets_the_new_ones(demo_index):

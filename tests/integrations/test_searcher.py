@@ -265,10 +265,10 @@ def test_a_forked_worker_is_told_to_spawn(tiny):
     if child == 0:
         try:
             KernelSearcher(tiny).search("tap")
-            said = "nothing"
+            message = "nothing"
         except BaseException as problem:
-            said = str(problem)
-        os.write(sender, said.encode())
+            message = str(problem)
+        os.write(sender, message.encode())
         os._exit(0)
     os.waitpid(child, 0)
     assert os.read(receiver, 1000).decode().startswith("Java does not survive a fork")

@@ -146,10 +146,10 @@ def test_nystrom_is_exact_on_landmarks_and_with_all_documents(topical):
     kernel, docs = RBF(gamma=0.7), np.arange(len(topical))
     gram = kernel.documents(topical, docs, docs)
     landmarks = choose_landmarks(topical, 30, random_state=2)
-    some = NystromMap(kernel, topical, landmarks).features(docs)
-    assert np.allclose((some @ some.T)[:, landmarks], gram[:, landmarks], atol=1e-6)
-    every = NystromMap(kernel, topical, docs).features(docs)
-    assert np.allclose(every @ every.T, gram, atol=1e-6)
+    features = NystromMap(kernel, topical, landmarks).features(docs)
+    assert np.allclose((features @ features.T)[:, landmarks], gram[:, landmarks], atol=1e-6)
+    all_features = NystromMap(kernel, topical, docs).features(docs)
+    assert np.allclose(all_features @ all_features.T, gram, atol=1e-6)
 
 
 def test_nystrom_comes_closer_with_more_landmarks(topical):

@@ -291,9 +291,9 @@ def test_best_holds_out_the_queries_of_a_group_together(monkeypatch):
 
 def test_best_decides_on_some_of_many_queries_and_learns_from_all():
     X, y, qid = lists()
-    some, every = (Best(candidates=("combsum", "net"), folds=2, queries=count).fit(X, y, qid) for count in (5, 1000))
-    assert some.scores_ != every.scores_
-    assert some.chosen_.name == "net" and some.chosen_.weights_ == pytest.approx(every.chosen_.weights_)
+    on_five, on_all = (Best(candidates=("combsum", "net"), folds=2, queries=count).fit(X, y, qid) for count in (5, 1000))
+    assert on_five.scores_ != on_all.scores_
+    assert on_five.chosen_.name == "net" and on_five.chosen_.weights_ == pytest.approx(on_all.chosen_.weights_)
 
 
 @pytest.mark.parametrize("kind", [*ALL, Best])

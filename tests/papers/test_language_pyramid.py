@@ -42,11 +42,11 @@ def dense_semantic(words, edges, scale):
 
 def edges_of(graph):
     """{(word, word): distance} of a graph."""
-    found = {}
+    edges = {}
     for word in range(graph.words):
         for other, distance in zip(*graph.neighbours(word), strict=True):
-            found[tuple(sorted((word, int(other))))] = float(distance)
-    return found
+            edges[tuple(sorted((word, int(other))))] = float(distance)
+    return edges
 
 
 def dense_spatial(length, positions, scale, width=0):
@@ -138,7 +138,7 @@ def test_equation_11_divergence_of_windows(index, mode, text, step):
     reranker = MultiScaleLM(index, mode=mode, scales=2, semantic=0.7, step=step, weighting="none", eta=eta, rows=4096)
     reranker.graph = SemanticGraph.from_edges(words, pairs[:, 0], pairs[:, 1], np.array([0.4, 0.8]))
     edges = edges_of(reranker.graph)
-    found = reranker.level_scores(query, candidates)[:, 0]
+    level_scores = reranker.level_scores(query, candidates)[:, 0]
 
     rows = reranker.rows(query).words
     rest = np.setdiff1d(np.arange(words), rows)
@@ -163,7 +163,7 @@ def test_equation_11_divergence_of_windows(index, mode, text, step):
     share = mass / mass.sum()
     empty = eta * background / (1 + eta)
     empty = np.append(empty[rows], 1 - empty[rows].sum())
-    for doc, value in zip(candidates.docs, found, strict=True):
+    for doc, value in zip(candidates.docs, level_scores, strict=True):
         theirs = forward.tokens(int(doc))
         document = columns(theirs, np.arange(0, len(theirs), jump))
         document = np.column_stack([document, *[empty] * max(0, count - document.shape[1])])
@@ -215,7 +215,7 @@ def test_section_4_1_kernels_between_texts(kernel, weighting, eta):
         scales=[2.0], semantic_scales=[0.7], kernel=kernel, weighting=weighting, columns=2, width=0, min_count=1, common=1.0,
         combine="stack", gamma=3.0, eta=eta,
     )  # fmt: skip
-    found = maker.fit(texts).transform(texts)[:, :, 0]
+    kernel_values = maker.fit(texts).transform(texts)[:, :, 0]
     words = [text.split() for text in texts]
     vocabulary = sorted({word for text in words for word in text})
     df = np.array([sum(word in text for text in words) for word in vocabulary])
@@ -239,7 +239,7 @@ def test_section_4_1_kernels_between_texts(kernel, weighting, eta):
             "rbf": math.exp(-3.0 * ((a - b) ** 2).sum()),
             "js": js_similarity(a.ravel(), b.ravel()) / math.log(2),
         }[kernel]
-        assert found[i, j] == pytest.approx(expected, abs=1e-6)
+        assert kernel_values[i, j] == pytest.approx(expected, abs=1e-6)
 
 
 @pytest.mark.parametrize("kernel", ["frobenius", "rbf"])
@@ -255,9 +255,9 @@ def test_section_3_kernels_on_the_laplacian_pyramid(kernel, eta):
         scales=scales, semantic_scales=semantic, kernel=kernel, pyramid="laplacian", columns=2, width=0, min_count=1,
         common=1.0, combine="stack", gamma=gamma, eta=eta,
     )  # fmt: skip
-    found = maker.fit(texts).transform(texts)
+    kernel_values = maker.fit(texts).transform(texts)
     vocabulary, edges = sorted({word for text in texts for word in text.split()}), edges_of(maker.graph_)
-    assert found.shape == (8, 8, 2) and edges
+    assert kernel_values.shape == (8, 8, 2) and edges
 
     def level(text, number):
         tokens = [vocabulary.index(word) for word in text.split()]
@@ -279,7 +279,7 @@ def test_section_3_kernels_on_the_laplacian_pyramid(kernel, eta):
             else:
                 norms = (a * a).sum() * (b * b).sum()
                 expected = (a * b).sum() / math.sqrt(norms)
-            assert found[i, j, number] == pytest.approx(expected, abs=1e-6)
+            assert kernel_values[i, j, number] == pytest.approx(expected, abs=1e-6)
 
 
 def test_simple_mkl_minimises_the_sum_over_all_classes():

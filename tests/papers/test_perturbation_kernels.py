@@ -27,12 +27,12 @@ def test_section_2_perturbation_strategies(terms):
 
 def relevance_model(index, scores, words):
     """p(w|R) = Σ_d p(d|q) tf/length, mixed with the collection's model; p(d|q) is a softmax over documents with a term."""
-    found = np.flatnonzero(np.isfinite(scores))
-    weights = np.exp(scores[found] / TEMPERATURE)
+    scored_docs = np.flatnonzero(np.isfinite(scores))
+    weights = np.exp(scores[scored_docs] / TEMPERATURE)
     weights /= weights.sum()
     counts = index.forward.matrix().toarray()[:, words] / np.maximum(index.forward.lengths, 1)[:, None]
     collection = index.forward.cf[words] / index.forward.cf.sum()
-    return (1 - SMOOTHING) * weights @ counts[found] + SMOOTHING * collection
+    return (1 - SMOOTHING) * weights @ counts[scored_docs] + SMOOTHING * collection
 
 
 @pytest.mark.parametrize("denominator", ["p", "sqrt"])
@@ -61,27 +61,27 @@ def test_equation_4_and_figure_1_with_both_strategies(demo_index, text, denomina
         demo_index, docs=10**6, pool=10**6, terms=15, smoothing=SMOOTHING, temperature=TEMPERATURE, denominator=denominator,
         strategy=strategy,
     )  # fmt: skip
-    found = reranker.expansion(query, listed, Context(BM25Model(), hits=1000))
+    expansion = reranker.expansion(query, listed, Context(BM25Model(), hits=1000))
     everything = np.arange(len(forward), dtype=np.int32)
     parts = term_scores(forward, BM25Model(), forward.term_ids(query.terms), query.weights, everything).astype(float)
 
-    def scores(kept):
-        return np.where((parts[:, kept] > 0).any(axis=1), parts[:, kept].sum(axis=1), -np.inf)
+    def scores(term_numbers):
+        return np.where((parts[:, term_numbers] > 0).any(axis=1), parts[:, term_numbers].sum(axis=1), -np.inf)
 
     terms = len(query.terms)
-    base = relevance_model(demo_index, scores(list(range(terms))), found.terms)
+    base = relevance_model(demo_index, scores(list(range(terms))), expansion.terms)
     variants = [
         relevance_model(
-            demo_index, scores([term for term in range(terms) if (term == chosen) == (strategy == "tat")]), found.terms
+            demo_index, scores([term for term in range(terms) if (term == chosen) == (strategy == "tat")]), expansion.terms
         )
         for chosen in range(terms)
     ]
     below = base if denominator == "p" else np.sqrt(base)
     phi = np.array([(np.sqrt(variant) - np.sqrt(base)) / (np.sqrt(terms) * below) for variant in variants]).T
     gram = phi @ phi.T
-    assert found.coordinates == pytest.approx(phi, rel=1e-4, abs=1e-7)
+    assert expansion.coordinates == pytest.approx(phi, rel=1e-4, abs=1e-7)
     expected = np.diag(gram)[:, None] + np.diag(gram)[None, :] - 2 * gram
-    assert found.apart == pytest.approx(expected, rel=1e-3, abs=1e-7)
+    assert expansion.apart == pytest.approx(expected, rel=1e-3, abs=1e-7)
 
 
 @pytest.mark.parametrize("text", ["water heater", "zzz heater water"])
@@ -106,18 +106,20 @@ def test_the_expansion_program_against_a_general_solver(demo_index, kappa, gamma
 
     query = demo_index.query("dripping tap washer")
     listed = demo_index.lucene.search([query], 100)[0]
-    found = PerturbationReranker(demo_index, kappa=kappa, gamma=gamma).expansion(query, listed, Context(BM25Model(), hits=100))
-    own, words = found.query_terms, len(found.words)
-    upper = found.apart[np.triu_indices(words, 1)]
-    similar = np.exp(-found.apart / np.median(upper))
-    far = found.apart[:, :own].mean(axis=1)
+    expansion = PerturbationReranker(demo_index, kappa=kappa, gamma=gamma).expansion(
+        query, listed, Context(BM25Model(), hits=100)
+    )
+    own, words = expansion.query_terms, len(expansion.words)
+    upper = expansion.apart[np.triu_indices(words, 1)]
+    similar = np.exp(-expansion.apart / np.median(upper))
+    far = expansion.apart[:, :own].mean(axis=1)
     quadratic = kappa * (similar + gamma * np.diag(far / far.mean()))
-    gain = np.minimum(1.0, found.p / found.p[own:].max())
+    gain = np.minimum(1.0, expansion.p / expansion.p[own:].max())
     bounds = [(0.95, 1.0)] * own + [(0.0, 1.0)] * (words - own)
     solved = minimize(
         lambda x: -gain @ x + x @ quadratic @ x / 2, np.ones(words), jac=lambda x: quadratic @ x - gain, bounds=bounds,
         method="L-BFGS-B", options={"maxiter": 2000, "ftol": 1e-14, "gtol": 1e-10},
     )  # fmt: skip
-    assert found.choice == pytest.approx(solved.x, abs=1e-4)
-    mass = found.choice * found.p
-    assert found.weights == pytest.approx(mass / mass.sum())
+    assert expansion.choice == pytest.approx(solved.x, abs=1e-4)
+    mass = expansion.choice * expansion.p
+    assert expansion.weights == pytest.approx(mass / mass.sum())

@@ -283,6 +283,6 @@ def test_equations_6_to_8_online_with_a_linear_f(signed):
     for part in (half, ~half):
         learner.partial_fit(X[part], y[part], qid[part])
     np.testing.assert_allclose(learner.weights_, omega, atol=1e-12)
-    one = OnlineSimListMKL(learning_rate=0.5, signed=signed, passes=1).fit(X[qid == 0], y[qid == 0])
-    again = OnlineSimListMKL(learning_rate=0.5, signed=signed).partial_fit(X[qid == 0], y[qid == 0])
-    np.testing.assert_allclose(one.weights_, again.weights_)
+    fitted = OnlineSimListMKL(learning_rate=0.5, signed=signed, passes=1).fit(X[qid == 0], y[qid == 0])
+    updated = OnlineSimListMKL(learning_rate=0.5, signed=signed).partial_fit(X[qid == 0], y[qid == 0])
+    np.testing.assert_allclose(fitted.weights_, updated.weights_)

@@ -28,8 +28,8 @@ QUERIES = ["dripping tap water", "replace the fuse", "washer or cartridge of a f
 
 def search_with_both(first: str, index: Path, java_home: Path | None = None) -> list[dict]:
     """What both libraries find for QUERIES in a fresh process where `first` starts Java."""
-    said = run_python([str(SCRIPT), first, str(index), *QUERIES], java_home)
-    return [json.loads(line) for line in said.splitlines() if line.startswith('{"ours"')]
+    output = run_python([str(SCRIPT), first, str(index), *QUERIES], java_home)
+    return [json.loads(line) for line in output.splitlines() if line.startswith('{"ours"')]
 
 
 def run_python(arguments: list[str], java_home: Path | None) -> str:

@@ -182,7 +182,7 @@ def test_methods_that_learn_from_clicks(demo_index, topics, bm25, name):
     queries = demo_index.lucene.queries(list(topics.head(4)["query"]), list(topics.head(4)["qid"]))
     expected = demo_index.pipeline(transformer.method).rerank(queries, demo_index.lucene.search(queries, 100))
     assert by_query(result) == {
-        query.qid: demo_index.forward.docids.take(one.docs) for query, one in zip(queries, expected, strict=True)
+        query.qid: demo_index.forward.docids.take(ranked.docs) for query, ranked in zip(queries, expected, strict=True)
     }
     assert (result.groupby("qid")["rank"].apply(list).apply(lambda ranks: ranks == list(range(len(ranks))))).all()
     before = by_query(bm25(topics.head(4)))
@@ -202,9 +202,9 @@ def test_weighted_terms_reach_the_methods(demo_index, bm25):
     text = pd.DataFrame([{"qid": "1", "query": "tap"}])
     weighted = text.assign(query_toks=[{"tap": 1.0, "washer": 3.0}])
     klsa = ks.KernelLSA(demo_index)
-    one, other = (bm25 >> klsa)(text), klsa(bm25(weighted))
-    assert by_query(one)["1"] != by_query(other)["1"]
-    assert next(iter(other["query_toks"])) == {"tap": 1.0, "washer": 3.0}
+    plain_result, weighted_result = (bm25 >> klsa)(text), klsa(bm25(weighted))
+    assert by_query(plain_result)["1"] != by_query(weighted_result)["1"]
+    assert next(iter(weighted_result["query_toks"])) == {"tap": 1.0, "washer": 3.0}
 
 
 def test_every_method_has_a_class_and_entry_points_declare_the_module():
@@ -394,10 +394,10 @@ def test_transformers_compare_equal(demo_index, tmp_path):
         lambda index: (ks.KernelLSA(index) ** ks.MultiScaleLM(index)).compile(),
     ]
     for number, make in enumerate(makers):
-        one = make(path)
-        assert one == make(demo_index) == pickle.loads(pickle.dumps(one)), one
-        assert hash(one) == hash(make(demo_index))
-        assert all(one != other(path) for other in makers[:number])
+        transformer = make(path)
+        assert transformer == make(demo_index) == pickle.loads(pickle.dumps(transformer)), transformer
+        assert hash(transformer) == hash(make(demo_index))
+        assert all(transformer != make_other(path) for make_other in makers[:number])
     assert ks.Retriever(path, k1=0.9) == ks.Retriever(path) != ks.Retriever(path, k1=1.0)
     assert ks.KernelLSA(path, z=3) != ks.KernelLSA(path, z=4) and ks.KernelLSA(path) != ks.MultiScaleLM(path)
     assert ks.Indexer(tmp_path / "i") == ks.Indexer(tmp_path / "i") != ks.Indexer(tmp_path / "i", force=True)
@@ -405,10 +405,10 @@ def test_transformers_compare_equal(demo_index, tmp_path):
 
 def test_a_fitted_fusion_is_equal_to_its_copy_only(topics, qrels, bm25):
     results = bm25(topics).assign(features=lambda frame: [np.array([score, 1 / score]) for score in frame["score"]])
-    one, other = ks.Fusion(learner="combsum"), ks.Fusion(learner="combsum")
-    one.fit(results, qrels)
-    assert one != other and pickle.loads(pickle.dumps(one)) == one
-    pd.testing.assert_frame_equal(pickle.loads(pickle.dumps(one))(results), one(results))
+    fitted, unfitted = ks.Fusion(learner="combsum"), ks.Fusion(learner="combsum")
+    fitted.fit(results, qrels)
+    assert fitted != unfitted and pickle.loads(pickle.dumps(fitted)) == fitted
+    pd.testing.assert_frame_equal(pickle.loads(pickle.dumps(fitted))(results), fitted(results))
 
 
 def test_stored_texts_are_added(demo_index, topics, bm25):
@@ -476,11 +476,11 @@ def test_fused_features_are_those_of_the_union(demo_index, topics, bm25):
         fused = union.compile()
         assert isinstance(fused, ks.FusedFeatures)
         for inputs in (results, results[["qid", "query", "docno", "score"]]):
-            one, other = union(inputs), fused(inputs)
-            np.testing.assert_array_equal(np.stack(one["features"]), np.stack(other["features"]))
-            rest = [name for name in one.columns if name != "features"]
-            assert set(one.columns) == set(other.columns)
-            pd.testing.assert_frame_equal(one[rest], other[rest])
+            expected, result = union(inputs), fused(inputs)
+            np.testing.assert_array_equal(np.stack(expected["features"]), np.stack(result["features"]))
+            rest = [name for name in expected.columns if name != "features"]
+            assert set(expected.columns) == set(result.columns)
+            pd.testing.assert_frame_equal(expected[rest], result[rest])
     mixed = (pt.Transformer.identity() ** klsa**mslm).compile()
     np.testing.assert_array_equal(
         np.stack(mixed(results)["features"]), np.stack((pt.Transformer.identity() ** klsa**mslm)(results)["features"])

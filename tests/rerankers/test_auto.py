@@ -59,9 +59,9 @@ def test_a_batch_and_threads_change_nothing(demo_index, recipe):
     alone = [recipe(demo_index).apply(query, listed) for query, listed in zip(queries, lists, strict=True)]
     for threads in (1, 3):
         together = recipe(demo_index).apply_batch(queries, lists, Context(threads=threads))
-        for one, other in zip(alone, together, strict=True):
-            np.testing.assert_array_equal(one.docs, other.docs)
-            np.testing.assert_array_equal(one.scores, other.scores)
+        for expected, result in zip(alone, together, strict=True):
+            np.testing.assert_array_equal(expected.docs, result.docs)
+            np.testing.assert_array_equal(expected.scores, result.scores)
 
 
 def test_feedback_documents_are_matched_once(demo_index, monkeypatch):

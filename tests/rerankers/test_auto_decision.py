@@ -72,7 +72,9 @@ def test_such_queries_are_ranked_by_words_alone(index):
     assert ranked[0].docs.tolist() == by_words[0].docs.tolist() and ranked[0].scores.tolist() == by_words[0].scores.tolist()
     assert ranked[1].scores.tolist() != by_words[1].scores.tolist()
     first = int(ranked[0].docs[0])
-    told = both.explain(queries[0], lists[0], first, context)
-    assert told.score == pytest.approx(words.explain(queries[0], lists[0], first, context).score)
-    assert told.notes["decision"]["reasons"][-1].startswith("words alone: the first document by words contains 100 percentage")
+    explanation = both.explain(queries[0], lists[0], first, context)
+    assert explanation.score == pytest.approx(words.explain(queries[0], lists[0], first, context).score)
+    assert explanation.notes["decision"]["reasons"][-1].startswith(
+        "words alone: the first document by words contains 100 percentage"
+    )
     assert "evidence" in both.explain(queries[1], lists[1], first, context).notes

@@ -71,11 +71,11 @@ def test_effort_searches_more_clusters(demo_index, tmp_path):
     opened = kernelsearch.open(tmp_path / "index", vectors={"queries": str(tmp_path / "q.npz")})
     query = opened.query("tap", qid="1")
     nearest = set(np.argsort(-(rows @ QUERY))[:60].tolist())
-    found = [
+    retrieved_counts = [
         len(nearest & set(KernelDense(opened, retrieve=60, effort=effort).apply(query, _candidates(opened, [])).docs.tolist()))
         for effort in (1, 400)
     ]
-    assert found[0] < found[1] == 60
+    assert retrieved_counts[0] < retrieved_counts[1] == 60
 
 
 def test_retrieved_documents_join_the_list_once(index):
@@ -102,10 +102,10 @@ def test_a_list_without_vectors_is_kept(index):
 def test_the_explanation_adds_up_to_the_score(index):
     query, listed = index.query("water", "1"), _candidates(index, ["d4", "d1", "d3"])
     row = int(index.forward.rows_of(["d1"])[0])
-    told = KernelDense(index).explain(query, listed, row)
-    assert told.score == pytest.approx(PRODUCTS["d1"], rel=1e-6)
-    assert sum(part.value for part in told.contributions) == pytest.approx(told.score)
-    assert sum(part.value for part in told.contributions[0].parts) == pytest.approx(told.score)
+    explanation = KernelDense(index).explain(query, listed, row)
+    assert explanation.score == pytest.approx(PRODUCTS["d1"], rel=1e-6)
+    assert sum(part.value for part in explanation.contributions) == pytest.approx(explanation.score)
+    assert sum(part.value for part in explanation.contributions[0].parts) == pytest.approx(explanation.score)
     without = KernelDense(index).explain(query, listed, int(listed.docs[0]))
     assert without.contributions[0].label == "the document has no vector"
 
@@ -127,8 +127,8 @@ def test_the_command_line_from_topics_to_a_run(index, tmp_path, capsys):
     assert "dense: 1 query keeps the first stage's list: the query has no vector" in capsys.readouterr().err
     lines = [line.split() for line in (tmp_path / "run.txt").read_text().splitlines()]
     for qid, sign in (("1", 1), ("3", -1)):
-        found = [line[2] for line in lines if line[0] == qid and line[2] != "d4"]
-        assert found == sorted(IDS, key=lambda docid: -sign * PRODUCTS[docid])
+        docids = [line[2] for line in lines if line[0] == qid and line[2] != "d4"]
+        assert docids == sorted(IDS, key=lambda docid: -sign * PRODUCTS[docid])
     # The recipe beside the run makes it again.
     search_verb.main(["--config", str(tmp_path / "run.txt.toml"), "--output", str(tmp_path / "again.txt")])
     assert (tmp_path / "again.txt").read_text() == (tmp_path / "run.txt").read_text()
@@ -179,8 +179,8 @@ def test_a_run_is_evidence(index, tmp_path):
     assert tables[1][:, 1].tolist() == [0, 0, 0]
     pools = features.pool(queries, lists, 2)
     assert set(index.forward.docids.take(pools[0].docs)) == {"d1", "d3", "d5", "d2"}
-    named = Features(index, ["run:splade"], runs={"splade": str(run)})
-    assert np.array_equal(named.tables(queries, lists)[0][:, 0], tables[0][:, 1])
+    named_run = Features(index, ["run:splade"], runs={"splade": str(run)})
+    assert np.array_equal(named_run.tables(queries, lists)[0][:, 0], tables[0][:, 1])
 
 
 def test_runs_that_cannot_be_used_are_refused(index, tmp_path):
@@ -287,8 +287,8 @@ def z(columns):
 def test_autos_feedback_comes_from_documents_that_words_and_vectors_rank_best_together(index):
     """Against each feature on its own, computed on the candidates in the order of the weighted sum of z-scores."""
     query = index.query("water tap", "1")
-    found = index.lucene.search([query], 10)[0]
-    pool = Features(index, ["first"], sources=["rm", "dense:m"]).pool([query], [found], 10)[0]
+    listed = index.lucene.search([query], 10)[0]
+    pool = Features(index, ["first"], sources=["rm", "dense:m"]).pool([query], [listed], 10)[0]
     products = np.array([PRODUCTS.get(docid, np.nan) for docid in index.forward.docids.take(pool.docs)])
     products[np.isnan(products)] = np.nanmean(products)
     together = (z(pool.scores.astype(np.float64)[:, None]) + 1.25 * z(products[:, None]))[:, 0]
@@ -302,10 +302,10 @@ def test_autos_feedback_comes_from_documents_that_words_and_vectors_rank_best_to
     heights = np.exp(10 * (together - together.min()) / (together.max() - together.min()))
     table = np.column_stack([match, pool.scores, feedback, heights / heights.sum(), products])
     scores = z(table) @ np.array([0.75, 0.75, 1, 1, 1, 1, 3])
-    ranked = AutoReranker(index).apply(query, found, Context(hits=10))
+    ranked = AutoReranker(index).apply(query, listed, Context(hits=10))
     assert ranked.docs.tolist() == pool.docs[np.argsort(-scores)].tolist()
     assert ranked.scores == pytest.approx(np.sort(scores)[::-1], abs=1e-4)
-    note = AutoReranker(index).explain(query, found, int(ranked.docs[0]), Context(hits=10)).notes["feedback"]
+    note = AutoReranker(index).explain(query, listed, int(ranked.docs[0]), Context(hits=10)).notes["feedback"]
     low, high = together.min(), together.max()
     raw = np.exp(10 * (np.sort(together)[::-1] - low) / (high - low))
     assert [entry["docid"] for entry in note["documents"]] == index.forward.docids.take(agreed.docs)
@@ -345,31 +345,31 @@ def test_a_trained_fusion_takes_the_vectors_of_the_index(index, tmp_path):
 
 def test_explanations_say_what_came_from_words_and_what_from_vectors(index):
     query, context = index.query("water tap", "1"), Context(hits=10)
-    found = index.lucene.search([query], 10)[0]
+    listed = index.lucene.search([query], 10)[0]
     reranker = AutoReranker(index)
     row = index.row("d2")
-    told = reranker.explain(query, found, row, context)
-    parts = {part.label: part.value for part in told.contributions}
-    evidence = told.notes["evidence"]
+    explanation = reranker.explain(query, listed, row, context)
+    parts = {part.label: part.value for part in explanation.contributions}
+    evidence = explanation.notes["evidence"]
     assert evidence["vectors"] == pytest.approx(parts["dense:m"], abs=1e-4)
     assert evidence["words"] == pytest.approx(parts["mslm"] + parts["first"], abs=1e-4)
-    assert sum(evidence.values()) == pytest.approx(told.score, abs=1e-3)
+    assert sum(evidence.values()) == pytest.approx(explanation.score, abs=1e-3)
     own = VECTORS[IDS.index("d2")]
     counts = index.forward.matrix(None, np.float64).toarray()
     present = index.forward.df[: counts.shape[1]]
     documents = index.forward.statistics.documents
     counts *= np.log1p((documents - present + 0.5) / (present + 0.5))
-    for entry in told.notes["feedback"]["documents"]:
+    for entry in explanation.notes["feedback"]["documents"]:
         other = index.row(entry["docid"])
         cosine = counts[row] @ counts[other] / (np.linalg.norm(counts[row]) * np.linalg.norm(counts[other]))
         assert entry["words"] == pytest.approx(cosine, abs=1e-3)
         vector = VECTORS[IDS.index(entry["docid"])] if entry["docid"] in IDS else np.zeros(8)
         length = np.linalg.norm(own) * np.linalg.norm(vector)
         assert entry["vectors"] == pytest.approx(own @ vector / length if length else 0.0, abs=1e-3)
-    lines = told.lines()
+    lines = explanation.lines()
     assert any(line.startswith("of the score: ") and "from vectors" in line for line in lines)
     assert "from vectors" not in "\n".join(
-        AutoReranker(index, vectors="none").explain(query, found, found.docs[0], context).lines()
+        AutoReranker(index, vectors="none").explain(query, listed, listed.docs[0], context).lines()
     )
 
 
@@ -381,9 +381,9 @@ def test_auto_ranks_queries_without_a_vector_by_words(index):
     ranked, expected = (reranker.apply_batch(queries, lists, Context(hits=10)) for reranker in (both, words))
     assert ranked[1].docs.tolist() == expected[1].docs.tolist() and ranked[1].scores.tolist() == expected[1].scores.tolist()
     assert ranked[0].scores.tolist() != expected[0].scores.tolist()
-    told = both.explain(queries[1], lists[1], int(lists[1].docs[0]), Context(hits=10))
-    assert "evidence" not in told.notes and "bm25:field=title" in {part.label for part in told.contributions}
-    assert told.notes["decision"]["reasons"][-1] == "words alone: the query has no vector for m"
+    explanation = both.explain(queries[1], lists[1], int(lists[1].docs[0]), Context(hits=10))
+    assert "evidence" not in explanation.notes and "bm25:field=title" in {part.label for part in explanation.contributions}
+    assert explanation.notes["decision"]["reasons"][-1] == "words alone: the query has no vector for m"
 
 
 def test_the_explained_query_has_the_vector_of_its_topic(index, tmp_path, capsys):
@@ -392,9 +392,9 @@ def test_the_explained_query_has_the_vector_of_its_topic(index, tmp_path, capsys
     scores = []
     for qid in ("1", "2"):  # the file has a vector of 1
         explain_verb.main([*flags, "--qid", qid])
-        told = json.loads(capsys.readouterr().out)
-        assert ("evidence" in told["explanation"]["notes"]) == (qid == "1")
-        scores.append([entry["score"] for entry in told["list"]])
+        answer = json.loads(capsys.readouterr().out)
+        assert ("evidence" in answer["explanation"]["notes"]) == (qid == "1")
+        scores.append([entry["score"] for entry in answer["list"]])
     query = index.query("water tap", "1")
     ranked = AutoReranker(index).apply(query, index.lucene.search([query], 1000)[0], Context(hits=1000))
     assert scores[0] == pytest.approx(ranked.scores.tolist()) and scores[1] != scores[0]

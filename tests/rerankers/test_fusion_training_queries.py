@@ -62,10 +62,10 @@ def test_similarities_are_computed_once_per_query(demo_index, queries, memory, m
 
 
 def test_a_training_query_does_not_hear_itself(demo_index, queries, memory):
-    heard = TrainingVotes(demo_index, memory, leave_out=False).votes(queries[0], 1.0)
-    left_out = TrainingVotes(demo_index, memory, leave_out=True).votes(queries[0], 1.0)
+    with_itself = TrainingVotes(demo_index, memory, leave_out=False).votes(queries[0], 1.0)
+    without_itself = TrainingVotes(demo_index, memory, leave_out=True).votes(queries[0], 1.0)
     other = cosine(demo_index, queries[0], queries[1])
-    assert heard[:2] == pytest.approx([1, 1 + other]) and left_out[:2] == pytest.approx([0, other])
+    assert with_itself[:2] == pytest.approx([1, 1 + other]) and without_itself[:2] == pytest.approx([0, other])
 
 
 def test_the_file(queries, memory, tmp_path):
@@ -169,10 +169,10 @@ def test_while_learning_no_query_gets_votes_from_itself(demo_index, docids):
     plan = FeaturePlan(demo_index, ("first", "votes"), ("votes",), BM25Model(), training, 20, "none")
     votes = [table.features[:, 1] for table in FeatureTables(plan).make(queries)]
     assert not np.concatenate(votes).any()
-    heard = Features(
+    with_itself = Features(
         demo_index, ["votes"], sources=[], training_votes=TrainingVotes(demo_index, training, leave_out=False)
     ).tables(queries, candidates)
-    assert all(table.any() for table in heard)
+    assert all(table.any() for table in with_itself)
 
 
 def test_votes_fade_with_the_distance_of_the_nearest_training_query(demo_index, docids, memory, queries):

@@ -294,8 +294,8 @@ def test_the_map_places_documents_and_the_query_between_its_best(indexed, query,
     scores = ranker.query_scores(query, listed).astype(float)
     two = np.argsort(-scores, kind="stable")[:2]
     mean = np.average(plane[listed.docs[two]], axis=0, weights=scores[two])
-    here = next(step for step in explanation["path"] if step["z"] == explanation["z"] == 2)
-    assert [here["x"], here["y"]] == pytest.approx(mean.tolist(), rel=1e-4, abs=1e-7)
+    step_of_z = next(step for step in explanation["path"] if step["z"] == explanation["z"] == 2)
+    assert [step_of_z["x"], step_of_z["y"]] == pytest.approx(mean.tolist(), rel=1e-4, abs=1e-7)
 
 
 def test_the_command_line_trains_searches_explains_and_draws(tmp_path, capsys):

@@ -80,8 +80,8 @@ def test_unknown_words_keep_the_first_stage_and_are_counted(index):
 
 def test_one_candidate_and_duplicate_free_scores_survive(index):
     query, before = first_stage(index, "pump")
-    one = Candidates(before.docs[:1], before.scores[:1])
-    assert MultiScaleLM(index).apply(query, one).docs.tolist() == before.docs[:1].tolist()
+    single = Candidates(before.docs[:1], before.scores[:1])
+    assert MultiScaleLM(index).apply(query, single).docs.tolist() == before.docs[:1].tolist()
 
 
 def test_trained_graph_is_saved_loaded_and_checked(index, tmp_path, capsys):
@@ -258,10 +258,10 @@ def test_threads_share_the_queries_and_change_nothing(index):
     queries = [index.query(text) for text in texts]
     lists = index.lucene.search(queries, 10)
     reranker = MultiScaleLM(index)
-    one = reranker.apply_batch(queries, lists, Context(threads=1))
-    several = reranker.apply_batch(queries, lists, Context(threads=3))
+    single_threaded = reranker.apply_batch(queries, lists, Context(threads=1))
+    threaded = reranker.apply_batch(queries, lists, Context(threads=3))
     alone = [MultiScaleLM(index).apply(query, candidates) for query, candidates in zip(queries, lists, strict=True)]
-    for expected, candidates, single in zip(one, several, alone, strict=True):
+    for expected, candidates, single in zip(single_threaded, threaded, alone, strict=True):
         assert expected.docs.tobytes() == candidates.docs.tobytes() == single.docs.tobytes()
         assert expected.scores.tobytes() == candidates.scores.tobytes() == single.scores.tobytes()
         assert expected.fallbacks == candidates.fallbacks

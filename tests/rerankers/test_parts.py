@@ -56,5 +56,5 @@ def test_only_an_index_of_source_code_has_the_feature(programs, demo_index):
 def test_learned_fusion_has_the_feature_as_a_source(programs, tmp_path):
     topics = {"a": "parse the json", "b": "open a file"}
     folder = programs.train("fusion", topics=topics, qrels={"a": {"1": 1}, "b": {"2": 1}}, output=tmp_path / "model")
-    found = programs.search("parse json", rerank={"fusion": {"model": str(folder)}})
-    assert "1" in {hit.docid for hit in found}
+    results = programs.search("parse json", rerank={"fusion": {"model": str(folder)}})
+    assert "1" in {hit.docid for hit in results}

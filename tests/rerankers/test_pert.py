@@ -36,9 +36,9 @@ def first(index, text, model=BM25Model()):  # noqa: B008
     return query, index.lucene.search([query], 100, model=model)[0]
 
 
-def same(one: Candidates, other: Candidates):
-    np.testing.assert_array_equal(one.docs, other.docs)
-    np.testing.assert_array_equal(one.scores, other.scores)
+def same(result: Candidates, expected: Candidates):
+    np.testing.assert_array_equal(result.docs, expected.docs)
+    np.testing.assert_array_equal(result.scores, expected.scores)
 
 
 @pytest.mark.parametrize("options", [{}, {"rescore": True}, {"method": "rm3"}, {"method": "rm3-all"}])
@@ -166,8 +166,8 @@ def test_sweep_equals_separate_runs(tiny):
     lists = tiny.lucene.search(queries, 100)
     alphas = [0.0, 0.4, 1.0]
     for alpha, swept in zip(alphas, pert(tiny).sweep(queries, lists, alphas, context()), strict=True):
-        for one, other in zip(swept, pert(tiny, alpha=alpha).apply_batch(queries, lists, context()), strict=True):
-            same(one, other)
+        for result, expected in zip(swept, pert(tiny, alpha=alpha).apply_batch(queries, lists, context()), strict=True):
+            same(result, expected)
 
 
 def test_rm3_is_the_relevance_model_by_hand(tiny):
@@ -242,9 +242,11 @@ def test_term_at_a_time_reads_each_terms_own_best_documents(demo_index):
         expected = ((phi[:, :, None] - phi[:, None, :]) ** 2).sum(axis=0)
         assert candidates.apart == pytest.approx(expected, rel=1e-4, abs=1e-8)
     swept = reranker.sweep(queries, lists, [reranker.alpha], context())[0]
-    for query, listed, one, other in zip(queries, lists, reranker.apply_batch(queries, lists, context()), swept, strict=True):
-        same(one, other)
-        same(one, demo_index.lucene.search([reranker.expanded(query, listed, context())], 100)[0])
+    for query, listed, result, expected in zip(
+        queries, lists, reranker.apply_batch(queries, lists, context()), swept, strict=True
+    ):
+        same(result, expected)
+        same(result, demo_index.lucene.search([reranker.expanded(query, listed, context())], 100)[0])
 
 
 @pytest.mark.parametrize(
@@ -256,8 +258,8 @@ def test_options_of_the_program_are_used(demo_index, option):
     listed = demo_index.lucene.search([query], 100)[0]
     plain = PerturbationReranker(demo_index, **{"kappa": 1.0}).expanded(query, listed, context())
     other = PerturbationReranker(demo_index, **{"kappa": 1.0, **option}).expanded(query, listed, context())
-    one, two = (dict(zip(candidates.terms, candidates.weights, strict=True)) for candidates in (plain, other))
-    assert max(abs(one.get(term, 0.0) - two.get(term, 0.0)) for term in one.keys() | two.keys()) > 1e-4
+    before, after = (dict(zip(candidates.terms, candidates.weights, strict=True)) for candidates in (plain, other))
+    assert max(abs(before.get(term, 0.0) - after.get(term, 0.0)) for term in before.keys() | after.keys()) > 1e-4
 
 
 def test_the_kernel_is_the_perturbation_kernel_and_pool_bounds_it(demo_index):
@@ -337,11 +339,11 @@ def test_sources_of_a_word_are_ordered_by_its_share_of_their_text(tiny):
             break
     else:
         raise AssertionError("no word is in documents of different lengths")
-    one = np.ones(1)
+    ones = np.ones(1)
     for order in (docs, docs[::-1]):
         expansion = SimpleNamespace(docs=order, terms=np.array([term]), document_weights=np.full(len(docs), 1 / len(docs)),
-                                    risk=one, words=[forward.terms[term]], query_terms=0, p=one, gain=one, choice=one,
-                                    weights=one)  # fmt: skip
+                                    risk=ones, words=[forward.terms[term]], query_terms=0, p=ones, gain=ones, choice=ones,
+                                    weights=ones)  # fmt: skip
         record = word_records(forward, expansion, np.zeros(1, dtype=np.int64))[0]
         shortest = docs[np.argsort(forward.lengths[docs])]
         expected = [forward.docids[int(doc)] for doc in shortest]
@@ -367,8 +369,8 @@ def test_saved_queries_give_the_same_lists(tiny, tmp_path):
         saving.apply(query, candidates, context()) for query, candidates in zip(queries, lists, strict=True)
     ]  # two batches, one file
     reading = pert(tiny, queries=str(file))
-    for one, other in zip(made, reading.apply_batch(queries, lists, context()), strict=True):
-        same(one, other)
+    for expected, result in zip(made, reading.apply_batch(queries, lists, context()), strict=True):
+        same(result, expected)
     assert reading.explain(queries[1], lists[1], int(lists[1].docs[0])).score == pytest.approx(
         float(made[1].scores[0]), rel=1e-6
     )

@@ -41,18 +41,18 @@ def first_stage(index, texts, hits=1000):
     return queries, index.lucene.search(queries, hits)
 
 
-def docids(index, found, depth=1000):
-    return index.forward.docids.take(found.docs[:depth])
+def docids(index, ranked, depth=1000):
+    return index.forward.docids.take(ranked.docs[:depth])
 
 
 def test_story_of_the_misspelt_query(demo_index, robust):
     """As 'wallmart' in the paper's Table 3: BM25 finds nothing, similar queries of the log put the answer first."""
     queries, lists = first_stage(demo_index, ["carbonmonoxide"])
     assert lists[0].depth == 0
-    found = robust.apply(queries[0], lists[0])
+    ranked = robust.apply(queries[0], lists[0])
     topic = next(q for q, text in _topics().items() if "carbon monoxide" in text)
-    assert read_qrels(DEMO / "qrels.txt")[topic][docids(demo_index, found)[0]] > 0
-    reasons = robust.explain(queries[0], lists[0], int(found.docs[0]))
+    assert read_qrels(DEMO / "qrels.txt")[topic][docids(demo_index, ranked)[0]] > 0
+    reasons = robust.explain(queries[0], lists[0], int(ranked.docs[0]))
     assert any("carbon monoxide" in near["query"] for near in reasons.notes["similar queries"])
 
 
@@ -60,9 +60,9 @@ def test_story_of_the_tail_query(demo_index, robust):
     """As 'mensmagazines' in the paper's Table 4: no logged query is like it, but a document it finds is like others."""
     queries, lists = first_stage(demo_index, ["herringbone"])
     assert robust.log.query_ids(["herringbone"])[0] == -1 and not len(robust.similar.find(queries, 10)[0].ids)
-    found = robust.apply(queries[0], lists[0])
+    ranked = robust.apply(queries[0], lists[0])
     grades = read_qrels(DEMO / "qrels.txt")[next(q for q, text in _topics().items() if text == "scrached wooden floor")]
-    before, after = docids(demo_index, lists[0]), docids(demo_index, found)
+    before, after = docids(demo_index, lists[0]), docids(demo_index, ranked)
     assert len(before) == 1 and after[0] == before[0]
     assert [grades.get(docid, 0) >= 2 for docid in after[:3]] == [True, True, True]
     # It is the documents that lead there: without borrowing what the query retrieves, the list stays as it was.
@@ -123,11 +123,11 @@ def test_click_correlation_is_numpys_over_the_documents_of_the_log(tiny, tmp_pat
     rows = [("tap", "d1", 3), ("tap", "d2", 1), ("taps", "d1", 2), ("taps", "d5", 2), ("fuse", "d3", 1), ("fuse", "d1", 1)]
     import_records([Tally(*row, 0, 1.0) for row in rows], tmp_path / "log.db")
     near = RobustBM25(tiny, clicks=str(tmp_path / "log.db"), **options).similar
-    found = near.find([tiny.query("tap")], 5)[0]
+    similar = near.find([tiny.query("tap")], 5)[0]
     clicks = {"tap": [3, 1, 0, 0], "taps": [2, 0, 2, 0], "fuse": [1, 0, 0, 1]}  # of d1, d2, d5, d3
-    expected = np.corrcoef([clicks[query.text] for query in found.queries])
-    assert "taps" in [query.text for query in found.queries]
-    assert found.by_clicks == pytest.approx(expected[0], abs=1e-12)
+    expected = np.corrcoef([clicks[query.text] for query in similar.queries])
+    assert "taps" in [query.text for query in similar.queries]
+    assert similar.by_clicks == pytest.approx(expected[0], abs=1e-12)
 
 
 def test_the_list_stays_at_the_pipelines_hits(demo_index, robust):
@@ -139,20 +139,20 @@ def test_the_list_stays_at_the_pipelines_hits(demo_index, robust):
 
 def test_a_large_prior_gives_bm25_back_and_the_printed_form_does_not(demo_index, database):
     queries, lists = first_stage(demo_index, QUERIES[:4], 20)
-    kept = RobustBM25(demo_index, clicks=database, form="prior", prior=1e6)
+    with_prior = RobustBM25(demo_index, clicks=database, form="prior", prior=1e6)
     printed = RobustBM25(demo_index, clicks=database, form="paper")
-    results = zip(queries, lists, kept.apply_batch(queries, lists), printed.apply_batch(queries, lists), strict=True)
+    results = zip(queries, lists, with_prior.apply_batch(queries, lists), printed.apply_batch(queries, lists), strict=True)
     for query, before, after, other in results:
-        assert (np.diff(kept.bm25(query, after.docs)) < 1e-3).all()
+        assert (np.diff(with_prior.bm25(query, after.docs)) < 1e-3).all()
         assert other.docs[: before.depth].tolist() != before.docs.tolist()
 
 
 def test_auto_moves_from_the_printed_form_to_bm25_with_the_evidence(demo_index, robust):
     queries = demo_index.lucene.queries(["dripping tap", "driping taps", "how do i choose curtains for a cold room"])
-    found = robust.similar.find(queries, 20)
-    lists = robust.retrieve(found, Context())
-    weights = [robust.weight_of_bm25(near, [lists[number] for number in near.ids.tolist()]) for near in found]
-    assert [near.own >= 0 for near in found] == [True, False, False]
+    similar = robust.similar.find(queries, 20)
+    lists = robust.retrieve(similar, Context())
+    weights = [robust.weight_of_bm25(near, [lists[number] for number in near.ids.tolist()]) for near in similar]
+    assert [near.own >= 0 for near in similar] == [True, False, False]
     assert 0 < weights[0] < weights[2] and 0 < weights[1] < weights[2] == robust.settings.prior
 
 
@@ -260,8 +260,8 @@ def test_unclicked_documents_count_by_their_examinations_where_the_log_has_them(
     ],
 )
 def test_the_weight_of_bm25_by_hand(robust, text, clicks, agreement, share):
-    one = np.ones(1)
-    similar = Similar(np.array([1]), (), one, one[:, None], clicks * one, text * one, -1, agreement)
+    ones = np.ones(1)
+    similar = Similar(np.array([1]), (), ones, ones[:, None], clicks * ones, text * ones, -1, agreement)
     assert robust.weight_of_bm25(similar, []) == pytest.approx(share * robust.settings.prior)
 
 
@@ -288,13 +288,13 @@ def test_each_query_kernel_alone_and_its_weight_in_a_sum(demo_index, database, n
     option = {"clicks": "click_weight", "union": "click_weight", "ngrams": "ngram_weight", "terms": "term_weight"}
     options = {**none, option.get(name, "bm25_weight"): 2.0, "union_pearson": name == "union", "clicks": database}
     near = RobustBM25(demo_index, **options).similar
-    found = near.find(demo_index.lucene.queries(["dripping tap"]), 8)[0]
-    both = [*demo_index.lucene.queries(["dripping tap"]), *found.queries]
-    ids = np.concatenate([near.log.query_ids(["dripping tap"]), found.ids])
+    similar = near.find(demo_index.lucene.queries(["dripping tap"]), 8)[0]
+    both = [*demo_index.lucene.queries(["dripping tap"]), *similar.queries]
+    ids = np.concatenate([near.log.query_ids(["dripping tap"]), similar.ids])
     batch = Queries.make(both, near.vocabulary, near._clicks(ids))
     expected = 2.0 * ONE_KERNEL[name](batch, batch)
-    assert found.kernel == pytest.approx(expected[0, 1:]) and found.gram == pytest.approx(expected[1:, 1:])
-    assert len(found.ids) > 1 and found.kernel[0] == pytest.approx(2.0)
+    assert similar.kernel == pytest.approx(expected[0, 1:]) and similar.gram == pytest.approx(expected[1:, 1:])
+    assert len(similar.ids) > 1 and similar.kernel[0] == pytest.approx(2.0)
 
 
 def test_query_kernels_are_chosen_on_the_command_line(demo_index, database, tmp_path):
@@ -313,33 +313,33 @@ def test_query_kernels_are_chosen_on_the_command_line(demo_index, database, tmp_
         alone = RobustBM25(demo_index, clicks=database, union_pearson=name == "union", **options)
         queries, lists = first_stage(demo_index, ["dripping tap", "toilte runs all night"])
         expected = [docids(demo_index, ranked, 20) for ranked in alone.apply_batch(queries, lists)]
-        found = [[docid for docid, _ in ranked[:20]] for ranked in read_run(tmp_path / "run").values()]
-        assert found == [list(docs) for docs in expected]
+        run_docids = [[docid for docid, _ in ranked[:20]] for ranked in read_run(tmp_path / "run").values()]
+        assert run_docids == [list(docs) for docs in expected]
         runs.add((tmp_path / "run").read_text())
     assert len(runs) == len(KERNEL_FLAGS)
 
 
 def test_explanations_sum_to_the_score_and_name_similar_queries(demo_index, robust):
     queries, lists = first_stage(demo_index, ["tap drips all night"])
-    found = robust.apply(queries[0], lists[0])
+    ranked = robust.apply(queries[0], lists[0])
     for place in (0, 3):
-        told = robust.explain(queries[0], lists[0], int(found.docs[place]))
-        assert told.score == pytest.approx(float(found.scores[place]), abs=1e-6)
-        assert sum(part.value for part in told.contributions) == pytest.approx(told.score)
-        assert len(told.contributions) > 2
-        for part in told.contributions[1:]:
+        explanation = robust.explain(queries[0], lists[0], int(ranked.docs[place]))
+        assert explanation.score == pytest.approx(float(ranked.scores[place]), abs=1e-6)
+        assert sum(part.value for part in explanation.contributions) == pytest.approx(explanation.score)
+        assert len(explanation.contributions) > 2
+        for part in explanation.contributions[1:]:
             assert sum(reason.value for reason in part.parts) == pytest.approx(part.value, abs=1e-9)
-    assert told.notes["similar queries"][0]["query"] == "tap drips all night"
-    assert any("clicked" in reason.detail for part in told.contributions for reason in part.parts)
+    assert explanation.notes["similar queries"][0]["query"] == "tap drips all night"
+    assert any("clicked" in reason.detail for part in explanation.contributions for reason in part.parts)
 
 
 def test_without_anything_in_the_log_the_first_stage_stays_and_is_counted(demo_index, database):
     reranker = RobustBM25(demo_index, clicks=database)
     queries, lists = first_stage(demo_index, ["zzzz qqqq", "screw"], 10)
     strict = RobustBM25(demo_index, clicks=database, min_similarity=5.0)
-    kept = strict.apply_batch(queries, lists)
-    assert [after.docs.tolist() for after in kept] == [before.docs.tolist() for before in lists]
-    assert [after.fallbacks for after in kept] == [(("rbm25", "no similar query in the click log"),)] * 2
+    reranked = strict.apply_batch(queries, lists)
+    assert [after.docs.tolist() for after in reranked] == [before.docs.tolist() for before in lists]
+    assert [after.fallbacks for after in reranked] == [(("rbm25", "no similar query in the click log"),)] * 2
     assert reranker.apply(queries[0], lists[0]).depth == 0
 
 
@@ -435,8 +435,8 @@ def test_a_log_file_is_imported_once_and_training_keeps_one(tiny, tmp_path, monk
         RobustBM25(tiny)
     first, second = RobustBM25(tiny, clicks=str(log)), RobustBM25(tiny, clicks=str(log))
     assert first.log.path == second.log.path and first.log.path.parent == tiny.artefacts
-    kept = RobustBM25.method.fit(tiny, TrainingData(clicks=log))
-    assert kept == tiny.artefacts / "clicks.db" and RobustBM25(tiny).log.path == kept
+    log_path = RobustBM25.method.fit(tiny, TrainingData(clicks=log))
+    assert log_path == tiny.artefacts / "clicks.db" and RobustBM25(tiny).log.path == log_path
     with pytest.raises(OptionError, match="needs --clicks"):
         RobustBM25.method.fit(tiny, TrainingData())
 

@@ -53,9 +53,9 @@ def test_queries_are_found_by_their_vectors_alone(index, tmp_path):
     both = SimilarQueries(index, log, weights=Weights(0.0, 0.5, 0.5, 0.0, 2.0), vectors=index.vectors("m"))
     near = both.find([query], 3)[0]
     cosines = {text: 2 * _unit(vector) @ _unit(DIRECTION) for text, vector in LOGGED.items()}
-    assert [one.text for one in near.queries] == sorted(LOGGED, key=lambda text: -cosines[text])
+    assert [logged.text for logged in near.queries] == sorted(LOGGED, key=lambda text: -cosines[text])
     assert np.allclose(near.kernel, sorted(cosines.values(), reverse=True), atol=1e-6)
-    rows = np.stack([_unit(LOGGED[one.text]) for one in near.queries])
+    rows = np.stack([_unit(LOGGED[logged.text]) for logged in near.queries])
     # Of the text kernels' cosines the diagonal is 1 each: two halves beside the vectors' two.
     gram = 2 * rows @ rows.T
     assert np.allclose(np.diag(near.gram), 3.0, atol=1e-6)

@@ -153,9 +153,9 @@ def test_malformed_clicks_are_refused_and_leave_no_trace(recording, tmp_path):
     before = ClickLog(tmp_path / "clicks.db").generation
     docids = shown(recording, "dripping tap", hits=2)
     assert docids == ["hr230", "hr040"]
-    for change, said in MALFORMED:
+    for change, message in MALFORMED:
         answer = click(recording, "hr230", docids, change)
-        assert answer.status_code == 400 and said in answer.json()["error"], change
+        assert answer.status_code == 400 and message in answer.json()["error"], change
     assert ClickLog(tmp_path / "clicks.db").generation == before
 
 

@@ -55,7 +55,7 @@ def test_nothing_is_changed_unless_the_server_allows_it(own):
 
 def test_bad_changes_are_refused_and_change_nothing(own):
     client = own(allow_updates=True)
-    for body, status, said in (
+    for body, status, message in (
         ({}, 400, "nothing to add or to delete"),
         ({"add": "a"}, 400, "add: "),
         ({"delete": [1]}, 400, "delete.0: "),
@@ -66,7 +66,7 @@ def test_bad_changes_are_refused_and_change_nothing(own):
         ({"delete": ["a"] * 10_001}, 413, "more than 10000 documents"),
     ):
         answer = client.post(PATH, json=body)
-        assert answer.status_code == status and said in answer.json()["error"], (body, answer.text)
+        assert answer.status_code == status and message in answer.json()["error"], (body, answer.text)
         assert "/" not in answer.json()["error"]
     assert client.post(PATH, content=b"x" * (16 << 20) + b"x").status_code == 413
     assert client.post("/v1/none/documents", json={"delete": ["a"]}).status_code == 404

@@ -14,17 +14,17 @@ from kernelsearch.serve.settings import IndexSpec, Limits, ServiceSettings
 from tests.conftest import write_jsonl
 
 
-def refused(client, path: str, status: int, said: str):
+def refused(client, path: str, status: int, message: str):
     answer = client.get(path)
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "application/json"
     error = answer.json()["error"]
-    assert said in error and "\n" not in error and len(error) < 2000
+    assert message in error and "\n" not in error and len(error) < 2000
     return error
 
 
 @pytest.mark.parametrize(
-    ("path", "status", "said"),
+    ("path", "status", "message"),
     [
         ("/v1/other/search?query=tap", 404, "index: 'other' is not one of demo"),
         ("/v1/demo/search", 400, "query: no text"),
@@ -64,8 +64,8 @@ def refused(client, path: str, status: int, said: str):
         ("/page/none.js", 404, "not found"),
     ],
 )
-def test_errors_name_what_is_wrong(client, path, status, said):
-    refused(client, path, status, said)
+def test_errors_name_what_is_wrong(client, path, status, message):
+    refused(client, path, status, message)
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def test_tools_give_the_rest_apis_answers(tools, client):
 
 
 @pytest.mark.parametrize(
-    ("name", "arguments", "said"),
+    ("name", "arguments", "message"),
     [
         ("search", {"index": "none", "query": "tap"}, "index: 'none' is not one of demo"),
         ("search", {"index": "demo", "query": " "}, "query: no text"),
@@ -67,9 +67,9 @@ def test_tools_give_the_rest_apis_answers(tools, client):
         ("doc", {"index": "demo", "docid": "../etc/passwd"}, "is not in demo"),
     ],
 )
-def test_errors_are_one_line(tools, name, arguments, said):
+def test_errors_are_one_line(tools, name, arguments, message):
     failed, text = used(tools, name, **arguments)
-    assert failed and said in text
+    assert failed and message in text
 
 
 def test_the_endpoint_is_there_only_where_asked_for(client):

@@ -366,12 +366,12 @@ def test_an_address_holds_the_whole_view(page):
     assert (once, twice) == ("", page.module("state.js", "m.toSearch(a[0])", STATE))
 
 
-@pytest.mark.parametrize(("status", "said"), [(503, "busy"), (504, "longer than the server allows"), (400, "invented")])
-def test_failures_are_shown_where_they_happen(failing_page, status, said):
+@pytest.mark.parametrize(("status", "message"), [(503, "busy"), (504, "longer than the server allows"), (400, "invented")])
+def test_failures_are_shown_where_they_happen(failing_page, status, message):
     page = failing_page
     page.before_each_page(INVENTED % ("rerank=klsa", status))
     page.open(q=QUERY, m=["klsa", "pert"])
-    assert said in page.text("#column-1 .notice") and page.element("#column-1 .notice").get_attribute("role") == "alert"
+    assert message in page.text("#column-1 .notice") and page.element("#column-1 .notice").get_attribute("role") == "alert"
     assert len(page.all("#list-0 .hit")) == len(page.all("#list-2 .hit")) == 10
     if status != 400:  # a refused request is refused again: nothing to try
         page.js("window.fails = false")

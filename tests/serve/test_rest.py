@@ -34,7 +34,7 @@ def test_a_json_body_has_the_parameters_of_a_query_string(client):
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "message"),
     [
         (b"{", "body: not JSON"),
         (b"[1]", "body: a JSON object"),
@@ -52,9 +52,9 @@ def test_a_json_body_has_the_parameters_of_a_query_string(client):
         (b"{}", "query: no text"),
     ],
 )
-def test_bad_bodies_are_refused(client, body, said):
+def test_bad_bodies_are_refused(client, body, message):
     answer = client.post("/v1/demo/search", content=body, headers={"content-type": "application/json"})
-    assert answer.status_code == 400 and said in answer.json()["error"]
+    assert answer.status_code == 400 and message in answer.json()["error"]
     assert client.post("/v1/demo/search", content=body).status_code == 415
 
 
@@ -153,7 +153,7 @@ def test_a_batch_gives_the_lists_of_its_queries(client):
 
 
 @pytest.mark.parametrize(
-    ("queries", "said"),
+    ("queries", "message"),
     [
         (None, "a list of 1 to 100 queries"),
         ([], "a list of 1 to 100 queries"),
@@ -165,9 +165,9 @@ def test_a_batch_gives_the_lists_of_its_queries(client):
         (["a" * 1001], "number 1: between 1 and 1000 characters"),
     ],
 )
-def test_bad_batches_are_refused(client, queries, said):
+def test_bad_batches_are_refused(client, queries, message):
     answer = client.post("/v1/demo/batch", json={"queries": queries})
-    assert answer.status_code == 400 and said in answer.json()["error"]
+    assert answer.status_code == 400 and message in answer.json()["error"]
 
 
 def test_a_batch_has_no_parameters_of_single_queries(client):

@@ -95,8 +95,8 @@ def test_a_process_answers_and_finishes_what_is_in_flight_when_asked_to_stop(pro
                 fetch(f"{address}/health")
         line.sendall(body[5:])
         answer = b"".join(iter(lambda: line.recv(65536), b""))
-    found = json.loads(answer.partition(b"\r\n\r\n")[2])
-    assert answer.startswith(b"HTTP/1.1 200 ") and found["candidates"] == json.loads(expected)["candidates"]
+    result = json.loads(answer.partition(b"\r\n\r\n")[2])
+    assert answer.startswith(b"HTTP/1.1 200 ") and result["candidates"] == json.loads(expected)["candidates"]
     assert server.wait(60) == 0
 
 
@@ -120,7 +120,7 @@ def test_bad_bytes_on_the_wire_are_harmless(impatient):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ((), "--index is not given"),
         (("--topics", "t.tsv"), "belongs after the --index"),
@@ -132,11 +132,11 @@ def test_bad_bytes_on_the_wire_are_harmless(impatient):
         (("--index", "x", "--timeout", "0"), "--timeout: 0.0 is below"),
     ],
 )
-def test_what_cannot_be_started_is_refused_in_one_line(arguments, said, capsys, monkeypatch):
+def test_what_cannot_be_started_is_refused_in_one_line(arguments, message, capsys, monkeypatch):
     monkeypatch.delenv(KEY_VARIABLE, raising=False)
     with pytest.raises((KernelSearchError, SystemExit)) as raised:
         serve.main(list(arguments))
-    assert said in (str(raised.value) if isinstance(raised.value, KernelSearchError) else capsys.readouterr().err)
+    assert message in (str(raised.value) if isinstance(raised.value, KernelSearchError) else capsys.readouterr().err)
 
 
 def test_a_public_address_needs_a_key_or_no_api_key(monkeypatch):
@@ -158,10 +158,10 @@ def test_a_public_address_needs_a_key_or_no_api_key(monkeypatch):
 
 def test_a_port_in_use_is_named(fitted, monkeypatch):
     monkeypatch.setattr("kernelsearch.serve.server._limit_threads", lambda: None)  # it would limit those of the other tests
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = listener.getsockname()[1]
         with pytest.raises(InputError, match=rf"^--host, --port: cannot listen on 127\.0\.0\.1:{port}$"):
             serve.main(["--index", str(fitted / "demo"), "--port", str(port)])
 
@@ -204,8 +204,8 @@ def test_too_many_requests_are_refused_and_the_others_answered(start, settings, 
         thread.join()
     assert outcome == [200, 200]
     assert client.get("/v1/demo/search?query=tap").status_code == 200
-    said = client.get("/metrics").text
-    assert "kernelsearch_refused_total 1" in said and "kernelsearch_working 0" in said
+    metrics = client.get("/metrics").text
+    assert "kernelsearch_refused_total 1" in metrics and "kernelsearch_working 0" in metrics
 
 
 def test_a_slow_request_times_out_and_still_counts_as_load(start, settings, monkeypatch):

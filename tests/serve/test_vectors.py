@@ -50,9 +50,9 @@ def test_requests_choose_the_vectors_by_name(served, name):
     parameters = {"topic": topic, "rerank": "dense", "dense.retrieve": 300, "hits": 5}
     if name != "first":  # the server's own choice
         parameters["dense.vectors"] = name
-    got = client.get("/v1/demo/search", params=parameters)
-    assert got.status_code == 200, got.text
-    answer = got.json()
+    response = client.get("/v1/demo/search", params=parameters)
+    assert response.status_code == 200, response.text
+    answer = response.json()
     products = tables[name] @ queries[topic]
     result = [hit["docid"] for hit in answer["candidates"]]
     assert result == [docids[place] for place in np.argsort(-products)[:5]]

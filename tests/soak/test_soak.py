@@ -118,10 +118,10 @@ class Server:
             self.process = subprocess.Popen(
                 [*command, "--record-clicks", "--mcp", *limits], cwd=ROOT, stdout=stream, stderr=stream
             )
-        while not (said := re.search(rb"http://127.0.0.1:(\d+)/", log.read_bytes()[start:])):
+        while not (match := re.search(rb"http://127.0.0.1:(\d+)/", log.read_bytes()[start:])):
             assert self.process.poll() is None, log.read_bytes()[start:]
             time.sleep(0.05)
-        self.port = int(said[1])
+        self.port = int(match[1])
 
     def end(self, number: int) -> int:
         self.process.send_signal(number)
@@ -210,10 +210,10 @@ class Clients:
         docids = [entry["docid"] for entry in answer["candidates"]]
         if not docids:
             return
-        sent = {"impression": answer["impression"], "query": query, "docids": docids, "clicked": generator.choice(docids)}
+        click = {"impression": answer["impression"], "query": query, "docids": docids, "clicked": generator.choice(docids)}
         with self.lock:
             self.unsure += 1
-        status, body = fetch(port, "/v1/live/click", sent)
+        status, body = fetch(port, "/v1/live/click", click)
         with self.lock:
             self.statuses[status] += 1
             if status != 504:  # a click may be recorded after its time limit

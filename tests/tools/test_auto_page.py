@@ -68,10 +68,10 @@ def test_long_documents_are_joined_from_their_nearest(tmp_path):
     vectors = np.array([[1.0, 0.0] if number % 2 else [0.0, 1.0] for number in range(8)], dtype=np.float16)
     np.savez(tmp_path / "corpus.npz", ids=np.array([document["id"] for document in texts]), vectors=vectors)
     long, judged = long_documents(texts, {"q": {"d1": 1, "d3": 2, "d2": 0}}, tmp_path)
-    words = {document["id"]: set(document["contents"].split()) for document in long}
-    assert sorted(map(sorted, words.values())) == [[f"text{number}" for number in range(start, 8, 2)] for start in (0, 1)]
-    odd = next(docid for docid, found in words.items() if "text1" in found)
-    assert judged == {"q": {odd: 2, next(docid for docid in words if docid != odd): 0}}
+    words_of = {document["id"]: set(document["contents"].split()) for document in long}
+    assert sorted(map(sorted, words_of.values())) == [[f"text{number}" for number in range(start, 8, 2)] for start in (0, 1)]
+    odd = next(docid for docid, words in words_of.items() if "text1" in words)
+    assert judged == {"q": {odd: 2, next(docid for docid in words_of if docid != odd): 0}}
 
 
 def test_the_tables_rank_as_auto_does(demo_index):

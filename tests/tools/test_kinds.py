@@ -28,9 +28,9 @@ def test_identifiers_are_joined_words():
 
 def test_passages_overlap_and_have_the_grade_of_their_document():
     words = [f"w{number}" for number in range(100)]
-    found, judged = passages([{"id": "d", "contents": " ".join(words)}], {"q": {"d": 2, "gone": 1}}, words=40, copies=0.0)
-    assert [document["contents"].split()[0] for document in found] == ["w0", "w20", "w40", "w60"]
-    assert found[0]["contents"].split() == words[:40] and judged == {"q": {document["id"]: 2 for document in found}}
+    documents, judged = passages([{"id": "d", "contents": " ".join(words)}], {"q": {"d": 2, "gone": 1}}, words=40, copies=0.0)
+    assert [document["contents"].split()[0] for document in documents] == ["w0", "w20", "w40", "w60"]
+    assert documents[0]["contents"].split() == words[:40] and judged == {"q": {document["id"]: 2 for document in documents}}
     assert len(passages([{"id": "d", "contents": " ".join(words)}], {}, words=40, copies=3.0)[0]) > 6
 
 

@@ -53,7 +53,7 @@ def test_growth_is_relative_to_the_smallest_collection_of_the_same_row():
     small, large = row("search", 0.5, 1000, 2.0), row("search", 0.25, 10_000, 5.0)
     other = row("basis", 0.5, 10_000, 7.0)
     rows = [small, large, other]
-    assert [cells(each, rows)[-1] for each in rows] == ["", "2.5 / 5", ""]
+    assert [cells(record, rows)[-1] for record in rows] == ["", "2.5 / 5", ""]
 
 
 def test_sections_that_were_not_measured_stay(tmp_path):

@@ -61,8 +61,8 @@ def test_parameters_of_training_are_fitted_once_each(demo_index, tmp_path, capsy
     data = ["--index", str(demo_index.path), "--topics", str(DEMO / "topics.tsv"), "--qrels", str(DEMO / "qrels.txt")]
     command = [*data, "--rerank", "klsa", *space, "--output", str(tmp_path / "best.toml"), "--processes", "1"]
     tune.main(command)
-    printed, said = capsys.readouterr()
-    assert said.count("fitting {") == 2
+    printed, messages = capsys.readouterr()
+    assert messages.count("fitting {") == 2
     fitted = {str(path) for path in (tmp_path / "best.toml.fitted").iterdir()}
     assert len(fitted) == 2
     best = tomllib.loads((tmp_path / "best.toml").read_text())["rerank"][0]
@@ -128,9 +128,9 @@ def test_klsa_variants_are_the_lists_of_search(demo_index):
     _, queries, lists = some_lists(demo_index)
     lists[3] = Candidates(lists[3].docs[:0], lists[3].scores[:0])
     settings = [{"z": z, "lambda": weight, "dims": dims} for z in (1, 4) for weight in (0.0, 0.3, 0.9) for dims in (20, None)]
-    members = [KernelLSA(demo_index, **one) for one in settings]
-    for one, result in zip(members, KernelLSA.variants(members, queries, lists), strict=True):
-        for ours, theirs in zip(result, one.apply_batch(queries, lists), strict=True):
+    members = [KernelLSA(demo_index, **setting) for setting in settings]
+    for member, result in zip(members, KernelLSA.variants(members, queries, lists), strict=True):
+        for ours, theirs in zip(result, member.apply_batch(queries, lists), strict=True):
             np.testing.assert_array_equal(ours.docs, theirs.docs)
             np.testing.assert_array_equal(ours.scores, theirs.scores)
 
@@ -141,8 +141,8 @@ def test_measures_of_rows_are_those_of_runs(demo_index, name):
     qrels = read_qrels(DEMO / "qrels.txt")
     measure = parse_measures([name])[0]
     run = {
-        qid: [(docid, float(-rank)) for rank, docid in enumerate(demo_index.forward.docids.take(one.docs))]
-        for qid, one in zip(qids, lists, strict=True)
+        qid: [(docid, float(-rank)) for rank, docid in enumerate(demo_index.forward.docids.take(ranked.docs))]
+        for qid, ranked in zip(qids, lists, strict=True)
     }
     expected = evaluated({qid: qrels[qid] for qid in qids}, run, [measure]).array(str(measure), qids)
     result = JudgedRows(demo_index.forward, qrels, qids).values(measure, range(len(qids)), lists)

@@ -123,8 +123,8 @@ def test_blocks_of_any_size_give_the_whole_file(write, block, table, tmp_path):
 def test_verb_says_what_is_missing_and_what_is_unknown(index, table, tmp_path, capsys):
     path = write_npz(tmp_path / "v.npz", ["x1", "x2", "d1", "x3", "x4"], table[1])
     main(["--index", str(index.path), "--name", "m", "--input", str(path)])
-    said = capsys.readouterr().err
-    assert "1 vectors of 4 dimensions; 5 documents have none; 4 ids are not in the index (x1, x2, x3, ...)" in said
+    messages = capsys.readouterr().err
+    assert "1 vectors of 4 dimensions; 5 documents have none; 4 ids are not in the index (x1, x2, x3, ...)" in messages
     main(["--index", str(index.path)])
     assert capsys.readouterr().out.splitlines()[2].split() == ["m", "1", "4", "float16", "100", "%", "yes"]
 

@@ -63,8 +63,8 @@ def test_a_low_share_is_told_and_listed(index, table, tmp_path, capsys):
     documents = imported(index, table, tmp_path, "--max-tokens", "4")
     share = read_shares(documents, index.forward.lengths).mean()
     assert 0.1 < share < 0.7
-    said = f"m: the encoder has read about {100 * share:.0f} % of the texts, 4 tokens of each (--max-tokens)"
-    assert said in capsys.readouterr().err
+    message = f"m: the encoder has read about {100 * share:.0f} % of the texts, 4 tokens of each (--max-tokens)"
+    assert message in capsys.readouterr().err
     main(["--index", str(index.path)])
     assert f" {100 * share:.0f} % " in capsys.readouterr().out
 

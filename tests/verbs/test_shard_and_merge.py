@@ -50,8 +50,8 @@ def few(tmp_path_factory):
 
 
 def run(indexes, output, *flags, topics=DEMO / "topics.tsv"):
-    named = [word for index in indexes for word in ("--index", str(index))]
-    search.main([*named, "--topics", str(topics), "--output", str(output), *map(str, flags)])
+    index_flags = [word for index in indexes for word in ("--index", str(index))]
+    search.main([*index_flags, "--topics", str(topics), "--output", str(output), *map(str, flags)])
     return output.read_bytes()
 
 
@@ -89,17 +89,17 @@ def test_shards_named_one_by_one_in_a_process_of_its_own(four, whole_index, tmp_
 
 
 def test_a_part_of_the_shards_scores_otherwise(four, whole_index, tmp_path):
-    some = sorted(four.glob("shard-*"))[:2]
-    assert run(some, tmp_path / "some.txt") != run([whole_index], tmp_path / "one.txt")
+    two_shards = sorted(four.glob("shard-*"))[:2]
+    assert run(two_shards, tmp_path / "some.txt") != run([whole_index], tmp_path / "one.txt")
 
 
 def test_explain_and_similar_say_the_same_of_shards(four, whole_index, demo_index, capsys):
-    said = []
+    outputs = []
     for index in (four, whole_index):
         explain.main(["--index", str(index), "--query", "dripping tap", "--rerank", "klsa", "--json"])
         similar.main(["--index", str(index), "--docid", demo_index.forward.docids[3], "--json"])
-        said.append(capsys.readouterr().out)
-    assert said[0] == said[1] and '"explanation"' in said[0]
+        outputs.append(capsys.readouterr().out)
+    assert outputs[0] == outputs[1] and '"explanation"' in outputs[0]
 
 
 def test_tune_takes_shards(four, tmp_path, capsys):
@@ -229,8 +229,8 @@ def test_parts_of_different_splits_are_refused(parts, tiny_path, tmp_path, capsy
 )
 def test_different_settings_are_refused(parts, tiny_path, tmp_path, capsys, flags, message):
     run([tiny_path], parts[1], "--shard", "2/3", *flags, topics=tmp_path / "topics.tsv")
-    said = refused(capsys, tmp_path, *parts)
-    assert re.search(f"part-2.txt: {message}", said), said
+    error = refused(capsys, tmp_path, *parts)
+    assert re.search(f"part-2.txt: {message}", error), error
     merge.main([*map(str, parts), "--output", str(tmp_path / "any.txt"), "--any-settings"])
     assert (tmp_path / "any.txt").read_bytes() == b"".join(part.read_bytes() for part in parts)
     assert not (tmp_path / "any.txt.toml").exists()
@@ -300,8 +300,8 @@ def test_bad_runs_are_one_line_and_status_2(tmp_path, monkeypatch, capsys, conte
     (tmp_path / "good.txt").write_text("0 Q0 d1 1 2 t\n")
     (tmp_path / "bad.txt").write_text(content)
     monkeypatch.chdir(tmp_path)
-    said = complaint(capsys, merge, "good.txt", "bad.txt", "--output", "m.txt")
-    assert re.search(message, said) and said.count("\n") == 1
+    error = complaint(capsys, merge, "good.txt", "bad.txt", "--output", "m.txt")
+    assert re.search(message, error) and error.count("\n") == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.txt", "good.txt"]
 
 
@@ -316,8 +316,8 @@ def test_bad_calls_are_one_line_and_status_2(tmp_path, monkeypatch, capsys, tiny
         ((search, "--index", tiny_path, "--query", "x", "--shard", "1/2"), "--shard: has no effect without --topics"),
         ((search, "--index", tiny_path, "--index", "gone", "--query", "x"), "gone: no such index"),
     ):
-        said = complaint(capsys, *words)
-        assert message in said and said.count("\n") == 1, said
+        error = complaint(capsys, *words)
+        assert message in error and error.count("\n") == 1, error
     assert [path.name for path in tmp_path.iterdir()] == ["r.txt"]
 
 

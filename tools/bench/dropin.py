@@ -64,7 +64,7 @@ def compare(index: kernelsearch.Index, topics: dict[str, str], name: str | None,
 
     def search(text: str) -> list[str]:
         result = pipeline.search([index.query(text)])[0]
-        return named(index, result)[0]
+        return docids_and_scores(index, result)[0]
 
     searcher = KernelSearcher(index, rerank=name, hits=hits)
     label = name or "none"
@@ -74,7 +74,7 @@ def compare(index: kernelsearch.Index, topics: dict[str, str], name: str | None,
         row(
             "KernelSearcher.batch_search",
             label,
-            lambda _: [named(index, result) for result in pipeline.search(index.lucene.queries(texts, qids))],
+            lambda _: [docids_and_scores(index, result) for result in pipeline.search(index.lucene.queries(texts, qids))],
             lambda _: searcher.batch_search(texts, qids, k=hits),
             lambda lists: [read(ranking) for ranking in lists.values()],
             [""],
@@ -90,13 +90,13 @@ def compare(index: kernelsearch.Index, topics: dict[str, str], name: str | None,
 
 def rerank_rows(index: kernelsearch.Index, name: str, texts: Sequence[str], hits: int, rounds: int) -> list[tuple]:
     reranker = KernelReranker(index, name)
-    lists = {text: named(index, index.lucene.search([index.query(text)], hits)[0]) for text in texts}
+    lists = {text: docids_and_scores(index, index.lucene.search([index.query(text)], hits)[0]) for text in texts}
     objects = {text: [Hit(*pair) for pair in zip(*both, strict=True)] for text, both in lists.items()}
 
     def core(text: str) -> tuple[list[str], list[float]]:
         docids, scores = lists[text]
         arguments = Candidates(index.forward.rows_of(docids), np.array(scores))
-        return named(index, reranker._apply([index.query(text)], [arguments])[0])
+        return docids_and_scores(index, reranker._apply([index.query(text)], [arguments])[0])
 
     return [
         row(
@@ -134,7 +134,7 @@ def pyterrier_row(
 
     def core(_: str) -> list:
         analysed: list[Query] = index.lucene.queries(queries, list(topics))
-        return [named(index, result) for result in pipeline.search(analysed)]
+        return [docids_and_scores(index, result) for result in pipeline.search(analysed)]
 
     return row("PyTerrier: retriever >> method", name, core, lambda _: transformer(frame), None, [""], rounds * 2)
 
@@ -144,7 +144,7 @@ def read(hits: Sequence) -> list[tuple[str, float]]:
     return [(hit.docid, hit.score) for hit in hits]
 
 
-def named(index: kernelsearch.Index, result: Candidates) -> tuple[list[str], list[float]]:
+def docids_and_scores(index: kernelsearch.Index, result: Candidates) -> tuple[list[str], list[float]]:
     """A list as the border has it: docids and scores."""
     return index.forward.docids.take(result.docs), result.scores.tolist()
 

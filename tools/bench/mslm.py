@@ -134,8 +134,8 @@ def report(systems: dict[str, System], depth: int, rounds: int) -> None:
             if number:  # the first round warms up
                 result[name].append(figures)
     rows = []
-    for name, taken in result.items():
-        clock, used = zip(*taken, strict=True)
+    for name, times in result.items():
+        clock, used = zip(*times, strict=True)
         rows.append((name, f"{statistics.median(clock):.1f}", f"{statistics.median(used):.1f}", f"{min(used):.1f}"))
     print(text_table(("one query at a time, one thread", "median ms", "CPU ms", "best round, CPU ms"), rows))
 

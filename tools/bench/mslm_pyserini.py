@@ -13,7 +13,7 @@ import sys
 import time
 
 from tools.bench.probes import start_java
-from tools.reproduce.prcl_runs import Kept
+from tools.reproduce.prcl_runs import CachedVectorizer
 
 #: PRCL's default: the first 10 documents are positive, the last 100 negative. A list of 100 has 90 left.
 POSITIVE, NEGATIVE = 10, 100
@@ -35,7 +35,7 @@ def main() -> None:
     rm3.set_bm25(0.9, 0.4)
     rm3.set_rm3()
     prcl = PseudoRelevanceClassifierReranker(request["index"], "TfidfVectorizer", [ClassifierType.LR])
-    plain, kept = prcl.vectorizer, Kept(prcl.vectorizer)
+    plain, cached = prcl.vectorizer, CachedVectorizer(prcl.vectorizer)
     lists = {depth: [bm25.search(query, k=depth) for query in queries] for depth in request["depths"]}
 
     def classify(depth: int, vectorizer) -> int:
@@ -50,7 +50,7 @@ def main() -> None:
     systems = {
         "rm3": lambda depth: len([rm3.search(query, k=depth) for query in queries]),
         "prcl": lambda depth: classify(depth, plain),
-        "prcl-kept": lambda depth: classify(depth, kept),
+        "prcl-kept": lambda depth: classify(depth, cached),
     }
     print(json.dumps("ready"), file=answers, flush=True)
     for line in sys.stdin:

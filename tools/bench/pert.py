@@ -52,8 +52,8 @@ def main() -> None:
             cpu[name].append(1000 * (time.process_time() - used) / len(texts))
     rows = [(name, f"{statistics.median(wall[name]):.2f}", f"{statistics.median(cpu[name]):.2f}") for name in systems]
     print(text_table(("one query at a time, one thread", "median ms", "CPU ms"), rows))
-    for label, taken in (("clock", wall), ("CPU", cpu)):
-        middle = {name: statistics.median(values) for name, values in taken.items()}
+    for label, times in (("clock", wall), ("CPU", cpu)):
+        middle = {name: statistics.median(values) for name, values in times.items()}
         beyond = middle["pert, total"] - middle["first search"] - middle["second search"]
         print(f"pert beyond its two searches, by {label}: {beyond:.2f} ms per query")
 

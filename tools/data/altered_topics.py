@@ -31,8 +31,8 @@ def misspelled(topics: Topics, share: float = 0.3, seed: int = 17) -> Topics:
     """
     generator = np.random.default_rng(seed)
 
-    def altered(found: re.Match[str]) -> str:
-        word = found[0]
+    def altered(match: re.Match[str]) -> str:
+        word = match[0]
         if generator.random() >= share:
             return word
         place, kind = int(generator.integers(1, len(word) - 1)), generator.integers(4)
@@ -61,11 +61,11 @@ def with_identifiers(documents: Documents, share: float = 0.3, seed: int = 23) -
     generator = np.random.default_rng(seed)
     pair = re.compile(rf"({LONG_WORD.pattern}) ({LONG_WORD.pattern})")
 
-    def joined(found: re.Match[str]) -> str:
+    def joined(match: re.Match[str]) -> str:
         draw = generator.random()
         if draw >= share:
-            return found[0]
-        first, second = found[1].lower(), found[2].lower()
+            return match[0]
+        first, second = match[1].lower(), match[2].lower()
         return f"{first}_{second}" if draw < share / 2 else first + second.capitalize()
 
     return [{"id": document["id"], "contents": pair.sub(joined, document["contents"])} for document in documents]

@@ -66,4 +66,4 @@ def code_topics(folder: Path, count: int, seed: int = 0) -> tuple[Documents, Top
 def in_camel_case(documents: Documents) -> Documents:
     """The documents with names such as parse_json_file written as parseJsonFile."""
     joint = re.compile(r"(?<=[a-z0-9])_([a-z])")
-    return [{**one, "contents": joint.sub(lambda found: found[1].upper(), one["contents"])} for one in documents]
+    return [{**document, "contents": joint.sub(lambda match: match[1].upper(), document["contents"])} for document in documents]

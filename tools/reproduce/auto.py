@@ -21,7 +21,7 @@ from kernelsearch.rerankers.fusion.recipes import AUTO_WEIGHTS, CERTAINTY, MATCH
 from tools import ROOT
 from tools.data.datasets import add_collections_option
 from tools.reproduce.auto_gates import gates_table, variants_table
-from tools.reproduce.auto_tables import FEEDBACK, KINDS, READ_CERTAINTY, SOFT_FEEDBACK, TOPICAL, Condition, conditions
+from tools.reproduce.auto_tables import FEEDBACK, KINDS, READ_CERTAINTY, SOFT_FEEDBACK, TOPICAL, Condition, compute_conditions
 from tools.reproduce.claims import section as claims_section
 from tools.reproduce.pages import markdown_table, rounded
 
@@ -44,31 +44,31 @@ def settings() -> list[dict[str, float]]:
     return out
 
 
-def choose(found: Sequence[Condition], gains: NDArray[np.float64], without: str | None = None) -> int:
+def choose(conditions: Sequence[Condition], gains: NDArray[np.float64], without: str | None = None) -> int:
     """The setting that the procedure chooses on conditions other than those of the collection `without` and of test topics.
 
     `gains` has shape (settings, conditions).
     """
-    seen = np.array([one.corpus != without and one.name not in TEST for one in found])
-    topical = np.array([one.kind == "topical" for one in found])
-    other = np.array([one.kind not in TOPICAL for one in found])
+    seen = np.array([condition.corpus != without and condition.name not in TEST for condition in conditions])
+    topical = np.array([condition.kind == "topical" for condition in conditions])
+    other = np.array([condition.kind not in TOPICAL for condition in conditions])
     means = gains[:, seen & topical].mean(axis=1)
     losses = np.minimum(gains[:, seen & other], 0).mean(axis=1)
     return int(np.argmax(np.where(means >= means.max() - TOLERANCE, losses, -np.inf)))
 
 
-def page(found: Sequence[Condition], claims: str) -> str:
+def page(conditions: Sequence[Condition], claims: str) -> str:
     """The page docs/reproductions/auto.md; `claims` is its section on learned fusion."""
     rankers: dict[str, Mapping[str, float]] = {
         "RM3": {"rm3": 1.0}, "pert": {"pert": 1.0}, "mslm": {MATCH: 1.0}, "klsa": {"klsa": 1.0}, "auto": READING_WEIGHTS,
     }  # fmt: skip
     compared = settings()
-    gains = np.array([[one.gain(one.ap(weights)) for one in found] for weights in compared])
-    corpora = list(dict.fromkeys(one.corpus for one in found))
-    chosen = {corpus: choose(found, gains, corpus) for corpus in corpora}
+    gains = np.array([[condition.gain(condition.ap(weights)) for condition in conditions] for weights in compared])
+    corpora = list(dict.fromkeys(condition.corpus for condition in conditions))
+    chosen = {corpus: choose(conditions, gains, corpus) for corpus in corpora}
     rows, below = [], []
     changes: dict[str, list[NDArray[np.float64]]] = {name: [] for name in rankers}
-    for place, condition in enumerate(found):
+    for place, condition in enumerate(conditions):
         cells = [condition.name, str(len(condition.totals)), rounded(float(condition.base.mean()))]
         for name, weights in rankers.items():
             values = condition.ap(weights)
@@ -82,7 +82,7 @@ def page(found: Sequence[Condition], claims: str) -> str:
             below.append(f"{condition.name} ({100 * condition.gain(auto):+.1f} ±{100 * condition.error(auto):.1f}%)")
         rows.append([*cells, f"{100 * gains[chosen[condition.corpus], place]:+.1f}"])
     lost = {name: np.concatenate(parts) for name, parts in changes.items()}
-    by_kind = zip(*(kind_means(found, weights) for weights in rankers.values()), strict=True)
+    by_kind = zip(*(kind_means(conditions, weights) for weights in rankers.values()), strict=True)
     risk = markdown_table(
         ("all conditions", *rankers),
         [
@@ -91,36 +91,39 @@ def page(found: Sequence[Condition], claims: str) -> str:
             *([kind, *means] for kind, means in zip(KINDS, by_kind, strict=True)),
         ],
     )
-    topical = np.array([one.kind == "topical" for one in found])
-    held = np.array([gains[chosen[one.corpus], place] for place, one in enumerate(found)])
+    topical = np.array([condition.kind == "topical" for condition in conditions])
+    held = np.array([gains[chosen[condition.corpus], place] for place, condition in enumerate(conditions)])
     return TEXT.format(
-        conditions=len(found),
+        conditions=len(conditions),
         gains=markdown_table(("", "topics", "BM25", *rankers, "chosen without the collection"), rows),
         risk=risk,
         single=markdown_table(
-            ("alone, gain over BM25", *KINDS), [[f"`{name}`", *kind_means(found, {name: 1.0})] for name in ALONE]
+            ("alone, gain over BM25", *KINDS), [[f"`{name}`", *kind_means(conditions, {name: 1.0})] for name in ALONE]
         ),
-        chosen=chosen_table(found, compared, gains, chosen),
+        chosen=chosen_table(conditions, compared, gains, chosen),
         settings=len(compared),
         claims=claims,
         topical=f"{100 * gains[0, topical].mean():+.1f}%",
         held=f"{100 * held[topical].mean():+.1f}%",
         below=", ".join(below) or "none",
-        steps=steps_table(found),
-        variants=variants_table(found),
-        gates=gates_table(found),
+        steps=steps_table(conditions),
+        variants=variants_table(conditions),
+        gates=gates_table(conditions),
     )
 
 
 def chosen_table(
-    found: Sequence[Condition], compared: Sequence[Mapping[str, float]], gains: NDArray[np.float64], chosen: Mapping[str, int]
+    conditions: Sequence[Condition],
+    compared: Sequence[Mapping[str, float]],
+    gains: NDArray[np.float64],
+    chosen: Mapping[str, int],
 ) -> str:
     """What the procedure chooses with a collection left out, and what this gives on it, beside `auto`."""
     rows = []
-    for corpus, setting in (*chosen.items(), ("none", choose(found, gains))):
-        own = np.array([one.corpus == corpus or corpus == "none" for one in found])
-        topical = np.array([one.kind == "topical" for one in found]) & own
-        other = np.array([one.kind not in TOPICAL for one in found]) & own
+    for corpus, setting in (*chosen.items(), ("none", choose(conditions, gains))):
+        own = np.array([condition.corpus == corpus or corpus == "none" for condition in conditions])
+        topical = np.array([condition.kind == "topical" for condition in conditions]) & own
+        other = np.array([condition.kind not in TOPICAL for condition in conditions]) & own
         weights, soft = compared[setting], SOFT_FEEDBACK[0] in compared[setting]
         names = (*(SOFT_FEEDBACK if soft else FEEDBACK[:2]), FEEDBACK[2], CERTAINTY, READ_CERTAINTY)
         cells = [corpus, "5" if soft else "10", ", ".join(f"{weights.get(name, 0.0):g}" for name in names)]
@@ -133,7 +136,7 @@ def chosen_table(
     return markdown_table(("left out", *headings), rows)
 
 
-def steps_table(found: Sequence[Condition]) -> str:
+def steps_table(conditions: Sequence[Condition]) -> str:
     """What the two decisions per query change: gains per kind of topics, and the risk over all conditions."""
     soft = {MATCH: 2.0, "bm25:field=title": 1.0, **dict.fromkeys((*SOFT_FEEDBACK, FEEDBACK[2]), 1.0)}
     certainty = {CERTAINTY: READING_WEIGHTS[CERTAINTY]}
@@ -146,16 +149,17 @@ def steps_table(found: Sequence[Condition]) -> str:
     }
     rows = []
     for label, weights in steps.items():
-        changes = np.concatenate([one.ap(weights) - one.base for one in found])
-        below = sum(one.gain(one.ap(weights)) < -0.005 for one in found)
+        changes = np.concatenate([condition.ap(weights) - condition.base for condition in conditions])
+        below = sum(condition.gain(condition.ap(weights)) < -0.005 for condition in conditions)
         risk = [str((changes < -0.01).sum()), f"{-changes[changes < 0].sum():.1f}", str(below)]
-        rows.append([label, *kind_means(found, weights), *risk])
+        rows.append([label, *kind_means(conditions, weights), *risk])
     return markdown_table(("", *KINDS, "hurt", "AP lost", "below -.5%"), rows)
 
 
-def kind_means(found: Sequence[Condition], weights: Mapping[str, float]) -> list[str]:
+def kind_means(conditions: Sequence[Condition], weights: Mapping[str, float]) -> list[str]:
     """The mean gain per kind of topics."""
-    return [f"{100 * np.mean([one.gain(one.ap(weights)) for one in found if one.kind == kind]):+.1f}%" for kind in KINDS]
+    gains = [(condition.kind, condition.gain(condition.ap(weights))) for condition in conditions]
+    return [f"{100 * np.mean([gain for other, gain in gains if other == kind]):+.1f}%" for kind in KINDS]
 
 
 TEXT = """# `auto`: gains and losses by kind of query
@@ -282,10 +286,10 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=ROOT / "docs" / "reproductions" / "auto.md", help="the page to write")
     parser.add_argument("--claims", action="store_true", help="train the models of the section on learned fusion again")
     arguments = parser.parse_args()
-    found = list(conditions(arguments.collections, arguments.scratch))
+    conditions = list(compute_conditions(arguments.collections, arguments.scratch))
     again = arguments.claims
     claims = claims_section(arguments.collections, arguments.scratch) if again else kept_claims(arguments.output)
-    arguments.output.write_text(page(found, claims), encoding="utf-8")
+    arguments.output.write_text(page(conditions, claims), encoding="utf-8")
     print(f"{arguments.output}: written")
 
 

@@ -45,37 +45,37 @@ class GatedCondition:
         return 100 * self.condition.gain((1 - share) * self.low + share * self.high)
 
 
-def shares(parameters: Floats, one: GatedCondition, columns: Sequence[int], centre: Floats, scale: Floats) -> Floats:
+def shares(parameters: Floats, gated: GatedCondition, columns: Sequence[int], centre: Floats, scale: Floats) -> Floats:
     """The logistic gate of each query, between 0 and 1."""
-    values = np.clip((one.measures[:, columns] - centre[columns]) / scale[columns], -3, 3)
+    values = np.clip((gated.measures[:, columns] - centre[columns]) / scale[columns], -3, 3)
     return np.asarray(1 / (1 + np.exp(-(parameters[0] + values @ parameters[1:]))))
 
 
-def gates_table(found: Sequence[Condition]) -> str:
+def gates_table(conditions: Sequence[Condition]) -> str:
     """Mean gains of every gate with the row's collection left out, and of the constant gate with the same mean."""
-    gated = [GatedCondition(condition) for condition in found]
-    every = np.concatenate([one.measures for one in gated])
+    gated_conditions = [GatedCondition(condition) for condition in conditions]
+    every = np.concatenate([gated.measures for gated in gated_conditions])
     centre, scale = every.mean(axis=0), every.std(axis=0)
-    topical = np.array([one.condition.kind in TOPICAL for one in gated])
+    topical = np.array([gated.condition.kind in TOPICAL for gated in gated_conditions])
     rows = []
     for names in GATES:
         columns = [MEASURES.index(name) for name in names]
 
         def loss(parameters: Floats, chosen: Sequence[GatedCondition], columns: Sequence[int] = columns) -> float:
-            gains = np.array([one.gain(shares(parameters, one, columns, centre, scale)) for one in chosen])
-            kinds = np.array([one.condition.kind in TOPICAL for one in chosen])
+            gains = np.array([gated.gain(shares(parameters, gated, columns, centre, scale)) for gated in chosen])
+            kinds = np.array([gated.condition.kind in TOPICAL for gated in chosen])
             penalty = PENALTY * float((parameters[1:] ** 2).sum())
             return penalty - float(gains[kinds].mean() + PRICE * gains[~kinds].mean())
 
-        fitted, constant = np.zeros(len(gated)), np.zeros(len(gated))
-        for corpus in sorted({one.condition.corpus for one in gated}):
-            others = [one for one in gated if one.condition.corpus != corpus]
+        fitted, constant = np.zeros(len(gated_conditions)), np.zeros(len(gated_conditions))
+        for corpus in sorted({gated.condition.corpus for gated in gated_conditions}):
+            others = [gated for gated in gated_conditions if gated.condition.corpus != corpus]
             parameters = minimize(loss, np.zeros(1 + len(columns)), args=(others,)).x
-            mean = float(np.mean([shares(parameters, one, columns, centre, scale).mean() for one in others]))
-            for place, one in enumerate(gated):
-                if one.condition.corpus == corpus:
-                    fitted[place] = one.gain(shares(parameters, one, columns, centre, scale))
-                    constant[place] = one.gain(np.full(len(one.low), mean))
+            mean = float(np.mean([shares(parameters, gated, columns, centre, scale).mean() for gated in others]))
+            for place, gated in enumerate(gated_conditions):
+                if gated.condition.corpus == corpus:
+                    fitted[place] = gated.gain(shares(parameters, gated, columns, centre, scale))
+                    constant[place] = gated.gain(np.full(len(gated.low), mean))
         label = ", ".join(names) if len(names) < len(MEASURES) else "all six"
         cells = [f"{part.mean():+.2f}%" for part in (fitted[topical], constant[topical], fitted[~topical], constant[~topical])]
         rows.append([label, *cells, f"{fitted[~topical].min():+.1f}%", f"{constant[~topical].min():+.1f}%"])
@@ -92,7 +92,7 @@ def saturated(limit: float) -> Callable[[Floats], Floats]:
     return shape
 
 
-def variants_table(found: Sequence[Condition]) -> str:
+def variants_table(conditions: Sequence[Condition]) -> str:
     """Variants of the sum that act per query, measured on all conditions."""
     soft = {name: weight for name, weight in READING_WEIGHTS.items() if name not in FEEDBACK[:2]}
     soft |= dict.fromkeys(SOFT_FEEDBACK, 1.0)
@@ -120,10 +120,10 @@ def variants_table(found: Sequence[Condition]) -> str:
     )
     for label, weights, shape, power in variants:
         gains = []
-        for condition in found:
+        for condition in conditions:
             gate = (condition.evidence[:, EVIDENCE.index("effective")] / 15) ** power
             gains.append(100 * condition.gain(condition.ap(weights, gate=gate, shape=shape)))
-        topical = np.array([condition.kind in TOPICAL for condition in found])
+        topical = np.array([condition.kind in TOPICAL for condition in conditions])
         values = np.array(gains)
         lost = np.minimum(values[~topical], 0).mean()
         cells = [

@@ -120,14 +120,14 @@ class Condition:
         order = np.argsort(np.where(self.present, -scores, np.inf), axis=1, kind="stable")
         if match:
             best = order[:, :MATCHED]
-            there = np.take_along_axis(self.present, best, axis=1)
+            best_present = np.take_along_axis(self.present, best, axis=1)
             raw = self.tables[np.arange(len(best))[:, None], best][:, :, [0, 1, *columns]].astype(np.float64)
-            table = standardised(raw, there)
-            levels = standardised((table[:, :, :1] * (1 - MIX) + table[:, :, 1:2] * MIX), there)[:, :, 0]
+            table = standardised(raw, best_present)
+            levels = standardised((table[:, :, :1] * (1 - MIX) + table[:, :, 1:2] * MIX), best_present)[:, :, 0]
             values = shape(table[:, :, 2:]) if shape else table[:, :, 2:]
-            again = np.einsum("tcf,tf->tc", values, factors) + match * levels
-            again = np.argsort(np.where(there, -again, np.inf), axis=1, kind="stable")
-            order[:, :MATCHED] = np.take_along_axis(best, again, axis=1)
+            scores_of_best = np.einsum("tcf,tf->tc", values, factors) + match * levels
+            order_of_best = np.argsort(np.where(best_present, -scores_of_best, np.inf), axis=1, kind="stable")
+            order[:, :MATCHED] = np.take_along_axis(best, order_of_best, axis=1)
         return order
 
     def ap(
@@ -161,7 +161,7 @@ def standardised(tables: Floats, present: NDArray[np.bool_]) -> Floats:
     return np.asarray(centred / np.where(deviation > 1e-9, deviation, np.inf)[:, None])
 
 
-def conditions(collections: Path, scratch: Path) -> Iterator[Condition]:
+def compute_conditions(collections: Path, scratch: Path) -> Iterator[Condition]:
     """All conditions, one after the other; their features come from the scratch folder where they were computed before."""
     for name, kind in OWN_TOPICS.items():
         dataset = DATASETS[name]
@@ -250,15 +250,15 @@ def computed(index: kernelsearch.Index, queries: list[Query], qrels: Judgements)
         batch = queries[start : start + 16]
         listed = features.pool(batch, index.lucene.search(batch, 1000), DEPTH)
         pools = [Pool(index, query, candidates) for query, candidates in zip(batch, listed, strict=True)]
-        columns = [one.values(pools) for place, one in enumerate(features.features) if place != 1]
+        columns = [feature.values(pools) for place, feature in enumerate(features.features) if place != 1]
         for number, pool in enumerate(pools):
             table = np.column_stack([column[number] for column in columns])
             table = np.insert(table, 1, 0.0, axis=1)
             if pool.depth:
                 best = np.unique(np.argsort(-(sums @ zscores(table).T), axis=1, kind="stable")[:, :MATCHED])
-                some = Candidates(pool.candidates.docs[best], pool.candidates.scores[best])
+                best_candidates = Candidates(pool.candidates.docs[best], pool.candidates.scores[best])
                 table[:, 1] = np.nan
-                table[best, 1] = levels.values([Pool(index, pool.query, some)])[0]
+                table[best, 1] = levels.values([Pool(index, pool.query, best_candidates)])[0]
             grades, place = qrels[pool.query.qid], len(totals)
             docids = index.forward.docids.take(pool.candidates.docs)
             saved[f"X{place}"] = table.astype(np.float32)

@@ -48,16 +48,16 @@ def measure(collections: Path, scratch: Path) -> dict[str, dict[str, float]]:
         topics, qrels = DATASETS["scifact"].read(collections)
         qids = [str(qid) for qid in test.qids]
         rm3 = index.evaluate(topics, qrels, {"run": None}, measures=("AP",), rm3=True).evaluations["run"].values["AP"]
-        found: dict[str, Any] = {FIRST: test.bm25.tolist(), "RM3": [rm3[qid] for qid in qids], "auto": test.auto.tolist()}
+        by_row: dict[str, Any] = {FIRST: test.bm25.tolist(), "RM3": [rm3[qid] for qid in qids], "auto": test.auto.tolist()}
         _, judged = DATASETS["scifact train"].read(collections)
         dropped = related_topics(judged, qrels)
         unrelated = np.array([str(qid) not in dropped for qid in training.qids])
         for name, (votes, with_related) in TRAINED.items():
             learned = np.ones(len(training.totals), dtype=bool) if with_related else unrelated
             best = learn(training, learned, voting=votes)
-            found[name] = ranked(test, best, list(range(len(qids))), learned & votes, as_new=False)
-            print(f"{name}: {best.choice_}, MAP {np.mean(found[name]):.4f}", flush=True)
-        values = {name: dict(zip(qids, map(float, aps), strict=True)) for name, aps in found.items()}
+            by_row[name] = ranked(test, best, list(range(len(qids))), learned & votes, as_new=False)
+            print(f"{name}: {best.choice_}, MAP {np.mean(by_row[name]):.4f}", flush=True)
+        values = {name: dict(zip(qids, map(float, aps), strict=True)) for name, aps in by_row.items()}
         cache.write_text(json.dumps(values), encoding="utf-8")
     content: dict[str, dict[str, float]] = json.loads(cache.read_text(encoding="utf-8"))
     return content
@@ -73,10 +73,10 @@ def section(collections: Path, scratch: Path) -> str:
     qids = judged_topics(topics, qrels)
     groups = {ALL: qids, RELATED: [qid for qid in qids if qid in related], NEW: [qid for qid in qids if qid not in related]}
     rows = []
-    for name, found in values.items():
+    for name, by_topic in values.items():
         cells = [name]
         for group in groups.values():
-            before, after = (np.array([one[qid] for qid in group]) for one in (values[FIRST], found))
+            before, after = (np.array([aps[qid] for qid in group]) for aps in (values[FIRST], by_topic))
             change = after - before
             shown = f" {100 * change.mean() / before.mean():+.1f}% ({(change < -0.01).sum()}/{(change > 0.01).sum()})"
             cells.append(rounded(float(after.mean())) + ("" if name == FIRST else shown))

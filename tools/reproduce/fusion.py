@@ -36,11 +36,11 @@ from tools.reproduce.fusion_tables import (
     FOUR,
     RATIOS,
     SEED,
-    keep,
-    kept,
     measure_auto,
     measure_fusion,
     open_dataset,
+    read_result,
+    save_result,
 )
 from tools.reproduce.pages import replace_between
 
@@ -76,9 +76,9 @@ def by_share_of_positives(X: NDArray, y: NDArray, qid: NDArray, normalise: str) 
     out: dict[str, list[float]] = {name: [] for name in FOUR}
     kinds: dict[str, Any] = dict(FOUR)
     for share in (0.1, 0.25, 0.5, 1.0):
-        keep = ~held_out & ((y <= 0) | (chance.random(len(y)) < share))
+        chosen_rows = ~held_out & ((y <= 0) | (chance.random(len(y)) < share))
         for name, kind in kinds.items():
-            learner = kind(normalise=normalise).fit(X[keep], y[keep], qid[keep])
+            learner = kind(normalise=normalise).fit(X[chosen_rows], y[chosen_rows], qid[chosen_rows])
             out[name].append(mean_average_precision(learner.predict(X[held_out], qid[held_out]), y[held_out], lists))
     return out
 
@@ -111,19 +111,19 @@ def measure_lists(collections: Path, scratch: Path, parts: set[str]) -> None:
         tables = [read_letor(collections / "ltr_mq2008" / f"{name}.txt", 46) for name in ("train", "vali", "test")]
         X, y, qid = (np.concatenate(columns) for columns in zip(*tables, strict=True))
         table, shares = cross_validate(X, y, qid, "z"), by_share_of_positives(X, y, qid, "z")
-        keep(scratch, "ltr", {"table": table, "shares": shares, "ratios": by_ratio_of_positives(X, y, qid, "z")})
+        save_result(scratch, "ltr", {"table": table, "shares": shares, "ratios": by_ratio_of_positives(X, y, qid, "z")})
     if "similar" in parts:
         for name in ("cran", "nfcorpus"):
             index = open_dataset(collections, scratch, name)
             _, judged = DATASETS[name].read(collections)
-            truth = truth_from_groups([docid for docid, grade in one.items() if grade > 0] for one in judged.values())
+            truth = truth_from_groups([docid for docid, grade in grades.items() if grade > 0] for grades in judged.values())
             finder = SimilarDocuments(index)
             X, y, qid = finder.training_table(truth, limit=400)
             single = {
                 kernel: mean_average_precision(X[:, number], y, Lists.of(qid)) for number, kernel in enumerate(finder.recipe)
             }
             table, shares = cross_validate(X, y, qid, "none"), by_share_of_positives(X, y, qid, "none")
-            keep(
+            save_result(
                 scratch,
                 f"similar-{name}",
                 {"table": table, "shares": shares, "single": single, "documents": len(np.unique(qid))},
@@ -159,7 +159,7 @@ def main() -> None:
 
         conditions = f"{BEGIN}\n{section(arguments.scratch)}\n{END}\n\n"
         conditions += f"{fusion_few.BEGIN}\n{fusion_few.few_section(arguments.scratch)}\n{fusion_few.END}\n\n"
-        write_page(PAGE, conditions, lambda name: kept(arguments.scratch, name), list(COLLECTIONS), paired_t, corrected)
+        write_page(PAGE, conditions, lambda name: read_result(arguments.scratch, name), list(COLLECTIONS), paired_t, corrected)
 
 
 if __name__ == "__main__":

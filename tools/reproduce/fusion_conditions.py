@@ -77,9 +77,10 @@ class Table:
     @cached_property
     def related(self) -> NDArray[np.bool_]:
         """Which voters have a relevant document in common with a topic, shape (topics, voters)."""
-        found = np.flatnonzero(self.y > 0)
+        relevant_rows = np.flatnonzero(self.y > 0)
         own = sparse.csr_matrix(
-            (np.ones(len(found)), (self.place[found], self.docs[found])), shape=(len(self.totals), int(self.ndocs))
+            (np.ones(len(relevant_rows)), (self.place[relevant_rows], self.docs[relevant_rows])),
+            shape=(len(self.totals), int(self.ndocs)),
         )
         return np.asarray((own @ self.relevant.T).toarray() > 0)
 
@@ -90,10 +91,10 @@ class Table:
         assert isinstance(settings, VotesSettings)
         near = np.where(voters, self.sims[topic], 0.0).astype(np.float64)
         votes = np.asarray(self.relevant.T @ near**settings.power)[self.docs[rows]]
-        kept = self.plain[rows] | (votes > 0) if pool is None else pool
-        features = zscores(np.column_stack([self.X[rows][kept][:, :-1].astype(np.float64), votes[kept]]))
+        in_pool = self.plain[rows] | (votes > 0) if pool is None else pool
+        features = zscores(np.column_stack([self.X[rows][in_pool][:, :-1].astype(np.float64), votes[in_pool]]))
         features[:, -1] *= near.max(initial=0.0) ** settings.fade
-        return Entry(features, self.y[rows][kept] > 0, self.rank[rows][kept], int(self.totals[topic]), kept)
+        return Entry(features, self.y[rows][in_pool] > 0, self.rank[rows][in_pool], int(self.totals[topic]), in_pool)
 
 
 @dataclass(frozen=True)
@@ -131,7 +132,7 @@ def compute(
             batch = queries[start : start + 32]
             lists = index.lucene.search(batch, DEPTH)
             pools = features.pool(batch, lists, DEPTH)
-            tables, found = features.tables(batch, pools), plain.pool(batch, lists, DEPTH)
+            tables, plain_pools = features.tables(batch, pools), plain.pool(batch, lists, DEPTH)
             ranked = auto.apply_batch(batch, lists, Context(hits=DEPTH))
             for number, query in enumerate(batch):
                 grades, docs = qrels[query.qid], pools[number].docs
@@ -140,10 +141,10 @@ def compute(
                 def grade_of(rows: NDArray[np.int32], grades: dict[str, int] = grades) -> NDArray[np.int8]:
                     return np.array([max(grades.get(docid, 0), 0) for docid in forward.docids.take(rows)], dtype=np.int8)
 
-                aps = [average_precision(np.flatnonzero(grade_of(one[number].docs)), total) for one in (lists, ranked)]
+                aps = [average_precision(np.flatnonzero(grade_of(ranking[number].docs)), total) for ranking in (lists, ranked)]
                 measured.append((total, *aps))
                 place = np.full(len(docs), start + number, dtype=np.int32)
-                known = np.isin(docs, found[number].docs)
+                known = np.isin(docs, plain_pools[number].docs)
                 parts.append((docs, tables[number].astype(np.float32), grade_of(docs), place, known, forward.docid_rank[docs]))
         arrays = dict(
             zip(("docs", "X", "y", "place", "plain", "rank"), map(np.concatenate, zip(*parts, strict=True)), strict=True)
@@ -171,7 +172,7 @@ def learn(table: Table, learned: NDArray[np.bool_], *, voting: bool = True) -> B
         entry = table.entry(topic, voters)
         if place in measured:
             unrelated = table.entry(topic, voters & ~table.related[topic], entry.pool).features
-            features = (one.astype(np.float32) for one in (entry.features, unrelated))
+            features = (matrix.astype(np.float32) for matrix in (entry.features, unrelated))
             related_features, new_features = features
             complete.append(CompleteList(place, related_features, entry.relevant, entry.total, new_features))
         right, others = np.flatnonzero(entry.relevant), np.flatnonzero(~entry.relevant)
@@ -194,11 +195,11 @@ def ranked(table: Table, best: Best, topics: Sequence[int], voters: NDArray[np.b
     """
     if best.choice_ == "auto":
         return [float(table.auto[topic]) for topic in topics]
-    found = []
+    aps = []
     for topic in topics:
         entry = table.entry(topic, voters & ~table.related[topic] if as_new else voters)
-        found.append(entry.ap(best.predict(entry.features)))
-    return found
+        aps.append(entry.ap(best.predict(entry.features)))
+    return aps
 
 
 def measure_conditions(collections: Path, scratch: Path, only: set[str]) -> None:
@@ -268,12 +269,12 @@ def section(scratch: Path) -> str:
         better = max(base.mean(), auto.mean())
         related = np.array(values["related"])
         cells = [name, f"{len(base)} ({int(related.sum())})", rounded(float(base.mean()))]
-        for one in (auto, fusion, new):
-            change = one - base
+        for aps in (auto, fusion, new):
+            change = aps - base
             lost = f", {-change[change < 0].sum():.1f}" if (change < 0).any() else ""
             hurt = f"({(change < -0.01).sum()}/{(change > 0.01).sum()}{lost})"
-            cells.append(f"{100 * (one.mean() / base.mean() - 1):+.1f} {hurt}")
-        cells += [f"{100 * (one.mean() / better - 1):+.1f}" for one in (fusion, new)]
+            cells.append(f"{100 * (aps.mean() / base.mean() - 1):+.1f} {hurt}")
+        cells += [f"{100 * (aps.mean() / better - 1):+.1f}" for aps in (fusion, new)]
         worst.append((min(fusion.mean(), new.mean()) / better - 1, name))
         rows.append([*cells, ", ".join(dict.fromkeys(values["choices"]))])
     if not rows:

@@ -64,11 +64,13 @@ def few_section(scratch: Path) -> str:
     rows = []
     for size in TOPICS:
         means = {
-            name: {label: 100 * np.mean([draw[label] for draw in found[str(size)]]) for label in LABELS}
-            for name, found in gains.items()
+            name: {label: 100 * np.mean([draw[label] for draw in by_size[str(size)]]) for label in LABELS}
+            for name, by_size in gains.items()
         }
-        cells = [f"{one['sum']:+.1f} / {one['fusion']:+.1f} / {one['as new']:+.1f}" for one in means.values()]
-        total = " / ".join(f"{np.mean([one[label] for one in means.values()]):+.1f}" for label in LABELS[1:])
+        cells = [
+            f"{by_label['sum']:+.1f} / {by_label['fusion']:+.1f} / {by_label['as new']:+.1f}" for by_label in means.values()
+        ]
+        total = " / ".join(f"{np.mean([by_label[label] for by_label in means.values()]):+.1f}" for label in LABELS[1:])
         rows.append([f"{size} ({size * (FOLDS - 1) // FOLDS})", *cells, total])
     table = markdown_table(("topics (trained on)", *gains, "mean"), rows)
     return TEXT.format(table=table, draws=DRAWS, folds=FOLDS, enough=ENOUGH_QUERIES)

@@ -86,19 +86,19 @@ def mean(values: dict[str, float]) -> float:
 def write_page(
     page: Path,
     conditions: str,
-    kept: Callable[[str], Any],
+    read_result: Callable[[str], Any],
     collections: list[str],
     test: Callable[..., float],
     correct: Callable[..., Any],
 ) -> None:
-    found = {name: result for name in collections if (result := kept(f"fusion-{name}"))}
-    parts = [HEAD.format(aims=aims(found, test, correct)), conditions, fusion_section(found, test, correct)]
+    results = {name: result for name in collections if (result := read_result(f"fusion-{name}"))}
+    parts = [HEAD.format(aims=aims(results, test, correct)), conditions, fusion_section(results, test, correct)]
     for key, title in (
         ("ltr", "MQ2008 (46 features)"),
         ("similar-cran", "Similar documents of cran"),
         ("similar-nfcorpus", "Similar documents of nfcorpus"),
     ):
-        if result := kept(key):
+        if result := read_result(key):
             parts.append(lists_section(key, title, result, test, correct, page))
     page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text("".join(parts).rstrip() + "\n", encoding="utf-8")
@@ -110,7 +110,7 @@ def p_values(
     """Of each row against another, by AP, Holm over the rows."""
     topics = sorted(values["BM25"]["AP"])
     differences = [[values[label]["AP"][qid] - values[against]["AP"][qid] for qid in topics] for label in rows]
-    return dict(zip(rows, correct([test(one) for one in differences], "holm"), strict=True))
+    return dict(zip(rows, correct([test(difference) for difference in differences], "holm"), strict=True))
 
 
 def rival_of(values: dict[str, Any]) -> str:
@@ -118,9 +118,9 @@ def rival_of(values: dict[str, Any]) -> str:
     return max((label for label in RIVALS if label in values), key=lambda label: mean(values[label]["AP"]))
 
 
-def aims(found: dict[str, Any], test: Callable[..., float], correct: Callable[..., Any]) -> str:
+def aims(results: dict[str, Any], test: Callable[..., float], correct: Callable[..., Any]) -> str:
     """How `best` and `auto` compare with BM25 and the best rival, over the collections that count."""
-    counted = {name: found[name]["values"] for name in COUNTED if name in found}
+    counted = {name: results[name]["values"] for name in COUNTED if name in results}
     gains = {
         label: [100 * (mean(values[label]["AP"]) / mean(values["BM25"]["AP"]) - 1) for values in counted.values()]
         for label in ("best", "auto")
@@ -144,9 +144,9 @@ def aims(found: dict[str, Any], test: Callable[..., float], correct: Callable[..
     return "\n".join(lines)
 
 
-def fusion_section(found: dict[str, Any], test: Callable[..., float], correct: Callable[..., Any]) -> str:
+def fusion_section(results: dict[str, Any], test: Callable[..., float], correct: Callable[..., Any]) -> str:
     out = ["## Fusion\n\n"]
-    for name, result in found.items():
+    for name, result in results.items():
         values, notes = result["values"], result["notes"]
         labels = [label for label in ROWS if label in values]
         base, rival = values["BM25"]["AP"], rival_of(values)
@@ -157,17 +157,17 @@ def fusion_section(found: dict[str, Any], test: Callable[..., float], correct: C
         head = ("", "MAP", "against BM25", "nDCG@10", "P@10", "hurt", "p against BM25", f"p against {rival}")
         out.append(f"| {' | '.join(head)} |\n" + "|---" * len(head) + "|\n")
         for label in labels:
-            one = values[label]
-            hurt = sum(one["AP"][qid] < base[qid] - 1e-3 for qid in topics)
+            by_measure = values[label]
+            hurt = sum(by_measure["AP"][qid] < base[qid] - 1e-3 for qid in topics)
             shown = f"best single ({notes['best single']})" if label == "best single" else label
             tests = [probability(p[against][label]) if label in later else "" for against in ("BM25", rival)]
-            gain = 100 * (mean(one["AP"]) / mean(base) - 1)
+            gain = 100 * (mean(by_measure["AP"]) / mean(base) - 1)
             cells = [
                 shown,
-                f"{mean(one['AP']):.4f}",
+                f"{mean(by_measure['AP']):.4f}",
                 f"{gain:+.1f}%",
-                f"{mean(one['nDCG@10']):.4f}",
-                f"{mean(one['P@10']):.4f}",
+                f"{mean(by_measure['nDCG@10']):.4f}",
+                f"{mean(by_measure['P@10']):.4f}",
             ]
             out.append(f"| {' | '.join([*cells, str(hurt), *tests])} |\n")
         for label in ("best", "best, no votes"):
@@ -179,13 +179,14 @@ def fusion_section(found: dict[str, Any], test: Callable[..., float], correct: C
             learned = notes["training ms"] * notes["training queries"] / 1000
             out.append(f", features of the {notes['training queries']} training topics {learned:.0f} s")
         out.append(".\n\n")
-    counted = [name for name in COUNTED if name in found]
+    counted = [name for name in COUNTED if name in results]
     if counted:
         out.append(f"### Mean gain in MAP over BM25 on {', '.join(counted)}\n\n| | mean | lowest |\n|---|---|---|\n")
         for label in ROWS[1:]:
-            if all(label in found[name]["values"] for name in counted):
+            if all(label in results[name]["values"] for name in counted):
                 gains = [
-                    mean(found[name]["values"][label]["AP"]) / mean(found[name]["values"]["BM25"]["AP"]) - 1 for name in counted
+                    mean(results[name]["values"][label]["AP"]) / mean(results[name]["values"]["BM25"]["AP"]) - 1
+                    for name in counted
                 ]
                 out.append(f"| {label} | {100 * np.mean(gains):+.1f}% | {100 * min(gains):+.1f}% |\n")
     return "".join(out) + "\n"
@@ -210,10 +211,10 @@ def lists_section(
     others = [label for label in table if label != "SimListMKL"]
     listwise = np.array(table["SimListMKL"]["AP"])
     p = dict(zip(others, correct([test(np.array(table[label]["AP"]) - listwise) for label in others], "holm"), strict=True))
-    for label, one in table.items():
+    for label, figures in table.items():
         tested = probability(p[label]) if label in p else ""
-        at = " | ".join(f"{value:.3f}" for value in one["P"])
-        out.append(f"| {label} | {at} | {np.mean(one['AP']):.4f} | {tested} | {one['seconds']:.1f} |\n")
+        at = " | ".join(f"{value:.3f}" for value in figures["P"])
+        out.append(f"| {label} | {at} | {np.mean(figures['AP']):.4f} | {tested} | {figures['seconds']:.1f} |\n")
     if "single" in result:
         best = max(result["single"], key=lambda kernel: result["single"][kernel])
         out.append(f"\nBest kernel alone: `{best}`, MAP {result['single'][best]:.4f}.\n")

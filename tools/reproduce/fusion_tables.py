@@ -54,13 +54,13 @@ def open_dataset(collections: Path, scratch: Path, name: str) -> kernelsearch.In
     return dataset.open_index(collections, scratch / "indexes" / dataset.folder)
 
 
-def keep(scratch: Path, name: str, result: dict[str, Any]) -> None:
+def save_result(scratch: Path, name: str, result: dict[str, Any]) -> None:
     path = scratch / "results"
     path.mkdir(parents=True, exist_ok=True)
     (path / f"{name}.json").write_text(json.dumps(result))
 
 
-def kept(scratch: Path, name: str) -> dict[str, Any] | None:
+def read_result(scratch: Path, name: str) -> dict[str, Any] | None:
     path = scratch / "results" / f"{name}.json"
     return json.loads(path.read_text()) if path.exists() else None
 
@@ -82,14 +82,14 @@ def feature_table(
     plain = Features(index, ("first",), sources=FEEDBACK)
     chance, parts, seconds = np.random.default_rng(SEED), [], 0.0
     for start in range(0, len(queries), 64):
-        some = queries[start : start + 64]
+        batch = queries[start : start + 64]
         began = time.process_time()
-        lists = index.lucene.search(some, DEPTH)
-        pools = features.pool(some, lists, DEPTH)
-        tables = features.tables(some, pools)
+        lists = index.lucene.search(batch, DEPTH)
+        pools = features.pool(batch, lists, DEPTH)
+        tables = features.tables(batch, pools)
         seconds += time.process_time() - began
-        own = plain.pool(some, lists, DEPTH) if not sample else pools
-        for place, (query, pool, table, found) in enumerate(zip(some, pools, tables, own, strict=True), start):
+        own = plain.pool(batch, lists, DEPTH) if not sample else pools
+        for place, (query, pool, table, own_pool) in enumerate(zip(batch, pools, tables, own, strict=True), start):
             if not pool.depth:
                 continue
             rows = index.forward.rows_of(list(qrels[query.qid]))
@@ -99,7 +99,7 @@ def feature_table(
             if sample:
                 table = normalise_features(table, Lists.of(np.zeros(pool.depth, dtype=np.int64)), "z")
                 chosen = drawn(y, chance)
-            first = np.isin(pool.docs, found.docs)
+            first = np.isin(pool.docs, own_pool.docs)
             parts.append((pool.docs[chosen], table[chosen], y[chosen], np.full(len(chosen), place), first[chosen]))
     columns = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     made: dict[str, Any] = dict(zip(("docs", "X", "y", "place", "first"), columns, strict=True))
@@ -219,8 +219,8 @@ def measure_fusion(collections: Path, scratch: Path, only: set[str]) -> None:
             notes[f"chosen {label}"] = [getattr(learner, "chosen_", learner).name for learner in learners]
         runs["auto"] = auto_run(index, topics, qrels)
         values = {label: evaluate(qrels, run, parse_measures(MEASURES)).values for label, run in runs.items()}
-        keep(scratch, f"fusion-{name}", {"values": values, "notes": notes, "single": worth})
-        print(name, {label: round(float(np.mean(list(one["AP"].values()))), 4) for label, one in values.items()}, flush=True)
+        save_result(scratch, f"fusion-{name}", {"values": values, "notes": notes, "single": worth})
+        print(name, {label: round(float(np.mean(list(row["AP"].values()))), 4) for label, row in values.items()}, flush=True)
 
 
 def auto_run(index: Any, topics: dict[str, str], qrels: Any) -> dict[str, list[tuple[str, float]]]:
@@ -231,21 +231,21 @@ def auto_run(index: Any, topics: dict[str, str], qrels: Any) -> dict[str, list[t
 def measure_auto(collections: Path, scratch: Path, only: set[str]) -> None:
     """Measures `auto` again in results that exist, after its weights have changed."""
     for name in COLLECTIONS:
-        result = kept(scratch, f"fusion-{name}")
+        result = read_result(scratch, f"fusion-{name}")
         if result is None or (only and name not in only):
             continue
         index = open_dataset(collections, scratch, name)
         topics, qrels = DATASETS[name].read(collections)
         qrels = {qid: qrels[qid] for qid in result["values"]["BM25"]["AP"]}
         result["values"]["auto"] = evaluate(qrels, auto_run(index, topics, qrels), parse_measures(MEASURES)).values
-        keep(scratch, f"fusion-{name}", result)
+        save_result(scratch, f"fusion-{name}", result)
         print(name, "auto", round(float(np.mean(list(result["values"]["auto"]["AP"].values()))), 4), flush=True)
 
 
 def as_run(index: Any, queries: list, lists: list[Candidates]) -> dict[str, list[tuple[str, float]]]:
     return {
-        query.qid: list(zip(index.forward.docids.take(found.docs), found.scores.tolist(), strict=True))
-        for query, found in zip(queries, lists, strict=True)
+        query.qid: list(zip(index.forward.docids.take(ranked.docs), ranked.scores.tolist(), strict=True))
+        for query, ranked in zip(queries, lists, strict=True)
     }
 
 
@@ -258,6 +258,6 @@ def baselines(index: Any, topics: dict[str, str], qrels: Any, scratch: Path, fol
     }
     for label, file in (("PRCL", f"prcl-{folder}.txt"), ("RM3 + PRCL", f"rm3-prcl-{folder}.txt")):
         if (scratch / file).exists():
-            found = read_run(scratch / file)
-            out[label] = {qid: found[qid] for qid in qrels if qid in found}
+            run = read_run(scratch / file)
+            out[label] = {qid: run[qid] for qid in qrels if qid in run}
     return out

@@ -55,8 +55,8 @@ def measure(name: str, collections: Path, scratch: Path) -> dict[str, list[float
     index, topics, qrels = open_condition(name, collections, scratch)
     qids = judged_topics(topics, qrels)
     drawn = [qids[place] for place in sorted(np.random.default_rng(SEED).permutation(len(qids))[:TOPICS])]
-    found = index.evaluate({qid: topics[qid] for qid in drawn}, qrels, METHODS, measures=("AP",)).evaluations
-    return {label: [found[label].values["AP"][qid] for qid in drawn] for label in METHODS}
+    evaluations = index.evaluate({qid: topics[qid] for qid in drawn}, qrels, METHODS, measures=("AP",)).evaluations
+    return {label: [evaluations[label].values["AP"][qid] for qid in drawn] for label in METHODS}
 
 
 def section(measured: dict[str, dict[str, list[float]]]) -> str:

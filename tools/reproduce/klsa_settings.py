@@ -59,7 +59,7 @@ def pseudo_queries(index: kernelsearch.Index, seed: int = 0) -> Set:
         hidden.append(query(terms[~half], counts[~half].astype(np.float64)))
         if len(asked) == PSEUDO:
             break
-    return asked, [found.docs for found in index.lucene.search(hidden, GOLD)]
+    return asked, [listed.docs for listed in index.lucene.search(hidden, GOLD)]
 
 
 def judged(index: kernelsearch.Index, topics: dict[str, str], qrels: dict[str, dict[str, int]]) -> Set:
@@ -74,7 +74,7 @@ def judged(index: kernelsearch.Index, topics: dict[str, str], qrels: dict[str, d
 def mean_ap(lists: list[Candidates], relevant: list[NDArray[np.integer]]) -> float:
     """MAP of ranked lists."""
     pairs = zip(lists, relevant, strict=True)
-    return float(np.mean([average_precision(np.flatnonzero(np.isin(found.docs, rows)), len(rows)) for found, rows in pairs]))
+    return float(np.mean([average_precision(np.flatnonzero(np.isin(listed.docs, rows)), len(rows)) for listed, rows in pairs]))
 
 
 def gains(index: kernelsearch.Index, queries: list[Query], relevant: list[NDArray[np.integer]]) -> dict[str, float]:
@@ -106,12 +106,12 @@ def main() -> None:
             judged(index, *known_items(corpus, 80)),
             pseudo_queries(index),
         )
-        found = {kind: gains(index, *one) for kind, one in zip(KINDS, sets, strict=True)}
-        chosen = max(found[KINDS[2]], key=lambda setting: found[KINDS[2]][setting])
+        by_kind = {kind: gains(index, *query_set) for kind, query_set in zip(KINDS, sets, strict=True)}
+        chosen = max(by_kind[KINDS[2]], key=lambda setting: by_kind[KINDS[2]][setting])
         for kind in KINDS:
-            rows.append([name, kind, *(f"{found[kind].get(setting, np.nan):+.1f}" for setting in found[KINDS[0]]), chosen])
+            rows.append([name, kind, *(f"{by_kind[kind].get(setting, np.nan):+.1f}" for setting in by_kind[KINDS[0]]), chosen])
         print(name, "done", flush=True)
-    print(markdown_table(("", "gain over BM25 in percent", *found[KINDS[0]], "pseudo-queries choose"), rows))
+    print(markdown_table(("", "gain over BM25 in percent", *by_kind[KINDS[0]], "pseudo-queries choose"), rows))
 
 
 if __name__ == "__main__":

@@ -161,8 +161,8 @@ def draws_table(saved: dict[str, SavedSimilarities], weights: dict[str, dict[str
     for mode in MODES:
         cells = []
         for name, similarities in saved.items():
-            learned, uniform, found, tests = similarities.draws(mode, mix)
-            weights.setdefault(name, {})[mode] = found
+            learned, uniform, weights_of_draws, tests = similarities.draws(mode, mix)
+            weights.setdefault(name, {})[mode] = weights_of_draws
             cells.append(f"{rounded(learned)} / {rounded(uniform)} ({int((tests < 0.05).sum())})")
         rows.append([LABELS[mode], *cells])
     return markdown_table([f"learned / uniform (of {DRAWS} draws, significant)", *saved], rows)

@@ -18,8 +18,8 @@ def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def replace_between(text: str, begin: str, end: str, body: str) -> str:
     """The text with `body`, on lines of its own, between two markers; a text without the markers is refused."""
-    head, found, rest = text.partition(begin)
+    head, opened, rest = text.partition(begin)
     _, closed, tail = rest.partition(end)
-    if not found or not closed:
+    if not opened or not closed:
         raise SystemExit(f"the page has no part between {begin} and {end}")
     return f"{head}{begin}\n{body}\n{end}{tail}"

@@ -22,7 +22,7 @@ NAMES = ("cran", "cacm", "cisi", "npl", "nfcorpus")
 POSITIVE, NEGATIVE, HITS = 10, 100, 1000
 
 
-class Kept:
+class CachedVectorizer:
     """A vectorizer of Pyserini's that remembers the vectors it has made: rows don't depend on each other."""
 
     def __init__(self, vectorizer: Any) -> None:
@@ -65,7 +65,7 @@ def main() -> None:
         index = str(arguments.indexes / name)
         ranker = PseudoRelevanceClassifierReranker(index, "TfidfVectorizer", [ClassifierType.LR], r=POSITIVE, n=NEGATIVE)
         plain = ranker.vectorizer
-        kept = Kept(plain)
+        cached = CachedVectorizer(plain)
         searcher = LuceneSearcher(index)
         lines = (arguments.collections / name / "topics.tsv").read_text(encoding="utf-8").splitlines()
         topics = [line.split("\t", 1) for line in lines if line]
@@ -75,14 +75,14 @@ def main() -> None:
             with open(arguments.output / f"{label}-{name}.txt", "w", encoding="utf-8") as stream:
                 for number, (qid, text) in enumerate(topics):
                     hits = searcher.search(text, HITS)
-                    ranker.vectorizer = kept
-                    found = reranked(ranker, hits)
+                    ranker.vectorizer = cached
+                    ranking = reranked(ranker, hits)
                     if number < arguments.check:
                         ranker.vectorizer = plain
-                        if reranked(ranker, hits) != found:
+                        if reranked(ranker, hits) != ranking:
                             sys.exit(f"{name}, topic {qid}: kept vectors give another list")
                     stream.writelines(
-                        f"{qid} Q0 {docid} {rank} {score:.6f} {label}\n" for rank, (score, docid) in enumerate(found, 1)
+                        f"{qid} Q0 {docid} {rank} {score:.6f} {label}\n" for rank, (score, docid) in enumerate(ranking, 1)
                     )
 
 

@@ -181,7 +181,7 @@ def known_items(scratch: Path, folder: Path) -> list[Condition]:
     rng = np.random.default_rng(5)
     with open(folder / "corpus.jsonl", encoding="utf-8") as stream:
         documents = [json.loads(line) for line in stream]
-    titles = [(str(one["id"]), re.findall(r"[A-Za-z]{3,}", one.get("title") or "")) for one in documents]
+    titles = [(str(document["id"]), re.findall(r"[A-Za-z]{3,}", document.get("title") or "")) for document in documents]
     titles = [(docid, words) for docid, words in titles if len(words) >= 3]
     asked: dict[str, tuple[str, str]] = {}
     for place in rng.permutation(len(titles))[:250]:
@@ -190,8 +190,8 @@ def known_items(scratch: Path, folder: Path) -> list[Condition]:
             text = " ".join(words[n] for n in sorted(rng.choice(len(words), int(rng.integers(1, 3)), replace=False)))
             asked.setdefault(text.lower(), (docid, text))
     held_out = rng.integers(0, 5, len(asked)) == 0
-    train = [one for one, out in zip(asked.values(), held_out, strict=True) if not out]
-    tests = [one for one, out in zip(asked.values(), held_out, strict=True) if out]
+    train = [query for query, out in zip(asked.values(), held_out, strict=True) if not out]
+    tests = [query for query, out in zip(asked.values(), held_out, strict=True) if out]
     database = scratch / "known-items.db"
     import_records([Tally(text, docid, int(rng.integers(5, 200)), 0, 1.0) for docid, text in train], database)
     return [Condition("known items", database, tests, {docid: {docid: 1} for docid, _ in tests}, {})]
@@ -262,8 +262,8 @@ def evaluate(conditions: Sequence[Condition], index: kernelsearch.Index) -> dict
 def per_query(qrels: Judgements, run: dict[str, dict[str, float]], measures: list[Any]) -> dict[str, list[float]]:
     """Values by measure, in the order of `qrels`; 0 for queries without documents."""
     result: dict[str, dict[str, float]] = {str(measure): {} for measure in measures}
-    for one in ir_measures.iter_calc(measures, qrels, run):
-        result[str(one.measure)][one.query_id] = one.value
+    for metric in ir_measures.iter_calc(measures, qrels, run):
+        result[str(metric.measure)][metric.query_id] = metric.value
     return {name: [by_query.get(number, 0.0) for number in qrels] for name, by_query in result.items()}
 
 
@@ -281,9 +281,9 @@ def summary(measured: dict[str, list[float]], base: dict[str, list[float]], robu
     }
 
 
-def p_value(one: list[float], other: list[float]) -> float | None:
+def p_value(values: list[float], others: list[float]) -> float | None:
     """p of the paired t-test; None where all pairs are equal."""
-    return float(stats.ttest_rel(one, other).pvalue) if np.any(np.array(one) - np.array(other)) else None
+    return float(stats.ttest_rel(values, others).pvalue) if np.any(np.array(values) - np.array(others)) else None
 
 
 # The page
@@ -294,10 +294,10 @@ def table(figures: dict[str, dict[str, Any]]) -> str:
         "| | MAP | nDCG@1 | nDCG@3 | nDCG@5 | residual MAP | better / worse | p, BM25 | p, Robust BM25 |",
         "| --- " * 9 + "|",
     ]
-    for label, one in figures.items():
-        numbers = " | ".join(f"{one[name]:.4f}" for name in COLUMNS)
-        compared = "| |" if label == "BM25" else f"{one['better']} / {one['worse']} | {shown_p(one['p'])} |"
-        against = "|" if label == ROBUST else f"{shown_p(one['p of Robust BM25'])} |"
+    for label, result in figures.items():
+        numbers = " | ".join(f"{result[name]:.4f}" for name in COLUMNS)
+        compared = "| |" if label == "BM25" else f"{result['better']} / {result['worse']} | {shown_p(result['p'])} |"
+        against = "|" if label == ROBUST else f"{shown_p(result['p of Robust BM25'])} |"
         lines.append(f"| {label} | {numbers} | {compared} {against}")
     return "\n".join(lines)
 
@@ -343,8 +343,8 @@ def write_page(scratch: Path) -> None:
 
 def part_cran(index: kernelsearch.Index, folder: Path, scratch: Path) -> list[list[Condition]]:
     """Variants of all topics; all topics as unseen ones, each half on a log of the other."""
-    some = variant_conditions(index, scratch, *judged(folder))
-    return [*([one] for one in some), unseen_halves(index, scratch, *judged(folder))]
+    variants = variant_conditions(index, scratch, *judged(folder))
+    return [*([condition] for condition in variants), unseen_halves(index, scratch, *judged(folder))]
 
 
 def part_training(index: kernelsearch.Index, folder: Path, scratch: Path) -> list[list[Condition]]:
@@ -355,13 +355,13 @@ def part_training(index: kernelsearch.Index, folder: Path, scratch: Path) -> lis
 def part_nfcorpus(index: kernelsearch.Index, folder: Path, scratch: Path) -> list[list[Condition]]:
     """Variants of all test topics; all test topics as unseen ones on a log of the training topics."""
     topics, qrels = judged(folder)
-    some = variant_conditions(index, scratch, topics, qrels)
+    variants = variant_conditions(index, scratch, topics, qrels)
     training, relevant = judged(folder, "train.")
     database = scratch / "training.db"
     simulated_log(
         index, database, list(training.items()), {q: {d: g for d, g in relevant[q].items() if g > 0} for q in training}, {}
     )
-    return [*([one] for one in some), [Condition("unseen topics", database, list(topics.items()), qrels, {})]]
+    return [*([condition] for condition in variants), [Condition("unseen topics", database, list(topics.items()), qrels, {})]]
 
 
 def part_zerozero(index: kernelsearch.Index, folder: Path, scratch: Path) -> list[list[Condition]]:

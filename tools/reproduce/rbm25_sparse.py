@@ -64,7 +64,7 @@ def logs(index: kernelsearch.Index, topics: dict[str, str], qrels: Judgements) -
     take = index.forward.docids.take
     lists = index.lucene.search(index.lucene.queries(list(topics.values())), 1000)
     rankings = [take(listed.docs) for listed in lists]
-    needs = [Need(text, tuple(found), qrels[qid]) for (qid, text), found in zip(topics.items(), rankings, strict=True)]
+    needs = [Need(text, tuple(ranking), qrels[qid]) for (qid, text), ranking in zip(topics.items(), rankings, strict=True)]
     others = take(index.forward.live_docs)
 
     def impressions(count: int) -> list[Impression]:
@@ -89,8 +89,8 @@ def measure(index: kernelsearch.Index, scratch: Path, topics: dict[str, str], qr
 
     def mean(ranked: Sequence[Candidates]) -> float:
         run = {
-            qid: {docid: -float(rank) for rank, docid in enumerate(index.forward.docids.take(found.docs[:1000]))}
-            for qid, found in zip(topics, ranked, strict=True)
+            qid: {docid: -float(rank) for rank, docid in enumerate(index.forward.docids.take(listed.docs[:1000]))}
+            for qid, listed in zip(topics, ranked, strict=True)
         }
         return float(np.mean(per_query(qrels, run, [AP])["AP"]))
 

@@ -187,17 +187,17 @@ def measure(name: str, collections: Path, scratch: Path) -> Measured:
 
 def page_text(measured: Mapping[str, Measured]) -> str:
     """The page's tables."""
-    latent = leave_one_out({name: one.latent for name, one in measured.items()})
+    latent = leave_one_out({name: result.latent for name, result in measured.items()})
     rows: dict[str, list[str]] = {}
-    for name, one in measured.items():
-        for label, value in one.figures.items():
+    for name, result in measured.items():
+        for label, value in result.figures.items():
             rows.setdefault(label, []).append(rounded(value))
             if label == "BM25 + MiniLM, z-scores":
-                rows.setdefault("klsa over BM25 + MiniLM", []).append(rounded(one.latent[latent[name]]))
+                rows.setdefault("klsa over BM25 + MiniLM", []).append(rounded(result.latent[latent[name]]))
     table = markdown_table(["AP", *measured], [[label, *values] for label, values in rows.items()])
     settings = [[name, *(f"{value:g}" for value in latent[name])] for name in measured]
     heads = ["chosen on the others", "klsa: weight of the vectors", "z", "λ"]
-    slowest = max(one.milliseconds for one in measured.values())
+    slowest = max(result.milliseconds for result in measured.values())
     speed = f"Scores of 1,000 candidates by their vectors, float16: {slowest:.2f} ms (the slowest collection's median)."
     return f"\n{table}\n\n{markdown_table(heads, settings)}\n\n{speed}\n"
 

@@ -63,8 +63,8 @@ def feature_tables(
         recipe,
         docs,
         [table.astype(np.float64) for table in np.split(stored["features"], ends)],
-        [np.isin(pool, found) for pool, found in zip(docs, rows, strict=True)],
-        [len(found) for found in rows],
+        [np.isin(pool, relevant) for pool, relevant in zip(docs, rows, strict=True)],
+        [len(relevant) for relevant in rows],
     )
 
 

@@ -38,7 +38,12 @@ def level_scores(
     width: int,
     step: int,
 ) -> Array:
-    """The similarity of each text at a level in double precision, shape (texts,): `local_score` of `matching`."""
+    """The similarity of each text at a level in double precision, shape (texts,): `local_score` of `matching`.
+
+    `library` has the compiled loops, `rows` and `query` are the query's side at `scale`. `mode` is a key of MODES, `divergence`
+    one of DIVERGENCES, `width` the window's width in positions (0: as the scale needs), `step` the distance of the columns
+    compared.
+    """
     whole = scale.spatial == math.inf
     weights = np.ones(1) if whole else window(scale.spatial, width)
     lent = rows.lent_by_slot(scale.semantic)

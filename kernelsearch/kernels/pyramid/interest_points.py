@@ -21,9 +21,10 @@ Similarity = Callable[[QueryLevel, DocumentLevel], Array]
 
 
 def interest_points(strengths: Array, text: NDArray[np.integer]) -> NDArray[np.bool_]:
-    """Local maxima over positions and neighbouring levels, shape (levels, columns); `text` (columns,) separates texts.
+    """Local maxima of `strengths` over positions and neighbouring levels, both of shape (levels, columns).
 
-    Of equal neighbours the first counts. A text's strongest column at a level is always a point: no text is without one.
+    `text` (columns,) is the number of each column's text. Of equal neighbours the first counts. A text's strongest column at a
+    level is always a point: no text is without one.
     """
     levels, columns = strengths.shape
     before = np.full((levels, columns), -np.inf)
@@ -46,9 +47,10 @@ def interest_points(strengths: Array, text: NDArray[np.integer]) -> NDArray[np.b
 
 
 def laplacian_strengths(rows: QueryRows, texts: Texts, scales: tuple[Scale, ...], width: int) -> Array:
-    """Mass on the query's rows at a level minus that at the next one, shape (levels, tokens).
+    """Mass of `texts` on the query's `rows` at a level minus that at the next one, shape (levels, tokens).
 
-    The coarsest level is compared with nothing at all. Every text must have a token.
+    `scales` are those of the levels, finest first; the coarsest one is compared with nothing at all. `width` is the window's
+    width (0: as the scale needs). Every text must have a token.
     """
     text = np.repeat(np.arange(len(texts.lengths)), texts.lengths)
     masses = []
@@ -70,7 +72,11 @@ def laplacian_strengths(rows: QueryRows, texts: Texts, scales: tuple[Scale, ...]
 
 
 def points_score(rows: QueryRows, texts: Texts, scales: tuple[Scale, ...], width: int, similarity: Similarity) -> Array:
-    """One similarity a text and level from matching interest points, shape (texts, levels). Scales must be finite."""
+    """One similarity per text and level from matching interest points, shape (texts, levels).
+
+    `rows`, `scales` (finite) and `width` are those of `laplacian_strengths`; `similarity` compares the columns of both sides,
+    shape (query columns, document columns). A text may be empty.
+    """
     levels = point_similarities(rows, filled(texts), scales, width, similarity)
     return np.column_stack(
         [weights @ np.maximum.reduceat(similarities, first, axis=1) for similarities, weights, _, first, _ in levels]
@@ -81,7 +87,10 @@ def point_similarities(
     rows: QueryRows, texts: Texts, scales: tuple[Scale, ...], width: int, similarity: Similarity
 ) -> list[tuple[Array, Array, NDArray[np.int64], NDArray[np.int64], Samples]]:
     """For each level: similarities (query points, document points), the query points' weights and columns, each text's first
-    document point, and where the document points are."""
+    document point, and where the document points are.
+
+    `rows`, `texts` (none empty), `scales`, `width` and `similarity` are those of `points_score`.
+    """
     query_points = interest_points(
         laplacian_strengths(rows, rows.own, scales, width), np.zeros(len(rows.query), dtype=np.int64)
     )
@@ -112,7 +121,11 @@ def point_similarities(
 def regions(
     mine: NDArray[np.int64], query_length: int, at: Samples, lengths: NDArray[np.int64], scale: Scale
 ) -> list[tuple[NDArray[np.int64], Samples]]:
-    """The columns one scale before, at and one scale after each point, kept inside the query and the texts."""
+    """The columns one scale before, at and one scale after each point, clipped to the query and the texts.
+
+    `mine` are the query's points, positions in a query of `query_length` terms, `at` those of the texts, whose `lengths`
+    (texts,) count tokens; the distance is the spatial `scale`, rounded, at least 1.
+    """
     reach = max(1, round(scale.spatial))
     return [
         (
@@ -124,7 +137,7 @@ def regions(
 
 
 def filled(texts: Texts) -> Texts:
-    """Texts of which empty ones have one irrelevant token, so that each has a column of nothing but background."""
+    """The same `texts`, empty ones with one irrelevant token, so that each has a column of nothing but background."""
     if texts.lengths.all():
         return texts
     places = (np.cumsum(texts.lengths) - texts.lengths)[texts.lengths == 0]

@@ -45,6 +45,9 @@ class Matcher:
 
     `mode` is one of MODES, `divergence` one of DIVERGENCES, `width` the window's width (0: as the scale needs), `step` the
     distance of the columns that are compared (0: the scale), `columns` the number of columns of mode `global`.
+
+    Parameters of the methods: `rows`, the query; `texts`, the documents; `scale`, a level of `scales`; `query` and `documents`,
+    the two sides at a level; `places`, columns of the texts.
     """
 
     scales: tuple[Scale, ...]
@@ -131,7 +134,10 @@ def phi(x: Array) -> Array:
 
 
 def psi(a: Array, b: Array, divergence: str) -> Array:
-    """A cell's part of the similarity: ½ [φ(a+b) - φ(a) - φ(b)] of ln 2 - JS, or a ln(b/a) of -KL."""
+    """A cell's part of the similarity: ½ [φ(a+b) - φ(a) - φ(b)] of ln 2 - JS (`divergence` js), or a ln(b/a) of -KL (kl).
+
+    `a` and `b` are the probabilities of the query's and the document's cell, of shapes that broadcast together.
+    """
     if divergence == "js":
         return 0.5 * (phi(a + b) - phi(a) - phi(b))
     tiny = np.finfo(b.dtype).tiny
@@ -144,7 +150,8 @@ def column_similarity(
 ) -> Array:
     """s(j, p) for every query column and document column, shape (query columns, document columns).
 
-    Single `precision` is several times faster and leaves errors of about 1e-6.
+    `query` and `documents` are at the same level of `rows`; `divergence` is one of DIVERGENCES. Single `precision` is several
+    times faster and leaves errors of about 1e-6.
     """
     a, floor = query.columns[:, :-1], rows.floor[:-1]
     cells = documents.code.data.astype(precision)
@@ -219,7 +226,10 @@ def _filled(code: sparse.csr_matrix, values: Array) -> sparse.csr_matrix:
 
 
 def local_windows(similarity: Array, weights: Array, places: Samples) -> tuple[Array, NDArray[np.bool_]]:
-    """Σ_j w_j s(j, p + j) by a window's first column p, and which windows lie inside one document; both shape (columns,)."""
+    """Σ_j w_j s(j, p + j) by a window's first column p, and which windows lie inside one document; both shape (columns,).
+
+    `similarity` is s (query columns, columns), `weights` w (query columns,), `places` says whose the columns are.
+    """
     count, columns = similarity.shape
     fit = columns - count + 1  # a document has at least as many columns as the query, so this is positive
     square = np.ascontiguousarray(similarity)
@@ -232,7 +242,10 @@ def local_windows(similarity: Array, weights: Array, places: Samples) -> tuple[A
 
 
 def local_score(similarity: Array, weights: Array, places: Samples, mode: str) -> Array:
-    """One similarity per document from its windows: their `mean`, `max`, or raw `sum`, shape (documents,)."""
+    """One similarity per document from its windows: their `mean`, `max`, or raw `sum` by `mode`, shape (documents,).
+
+    `similarity`, `weights` and `places` are those of `local_windows`.
+    """
     values, inside = local_windows(similarity, weights, places)
     first = np.flatnonzero(np.diff(places.text, prepend=-1))  # every document has a column
     if mode == "max":
@@ -242,7 +255,10 @@ def local_score(similarity: Array, weights: Array, places: Samples, mode: str) -
 
 
 def global_score(similarity: Array, weights: Array, documents: int) -> Array:
-    """One similarity per document where both sides have the same columns: column g with column g, shape (documents,)."""
+    """One similarity per document where both sides have the same columns: column g with column g, shape (documents,).
+
+    `similarity` has shape (columns, `documents` × columns), `weights` (columns,) are the query's.
+    """
     count = len(weights)
     result: Array = np.einsum("g,gdg->d", weights, similarity.reshape(count, documents, count))
     return result

@@ -112,6 +112,9 @@ class QueryRows:
     - `floor` (rows+1,): a document column without any relevant token; the last cell is all other words
     - `relevant`: words that contribute to a row at any scale; `slots` (vocabulary,): a word's place in `relevant`, and the
       number of relevant words for all other words
+
+    Parameters of the methods: `scale`, a level, `semantic` its scale along words, one of those of the constructor; `texts`,
+    texts seen through these rows; `width`, the window's width in positions (0: as the scale needs).
     """
 
     def __init__(
@@ -177,7 +180,7 @@ class QueryRows:
         return self._lent[semantic]
 
     def texts(self, indptr: NDArray[np.integer], words: NDArray[np.integer]) -> Texts:
-        """Texts (word numbers in reading order) seen through this query's rows."""
+        """Texts seen through this query's rows: text i is words[indptr[i]:indptr[i+1]], word numbers in reading order."""
         mass = None if self.importance is None else self.importance[words]
         return Texts(np.diff(indptr).astype(np.int64), self.slots[words].astype(np.int64), mass, len(self.relevant))
 
@@ -275,7 +278,7 @@ class QueryRows:
         return DocumentLevel(self.lent(scale.semantic) @ words, words.T @ self._by_slot[scale.semantic].held, places, first)
 
     def document_columns(self, texts: Texts, samples: Samples, scale: Scale, width: int) -> DocumentLevel:
-        """Documents smoothed at a level, at given columns; `first` needs `samples` in the order of the texts."""
+        """Documents smoothed at a level, at the columns `samples`; the field `first` needs these in the order of the texts."""
         first = np.searchsorted(samples.text, np.arange(len(texts.lengths)))
         if scale.spatial == 0:
             start = (np.cumsum(texts.lengths) - texts.lengths)[samples.text]
@@ -293,7 +296,7 @@ class QueryRows:
         return DocumentLevel(self.code(texts, window, scale), window @ self.held(texts, scale), samples, first)
 
     def code(self, texts: Texts, window: sparse.csr_matrix, scale: Scale) -> sparse.csr_matrix:
-        """What the windows (columns, tokens) over the texts hold of the rows, without background, shape (rows, columns)."""
+        """What `window` (columns, tokens) over the texts holds of the rows, without background, shape (rows, columns)."""
         slots = texts.slots.astype(window.indices.dtype)[window.indices]
         words = sparse.csr_matrix((window.data, slots, window.indptr), shape=(window.shape[0], texts.irrelevant + 1))
         return sparse.csr_matrix(self.lent(scale.semantic) @ words.T.tocsr())
@@ -316,7 +319,10 @@ def _window_masses(texts: Texts, samples: Samples, weights: Array) -> Array:
 
 
 def samples(lengths: NDArray[np.int64], scale: Scale, at_least: int = 1, step: int | None = None) -> Samples:
-    """The columns of texts that a level compares: every `step`-th (default: the scale's), at scale ∞ one per text."""
+    """The columns of texts that a level compares: every `step`-th (default: the step of `scale`), at scale ∞ one per text.
+
+    `lengths` (texts,) are in tokens; a short text gets empty columns up to `at_least`, except at scale ∞.
+    """
     if scale.spatial == math.inf:
         return Samples(np.arange(len(lengths)), np.zeros(len(lengths), dtype=np.int64))
     return Samples.every(lengths, scale.step if step is None else step, at_least)

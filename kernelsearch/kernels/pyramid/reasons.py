@@ -57,7 +57,7 @@ class _Aligned:
 
 
 def level_matches(matcher: Matcher, rows: QueryRows, text: Texts) -> list[LevelMatch]:
-    """The matches of one document at every level, in double precision."""
+    """The matches of the query `rows` and the document `text` at every level of `matcher`, in double precision."""
     text = filled(text)
     if matcher.mode == "points":
         aligned = _points(matcher, rows, text)

@@ -68,14 +68,14 @@ class Samples:
 
     @classmethod
     def every(cls, lengths: ArrayLike, step: int = 1, at_least: int = 1) -> Samples:
-        """Every `step`-th position of concatenated texts; short ones get empty columns up to `at_least`."""
+        """Every `step`-th position of concatenated texts of `lengths` tokens; short ones get empty columns up to `at_least`."""
         counts = np.maximum((np.asarray(lengths, dtype=np.int64) + step - 1) // step, at_least)
         text = np.repeat(np.arange(len(counts)), counts)
         return cls(text, (np.arange(len(text)) - np.repeat(np.cumsum(counts) - counts, counts)) * step)
 
 
 def centred_positions(length: int, step: int) -> NDArray[np.float64]:
-    """Every `step`-th position of a text, as far from its beginning as from its end, shape (columns,).
+    """Every `step`-th position of a text of `length` words, as far from its beginning as from its end, shape (columns,).
 
     They lie between two words where the distances would differ otherwise; so the positions of a text read backwards are the
     same. A text no longer than a step has one, its middle.
@@ -90,7 +90,8 @@ def centred_positions(length: int, step: int) -> NDArray[np.float64]:
 def centred_operator(length: int, step: int, scale: float, width: int = 0, shape: Shape = "gaussian") -> NDArray[np.float64]:
     """Kᵀ for one text at `centred_positions`, dense, shape (columns, length): rows hold windows that sum to one.
 
-    At scale ∞ there is one row, the whole text.
+    `length` is the text's, in words, `step` the distance of the columns; `scale`, `width` and `shape` are those of `window`,
+    and at scale ∞ there is one row, the whole text.
     """
     if scale == math.inf:
         return np.full((1, length), 1 / length)
@@ -116,8 +117,9 @@ def spatial_operator(
 ) -> sparse.csr_matrix:
     """Kᵀ for texts one after another, shape (columns, tokens): row p holds the window around sample p, summing to one.
 
-    `mass` (tokens,) weighs tokens inside their windows, for codes that aren't binary (idf). A sample beyond its text's end has
-    an empty row.
+    `lengths` (texts,) are in tokens, `samples` are the columns; `scale`, `width` and `shape` are those of `window`, or `scale`
+    is ∞: the window is the text. `mass` (tokens,) weighs tokens inside their windows, for codes that aren't binary (idf). A
+    sample beyond its text's end has an empty row.
     """
     lengths = np.asarray(lengths, dtype=np.int64)
     size, tokens = lengths[samples.text], int(lengths.sum())
@@ -141,7 +143,7 @@ def spatial_operator(
 
 
 def row_sums(data: NDArray[np.floating], indptr: NDArray[np.integer]) -> NDArray[np.floating]:
-    """Sums of CSR rows; an empty row's is 0."""
+    """Sums of CSR rows with values `data` and bounds `indptr` (rows + 1,), shape (rows,); an empty row's is 0."""
     sums = np.zeros(len(indptr) - 1, dtype=data.dtype)
     filled = np.flatnonzero(np.diff(indptr))
     if len(filled):
@@ -159,7 +161,8 @@ def interpolated_operator(
 ) -> sparse.csr_matrix:
     """Kᵀ followed by linear interpolation of each text to `columns` columns, shape (texts × columns, tokens).
 
-    The paper normalises texts to one length this way (Sections 4.1 and 5.1.1).
+    The paper normalises texts to one length this way (Sections 4.1 and 5.1.1). The other parameters are those of
+    `spatial_operator`.
     """
     lengths = np.asarray(lengths, dtype=np.int64)
     text = np.repeat(np.arange(len(lengths)), columns)
@@ -192,7 +195,10 @@ class Level:
 
 
 def binary_code(tokens: ArrayLike, words: int) -> sparse.csc_matrix:
-    """The code at scale 0: 1 where word i is at position j, shape (words, positions)."""
+    """The code at scale 0: 1 where word i is at position j, shape (words, positions).
+
+    `tokens` (positions,) are word numbers from 0 to `words` - 1; raises ValueError for others.
+    """
     numbers = np.asarray(tokens, dtype=np.int64)
     if len(numbers) and (numbers.min() < 0 or numbers.max() >= words):
         raise ValueError(f"word numbers must lie in 0..{words - 1}")
@@ -212,11 +218,13 @@ def gaussian_pyramid(
     iterate: bool = False,
     columns: int | None = None,
 ) -> list[Level]:
-    """The levels of one text, given as word numbers in order of position.
+    """The levels of one text, one per scale: `tokens` are its word numbers in order of position, `graph` relates the words.
 
-    `semantic_scales` smooths words at other scales than positions (the paper uses one for both). `iterate` smooths each
-    level from the one before it, as the paper writes, instead of from the code; it makes little difference.
-    `background` is a distribution over words (uniform if None). `columns` interpolates every level to one length.
+    `width` and `shape` are those of `window`, `eta` is the η of the Dirichlet smoothing. `semantic_scales` smooths words at
+    other scales than positions (the paper uses one for both). `iterate` smooths each level from the one before it, as the paper
+    writes, instead of from the code; it makes little difference. `background` is a distribution over words (uniform if None).
+    `columns` interpolates every level to one length. Raises ValueError where `scales` and `semantic_scales` differ in number,
+    or a token is no word of the graph.
     """
     if semantic_scales is not None and len(semantic_scales) != len(scales):
         raise ValueError(f"{len(scales)} scales but {len(semantic_scales)} semantic scales")

@@ -37,7 +37,10 @@ class RelatedWords(NamedTuple):
 
 @dataclass(frozen=True)
 class SemanticGraph:
-    """Distances between related words, symmetric, as CSR arrays without a diagonal; `words` is the vocabulary's size."""
+    """Distances between related words, symmetric, as CSR arrays without a diagonal; `words` is the vocabulary's size.
+
+    `scale` of the methods is σ, the scale along words, from 0 to ∞ in the distances' unit.
+    """
 
     words: int
     indptr: NDArray[np.int64]
@@ -47,14 +50,18 @@ class SemanticGraph:
 
     @classmethod
     def empty(cls, words: int) -> SemanticGraph:
-        """No word has neighbours: semantic smoothing changes nothing."""
+        """A graph of `words` words without neighbours: semantic smoothing changes nothing."""
         return cls(words, np.zeros(words + 1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32))
 
     @classmethod
     def from_edges(
         cls, words: int, left: NDArray[np.integer], right: NDArray[np.integer], similarity: NDArray[np.floating]
     ) -> SemanticGraph:
-        """From similarities in (0, 1]: d = 1 - s, made symmetric (either direction is enough), scaled to SPATIAL_ORDER."""
+        """From similarities in (0, 1]: d = 1 - s, made symmetric (either direction is enough), scaled to SPATIAL_ORDER.
+
+        `left`, `right` and `similarity` (edges,) are word numbers below `words` and s; edges of a word to itself or with s ≤ 0
+        are left out.
+        """
         keep = (left != right) & (similarity > 0)
         left, right, similarity = left[keep], right[keep], similarity[keep]
         # Sparse matrices drop zeros and sum duplicates; keeping s itself and taking the larger direction avoids both.
@@ -78,7 +85,7 @@ class SemanticGraph:
         return self.indices[span][order], self.distances[span][order]
 
     def weight(self, distances: NDArray[np.floating], scale: float) -> NDArray[np.float64]:
-        """exp(-d²/2σ²); at scale 0 a word contributes nothing to others, at ∞ its full weight."""
+        """exp(-d²/2σ²) of `distances` (n,), shape (n,); at `scale` 0 a word gives nothing to others, at ∞ its full weight."""
         if scale == 0:
             return np.zeros(len(distances))
         if scale == math.inf:
@@ -87,14 +94,14 @@ class SemanticGraph:
             return np.asarray(np.exp(-0.5 * (np.asarray(distances, dtype=np.float64) / scale) ** 2))
 
     def normaliser(self, scale: float) -> NDArray[np.float64]:
-        """Each word's total weight, itself included, shape (words,); kept for the next query."""
+        """Each word's total weight at `scale`, itself included, shape (words,); cached for the next query."""
         if scale not in self._cache:
             running = np.concatenate([[0.0], np.cumsum(self.weight(self.distances, scale))])
             self._cache[scale] = 1.0 + running[self.indptr[1:]] - running[self.indptr[:-1]]
         return self._cache[scale]
 
     def weights_of(self, words: NDArray[np.integer], scale: float) -> RelatedWords:
-        """From whom some words receive how much: rows of the operator S."""
+        """From whom `words` receive how much at `scale`: rows of the operator S."""
         numbers = np.asarray(words, dtype=np.int64)
         starts = np.asarray(self.indptr[numbers])
         sizes = np.asarray(self.indptr[numbers + 1]) - starts
@@ -111,12 +118,12 @@ class SemanticGraph:
         return RelatedWords(indptr, related, weights)
 
     def rows(self, words: NDArray[np.integer], scale: float) -> sparse.csr_matrix:
-        """The same as a matrix, shape (len(words), all words)."""
+        """`weights_of` at `scale` as a matrix, shape (len(words), all words)."""
         indptr, related, weights = self.weights_of(words, scale)
         return sparse.csr_matrix((weights, related, indptr), shape=(len(indptr) - 1, self.words))
 
     def operator(self, scale: float) -> sparse.csr_matrix:
-        """S, words × words; a column is the distribution of a word's mass over words and sums to one."""
+        """S at `scale`, words × words; a column is the distribution of a word's mass over words and sums to one."""
         matrix = self.rows(np.arange(self.words), scale)
         matrix.eliminate_zeros()
         return matrix
@@ -140,7 +147,10 @@ class Tokens(Protocol):
 
 
 def sequences(index: Tokens, docs: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Texts as word numbers in reading order, removed words closed up: (indptr, words)."""
+    """Texts as word numbers in reading order, removed words closed up: (indptr, words), shapes (documents + 1,) and (tokens,).
+
+    `docs` are rows of `index`.
+    """
     indptr, words, places = index.positions(docs)
     if not len(words):
         return indptr, words
@@ -162,7 +172,7 @@ def sequences(index: Tokens, docs: NDArray[np.integer]) -> tuple[NDArray[np.int6
 def take_ranges(
     words: NDArray[np.int32], starts: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Ranges start..end-1 of an array, one after another: (indptr, words)."""
+    """The ranges starts[i]..ends[i]-1 of `words`, one after another: (indptr, words), with indptr of shape (ranges + 1,)."""
     indptr = np.concatenate([[0], np.cumsum(ends - starts)])
     return indptr, words.take(np.arange(indptr[-1]) + np.repeat(starts - indptr[:-1], ends - starts))
 
@@ -178,7 +188,7 @@ def cooccurrence_graph(
     block: int = BLOCK,
     mapper: Callable[..., Iterable[Edges]] = map,
 ) -> SemanticGraph:
-    """Positive pointwise mutual information of words within `window` positions of each other, k nearest neighbours per word.
+    """Positive pointwise mutual information of words of `index` within `window` positions, `neighbours` nearest ones per word.
 
     Similarity is the normalised form, ln(p_ij / p_i p_j) / -ln p_ij, in (0, 1]. Words in more than `common` of the documents
     give no edges, pairs seen fewer than `min_count` times don't either. The words are taken in ranges such that at most about

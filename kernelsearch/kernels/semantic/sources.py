@@ -26,13 +26,16 @@ POINTERS = frozenset(("@", "@i", "&", "+", "\\", "#m", "#s", "#p"))
 
 
 def terms_of(words: Sequence[str], term_ids: TermIds, analyze: Analyze) -> NDArray[np.int32]:
-    """The index's term number of each outside word, -1 for unknown words and for what isn't one term."""
+    """The index's term number of each external word, -1 for unknown words and for what isn't one term, shape (words,).
+
+    `analyze` gives the terms of each text, `term_ids` the numbers of terms.
+    """
     tokens = analyze(list(words))
     return term_ids([terms[0] if len(terms) == 1 else "" for terms in tokens])
 
 
 def read_similarities(path: str | Path) -> tuple[tuple[str, str, float], ...]:
-    """The rows of a file of similarities, `word<TAB>word<TAB>similarity` per line, with similarities in (0, 1].
+    """The rows of the file of similarities `path`, `word<TAB>word<TAB>similarity` per line, with similarities in (0, 1].
 
     Raises InputError, with the line, for another form.
     """
@@ -58,7 +61,9 @@ def read_similarities(path: str | Path) -> tuple[tuple[str, str, float], ...]:
 def vectors_graph(path: Path, term_ids: TermIds, words: int, analyze: Analyze, *, neighbours: int = 20) -> SemanticGraph:
     """From vectors in text form, one word with its numbers per line (word2vec's header is skipped); cosine neighbours by FAISS.
 
-    A term's vector is the mean of its forms' unit vectors.
+    A term's vector is the mean of its forms' unit vectors. `path` is the file, `words` the vocabulary's size, `neighbours` how
+    many each term gets; `term_ids` and `analyze` are those of `terms_of`. Raises InputError for lines of another form, and for
+    a file without words of the index.
     """
     import faiss
 
@@ -98,7 +103,11 @@ def vectors_graph(path: Path, term_ids: TermIds, words: int, analyze: Analyze, *
 
 
 def wordnet_graph(path: Path, term_ids: TermIds, words: int, analyze: Analyze, *, neighbours: int = 20) -> SemanticGraph:
-    """From WordNet's own database files (`dict/data.noun` and so on): words of one synset, and of synsets one pointer apart."""
+    """From WordNet's own database files (`dict/data.noun` and so on): words of one synset, and of synsets one pointer apart.
+
+    `path` is their folder; the other parameters are those of `vectors_graph`: `neighbours` are the most similar words. Raises
+    InputError for a folder without such files and for a line that is no synset.
+    """
     files = [path / f"data.{part}" for part in ("noun", "verb", "adj", "adv")]
     if not any(file.is_file() for file in files):
         raise InputError(f"{path}: no WordNet database here (data.noun, data.verb, data.adj or data.adv)")

@@ -53,7 +53,7 @@ class RowBlocks:
 
     @classmethod
     def of(cls, matrix: Block, **options: Any) -> RowBlocks:
-        """A matrix that is in memory already."""
+        """The rows of `matrix`, which is in memory already; `options` are the constructor's `size` and `memory`."""
         return cls(lambda start, end: matrix[start:end], matrix.shape, dtype=matrix.dtype, **options)
 
     def __iter__(self) -> Iterator[tuple[int, int, Block]]:
@@ -63,8 +63,8 @@ class RowBlocks:
             block = self._cached.get(start)
             if block is None:
                 block = self._make(start, end)
-                if (taken := _bytes(block)) <= self._free_bytes:
-                    self._free_bytes -= taken
+                if (size := _bytes(block)) <= self._free_bytes:
+                    self._free_bytes -= size
                     self._cached[start] = block
             yield start, end, block
 
@@ -74,14 +74,17 @@ class RowBlocks:
         self._cached.clear()
 
     def times(self, right: NDArray[np.floating]) -> NDArray[np.floating]:
-        """Φ·X for X of shape (width, k)."""
+        """Φ·X, shape (rows, k), for X = `right` of shape (width, k)."""
         out = np.empty((self.shape[0], right.shape[1]), dtype=self.dtype)
         for start, end, block in self:
             out[start:end] = block @ right
         return out
 
     def transposed_times(self, left: NDArray[np.floating]) -> NDArray[np.floating]:
-        """Φᵀ·Y for Y of shape (rows, k), a few columns at a time: each product makes a new array of the features' size."""
+        """Φᵀ·Y, shape (width, k), for Y = `left` of shape (rows, k).
+
+        A few columns at a time: each product makes a new array of the features' size.
+        """
         out = np.zeros((self.shape[1], left.shape[1]), dtype=self.dtype)
         for start, end, block in self:
             for first in range(0, left.shape[1], 32):
@@ -90,14 +93,14 @@ class RowBlocks:
         return out
 
     def gram_times(self, right: NDArray[np.floating]) -> NDArray[np.floating]:
-        """ΦᵀΦ·X in one pass, without anything of the size of the rows."""
+        """ΦᵀΦ·X, shape (width, k), for X = `right` (width, k), in one pass, without anything of the size of the rows."""
         out = np.zeros((self.shape[1], right.shape[1]), dtype=self.dtype)
         for _, _, block in self:
             out += block.T @ (block @ right)
         return out
 
     def project(self, right: NDArray[np.floating], scale: NDArray[np.floating]) -> Iterator[tuple[int, int, Any]]:
-        """(start, end, rows start..end-1 of Φ·X divided by `scale`) over all rows, X of shape (width, k), scale (k,)."""
+        """(start, end, rows start..end-1 of Φ·X divided by `scale` (k,)) over all rows, X = `right` (width, k)."""
         for start, end, block in self:
             yield start, end, (block @ right) / scale
 

@@ -48,12 +48,13 @@ def decompose(
     allocate: Callable[..., NDArray[Any]] = np.zeros,
     progress: Callable[[int, float], None] = lambda products, residual: None,
 ) -> Decomposition:
-    """The `dims` largest singular values and vectors; fewer where Φ has a smaller rank.
+    """The `dims` largest singular values and vectors of Φ = `rows`; fewer where Φ has a smaller rank.
 
     The operator whose eigenvectors are sought is the smaller of ΦᵀΦ and ΦΦᵀ; it is applied block by block and never formed.
     `tolerance` bounds the residual of the randomised solver; ARPACK iterates to machine precision. `allocate` gives the
     randomised solver's largest array (see block_krylov). `progress` gets the number of products so far and the largest relative
-    residual, which ARPACK computes only at its end (nan before).
+    residual, which ARPACK computes only at its end (nan before). `solver` is one of SOLVERS, `random_state` the seed of its
+    start. Raises OptionError for another solver, InputError where all features are zero.
     """
     if solver not in SOLVERS:
         raise OptionError(f"solver: {solver!r} is not one of {', '.join(SOLVERS)}")

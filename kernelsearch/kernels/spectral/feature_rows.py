@@ -42,7 +42,7 @@ class FeatureSource:
         return NystromMap(self.kernel, self.collection, choose_landmarks(self.collection, self.landmarks, self.random_state))
 
     def rows(self, start: int = 0, end: int | None = None, memory: float | None = None) -> RowBlocks:
-        """Φ's rows start..end-1, made block by block when they are needed."""
+        """Φ's rows start..end-1, made block by block when needed; at most `memory` bytes stay (default: the source's)."""
         collection, kernel = self.collection, self.kernel
         end = len(collection) if end is None else end
         dtype = np.float64 if len(collection) <= DOUBLE_LIMIT else np.float32
@@ -96,26 +96,27 @@ class PartedRows:
         """The parts are freed with their engine."""
 
     def times(self, right: Floats) -> Floats:
-        """Φ·X."""
+        """Φ·X, shape (rows, k), for X = `right` (width, k)."""
         return np.concatenate(list(self._held.map(_times, right, label="times")))
 
     def transposed_times(self, left: Floats) -> Floats:
-        """Φᵀ·Y."""
+        """Φᵀ·Y, shape (width, k), for Y = `left` (rows, k)."""
         result: Floats = self._held.sum(_transposed_times, np.ascontiguousarray(left), label="transposed")
         return result
 
     def gram_times(self, right: Floats) -> Floats:
-        """ΦᵀΦ·X: X is sent to the workers, which return sums of the size of X."""
+        """ΦᵀΦ·X for X = `right` (width, k): X is sent to the workers, which return sums of the size of X."""
         result: Floats = self._held.sum(_gram_times, right, label="gram")
         return result
 
     def project(self, right: Floats, scale: Floats) -> Iterator[tuple[int, int, Any]]:
-        """(start, end, rows of Φ·X divided by `scale`), a part at a time; X travels in slabs of columns."""
+        """(start, end, rows of Φ·X divided by `scale`), a part at a time; X = `right` is sent in slabs of columns."""
         slabs = [np.ascontiguousarray(right[:, start : start + SLAB]) for start in range(0, right.shape[1], SLAB)]
         parts = self._held.map(_project, (scale, *slabs), label="project")
         return ((start, end, block) for (start, end), block in zip(self._spans, parts, strict=True))
 
     def squared_norm(self) -> float:
+        """|Φ|², the sum of all squared entries."""
         return float(self._held.sum(_squared_norm, None, label="norm"))
 
 

@@ -46,7 +46,7 @@ def block_krylov(
     Stops when every pair's residual is at most `tolerance` times its value, or after `limit`·k products. `space` bounds the
     vectors held at once (default 1.5k + 2 blocks: more save hardly a product); `allocate(shape, dtype)` gives the array of
     zeros that holds them, which may be a mapped file. `progress` gets the number of products so far and the
-    largest relative residual.
+    largest relative residual. `random_state` is the seed of the first block.
     """
     k = min(k, size)
     block = min(block, size)

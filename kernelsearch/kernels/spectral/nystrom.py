@@ -34,12 +34,12 @@ class NystromMap:
         return int(self.whitening.shape[1])
 
     def features(self, docs: NDArray[np.integer]) -> NDArray[np.float64]:
-        """φ of each document, shape (documents, rank)."""
+        """φ of each of the rows `docs`, shape (documents, rank)."""
         result: NDArray[np.float64] = self.kernel.documents(self.collection, docs, self.landmarks) @ self.whitening
         return result
 
 
 def choose_landmarks(collection: Collection, count: int, random_state: int = 0) -> NDArray[np.int64]:
-    """Seeded landmarks among the documents that have terms, in row order."""
+    """At most `count` rows of `collection` with terms, drawn with the seed `random_state`, in row order, shape (landmarks,)."""
     filled = np.flatnonzero(np.diff(collection.indptr) > 0)
     return np.sort(np.random.default_rng(random_state).permutation(filled)[:count])

@@ -19,7 +19,10 @@ def scaled_unit_rows(table: Floats, scale: Floats, docs: NDArray[np.integer]) ->
 
 
 def unit_products(table: Floats, scale: Floats, vector: Floats, docs: NDArray[np.integer]) -> Floats:
-    """Inner products of `vector` (dims,) with `scaled_unit_rows`, shape (docs,); the compiled loop sums in double precision."""
+    """Inner products of `vector` (dims,) with `scaled_unit_rows` of `table`, `scale` and `docs`, shape (docs,).
+
+    The compiled loop sums in double precision.
+    """
     library = compiled.loops()
     if library is None or not table.flags.c_contiguous:
         return np.asarray(scaled_unit_rows(table, scale, docs) @ vector)

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 
 def bem_weights(margins: ArrayLike) -> NDArray[np.float64] | None:
-    """m⁺ / ‖m⁺‖ (Eqs. 10 and 13), shape (levels,). None where no margin is positive: the weights are undefined there."""
+    """m⁺ / ‖m⁺‖ (Eqs. 10 and 13) of `margins` m, shape (levels,). None, undefined, where no margin is positive."""
     positive = np.maximum(np.asarray(margins, dtype=np.float64), 0.0)
     norm = np.linalg.norm(positive)
     return positive / norm if norm > 0 else None
@@ -28,7 +28,7 @@ def uniform_weights(levels: int) -> NDArray[np.float64]:
 def preference_margins(queries: Iterable[tuple[NDArray[np.floating], NDArray[np.integer]]]) -> NDArray[np.float64]:
     """h_l = Σ_q Σ_{i ≻ j} (r_l(q, i) - r_l(q, j)) (Eq. 13), shape (levels,).
 
-    A query is given as its candidates' scores (documents, levels) and grades (documents,).
+    `queries` are, for each query, the scores (documents, levels) and grades (documents,) of its candidates.
 
     A pair is any two documents of a query with different grades. The sum over pairs is done without listing them: in the sum,
     a document's score counts once for every document below it and minus once for every one above it.

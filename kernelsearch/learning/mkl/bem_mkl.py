@@ -56,13 +56,19 @@ class BemMKL(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-l
         return self
 
     def transform(self, X: Array) -> Array:
-        """Σ_l a_l K_l, shape (texts, training texts)."""
+        """Σ_l a_l K_l, shape (texts, training texts), of the kernels `X` (texts, training texts, kernels).
+
+        Raises NotFittedError before a fit, ValueError for another shape.
+        """
         check_is_fitted(self, "weights_")
         return stacked(X) @ self.weights_
 
 
 def stacked(X: Any, *, square: bool = False) -> Array:
-    """Checks that X is a stack of kernels, shape (texts, training texts, kernels)."""
+    """`X` as an array, a stack of kernels of shape (texts, training texts, kernels); with `square` (n, n, kernels).
+
+    Raises ValueError for another shape and for values that aren't finite.
+    """
     kernels = np.asarray(X, dtype=np.float64)
     if kernels.ndim != 3 or (square and kernels.shape[0] != kernels.shape[1]):
         wanted = "(n, n, kernels)" if square else "(texts, training texts, kernels)"

@@ -114,7 +114,10 @@ class MultiScaleKernel(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
         self.analyzer = analyzer
 
     def fit(self, X: Sequence[str], y: Any = None) -> MultiScaleKernel:
-        """Learns from training texts; labels aren't used."""
+        """Learns from the training texts `X`; the labels `y` aren't used.
+
+        Raises ValueError where there are no texts, and for parameters that don't fit each other.
+        """
         self._check()
         words = [self._words(text) for text in X]
         if not len(words):
@@ -130,7 +133,10 @@ class MultiScaleKernel(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
         return self
 
     def transform(self, X: Sequence[str]) -> Array:
-        """Kernels between texts and the training texts."""
+        """Kernels between the texts `X` and the training texts; the class describes the shapes.
+
+        Raises NotFittedError before a fit.
+        """
         check_is_fitted(self, "levels_")
         numbers = _numbered([self._words(text) for text in X], self.vocabulary_)
         codes = self._codes(numbers)
@@ -257,6 +263,8 @@ def js_kernel(first: sparse.csr_matrix, second: sparse.csr_matrix) -> Array:
 def smoothed_js_kernel(left: sparse.csr_matrix, right: sparse.csr_matrix, background: Array) -> Array:
     """As `js_kernel`, between rows to each of which `background` (cells,), positive, is added, without making them dense.
 
+    `left` (n, cells) and `right` (m, cells) are the rows without it, the result has shape (n, m).
+
     With f(a, b) = φ(a + b) - φ(a) - φ(b) and the background β, the sum over cells is that of f(β, β), plus what the cells of
     one row change alone, plus what the cells that both rows have change together.
     """
@@ -306,6 +314,7 @@ class WordTexts:
 
     @classmethod
     def of(cls, texts: list[NDArray[np.int64]], words: int) -> WordTexts:
+        """The `texts`, word numbers in reading order, each below `words`, the vocabulary's size."""
         cf, df = np.zeros(words, dtype=np.int64), np.zeros(words, dtype=np.int32)
         for text in texts:
             np.add.at(cf, text, 1)
@@ -314,6 +323,7 @@ class WordTexts:
         return cls(df, cf, lengths, np.arange(len(texts), dtype=np.int32), texts)
 
     def positions(self, docs: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
+        """The tokens of the texts numbered `docs`: (indptr, words, positions), as `ForwardIndex.positions` returns them."""
         chosen = [self.texts[doc] for doc in docs]
         sizes = np.array([len(text) for text in chosen], dtype=np.int64)
         places = np.concatenate([*(np.arange(size) for size in sizes), np.zeros(0, dtype=np.int64)])

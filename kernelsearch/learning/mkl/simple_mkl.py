@@ -90,18 +90,27 @@ class SimpleMKL(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         return beta
 
     def transform(self, X: Array) -> Array:
-        """Σ_m d_m K_m, shape (texts, training texts)."""
+        """Σ_m d_m K_m, shape (texts, training texts), of the kernels `X` (texts, training texts, kernels).
+
+        Raises NotFittedError before a fit, ValueError for another shape.
+        """
         check_is_fitted(self, "weights_")
         return stacked(X) @ (self.weights_ * self.scale_)
 
 
 def duality_gap(weights: Array, gradient: Array, objective: float) -> float:
-    """(max_m ½ β'K_mβ - Σ_m d_m ½ β'K_mβ) / J: zero exactly where the weights are optimal."""
+    """(max_m ½ β'K_mβ - Σ_m d_m ½ β'K_mβ) / J: zero exactly where the weights are optimal.
+
+    `weights` d and the `gradient` of J at them have shape (kernels,), `objective` is J.
+    """
     return float(((-gradient).max() - weights @ -gradient) / max(abs(objective), 1e-12))
 
 
 def reduced_gradient(weights: Array, gradient: Array) -> Array:
-    """The descent direction that stays on the simplex (Eq. 12): zero sum, nothing below zero."""
+    """The descent direction that stays on the simplex (Eq. 12), shape (kernels,): zero sum, no weight of 0 falls.
+
+    `weights` on the simplex and the `gradient` of J at them have shape (kernels,).
+    """
     largest = int(weights.argmax())
     direction: Array = gradient[largest] - gradient
     direction[(weights <= 0) & (direction < 0)] = 0.0
@@ -113,7 +122,11 @@ def reduced_gradient(weights: Array, gradient: Array) -> Array:
 def descend(
     weights: Array, objective: float, gradient: Array, solve: Callable[[Array], tuple[float, Array]]
 ) -> tuple[Array, float, Array]:
-    """One step of Algorithm 1: drop weights to zero while that lowers J, then bisect along what remains."""
+    """One step of Algorithm 1: drop weights to zero while that lowers J, then bisect along what remains.
+
+    `objective` and `gradient` (kernels,) are J and its gradient at `weights` (kernels,); `solve` gives both for other weights.
+    Returns the new weights, their objective and gradient.
+    """
     largest = int(weights.argmax())
     direction = reduced_gradient(weights, gradient)
     while True:

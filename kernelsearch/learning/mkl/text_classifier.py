@@ -88,7 +88,7 @@ class LabelledTexts:
     similarities: tuple[tuple[str, str, float], ...] | None = None
 
     def fit(self, settings: ClassifierSettings) -> Pipeline:
-        """A pipeline fitted on the texts. Raises InputError where there are fewer than two labels."""
+        """A pipeline with `settings`, fitted on the texts. Raises InputError where there are fewer than two labels."""
         if len(set(self.labels)) < 2:
             raise InputError(f"classify: the training texts have {len(set(self.labels))} label; two or more are needed")
         return settings.pipeline(self.graph_texts, self.similarities).fit(list(self.texts), np.array(self.labels))
@@ -97,7 +97,8 @@ class LabelledTexts:
 def cross_validate(data: LabelledTexts, settings: ClassifierSettings, folds: int, seed: int = 0) -> NDArray[np.str_]:
     """The label that each text gets from a model trained without its fold, shape (texts,); folds have equal shares of labels.
 
-    Raises InputError where a label has fewer texts than there are folds.
+    `data` are the texts, `settings` those of the models, `seed` draws the `folds` folds. Raises InputError where a label has
+    fewer texts than there are folds.
     """
     from sklearn.model_selection import StratifiedKFold
 
@@ -116,7 +117,8 @@ def cross_validate(data: LabelledTexts, settings: ClassifierSettings, folds: int
 def save(path: str | Path, data: LabelledTexts, settings: ClassifierSettings) -> None:
     """Saves the training texts and the settings; a model is fitted from them again when it is loaded, the same every time.
 
-    So nothing has to be unpickled; kernels need the training texts anyway.
+    So nothing has to be unpickled; kernels need the training texts anyway. `path` is the artefact's folder, `data` are the
+    texts.
     """
     lines = [json.dumps({"text": text, "label": label}) for text, label in zip(data.texts, data.labels, strict=True)]
     lines += [json.dumps({"text": text}) for text in data.graph_texts]
@@ -132,7 +134,7 @@ def save(path: str | Path, data: LabelledTexts, settings: ClassifierSettings) ->
 
 
 def load(path: str | Path) -> tuple[LabelledTexts, ClassifierSettings]:
-    """The texts and settings that `save` has written; raises ArtefactError where they are missing or damaged."""
+    """The texts and settings that `save` has written to `path`; raises ArtefactError where they are missing or damaged."""
     meta = artefacts.read_meta(path, KIND, VERSION)
     try:
         records = [parse_json(line, str(path)) for line in (Path(path) / TEXTS).read_text(encoding="utf-8").splitlines()]

@@ -17,8 +17,9 @@ TOLERANCE = 1e-9
 def minimise_in_box(quadratic: Floats, linear: Floats, lower: Floats, upper: Floats, *, sweeps: int = 10_000) -> Floats:
     """The minimiser of x'Hx/2 - c'x within lower <= x <= upper; H positive semi-definite, shape (n, n).
 
-    Clipped coordinate descent finds which variables end at a bound; the free ones then solve a linear system, and the result
-    is accepted when it satisfies the Karush-Kuhn-Tucker conditions. Where H_ii = 0, the sign of c_i chooses the bound.
+    Clipped coordinate descent finds which variables end at a bound; the free ones then solve a linear system, and the result is
+    accepted when it satisfies the Karush-Kuhn-Tucker conditions. Where H_ii = 0, the sign of c_i chooses the bound. `quadratic`
+    is H, `linear` c (n,), `lower` and `upper` (n,) are the bounds; at most `sweeps` passes over the variables are made.
     """
     x = np.clip(np.where(linear > 0, upper, lower), lower, upper).astype(np.float64)
     if violation(quadratic, linear, lower, upper, x) < TOLERANCE:
@@ -59,7 +60,10 @@ def _solve_free(quadratic: Floats, linear: Floats, lower: Floats, upper: Floats,
 
 
 def violation(quadratic: Floats, linear: Floats, lower: Floats, upper: Floats, x: Floats) -> float:
-    """How far x is from the KKT conditions of the box program: the largest gradient that still points inside."""
+    """How far `x` (n,) is from the KKT conditions of the box program: the largest gradient that still points inside.
+
+    `quadratic`, `linear`, `lower` and `upper` are those of `minimise_in_box`.
+    """
     gradient = quadratic @ x - linear
     up = np.where(x < upper - TOLERANCE, np.maximum(-gradient, 0.0), 0.0)
     down = np.where(x > lower + TOLERANCE, np.maximum(gradient, 0.0), 0.0)
@@ -68,6 +72,8 @@ def violation(quadratic: Floats, linear: Floats, lower: Floats, upper: Floats, x
 
 def solve_rows(quadratic: Floats, linear: Floats, lower: Floats, upper: Floats, rows: Floats, least: Floats) -> Floats:
     """As `minimise_in_box`, with rows @ x >= least besides; rows (constraints, n). Raises Infeasible where no x satisfies them.
+
+    `quadratic`, `linear`, `lower` and `upper` are those of `minimise_in_box`, `least` has shape (constraints,).
 
     The box optimum is tried first: where it satisfies the rows it is the answer. Otherwise a dual active-set method.
     """

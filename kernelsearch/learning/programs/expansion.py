@@ -43,8 +43,8 @@ class ExpansionProgram:
     def solve(self, relevance: Floats, similarity: Floats, apart: Floats, query_terms: int) -> Floats:
         """The choice x in [0, 1] of each word, shape (words,); the query's terms come first.
 
-        `relevance` c (words,), `similarity` and `apart` (words, words). Raises Infeasible where the constraints
-        contradict each other.
+        `relevance` c (words,), `similarity` S and distances `apart` (words, words); the first `query_terms` words are
+        the query's. Raises Infeasible where the constraints contradict each other.
         """
         words = len(relevance)
         quadratic = self.quadratic(similarity, apart, query_terms)
@@ -56,7 +56,10 @@ class ExpansionProgram:
         return solve_rows(quadratic, relevance, lower, upper, rows, least)
 
     def quadratic(self, similarity: Floats, apart: Floats, query_terms: int) -> Floats:
-        """kappa (S + gamma diag(r)); r is the mean distance to the query's terms, relative to its mean over the words."""
+        """kappa (S + gamma diag(r)), shape (words, words); r is the mean distance to the query's terms, relative to its mean.
+
+        `similarity` S, `apart` and `query_terms` are those of `solve`.
+        """
         far = apart[:, :query_terms].mean(axis=1) if query_terms else np.zeros(len(apart))
         middle = far.mean() if len(far) else 0.0
         return self.risk * (similarity + self.strangeness * np.diag(far / middle if middle > 0 else far))

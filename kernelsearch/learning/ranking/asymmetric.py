@@ -36,7 +36,11 @@ class AsymmetricKernelLearner:
         self.kernel, self.lam, self.tolerance, self.sweeps = kernel, lam, tolerance, sweeps
 
     def fit_ranking(self, better: Pairs, worse: Pairs, weights: ArrayLike = 1.0) -> AsymmetricKernelLearner:
-        """Hinge loss [1 - (k(q_i, d_i⁺) - k(q_i, d_i⁻))]₊ on parallel lists of pairs (section 5.3), times `weights`."""
+        """Hinge loss [1 - (k(q_i, d_i⁺) - k(q_i, d_i⁻))]₊ on parallel lists of pairs (section 5.3), times `weights`.
+
+        `better` and `worse` have a pair (q_i, d_i⁺) and (q_i, d_i⁻) per preference, `weights` a number for all or one for each.
+        Returns the learner. Raises OptionError for lists of different lengths and empty ones.
+        """
         if len(better) != len(worse) or not len(better):
             raise OptionError(f"ranking: {len(better)} preferred pairs for {len(worse)} others")
         both = Pairs(np.concatenate([better.queries, worse.queries]), np.concatenate([better.docs, worse.docs]))
@@ -46,7 +50,10 @@ class AsymmetricKernelLearner:
         return self._store(both, np.concatenate([theta, -theta]))
 
     def fit_classification(self, pairs: Pairs, labels: ArrayLike) -> AsymmetricKernelLearner:
-        """Hinge loss [1 - t_i k(q_i, d_i)]₊ with labels -1 and +1."""
+        """Hinge loss [1 - t_i k(q_i, d_i)]₊ on `pairs` with `labels` t (pairs,), -1 or +1; returns the learner.
+
+        Raises OptionError for other labels, and for another number of them.
+        """
         signs = self._targets(pairs, labels)
         if not np.isin(signs, (-1.0, 1.0)).all():
             raise OptionError("classification: labels must be -1 or +1")
@@ -54,13 +61,16 @@ class AsymmetricKernelLearner:
         return self._store(pairs, theta * signs)
 
     def fit_regression(self, pairs: Pairs, targets: ArrayLike) -> AsymmetricKernelLearner:
-        """Squared loss (k(q_i, d_i) - t_i)²/2: kernel ridge regression."""
+        """Squared loss (k(q_i, d_i) - t_i)²/2 on `pairs` with `targets` t (pairs,), kernel ridge regression.
+
+        Returns the learner. Raises OptionError for another number of targets and for targets that aren't finite.
+        """
         values = self._targets(pairs, targets)
         gram = self.kernel(pairs, pairs)
         return self._store(pairs, np.asarray(np.linalg.solve(gram + self.lam * np.eye(len(pairs)), values), dtype=np.float64))
 
     def predict(self, pairs: Pairs) -> NDArray[np.float64]:
-        """k*(q, d) of each pair, shape (pairs,). Raises scikit-learn's NotFittedError before a fit."""
+        """k*(q, d) of each of `pairs`, shape (pairs,). Raises scikit-learn's NotFittedError before a fit."""
         self._require_fit()
         return self.kernel(pairs, self.pairs_) @ self.alpha_
 
@@ -75,8 +85,8 @@ class AsymmetricKernelLearner:
     ) -> Kernel:
         """k* as a kernel between any query and document (Theorem 2), to be combined with others.
 
-        The parameters are those that `kernels.learned.hyper_kernel` made this learner's kernel from. Raises scikit-learn's
-        NotFittedError before a fit.
+        The parameters are those of the call of `kernels.learned.hyper_kernel` that made this learner's kernel. Raises
+        scikit-learn's NotFittedError before a fit.
         """
         self._require_fit()
         pairs = self.pairs_

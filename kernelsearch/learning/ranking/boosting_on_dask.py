@@ -29,6 +29,10 @@ def train(
 ) -> Any:
     """A booster like `xgboost.train`'s. Rows come query after query, `sizes` rows each; `start` is their base margin.
 
+    `client` is that of the Dask cluster, `settings` are xgboost's, `trees` is the number of rounds, `table` has shape (rows,
+    features), `labels` and `start` (rows,), `sizes` (queries,). Raises OptionError without Dask, InputError where workers are
+    lost repeatedly.
+
     The table is cut between queries, one part a worker: lambdas are made within lists, so no list may be torn. Sums of
     gradients are added up in the workers' order: scores agree with those of one process up to rounding, and the trees that it
     tips. xgboost can't go on without a worker; where one is lost, all trees are grown again.

@@ -146,7 +146,7 @@ class Best(Learner):
     def _preferred(self, tried: Mapping[str, NDArray[np.float64]]) -> list[str]:
         """The candidates in the order of preference, from the AP per query of each."""
         by_mean = sorted(tried, key=lambda name: -tried[name].mean())  # equal means: in the order of the candidates
-        known, learned = ([name for name in by_mean if (name in self.inputs) == given] for given in (True, False))
+        known, learned = ([name for name in by_mean if (name in self.inputs) == is_input] for is_input in (True, False))
         close = [name for name in tried if name in learned and not _gains(tried[learned[0]], tried[name], self.caution)]
         if known and not (close and _gains(tried[close[0]], tried[known[0]], INPUT_CAUTION)):
             close = [known[0], *close]

@@ -33,7 +33,10 @@ class TrackerClient(Client):
     """A Dask client that runs functions in a child of the scheduler's process; xgboost calls nothing but its tracker so."""
 
     def run_on_scheduler(self, function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
-        """The function's result, which must be plain data; the child stays until the function's threads have ended."""
+        """The result of function(*arguments), which must be JSON data; `keywords` are those of Dask's method.
+
+        The child stays until the function's threads have ended. Raises RuntimeError where it didn't start.
+        """
         return super().run_on_scheduler(_start_child, function, *arguments, **keywords)  # type: ignore[no-untyped-call]
 
 

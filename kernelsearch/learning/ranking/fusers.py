@@ -27,8 +27,9 @@ POSITIVE = {"C", "columns", "folds", "learning_rate", "leaves", "min_rows", "que
 class Learner:
     """Base of all fusers: `fit(X, y, qid)`, `predict(X, qid)`, and each feature's part of a score.
 
-    X has shape (rows, features); y are relevance grades, above 0 relevant; qid names each row's query. Scores order the rows of
-    one query; between queries they mean nothing. `normalise` names what happens to the features within each query first.
+    Parameters of the methods: `X`, features, shape (rows, features); `y`, relevance grades, above 0 relevant, shape (rows,);
+    `qid`, each row's query, shape (rows,), None for one query. Scores order the rows of one query; between queries they mean
+    nothing. `normalise` names what happens to the features within each query first.
 
     Estimators follow scikit-learn's conventions (`sklearn.base.clone`, `check_estimator`) without deriving from its
     BaseEstimator: importing that takes longer than a search with a saved model.
@@ -40,7 +41,10 @@ class Learner:
     features_: int
 
     def fit(self, X: ArrayLike, y: ArrayLike, qid: ArrayLike | None = None) -> Learner:
-        """Checks the table; fusers without weights have nothing to learn."""
+        """Checks the table and returns the learner; fusers without weights have nothing to learn.
+
+        Raises TableError for a table that can't be learned from, OptionError for the learner's parameters.
+        """
         self.check_parameters()
         table, _, _ = check_training(X, y, qid)
         self.features_ = table.shape[1]
@@ -69,7 +73,7 @@ class Learner:
         return f"{type(self).__name__}({', '.join(shown)})"
 
     def set_params(self, **parameters: Any) -> Learner:
-        """Changes some parameters and returns the learner."""
+        """Changes some parameters and returns the learner. Raises OptionError for a name that it doesn't have."""
         unknown = set(parameters) - set(self.get_params())
         if unknown:
             raise OptionError(f"learner {self.name}: has no parameter {', '.join(sorted(unknown))}")
@@ -116,7 +120,7 @@ class Learner:
             raise TableError(
                 f"X has {table.shape[1]} features, but {type(self).__name__} is expecting {known} features as input"
             )
-        lists = Lists.one(len(table)) if qid is None else Lists.of(ids)
+        lists = Lists.single(len(table)) if qid is None else Lists.of(ids)
         return normalise_features(table, lists, self.normalise), lists
 
 

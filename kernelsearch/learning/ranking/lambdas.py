@@ -22,8 +22,9 @@ def swap_deltas(scores: Floats, relevant: NDArray[np.bool_], kind: str = "exact"
 
     Of documents with equal scores the relevant ones come last, so that a start from equal scores depends on no order of rows.
 
-    `exact` is the change of AP with the documents between the two counted; `printed` is the paper's Eq. 8,
-    |P@r_i - P@r_j|, which only approximates it; `ndcg` is the change of nDCG; `none` counts all pairs the same.
+    `relevant` (documents,) marks the relevant ones. `kind` `exact` is the change of AP with the documents between the two
+    counted; `printed` is the paper's Eq. 8, |P@r_i - P@r_j|, which only approximates it; `ndcg` is the change of nDCG; `none`
+    counts all pairs the same. Raises OptionError for another.
     """
     if kind not in DELTAS:
         raise OptionError(f"delta {kind!r} is not one of {', '.join(DELTAS)}")
@@ -53,6 +54,8 @@ def swap_deltas(scores: Floats, relevant: NDArray[np.bool_], kind: str = "exact"
 
 def lambdas(scores: Floats, relevant: NDArray[np.bool_], kind: str = "exact") -> tuple[Floats, Floats]:
     """The pull y on each document of one list and its curvature w, both of shape (documents,).
+
+    `scores` (documents,) are f, `relevant` and `kind` are those of `swap_deltas`.
 
     y_i = Σ_j |Δ_ij| / (1 + exp(f_i - f_j)) for a relevant i, and the same with a minus sign for each j below it: what goes
     up pushes another down, so the pulls of a list sum to 0. w_i = Σ |Δ_ij| ρ(1 - ρ) with ρ that same logistic factor.

@@ -25,7 +25,7 @@ class Table(NamedTuple):
 
 
 def read_letor(path: str | Path, features: int | None = None) -> Table:
-    """Reads a file, gzipped or not. `features` is how many columns a model expects; a file with more is refused.
+    """Reads the file `path`, gzipped or not. `features` is how many columns a model expects; a file with more is refused.
 
     A column that no row names is a column of zeros. Raises InputError, with the line, for a line of another form.
     """

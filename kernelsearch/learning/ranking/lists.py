@@ -38,7 +38,7 @@ class Lists:
         return cls(order, starts.astype(np.int64), names)
 
     @classmethod
-    def one(cls, rows: int) -> Lists:
+    def single(cls, rows: int) -> Lists:
         """One list of all rows, without sorting."""
         starts = np.zeros(min(rows, 1), dtype=np.int64)
         return cls(np.arange(rows), starts, starts)
@@ -56,7 +56,7 @@ class Lists:
         return iter(np.split(self.order, self.starts[1:])) if len(self.starts) else iter(())
 
     def spread(self, values: Floats) -> Floats:
-        """One value per query, repeated for each of its rows in the table's own order."""
+        """`values` (queries, ...), one per query, repeated for each of its rows in the table's own order, shape (rows, ...)."""
         out = np.empty((len(self.order), *values.shape[1:]), dtype=values.dtype)
         out[self.order] = np.repeat(values, self.sizes, axis=0)
         return out
@@ -95,7 +95,7 @@ def check(X: ArrayLike, qid: ArrayLike | None, y: ArrayLike | None = None) -> tu
 
 
 def check_training(X: ArrayLike, y: ArrayLike | None, qid: ArrayLike | None) -> tuple[Floats, NDArray[np.generic], Floats]:
-    """As `check`, for a table to learn from. Raises TableError for one without labels, rows or features, too."""
+    """As `check` of `X`, `y` and `qid`, for a table to learn from. Raises TableError without labels, rows or features, too."""
     if y is None:
         raise TableError("labels: a learner requires y to be passed, but the target y is None")
     table, ids, labels = check(X, qid, y)
@@ -106,7 +106,7 @@ def check_training(X: ArrayLike, y: ArrayLike | None, qid: ArrayLike | None) -> 
 
 
 def require_contrast(labels: Floats, lists: Lists) -> None:
-    """Raises TableError, with the reason, where no list has two different `labels`, so that there is nothing to learn."""
+    """Raises TableError, with the reason, where none of `lists` has two different `labels` (rows,): nothing can be learned."""
     if any(np.ptp(labels[rows]) > 0 for rows in lists):
         return
     if len(labels) == 1:
@@ -121,7 +121,7 @@ def require_contrast(labels: Floats, lists: Lists) -> None:
 
 
 def normalise_features(X: Floats, lists: Lists, kind: str = "z") -> Floats:
-    """The table `X` with each column brought to one scale within each query, shape (rows, features).
+    """The table `X` with each column brought to one scale within each of `lists`, a list per query, shape (rows, features).
 
     `kind` is `z` (mean 0, deviation 1), `minmax` (0..1) or `none`; raises OptionError for another. A column that is constant in
     a query becomes 0 there: it can't order anything.
@@ -147,7 +147,7 @@ def normalise_features(X: Floats, lists: Lists, kind: str = "z") -> Floats:
 
 
 def zscores(values: ArrayLike) -> Floats:
-    """Each column of one list with mean 0 and deviation 1; a constant column becomes 0. Shape (rows,) or (rows, columns)."""
+    """`values` (rows,) or (rows, columns) of one list, each column with mean 0 and deviation 1; a constant column becomes 0."""
     table = np.asarray(values, dtype=np.float64)
     if not len(table):
         return table
@@ -194,13 +194,16 @@ def list_average_precision(scores: Floats, relevant: NDArray[np.bool_], total: i
 
 
 def mean_average_precision(scores: Floats, y: Floats, lists: Lists) -> float:
-    """The mean of AP over queries that have something relevant; `scores` and labels `y` have one value per row."""
+    """The mean of AP over those of `lists` that have something relevant; `scores` and labels `y` have one value per row."""
     values = [list_average_precision(scores[rows], y[rows] > 0) for rows in lists if (y[rows] > 0).any()]
     return float(np.mean(values)) if values else 0.0
 
 
 def precisions(scores: Floats, y: Floats, lists: Lists, depth: int = 10) -> NDArray[np.float64]:
-    """P@1..depth of each query that has something relevant, shape (queries, depth); ties as in `cautious_order`."""
+    """P@1..depth of each query that has something relevant, shape (queries, depth); ties as in `cautious_order`.
+
+    `scores`, `y` and `lists` are those of `mean_average_precision`.
+    """
     out = []
     for rows in lists:
         relevant = y[rows] > 0

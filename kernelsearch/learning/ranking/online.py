@@ -34,7 +34,7 @@ class OnlineTriplets(TripletLearner):
         return omega
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, qid: ArrayLike | None = None) -> Self:
-        """One step per triplet of these queries, in their order, from the current weights."""
+        """One step per triplet of the queries, in their order, from the current weights. `X`, `y`, `qid` as in `Learner`."""
         self.check_parameters()
         table, ids, labels = check_training(X, y, qid)
         if not hasattr(self, "features_"):
@@ -137,7 +137,7 @@ class OnlineSimListMKL(LinearLearner):
         return self
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, qid: ArrayLike | None = None) -> OnlineSimListMKL:
-        """One step per list, in the order of query ids, from the current weights."""
+        """One step per list, in the order of query ids, from the current weights. `X`, `y` and `qid` as in `Learner`."""
         table, labels, lists = self._training(X, y, qid, start=not hasattr(self, "features_"))
         for rows in lists:
             self._step(table[rows], labels[rows] > 0)

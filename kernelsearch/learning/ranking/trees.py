@@ -71,7 +71,10 @@ def check_trees(arrays: Mapping[str, NDArray[Any]], features: int) -> None:
 
 
 def arrays_to_booster(arrays: Mapping[str, NDArray[Any]], features: int, settings: Mapping[str, Any]) -> Any:
-    """Returns the xgboost booster with these trees, which `check_trees` has accepted; `settings` are those of training."""
+    """The xgboost booster with the trees `arrays`, which `check_trees` has accepted for so many `features`.
+
+    `settings` are those of training.
+    """
     xgboost = import_module("xgboost")
     # A booster without trees has everything else in the form of the installed xgboost.
     rows = xgboost.DMatrix(np.zeros((1, features), dtype=np.float32), label=[0], group=[1], nthread=1)

@@ -22,8 +22,9 @@ Floats = NDArray[np.float64]
 def triplet_differences(table: Floats, y: Floats, lists: Lists, limit: int, random_state: int) -> tuple[Floats, Floats]:
     """K(q, better) - K(q, worse) of at most `limit` triplets per query, shape (triplets, features), and their weights.
 
-    Triplets are drawn uniformly: learning fails on positives against the top-ranked negatives alone. Every query weighs the
-    same in sum, however many triplets it has; the weights sum to 1.
+    `table` (rows, features) and grades `y` (rows,) are of `lists`; `random_state` is the seed of the draw. Raises TableError
+    where no list has two grades. Triplets are drawn uniformly: learning fails on positives against the top-ranked negatives
+    alone. Every query weighs the same in sum, however many triplets it has; the weights sum to 1.
     """
     require_contrast(y, lists)
     chance = np.random.default_rng(random_state)

@@ -24,7 +24,7 @@ LEAD, NEAREST, FEWEST_TERMS = 0.6, 5, 3
 def coverage(forward: ForwardIndex, query: Query, docs: NDArray[np.integer]) -> NDArray[np.float64]:
     """The share of the query's terms, weighted by idf, that each document contains, shape (docs,).
 
-    A term that no document contains weighs as much as the rarest one.
+    `docs` are rows of `forward`. A term that no document contains weighs as much as the rarest one.
     """
     if not query.terms:
         return np.zeros(len(docs))
@@ -36,7 +36,8 @@ def coverage(forward: ForwardIndex, query: Query, docs: NDArray[np.integer]) -> 
 def words_lead(forward: ForwardIndex, query: Query, listed: NDArray[np.integer], near: NDArray[np.integer]) -> float | None:
     """How much more of the query the first document of `listed` contains than the nearest ones `near`, where that is decisive.
 
-    `listed` are rows in the first stage's order, `near` rows in the order of vectors; None where it is not decisive.
+    `listed` are rows of `forward` in the first stage's order, `near` rows in the order of vectors; None where it is not
+    decisive.
     """
     if len(query.terms) < FEWEST_TERMS or not len(listed) or not len(near):
         return None

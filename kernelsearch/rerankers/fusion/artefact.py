@@ -11,7 +11,10 @@ from kernelsearch.rerankers.fusion.model import KIND, VERSION, validate
 
 
 def follow(change: DocumentChange) -> str:
-    """Copies the model: its weights are those of features, and its training queries name docids."""
+    """Follows `change` by a copy of the model and returns what to report.
+
+    A copy will do: its weights are those of features, and its training queries name docids.
+    """
     meta = artefacts.load(change.folder, KIND, VERSION, validate=validate)[0]
     ours = meta["fingerprint"] == change.old.fingerprint
 

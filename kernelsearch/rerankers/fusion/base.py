@@ -134,7 +134,7 @@ class FusedReranker(Reranker[D]):
         self.features(context)
 
     def ranked(self, query: Query, listed: Candidates, context: Context) -> Candidates:
-        """The reranked list of one query."""
+        """The reranked list of one query, whose list of the first stage is `listed`."""
         ((pool, table),) = self.tables([query], [listed], context)
         if not pool.depth:
             return listed
@@ -143,7 +143,7 @@ class FusedReranker(Reranker[D]):
 
     @staticmethod
     def limit(listed: Candidates, pool: Candidates, context: Context) -> int:
-        """The length of a query's reranked list: what the first stage was asked for; the pool's where it found nothing."""
+        """The length of a reranked list: what the first stage was asked for, or that of `listed` if more; else the pool's."""
         return max(context.hits or 0, listed.depth) or pool.depth
 
     @abstractmethod
@@ -167,7 +167,7 @@ class FusedReranker(Reranker[D]):
 
 
 def followed_by(best: Candidates, docs: NDArray[np.int32], limit: int) -> Candidates:
-    """A ranked list followed by the documents of `docs` that it lacks, in their order, with falling scores; at most `limit`."""
+    """The list `best`, then the documents of `docs` that it lacks, in their order, with falling scores; at most `limit`."""
     rest = docs[~np.isin(docs, best.docs)]
     below = float(best.scores[-1]) - 1 - np.arange(len(rest))
     return Candidates(np.concatenate([best.docs, rest])[:limit], np.concatenate([best.scores, below])[:limit])

@@ -137,7 +137,7 @@ class RunFeature(Feature[RunFeatureSettings]):
 
 
 def read_runs(runs: Sequence[str] | None, option: str) -> dict[str, str]:
-    """{name: file} of an option's values NAME=FILE; raises OptionError, which names `option`, for other values."""
+    """{name: file} of `runs`, an option's values NAME=FILE; raises OptionError, which names `option`, for other values."""
     out = {}
     for text in runs or ():
         name, equals, file = text.partition("=")

@@ -36,7 +36,8 @@ def explain(reranker: FusedReranker[Any], query: Query, candidates: Candidates, 
     `evidence` is the part of the score that came from words, from vectors, and from feedback that both chose; with the feature
     `posterior`, `certainty` is the document that the first stage puts first and its probability among the best: how much it
     counts against the other evidence, and `decision` says how far feedback goes for the query and why (`decision_note`). Raises
-    OptionError for a document outside the fused pool.
+    OptionError for a document outside the fused pool. `reranker` is the method; the other parameters are those of
+    `Reranker.explain`.
     """
     pool, table = reranker.tables([query], [candidates], context)[0]
     row = position(pool, doc)
@@ -93,7 +94,7 @@ def decision_note(parts: Mapping[str, float], notes: Mapping[str, Any]) -> dict[
 
 
 def kind_of(name: str) -> str:
-    """The kind of a feature: `bm25` for `bm25:k1=2`."""
+    """The kind of the feature `name`: `bm25` for `bm25:k1=2`."""
     return name.partition(":")[0]
 
 
@@ -103,7 +104,7 @@ def feedback_documents(
     """The rows of the documents that feedback takes for relevant, and their posterior weights, best first.
 
     The best of the first stage; of the match, where the recipe has a `read` feature; where it has a `hybrid` feature, of
-    the first stage and vectors together.
+    the first stage and vectors together. The parameters are those of `explain`.
     """
     features = reranker.features(context).features
     listed, sharpness = candidates, POSTERIOR_SHARPNESS
@@ -117,7 +118,10 @@ def feedback_documents(
 
 
 def neighbour_likeness(index: OpenedIndex, doc: int, docs: NDArray[np.int32], vectors: str | None) -> list[dict[str, float]]:
-    """How near a document is to others: cosines of tf·idf vectors (`words`) and of the vectors of that name (`vectors`)."""
+    """How near the document in row `doc` of `index` is to each of those in the rows `docs`.
+
+    Cosines of tf·idf vectors (`words`) and, unless `vectors` is None, of the vectors of that name (`vectors`).
+    """
     rows = np.concatenate([[doc], docs]).astype(np.int32)
     columns = {"words": DocumentVectors(index.forward, rows).mean_cosines(np.ones(1))[1:]}
     if vectors is not None:

@@ -57,7 +57,7 @@ class FeatureContext:
         return FeedbackExpander(self.index.forward)
 
     def feedback_search(self, model: BM25Model, depth: int) -> FeedbackSearch:
-        """The search for feedback documents that all features with the same ranking model share."""
+        """The search for at least `depth` feedback documents that all features with the same ranking model share."""
         search = self._searches.setdefault(model, FeedbackSearch(self.index, model, self.threads))
         search.depth = max(search.depth, depth)
         return search
@@ -71,7 +71,7 @@ class FeedbackSearch:
         self._cache = threading.local()
 
     def lists(self, queries: list[Query], depth: int) -> list[Candidates]:
-        """The best `depth` documents of each query."""
+        """The best `depth` documents of each of `queries`; at most the `depth` of the search."""
         last_queries, lists = getattr(self._cache, "last", ([], []))
         if last_queries != queries:
             lists = self.index.lucene.search(queries, self.depth, model=self.model, threads=self.threads)
@@ -94,14 +94,17 @@ class Feature(ABC, Generic[P]):
 
     @abstractmethod
     def values(self, pools: Sequence[Pool]) -> list[Floats]:
-        """The feature's values per pool, each of shape (candidates,)."""
+        """The feature's values for each of `pools`, each of shape (candidates,)."""
 
     def strengths(self, pools: Sequence[Pool]) -> Floats:
         """What the feature's normalised values are multiplied by, shape (pools,): 1 unless it estimates its reliability."""
         return np.ones(len(pools))
 
     def retrieve(self, queries: Sequence[Query], lists: Sequence[Candidates], depth: int) -> list[NDArray[np.int32]]:
-        """The rows of the best `depth` documents per query by this feature, from the whole index."""
+        """The rows of the best `depth` documents for each of `queries` by this feature, from the whole index.
+
+        `lists` are the queries' lists of the first stage. Raises OptionError for a feature that doesn't retrieve.
+        """
         raise OptionError(f"feature {type(self).__name__}: brings no candidates of its own")
 
 

@@ -26,7 +26,11 @@ MEASURES = ("AP", "nDCG@10", "P@1", "P@10")
 
 
 def fit_table(table: Table, settings: LearnerSettings, *, folds: int = 5, engine: Engine | None = None) -> Learner:
-    """The learner that `settings` describe, fitted on a table; `folds` are those by which `best` chooses."""
+    """The learner that `settings` describe, fitted on `table`; `folds` are those by which `best` chooses.
+
+    `engine` runs the training of learners that can use its workers; None: this process. Raises TableError for a table that
+    nothing can be learned from.
+    """
     learner = make_learner(
         settings.learner,
         normalise=settings.normalise,
@@ -41,13 +45,13 @@ def fit_table(table: Table, settings: LearnerSettings, *, folds: int = 5, engine
 
 
 def save_model(path: str | Path, learner: Learner, table: Table) -> Path:
-    """Saves a learner that was fitted on a table, and returns the folder."""
+    """Saves a learner that was fitted on `table` as the artefact `path`, and returns the folder."""
     recipe = [f"column:{number}" for number in range(1, table.X.shape[1] + 1)]
     return models.save(path, learner, recipe, {"rows": len(table.y), "queries": len(np.unique(table.qid))})
 
 
 def load_model(path: str | Path) -> Learner:
-    """The learner of a model that was learned from a feature file; raises OptionError for one that was learned on an index."""
+    """The learner of the model `path`, learned from a feature file; raises OptionError for one that was learned on an index."""
     model = models.load(path)
     if "normalise" in model.notes:
         raise OptionError(f"--model: {path} was learned on an index, whose features no file has; use it with search")
@@ -55,13 +59,16 @@ def load_model(path: str | Path) -> Learner:
 
 
 def score_file(learner: Learner, path: str | Path) -> tuple[Table, Floats]:
-    """The table of a LETOR file and the learner's scores of its rows, shape (rows,)."""
+    """The table of the LETOR file `path` and the learner's scores of its rows, shape (rows,); errors as in `read_letor`."""
     table = read_letor(path, learner.features_)
     return table, learner.predict(table.X, table.qid)
 
 
 def held_out_scores(table: Table, settings: LearnerSettings, folds: int) -> Floats:
-    """Scores of all rows, shape (rows,), each by a learner that was fitted on the other folds of the queries."""
+    """Scores of all rows of `table`, shape (rows,), each by a learner that was fitted on the other folds of the queries.
+
+    `settings` are those of the learners, `folds` is the number of folds.
+    """
     scores = np.zeros(len(table.y))
     for held_out in query_folds(table.qid, folds, settings.random_state):
         learner = fit_table(Table(table.X[~held_out], table.y[~held_out], table.qid[~held_out]), settings)
@@ -70,7 +77,7 @@ def held_out_scores(table: Table, settings: LearnerSettings, folds: int) -> Floa
 
 
 def evaluate_scores(table: Table, scores: Floats, measures: Sequence[Measure], path: str | Path) -> Evaluation:
-    """Measures of the queries that have something relevant; `path` names the file in messages.
+    """Measures of the queries of `table` that have something relevant, by `scores` (rows,); `path` names the file in messages.
 
     Of rows with equal scores those with the lower grade come first, whatever their order in the file. Raises InputError for
     grades that aren't whole numbers, which measures can't take.

@@ -207,7 +207,7 @@ class FeatureSpec:
 
 
 def parse(text: str, option: str = "--fusion.features") -> FeatureSpec:
-    """Parses a feature's name, KIND or KIND:NAME=VALUE,...; raises OptionError, which names `option`, for unknown ones."""
+    """Parses `text`, a feature as KIND or KIND:NAME=VALUE,...; raises OptionError, which names `option`, for unknown ones."""
     kind, _, tail = text.strip().partition(":")
     positional = OTHER_KINDS[kind].positional if kind in OTHER_KINDS else None
     if positional is not None and tail and not tail.startswith(f"{positional}="):
@@ -235,7 +235,7 @@ def _settings_type(kind: str, option: str) -> type[Settings]:
 
 
 def parse_recipe(text: str, option: str = "--fusion.features") -> tuple[str, ...]:
-    """The names of a recipe, separated by spaces or semicolons, without repetitions.
+    """The names of the recipe `text`, separated by spaces or semicolons, without repetitions.
 
     Raises OptionError, which names `option`, for an empty recipe and for a feature that doesn't exist.
     """
@@ -248,7 +248,7 @@ def parse_recipe(text: str, option: str = "--fusion.features") -> tuple[str, ...
 
 
 def build(spec: FeatureSpec, context: FeatureContext) -> Feature[Any]:
-    """The feature that a parsed name describes, ready for one index."""
+    """The feature that `spec` describes, ready for the index of `context`."""
     if spec.kind in OTHER_KINDS:
         return OTHER_KINDS[spec.kind](spec.settings, context)
     if spec.kind in KERNEL_SETTINGS or spec.kind in kernel_plugins():
@@ -302,6 +302,8 @@ class Features:
     def pool(self, queries: Sequence[Query], lists: Sequence[Candidates], depth: int) -> list[Candidates]:
         """The union of the best `depth` documents of the first stage and of each source, in the first stage's order.
 
+        `lists` are those of `queries` by the first stage; the pools are in their order.
+
         A document that the first stage didn't list gets its exact score under the first stage's model, but at most that of the
         list's last document: the model doesn't explain the scores of lists from an expanded query or a run file. Where the
         first stage found nothing, documents of equal score keep the order in which the sources found them.
@@ -327,15 +329,18 @@ class Features:
         return pools
 
     def tables(self, queries: Sequence[Query], candidates: Sequence[Candidates]) -> list[Floats]:
-        """The features of each query's candidates, shape (candidates, features)."""
+        """The features of the `candidates` of each of `queries`, shape (candidates, features)."""
         return self._tables(self._pools(queries, candidates))
 
     def normalised_tables(self, queries: Sequence[Query], candidates: Sequence[Candidates], kind: str) -> list[Floats]:
-        """As `tables`, normalised within the query ("z", "minmax" or "none") and times the features' strengths."""
+        """As `tables` of `queries` and `candidates`, normalised within the query and times the features' strengths.
+
+        `kind` of normalisation is "z", "minmax" or "none".
+        """
         pools = self._pools(queries, candidates)
         strengths = np.column_stack([feature.strengths(pools) for feature in self.features])
         return [
-            normalise_features(table, Lists.one(len(table)), kind) * strength
+            normalise_features(table, Lists.single(len(table)), kind) * strength
             for table, strength in zip(self._tables(pools), strengths, strict=True)
         ]
 

@@ -156,7 +156,10 @@ class RelevanceModel(Feature[RelevanceModelSettings]):
         return relevance.usable_words(self.index.forward)
 
     def expansions(self, queries: Sequence[Query], lists: Sequence[Candidates]) -> list[WeightedTerms]:
-        """The expanded queries. A thread's last batch is cached: retrieving candidates and scoring them need the same ones."""
+        """The expanded queries, by the best documents of their `lists`.
+
+        A thread's last batch is cached: retrieving candidates and scoring them need the same ones.
+        """
         last: dict[tuple[Query, bytes, bytes], WeightedTerms] = getattr(self._cache, "last", {})
         batch, out = {}, []
         for query, candidates in zip(queries, lists, strict=True):

@@ -35,7 +35,7 @@ def make_learner(
 
     `normalise` is the learner's own normalisation of features ("z", "minmax" or "none"), for learners that have one;
     `random_state` is the seed, for learners that draw. `parameters` are further ones by name, for `best` those of its
-    candidates; one that the learner doesn't have is an OptionError, which names the option `--OWNER.NAME`.
+    candidates; one that the learner doesn't have is an OptionError, which names the option `--OWNER.NAME` (`owner`).
     """
     chosen = dict(parameters or {})
     names = CANDIDATES if name == "best" else (name,)
@@ -67,8 +67,9 @@ def anchored_learner(recipe: Sequence[str], weights: Mapping[str, float], *, fol
 
     What is chosen can't do much worse than the first stage or the known weights on queries like those of the training: both are
     among the candidates, and a learner takes their place only where its gain is more than luck. The match with the query alone
-    is the best of these for queries with one right answer, on which feedback loses. `recipe` names the columns,
-    which are normalised already; `weights` are the known weights by feature.
+    is the best of these for queries with one right answer, on which feedback loses. `recipe` names the columns, which are
+    normalised already; `weights` are the known weights by feature. `folds` are those of the cross-validation, `random_state` is
+    the seed.
     """
     known = [weights.get(name, 0.0) for name in recipe]
     candidates: dict[str, Learner] = {}
@@ -104,7 +105,7 @@ def fit_learner(learner: Learner, X: Floats, y: Floats, qid: NDArray[np.generic]
 def log_choice(learner: Learner, method: str, trained_on: str) -> None:
     """Logs which learner `best` chose, with the cross-validated MAP of all it tried; nothing for other learners.
 
-    `trained_on` describes the training data, such as "40 queries".
+    `method` is the method's name, `trained_on` describes the training data, such as "40 queries".
     """
     if isinstance(learner, Best):
         scores = ", ".join(f"{name} {score:.4f}" for name, score in learner.scores_.items())

@@ -60,7 +60,7 @@ def save(
     files: Mapping[str, str] | None = None,
     fingerprint: str = "",
 ) -> Path:
-    """Saves a fitted learner as an artefact and returns its folder; of `best` the learner that it chose.
+    """Saves a fitted learner as the artefact `path` and returns its folder; of `best` the learner that it chose.
 
     `recipe` names the features in the order of the columns, `notes` is kept as plain data, `files` are further text files,
     {name: text}, `fingerprint` that of the index that was trained on. Raises ArtefactError for a learner without a saved form.
@@ -98,7 +98,7 @@ def save(
 
 
 def load(path: str | Path) -> FusionModel:
-    """Reads a saved model; raises ArtefactError where it is missing or damaged."""
+    """Reads the model saved as `path`; raises ArtefactError where it is missing or damaged."""
     meta, arrays = artefacts.load(path, KIND, VERSION, mmap=False)
     # Always, not only after a change as `load` does it: it is quick, and xgboost ends the process where a tree is wrong.
     artefacts.run_validation(Path(path), validate, meta, arrays, KIND)
@@ -137,7 +137,10 @@ def _check_settings(path: str | Path, learner: Learner, settings: Mapping[str, A
 
 
 def validate(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-    """Raises ValueError or KeyError for a model whose weights aren't finite or whose trees aren't trees over its features."""
+    """Raises ValueError or KeyError for a model that is damaged: `meta` is its description, `arrays` are its weights or trees.
+
+    Weights must be finite, and trees must be trees over the model's features.
+    """
     recipe, learner = meta["parameters"]["recipe"], meta["parameters"]["learner"]
     notes = meta["extra"]
     for name in ("sources", "trained_on"):

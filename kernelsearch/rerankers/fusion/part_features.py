@@ -69,7 +69,7 @@ class Parts(PoolFeature[PartsSettings]):
     def retrieve(self, queries: Sequence[Query], lists: Sequence[Candidates], depth: int) -> list[NDArray[np.int32]]:
         model = BM25Model(self.settings.k1, self.settings.b)
         expanded = [self.expanded(query) for query in queries]
-        return [found.docs for found in self.index.lucene.search(expanded, depth, model=model, threads=self.context.threads)]
+        return [listed.docs for listed in self.index.lucene.search(expanded, depth, model=model, threads=self.context.threads)]
 
     def expanded(self, query: Query) -> Query:
         """The query with the most frequent identifiers of each of its words, weighted as if they had the word's own idf."""

@@ -9,7 +9,7 @@ from kernelsearch.rerankers.explanations import Explanation
 
 
 def plot(explanation: Explanation, title: str, path: Path) -> None:
-    """Writes a PNG or SVG file: contributions on the left, importance on the right, one row per feature."""
+    """Draws `explanation` as the PNG or SVG file `path`: contributions on the left, importance on the right, `title` above."""
     parts = list(reversed(explanation.contributions))
     labels = [part.label for part in parts]
     importance = explanation.notes["importance"]

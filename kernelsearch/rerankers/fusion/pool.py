@@ -55,19 +55,19 @@ class CandidateField:
         return DocumentVectors(self.index, self.docs)
 
     def matrix(self, docs: NDArray[np.integer] | None = None, dtype: DTypeLike = np.float64) -> sparse.csr_matrix:
-        """Term frequencies of rows, all of them for None, shape (rows, terms)."""
+        """Term frequencies of the rows `docs`, all of them for None, as `dtype`, shape (rows, terms)."""
         return self.index.select(self.docs if docs is None else self.docs[docs]).matrix(dtype)
 
     def term_frequencies(self, docs: NDArray[np.integer], terms: NDArray[np.integer]) -> NDArray[np.int32]:
-        """Frequencies of a few terms in rows, dense, shape (rows, terms). Term -1 occurs nowhere."""
+        """Frequencies of a few terms in the rows `docs`, dense, shape (rows, terms). Term -1 occurs nowhere."""
         return self.index.term_frequencies(self.docs[docs], terms)
 
     def compiled_rows(self, docs: NDArray[np.integer]) -> tuple[PostingLoops, NDArray[np.int32]] | None:
-        """The compiled loops over the field's postings, and rows as they take them; None where there are no loops."""
+        """The compiled loops over the field's postings, and the rows `docs` as they take them; None without loops."""
         return self.index.compiled_rows(self.docs if docs is self.rows else self.docs[docs])
 
     def occurrences(self, docs: NDArray[np.integer], terms: NDArray[np.integer]) -> Occurrences:
-        """Where distinct terms occur in rows."""
+        """Where distinct terms occur in the rows `docs`."""
         return self.index.occurrences(self.docs[docs], terms)
 
 
@@ -97,7 +97,7 @@ class Pool:
         return self.candidates.depth
 
     def field(self, name: str) -> CandidateField:
-        """The candidates' texts in a field of the index."""
+        """The candidates' texts in the field `name` of the index."""
         if name not in self._fields:
             self._fields[name] = CandidateField(self.index.field(name), self.candidates.docs)
         return self._fields[name]

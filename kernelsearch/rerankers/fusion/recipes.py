@@ -72,7 +72,7 @@ def reading_weights(index: OpenedIndex) -> dict[str, float]:
 
 
 def hybrid_weights(index: OpenedIndex, vectors: str) -> dict[str, float]:
-    """{feature: weight} of `auto` with the vectors of that name, from which a trained fusion starts, too.
+    """{feature: weight} of `auto` on `index` with the vectors of that name, from which a trained fusion starts, too.
 
     Vectors that have seen a part of the texts get a lower weight (`kernelsearch.vectors.truncation`).
     """
@@ -82,7 +82,7 @@ def hybrid_weights(index: OpenedIndex, vectors: str) -> dict[str, float]:
 
 
 def usable_vectors(index: OpenedIndex, wanted: str | None, method: str) -> str | None:
-    """The name of the vectors to use, None for words alone; `wanted` is an option's value, "none" for words alone.
+    """The name of the vectors of `index` to use, None for words alone; `wanted` is an option's value, "none" for words alone.
 
     Vectors that the option names must be usable, otherwise OptionError or ArtefactError is raised. Without a name, vectors
     that can't be used are left out, which is logged; `method` is the method's name, for the log.

@@ -240,7 +240,7 @@ def kinds(*recipes: Sequence[str]) -> set[str]:
 
 
 def training_topics(data: TrainingData) -> tuple[dict[str, str], dict[str, dict[str, int]]]:
-    """Topics {qid: text} and judgements {qid: {docid: grade}}; in a click log, clicked documents have grade 1.
+    """Topics {qid: text} and judgements {qid: {docid: grade}} of `data`; in a click log, clicked documents have grade 1.
 
     Raises InputError where no topic has a relevant document, OptionError where there is nothing to learn from.
     """

@@ -88,7 +88,7 @@ class TrainingVotes:
         self._recent: dict[Query, NDArray[np.float64]] = {}  # a query's candidates, votes and strength need the same
 
     def votes(self, query: Query, power: float) -> NDArray[np.float64]:
-        """Σ cos(q, q')^power over the training queries q' that a document was relevant to, shape (documents,)."""
+        """Σ cos(q, q')^power of `query` q over training queries q' that a document was relevant to, shape (documents,)."""
         return np.asarray(self.relevant @ self.similarities(query) ** power)
 
     def nearness(self, query: Query) -> float:
@@ -96,7 +96,7 @@ class TrainingVotes:
         return float(self.similarities(query).max(initial=0.0))
 
     def similarities(self, query: Query) -> NDArray[np.float64]:
-        """cos(q, q') of the training queries q', shape (training queries,); 0 for those that don't vote."""
+        """cos(q, q') of q = `query` with the training queries q', shape (training queries,); 0 for those that don't vote."""
         similarity = self._recent.get(query)
         if similarity is None:
             if len(self._recent) >= RECENT_QUERIES:

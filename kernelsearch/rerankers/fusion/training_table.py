@@ -86,7 +86,7 @@ class FeatureTables:
         return [QueryTable(pool.docs, table, other) for pool, table, other in zip(pools, tables, votes, strict=True)]
 
     def unrelated(self, table: QueryTable) -> NDArray[np.float32] | None:
-        """The features that a query would have if no training query were related to it, None without votes.
+        """The features of `table`, a query's, if no training query were related to it; None without votes.
 
         Candidates that related queries alone brought in stay, without votes.
         """
@@ -124,7 +124,8 @@ def training_table(
 ) -> TrainingTable:
     """The table of training queries: per query all relevant candidates and at most `negatives` others, drawn uniformly.
 
-    `judged` is {qid: {docid: grade}}. Features are normalised over the whole pool before the draw. Queries without a relevant
+    `engine` computes the features by `plan`; `judged` is {qid: {docid: grade}}; `random_state` is the seed of the draws,
+    `progress` gets the progress. Features are normalised over the whole pool before the draw. Queries without a relevant
     candidate have no rows; InputError is raised where no query has any. `complete` bounds the number of queries whose whole
     rankings are kept. All draws are made here, in the order of the queries, so that they are the same for every engine.
     """

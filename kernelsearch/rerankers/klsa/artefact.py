@@ -12,7 +12,7 @@ from kernelsearch.rerankers.klsa.settings import KernelLSAFitSettings
 
 
 def follow(change: DocumentChange) -> str:
-    """Folds the documents into the basis."""
+    """Follows `change`: folds the documents into the basis, and returns what to report."""
     LatentBasis(change.folder, fingerprint=change.old.fingerprint)  # refuses a basis of another state of the index
     shutil.copytree(change.folder, change.target)
     data = TrainingData(output=change.target, progress=change.progress)

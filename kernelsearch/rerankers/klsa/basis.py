@@ -90,7 +90,7 @@ class LatentBasis:
 
 
 def validate(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-    """Raises ValueError or KeyError for a basis whose arrays don't fit each other or have numbers out of range."""
+    """Raises ValueError or KeyError for a basis (`meta`) whose `arrays` don't fit each other or have numbers out of range."""
     dims = len(arrays["values"])
     invariants.require_length("values", arrays["values"], dims)
     for name in ("rows", "loadings"):
@@ -179,7 +179,8 @@ def fold_in(
 
     Every document's row is Φ V Σ⁻¹ with the index's new statistics and the old V. Terms that the old index didn't have are
     outside the basis, and U's columns are no longer exactly orthonormal. `meta` holds the captured energy on the new collection
-    and the number of rows that were added since the last decomposition. Parameters are those of `fit_basis`.
+    and the number of rows that were added since the last decomposition. The other parameters are those of `fit_basis`.
+    Raises OptionError for a basis from landmarks.
     """
     if old.parameters["landmarks"]:
         raise OptionError(f"{old.path}: a basis from landmarks has no feature map to fold documents in by; fit it again")
@@ -254,7 +255,10 @@ def _write_rows(file: Path, array: NDArray[np.floating], block: int = 100_000) -
 
 
 def scratch_array(folder: Path, shape: tuple[int, ...], dtype: DTypeLike, limit: MemoryLimit | None) -> NDArray[Any]:
-    """An array of zeros: in memory where the limit allows, else in a memory-mapped file in `folder` that is deleted with it."""
+    """An array of zeros of `shape` and `dtype`: in memory where `limit` allows, else in a memory-mapped file.
+
+    The file is in `folder` and is deleted with the array. Raises InputError where it can't be written.
+    """
     size = int(np.prod(shape)) * np.dtype(dtype).itemsize
     if limit is None or limit.holds(size):
         return np.zeros(shape, dtype)

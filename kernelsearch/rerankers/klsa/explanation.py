@@ -28,6 +28,7 @@ def explain(method: KernelLSA, query: Query, candidates: Candidates, doc: int, c
     """The smoothed score of the document in row `doc`, split by top-z document and, within each, by latent dimension.
 
     The notes hold the dimensions used, the share of the document that they hold, whether klsa retrieved it, and the map.
+    `method` is the reranker; the other parameters are those of `Reranker.explain`.
     """
     located = method.locate(query, candidates)
     query_scores, scale = located.query_scores, located.scale
@@ -91,7 +92,10 @@ def _through(
 
 
 def latent_map(method: KernelLSA, query: Query, candidates: Candidates, doc: int, context: Context) -> dict[str, Any]:
-    """The picture of `plot` as plain data: listed documents in two dimensions, some others, and the query's path as z grows."""
+    """The picture of `plot` as plain data: listed documents in two dimensions, some others, and the query's path as z grows.
+
+    The parameters are those of `explain`.
+    """
     ranked = method.apply(query, candidates, context).docs
     listed = list(dict.fromkeys([*ranked[:LISTED_DOCUMENTS].tolist(), doc]))
     ranks = [int(np.flatnonzero(ranked == row)[0]) + 1 if row in ranked else None for row in listed]
@@ -115,7 +119,7 @@ def latent_map(method: KernelLSA, query: Query, candidates: Candidates, doc: int
 
 
 def plane(method: KernelLSA, docs: NDArray[np.integer] | Sequence[int] | None = None) -> NDArray[np.float32]:
-    """Documents, all of them for None, in the first two latent dimensions, shape (documents, 2)."""
+    """The rows `docs` of the basis of `method`, all for None, in the first two latent dimensions, shape (documents, 2)."""
     rows = method.basis.rows[:, :2] if docs is None else method.basis.rows[docs, :2]
     return np.asarray(rows * method.basis.values[:2].astype(np.float32))
 
@@ -128,7 +132,7 @@ def _rounded(points: NDArray[np.floating]) -> list[list[float]]:
 def query_path(method: KernelLSA, query: Query, candidates: Candidates) -> tuple[list[int], NDArray[np.float64]]:
     """The query's position in the plane as z grows: (steps of z to show, positions of shape (candidates, 2)).
 
-    Position z - 1 is the mean of the top-z documents, weighted by their scores.
+    Position z - 1 is the mean of the top-z documents, weighted by their scores. `method` is the reranker.
     """
     query_scores = method.query_scores(query, candidates).astype(np.float64)
     order = np.argsort(-query_scores, kind="stable")

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 def plot(method: KernelLSA, query: Query, candidates: Candidates, doc: int | None, path: Path, context: Context) -> None:
     """Draws documents in the first two latent dimensions, and the query's position among them as z grows.
 
-    `doc`, if given, is marked and labelled besides the first documents after reranking. Raises OptionError where the basis has
-    one dimension.
+    `method` is the reranker, `path` the file; the other parameters are those of `Reranker.plot`. `doc`, if given, is marked and
+    labelled besides the first documents after reranking. Raises OptionError where the basis has one dimension.
     """
     if method.basis.dims < 2:
         raise OptionError("--plot: the basis has one dimension only; two are drawn")

@@ -79,7 +79,10 @@ class LatentQuery(NamedTuple):
 
 
 class KernelLSA(Reranker[KernelLSASettings]):
-    """Kernel LSA over a basis that `kernelsearch.train` fits."""
+    """Kernel LSA over a basis that `kernelsearch.train` fits.
+
+    Parameters of the methods: `query_scores` k_q and `latent` scores of a list's documents, both of shape (documents,).
+    """
 
     method = KERNEL_LSA
 
@@ -189,21 +192,18 @@ class KernelLSA(Reranker[KernelLSASettings]):
         return LatentQuery(vector, query_scores, latent, self.scale(latent, query_scores))
 
     def query_scores(self, query: Query, candidates: Candidates) -> NDArray[np.floating]:
-        """k_q of the candidates."""
+        """k_q of the candidates, shape (candidates,)."""
         if self.settings.scores == "first":
             return candidates.scores
         return self.kernel.scores(self.index.field(self.basis.parameters["field"]), query, candidates.docs)
 
     def spread(self, query_scores: NDArray[np.floating], docs: NDArray[np.int32]) -> NDArray[np.float32]:
-        """The query's latent vector, shape (dims,): the sum of its best documents' coordinates by their weights.
-
-        With a given z it is top_z(k_q(q, F)) Uᵀ I_x.
-        """
+        """The query's latent vector (dims,): its best documents' coordinates by weight; with a z, top_z(k_q(q, F)) Uᵀ I_x."""
         best = self.top(query_scores)
         return np.asarray(self.document_weights(query_scores[best]) @ self.coordinates(docs[best]))
 
     def document_weights(self, top_scores: NDArray[np.floating]) -> NDArray[np.float32]:
-        """The weights of the best documents, whose scores are given best first: the scores, or their posterior."""
+        """The weights of the best documents, whose `top_scores` are best first: the scores, or their posterior; same shape."""
         if self.automatic:
             return posterior_weights(top_scores.astype(np.float64), self.z).astype(np.float32)
         return top_scores.astype(np.float32)
@@ -373,7 +373,7 @@ def default_dims(documents: int) -> int:
 
 
 def default_parts(documents: int, engine: Engine) -> int:
-    """Parts of the collection: 1 in this process, for workers at least LEAST_PARTS: a lost part is quickly made again."""
+    """Parts of so many `documents`: 1 in this process, for workers of `engine` at least LEAST_PARTS, each quickly remade."""
     return 1 if engine.name == "local" else max(LEAST_PARTS, -(-documents // PART))
 
 

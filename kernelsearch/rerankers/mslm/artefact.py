@@ -12,7 +12,7 @@ from kernelsearch.rerankers.mslm.settings import MultiScaleFitSettings
 
 
 def follow(change: DocumentChange) -> str:
-    """Builds the graph again, with the level weights that were learned."""
+    """Follows `change`: builds the graph again, with the level weights that were learned; returns "", nothing to report."""
     saved = GraphArtefact.load(change.folder, change.old)
     settings = MultiScaleFitSettings.of(artefacts.read_meta(change.folder, KIND, VERSION)["parameters"])
     graph = build_graph(change.new, settings)
@@ -21,7 +21,7 @@ def follow(change: DocumentChange) -> str:
 
 
 def has_learned_weights(meta: Mapping[str, Any]) -> bool:
-    """Whether the graph is saved with level weights, which are learned from judgements."""
+    """Whether the graph with the description `meta` is saved with level weights, which are learned from judgements."""
     return "weights.npy" in meta["files"]
 
 

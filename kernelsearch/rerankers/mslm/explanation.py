@@ -26,7 +26,10 @@ SHOWN_POSITIONS = 1000
 
 
 def explain(reranker: MultiScaleLM, query: Query, candidates: Candidates, doc: int) -> Explanation:
-    """Contributions that sum to the score of the document in row `doc`; the notes hold each level's words and positions."""
+    """Contributions that sum to the score of the document in row `doc`; the notes hold each level's words and positions.
+
+    `reranker` is the method; the other parameters are those of `Reranker.explain`.
+    """
     rows = reranker.rows(query)
     raw = reranker.matcher.scores(rows, reranker.texts(rows, candidates.docs))
     levels = reranker.scaled_levels(raw)
@@ -81,7 +84,7 @@ def _heat(values: NDArray[np.floating]) -> list[float]:
 
 
 def precise(matcher: Matcher) -> Matcher:
-    """The same matching in double precision."""
+    """The matching of `matcher` in double precision."""
     return replace(matcher, precision=np.float64)
 
 

@@ -37,7 +37,7 @@ class GraphArtefact:
     learned_for: Mapping[str, Any] | None = None
 
     def save(self, path: Path, settings: MultiScaleFitSettings, fingerprint: str) -> None:
-        """Saves it as an artefact, with the settings of training and the fingerprint of the index."""
+        """Saves it as the artefact `path`, with the settings of training and the fingerprint of the index."""
         graph = self.graph
         arrays: dict[str, NDArray[Any]] = {"indptr": graph.indptr, "indices": graph.indices, "distances": graph.distances}
         extra: dict[str, Any] = {"words": graph.words, "edges": graph.edges}
@@ -48,7 +48,7 @@ class GraphArtefact:
 
     @classmethod
     def load(cls, path: Path, index: OpenedIndex) -> GraphArtefact:
-        """Reads a saved graph, memory-mapped; raises ArtefactError where it is missing, damaged or of another index."""
+        """Reads the graph `path`, memory-mapped; raises ArtefactError where it is missing, damaged or not of `index`."""
         meta, arrays = artefacts.load(path, KIND, VERSION, fingerprint=index.fingerprint, validate=validate)
         graph = SemanticGraph(int(meta["extra"]["words"]), arrays["indptr"], arrays["indices"], arrays["distances"])
         if graph.words != len(index.forward.terms) or len(graph.indptr) != graph.words + 1:
@@ -58,7 +58,7 @@ class GraphArtefact:
 
 
 def validate(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-    """Raises ValueError or KeyError for a graph whose arrays don't fit each other or have numbers out of range."""
+    """Raises ValueError or KeyError for a graph (`meta`) whose `arrays` don't fit each other or have numbers out of range."""
     words = int(meta["extra"]["words"])
     invariants.require_length("indptr", arrays["indptr"], words + 1)
     invariants.require_offsets("indptr", arrays["indptr"], len(arrays["indices"]))
@@ -72,7 +72,7 @@ def validate(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
 def build_graph(
     index: OpenedIndex, settings: MultiScaleFitSettings, limit: MemoryLimit | None = None, engine: Engine | None = None
 ) -> SemanticGraph:
-    """The graph of related words that the training options ask for.
+    """The graph of related words of `index` that the training options `settings` ask for.
 
     `limit` bounds the memory of counting co-occurrences, `engine` runs the tasks. Raises OptionError where a source is missing.
     """
@@ -91,7 +91,7 @@ def build_graph(
 
 
 def graph_parameters(settings: GraphSettings) -> dict[str, Any]:
-    """The options of GraphSettings as parameters of `cooccurrence_graph`."""
+    """The options of GraphSettings in `settings`, as parameters of `cooccurrence_graph`."""
     values = settings.to_dict()
     return {option.key: values[option.key] for option in GraphSettings.options}
 
@@ -120,5 +120,5 @@ def quick_graph(index: OpenedIndex) -> SemanticGraph:
 
 
 def training_command(index: OpenedIndex, judged: bool = False) -> str:
-    """The command that trains mslm on an index, with judgements where level weights are to be learned."""
+    """The command that trains mslm on `index`; with `judged`, from judgements, which learns level weights, too."""
     return f"python -m kernelsearch.train {index.shards.flags} --rerank mslm" + (" --topics ... --qrels ..." if judged else "")

@@ -29,7 +29,10 @@ MATCHED = (1.0, 2.0, 4.0, 8.0)
 
 
 def plot(reranker: MultiScaleLM, query: Query, doc: int, path: Path) -> None:
-    """Draws the document's pyramid as heat maps, and below the similarity of the query and the window around each position."""
+    """Draws a document's pyramid as heat maps, and below the similarity of the query and the window around each position.
+
+    `reranker` is the method, `doc` the document's row, `path` the file.
+    """
     semantic = max(scale.semantic for scale in reranker.scales)
     levels = tuple(Scale(scale, semantic if scale else 0.0) for scale in SCALES)
     matched = tuple(Scale(scale, semantic) for scale in MATCHED)

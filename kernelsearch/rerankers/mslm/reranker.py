@@ -244,7 +244,7 @@ class MultiScaleLM(Reranker[MultiScaleSettings]):
 
 
 def level_scales(settings: MatchingSettings) -> tuple[Scale, ...]:
-    """The levels that the options describe; raises OptionError where scales don't match each other or the mode."""
+    """The levels that the options `settings` describe; raises OptionError where scales don't match each other or the mode."""
     points = settings.mode == "points"
     spatial = settings.scales or ((1.0, 2.0, 4.0, 8.0) if points else (8.0,))
     semantic = spatial if settings.one_scale else settings.semantic
@@ -264,7 +264,7 @@ def level_scales(settings: MatchingSettings) -> tuple[Scale, ...]:
 
 
 def matching_options(settings: MatchingSettings) -> dict[str, Any]:
-    """The options that level weights depend on, as JSON has them."""
+    """The options of `settings` that level weights depend on, as JSON has them."""
     values = settings.to_dict()
     options = {key: values[key] for key in MATCHING_OPTIONS}
     return {**options, "levels": [[str(scale.spatial), str(scale.semantic)] for scale in level_scales(settings)]}

@@ -63,7 +63,7 @@ class Expansion:
 
 
 def read_vectors(path: str) -> dict[str, Floats]:
-    """Reads perturbations from a file: {qid: multipliers of shape (variants, terms)}.
+    """Reads perturbations from the file `path`: {qid: multipliers of shape (variants, terms)}.
 
     A line is one variant: the qid, a tab, and a multiplier per distinct analysed term of the query, in their order, separated
     by spaces: 0 leaves a term out, 1 keeps it, 2 doubles it. Raises InputError, which names the line, for anything else.
@@ -121,7 +121,7 @@ class Expander:
     def expand(
         self, query: Query, candidates: Candidates, model: Model, single_terms: Sequence[Candidates] | None = None
     ) -> Expansion:
-        """The expansion of a query from its list under `model`; raises CannotAct where no document or term can be used.
+        """The expansion of `query` from its list `candidates` under `model`; CannotAct where no document or term can be used.
 
         `single_terms` are the lists of the query's terms alone, where those are the variants; otherwise the variants' lists are
         computed from the query's own list.
@@ -175,7 +175,7 @@ class Expander:
         fresh = relevance.strongest(feedback, settings.terms, without=own)
         words = np.concatenate([own, fresh.terms])
         strings = (
-            *(term for term, there in zip(query.terms, known, strict=True) if there),
+            *(term for term, is_known in zip(query.terms, known, strict=True) if is_known),
             *self.index.words(fresh.terms),
         )
         pool = candidates.docs[: max(settings.pool, len(docs))]
@@ -183,7 +183,7 @@ class Expander:
         table[0, : len(docs)] = weights
         perturbed = self._perturbed
         if perturbed and single_terms is not None:
-            lists = [listed for listed, there in zip(single_terms, known, strict=True) if there]
+            lists = [listed for listed, is_known in zip(single_terms, known, strict=True) if is_known]
             if settings.strategy == "loo":
                 lists.reverse()  # the first variant is without the first term
             pool, table = self._joined([Candidates(docs, scores[: len(docs)]), *lists])

@@ -47,6 +47,7 @@ def explain(reranker: PerturbationReranker, query: Query, candidates: Candidates
     """The score of the document in row `doc` by term of the expanded query.
 
     The notes hold the expanded query, every term's record and, with a perturbation kernel, its coordinates in the plot.
+    `reranker` is the method; the other parameters are those of `Reranker.explain`.
     """
     index = reranker.index.forward
     expanded = reranker.expanded(query, candidates, context)
@@ -70,12 +71,12 @@ def explain(reranker: PerturbationReranker, query: Query, candidates: Candidates
 
 
 def grouped(expansion: Expansion, groups: int) -> NDArray[np.int64]:
-    """The groups of the terms by the kernel's distances, shape (words,); one group where the method has no kernel."""
+    """At most `groups` groups of the terms of `expansion` by the kernel's distances, shape (words,); one without a kernel."""
     return word_groups(expansion.apart, groups) if len(expansion.apart) else np.zeros(len(expansion.words), dtype=np.int64)
 
 
 def word_records(index: ForwardIndex, expansion: Expansion, groups: NDArray[np.int64]) -> list[WordRecord]:
-    """The records of an expansion's terms, in its order; `groups` (words,) are numbered from 0."""
+    """The records of the terms of `expansion` on `index`, in its order; `groups` (words,) are numbered from 0."""
     frequencies = index.term_frequencies(expansion.docs, expansion.terms)
     lengths = np.maximum(np.asarray(index.lengths[expansion.docs], dtype=np.float64), 1.0)
     shares = expansion.document_weights[:, None] * frequencies / lengths[:, None]
@@ -101,7 +102,10 @@ def word_records(index: ForwardIndex, expansion: Expansion, groups: NDArray[np.i
 def contributions(
     query: Query, expanded: Query, parts: NDArray[np.floating], records: list[WordRecord]
 ) -> tuple[Contribution, ...]:
-    """A document's score by term, `parts` (terms of `expanded`,): the query's own terms, then the added terms by group."""
+    """A document's score by term, `parts` (terms of `expanded`,): the terms of `query`, then the added terms by group.
+
+    `records` are those of `word_records`, [] for expanded queries from a file.
+    """
     record_of = {record.word: record for record in records}
     own: list[Contribution] = []
     added: dict[int, list[Contribution]] = {}

@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 
 
 def plane(expansion: Expansion, strategy: str) -> tuple[Floats, tuple[str, str]]:
-    """Two coordinates per term, shape (words, 2), and the labels of the axes.
+    """Two coordinates per term of `expansion`, shape (words, 2), and the labels of the axes; `strategy` says what variants are.
 
     Figure 2 plots log phi, but phi can be negative: sign(phi) log(1 + |phi| / median |phi|) is drawn instead. With two variants
     the axes are the variants; with more they are the first two principal components; with one they are its change and the
@@ -40,7 +40,10 @@ def plane(expansion: Expansion, strategy: str) -> tuple[Floats, tuple[str, str]]
 
 
 def plot(expansion: Expansion, groups: NDArray[np.integer], strategy: str, path: Path) -> None:
-    """Draws the terms of an expansion into a PNG or SVG file; `groups` (words,) gives the colours, squares are query terms."""
+    """Draws the terms of an expansion into the PNG or SVG file `path`; squares are query terms.
+
+    `groups` (words,) gives the colours, `strategy` is that of `plane`.
+    """
     points, (across, up) = plane(expansion, strategy)
     figure = new_figure(7.2, 5.4, dpi=110)
     axis = figure.subplots()
@@ -78,9 +81,9 @@ def place_labels(
 ) -> list[Any]:
     """Writes a label beside each point so that labels don't overlap, and returns the labels' bounding boxes in pixels.
 
-    `points` is (points, 2) in data coordinates, `radii` (points,) are those of the markers in pixels. Labels are placed in
-    `order`, each as near to its point as is free; a thin line joins a distant label to its point. Where no place is free, a
-    label covers a marker rather than another label.
+    `axis` is the Matplotlib axes. `points` is (points, 2) in data coordinates, `radii` (points,) are those of the markers in
+    pixels, `bold` (points,) says which labels are bold. Labels are placed in `order`, each as near to its point as is free; a
+    thin line joins a distant label to its point. Where no place is free, a label covers a marker rather than another label.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.transforms import Bbox

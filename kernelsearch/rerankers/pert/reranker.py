@@ -107,7 +107,7 @@ class PerturbationReranker(Reranker[PerturbationSettings]):
         alphas: Sequence[float],
         context: Context = DEFAULT_CONTEXT,
     ) -> list[list[Candidates]]:
-        """The lists at several values of alpha, as [alpha][query]: one expansion per query, one call into Lucene for all."""
+        """The lists at each of `alphas`, values of alpha, as [alpha][query]: one expansion per query, one call into Lucene."""
         expansions: list[Expansion | None] = []
         for query, candidates, single_terms in zip(queries, lists, self._single_terms(queries, context), strict=True):
             try:

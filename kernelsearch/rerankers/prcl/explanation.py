@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
 
 def explain(reranker: RelevanceClassifier, candidates: Candidates, doc: int) -> Explanation:
-    """The interpolated score of the document in row `doc`, one contribution per classifier and one of the first stage."""
+    """The interpolated score of the document in row `doc`, one contribution per classifier and one of the first stage.
+
+    `reranker` is the method; the other parameters are those of `Reranker.explain`.
+    """
     probabilities, first = reranker.scaled_scores(candidates)
     place, alpha = reranker.place_of(candidates, doc), reranker.settings.alpha
     count = len(probabilities)

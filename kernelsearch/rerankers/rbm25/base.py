@@ -139,7 +139,10 @@ class ClickReranker(Reranker[L]):
         return self.model
 
     def merged(self, candidates: Candidates, retrieved: list[Candidates], more: NDArray[np.integer]) -> NDArray[np.int32]:
-        """The rows of all listed documents and of `more`, each once, ascending."""
+        """The rows of all listed documents and of `more`, each once, ascending.
+
+        `retrieved` are the similar queries' lists, which don't count where the option `hits` is 0.
+        """
         lists = [listed.docs for listed in retrieved] if self.settings.hits else []
         return np.unique(np.concatenate([candidates.docs, *lists, more])).astype(np.int32)
 

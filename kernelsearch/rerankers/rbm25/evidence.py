@@ -68,7 +68,7 @@ class ClickEvidence:
 def support_in_list(collection: ForwardIndex, docs: NDArray[np.integer], listed: NDArray[np.integer]) -> NDArray[np.float64]:
     """The mean cosine of each document with its three nearest others of BM25's first 10, shape (documents,).
 
-    `listed` are the documents that BM25 retrieves, best first; others that it lacks count 0.
+    `docs` are rows of `collection`, `listed` the documents that BM25 retrieves, best first; others that it lacks count 0.
     """
     first = listed[:LIST_LENGTH]
     cosines = np.where(docs[:, None] == first[None, :], 0.0, Cosine().documents(collection, docs, first))
@@ -83,8 +83,8 @@ def shrunk(examinations: NDArray[np.float64]) -> NDArray[np.float64]:
 def click_evidence(similar: Similar, shown: Shown, rows: NDArray[np.integer]) -> ClickEvidence:
     """Counts the clicks on each document beyond those that NOISE explains; `rows` are the rows of the log's documents.
 
-    The clicks of similar queries count by the correlation of their clicks with the query's own, or by the similarity of the
-    texts where that is more.
+    `shown` are the documents that the log shows for the queries `similar`. The clicks of these count by the correlation with
+    the query's own, or by the similarity of the texts where that is more.
     """
     order = np.argsort(similar.ids)
     owner = order[np.searchsorted(similar.ids[order], shown.queries)]
@@ -101,8 +101,8 @@ def examined(
 ) -> NDArray[np.float64]:
     """How far documents that a query didn't click are known to be not wanted, from 0 to 1: e / (e + m) of e examinations.
 
-    `queries` (m,) are numbers of the log and `docs` (m,) rows of the index; `rows` are the rows of the log's documents. 1 for
-    queries whose impressions the log doesn't count.
+    `shown` are the log's documents of these queries, `queries` (m,) are numbers of the log and `docs` (m,) rows of the index;
+    `rows` are the rows of the log's documents. 1 for queries whose impressions the log doesn't count.
     """
     listed = rows[shown.docs].astype(np.int64)
     size = int(max(rows.max(initial=0), docs.max(initial=0))) + 1

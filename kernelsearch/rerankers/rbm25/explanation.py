@@ -20,6 +20,7 @@ def explain(reranker: RobustBM25, query: Query, candidates: Candidates, doc: int
     """The score of the document in row `doc`: BM25's part, then each similar query's, split by the documents of its pairs.
 
     The notes hold the similar queries with their kernel values, the number of preference pairs and the weight of BM25.
+    `reranker` is the method; the other parameters are those of `Reranker.explain`.
     """
     similar = reranker.similar.find([query], reranker.settings.similar, [candidates])[0]
     lists_of = reranker.retrieve([similar], context)

@@ -111,7 +111,10 @@ class LoggedQueryVectors:
 
 
 def parse_query_kernel(text: str | None, open_vectors: Callable[[str | None], Vectors], option: str) -> Vectors | None:
-    """The vectors that a query kernel `vectors:NAME` (or `vectors`) names; None for None."""
+    """The vectors that the query kernel `text`, `vectors:NAME` or `vectors`, names; None for None.
+
+    `open_vectors` opens vectors by name. Raises OptionError, which names `option`, for another kernel.
+    """
     if text is None:
         return None
     kind, _, name = text.partition(":")

@@ -181,7 +181,7 @@ class RobustBM25(ClickReranker[RobustBM25Settings]):
     def values(
         self, query: Query, docs: NDArray[np.int32], learned: Learned, context: Context = DEFAULT_CONTEXT
     ) -> NDArray[np.float64]:
-        """k(q, d), shape (documents,)."""
+        """k(q, d) with the kernel `learned`, shape (documents,)."""
         part = np.asarray(self.features(docs) @ learned.direction())
         return np.asarray(self.base(query, docs, context) * (learned.weight + part))
 
@@ -209,7 +209,7 @@ class RobustBM25(ClickReranker[RobustBM25Settings]):
         return np.maximum(np.array(values, dtype=np.float64).reshape(len(queries), len(docs)), 0.0)
 
     def learn(self, similar: Similar, retrieved: list[Candidates], context: Context = DEFAULT_CONTEXT) -> Learned:
-        """Solves the dual on the preference pairs of the similar queries; raises CannotAct where there are none."""
+        """Solves the dual on the preference pairs of `similar`, whose lists are `retrieved`; CannotAct where there are none."""
         if not len(similar.ids):
             raise CannotAct("no similar query in the click log")
         pairs = self._pairs(similar, retrieved)

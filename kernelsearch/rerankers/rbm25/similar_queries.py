@@ -98,7 +98,7 @@ class CachedTerms:
 
 
 def validate(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-    """Raises ValueError or KeyError for an index of queries with numbers out of range."""
+    """Raises ValueError or KeyError for an index of queries whose `arrays` have numbers out of range; `meta` isn't used."""
     invariants.require_range("rows", arrays["rows"], -1, 2**31 - 1)
     invariants.require_range("queries", arrays["queries"], 0, 2**63)
     invariants.require_range("frequencies", arrays["frequencies"], 0, 2**31)

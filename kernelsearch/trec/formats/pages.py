@@ -63,12 +63,15 @@ _INLINE = frozenset(
 
 
 def read_text(path: Path, encoding: str) -> Records:
-    """A text file; its title is the file's name."""
+    """The text file `path` in `encoding`; its title is the file's name."""
     yield "", {"contents": "\n".join(line for _, line in lines(path, encoding))}
 
 
 def read_markdown(path: Path, encoding: str) -> Records:
-    """A Markdown file, with its marks; the title is the first heading. A YAML front matter is left out, but for its title."""
+    """The Markdown file `path` in `encoding`, with its marks; the title is the first heading.
+
+    A YAML front matter is left out, but for its title.
+    """
     body = [line for _, line in lines(path, encoding)]
     title = ""
     if body and body[0].strip() == "---" and "---" in (rest := [line.strip() for line in body[1:]]):
@@ -89,7 +92,7 @@ def read_markdown(path: Path, encoding: str) -> Records:
 
 
 def read_html(path: Path, encoding: str) -> Records:
-    """The text of an HTML page, as a browser shows it; the title is that of the page, or else its first heading.
+    """The text of the HTML page `path`, as a browser shows it; the title is that of the page, or else its first heading.
 
     The page's own declaration of its encoding precedes `encoding`.
     """
@@ -173,7 +176,10 @@ class _PageText(HTMLParser):
 
 
 def read_pdf(path: Path, encoding: str) -> Records:
-    """The text of a PDF, page by page; the title is that of its metadata. Scanned pages have no text. Needs pypdf."""
+    """The text of the PDF `path`, page by page; the title is that of its metadata. Needs pypdf.
+
+    Scanned pages have no text. `encoding` isn't used. Raises InputError for a damaged or protected file.
+    """
     try:
         import pypdf
         import pypdf.errors

@@ -23,7 +23,7 @@ MAX_CELL = 2**31 - 1
 
 
 def read_jsonl(path: Path, encoding: str) -> Records:
-    """Records of a file with one JSON object per line."""
+    """Records of the file `path` in `encoding`, with one JSON object per line."""
     return _objects(TextFile(path, encoding))
 
 
@@ -33,7 +33,7 @@ def _objects(text: TextFile) -> Records:
 
 
 def read_json(path: Path, encoding: str) -> Records:
-    """Records of a JSON array of objects; a file that doesn't begin with a bracket has one object per line."""
+    """Records of `path` in `encoding`, a JSON array of objects; without a bracket first, a file has one object per line."""
     text = TextFile(path, encoding)
     first = (text.first_line() or "").strip()
     if first.startswith("{") and not first.endswith("}"):
@@ -61,9 +61,10 @@ def _refuse_object(record: Any, path: Path) -> None:
 def read_csv(
     path: Path, encoding: str, id_names: Collection[str] = ID_NAMES, text_names: Collection[str] = HEADER_NAMES
 ) -> Records:
-    """Rows of a CSV file, whose delimiter is found in its first line. Quoted cells may contain line breaks.
+    """Rows of the CSV file `path` in `encoding`, whose delimiter is found in its first line.
 
-    `id_names` are the names of the column of ids, none where rows have no ids; `text_names` are names of columns of text.
+    Quoted cells may contain line breaks. `id_names` are the names of the column of ids, none where rows have no ids;
+    `text_names` are names of columns of text.
     """
     text = TextFile(path, encoding)
     return _read_table(text, id_names, text_names, delimiter=find_delimiter(text.first_line() or ""), strict=True)
@@ -116,24 +117,24 @@ def _header(row: list[str], place: str, id_names: Collection[str], text_names: C
     Raises InputError for a table whose ids, or texts where it has no ids, are in none of the known columns.
     """
     names = [cell.strip().lower() for cell in row]
-    found = short(", ".join(names), 200)
+    columns = short(", ".join(names), 200)
     if not set(id_names or text_names).isdisjoint(names):
         return names, False
     if not id_names and len(names) > 1:
         raise InputError(
-            f"{place}: no column of texts ({', '.join(text_names)}) among {found}, which are taken for the header; "
+            f"{place}: no column of texts ({', '.join(text_names)}) among {columns}, which are taken for the header; "
             "name it with --columns contents=NAME"
         )
     if len(names) > 2 or (not set(text_names).isdisjoint(names) and all(map(_NAME.fullmatch, names))):
         raise InputError(
-            f"{place}: no column of ids ({', '.join(id_names)}) among {found}, which are taken for the header; "
+            f"{place}: no column of ids ({', '.join(id_names)}) among {columns}, which are taken for the header; "
             "name it with --columns id=NAME,contents=NAME, or number the documents with --number-documents"
         )
     return ["id", "contents"] if id_names else ["contents"], True
 
 
 def read_parquet(path: Path, encoding: str) -> Records:
-    """Rows of a Parquet file, read in batches; null cells are left out. Needs pyarrow."""
+    """Rows of the Parquet file `path`, read in batches, without null cells; `encoding` isn't used. Needs pyarrow."""
     try:
         import pyarrow
         import pyarrow.parquet

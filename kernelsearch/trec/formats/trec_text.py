@@ -16,7 +16,7 @@ _TITLE_TAGS = "TITLE|HEADLINE|HL|HEAD|TTL"
 
 
 def read_trec(path: Path, encoding: str) -> Records:
-    """The documents of a file of TREC text."""
+    """The documents of the file `path` of TREC text in `encoding`. Raises InputError, with the line, for unbalanced <DOC>."""
     start, inside, body = 0, False, []
     for number, line in lines(path, encoding):
         if not inside and line.strip().upper().startswith("<DOC>"):

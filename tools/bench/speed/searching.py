@@ -48,15 +48,15 @@ def _search(bench: Bench, collection: Collection, smallest: bool) -> None:
     options = {"unit": "CPU ms per query", "warm_up": 2 if smallest else 1}
     first = options | {"warm_up": 10 if smallest else 1}
     # Enough for a mean; `auto` has all of them, because it caches.
-    some = texts if smallest else texts[:20]
+    measured_texts = texts if smallest else texts[:20]
 
-    def ours(method: str = "", feedback: Feedback | None = None, asked: list[str] = some) -> Cost:
+    def ours(method: str = "", feedback: Feedback | None = None, asked: list[str] = measured_texts) -> Cost:
         ready = pipeline(collection, method, feedback)
         return cpu_time(lambda: [ready.search([index.query(text)]) for text in asked], 1000 / len(asked))
 
     def anserini(feedback: Feedback | None = None) -> Cost:
         searcher = simple_searcher(index.lucene, BM25Model(), feedback)
-        return cpu_time(lambda: [simple_search(searcher, text, HITS) for text in some], 1000 / len(some))
+        return cpu_time(lambda: [simple_search(searcher, text, HITS) for text in measured_texts], 1000 / len(measured_texts))
 
     bm25s = bench.libraries.task("bm25s", collection.folder, 1000 / len(texts))
     bench.compare("BM25", SEARCHER, size, ours(), anserini(), **first)

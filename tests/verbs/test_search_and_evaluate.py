@@ -113,6 +113,7 @@ def test_a_run_that_does_not_fit_is_named_and_the_old_output_stays(tiny_path, to
         (["--index", "i", "--topics", "t"], "--output: the run file to write is not given"),
         (["--index", "nowhere", "--query", "x"], "nowhere: no such index"),
         (["--index", "i", "--query", "x", "--rerank", "magic"], "--rerank: 'magic' is not one of"),
+        (["--index", "i", "--query", "x", "--rerank", "ksla"], "substitution, clickprior; did you mean klsa?"),
         (["--index", "i", "--query", "x", "--b", "1.5"], "--b: 1.5 is above 1"),
         (["--index", "i", "--query", "x", "--qld", "--qljm"], "--qld and --qljm exclude each other"),
         (["--index", "i", "--query", "x", "--java-heap", "lots"], "Java heap: 'lots' is not a size"),

@@ -330,10 +330,10 @@ def open_documents(index_artefacts: Path, name: str | None, *, fingerprint: str,
         if not known:
             raise ArtefactError(f"{index}: has no vectors yet; import some with: {command}")
         name = known[0]
-    folder = place(index_artefacts, name)
     if name not in known:
         others = f"; it has {', '.join(known)}" if known else ""
         raise ArtefactError(f"{index}: has no vectors named {name!r}{others}; import them with: {command}")
+    folder = place(index_artefacts, name)
     documents = DocumentVectors(folder)
     if documents.meta["fingerprint"] != fingerprint:
         raise ArtefactError(f"{folder}: these vectors were made before the index changed; import them again with: {command}")

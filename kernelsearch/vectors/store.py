@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.core import artefacts, invariants
-from kernelsearch.core.errors import ArtefactError, InputError, OptionError
+from kernelsearch.core.errors import ArtefactError, InputError, OptionError, quote
 from kernelsearch.core.memory_limit import MemoryLimit
 from kernelsearch.core.progress import Progress, silent
 from kernelsearch.core.rows import unit_rows
@@ -285,10 +285,10 @@ def save_vectors(
     )
 
 
-def place(index_artefacts: Path, name: str) -> Path:
-    """The folder of an index's vectors of that name."""
+def place(index_artefacts: Path, name: str, label: str = "--name") -> Path:
+    """The folder of an index's vectors of that name; raises OptionError, which begins with `label`, for other texts."""
     if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]*", name):
-        raise OptionError(f"--name: {name!r}: letters, digits, hyphens and underscores only")
+        raise OptionError(f"{label}: {quote(name)}: letters, digits, hyphens and underscores only")
     return index_artefacts / FOLDER / name
 
 
@@ -330,10 +330,10 @@ def open_documents(index_artefacts: Path, name: str | None, *, fingerprint: str,
         if not known:
             raise ArtefactError(f"{index}: has no vectors yet; import some with: {command}")
         name = known[0]
+    folder = place(index_artefacts, name, "name of vectors")
     if name not in known:
         others = f"; it has {', '.join(known)}" if known else ""
         raise ArtefactError(f"{index}: has no vectors named {name!r}{others}; import them with: {command}")
-    folder = place(index_artefacts, name)
     documents = DocumentVectors(folder)
     if documents.meta["fingerprint"] != fingerprint:
         raise ArtefactError(f"{folder}: these vectors were made before the index changed; import them again with: {command}")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from difflib import get_close_matches
 
 from kernelsearch.cli import console
+from kernelsearch.core.errors import nearest
 from kernelsearch.core.version import __version__
 
 #: The verbs, in the order in which they are mostly used.
@@ -51,9 +51,7 @@ def main(argv: list[str] | None = None) -> None:
         print(f"kernelsearch {__version__}")
         return
     if verb not in VERBS:
-        nearest = get_close_matches(verb, VERBS, n=1)
-        hint = f"; did you mean {nearest[0]}?" if nearest else ""
-        print(f"kernelsearch: no verb {verb!r}; the verbs are {', '.join(VERBS)}{hint}", file=sys.stderr)
+        print(f"kernelsearch: no verb {verb!r}; the verbs are {', '.join(VERBS)}{nearest(verb, VERBS)}", file=sys.stderr)
         raise SystemExit(2)
     # Imported by name: nothing but the verb is loaded, and its classes can be pickled for worker processes.
     name = f"kernelsearch.{verb}"

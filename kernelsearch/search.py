@@ -34,6 +34,11 @@ EXAMPLES = """examples:
 COMMON = ("index", "query", "topics", "output", "rerank", "hits", "rm3", "run", "config", "threads")
 #: Documents in the printed table, unless --hits is given.
 SHOWN = 10
+#: Options of a search of topics, by Python name: with --query they would be lost in silence.
+FOR_TOPICS = {
+    *("run", "output", "output_format", "tag", "shard", "engine", "topics_format", "topics_field"),
+    *("tokenizer", "remove_query", "max_passage", "remove_duplicates"),
+}
 
 
 def main(argv: list[str]) -> None:
@@ -69,15 +74,14 @@ def _check(parser: argparse.ArgumentParser, settings: SearchSettings) -> None:
         parser.error("one of --query and --topics is needed")
     if settings.query is not None and not settings.query.strip():
         raise InputError("--query: no text")
+    for declared in settings.options if settings.query is not None else ():
+        if declared.key in FOR_TOPICS and getattr(settings, declared.key) != declared.default:
+            parser.error(f"--{declared.name}: has no effect without --topics")
     if settings.topics is not None and settings.output is None:
         parser.error("--output: the run file to write is not given")
     check_output("--output", settings.output, (settings.topics, settings.run))
     if settings.shard is not None:
-        if settings.topics is None:
-            parser.error("--shard: has no effect without --topics")
         parse_part(settings.shard)
-    if settings.engine != "local" and settings.topics is None:
-        parser.error("--engine: has no effect without --topics")
 
 
 def _print_table(pipeline: Pipeline, text: str, threads: int) -> Counter[tuple[str, str]]:

@@ -55,6 +55,8 @@ FEATURES = {
 #: The papers' symbols in details of contributions, and what they mean.
 SYMBOLS = (
     (re.compile(r"λ (\S+), z (\S+)"), r"share of the latent score (λ) \1, neighbours (z) \2"),
+    (re.compile(r"\(1 - λ\) × k_q (\S+) of the fitted kernel"), r"the rest of the score; \1 by the fitted kernel"),
+    (re.compile(r"\bk_q (\S+) of the fitted kernel"), r"score \1 by the fitted kernel"),
     (re.compile(r"\(1 - λ\) × k_q (\S+)"), r"the rest of the score; \1 in the first stage"),
     (re.compile(r"\bk_q (\S+)"), r"score \1 in the first stage"),
     (re.compile(r"\bk_Q (\S+), clicks (\S+), text (\S+)"), r"similarity \1: \2 by clicks, \3 by text"),

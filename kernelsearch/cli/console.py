@@ -14,10 +14,9 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from difflib import get_close_matches
 from typing import Any, NoReturn
 
-from kernelsearch.core.errors import KernelSearchError, OptionError, quote
+from kernelsearch.core.errors import KernelSearchError, OptionError, nearest, quote
 from kernelsearch.core.progress import Bar
 from kernelsearch.core.reading import whole_number
 from kernelsearch.core.streams import MAX_EXPANSION, limits
@@ -114,8 +113,7 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Prints one line on stderr and exits with status 2; a flag that is not known is answered with the nearest one."""
         if (unknown := re.match(r"unrecognized arguments: (--[^\s=]+)", message)) is not None:
-            nearest = get_close_matches(unknown[1], self._option_string_actions, n=1, cutoff=0.7)
-            message += f"; did you mean {nearest[0]}?" if nearest else ""
+            message += nearest(unknown[1], self._option_string_actions, cutoff=0.7)
         elif message.startswith("unrecognized arguments: ") and "--query" in self._option_string_actions:
             message += "; a query is named by --query, in quotes"
         print(one_line(_as_called(f"{self.prog}: {message} (--help lists the options)")), file=sys.stderr)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
 from kernelsearch.api.index import Index
+from kernelsearch.core.errors import OptionError
 from kernelsearch.core.options import Option, Settings, option
 from kernelsearch.core.progress import Progress
 from kernelsearch.vectors.settings import VectorSettings
@@ -145,6 +146,12 @@ def method_values(arguments: argparse.Namespace) -> dict[str, dict[str, Any]]:
         if dot:
             values.setdefault(owner, {})[name] = value
     return values
+
+
+def refuse_unused(values: Mapping[str, Mapping[str, Any]]) -> None:
+    """Raises OptionError for options of methods that the command doesn't use, which would be lost in silence."""
+    for name, unused in values.items():
+        raise OptionError(f"--{name}.{next(iter(unused)).replace('_', '-')}: has no effect without --rerank {name}")
 
 
 def require(parser: argparse.ArgumentParser, settings: Settings, *names: str) -> None:

@@ -10,7 +10,7 @@ from kernelsearch.api.index import Index
 from kernelsearch.api.pipeline import Methods, Pipeline
 from kernelsearch.cli import config, pyserini_flags
 from kernelsearch.cli.console import Parser
-from kernelsearch.cli.flags import add_flags, add_method_flags, method_values, read_flags
+from kernelsearch.cli.flags import add_flags, add_method_flags, method_values, read_flags, refuse_unused
 from kernelsearch.cli.search_settings import IN_CONFIG, SearchSettings
 from kernelsearch.core.errors import IndexProblem, OptionError
 from kernelsearch.core.options import Option
@@ -92,8 +92,7 @@ def read_pipeline(arguments: argparse.Namespace) -> PipelineSettings:
         if names.count(name) > 1:
             raise OptionError(f"--rerank {name}: given {names.count(name)} times; a method reranks once")
     methods = [(name, registry.method(name).settings.check(values.pop(name, {}))) for name in names]
-    for name, unused in values.items():
-        raise OptionError(f"--{name}.{next(iter(unused)).replace('_', '-')}: has no effect without --rerank {name}")
+    refuse_unused(values)
     return PipelineSettings(first, methods)
 
 

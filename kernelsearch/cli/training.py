@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernelsearch.cli.console import Parser
-from kernelsearch.cli.flags import VectorFlags, add_flags, add_method_flags, collect, read_flags
+from kernelsearch.cli.flags import VectorFlags, add_flags, add_method_flags, collect, method_values, read_flags, refuse_unused
 from kernelsearch.cli.inputs import load_qrels, load_topics
 from kernelsearch.core.memory_limit import MemoryLimit
 from kernelsearch.core.options import option
@@ -55,6 +55,7 @@ def train(arguments: argparse.Namespace, *, progress: Progress = silent) -> Fitt
     method = registry.method(arguments.rerank)
     limit = MemoryLimit.parse(settings.memory_limit)
     options = collect(arguments, method.fit_options, method.name)
+    refuse_unused({name: values for name, values in method_values(arguments).items() if name != method.name})
     with make_engine(settings) as engine:
         data = TrainingData(
             topics=load_topics(settings.topics) if settings.topics else {},

@@ -99,7 +99,7 @@ def _make_plan(
     qrels: Mapping[str, Mapping[str, int]],
 ) -> Plan:
     """What all settings share."""
-    measures = parse_measures([settings.measure])
+    measures = parse_measures([settings.measure], "--measure")
     if len(measures) != 1:
         raise InputError(f"--measure: {settings.measure!r} names {len(measures)} measures; give one")
     # Sorted, so that folds don't depend on the order of the file.

@@ -83,6 +83,8 @@ def _import(parser: ArgumentParser, arguments: Namespace) -> None:
     counts = ((imported.impressions, "impressions"), (imported.tallies, "rows"))
     text = " and ".join(f"{count} {name}" for count, name in counts if count)
     console.notice(f"{settings.output}: {text} imported, {skipped.total} lines skipped")
+    if imported.replaced is not None:
+        console.notice(f"{settings.output}: held other clicks, which are kept in {imported.replaced} (--append adds to them)")
     for line in skipped.lines():
         console.notice(f"  skipped {line}")
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -13,11 +14,12 @@ from pathlib import Path
 import numpy as np
 
 from kernelsearch.clicks.records import Impression, Record, Skipped, Tally, read
-from kernelsearch.clicks.store import FORMAT, INDEXES, SCHEMA, new_database_beside, remove_side_files, report_errors
+from kernelsearch.clicks.store import FORMAT, INDEXES, SCHEMA, new_database_beside, replace_database, report_errors
 from kernelsearch.clicks.sums import Numbers, ShownSums
 from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.files import refuse_special
 from kernelsearch.core.progress import Progress, silent
+from kernelsearch.core.replacing import lock_folder
 
 #: Records per batch.
 BATCH = 20_000
@@ -27,11 +29,16 @@ WRITER_TIMEOUT = 60.0
 
 @dataclass(frozen=True)
 class Imported:
-    """The outcome of an import: numbers of impressions and rows of tables, and the lines that were skipped."""
+    """The outcome of an import.
+
+    Attributes: numbers of `impressions` and of rows of tables (`tallies`); the lines that were `skipped`; `replaced`, the copy
+    of another database that had the name.
+    """
 
     impressions: int
     tallies: int
     skipped: Skipped
+    replaced: Path | None = None
 
 
 def import_log(
@@ -44,6 +51,7 @@ def import_log(
 ) -> Imported:
     """Reads the log files `sources` into the database `path`; a new database appears under its name only when complete.
 
+    Another database of that name is copied to the folder `replaced` beside it: clicks can't be made again.
     `append` adds to an existing database, in one transaction, and keeps its `eta`. For a new database, `eta` is the strength of
     the position bias (default: 1). `progress` gets the progress. Raises InputError for files that are no click logs or a
     database that can't be written, OptionError for an `eta` that differs from that of an existing database.
@@ -95,13 +103,14 @@ def import_records(
         with open(temporary, "rb+") as stream:
             os.fsync(stream.fileno())
         temporary.chmod(0o644)
-        remove_side_files(path)
-        os.replace(temporary, path)
+        # Whoever appends holds the lock.
+        with nullcontext() if append or not exists else lock_folder(path.absolute().parent, timeout):
+            replaced = replace_database(path, temporary)
     except (sqlite3.OperationalError, OSError) as problem:
         raise InputError(f"{path}: cannot be written ({problem})") from None
     finally:
         temporary.unlink(missing_ok=True)
-    return imported
+    return dataclasses.replace(imported, replaced=replaced)
 
 
 def aggregate(path: str | Path, eta: float) -> None:

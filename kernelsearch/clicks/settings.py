@@ -14,7 +14,10 @@ _ETA = "position bias: position r is looked at with propensity r^-eta"
 class ImportSettings(Settings):
     """Options of import, besides --input."""
 
-    output: str | None = option(None, "click database to write; replaced unless --append is given")
+    output: str | None = option(
+        None,
+        "click database to write; without --append, a copy of the one it replaces is kept in the folder replaced beside it",
+    )
     append: bool = option(False, "add to the database instead of replacing it")
     eta: float | None = option(None, f"{_ETA}; default: 1, or that of the database with --append", low=0, high=10)
 

@@ -287,22 +287,35 @@ def remove_side_files(path: Path) -> None:
         Path(f"{path}{suffix}").unlink(missing_ok=True)
 
 
+def replace_database(path: Path, successor: Path) -> Path | None:
+    """Renames the complete database `successor` to `path`, and returns the copy of what it replaces, as `keep_replaced` does.
+
+    Raises InputError where `path` is another file.
+    """
+    saved = keep_replaced(path, successor)
+    remove_side_files(path)
+    os.replace(successor, path)
+    return saved
+
+
 def keep_replaced(path: Path, successor: Path) -> Path | None:
     """Copies a database that is about to be replaced to the folder `replaced` beside it, and returns the copy's path.
 
-    An index that is exchanged keeps this folder. None where there is no database, or its successor or an earlier copy has the
-    same records.
+    An index that is exchanged keeps this folder. None where there is no database or an empty file, or its successor or an
+    earlier copy has the same records. Raises InputError where `path` is another file.
     """
-    if not path.is_file() or (records := _records(path)) == _records(successor):
+    if not path.is_file() or not path.stat().st_size or (records := _records(path)) == _records(successor):
         return None
     number = 1
     while (saved := path.parent / "replaced" / f"{path.stem}-{number}{path.suffix}").exists():
         if _records(saved) == records:
             return None
         number += 1
-    saved.parent.mkdir(exist_ok=True)
-    with report_errors(path), closing(connect_to_read(path)) as original, closing(sqlite3.connect(saved)) as copy:
-        original.backup(copy)
+    with report_errors(path), closing(connect_to_read(path)) as original:
+        original.execute("SELECT value FROM settings").fetchone()  # refuses another file before a folder is made
+        saved.parent.mkdir(exist_ok=True)
+        with closing(sqlite3.connect(saved)) as copy:
+            original.backup(copy)
     return saved
 
 

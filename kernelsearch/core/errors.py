@@ -1,5 +1,8 @@
 """The exceptions of kernelsearch. A message names the file or option, what was found and what to do about it."""
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 
 class KernelSearchError(Exception):
     """A problem that the user can fix. The command line prints the message on one line and exits with status 2."""
@@ -58,3 +61,15 @@ def short(text: str, most: int = 120) -> str:
     'a b'
     """
     return quote(text, most)[1:-1]
+
+
+def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """Returns the end of a message about an unknown name, which suggests the known name that is most like it, if one is.
+
+    `cutoff`, between 0 and 1, is the least likeness (difflib's ratio).
+
+    >>> nearest("ksla", ["auto", "klsa"]), nearest("other", ["auto", "klsa"])
+    ('; did you mean klsa?', '')
+    """
+    matches = get_close_matches(name[:100], known, n=1, cutoff=cutoff)
+    return f"; did you mean {matches[0]}?" if matches else ""

@@ -29,10 +29,11 @@ Run = Mapping[str, Sequence[tuple[str, float]]]
 Measure = Any
 
 
-def parse_measures(names: Iterable[str]) -> list[Measure]:
+def parse_measures(names: Iterable[str], flag: str = "--measures") -> list[Measure]:
     """Measures by their names in ir_measures, such as AP, nDCG@10 or P(rel=2)@5, or in trec_eval (map, P_30).
 
-    Raises OptionError for a name that neither knows, and for a measure that can't be computed here.
+    `flag` is what messages call the option. Raises OptionError for a name that neither knows, and for a measure that can't be
+    computed here.
     """
     import ir_measures
 
@@ -45,30 +46,30 @@ def parse_measures(names: Iterable[str]) -> list[Measure]:
             try:
                 parsed = ir_measures.parse_trec_measure(name)
             except (NameError, ValueError, KeyError, TypeError, AssertionError):
-                raise OptionError(f"--measures: {quote(name)} is not a measure that ir_measures knows") from None
+                raise OptionError(f"{flag}: {quote(name)} is not a measure that ir_measures knows") from None
         for measure in parsed:
-            _check_parameters(measure, name)
+            _check_parameters(measure, name, flag)
             if not pipeline.supports(measure):
                 raise OptionError(
-                    f"--measures: {quote(name)} can't be computed with these parameters, or needs a package that is missing"
+                    f"{flag}: {quote(name)} can't be computed with these parameters, or needs a package that is missing"
                 )
         measures += [measure for measure in parsed if measure not in measures]
     if not measures:
-        raise OptionError("--measures: no measure is given")
+        raise OptionError(f"{flag}: no measure is given")
     return measures
 
 
-def _check_parameters(measure: Measure, name: str) -> None:
+def _check_parameters(measure: Measure, name: str, flag: str) -> None:
     """Raises OptionError for parameters that the libraries don't check: trec_eval's code aborts the process for P@0."""
     try:
         measure.validate_params()
     except AssertionError as problem:
-        raise OptionError(f"--measures: {quote(name)}: {short(str(problem).partition('<object')[0])}") from None
+        raise OptionError(f"{flag}: {quote(name)}: {short(str(problem).partition('<object')[0])}") from None
     bounds = {"cutoff": (1, 2**31 - 1), "rel": (1, MAX_GRADE)}
     for parameter, value in measure.params.items():
         low, high = bounds.get(parameter, (-math.inf, math.inf))
         if isinstance(value, int | float) and not low <= value <= high:
-            raise OptionError(f"--measures: {quote(name)}: {parameter} must be between {low} and {high}")
+            raise OptionError(f"{flag}: {quote(name)}: {parameter} must be between {low} and {high}")
 
 
 @dataclass(frozen=True)

@@ -189,6 +189,13 @@ class ForwardIndex:
                 place += 1
         return rows
 
+    def document_keys(self) -> NDArray[np.uint64]:
+        """A hash of docid and length per live document, shape (live,), by which two states of an index are compared.
+
+        A document that replaced another one of the same docid and the same number of tokens has the same hash.
+        """
+        return self._hashes ^ (self.lengths[self._hash_rows].astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
+
     def gather(self, docs: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Returns the postings of the rows `docs`: (indptr of the selection, places in `indices` and `frequencies`)."""
         docs = np.asarray(docs)

@@ -27,6 +27,7 @@ from kernelsearch.rerankers.registry import Method
 
 if TYPE_CHECKING:
     from kernelsearch.vectors.opened import Vectors
+    from kernelsearch.vectors.settings import VectorSettings
 
 __all__ = [  # what a method imports, `Contribution` and `Explanation` included
     "DEFAULT_CONTEXT",
@@ -48,13 +49,15 @@ class OpenedIndex(Protocol):
     """What a method needs of an opened index: Lucene, forward indexes, and the folder for what is derived from it.
 
     `name` is its name in messages, `fingerprint` identifies its contents and binds artefacts to them, `shards` are its Lucene
-    indexes, `progress` is what long steps report to. It can be pickled and opened again in another process.
+    indexes, `progress` is what long steps report to, `vector_settings` says which vectors were chosen when it was opened.
+    It can be pickled and opened again in another process.
     """
 
     name: str
     fingerprint: str
     shards: Shards
     progress: Progress
+    vector_settings: VectorSettings
 
     @property
     def artefacts(self) -> Path:

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernelsearch import rerankers
-from kernelsearch.core.errors import OptionError
+from kernelsearch.core.errors import OptionError, nearest
 from kernelsearch.core.options import Option, Settings
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def method(name: str) -> Method:
     """The method of a name; raises OptionError where there is none."""
     known = methods()
     if name not in known:
-        raise OptionError(f"--rerank: {name!r} is not one of {', '.join(known)}")
+        raise OptionError(f"--rerank: {name!r} is not one of {', '.join(known)}{nearest(name, known)}")
     return known[name]
 
 

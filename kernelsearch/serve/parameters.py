@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 
 import orjson
 
-from kernelsearch.core.errors import OptionError
+from kernelsearch.core.errors import OptionError, nearest
 from kernelsearch.core.options import Option
 from kernelsearch.lucene.first_stage import FirstStageSettings
 from kernelsearch.rerankers import registry
@@ -230,7 +230,8 @@ class Reader:
         names = tuple(name.strip() for name in value.split(","))
         for name in names:
             if name not in self.methods:
-                raise OptionError(f"rerank: {name[:100]!r} is not one of {', '.join(self.methods)}")
+                hint = nearest(name, self.methods)
+                raise OptionError(f"rerank: {name[:100]!r} is not one of {', '.join(self.methods)}{hint}")
         if len(set(names)) < len(names):
             raise OptionError(f"rerank: {value[:100]!r} names a method twice")
         if self.columns == 1 and parameters.columns:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.core import artefacts, invariants
-from kernelsearch.core.errors import ArtefactError, InputError, OptionError
+from kernelsearch.core.errors import ArtefactError, InputError, OptionError, quote
 from kernelsearch.core.memory_limit import MemoryLimit
 from kernelsearch.core.progress import Progress, silent
 from kernelsearch.core.rows import unit_rows
@@ -299,10 +299,10 @@ def save_vectors(
     )
 
 
-def place(index_artefacts: Path, name: str) -> Path:
-    """The folder of the vectors `name` among `index_artefacts`. Raises OptionError for a name with other characters."""
+def place(index_artefacts: Path, name: str, label: str = "--name") -> Path:
+    """The folder of the vectors `name` among `index_artefacts`; raises OptionError, which begins with `label`, for other names."""
     if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]*", name):
-        raise OptionError(f"--name: {name!r}: letters, digits, hyphens and underscores only")
+        raise OptionError(f"{label}: {quote(name)}: letters, digits, hyphens and underscores only")
     return index_artefacts / FOLDER / name
 
 
@@ -344,7 +344,7 @@ def open_documents(index_artefacts: Path, name: str | None, *, fingerprint: str,
         if not known:
             raise ArtefactError(f"{index}: has no vectors yet; import some with: {command}")
         name = known[0]
-    folder = place(index_artefacts, name)
+    folder = place(index_artefacts, name, "name of vectors")
     if name not in known:
         others = f"; it has {', '.join(known)}" if known else ""
         raise ArtefactError(f"{index}: has no vectors named {name!r}{others}; import them with: {command}")

@@ -59,6 +59,8 @@ def test_every_feature_of_auto_has_a_meaning(demo_index):
     [
         ("λ 0.5, z auto", "share of the latent score (λ) 0.5, neighbours (z) auto"),
         ("(1 - λ) × k_q 4.7158", "the rest of the score; 4.7158 in the first stage"),
+        ("(1 - λ) × k_q 4.7158 of the fitted kernel", "the rest of the score; 4.7158 by the fitted kernel"),
+        ("rank 2, k_q 4.2134 of the fitted kernel", "rank 2, score 4.2134 by the fitted kernel"),
         ("rank 2, k_q 4.2134", "rank 2, score 4.2134 in the first stage"),
     ],
 )

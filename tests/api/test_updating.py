@@ -277,9 +277,9 @@ def test_what_was_derived_follows(tmp_path, capsys):
     assert moved.present.tolist() == [True, True, True, False, False, False]
     assert moved.matrix[:3].tolist() == vectors[[0, 3, 5]].tolist() and not moved.matrix[3:].any()
     assert "vectors/mini has no vector for 3 documents; python -m kernelsearch.vectors --index" in messages
-    # Folding in is the projection on the old term directions.
+    # Folding in is the projection on the old term directions; the same three documents were not decomposed.
     basis = after.pipeline("klsa").rerankers[0].basis
-    assert basis.rows.shape == (6, 2) and basis.meta["extra"]["folded"] == 0
+    assert basis.rows.shape == (6, 2) and basis.meta["extra"]["folded"] == 3
     again = f"; python -m kernelsearch.train --index {folder} --rerank klsa makes it again"
     assert f"klsa keeps its decomposition, new documents are folded in{again}" in messages
     assert after.search("tap", "mslm").docids and after.search("tap", "klsa").docids

@@ -10,6 +10,7 @@ from contextlib import closing
 import numpy as np
 import pytest
 
+from kernelsearch.clicks import __main__ as verb
 from kernelsearch.clicks import importing, store, sums
 from kernelsearch.clicks.importing import aggregate, import_log, import_records
 from kernelsearch.clicks.records import Impression, Tally
@@ -249,3 +250,25 @@ def test_what_a_killed_writer_left_unfinished_is_taken_back_by_a_reader(tmp_path
     assert not (killed / "c.db-journal").exists()
     with closing(store.connect_to_read(path)) as reader, pytest.raises(sqlite3.OperationalError, match="readonly"):
         reader.execute("DELETE FROM impressions")
+
+
+def test_an_import_keeps_the_database_that_it_replaces(tmp_path, capsys):
+    database, log = tmp_path / "c.db", tmp_path / "log.jsonl"
+    import_records(LISTS, database)
+    before = contents(database)
+    write_sessions(LISTS[:1], log)
+    for _ in range(2):  # the second import replaces its own records: there is nothing to keep
+        verb.main(["import", "--input", str(log), "--output", str(database)])
+    assert ClickLog(database).totals().impressions == 1
+    assert [path.name for path in (tmp_path / "replaced").iterdir()] == ["c-1.db"]
+    assert contents(tmp_path / "replaced" / "c-1.db") == before
+    assert capsys.readouterr().err.count(f"kept in {tmp_path / 'replaced' / 'c-1.db'} (--append adds to them)") == 1
+
+
+def test_an_import_replaces_no_other_file(tmp_path):
+    notes = tmp_path / "notes.txt"
+    notes.write_text("not a database", encoding="utf-8")
+    with pytest.raises(InputError, match=r"notes\.txt: not a click database"):
+        import_records(LISTS, notes)
+    assert notes.read_text(encoding="utf-8") == "not a database"
+    assert [path.name for path in tmp_path.rglob("*")] == ["notes.txt"]

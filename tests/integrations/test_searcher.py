@@ -291,6 +291,17 @@ def test_vectors_are_chosen_when_the_searcher_is_made(demo_index, topics):
         KernelSearcher(demo_index, rerank="dense", vectors="other")
 
 
+def test_named_vectors_must_be_usable(demo_index):
+    """`auto` goes without vectors that nobody named, and never without those that the searcher was made with."""
+    with pytest.raises(OptionError, match="vectors 'random': where do the queries' vectors come from"):
+        KernelSearcher(demo_index, rerank="auto", vectors="random")
+    with pytest.raises(ArtefactError, match="no vectors named 'other'"):
+        KernelSearcher(demo_index, rerank="auto", vectors="other")
+    unnamed = KernelSearcher(str(demo_index.path), rerank="auto").search("dripping tap", k=5)
+    words = KernelSearcher(demo_index, rerank="auto", vectors="random", auto_vectors="none").search("dripping tap", k=5)
+    assert [hit.docid for hit in unnamed] == [hit.docid for hit in words]
+
+
 def test_unchanged_lists_are_reported_with_the_reason(demo_index, tmp_path):
     import_log([DEMO / "clicks.jsonl"], tmp_path / "clicks.db")
     options = {"clicks": str(tmp_path / "clicks.db"), "min_similarity": 100}

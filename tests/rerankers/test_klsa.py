@@ -18,7 +18,7 @@ from kernelsearch.kernels.documents import RBF, Cosine, Custom
 from kernelsearch.lucene.models import BM25Model as LuceneBM25
 from kernelsearch.lucene.models import DirichletModel
 from kernelsearch.rerankers.base import Context, TrainingData
-from kernelsearch.rerankers.klsa.basis import LatentBasis, fit_basis
+from kernelsearch.rerankers.klsa.basis import LatentBasis, fit_basis, fold_in
 from kernelsearch.rerankers.registry import method
 from tests.conftest import drawn_texts, rewrite_meta
 
@@ -161,6 +161,18 @@ def test_the_kernels_own_scores(indexed, query, listed):
     own = KernelLSA(indexed, scores="kernel", z=4).apply(query, other)
     same = KernelLSA(indexed, z=4).apply(query, listed)
     assert np.array_equal(own.docs, same.docs) and own.scores == pytest.approx(same.scores, abs=1e-6)
+
+
+def test_an_explanation_says_whose_score_k_q_is(indexed, query):
+    other = indexed.lucene.search([query], 10)[0]
+    doc = int(other.docs[0])
+    score = BM25(k1=2.0, b=0.75).scores(indexed.forward, query, np.array([doc]))[0]
+    explained = KernelLSA(indexed, scores="kernel", z=4, **{"lambda": 0.4}).explain(query, other, doc)
+    assert explained.contributions[1].detail == f"(1 - λ) × k_q {score:.4f} of the fitted kernel"
+    details = [part.detail for part in explained.contributions[0].parts]
+    assert len(details) == 4 and all(detail.endswith(" of the fitted kernel") for detail in details)
+    plain = KernelLSA(indexed, z=4, **{"lambda": 0.4}).explain(query, other, doc)
+    assert plain.contributions[1].detail == f"(1 - λ) × k_q {other.scores[0]:.4f}"
 
 
 @pytest.mark.parametrize("weight", [0.3, 1.0])
@@ -375,6 +387,27 @@ def test_fold_in(tmp_path, capsys):
     # A new document lies nearest to documents of its own topic.
     similar = np.argsort(-(folded.rows[:120] @ folded.rows[130]))[:10]
     assert np.mean(similar % 5 == 130 % 5) > 0.6
+
+
+def test_documents_that_are_folded_in_are_counted_where_others_were_deleted(tmp_path):
+    """Of 20 documents, the decomposition's last two are deleted and two others added, then one of the first is replaced."""
+    records = documents(22)
+    changed = {**records[0], "contents": records[0]["contents"] + " again"}
+    states = (records[:20], records[:18] + records[20:], [changed, *records[1:18], *records[20:]])
+    basis = None
+    for number, state in enumerate(states):
+        (tmp_path / str(number)).mkdir()
+        opened = build(tmp_path / str(number), state)
+        if basis is None:
+            basis = KernelLSA.method.fit(opened, TrainingData(), dims=3)
+            assert LatentBasis(basis).meta["extra"]["folded"] == 0
+            continue
+        shutil.copytree(basis, opened.artefacts / "klsa")
+        basis = KernelLSA.method.fit(opened, TrainingData(), fold_in=True)
+        assert LatentBasis(basis).meta["extra"]["folded"] == number + 1
+    earlier = LatentBasis(basis)
+    earlier.decomposed = None  # as a basis of an earlier version: the growth is all that is known
+    assert fold_in(tmp_path / "earlier", earlier, opened.forward, BM25()).meta["extra"]["folded"] == 3
 
 
 def test_folding_the_same_documents_changes_nothing(indexed):

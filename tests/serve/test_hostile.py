@@ -35,6 +35,7 @@ def refused(client, path: str, status: int, message: str):
         ("/v1/demo/search?query=tap&hits=" + "9" * 5000, 400, "hits: too long"),
         ("/v1/demo/search?query=tap&candidates=100000", 400, "candidates: 100000 is above 1000"),
         ("/v1/demo/search?query=tap&rerank=nope", 400, "rerank: 'nope' is not one of auto, "),
+        ("/v1/demo/search?query=tap&rerank=ksla", 400, "did you mean klsa?"),
         ("/v1/demo/search?query=tap&rerank=klsa,klsa", 400, "names a method twice"),
         ("/v1/demo/search?query=tap&klsa.z=5", 400, "klsa.z: has no effect without rerank=klsa"),
         ("/v1/demo/search?query=tap&rerank=klsa&klsa.z=0", 400, "klsa.z: 0 is below 1"),

@@ -259,3 +259,12 @@ def test_tune_refuses_a_folder_before_the_work(capsys, index, tmp_path):
     files = ["--topics", DEMO / "topics.tsv", "--qrels", DEMO / "qrels.txt", "--try", "k1=1"]
     assert "is a directory" in refused(capsys, tune.main, "--index", index, *files, "--output", tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_messages_name_the_option_that_was_used(capsys, index):
+    files = ["--topics", DEMO / "topics.tsv", "--qrels", DEMO / "qrels.txt", "--try", "k1=1"]
+    assert "--measure: 'AB' is not a measure" in refused(capsys, tune.main, "--index", index, *files, "--measure", "AB")
+    vectors = ["--index", index, "--query", "tap", "--rerank", "auto", "--auto.vectors", "no.such"]
+    assert "kernelsearch: name of vectors: 'no.such': letters, digits" in refused(capsys, search.main, *vectors)
+    unused = ["--index", index, "--rerank", "klsa", "--mslm.min-count", "1"]
+    assert "--mslm.min-count: has no effect without --rerank mslm" in refused(capsys, train.main, *unused)

@@ -84,16 +84,18 @@ def hybrid_weights(index: OpenedIndex, vectors: str) -> dict[str, float]:
 def usable_vectors(index: OpenedIndex, wanted: str | None, method: str) -> str | None:
     """The name of the vectors of `index` to use, None for words alone; `wanted` is an option's value, "none" for words alone.
 
-    Vectors that the option names must be usable, otherwise OptionError or ArtefactError is raised. Without a name, vectors
-    that can't be used are left out, which is logged; `method` is the method's name, for the log.
+    Vectors that the option names, or that were named when the index was opened, must be usable, otherwise OptionError or
+    ArtefactError is raised. Without a name, vectors that can't be used are left out, which is logged; `method` is the method's
+    name, for the log.
     """
-    if wanted == "none" or (wanted is None and not vector_names(index.artefacts)):
+    name = wanted or index.vector_settings.name
+    if wanted == "none" or (name is None and not vector_names(index.artefacts)):
         return None
     try:
-        vectors = index.vectors(wanted)
+        vectors = index.vectors(name)
         vectors.queries.require()
     except (ArtefactError, OptionError) as problem:
-        if wanted is not None:
+        if name is not None:
             raise
         logger.info("%s: words alone, without vectors: %s", method, problem)
         return None

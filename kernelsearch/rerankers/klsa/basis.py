@@ -42,6 +42,7 @@ class LatentBasis:
     - `feature_terms` (features,): the term number of each feature, -1 for the feature of document length, -2 for
       dimensions of vectors
     - `terms`: the terms of the collection by number
+    - `decomposed`: keys of the documents that were decomposed, the others were folded in; None for earlier versions' bases
     - `meta`: kernel, parameters, captured energy, residual
     """
 
@@ -53,6 +54,7 @@ class LatentBasis:
         self.loadings: NDArray[np.float32] = arrays["loadings"]
         self.feature_terms: NDArray[np.int64] = arrays["feature_terms"]
         self.terms = StringTable(arrays["term_bytes"], arrays["term_ends"])
+        self.decomposed: NDArray[np.uint64] | None = arrays.get("decomposed")
 
     @property
     def dims(self) -> int:
@@ -162,7 +164,8 @@ def fit_basis(
         "folded": 0,
     }
     terms = kernel.feature_terms(collection) if mapped else np.arange(len(collection.terms))
-    _save(path, collection, decomposition, rows, terms, all_parameters, extra, finish, mapped=mapped)
+    keys = collection.document_keys()
+    _save(path, collection, decomposition, rows, terms, keys, all_parameters, extra, finish, mapped=mapped)
     return LatentBasis(path, fingerprint=collection.fingerprint)
 
 
@@ -179,7 +182,7 @@ def fold_in(
 
     Every document's row is Φ V Σ⁻¹ with the index's new statistics and the old V. Terms that the old index didn't have are
     outside the basis, and U's columns are no longer exactly orthonormal. `meta` holds the captured energy on the new collection
-    and the number of rows that were added since the last decomposition. The other parameters are those of `fit_basis`.
+    and the number of documents that are new since the last decomposition. The other parameters are those of `fit_basis`.
     Raises OptionError for a basis from landmarks.
     """
     if old.parameters["landmarks"]:
@@ -190,10 +193,15 @@ def fold_in(
     known = places >= 0
     right[known] = old.loadings[places[known]]
     captured = sum(float(np.square(block @ right).sum()) for _, _, block in rows)
-    new = len(collection) - (len(old.rows) - old.meta["extra"]["folded"])
-    extra = {**old.meta["extra"], "energy": captured / rows.squared_norm(), "folded": max(new, 0)}
+    decomposed = old.decomposed
+    if decomposed is None:  # a basis of an earlier version: only the growth is known
+        new = max(len(collection) - (len(old.rows) - old.meta["extra"]["folded"]), 0)
+    else:
+        new = int(np.isin(collection.document_keys(), decomposed, invert=True).sum())
+    extra = {**old.meta["extra"], "energy": captured / rows.squared_norm(), "folded": new}
     decomposition = Decomposition(np.asarray(old.values), right, extra["energy"], extra["residual"], extra["solver"], 0)
-    _save(path, collection, decomposition, rows, kernel.feature_terms(collection), old.parameters, extra, finish, mapped=True)
+    terms = kernel.feature_terms(collection)
+    _save(path, collection, decomposition, rows, terms, decomposed, old.parameters, extra, finish, mapped=True)
     return LatentBasis(path, fingerprint=collection.fingerprint)
 
 
@@ -203,6 +211,7 @@ def _save(
     decomposition: Decomposition,
     rows: Rows,
     feature_terms: NDArray[np.int64],
+    decomposed: NDArray[np.uint64] | None,
     parameters: Mapping[str, Any],
     extra: Mapping[str, Any],
     finish: Callable[[Path], None],
@@ -242,6 +251,7 @@ def _save(
             "feature_terms": feature_terms,
             "term_bytes": np.frombuffer(b"".join(encoded), dtype=np.uint8),
             "term_ends": np.cumsum([len(term) for term in encoded], dtype=np.int64),
+            **({} if decomposed is None else {"decomposed": decomposed}),
         },
         fill=fill,
     )

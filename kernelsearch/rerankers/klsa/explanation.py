@@ -54,7 +54,7 @@ def explain(method: KernelLSA, query: Query, candidates: Candidates, doc: int, c
         contributions.append(Contribution(f"through {len(order) - SHOWN_DOCUMENTS} other documents", rest))
     detail = f"λ {weight:g}, z {'auto' if method.automatic else method.z}"
     latent = Contribution("like the best documents", float(totals.sum()), detail, tuple(contributions))
-    lexical = Contribution("own score", (1 - weight) * own / scale.score_deviation, f"(1 - λ) × k_q {own:.4f}")
+    lexical = Contribution("own score", (1 - weight) * own / scale.score_deviation, f"(1 - λ) × {_query_score(method, own)}")
     all_parts = [latent, lexical]
     if method.automatic:
         means = weight * scale.latent_mean / scale.latent_deviation + (1 - weight) * scale.score_mean / scale.score_deviation
@@ -87,8 +87,13 @@ def _through(
     if len(parts) > len(strongest):
         contributions.append(Contribution("other dimensions", float(parts.sum() - parts[strongest].sum())))
     name = "itself" if source == doc else method.index.forward.docids[source]
-    detail = f"rank {place + 1}, k_q {score:.4f}"
+    detail = f"rank {place + 1}, {_query_score(method, score)}"
     return Contribution(f"through {name}", float(parts.sum()), detail, tuple(contributions))
+
+
+def _query_score(method: KernelLSA, score: float) -> str:
+    """k_q of a document for a detail, with its origin where that is not the first stage."""
+    return f"k_q {score:.4f}{' of the fitted kernel' if method.settings.scores == 'kernel' else ''}"
 
 
 def latent_map(method: KernelLSA, query: Query, candidates: Candidates, doc: int, context: Context) -> dict[str, Any]:

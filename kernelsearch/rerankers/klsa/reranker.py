@@ -139,7 +139,7 @@ class KernelLSA(Reranker[KernelLSASettings]):
             old = LatentBasis(path)
             collection = index.field(old.parameters["field"])
             basis = fold_in(path, old, collection, _kernel(old.parameters, index), memory=memory, finish=finish)
-            share = basis.meta["extra"]["folded"] / max(len(basis.rows), 1)
+            share = basis.meta["extra"]["folded"] / max(len(collection.live_docs), 1)
             logger.info("klsa: folded in, %.1f%% of the documents came after the decomposition", 100 * share)
         else:
             chosen = settings.to_dict()

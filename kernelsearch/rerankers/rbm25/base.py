@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from abc import abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.clicks.importing import WRITER_TIMEOUT, import_log
-from kernelsearch.clicks.store import ClickLog, keep_replaced, new_database_beside, remove_side_files
+from kernelsearch.clicks.store import ClickLog, new_database_beside, replace_database
 from kernelsearch.core.errors import OptionError
 from kernelsearch.core.options import Settings
 from kernelsearch.core.replacing import lock_folder
@@ -76,12 +75,11 @@ class ClickReranker(Reranker[L]):
             import_log([data.clicks], imported, progress=data.progress)
             rows = check_log(index, ClickLog(imported), str(data.clicks))
             with lock_folder(path.parent, WRITER_TIMEOUT):
-                if (saved := keep_replaced(path, imported)) is not None:
-                    logger.warning(
-                        "%s: another click log belonged to the index; it is kept as %s", path, saved.relative_to(path.parent)
-                    )
-                remove_side_files(path)
-                os.replace(imported, path)
+                saved = replace_database(path, imported)
+            if saved is not None:
+                logger.warning(
+                    "%s: another click log belonged to the index; it is kept as %s", path, saved.relative_to(path.parent)
+                )
         finally:
             imported.unlink(missing_ok=True)
         logger.info("%s: %d of the log's %d documents are in the index", cls.method.name, (rows >= 0).sum(), len(rows))

@@ -11,6 +11,8 @@ const LABELS = {
 const DETAILS = [
   [/λ (\S+), z auto/, "share of the latent score $1, neighbours weighted by their relevance"],
   [/λ (\S+), z (\d+)/, "share of the latent score $1, $2 neighbours"],
+  [/\(1 - λ\) × k_q (\S+) of the fitted kernel/, "the rest of the score; $1 by the fitted kernel"],
+  [/\bk_q (\S+) of the fitted kernel/, "score $1 by the fitted kernel"],
   [/\(1 - λ\) × k_q (\S+)/, "the rest of the score; $1 in the first stage"],
   [/\bk_q (\S+)/, "score $1 in the first stage"],
   [/\bk_Q (\S+), clicks (\S+), text (\S+)/, "similarity $1: $2 by clicks, $3 by text"],

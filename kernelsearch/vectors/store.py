@@ -300,7 +300,7 @@ def save_vectors(
 
 
 def place(index_artefacts: Path, name: str, label: str = "--name") -> Path:
-    """The folder of the vectors `name` among `index_artefacts`; raises OptionError, which begins with `label`, for other names."""
+    """The folder of the vectors `name` among `index_artefacts`. Raises OptionError, with `label`, for other characters."""
     if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]*", name):
         raise OptionError(f"{label}: {quote(name)}: letters, digits, hyphens and underscores only")
     return index_artefacts / FOLDER / name

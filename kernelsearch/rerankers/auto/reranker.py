@@ -46,7 +46,7 @@ from kernelsearch.rerankers.auto.settings import AutoSettings
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, Context, Explanation, OpenedIndex
 from kernelsearch.rerankers.fusion.base import FusedReranker, followed_by
 from kernelsearch.rerankers.fusion.features import Features
-from kernelsearch.rerankers.fusion.recipes import PARTS, PLAIN, available, hybrid_weights, reading_weights, usable_vectors
+from kernelsearch.rerankers.fusion.recipes import PARTS, PLAIN, auto_weights, available, usable_vectors
 
 #: A query's candidates and their features, shape (candidates, features).
 Table = tuple[Candidates, NDArray[np.float64]]
@@ -65,7 +65,7 @@ class AutoReranker(FusedReranker[AutoSettings]):
     def __init__(self, index: OpenedIndex, **options: Any) -> None:
         super().__init__(index, **options)
         self.vectors = usable_vectors(index, self.settings.vectors, self.name)
-        wanted = reading_weights(index) if self.vectors is None else hybrid_weights(index, self.vectors)
+        wanted = auto_weights(index, self.vectors)
         weights: dict[str, float] = {}
         for name, feature in available(tuple(wanted), index, self.name).items():
             weights[feature] = weights.get(feature, 0.0) + wanted[name]

@@ -65,6 +65,11 @@ HYBRID_WEIGHTS = {
 }
 
 
+def auto_weights(index: OpenedIndex, vectors: str | None) -> dict[str, float]:
+    """{feature: weight} of `auto` with the vectors of that name, or by words alone for None; a trained fusion starts there."""
+    return reading_weights(index) if vectors is None else hybrid_weights(index, vectors)
+
+
 def reading_weights(index: OpenedIndex) -> dict[str, float]:
     """{feature: weight} of `auto` on an index without vectors: READING_WEIGHTS, and `parts` where it holds source code."""
     code = joined_share(index.forward) >= CODE_SHARE

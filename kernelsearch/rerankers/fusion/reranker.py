@@ -43,9 +43,8 @@ from kernelsearch.rerankers.fusion.learners import ENOUGH_QUERIES, anchored_lear
 from kernelsearch.rerankers.fusion.recipes import (
     AUTO_WEIGHTS,
     PARTS,
+    auto_weights,
     available,
-    hybrid_weights,
-    reading_weights,
     usable_vectors,
 )
 from kernelsearch.rerankers.fusion.settings import RECIPE, FusionFitSettings, FusionSettings
@@ -140,10 +139,9 @@ class FusionReranker(FusedReranker[FusionSettings]):
         sources = () if settings.sources == "none" else parse_recipe(settings.sources, "--fusion.sources")
         vectors = None
         if settings.features == RECIPE:
-            wanted = reading_weights(index)
             vectors = usable_vectors(index, settings.vectors, cls.method.name)
+            wanted = auto_weights(index, vectors)
             if vectors is not None:
-                wanted = hybrid_weights(index, vectors)
                 recipe = (*recipe, f"dense-rm:{vectors}")
                 sources = tuple(dict.fromkeys((*sources, f"dense:{vectors}"))) if sources else sources
             elif PARTS in wanted:

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
+from kernelsearch.core.compiled import PostingRows
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.forward.index import ForwardIndex
-from kernelsearch.forward.loops import PostingLoops
 from kernelsearch.forward.selection import Occurrences
 from kernelsearch.kernels.tfidf import DocumentVectors
 from kernelsearch.rerankers.base import OpenedIndex
@@ -62,8 +62,8 @@ class CandidateField:
         """Frequencies of a few terms in the rows `docs`, dense, shape (rows, terms). Term -1 occurs nowhere."""
         return self.index.term_frequencies(self.docs[docs], terms)
 
-    def compiled_rows(self, docs: NDArray[np.integer]) -> tuple[PostingLoops, NDArray[np.int32]] | None:
-        """The compiled loops over the field's postings, and the rows `docs` as they take them; None without loops."""
+    def compiled_rows(self, docs: NDArray[np.integer]) -> PostingRows | None:
+        """The rows `docs` as the compiled loops over the field's postings take them; None without loops."""
         return self.index.compiled_rows(self.docs if docs is self.rows else self.docs[docs])
 
     def occurrences(self, docs: NDArray[np.integer], terms: NDArray[np.integer]) -> Occurrences:

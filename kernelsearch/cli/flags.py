@@ -11,6 +11,7 @@ from kernelsearch.api.index import Index
 from kernelsearch.core.errors import OptionError
 from kernelsearch.core.options import Option, Settings, option
 from kernelsearch.core.progress import Progress
+from kernelsearch.lucene import jvm
 from kernelsearch.vectors.settings import VectorSettings
 
 S = TypeVar("S", bound=Settings)
@@ -49,9 +50,21 @@ class IndexSettings(JavaSettings):
         rest = tuple(declared for declared in cls.options if declared not in ends)
         cls.flags = (*ends[:1], *rest, *ends[1:])
 
-    def open_index(self, progress: Progress, *, java_heap: str | None = None, language: str | None = None) -> Index:
-        """Opens the index; `java_heap` is used where `--java-heap` is not given, `language` is that of queries."""
+    def open_index(
+        self, progress: Progress, *, java_heap: str | None = None, language: str | None = None, few_calls: bool = False
+    ) -> Index:
+        """Opens the index.
+
+        Parameters
+        ----------
+        progress : what long steps report to
+        java_heap : the largest heap of Java where `--java-heap` is not given
+        language : that of queries; None: the index's
+        few_calls : the command searches once and ends, for which Java starts quicker
+        """
         assert self.index is not None  # verbs refuse a command line without --index
+        if few_calls:
+            jvm.expect_few_calls()
         heap = self.java_heap or java_heap
         return Index(self.index, language=language, java_heap=heap, progress=progress, vectors=self.vectors)
 

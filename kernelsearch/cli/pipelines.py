@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kernelsearch.api.index import Index
 from kernelsearch.api.pipeline import Methods, Pipeline
@@ -68,14 +68,21 @@ def parse(
 
 @dataclass(frozen=True)
 class PipelineSettings:
-    """The settings of a pipeline: those of the first stage, and the methods with their options."""
+    """The settings of a pipeline: those of the first stage, which `first_stage` is made of, and the methods with their options.
+
+    Raises InputError for options of the first stage that exclude each other.
+    """
 
     first: FirstStageSettings
     methods: Methods
+    first_stage: FirstStage = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "first_stage", FirstStage.from_settings(self.first))
 
     def open(self, index: Index) -> Pipeline:
-        """The pipeline over an index."""
-        return Pipeline(index, FirstStage.from_settings(self.first), self.methods)
+        """The pipeline over the opened `index`."""
+        return Pipeline(index, self.first_stage, self.methods)
 
 
 def read_pipeline(arguments: argparse.Namespace) -> PipelineSettings:
@@ -85,7 +92,6 @@ def read_pipeline(arguments: argparse.Namespace) -> PipelineSettings:
     that is not used, which would otherwise be lost in silence.
     """
     first = read_flags(FirstStageSettings, arguments)
-    FirstStage.from_settings(first)
     names: list[str] = arguments.rerank
     values = method_values(arguments)
     for name in names:
@@ -107,7 +113,7 @@ def open_pipeline(
     extended = not pyserini_flags.EXTENDING.isdisjoint(vars(arguments))
     language = pyserini_flags.query_language(settings) if extended else settings.language
     try:
-        index = settings.open_index(progress, language=language)
+        index = settings.open_index(progress, language=language, few_calls=settings.query is not None)
     except IndexProblem:
         prebuilt = pyserini_flags.open_prebuilt(settings, language, progress)
         if prebuilt is None:
@@ -115,9 +121,7 @@ def open_pipeline(
         index = prebuilt
         pyserini_flags.set_bm25(arguments, str(settings.index))
         chosen = read_pipeline(arguments)
-    first = FirstStage.from_settings(chosen.first)
-    if extended:
-        first = pyserini_flags.extend(first, settings)
+    first = pyserini_flags.extend(chosen.first_stage, settings) if extended else chosen.first_stage
     if settings.stopwords is not None:
         pyserini_flags.set_stopwords(index, settings.stopwords)
     return Pipeline(index, first, chosen.methods), chosen.first

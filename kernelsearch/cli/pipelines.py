@@ -25,9 +25,9 @@ SINGLE_QUERY = ("index", "language", "java_heap", "vectors_name", "vectors_queri
 def make_parser(
     verb: str, description: str, examples: str, options: tuple[Option, ...], common: Sequence[str] = ()
 ) -> argparse.ArgumentParser:
-    """A parser with the `options` of the verb, those of the first stage and of every method.
+    """A parser with the `options` of the `verb`, those of the first stage and of every method.
 
-    `common` are the options of the short help.
+    `description` and `examples` are texts of its help, `common` are the options of the short help.
     """
     parser = Parser(prog=f"python -m kernelsearch.{verb}", description=description, epilog=examples, common=common)
     add_flags(parser, options)
@@ -47,10 +47,10 @@ def make_parser(
 def parse(
     parser: argparse.ArgumentParser, argv: list[str], allowed: Sequence[str] | None = None
 ) -> tuple[argparse.Namespace, config.Config | None]:
-    """Parses flags and fills what they leave open from the file of `--config`.
+    """Parses the flags `argv` by `parser` and fills what they leave open from the file of `--config`.
 
-    `allowed` are the options that are taken from the top level of the file (None: all). Returns the arguments and the
-    content of the file, or None without one.
+    `allowed` are the options that are taken from the top level of the file (None: all). Returns the arguments and the content
+    of the file, or None without one.
     """
     arguments = parser.parse_args(argv)
     if not pyserini_flags.REWRITTEN.isdisjoint(vars(arguments)):
@@ -86,10 +86,10 @@ class PipelineSettings:
 
 
 def read_pipeline(arguments: argparse.Namespace) -> PipelineSettings:
-    """The checked settings of the pipeline, read before any index is opened.
+    """The checked settings of the pipeline in parsed `arguments`, read before any index is opened.
 
-    Raises OptionError for values that an option refuses, for a method that is named twice, and for options of a method
-    that is not used, which would otherwise be lost in silence.
+    Raises OptionError for values that an option refuses, for a method that is named twice, and for options of a method that is
+    not used, which would otherwise be lost in silence.
     """
     first = read_flags(FirstStageSettings, arguments)
     names: list[str] = arguments.rerank
@@ -105,9 +105,10 @@ def read_pipeline(arguments: argparse.Namespace) -> PipelineSettings:
 def open_pipeline(
     arguments: argparse.Namespace, settings: SearchSettings, progress: Progress
 ) -> tuple[Pipeline, FirstStageSettings]:
-    """The pipeline of search with the settings of its first stage.
+    """The pipeline of search with the settings of its first stage, from parsed `arguments` and the `settings` in them.
 
-    The index is a folder or, with the full pyserini installed, the name of one of Pyserini's prebuilt indexes.
+    The index is a folder or, with the full pyserini installed, the name of one of Pyserini's prebuilt indexes. Long steps
+    report to `progress`.
     """
     chosen = read_pipeline(arguments)
     extended = not pyserini_flags.EXTENDING.isdisjoint(vars(arguments))
@@ -128,5 +129,5 @@ def open_pipeline(
 
 
 def pipeline_from_flags(flags: list[str], index: Index) -> Pipeline:
-    """The pipeline that flags of search describe, such as `--rm3 --rerank klsa --klsa.z 5`; other options are refused."""
+    """The pipeline over `index` that `flags` of search describe, such as `--rm3 --rerank klsa`; other options are refused."""
     return read_pipeline(make_parser("search", "", "", ()).parse_args(flags)).open(index)

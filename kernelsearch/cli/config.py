@@ -200,7 +200,7 @@ def _fitted(settings: Mapping[str, Any], usual: Path) -> dict[str, Any] | None:
 
 
 def differences(config: Config, pipeline: Pipeline) -> list[str]:
-    """Messages about what has changed since the run of `config` was made: the index of `pipeline`, and versions of libraries."""
+    """Messages about what has changed since the run of `config` was made: the index of `pipeline`, versions of libraries."""
     then, messages = config.made, []
     if then.get("index-fingerprint") not in (None, pipeline.index.fingerprint):
         messages.append(f"{pipeline.index.name}: not the index (or not its state) that this config was written for")

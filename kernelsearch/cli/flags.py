@@ -162,7 +162,7 @@ def method_values(arguments: argparse.Namespace) -> dict[str, dict[str, Any]]:
 
 
 def refuse_unused(values: Mapping[str, Mapping[str, Any]]) -> None:
-    """Raises OptionError for `values`, {method: {option: value}}, of methods that the command doesn't use: they would be lost."""
+    """Raises OptionError for `values`, {method: {option: value}}, of methods that the command doesn't use, if any."""
     for name, unused in values.items():
         raise OptionError(f"--{name}.{next(iter(unused)).replace('_', '-')}: has no effect without --rerank {name}")
 

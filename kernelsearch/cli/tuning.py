@@ -124,7 +124,7 @@ def _make_plan(
 
 
 def write_best(settings: TuneSettings, tuned: Tuned, pipeline: Pipeline) -> None:
-    """Writes the best setting of `tuned` to `--output` of `settings`, as a config file for search; `pipeline` is the one tuned."""
+    """Writes the best setting of `tuned`, of `pipeline`, to `--output` of `settings`, as a config file for search."""
     assert settings.output is not None
     plan, choice = tuned.plan, tuned.choice
     methods = [

@@ -119,7 +119,7 @@ def showcase_table(evaluations: Mapping[str, Evaluation], topics: Mapping[str, s
 
 
 def write_markdown(path: Path, evaluations: Mapping[str, Evaluation]) -> None:
-    """Writes the means of all `evaluations` to `path` as Markdown, with the number of queries improved and hurt against BM25."""
+    """Writes the means of all `evaluations` to `path` as Markdown, with the numbers of queries better and worse than BM25."""
     base = evaluations["bm25"].values["AP"]
     lines = [
         "# The bundled collection, every method with its default settings",

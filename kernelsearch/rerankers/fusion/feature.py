@@ -64,7 +64,7 @@ class FeatureContext:
 
 
 class FeedbackSearch:
-    """The best `depth` documents of queries by BM25. A thread's last batch is cached: all feedback features need the same."""
+    """The best `depth` documents of `index` by BM25 (`model`). A thread's last batch is cached: features share it."""
 
     def __init__(self, index: OpenedIndex, model: BM25Model, threads: int) -> None:
         self.index, self.model, self.threads, self.depth = index, model, threads, 0
@@ -83,6 +83,8 @@ class Feature(ABC, Generic[P]):
     """One column of the table of features. `retrieves` says whether it can bring candidates of its own.
 
     `positional` is the parameter whose name may be left out, as in `dense:minilm`; it is then all that follows the colon.
+
+    Made from its `settings` and the `context` that all features of a recipe share.
     """
 
     settings_type: ClassVar[type[Settings]] = Settings

@@ -18,7 +18,7 @@ from kernelsearch.rerankers.base import OpenedIndex
 
 
 class CandidateField:
-    """One field of some documents, in memory.
+    """The documents `docs` of one field, in memory.
 
     Rows 0..n-1 are the documents in their order; statistics are those of the whole field. It has the interface that kernels
     require of a collection, so they work on it as on a forward index.
@@ -72,7 +72,7 @@ class CandidateField:
 
 
 class Pool:
-    """A query and its candidates, in the first stage's order; fields are read at first use."""
+    """A query and its candidates in `index`, in the first stage's order; fields are read at first use."""
 
     def __init__(self, index: OpenedIndex, query: Query, candidates: Candidates) -> None:
         self.index, self.query, self.candidates = index, query, candidates

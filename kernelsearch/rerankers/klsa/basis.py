@@ -34,7 +34,7 @@ VERSION = 1
 
 
 class LatentBasis:
-    """A fitted basis, memory-mapped from its folder; refused with ArtefactError where it belongs to another `fingerprint`.
+    """A fitted basis, memory-mapped from the folder `path`; refused with ArtefactError if it has another `fingerprint`.
 
     - `rows` (documents, dims) float32: U, the documents' latent vectors; norms are at most 1
     - `values` (dims,): singular values, largest first

@@ -215,7 +215,7 @@ def show(text: str, end: str = "\n") -> None:
 
 
 def text_width(header: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
-    """Characters that the columns of a table (`header` and `rows`) leave to a last one on a line of the terminal, at least 20."""
+    """Characters that a table of `header` and `rows` leaves to a last column on a line of the terminal, at least 20."""
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
     return max(20, shutil.get_terminal_size((120, 20)).columns - sum(widths) - 2 * len(widths))
 

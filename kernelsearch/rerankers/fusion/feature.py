@@ -59,7 +59,7 @@ class FeatureContext:
     def feedback_search(self, model: BM25Model, depth: int) -> FeedbackSearch:
         """The search for at least `depth` feedback documents that all features with the same ranking model share."""
         search = self._searches.setdefault(model, FeedbackSearch(self.index, model, self.threads))
-        search.depth = max(search.depth, depth)
+        search.deepen(depth)
         return search
 
 
@@ -69,6 +69,10 @@ class FeedbackSearch:
     def __init__(self, index: OpenedIndex, model: BM25Model, threads: int) -> None:
         self.index, self.model, self.threads, self.depth = index, model, threads, 0
         self._cache = threading.local()
+
+    def deepen(self, depth: int) -> None:
+        """Makes later searches return at least `depth` documents."""
+        self.depth = max(self.depth, depth)
 
     def lists(self, queries: list[Query], depth: int) -> list[Candidates]:
         """The best `depth` documents of each of `queries`; at most the `depth` of the search."""

@@ -173,5 +173,5 @@ def select(
         if name not in conditions.collections:
             raise InputError(f"--on: {name}: no such collection; known: {', '.join(conditions.collections)}")
     chosen = [condition for name, condition in known.items() if not names or name in names]
-    on = [collection for name, collection in conditions.collections.items() if not collections or name in collections]
-    return chosen, on
+    places = [collection for name, collection in conditions.collections.items() if not collections or name in collections]
+    return chosen, places

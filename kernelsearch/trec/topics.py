@@ -136,7 +136,7 @@ def _trec(file: TextFile, field: str) -> Iterator[tuple[int, str, str]]:
 
 
 def _elements(file: TextFile, tag: str) -> Iterator[tuple[int, str]]:
-    """(number of its first line, content) of each element whose tags begin lines, in any case; InputError for an unclosed one."""
+    """(number of its first line, content) of each element whose tags begin lines; InputError for one that isn't closed."""
     opening, closing = f"<{tag}>".lower(), f"</{tag}>".lower()
     start, inside, body = 0, False, list[str]()
     for number, line in file:

@@ -21,6 +21,7 @@ from kernelsearch.lucene.models import BM25Model, Model
 from kernelsearch.rerankers.base import OpenedIndex
 from kernelsearch.rerankers.fusion.pool import CandidateField, Pool
 from kernelsearch.rerankers.fusion.training_queries import TrainingVotes
+from kernelsearch.vectors.truncation import reliability
 
 Floats = NDArray[np.float64]
 
@@ -50,11 +51,19 @@ class FeatureContext:
     #: Features that others are built on, by name, so that they are made once.
     shared: dict[str, Feature[Any]] = dataclass_field(default_factory=dict)
     _searches: dict[BM25Model, FeedbackSearch] = dataclass_field(default_factory=dict)
+    _reliabilities: dict[str, float] = dataclass_field(default_factory=dict)
 
     @cached_property
     def expander(self) -> FeedbackExpander:
         """Feedback on the index's forward index."""
         return FeedbackExpander(self.index.forward)
+
+    def reliability(self, vectors: str) -> float:
+        """The factor for the `vectors` of that name (`kernelsearch.vectors.truncation`), computed once for all features."""
+        if vectors not in self._reliabilities:
+            documents = self.index.vectors(vectors).documents
+            self._reliabilities[vectors] = reliability(documents, self.index.forward.lengths)
+        return self._reliabilities[vectors]
 
     def feedback_search(self, model: BM25Model, depth: int) -> FeedbackSearch:
         """The search for at least `depth` feedback documents that all features with the same ranking model share."""

@@ -51,7 +51,6 @@ KERNEL_PARAMETERS = {
     "vector_weight": "vector_weight",
 }  # fmt: skip
 
-
 #: λ without a given z, and with one.
 AUTOMATIC_WEIGHT, PAPER_WEIGHT = 0.5, 0.9
 
@@ -313,9 +312,8 @@ class KernelLSA(Reranker[KernelLSASettings]):
         if self.settings.scores == "kernel":
             return self.kernel.scores(self.index.field(self.basis.parameters["field"]), query, docs)
         forward = self.index.forward
-        exact = first_stage_scores(forward, context.model, forward.term_ids(query.terms), query.weights, docs).astype(
-            np.float32
-        )
+        terms = forward.term_ids(query.terms)
+        exact = first_stage_scores(forward, context.model, terms, query.weights, docs).astype(np.float32)
         return np.asarray(np.minimum(exact, candidates.scores.min()))
 
     def mix(self, latent: NDArray[np.floating], query_scores: NDArray[np.floating], scale: Scale) -> NDArray[np.float64]:

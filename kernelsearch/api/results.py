@@ -186,11 +186,11 @@ class Results(Sequence[Hit]):
             for rank, (hit, moved) in enumerate(zip(self.hits, self.moved(), strict=True), 1)
         ]
 
-    def rows(self) -> list[tuple[str, str, str, str, str]]:
+    def rows(self) -> list[tuple[int, str, str, str, str]]:
         """(rank, rank change, docid, score, title and best matching part of the text) of each hit, as printed."""
         texts, _ = self.snippets(MAX_TEXT)
         cells = zip(self.cells(), texts, strict=True)
-        return [(rank, change, docid, score, text) for (rank, docid, score, change), text in cells]
+        return [(int(rank), change, docid, score, text) for (rank, docid, score, change), text in cells]
 
     def __repr__(self) -> str:
         if not self.hits:
@@ -221,7 +221,7 @@ def html_table(header: Sequence[str], rows: Iterable[Sequence[object]], align: s
 
 
 def _without_changes(
-    header: tuple[str, ...], rows: list[tuple[str, str, str, str, str]], keep: bool
+    header: tuple[str, ...], rows: list[tuple[int, str, str, str, str]], keep: bool
 ) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
     """The table without its column of rank changes, unless `keep` is set."""
     if keep:

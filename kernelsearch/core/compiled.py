@@ -54,6 +54,7 @@ class PostingRows(NamedTuple):
 
     library: ctypes.CDLL
     postings: tuple[int, ...]  #: the first arguments of a loop, from `posting_arguments`
+    arrays: tuple[NDArray[Any], ...]  #: what they were made of, held because the arguments are addresses
     docs: NDArray[np.int32]  #: the rows, contiguous
 
 
@@ -93,7 +94,7 @@ def posting_arguments(
 ) -> tuple[int, ...]:
     """The arguments POSTINGS for the postings `indptr` (n+1,), `terms` (nnz,) and `frequencies` (nnz,) of `width` terms.
 
-    The loops read the arrays where they are, mapped or not: the caller holds them as long as it uses the arguments. Raises
+    The loops read the arrays where they are, mapped or not: they must be held as long as the arguments are used. Raises
     ValueError for arrays of other types than a forward index is written with.
     """
     if frequencies.dtype not in FREQUENCIES:

@@ -232,10 +232,10 @@ class ForwardIndex:
         library = compiled.loops()
         if library is None or self.frequencies.dtype not in compiled.FREQUENCIES:
             return None
+        arrays = self.indptr, self.indices, self.frequencies
         if self._posting_arguments is None:
-            arrays = self.indptr, self.indices, self.frequencies
             self._posting_arguments = compiled.posting_arguments(*arrays, len(self.terms))
-        return compiled.PostingRows(library, self._posting_arguments, np.ascontiguousarray(docs, dtype=np.int32))
+        return compiled.PostingRows(library, self._posting_arguments, arrays, np.ascontiguousarray(docs, dtype=np.int32))
 
     def _read(self, docs: NDArray[np.integer]) -> Selection:
         if self._postings is None:

@@ -19,14 +19,11 @@ TABLE = np.array([[0, 2, 0, 1, 0], [0, 0, 0, 0, 0], [1, 3, 0, 0, 70_000]])
 DOCS = np.array([2, 0, 1, 2], dtype=np.int32)
 
 
-HELD = []
-
-
 def rows(docs=DOCS, dtype=np.int32, indptr=INDPTR, terms=TERMS):
-    """Rows of three documents with five terms; the arrays are held, since the loops have their addresses only."""
+    """Rows of three documents with five terms."""
     arrays = indptr, terms, np.array([2, 1, 1, 3, 70_000]).astype(dtype)
-    HELD.append(arrays)
-    return compiled.PostingRows(compiled.loops(), compiled.posting_arguments(*arrays, 5), np.asarray(docs, dtype=np.int32))
+    arguments = compiled.posting_arguments(*arrays, 5)
+    return compiled.PostingRows(compiled.loops(), arguments, arrays, np.asarray(docs, dtype=np.int32))
 
 
 @built

@@ -15,7 +15,6 @@ from kernelsearch.cli.flags import QuerySettings, read_flags, require
 from kernelsearch.cli.pipelines import SINGLE_QUERY, make_parser, parse, read_pipeline
 from kernelsearch.core.options import option
 from kernelsearch.core.tables import text_table
-from kernelsearch.lucene import jvm
 from kernelsearch.plots.figures import picture_format
 
 
@@ -61,8 +60,7 @@ def main(argv: list[str]) -> None:
     if settings.plot:
         picture_format(settings.plot)
     chosen = read_pipeline(arguments)
-    jvm.expect_few_calls()
-    pipeline = chosen.open(settings.open_index(console.progress, language=settings.language))
+    pipeline = chosen.open(settings.open_index(console.progress, language=settings.language, few_calls=True))
     explained = explain_query(
         pipeline, settings.query or "", settings.docid, qid=settings.qid, plot=settings.plot, threads=settings.threads
     )

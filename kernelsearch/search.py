@@ -8,7 +8,6 @@ import sys
 from collections import Counter
 
 from kernelsearch.api.pipeline import Pipeline, fallback_messages
-from kernelsearch.api.results import format_rank_change
 from kernelsearch.api.snippets import highlight
 from kernelsearch.cli import config, console
 from kernelsearch.cli.flags import read_flags, require
@@ -19,7 +18,6 @@ from kernelsearch.cli.search_settings import SearchSettings
 from kernelsearch.core.errors import InputError
 from kernelsearch.core.files import check_output, is_special
 from kernelsearch.core.tables import text_table
-from kernelsearch.lucene import jvm
 from kernelsearch.trec.topics import parse_part
 
 EXAMPLES = """examples:
@@ -51,8 +49,6 @@ def main(argv: list[str]) -> None:
     arguments, recipe = parse(parser, argv)
     settings = read_flags(SearchSettings, arguments)
     _check(parser, settings)
-    if settings.query is not None:
-        jvm.expect_few_calls()
     pipeline, first = open_pipeline(arguments, settings, console.progress)
     for line in config.differences(recipe, pipeline) if recipe else ():
         console.notice(line)
@@ -90,14 +86,10 @@ def _print_table(pipeline: Pipeline, text: str, threads: int) -> Counter[tuple[s
     if not results:
         console.notice(f"no document matches {text!r}; check the spelling, or use other words for the same thing")
         return Counter(results.fallbacks)
-    moved = [[format_rank_change(change)] if pipeline.rerankers else [] for change in results.moved()]
-    header = ("rank", "docid", "score", *(["moved"] if pipeline.rerankers else []))
-    rows = [
-        (str(rank), hit.docid, f"{hit.score:.4f}", *change)
-        for rank, (hit, change) in enumerate(zip(results, moved, strict=True), 1)
-    ]
-    snippets, words = results.snippets(console.text_width(header, rows))
-    rows = [(*row, snippet) for row, snippet in zip(rows, snippets, strict=True)]
+    columns = 4 if pipeline.rerankers else 3
+    header, cells = ("rank", "docid", "score", "moved")[:columns], [row[:columns] for row in results.cells()]
+    snippets, words = results.snippets(console.text_width(header, cells))
+    rows = [(*row, snippet) for row, snippet in zip(cells, snippets, strict=True)]
     table = console.printable(text_table((*header, "text"), rows, align="><>><" if pipeline.rerankers else "><><"))
     print(_in_colour(table, words))
     return Counter(results.fallbacks)

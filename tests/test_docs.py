@@ -253,17 +253,66 @@ def test_every_parameter_on_the_api_page_is_described():
     assert missing == []
 
 
-def undescribed(function: ast.FunctionDef, text_of_class: str) -> list[str]:
+def test_every_parameter_of_the_package_is_described():
+    """As for the page of the API; a docstring may also refer to another function's ("the parameters are those of ...").
+
+    The docstring of a module counts for the names that it has in backquotes, that of a base class for its subclasses.
+    """
+    files = sorted((ROOT / "kernelsearch").rglob("*.py"))
+    modules = {file: ast.parse(file.read_text(encoding="utf-8")) for file in files}
+    classes = {node.name: node for module in modules.values() for node in module.body if isinstance(node, ast.ClassDef)}
+    missing = []
+    for file, module in modules.items():
+        common = " ".join(re.findall(r"`\w+`", ast.get_docstring(module) or ""))
+        for node in module.body:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("_"):
+                missing += [f"{file.relative_to(ROOT)}: {name}" for name in undescribed(node, common)]
+            elif isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                family = with_bases(node, classes)
+                for part in node.body:
+                    if is_public_method(part) and not is_from_elsewhere(part, family, classes):
+                        same = [other for member in family for other in member.body if getattr(other, "name", "") == part.name]
+                        documented = [*family, *(other for other in same if isinstance(other, type(part)))]
+                        text = " ".join(ast.get_docstring(other) or "" for other in documented)
+                        missing += [f"{file.relative_to(ROOT)}: {node.name}.{name}" for name in undescribed(part, text)]
+    assert missing == []
+
+
+def with_bases(node: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> list[ast.ClassDef]:
+    """A class and its base classes of the package."""
+    names = [ast.unparse(base).partition("[")[0].rpartition(".")[2] for base in node.bases]
+    bases = [classes[name] for name in names if name in classes and classes[name] is not node]
+    return [node, *(member for base in bases for member in with_bases(base, classes))]
+
+
+def is_public_method(part: ast.stmt) -> bool:
+    return isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef) and (
+        part.name == "__init__" or not part.name.startswith("_")
+    )
+
+
+def is_from_elsewhere(part: ast.stmt, family: list[ast.ClassDef], classes: dict[str, ast.ClassDef]) -> bool:
+    """Whether a method has no docstring and one of its class's bases, a protocol or of another package, declares it."""
+    assert isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef)
+    foreign = [base for node in family for base in node.bases if ast.unparse(base).partition("[")[0] not in classes]
+    return part.name != "__init__" and not ast.get_docstring(part) and bool(foreign or "setter" in ast.unparse(part))
+
+
+def undescribed(function: ast.FunctionDef | ast.AsyncFunctionDef, text_of_class: str) -> list[str]:
+    own = ast.get_docstring(function) or ""
     if any(ast.unparse(decorator) == "overload" for decorator in function.decorator_list):
         return []
-    text = f"{ast.get_docstring(function) or ''} {text_of_class}".lower()
+    if re.search(r"parameters are (those|the same)|^As `", own):
+        return []
+    text = f"{own} {text_of_class}".lower()
     words = {word.rstrip("s") for word in re.findall(r"[a-z]+", text)}
     parameters = [argument.arg for argument in (*function.args.args, *function.args.kwonlyargs)]
     return [
         f"{function.name}({name})"
         for name in parameters
-        if name not in ("self", "cls")
-        and not re.search(rf"\b{name.lower()}\b", text)
+        if name not in ("self", "cls", "argv")  # argv: of every verb's main
+        and not name.startswith("_")
+        and not re.search(rf"\b{name.lower().rstrip('_')}", text)
         and not any(part.rstrip("s") in words for part in name.lower().split("_") if len(part) > 2)
     ]
 

@@ -66,7 +66,9 @@ def index_address() -> str:
 
 
 def file_hashes(page: str, name: str, version: str) -> list[str]:
-    """The SHA-256 of a version's files on a page of the index, sorted; without wheels for a Python below 3.11."""
+    """The SHA-256 of the files of a `version` of the package `name` on a `page` of the index; no wheels for a Python below
+    3.11.
+    """
     parser = _Links()
     parser.feed(page)
     result = set()
@@ -100,7 +102,7 @@ def _usable(interpreter: str, abi: str) -> bool:
 
 
 def installed(python: Path) -> list[str]:
-    """The pins of an environment, without a local version such as +cpu."""
+    """The pins of the environment of the interpreter `python`, without a local version such as +cpu."""
     command = [str(python), "-m", "pip", "freeze", "--exclude-editable"]
     lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     return sorted((re.sub(r"\+cpu$", "", line) for line in lines), key=lambda line: (line.lower(), line))

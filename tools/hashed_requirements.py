@@ -20,12 +20,12 @@ MARKERS = {"uvloop": "sys_platform != 'win32'"}
 
 
 def read_pins(path: Path) -> list[str]:
-    """The pins `name==version` of a constraints file."""
+    """The pins `name==version` of the constraints file `path`."""
     return [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if "==" in line]
 
 
 def read_hashes(path: Path = HASHES) -> dict[str, list[str]]:
-    """{pin: SHA-256 of the files of this version}; lines are a pin and its hashes."""
+    """{pin: SHA-256 of the files of this version} in the file `path`, whose lines are a pin and its hashes."""
     rows = (line.split() for line in path.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#"))
     return {pin: hashes for pin, *hashes in rows}
 

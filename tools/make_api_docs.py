@@ -90,7 +90,7 @@ def page(render: Callable[[str, ast.ClassDef | ast.FunctionDef], str] | None = N
 
 
 def directive(module: str, node: ast.ClassDef | ast.FunctionDef) -> str:
-    """The same for mkdocstrings, which makes the entry when the site is built."""
+    """The same for mkdocstrings, which makes the entry of `node` in `module` when the site is built."""
     return f"::: {module}.{node.name}\n"
 
 
@@ -104,7 +104,7 @@ def source_of(module: str) -> Path:
 
 
 def entry(module: str, node: ast.ClassDef | ast.FunctionDef) -> str:
-    """One class or function."""
+    """The text about one class or function, `node`, of `module`."""
     if isinstance(node, ast.FunctionDef):
         # `kernelsearch.tune` is a function and the module that it is in.
         name = module if module.endswith(f".{node.name}") else f"{module}.{node.name}"
@@ -123,12 +123,12 @@ def entry(module: str, node: ast.ClassDef | ast.FunctionDef) -> str:
 
 
 def fields_of(node: ast.ClassDef) -> list[str]:
-    """The fields of a dataclass or named tuple, as its constructor takes them."""
+    """The fields of the dataclass or named tuple `node`, as its constructor takes them."""
     return [ast.unparse(part) for part in node.body if isinstance(part, ast.AnnAssign) and "ClassVar" not in ast.unparse(part)]
 
 
 def signature(node: ast.FunctionDef, name: str = "") -> str:
-    """Name, parameters and result; `self` and `cls` are left out."""
+    """Name (or `name`), parameters and result of the function `node`; `self` and `cls` are left out."""
     arguments = ast.unparse(node.args)
     for own in ("self, /, ", "self, ", "cls, ", "self", "cls"):
         if arguments.startswith(own):
@@ -139,12 +139,12 @@ def signature(node: ast.FunctionDef, name: str = "") -> str:
 
 
 def text_of(node: ast.ClassDef | ast.FunctionDef) -> str:
-    """The docstring; examples in it become code."""
+    """The docstring of `node`; examples in it become code."""
     return fence_examples(inspect.cleandoc(ast.get_docstring(node) or ""))
 
 
 def fence_examples(text: str) -> str:
-    """A docstring in which examples are blocks of code."""
+    """The docstring `text`, in which examples are blocks of code."""
     paragraphs = []
     for paragraph in text.split("\n\n"):
         if paragraph.lstrip().startswith(">>>"):
@@ -155,7 +155,7 @@ def fence_examples(text: str) -> str:
 
 
 def one_line(node: ast.FunctionDef) -> str:
-    """The docstring as one paragraph that follows a name."""
+    """The docstring of `node` as one paragraph that follows a name."""
     text = " ".join((ast.get_docstring(node) or "").split())
     return f": {text}" if text else ""
 

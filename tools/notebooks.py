@@ -21,7 +21,7 @@ FOLDER = ROOT / "docs" / "notebooks"
 
 
 def read(path: Path) -> dict[str, Any]:
-    """A notebook as plain data, nbformat 4."""
+    """The notebook in the file `path` as plain data, nbformat 4."""
     notebook: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return notebook
 

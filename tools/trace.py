@@ -89,7 +89,7 @@ class Trace:
 
 
 def describe(title: str, trace: Trace) -> str:
-    """The trace as lines: the totals, then each file with the files that call it."""
+    """The trace as lines: `title` with the totals, then each file with the files that call it."""
     files = [file for file in trace.files() if not file.startswith("core/")]
     core = [file for file in trace.files() if file.startswith("core/")]
     lines = [f"{title}: {len(files)} files and {len(core)} of core, {trace.changes()} changes of file"]

@@ -124,7 +124,10 @@ def merge_statistics(parts: Sequence[WholeStatistics]) -> WholeStatistics:
 
 
 class ShardSearcher:
-    """Some shards of a collection, opened for searching with the whole collection's statistics. Thread-safe."""
+    """Some shards of a collection, opened for searching with the whole collection's statistics. Thread-safe.
+
+    `shards` names them, `whole` are the statistics, `language` is that of queries (default: the index's).
+    """
 
     def __init__(self, shards: Source, whole: WholeStatistics, *, language: str | None = None) -> None:
         self.whole = whole

@@ -18,8 +18,9 @@ from kernelsearch.api.results import Hit, Results, make_hits
 from kernelsearch.core.errors import IndexReplaced, InputError, OptionError
 from kernelsearch.core.memory_limit import MemoryLimit
 from kernelsearch.core.progress import Progress, silent
+from kernelsearch.lucene import jvm
 from kernelsearch.lucene.first_stage import FirstStage
-from kernelsearch.lucene.shards import Source
+from kernelsearch.lucene.shards import Source, find_shards
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import CannotAct, TrainingData
 from kernelsearch.rerankers.explanations import Explanation
@@ -66,7 +67,16 @@ class Index(IndexFiles):
         progress: Progress = silent,
         vectors: VectorSettings | Mapping[str, Any] | str | None = None,
     ) -> None:
-        super().__init__(path, language=language, java_heap=java_heap, artefacts=artefacts, progress=progress, vectors=vectors)
+        super().__init__()
+        jvm.check_heap(java_heap)
+        self.shards = find_shards(path, artefacts)
+        self.path: Path = self.shards.home
+        self.name = self.shards.name
+        self.fingerprint = self.shards.fingerprint
+        self.language = language
+        self.java_heap = java_heap
+        self.progress = progress
+        self.vector_settings = _vector_settings(vectors)
         self._pipelines: OrderedDict[str, Pipeline] = OrderedDict()
         self._building = threading.RLock()
         self._superseded = False
@@ -286,6 +296,13 @@ class Index(IndexFiles):
             if key in self._pipelines:
                 self._pipelines.move_to_end(key)
             return self._pipelines.get(key)
+
+
+def _vector_settings(value: VectorSettings | Mapping[str, Any] | str | None) -> VectorSettings:
+    """Settings of vectors from a name or from options by name."""
+    if isinstance(value, VectorSettings):
+        return value
+    return VectorSettings.of({"name": value} if isinstance(value, str) else value or {})
 
 
 def _reopen(

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kernelsearch.api.export import export
 from kernelsearch.core import artefacts as saved_artefacts
 from kernelsearch.core.errors import ArtefactError, IndexProblem, IndexReplaced, InputError, OptionError, quote
-from kernelsearch.core.progress import Progress, silent
+from kernelsearch.core.progress import Progress
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.forward import ForwardIndex
 from kernelsearch.forward.index import KIND, VERSION
 from kernelsearch.kernels.feedback import FeedbackExpander
-from kernelsearch.lucene import jvm
 from kernelsearch.lucene.index import LuceneIndex
-from kernelsearch.lucene.shards import Source, find_shards, present_state
+from kernelsearch.lucene.shards import Shards, present_state
 from kernelsearch.vectors.settings import VectorSettings
 
 if TYPE_CHECKING:
@@ -32,30 +31,19 @@ CONTENTS = "contents"
 class IndexFiles:
     """What methods read of an index (`kernelsearch.rerankers.base.OpenedIndex`), all of one state of the index.
 
-    Java starts when something needs it, not before; forward indexes are memory-mapped on first use. The parameters
-    (`path`, `language`, `java_heap`, `artefacts`, `progress`, `vectors`) and attributes are those of
-    `kernelsearch.api.index.Index`.
+    Java starts when something needs it, not before; forward indexes are memory-mapped on first use. The base class of
+    `kernelsearch.api.index.Index`, whose parameters the attributes come from.
     """
 
-    def __init__(
-        self,
-        path: Source,
-        *,
-        language: str | None = None,
-        java_heap: str | None = None,
-        artefacts: str | Path | None = None,
-        progress: Progress = silent,
-        vectors: VectorSettings | Mapping[str, Any] | str | None = None,
-    ) -> None:
-        jvm.check_heap(java_heap)
-        self.shards = find_shards(path, artefacts)
-        self.path: Path = self.shards.home
-        self.name: str = self.shards.name
-        self.fingerprint: str = self.shards.fingerprint
-        self.language = language
-        self.java_heap = java_heap
-        self.progress = progress
-        self.vector_settings = _vector_settings(vectors)
+    shards: Shards  #: the Lucene indexes, and where artefacts are
+    name: str  #: what messages call the index
+    fingerprint: str  #: identifies the state of the index; artefacts are bound to it
+    language: str | None  #: in which queries are analysed; None: the index's
+    java_heap: str | None
+    progress: Progress
+    vector_settings: VectorSettings
+
+    def __init__(self) -> None:
         self._lucene: LuceneIndex | None = None
         self._forward: dict[str, ForwardIndex] = {}
         self._expander: FeedbackExpander | None = None
@@ -123,14 +111,10 @@ class IndexFiles:
     def _open_lucene(self) -> LuceneIndex:
         self.refuse_replaced()
         try:
-            opened = LuceneIndex(self.shards.folders, language=self.language, java_heap=self.java_heap)
+            return LuceneIndex(self.shards, language=self.language, java_heap=self.java_heap)
         except IndexProblem:
             self.refuse_replaced()
             raise
-        if opened.fingerprint != self.fingerprint:  # replaced in between; a LuceneIndex itself is of one state
-            opened.close()
-            raise self._replacement()
-        return opened
 
     @property
     def forward(self) -> ForwardIndex:
@@ -207,13 +191,6 @@ class IndexFiles:
     def query(self, text: str, qid: str = "") -> Query:
         """The query `text`, analysed; `qid` is its id in results and messages."""
         return self.lucene.queries([text], [qid])[0]
-
-
-def _vector_settings(value: VectorSettings | Mapping[str, Any] | str | None) -> VectorSettings:
-    """Settings of vectors from a name or from options by name."""
-    if isinstance(value, VectorSettings):
-        return value
-    return VectorSettings.of({"name": value} if isinstance(value, str) else value or {})
 
 
 def _stale(path: Path, fingerprint: str) -> bool:

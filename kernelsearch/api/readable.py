@@ -99,7 +99,7 @@ class Reading:
         Those that are left out are one contribution, so that the parts still sum to the score; `show_all` is its detail.
         """
         parts = tuple(self._level(explanation.contributions, explanation.method, 0, full, show_all))
-        return Explanation(explanation.method, self._named(explanation.docid), explanation.score, parts, explanation.notes)
+        return Explanation(explanation.method, self._with_title(explanation.docid), explanation.score, parts, explanation.notes)
 
     def _level(
         self, parts: Sequence[Contribution], method: str, depth: int, full: bool, show_all: str
@@ -115,7 +115,7 @@ class Reading:
             rest = sum(part.value for part in parts) - sum(part.value for part in shown)
             yield Contribution(f"{len(parts) - len(shown)} others", rest, show_all)
 
-    def _named(self, docid: str) -> str:
+    def _with_title(self, docid: str) -> str:
         title = self.titles.get(docid, "")
         shown = title if len(title) <= MAX_SHOWN_TITLE else f"{title[: MAX_SHOWN_TITLE - 1].rstrip()}…"
         return f"{docid} “{shown}”" if title else docid
@@ -125,8 +125,8 @@ class Reading:
         if label in self.meanings:
             return self.meanings[label]
         if word == "through" and docid in self.titles:
-            return f"through {self._named(docid)}"
-        return self._named(label) if label in self.titles else self._word(label)
+            return f"through {self._with_title(docid)}"
+        return self._with_title(label) if label in self.titles else self._word(label)
 
     def _word(self, term: str) -> str:
         return f"-{self._word(term[1:])}" if term.startswith("-") else self.words.get(term, term)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from kernelsearch.api.snippets import make_snippet, matching_words
+from kernelsearch.api.snippets import make_snippets
 from kernelsearch.core.tables import text_table
 from kernelsearch.core.types import Candidates, Query
 
@@ -177,17 +177,20 @@ class Results(Sequence[Hit]):
 
     def snippets(self, width: int) -> tuple[list[str], set[str]]:
         """The title and the best matching part of each hit's text, in at most `width` characters, and the words that match."""
-        texts = [text or "" for text in self._index.lucene.stored(self._ranked.docs, "contents")]
-        words = matching_words(self._index, self.query, texts)
-        return [make_snippet(text, words, width) for text in texts], words
+        return make_snippets(self._index.lucene, self.query, self._ranked.docs, width)
+
+    def cells(self) -> list[tuple[str, str, str, str]]:
+        """(rank, docid, score, rank change) of each hit, as printed."""
+        return [
+            (str(rank), hit.docid, f"{hit.score:.4f}", format_rank_change(moved))
+            for rank, (hit, moved) in enumerate(zip(self.hits, self.moved(), strict=True), 1)
+        ]
 
     def rows(self) -> list[tuple[int, str, str, str, str]]:
         """(rank, rank change, docid, score, title and best matching part of the text) of each hit, as printed."""
         texts, _ = self.snippets(MAX_TEXT)
-        return [
-            (rank, format_rank_change(moved), hit.docid, f"{hit.score:.4f}", text)
-            for rank, (hit, moved, text) in enumerate(zip(self.hits, self.moved(), texts, strict=True), 1)
-        ]
+        cells = zip(self.cells(), texts, strict=True)
+        return [(int(rank), change, docid, score, text) for (rank, docid, score, change), text in cells]
 
     def __repr__(self) -> str:
         if not self.hits:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from kernelsearch.core.types import Query
-
-if TYPE_CHECKING:
-    from kernelsearch.api.index import Index
+from kernelsearch.lucene.index import LuceneIndex
 
 #: A first line of up to this many characters is taken for the title.
 MAX_TITLE = 120
@@ -18,11 +18,21 @@ MIN_TEXT = 16
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 
 
-def matching_words(index: Index, query: Query, texts: Iterable[str]) -> set[str]:
-    """The words of texts, in lower case, that the index's analyser makes into terms of the query."""
+def make_snippets(lucene: LuceneIndex, query: Query, docs: NDArray[np.integer], width: int) -> tuple[list[str], set[str]]:
+    """The snippet of each document's text in at most `width` characters, and the words that match the query.
+
+    `lucene` is the index that stores the texts, `docs` are rows of it.
+    """
+    texts = [text or "" for text in lucene.stored(docs, "contents")]
+    words = matching_words(lucene, query, texts)
+    return [make_snippet(text, words, width) for text in texts], words
+
+
+def matching_words(lucene: LuceneIndex, query: Query, texts: Iterable[str]) -> set[str]:
+    """The words of `texts`, in lower case, that the analyser of the index `lucene` makes into terms of the `query`."""
     words = sorted({word.lower() for text in texts for word in _WORD.findall(text)})
     wanted = set(query.terms)
-    return {word for word, terms in zip(words, index.lucene.analyze(words), strict=True) if wanted.intersection(terms)}
+    return {word for word, terms in zip(words, lucene.analyze(words), strict=True) if wanted.intersection(terms)}
 
 
 def make_snippet(text: str, words: set[str], width: int) -> str:

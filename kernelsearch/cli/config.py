@@ -59,7 +59,7 @@ class Config:
 
 
 def read(path: str | Path, options: Iterable[Option]) -> Config:
-    """Reads and checks a config file; `options` are those that its top level may hold.
+    """Reads and checks the config file `path`; `options` are those that its top level may hold.
 
     Raises InputError for a file that is not TOML, an unknown option or method, and a value that its option refuses.
     """
@@ -126,10 +126,16 @@ def write(
     made: Mapping[str, Any] | None = None,
     comment: str = "",
 ) -> None:
-    """Writes a config file that `read` understands, atomically.
+    """Writes a config file that `read` understands, atomically. Options whose value is None are left out.
 
-    Arguments: options of the verb, of the first stage, and of each method in order; `made`, the table `[made-with]`; `comment`,
-    lines for the head of the file. Options whose value is None are left out.
+    Parameters
+    ----------
+    path : the file
+    verb : options of the verb
+    first : options of the first stage
+    methods : (name, options) of each method, in order
+    made : the table `[made-with]`
+    comment : lines for the head of the file
     """
     parts = ["".join(f"# {line}\n" for line in comment.splitlines()) + tomli_w.dumps(_table(verb))]
     if first:
@@ -154,8 +160,8 @@ def _table(values: Mapping[str, Any]) -> dict[str, Any]:
 def made_with(pipeline: Pipeline, files: Mapping[str, str | None]) -> dict[str, Any]:
     """The table `[made-with]`: what a run depends on besides its options.
 
-    It holds versions, the fingerprint of the index, the parameters of fitted state, and the SHA-256 of each of `files`
-    ({name: path}) that exists.
+    It holds versions, the fingerprint of the index of `pipeline`, the parameters of fitted state, and the SHA-256 of each of
+    `files` ({name: path}) that exists.
     """
     made: dict[str, Any] = {
         "kernelsearch": __version__,
@@ -194,7 +200,7 @@ def _fitted(settings: Mapping[str, Any], usual: Path) -> dict[str, Any] | None:
 
 
 def differences(config: Config, pipeline: Pipeline) -> list[str]:
-    """Messages about what has changed since the run of a config file was made: the index, and versions of libraries."""
+    """Messages about what has changed since the run of `config` was made: the index of `pipeline`, versions of libraries."""
     then, messages = config.made, []
     if then.get("index-fingerprint") not in (None, pipeline.index.fingerprint):
         messages.append(f"{pipeline.index.name}: not the index (or not its state) that this config was written for")

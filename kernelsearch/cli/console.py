@@ -111,7 +111,7 @@ class Parser(argparse.ArgumentParser):
         return _as_called(super().format_help())
 
     def error(self, message: str) -> NoReturn:
-        """Prints one line on stderr and exits with status 2; a flag that is not known is answered with the nearest one."""
+        """Prints `message` as one line on stderr and exits with status 2; an unknown flag is answered with the nearest one."""
         if (unknown := re.match(r"unrecognized arguments: (--[^\s=]+)", message)) is not None:
             message += nearest(unknown[1], self._option_string_actions, cutoff=0.7)
         elif message.startswith("unrecognized arguments: ") and "--query" in self._option_string_actions:
@@ -215,7 +215,7 @@ def show(text: str, end: str = "\n") -> None:
 
 
 def text_width(header: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
-    """Characters that a table with these columns leaves to a last one in a line of the terminal, at least 20."""
+    """Characters that a table of `header` and `rows` leaves to a last column on a line of the terminal, at least 20."""
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
     return max(20, shutil.get_terminal_size((120, 20)).columns - sum(widths) - 2 * len(widths))
 
@@ -226,7 +226,7 @@ def show_lines(lines: Sequence[str]) -> None:
 
 
 def run(main: Callable[[list[str]], None], argv: Sequence[str] | None = None) -> NoReturn:
-    """Runs a verb and exits.
+    """Runs `main`, the function of a verb, and exits.
 
     Status 0 on success; 2 with one line on stderr for an error of the user; 70 with one line for an internal error, whose
     traceback `--debug` prints; 130 after Ctrl-C. `argv` are the arguments; default: those of the process.
@@ -308,7 +308,9 @@ class _TqdmBar:
 def progress(label: str, *, total: int | None = None, unit: str = "it") -> Iterator[Bar]:
     """A progress bar on stderr, shown only on a terminal and in the main thread.
 
-    Tasks of a Dask worker run in other threads, and their driver has a bar already.
+    Tasks of a Dask worker run in other threads, and their driver has a bar already. The parameters are those of
+    `core.progress.Progress`: `label` is the text before the bar, `total` the number of steps where it is known, `unit` the name
+    of one.
     """
     from tqdm import tqdm
 

@@ -11,6 +11,7 @@ from kernelsearch.api.index import Index
 from kernelsearch.core.errors import OptionError
 from kernelsearch.core.options import Option, Settings, option
 from kernelsearch.core.progress import Progress
+from kernelsearch.lucene import jvm
 from kernelsearch.vectors.settings import VectorSettings
 
 S = TypeVar("S", bound=Settings)
@@ -49,9 +50,21 @@ class IndexSettings(JavaSettings):
         rest = tuple(declared for declared in cls.options if declared not in ends)
         cls.flags = (*ends[:1], *rest, *ends[1:])
 
-    def open_index(self, progress: Progress, *, java_heap: str | None = None, language: str | None = None) -> Index:
-        """Opens the index; `java_heap` is used where `--java-heap` is not given, `language` is that of queries."""
+    def open_index(
+        self, progress: Progress, *, java_heap: str | None = None, language: str | None = None, few_calls: bool = False
+    ) -> Index:
+        """Opens the index.
+
+        Parameters
+        ----------
+        progress : what long steps report to
+        java_heap : the largest heap of Java where `--java-heap` is not given
+        language : that of queries; None: the index's
+        few_calls : the command searches once and ends, for which Java starts quicker
+        """
         assert self.index is not None  # verbs refuse a command line without --index
+        if few_calls:
+            jvm.expect_few_calls()
         heap = self.java_heap or java_heap
         return Index(self.index, language=language, java_heap=heap, progress=progress, vectors=self.vectors)
 
@@ -83,7 +96,7 @@ class QuerySettings(VectorFlags):
 
 
 def add_flags(parser: argparse.ArgumentParser, options: Iterable[Option], owner: str = "", title: str | None = None) -> None:
-    """Adds the flags `--name`, or `--OWNER.name`, to a parser, below a heading of the help text where `title` is given.
+    """Adds the flags of `options`, `--name` or `--OWNER.name`, to `parser`, below the heading `title` of the help if given.
 
     A flag that is not on the command line leaves no attribute, so that config files and defaults can fill its place.
     """
@@ -112,13 +125,13 @@ def add_flags(parser: argparse.ArgumentParser, options: Iterable[Option], owner:
 
 
 def add_method_flags(parser: argparse.ArgumentParser, options: Mapping[str, tuple[str, tuple[Option, ...]]]) -> None:
-    """Adds the flags `--METHOD.name` of reranking methods; `options` is {method: (its summary, its options)}."""
+    """Adds the flags `--METHOD.name` to `parser`; `options` is {method: (its summary, its options)}."""
     for name, (summary, declared) in options.items():
         add_flags(parser, declared, owner=name, title=f"--rerank {name}: {summary}")
 
 
 def read_flags(settings: type[S], arguments: argparse.Namespace) -> S:
-    """The settings from the command line, with defaults for what is not given.
+    """The settings of a class from parsed `arguments`, with defaults for what is not given.
 
     Raises OptionError for a value that its option refuses.
     """
@@ -128,7 +141,7 @@ def read_flags(settings: type[S], arguments: argparse.Namespace) -> S:
 
 
 def collect(arguments: argparse.Namespace, options: Iterable[Option], owner: str = "") -> dict[str, Any]:
-    """The checked values from the command line of some options of one owner, by Python name; those not given are absent."""
+    """The checked values of `options` of one `owner` in parsed `arguments`, by Python name; those not given are absent."""
     prefix = f"{owner}." if owner else ""
     values = vars(arguments)
     return {
@@ -139,7 +152,7 @@ def collect(arguments: argparse.Namespace, options: Iterable[Option], owner: str
 
 
 def method_values(arguments: argparse.Namespace) -> dict[str, dict[str, Any]]:
-    """{method: {option: value}} of all flags `--METHOD.name` on the command line, unchecked."""
+    """{method: {option: value}} of all flags `--METHOD.name` in parsed `arguments`, unchecked."""
     values: dict[str, dict[str, Any]] = {}
     for dest, value in vars(arguments).items():
         owner, dot, name = dest.partition(".")
@@ -149,13 +162,13 @@ def method_values(arguments: argparse.Namespace) -> dict[str, dict[str, Any]]:
 
 
 def refuse_unused(values: Mapping[str, Mapping[str, Any]]) -> None:
-    """Raises OptionError for options of methods that the command doesn't use, which would be lost in silence."""
+    """Raises OptionError for `values`, {method: {option: value}}, of methods that the command doesn't use, if any."""
     for name, unused in values.items():
         raise OptionError(f"--{name}.{next(iter(unused)).replace('_', '-')}: has no effect without --rerank {name}")
 
 
 def require(parser: argparse.ArgumentParser, settings: Settings, *names: str) -> None:
-    """Ends the command with one line and status 2 where one of these options is not given."""
+    """Ends the command with the error of `parser` and status 2 where one of the options `names` of `settings` is not given."""
     for name in names:
         if getattr(settings, name) is None:
             parser.error(f"--{name} is not given")

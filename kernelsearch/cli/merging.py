@@ -41,7 +41,7 @@ class RunFile:
 
 
 def read(path: Path) -> RunFile:
-    """Reads a run file and the config file beside it. Only a run of a part of the topics may be empty."""
+    """Reads the run file `path` and the config file beside it. Only a run of a part of the topics may be empty."""
     topics: dict[str, list[str]] = {}
     columns, digest, numbered = 0, hashlib.sha256(), []
     for number, raw in byte_lines(path):
@@ -137,12 +137,12 @@ def merge_topics(runs: Sequence[RunFile], first: bool) -> dict[str, list[str]]:
 
 
 def run_with_topic(runs: Sequence[RunFile], qid: str) -> RunFile:
-    """The first run that has a topic."""
+    """The first of `runs` that has the topic `qid`."""
     return next(run for run in runs if qid in run.topics)
 
 
 def write_recipe(run: RunFile, output: Path) -> None:
-    """Writes the config file of the merged run, which makes it in one search."""
+    """Writes the config file of the merged run file `output`, which makes it in one search; `run` is one of those merged."""
     assert run.recipe is not None
     verb = {name: value for name, value in run.recipe.verb.items() if name != "shard"} | {"output": str(output)}
     made = {**run.recipe.made, "output-sha256": _digest(output)}
@@ -165,7 +165,7 @@ def merge_runs(
     incomplete: bool = False,
     any_settings: bool = False,
 ) -> int:
-    """Merges run files into `output`, with a config file where all runs have one; returns the number of queries.
+    """Merges the run files `paths` into `output`, with a config file where all have one; returns the number of queries.
 
     `order` has the topics in the order of the merged run (default: that of the parts), `source` names their file in messages.
     `first` keeps the first list of a topic in two runs, `incomplete` allows missing parts, `any_settings` different settings.

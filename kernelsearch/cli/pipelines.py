@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kernelsearch.api.index import Index
 from kernelsearch.api.pipeline import Methods, Pipeline
@@ -25,9 +25,9 @@ SINGLE_QUERY = ("index", "language", "java_heap", "vectors_name", "vectors_queri
 def make_parser(
     verb: str, description: str, examples: str, options: tuple[Option, ...], common: Sequence[str] = ()
 ) -> argparse.ArgumentParser:
-    """A parser with the `options` of the verb, those of the first stage and of every method.
+    """A parser with the `options` of the `verb`, those of the first stage and of every method.
 
-    `common` are the options of the short help.
+    `description` and `examples` are texts of its help, `common` are the options of the short help.
     """
     parser = Parser(prog=f"python -m kernelsearch.{verb}", description=description, epilog=examples, common=common)
     add_flags(parser, options)
@@ -47,10 +47,10 @@ def make_parser(
 def parse(
     parser: argparse.ArgumentParser, argv: list[str], allowed: Sequence[str] | None = None
 ) -> tuple[argparse.Namespace, config.Config | None]:
-    """Parses flags and fills what they leave open from the file of `--config`.
+    """Parses the flags `argv` by `parser` and fills what they leave open from the file of `--config`.
 
-    `allowed` are the options that are taken from the top level of the file (None: all). Returns the arguments and the
-    content of the file, or None without one.
+    `allowed` are the options that are taken from the top level of the file (None: all). Returns the arguments and the content
+    of the file, or None without one.
     """
     arguments = parser.parse_args(argv)
     if not pyserini_flags.REWRITTEN.isdisjoint(vars(arguments)):
@@ -68,24 +68,30 @@ def parse(
 
 @dataclass(frozen=True)
 class PipelineSettings:
-    """The settings of a pipeline: those of the first stage, and the methods with their options."""
+    """The settings of a pipeline: those of the first stage, which `first_stage` is made of, and the methods with their options.
+
+    Raises InputError for options of the first stage that exclude each other.
+    """
 
     first: FirstStageSettings
     methods: Methods
+    first_stage: FirstStage = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "first_stage", FirstStage.from_settings(self.first))
 
     def open(self, index: Index) -> Pipeline:
-        """The pipeline over an index."""
-        return Pipeline(index, FirstStage.from_settings(self.first), self.methods)
+        """The pipeline over the opened `index`."""
+        return Pipeline(index, self.first_stage, self.methods)
 
 
 def read_pipeline(arguments: argparse.Namespace) -> PipelineSettings:
-    """The checked settings of the pipeline, read before any index is opened.
+    """The checked settings of the pipeline in parsed `arguments`, read before any index is opened.
 
-    Raises OptionError for values that an option refuses, for a method that is named twice, and for options of a method
-    that is not used, which would otherwise be lost in silence.
+    Raises OptionError for values that an option refuses, for a method that is named twice, and for options of a method that is
+    not used, which would otherwise be lost in silence.
     """
     first = read_flags(FirstStageSettings, arguments)
-    FirstStage.from_settings(first)
     names: list[str] = arguments.rerank
     values = method_values(arguments)
     for name in names:
@@ -99,15 +105,16 @@ def read_pipeline(arguments: argparse.Namespace) -> PipelineSettings:
 def open_pipeline(
     arguments: argparse.Namespace, settings: SearchSettings, progress: Progress
 ) -> tuple[Pipeline, FirstStageSettings]:
-    """The pipeline of search with the settings of its first stage.
+    """The pipeline of search with the settings of its first stage, from parsed `arguments` and the `settings` in them.
 
-    The index is a folder or, with the full pyserini installed, the name of one of Pyserini's prebuilt indexes.
+    The index is a folder or, with the full pyserini installed, the name of one of Pyserini's prebuilt indexes. Long steps
+    report to `progress`.
     """
     chosen = read_pipeline(arguments)
     extended = not pyserini_flags.EXTENDING.isdisjoint(vars(arguments))
     language = pyserini_flags.query_language(settings) if extended else settings.language
     try:
-        index = settings.open_index(progress, language=language)
+        index = settings.open_index(progress, language=language, few_calls=settings.query is not None)
     except IndexProblem:
         prebuilt = pyserini_flags.open_prebuilt(settings, language, progress)
         if prebuilt is None:
@@ -115,14 +122,12 @@ def open_pipeline(
         index = prebuilt
         pyserini_flags.set_bm25(arguments, str(settings.index))
         chosen = read_pipeline(arguments)
-    first = FirstStage.from_settings(chosen.first)
-    if extended:
-        first = pyserini_flags.extend(first, settings)
+    first = pyserini_flags.extend(chosen.first_stage, settings) if extended else chosen.first_stage
     if settings.stopwords is not None:
         pyserini_flags.set_stopwords(index, settings.stopwords)
     return Pipeline(index, first, chosen.methods), chosen.first
 
 
 def pipeline_from_flags(flags: list[str], index: Index) -> Pipeline:
-    """The pipeline that flags of search describe, such as `--rm3 --rerank klsa --klsa.z 5`; other options are refused."""
+    """The pipeline over `index` that `flags` of search describe, such as `--rm3 --rerank klsa`; other options are refused."""
     return read_pipeline(make_parser("search", "", "", ()).parse_args(flags)).open(index)

@@ -70,7 +70,7 @@ def refuse(argv: Sequence[str]) -> None:
 
 
 def rewrite(arguments: argparse.Namespace) -> None:
-    """Turns Pyserini's spellings into ours, in place: `--prcl lr svm`, and its names of formats.
+    """Turns Pyserini's spellings in parsed `arguments` into ours, in place: `--prcl lr svm`, and its names of formats.
 
     Raises OptionError for a format that is not read or written here.
     """
@@ -88,7 +88,7 @@ def rewrite(arguments: argparse.Namespace) -> None:
 
 
 def extend(first: FirstStage, settings: PyseriniSettings) -> FirstStage:
-    """The first stage with weighted fields, disjunction max, query-side BM25 and rounded scores, as the flags ask for."""
+    """The stage `first` with weighted fields, disjunction max, query-side BM25 and rounded scores, as `settings` ask for."""
     if settings.dismax and settings.bm25qs:
         raise OptionError("--dismax and --bm25qs exclude each other")
     if settings.dismax and not settings.fields:
@@ -113,7 +113,7 @@ def _field_weight(text: str) -> tuple[str, float]:
 
 
 def query_language(settings: SearchSettings) -> str | None:
-    """The language in which queries are analysed: none (`whitespace`) where the topics are tokens already."""
+    """The language in which queries are analysed under `settings`: none (`whitespace`) where the topics are tokens already."""
     if settings.pretokenized and settings.tokenizer:
         raise OptionError("--pretokenized and --tokenizer exclude each other")
     if settings.stopwords and settings.engine != "local":
@@ -124,7 +124,7 @@ def query_language(settings: SearchSettings) -> str | None:
 
 
 def set_stopwords(index: Index, path: str) -> None:
-    """Analyses the queries of an index with the stop words of a file."""
+    """Analyses the queries of `index` with the stop words of the file `path`."""
     from kernelsearch.lucene.index import english_with_stopwords
 
     for _ in lines(path):  # Java reads the file; what is wrong with it is said here
@@ -134,7 +134,10 @@ def set_stopwords(index: Index, path: str) -> None:
 
 
 def open_prebuilt(settings: SearchSettings, language: str | None, progress: Progress) -> Index | None:
-    """Pyserini's prebuilt index of the name `--index`; None without the full pyserini, or where it has none of that name."""
+    """Pyserini's prebuilt index of the name `--index` in `settings`; None if there is none, or no full pyserini.
+
+    `language` is that of queries, long steps report to `progress`.
+    """
     name = settings.index
     if not isinstance(name, str) or Path(name).exists() or Path(name).name != name or find_spec("torch") is None:
         return None
@@ -148,7 +151,10 @@ def open_prebuilt(settings: SearchSettings, language: str | None, progress: Prog
 
 
 def set_bm25(arguments: argparse.Namespace, name: str) -> None:
-    """Sets k1 and b as Pyserini does for its prebuilt indexes of MS MARCO, unless flags choose the ranking model."""
+    """Sets k1 and b in parsed `arguments` as Pyserini does for its prebuilt index `name` of MS MARCO.
+
+    Nothing is set where flags choose the ranking model.
+    """
     known = [values for names, values in MSMARCO.items() if name in names.split()]
     if known and not {"k1", "b", "qld", "qljm"} & vars(arguments).keys():
         arguments.k1, arguments.b = known[0]
@@ -178,7 +184,7 @@ def named_topics(name: str, field: str) -> dict[str, str] | None:
 
 
 def tokenise(topics: dict[str, str], name: str) -> dict[str, str]:
-    """Topics as tokens of a Hugging Face tokenizer, separated by blanks."""
+    """The `topics`, {qid: text}, as tokens of the Hugging Face tokenizer `name`, separated by blanks."""
     try:
         from transformers import AutoTokenizer
     except ImportError:
@@ -193,7 +199,10 @@ def tokenise(topics: dict[str, str], name: str) -> dict[str, str]:
 def filter_list(
     docids: Sequence[str], scores: Sequence[float], qid: str, settings: SearchSettings
 ) -> tuple[list[str], list[float]]:
-    """A ranked list after --remove-duplicates, --remove-query and --max-passage, applied in the order of Pyserini."""
+    """The list of the topic `qid` after --remove-duplicates, --remove-query and --max-passage of `settings`, in that order.
+
+    This is Pyserini's order. `docids` and `scores` are the ranked list, best first; returns those that are left.
+    """
     entries = list(zip(docids, scores, strict=True))
     if settings.remove_duplicates:
         entries = _without_duplicates(entries)

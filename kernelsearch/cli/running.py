@@ -26,7 +26,7 @@ Fallbacks = Counter[tuple[str, str]]
 
 
 def search_topics(pipeline: Pipeline, settings: SearchSettings, *, progress: Progress = silent) -> tuple[int, Fallbacks]:
-    """Searches for the topics of `--topics` and writes the run file.
+    """Searches for the topics of `--topics` in `settings` with `pipeline` and writes the run file; reports to `progress`.
 
     Returns the number of queries in the file, and how many queries each method could not act on, by reason.
     """
@@ -73,7 +73,10 @@ def _read_run(path: str, topics: dict[str, str], source: str) -> Run:
 
 
 def write_recipe(pipeline: Pipeline, settings: SearchSettings, first: FirstStageSettings) -> None:
-    """Writes OUTPUT.toml: all options, defaults included, and the versions and files that the run was made with."""
+    """Writes OUTPUT.toml: all options, defaults included, and the versions and files that the run was made with.
+
+    `pipeline` made the run, with the options of search in `settings` and those of the first stage in `first`.
+    """
     values = settings.to_dict()
     verb = {option.key: values[option.key] for option in IN_CONFIG if option.key != "query"}
     files = {"topics": settings.topics, "run": settings.run, "output": settings.output}

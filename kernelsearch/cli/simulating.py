@@ -31,9 +31,9 @@ class SimulateSettings(IndexSettings):
 
 
 def simulate_log(settings: SimulateSettings, *, progress: Progress = silent) -> tuple[int, int]:
-    """Writes a simulated click log; returns the number of impressions and of different queries.
+    """Writes the simulated click log that `settings` describe; returns the number of impressions and of different queries.
 
-    Raises OptionError where the lists come from nowhere, or from two places.
+    Long steps report to `progress`. Raises OptionError where the lists come from nowhere, or from two places.
     """
     if bool(settings.index) == bool(settings.run):
         raise OptionError("--index or --run: give one of them")

@@ -36,7 +36,10 @@ class TrainSettings(EngineSettings, VectorFlags):
 
 
 def make_parser(description: str, examples: str) -> argparse.ArgumentParser:
-    """A parser with the options of train, and the training options of every method that has some."""
+    """A parser with the options of train, and the training options of every method that has some.
+
+    `description` and `examples` are texts of its help.
+    """
     parser = Parser(prog="python -m kernelsearch.train", description=description, epilog=examples, common=COMMON)
     add_flags(parser, TrainSettings.flags)
     methods = registry.methods()
@@ -47,7 +50,7 @@ def make_parser(description: str, examples: str) -> argparse.ArgumentParser:
 
 
 def train(arguments: argparse.Namespace, *, progress: Progress = silent) -> FittedFeatures:
-    """Fits the method that the flags name.
+    """Fits the method that parsed `arguments` name; long steps report to `progress`.
 
     Returns the folder where the fitted state was saved and, with `--ltr-test`, the measures on that file.
     """
@@ -75,5 +78,8 @@ def train(arguments: argparse.Namespace, *, progress: Progress = silent) -> Fitt
 
 
 def train_from_flags(flags: list[str], *, progress: Progress = silent) -> Path:
-    """Fits what flags of train describe, such as `--index I --rerank klsa`; returns the folder of the fitted state."""
+    """Fits what `flags` of train describe, such as `--index I --rerank klsa`; returns the folder of the fitted state.
+
+    Long steps report to `progress`.
+    """
     return train(make_parser("", "").parse_args(flags), progress=progress).path

@@ -49,8 +49,9 @@ def tune_pipeline(
 ) -> tuple[Tuned, Pipeline]:
     """Tries settings of a pipeline on judged topics and chooses among them by cross-validation.
 
-    `chosen` is the pipeline to start from, `dimensions` are the values of `--try` (NAME=VALUES). Results are kept in a file,
-    from which a killed command continues. Returns the outcome and the pipeline before tuning.
+    `settings` are the options of tune, `chosen` is the pipeline to start from, `dimensions` are the values of `--try`
+    (NAME=VALUES), long steps report to `progress`. Results are kept in a file, from which a killed command continues. Returns
+    the outcome and the pipeline before tuning.
     """
     pipeline = chosen.open(settings.open_index(progress, language=settings.language))
     assert settings.topics is not None and settings.qrels is not None
@@ -69,7 +70,10 @@ def tune_on_topics(
     *,
     progress: Progress = silent,
 ) -> Tuned:
-    """As `tune_pipeline`, with topics and judgements that are read already."""
+    """As `tune_pipeline`, with an opened `pipeline`, `topics` {qid: text} and `qrels` {qid: {docid: grade}}.
+
+    The other parameters are those of `tune_pipeline`.
+    """
     plan = _make_plan(settings, chosen, pipeline, topics, qrels)
     tried = settings_to_try(dimensions, plan.names, settings.samples, settings.seed)
     queries = pipeline.index.lucene.queries([topics[qid] for qid in plan.qids], plan.qids)
@@ -120,7 +124,7 @@ def _make_plan(
 
 
 def write_best(settings: TuneSettings, tuned: Tuned, pipeline: Pipeline) -> None:
-    """Writes the best setting to `--output`, as a config file for search."""
+    """Writes the best setting of `tuned`, of `pipeline`, to `--output` of `settings`, as a config file for search."""
     assert settings.output is not None
     plan, choice = tuned.plan, tuned.choice
     methods = [

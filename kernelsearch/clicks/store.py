@@ -114,7 +114,7 @@ class Totals:
 
 
 class ClickLog:
-    """A stored click log, opened for reading. Safe to use from several threads."""
+    """A stored click log, the file `path`, opened for reading. Safe to use from several threads."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)

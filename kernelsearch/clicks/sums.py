@@ -18,8 +18,9 @@ REMEMBERED = 500_000
 class ShownSums:
     """Counts by (query, document), summed in memory and added to the table `shown` in the order of its key.
 
-    Popular queries recur in every batch: summing them before they are written saves most of the updates, and rows that
-    arrive in the order of the key are inserted without a search. `eta` is the strength of the position bias.
+    Popular queries recur in every batch: summing them before they are written saves most of the updates, and rows that arrive
+    in the order of the key are inserted without a search. `eta` is the strength of the position bias. `connection` is that of
+    the database.
     """
 
     def __init__(self, connection: sqlite3.Connection, eta: float) -> None:
@@ -87,7 +88,7 @@ def _summed(keys: NDArray[np.int64], counts: NDArray[np.float64]) -> tuple[NDArr
 
 
 class Numbers:
-    """Numbers for names, from 1 in the order of first occurrence, stored in a table."""
+    """Numbers for names, from 1 in the order of first occurrence, in a `table` with a `column` of names behind `connection`."""
 
     def __init__(self, connection: sqlite3.Connection, table: str, column: str) -> None:
         self._connection = connection

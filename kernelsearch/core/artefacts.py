@@ -214,7 +214,7 @@ def write_array(path: Path, array: NDArray[Any]) -> None:
 
 
 class BlockWriter:
-    """Writes a `.npy` file of known shape in blocks, for arrays larger than memory. A context manager.
+    """Writes the `.npy` file `path` of known shape and `dtype` in blocks, for arrays larger than memory. A context manager.
 
     Plain writes instead of a memory map: a full disk raises an OSError that says so, where a memory map would kill the process
     and numpy's own writer would report only how many bytes were written.

@@ -34,7 +34,7 @@ class PostingsSource(Protocol):
     ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
         """Returns term numbers, frequencies and positions (empty unless `positions`) of documents start..end-1.
 
-        Rows are sorted by term.
+        Rows are sorted by term. `scan` is the result of the method `scan`.
         """
 
     def docids(self, start: int, end: int) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:

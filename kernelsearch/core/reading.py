@@ -106,7 +106,7 @@ def read_bytes(path: str | Path, most: int) -> bytes:
 
 
 class TextFile:
-    """The lines of a text file or pipe, gzipped or not: an iterator of (line number from 1, line without its line break).
+    """The lines of `path`, text or a pipe, gzipped or not: an iterator of (line number from 1, line without its line break).
 
     A byte-order mark is dropped. The file is opened when the first line is asked for, and closed after the last one. Raises
     InputError, with line and column, for bytes that are not valid in the encoding, and for a line beyond the limit.

@@ -115,7 +115,7 @@ def _wait_for_two(descriptor: int) -> bytes:
 
 
 class ContinuedStream(io.RawIOBase):
-    """A stream that starts with bytes that were read from it already; `passed` counts the bytes that it has given."""
+    """The stream `rest` with the bytes `first` before it, which were read from it already; `passed` counts the bytes given."""
 
     def __init__(self, first: bytes, rest: io.RawIOBase) -> None:
         self._first, self._rest = first, rest
@@ -140,7 +140,7 @@ class ContinuedStream(io.RawIOBase):
 
 
 class CheckedStream(io.RawIOBase):
-    """A stream whose errors are InputErrors, and which ends with one beyond the limits of the size.
+    """A `stream` of the file `path` whose errors are InputErrors, and which ends with one beyond the limits of the size.
 
     `compressed` is the stream under a gzip stream. A stream that is read in any order is not `limited`: bytes may pass twice.
     """
@@ -195,7 +195,10 @@ class CheckedStream(io.RawIOBase):
 
 
 class TranscodedStream(io.RawIOBase):
-    """UTF-16 text with a byte-order mark, as spreadsheets and Windows' shells write it, as UTF-8."""
+    """UTF-16 text with a byte-order mark, as spreadsheets and Windows' shells write it, as UTF-8.
+
+    `stream` has the bytes of the file `path`.
+    """
 
     def __init__(self, path: str | Path, stream: Any) -> None:
         self._path, self._stream = path, stream

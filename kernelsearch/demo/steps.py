@@ -72,12 +72,12 @@ class Report:
     progress: Progress = silent
 
     def show(self, verb: str, flags: Sequence[str]) -> None:
-        """Reports the command that does the same as the next step."""
+        """Reports the command, `verb` and `flags`, that does the same as the next step."""
         self.command(f"python -m kernelsearch.{verb} {shlex.join(flags)}")
 
 
 def build_demo_index(index: Path, report: Report) -> None:
-    """Builds the index of the bundled collection, replacing one that is there."""
+    """Builds the index of the bundled collection in the folder `index`, replacing one that is there; reports to `report`."""
     corpus = bundled_file("corpus.jsonl")
     report.show("index", ["--input", corpus, "--index", str(index), "--force"])
     built = build_index(index, partial(load_documents, corpus), BuildSettings(force=True), progress=report.progress)
@@ -85,7 +85,10 @@ def build_demo_index(index: Path, report: Report) -> None:
 
 
 def run_all(index: Path, runs: Path, report: Report) -> list[str]:
-    """Writes the runs of all first stages and of every method with its default settings; returns the paths."""
+    """Writes the runs of all first stages and of every method with its default settings; returns the paths.
+
+    `index` is the folder of the index, `runs` that of the runs; commands are shown by `report`.
+    """
     topics = read_topics(BUNDLED / "topics.tsv")
     written = []
     methods = [name for name in registry.names() if name not in LEFT_OUT]
@@ -103,20 +106,20 @@ def run_all(index: Path, runs: Path, report: Report) -> list[str]:
 
 
 def evaluate_demo(runs: Sequence[str], report: Report) -> dict[str, Evaluation]:
-    """The evaluation of each run by its label."""
+    """The evaluation of each of the files `runs` by its label; the command is shown by `report`."""
     report.show("evaluate", ["--qrels", bundled_file("qrels.txt"), "--measures", ",".join(MEASURES), *runs])
     return evaluate_runs(read_qrels(BUNDLED / "qrels.txt"), read_runs(runs), parse_measures(MEASURES))
 
 
 def showcase_table(evaluations: Mapping[str, Evaluation], topics: Mapping[str, str]) -> str:
-    """The nDCG@10 of each method on the queries of SHOWCASE; `topics` is {qid: text}."""
+    """The nDCG@10 of each method on the queries of SHOWCASE; `evaluations` are by label, `topics` is {qid: text}."""
     runs = [name for name in SHOWCASE_RUNS if name in evaluations]
     rows = [(topics[qid], *(f"{evaluations[name].values['nDCG@10'][qid]:.3f}" for name in runs)) for qid in SHOWCASE]
     return text_table(("nDCG@10 of some queries", *runs), rows)
 
 
 def write_markdown(path: Path, evaluations: Mapping[str, Evaluation]) -> None:
-    """Writes the means of all runs as Markdown, with the number of queries that each improves and hurts against BM25."""
+    """Writes the means of all `evaluations` to `path` as Markdown, with the numbers of queries better and worse than BM25."""
     base = evaluations["bm25"].values["AP"]
     lines = [
         "# The bundled collection, every method with its default settings",
@@ -137,7 +140,7 @@ def write_markdown(path: Path, evaluations: Mapping[str, Evaluation]) -> None:
 
 
 def bundled_file(name: str) -> str:
-    """The path of a file of the bundled collection, relative to the working directory where it lies below it."""
+    """The path of the file `name` of the bundled collection, relative to the working directory where it lies below it."""
     path = BUNDLED / name
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 

@@ -54,7 +54,7 @@ class OnnxSettings(Settings):
 
 
 class OnnxEncoder(Encoder):
-    """Runs an ONNX model on this machine's CPU."""
+    """Runs the ONNX model of `folder` on this machine's CPU."""
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)

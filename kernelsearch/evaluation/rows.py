@@ -21,8 +21,8 @@ QUICK = ("AP", "nDCG", "P", "R", "RR")
 class JudgedRows:
     """The relevant documents of some topics as rows of an index.
 
-    Parameters: the forward index, judgements {qid: {docid: grade}}, and the ids of the topics. Methods refer to a topic by
-    its position among these ids.
+    Parameters: `index`, the forward index; `qrels`, {qid: {docid: grade}}; `qids`, the ids of the topics. Methods refer to a
+    topic by its position among these ids.
     """
 
     def __init__(self, index: ForwardIndex, qrels: Mapping[str, Mapping[str, int]], qids: Sequence[str]) -> None:

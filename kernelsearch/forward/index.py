@@ -20,7 +20,6 @@ from numpy.typing import DTypeLike, NDArray
 
 from kernelsearch.core import artefacts, compiled, invariants
 from kernelsearch.core.errors import ArtefactError, IndexProblem, InputError
-from kernelsearch.forward.loops import FREQUENCIES, PostingLoops
 from kernelsearch.forward.selection import Occurrences, Selection
 from kernelsearch.forward.strings import StringTable, hashes
 
@@ -95,7 +94,7 @@ class ForwardIndex:
             self._row_cache: dict[str, int] = {}
             self._term_cache: dict[str, int] = {}
             self._selections = threading.local()
-            self._loops: PostingLoops | None = None
+            self._posting_arguments: tuple[int, ...] | None = None
         except (KeyError, TypeError) as problem:
             raise ArtefactError(f"{self.path}: damaged, no {problem}; build the forward index again") from None
 
@@ -228,14 +227,15 @@ class ForwardIndex:
             del recent[:-CACHED_SELECTIONS]
         return selection
 
-    def compiled_rows(self, docs: NDArray[np.integer]) -> tuple[PostingLoops, NDArray[np.int32]] | None:
-        """Returns the compiled loops over the postings, and `docs` as they take them; None where there are no loops."""
+    def compiled_rows(self, docs: NDArray[np.integer]) -> compiled.PostingRows | None:
+        """Returns the rows `docs` as the compiled loops over postings take them; None where there are no loops."""
         library = compiled.loops()
-        if library is None or self.frequencies.dtype not in FREQUENCIES:
+        if library is None or self.frequencies.dtype not in compiled.FREQUENCIES:
             return None
-        if self._loops is None or self._loops.library is not library:
-            self._loops = PostingLoops(library, self.indptr, self.indices, self.frequencies, len(self.terms))
-        return self._loops, np.ascontiguousarray(docs, dtype=np.int32)
+        arrays = self.indptr, self.indices, self.frequencies
+        if self._posting_arguments is None:
+            self._posting_arguments = compiled.posting_arguments(*arrays, len(self.terms))
+        return compiled.PostingRows(library, self._posting_arguments, arrays, np.ascontiguousarray(docs, dtype=np.int32))
 
     def _read(self, docs: NDArray[np.integer]) -> Selection:
         if self._postings is None:

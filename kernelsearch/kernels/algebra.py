@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
+from kernelsearch.core.compiled import PostingRows
 from kernelsearch.core.errors import OptionError
 from kernelsearch.core.types import Query
-from kernelsearch.forward.loops import PostingLoops
 from kernelsearch.forward.selection import Occurrences
 
 
@@ -53,7 +53,7 @@ class Collection(Protocol):
 
     def occurrences(self, docs: NDArray[np.integer], terms: NDArray[np.integer]) -> Occurrences: ...
 
-    def compiled_rows(self, docs: NDArray[np.integer]) -> tuple[PostingLoops, NDArray[np.int32]] | None: ...
+    def compiled_rows(self, docs: NDArray[np.integer]) -> PostingRows | None: ...
 
     def __len__(self) -> int: ...
 

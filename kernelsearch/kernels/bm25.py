@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelsearch.forward.loops import PostingLoops
+from kernelsearch.core import compiled
 from kernelsearch.forward.selection import Occurrences
 
 
@@ -40,7 +40,7 @@ class Postings(Protocol):
 
     def occurrences(self, docs: NDArray[np.integer], terms: NDArray[np.integer]) -> Occurrences: ...
 
-    def compiled_rows(self, docs: NDArray[np.integer]) -> tuple[PostingLoops, NDArray[np.int32]] | None: ...
+    def compiled_rows(self, docs: NDArray[np.integer]) -> compiled.PostingRows | None: ...
 
 
 def idf(df: ArrayLike, documents: int) -> NDArray[np.float32]:
@@ -98,15 +98,36 @@ def scores(
     numbers, query_weights = known_terms(terms, weights)
     weight = query_weights.astype(np.float32) * idf(index.df[numbers], index.statistics.documents)
     factor = length_factor(index.norm_lengths[docs], float(index.statistics.average_length), k1, b)
-    compiled_rows = index.compiled_rows(docs)
-    if compiled_rows is not None:
-        loops, candidates = compiled_rows
-        return loops.bm25(candidates, numbers, weight, factor)
+    if (posting_rows := index.compiled_rows(docs)) is not None:
+        return compiled_scores(posting_rows, numbers, weight, factor)
     rows, columns, frequencies = index.occurrences(docs, numbers)
     term_weights = weight[columns]
     parts = term_weights - term_weights / (np.float32(1) + frequencies.astype(np.float32) * factor[rows])
     result: NDArray[np.float32] = np.bincount(rows, parts, len(docs)).astype(np.float32)
     return result
+
+
+def compiled_scores(
+    rows: compiled.PostingRows, terms: NDArray[np.int64], weights: NDArray[np.float32], factors: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    """The sums of w - w / (1 + tf · factor) over distinct terms, by the compiled loop, shape (documents,).
+
+    Parameters
+    ----------
+    rows : the documents
+    terms : numbers of the query's terms, shape (terms,)
+    weights : their weights in the query times idf, shape (terms,)
+    factors : the documents' length factors, shape (documents,)
+    """
+    count, size, order = len(rows.docs), len(terms), np.argsort(terms)
+    out = np.empty(count, dtype=np.float32)
+    compiled.call(
+        rows.library.kernelsearch_bm25,
+        *(*rows.postings, (rows.docs, np.int32, count), count),
+        *((terms[order], np.int64, size), (weights[order], np.float32, size), size),
+        *((factors, np.float32, count), (out, np.float32, count)),
+    )
+    return out
 
 
 def known_terms(terms: ArrayLike, weights: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.float64]]:

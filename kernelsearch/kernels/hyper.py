@@ -34,7 +34,7 @@ ROUNDING = 1e-8
 
 
 class Pairs:
-    """Parallel lists of query and document numbers, whole numbers from 0 on. Raises OptionError for others."""
+    """Parallel lists of numbers of `queries` and `docs`, whole numbers from 0 on. Raises OptionError for others."""
 
     def __init__(self, queries: ArrayLike, docs: ArrayLike) -> None:
         self.queries, self.docs = _whole_numbers(queries, "queries"), _whole_numbers(docs, "documents")

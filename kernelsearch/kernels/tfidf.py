@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from kernelsearch.core import compiled
 from kernelsearch.forward import ForwardIndex
 from kernelsearch.forward.selection import Selection
 from kernelsearch.kernels import bm25
@@ -48,10 +49,8 @@ class DocumentVectors:
     @cached_property
     def inverse_norms(self) -> Floats:
         """1 over the length of each vector, 0 for an empty document, shape (documents,)."""
-        compiled_rows = self.index.compiled_rows(self.docs)
-        if compiled_rows is not None:
-            loops, rows = compiled_rows
-            return loops.mean_cosines(rows, vocabulary_idf(self.index), np.zeros(0))[1]
+        if (rows := self.index.compiled_rows(self.docs)) is not None:
+            return compiled_cosines(rows, vocabulary_idf(self.index), np.zeros(0))[1]
         out, data, starts = np.zeros(len(self.docs)), self.matrix.data, self.selection.indptr
         filled = np.flatnonzero(np.diff(starts))
         if len(filled):  # reduceat can't add up an empty range
@@ -77,12 +76,25 @@ class DocumentVectors:
 
     def mean_cosines(self, weights: Floats) -> Floats:
         """The weighted sum of the cosines with the first len(weights) documents, shape (documents,)."""
-        compiled_rows = self.index.compiled_rows(self.docs)
-        if compiled_rows is not None:
-            loops, rows = compiled_rows
-            cosines, self.inverse_norms = loops.mean_cosines(rows, vocabulary_idf(self.index), weights)
+        if (rows := self.index.compiled_rows(self.docs)) is not None:
+            cosines, self.inverse_norms = compiled_cosines(rows, vocabulary_idf(self.index), weights)
             return cosines
         first, end = len(weights), int(self.matrix.indptr[len(weights)])
         scale = np.repeat(weights * self.inverse_norms[:first], np.diff(self.matrix.indptr[: first + 1]))
         centre = np.bincount(self.selection.indices[:end], self.matrix.data[:end] * scale, self.selection.width)
         return np.asarray(self.matrix @ centre) * self.inverse_norms
+
+
+def compiled_cosines(rows: compiled.PostingRows, idf: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    """The sum of each document's cosines with the first ones times their `weights`, and inverse norms, both (documents,).
+
+    `rows` are the documents as the compiled loop takes them, `idf` is that of all terms of the field.
+    """
+    count, first, width = len(rows.docs), len(weights), rows.postings[-1]
+    inverse_norms, out = np.empty(count), np.empty(count)
+    compiled.call(
+        rows.library.kernelsearch_mean_cosines,
+        *(*rows.postings, (rows.docs, np.int32, count), count, (idf, np.float64, width), (weights, np.float64, first), first),
+        *((inverse_norms, np.float64, count), (out, np.float64, count)),
+    )
+    return out, inverse_norms

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass
@@ -13,13 +12,13 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.core.errors import IndexProblem, IndexReplaced, JavaError, OptionError
+from kernelsearch.core.errors import IndexProblem, IndexReplaced, OptionError
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.lucene import jvm
 from kernelsearch.lucene.agreement import refuse_differences
 from kernelsearch.lucene.integrity import ADVICE, reason, verify_changed
 from kernelsearch.lucene.models import BM25Model, BM25WithoutIdf, Feedback, Model, model_of_expanded
-from kernelsearch.lucene.shards import Source, find_shards, present_state
+from kernelsearch.lucene.shards import Shards, Source, find_shards, present_state
 from kernelsearch.lucene.versions import has_term_vectors
 
 #: The field that is searched, Anserini's name.
@@ -33,21 +32,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def reads_index(method: F) -> F:
     """Decorates a method of LuceneIndex that reads the index with Java, as `jvm.calls_java`; messages name the index."""
-    calling = jvm.calls_java(method)
+    return jvm.calls_java(method, _name_index)
 
-    @functools.wraps(method)
-    def wrapper(self: LuceneIndex, *args: Any, **kwargs: Any) -> Any:
-        jvm.start()  # outside the block: what prevents a start, such as a fork, says nothing about the index
-        try:
-            return calling(self, *args, **kwargs)
-        except JavaError as problem:
-            if str(problem).startswith(f"{self.name}: "):
-                raise  # from a method that this one calls
-            raise JavaError(
-                f"{self.name}: {problem}; python -m kernelsearch.check {self.shards.flags} says whether the index is damaged"
-            ) from None
 
-    return wrapper  # type: ignore[return-value]
+def _name_index(index: LuceneIndex, message: str) -> str:
+    """The message of an error with the name of the index, unless a method that was called in between has added it."""
+    if message.startswith(f"{index.name}: "):
+        return message
+    return f"{index.name}: {message}; python -m kernelsearch.check {index.shards.flags} says whether the index is damaged"
 
 
 @dataclass(frozen=True)
@@ -64,15 +56,16 @@ class FieldStatistics:
 class LuceneIndex:
     """A Lucene index, or several shards as one, opened for reading. All methods are thread-safe.
 
-    Parameters: `path` names the collection; `language` is the analyser's language code, by default the one that the index
-    was built with; `java_heap` is the JVM's maximal heap (such as `4g`) if this is the first use of Java in the process.
+    Parameters: `path` names the collection, or is its shards; `language` is the analyser's language code, by default the one
+    that the index was built with; `java_heap` is the JVM's maximal heap (such as `4g`) if this is the first use of Java in the
+    process.
 
     Attributes: `shards`, the Lucene indexes; `path`, the (first) folder that was named; `name`, the collection's name in
     messages; `fingerprint`; `language`; `starts` (shards + 1,), the row at which each shard begins, and the number of rows.
     """
 
-    def __init__(self, path: Source, *, language: str | None = None, java_heap: str | None = None) -> None:
-        self.shards = find_shards(path)
+    def __init__(self, path: Source | Shards, *, language: str | None = None, java_heap: str | None = None) -> None:
+        self.shards = path if isinstance(path, Shards) else find_shards(path)
         self.path, self.name = self.shards.home, self.shards.name
         self.fingerprint = self.shards.fingerprint
         self.language = language or self.shards.language

@@ -269,21 +269,27 @@ def stay_attached() -> Iterator[None]:
             sys.modules["jnius"].detach()
 
 
-def calls_java(function: F) -> F:
+def calls_java(function: F, describe: Callable[[Any, str], str] | None = None) -> F:
     """Decorates a function that calls Java: starts the JVM, turns Java exceptions into JavaError, and detaches the thread.
 
-    A thread other than the main one that called Java and ends without detaching would leak its Java thread.
+    A thread other than the main one that called Java and ends without detaching would leak its Java thread. `describe` makes
+    the message of an error from the first argument of `function` and what Java said.
     """
 
     @functools.wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        start()
+        start()  # outside the block: what prevents a start, such as a fork, says nothing about the arguments
         import jnius
 
         try:
             return function(*args, **kwargs)
         except jnius.JavaException as problem:
-            raise JavaError(f"Java: {_first_line(problem)}") from None
+            message = f"Java: {_first_line(problem)}"
+            raise JavaError(describe(args[0], message) if describe is not None else message) from None
+        except JavaError as problem:
+            if describe is None:
+                raise
+            raise JavaError(describe(args[0], str(problem))) from None
         finally:
             if threading.current_thread() is not threading.main_thread() and not _thread.stays_attached:
                 jnius.detach()

@@ -57,12 +57,12 @@ class Shards:
         """Whether this is anything but one plain index."""
         return self.paths != self.folders or len(self.paths) > 1
 
-    @property
+    @cached_property
     def home(self) -> Path:
         """The (first) folder that was named."""
         return self.folders[0]
 
-    @property
+    @cached_property
     def name(self) -> str:
         """The collection's name in messages."""
         return " + ".join(map(str, self.folders))

@@ -43,7 +43,10 @@ def sketch(features: sparse.csr_matrix, dims: int = 256) -> NDArray[np.float32]:
 
 
 class SparseNeighbours:
-    """An index over the rows of a sparse matrix, searched by inner product. Row i of the matrix is number i."""
+    """An index over the rows of a sparse matrix, searched by inner product. Row i of the matrix is number i.
+
+    `index` is FAISS's, `frequencies` counts the rows of a sample per list, `rows` are all rows, `path` is the file, if any.
+    """
 
     def __init__(self, index: Any, frequencies: NDArray[np.int32], rows: int, path: Path | None = None) -> None:
         index.nprobe, index.max_codes = PROBES, COMPARED

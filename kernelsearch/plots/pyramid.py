@@ -16,6 +16,7 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
 
 
 def scale_name(scale: float) -> str:
+    """The name of a `scale` in titles: "σ = 2", or "σ = ∞" for the whole text."""
     return "σ = ∞" if scale == math.inf else f"σ = {scale:g}"
 
 
@@ -30,8 +31,15 @@ def draw_pyramid(
 ) -> None:
     """Draws one heat map per axis, each (words, positions) on its own scale of greys; short texts get their words below.
 
-    `length` is the number of positions of the text where the maps hold a sample of them. Greys go by a `power` of the mass:
-    below 1 shows words that share their mass beside one that keeps its own.
+    Parameters
+    ----------
+    axes : of matplotlib, one per map
+    maps : the mass of each word at each position, shape (words, positions)
+    titles : one per map
+    words : the words of the rows
+    tokens : the words of the text, written below the maps of a short one
+    power : greys go by this power of the mass: below 1 shows words that share their mass beside one that keeps its own
+    length : the number of positions of the text where the maps hold a sample of them
     """
     from matplotlib.colors import PowerNorm
 
@@ -57,7 +65,11 @@ def plot_pyramid(
     path: str | Path,
     tokens: Sequence[str] = (),
 ) -> None:
-    """A text's pyramid as a row of heat maps; `maps` are `Level.dense()` or chosen rows of it, `tokens` the text's words."""
+    """Draws a text's pyramid as a row of heat maps into the file `path`.
+
+    `maps` are `Level.dense()` or rows of it, whose `words` are given, one per scale of `scales`; `tokens` are the words of the
+    text.
+    """
     figure = new_figure(1.2 + 2.1 * len(maps), max(2.2, 0.55 + 0.21 * len(words) + (0.6 if tokens else 0)))
     axes = figure.subplots(1, len(maps), squeeze=False)[0]
     draw_pyramid(axes, maps, [scale_name(scale) for scale in scales], words, tokens)

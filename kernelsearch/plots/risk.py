@@ -23,7 +23,10 @@ AXES = {"hurt": "queries hurt", "lost": "AP lost in total", "r_loss": "R-Loss (r
 def plot_risk_reward(
     panels: Mapping[str, Mapping[str, Sequence[RiskPoint]]], path: str | Path, *, risk: str = "r_loss", columns: int = 3
 ) -> None:
-    """Draws curves (label -> points) in one panel per collection: risk to the right, reward upwards, up and left is better."""
+    """Draws curves (label -> points) in one panel per collection: risk to the right, reward upwards, up and left is better.
+
+    `panels` is {collection: {label: points}}, `path` the file, `risk` the measure of risk, `columns` the panels per row.
+    """
     if risk not in AXES:
         raise OptionError(f"risk axis {risk!r} is not one of {', '.join(AXES)}")
     columns = min(columns, len(panels))

@@ -35,10 +35,12 @@ class Plot:
         self.xlim, self.ylim = _widened(self.xlim), _widened(self.ylim)
 
     def x(self, value: float) -> float:
+        """Where `value` of the horizontal axis lies, in pixels from the left."""
         low, high = self.xlim
         return self.LEFT + (value - low) / (high - low) * (self.width - self.LEFT - self.RIGHT)
 
     def y(self, value: float) -> float:
+        """Where `value` of the vertical axis lies, in pixels from the top."""
         low, high = self.ylim
         return self.height - self.BOTTOM - (value - low) / (high - low) * (self.height - self.TOP - self.BOTTOM)
 
@@ -58,7 +60,7 @@ class Plot:
     def line(
         self, points: Sequence[tuple[float, float]], label: str = "", colour: str = COLOURS[0], dashed: bool = False
     ) -> None:
-        """A line through points, listed in the legend if it has a label."""
+        """A line through `points` (x, y) in a `colour`, `dashed` or not, listed in the legend if it has a `label`."""
         path = " ".join(f"{self.x(x):.2f},{self.y(y):.2f}" for x, y in points)
         dash = ' stroke-dasharray="5 4"' if dashed else ""
         self._marks.append(f'<polyline class="mark" points="{path}" fill="none" stroke="{colour}" stroke-width="1.8"{dash}/>')
@@ -68,7 +70,7 @@ class Plot:
     def points(
         self, points: Sequence[tuple[float, float]], titles: Sequence[str], colour: str = COLOURS[0], label: str = ""
     ) -> None:
-        """Dots with titles under the mouse."""
+        """Dots at `points` (x, y) in a `colour`, with `titles` under the mouse, listed in the legend if they have a `label`."""
         for (x, y), title in zip(points, titles, strict=True):
             self._marks.append(
                 f'<circle class="mark" cx="{self.x(x):.2f}" cy="{self.y(y):.2f}" r="4.5" fill="{colour}">'

@@ -19,7 +19,7 @@ PLOT = "baselines-and-methods.svg"
 
 
 def figures_page(conditions: Conditions, outcomes: Sequence[Outcome]) -> str:
-    """The text of docs/reproductions/baselines-and-methods.md."""
+    """The text of docs/reproductions/baselines-and-methods.md, from all `conditions` and the `outcomes` that were measured."""
     parts = [
         "# Baselines and methods on small collections",
         "",
@@ -47,6 +47,7 @@ def headline(conditions: Conditions, outcomes: Sequence[Outcome]) -> list[str]:
     """The lines of the headline table, one row per condition: AP and nDCG@10 on its collections, and the risk over all of them.
 
     The last two columns compare AP with the baseline's: the number of topics hurt and helped, and the AP lost by those hurt.
+    `conditions` name the collections, `outcomes` are what was measured.
     """
     outcomes = [outcome for outcome in outcomes if outcome.collection.headline]
     names = [outcome.collection.name for outcome in outcomes]
@@ -125,7 +126,10 @@ def _ran(conditions: Conditions, outcomes: Sequence[Outcome]) -> list[Condition]
 
 
 def draw(conditions: Conditions, outcomes: Sequence[Outcome], path: Path) -> None:
-    """Draws the gain in AP of every condition over the baseline, in per cent, by collection of the headline table."""
+    """Draws the gain in AP of every condition over the baseline, in per cent, by collection of the headline table.
+
+    `conditions` name the collections, `outcomes` are what was measured, `path` is the file.
+    """
     figure = new_figure(8, 3.6)
     axes = figure.add_subplot()
     outcomes = [outcome for outcome in outcomes if outcome.collection.headline]
@@ -157,7 +161,10 @@ def draw(conditions: Conditions, outcomes: Sequence[Outcome], path: Path) -> Non
 
 
 def write_pages(conditions: Conditions, outcomes: Sequence[Outcome], docs: Path, readme: Path | None) -> list[Path]:
-    """Writes the page and its plot, and the headline table between the marks of the README; returns the paths written."""
+    """Writes the page and its plot, and the headline table between the marks of the README; returns the paths written.
+
+    `conditions` and `outcomes` are those of `figures_page`, `docs` is the folder of the page, `readme` the README, if any.
+    """
     page = docs / "baselines-and-methods.md"
     with write_file(page) as stream:
         stream.write(figures_page(conditions, outcomes))

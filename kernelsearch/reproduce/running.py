@@ -54,9 +54,17 @@ def run_conditions(
 ) -> tuple[list[Outcome], list[str]]:
     """Runs conditions on the collections that are found and compares their figures with the expected ones.
 
-    `indexes` and `runs` are folders; with `reuse`, run files that exist are evaluated instead of searching again. Each line
-    about a condition or a collection is passed to `report`. Returns the outcomes by collection and the verdict of each
-    figure.
+    Parameters
+    ----------
+    conditions : all conditions, with the expected figures
+    chosen : those to run
+    collections : the collections to run them on
+    indexes, runs : folders
+    threads : search threads
+    reuse : evaluate run files that exist instead of searching again
+    report : called with each line about a condition or a collection
+
+    Returns the outcomes by collection and the verdict of each figure.
     """
     folder = collections_folder()
     outcomes: list[Outcome] = []
@@ -99,7 +107,10 @@ def _judge(
 def run_collection(
     collection: Collection, conditions: Sequence[Condition], indexes: Path, runs: Path, *, threads: int, reuse: bool
 ) -> Iterator[tuple[Condition, Evaluation]]:
-    """Builds the index where there is none, fits what has to be fitted, and yields the evaluation of each condition."""
+    """Builds the index where there is none, fits what has to be fitted, and yields the evaluation of each condition.
+
+    `collection` is searched under `conditions`; the other parameters are those of `run_conditions`.
+    """
     index = indexes / collection.name
     if not index.exists():
         build_index(index, partial(load_documents, collection.documents), BuildSettings(), source=collection.documents)
@@ -162,5 +173,5 @@ def select(
         if name not in conditions.collections:
             raise InputError(f"--on: {name}: no such collection; known: {', '.join(conditions.collections)}")
     chosen = [condition for name, condition in known.items() if not names or name in names]
-    on = [collection for name, collection in conditions.collections.items() if not collections or name in collections]
-    return chosen, on
+    places = [collection for name, collection in conditions.collections.items() if not collections or name in collections]
+    return chosen, places

@@ -44,8 +44,8 @@ def page_figures(page: str) -> dict[Place, float]:
 def run_script(conditions: Conditions, script: Script, scratch: Path, report: Callable[[str], None]) -> list[str]:
     """Runs a script from the root of the checkout and compares each figure of its page with the page before.
 
-    `scratch` is a folder for the script's files. Lines about the outcome are passed to `report`. Returns the verdict of each
-    figure, or one FAIL where the script fails or writes no page.
+    `conditions` have the tolerance of figures, `script` is the one to run, `scratch` a folder for its files. Lines about the
+    outcome are passed to `report`. Returns the verdict of each figure, or one FAIL where the script fails or writes no page.
     """
     page = Path(script.page)
     before = page.read_text(encoding="utf-8") if page.is_file() else ""
@@ -65,7 +65,10 @@ def run_script(conditions: Conditions, script: Script, scratch: Path, report: Ca
 
 
 def compare_pages(conditions: Conditions, script: Script, before: str, after: str, report: Callable[[str], None]) -> list[str]:
-    """The verdict of each figure of either page; figures that don't agree are reported one by one, the others counted."""
+    """The verdict of each figure of either page, `before` and `after`: texts of the page of `script`.
+
+    Figures that don't agree by the tolerance of `conditions` are passed to `report` one by one, the others counted.
+    """
     expected, measured = page_figures(before), page_figures(after)
     verdicts = []
     for place in dict.fromkeys([*expected, *measured]):

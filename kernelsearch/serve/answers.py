@@ -1,4 +1,8 @@
-"""Answers to requests as plain data. These functions block and run in worker threads; none depends on HTTP."""
+"""Answers to requests as plain data. These functions block and run in worker threads; none depends on HTTP.
+
+Parameters of the functions: `served`, the index that is asked; `parameters`, those of the request; `docid`, a document's id;
+`methods`, names of rerankers, in order.
+"""
 
 from __future__ import annotations
 
@@ -176,7 +180,7 @@ def run_batch(served: ServedIndex, queries: Sequence[Topic], parameters: Paramet
 
 
 def read_batch(queries: Any, limits: Limits) -> list[Topic]:
-    """The queries of a batch: texts, or {"qid": ..., "text": ...}. Raises InputError."""
+    """The queries of a batch: texts, or {"qid": ..., "text": ...}. Raises InputError for others, and beyond `limits`."""
     if not isinstance(queries, list) or not 1 <= len(queries) <= limits.batch:
         raise InputError(f"queries: a list of 1 to {limits.batch} queries is expected")
     topics = []
@@ -284,7 +288,9 @@ def row_of(served: ServedIndex, docid: str) -> int:
 
 
 def matching_words(served: ServedIndex, query: Query, rows: NDArray[np.int32]) -> list[str]:
-    """The words of documents, in lower case, that the analyser maps to a term of the query: `dripping` for `drip`."""
+    """The words of the documents in `rows`, in lower case, that the analyser maps to a term of `query`, as `dripping` to
+    `drip`.
+    """
     texts = (text for document in served.texts.get(rows) for text in document.strings())
     words = sorted({word.lower() for text in texts for word in WORD.findall(text)})
     wanted = set(query.terms)
@@ -292,6 +298,7 @@ def matching_words(served: ServedIndex, query: Query, rows: NDArray[np.int32]) -
 
 
 def query_text(served: ServedIndex, parameters: Parameters) -> str:
+    """The text of a request's query, or of the judged topic that it names. Raises NotFound and InputError."""
     topic, text = parameters.topic, parameters.query
     if topic is not None and (topic not in served.topics or topic not in served.qrels):
         raise NotFound(f"topic: {topic[:100]!r} is not a judged topic of {served.name}")
@@ -310,7 +317,10 @@ def rank_query(
     before: Candidates | None,
     full: bool = False,
 ) -> RankedQuery:
-    """A query's list under some methods; `before` is the first stage's list, where it is already computed."""
+    """The list of the query `text` under some methods; `before` is the first stage's list, where it is already computed.
+
+    `full` says that the first stage retrieves as many documents as methods rerank, whatever the request shows.
+    """
     depth = first_stage_depth(served, parameters, methods, full)
     pipeline = served.pipeline(methods, parameters.methods, parameters.first, depth)
     query = served.index.query(text, parameters.topic or "")
@@ -322,7 +332,7 @@ def rank_query(
 
 
 def first_stage_depth(served: ServedIndex, parameters: Parameters, methods: tuple[str, ...], full: bool = False) -> int:
-    """How many documents the first stage retrieves."""
+    """How many documents the first stage retrieves: as methods, filters and topics (or `full`) need, else those shown."""
     p = parameters
     deep = full or bool(methods) or bool(p.filters) or p.topic is not None or bool(FEEDBACK & p.first.keys())
     return p.candidates or (served.limits.candidates if deep else p.offset + p.hits)

@@ -57,7 +57,7 @@ STATUSES = {
 
 
 def make_app(settings: ServiceSettings) -> Application:
-    """The ASGI application of a server. Indexes are opened here; Java starts with the application."""
+    """The ASGI application of a server with `settings`. Indexes are opened here; Java starts with the application."""
     service = Service(settings)
 
     @asynccontextmanager

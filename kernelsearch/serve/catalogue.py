@@ -36,6 +36,9 @@ class ServedIndex:
 
     Attributes: `name`, in URLs; `index`; `limits`; `topics`, {qid: text}; `qrels`, {qid: {docid: grade}}; `clicks`, the click
     log; `texts`, the stored documents.
+
+    Made from `spec`, what the command line says about the index, the service's `settings` and the `impressions` that sign its
+    lists.
     """
 
     def __init__(self, spec: IndexSpec, settings: ServiceSettings, impressions: Impressions) -> None:
@@ -86,7 +89,7 @@ class ServedIndex:
         self.index.forget_pipelines()  # they and the index refer to each other, and so keep its files mapped
 
     def sign(self, query: str, docids: Sequence[str]) -> dict[str, str]:
-        """The fields that let a client record clicks on a list; none where clicks are not recorded, or the list is empty."""
+        """The fields for recording clicks on the list `docids` of `query`; none for an empty list, or without a click log."""
         if not self.clicks.recording or not docids:
             return {}
         return {"impression": self._impressions.issue(self.name, query, docids)}
@@ -131,7 +134,7 @@ class ServedIndex:
         return states
 
     def public_message(self, problem: KernelSearchError) -> str:
-        """An error's message in one line, with the name of the index instead of its folder on this machine."""
+        """The message of the error `problem` in one line, with the name of the index instead of its folder on this machine."""
         line = " ".join(str(problem).split())
         for place in (self.index.shards.artefacts, self.index.path, self.index.name):
             line = line.replace(str(place), self.name)

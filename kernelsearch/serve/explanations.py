@@ -1,4 +1,7 @@
-"""Explanations and plots as answers to requests, like those of `kernelsearch.serve.answers`."""
+"""Explanations and plots as answers to requests, like those of `kernelsearch.serve.answers`.
+
+Parameters of the functions: `served`, the index that is asked; `parameters`, those of the request.
+"""
 
 from __future__ import annotations
 

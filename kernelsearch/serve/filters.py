@@ -32,7 +32,7 @@ class Filter:
 
     @classmethod
     def parse(cls, text: str) -> Filter:
-        """Reads `FIELD=VALUE`, with any operator; raises OptionError.
+        """Reads the `text` FIELD=VALUE, with any operator; raises OptionError.
 
         >>> Filter.parse("minutes <= 30")
         Filter(field='minutes', operator='<=', value='30')
@@ -43,7 +43,7 @@ class Filter:
         return cls(match[1].strip(), match[2], match[3].strip())
 
     def matches(self, record: Mapping[str, Any]) -> bool:
-        """Whether a document fulfils the condition; of a list, whether one of its values does.
+        """Whether a document, `record` by field, fulfils the condition; of a list, whether one of its values does.
 
         Values are compared as numbers where both are, and as text otherwise.
 

@@ -52,7 +52,7 @@ class Refused(Exception):
 
 
 class Gate:
-    """An ASGI application around another one, which gets the requests that pass the checks."""
+    """An ASGI application around `app`, which gets the requests that pass the checks of `settings`; counted by `metrics`."""
 
     def __init__(self, app: Application, settings: ServiceSettings, metrics: Metrics) -> None:
         self.app, self.settings, self.metrics = app, settings, metrics
@@ -139,7 +139,7 @@ class Gate:
 
 
 async def refuse(send: Send, status: int, message: str) -> None:
-    """Answers with an error."""
+    """Answers with the HTTP `status` and a `message` as JSON, by the ASGI function `send`."""
     body = orjson.dumps({"error": message})
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     if status == 401:

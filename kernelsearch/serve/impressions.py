@@ -30,7 +30,10 @@ MAX_CLIENTS = 10_000
 
 
 class Impressions:
-    """Signs lists and checks the tokens that come back."""
+    """Signs lists and checks the tokens that come back.
+
+    A list is what the `index` of that name answered to `query`: its `docids`, best first.
+    """
 
     def __init__(self) -> None:
         self._key = secrets.token_bytes(32)

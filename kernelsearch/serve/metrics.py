@@ -51,7 +51,7 @@ class Metrics:
         return Gauge(f"kernelsearch_{name}", help, registry=self._registry)
 
     def done(self, endpoint: str, status: int, seconds: float) -> None:
-        """Counts an answered request: the path template of its route, its HTTP status, and the time that it took."""
+        """Counts an answered request: the path template of its route, its HTTP status, and the `seconds` that it took."""
         self._requests.labels(endpoint, status).inc()
         self._seconds.labels(endpoint).observe(seconds)
         if status in self._by_status:

@@ -136,7 +136,7 @@ def first_stage_options() -> list[Option]:
 
 
 def method_options(name: str) -> list[Option]:
-    """The options of a method that requests may set."""
+    """The options of the method `name` that requests may set."""
     return _public_options(registry.method(name).options)
 
 
@@ -172,7 +172,7 @@ class Reader:
         return self.read_pairs(pairs)
 
     def read_json(self, body: bytes, *others: str) -> tuple[Parameters, dict[str, Any]]:
-        """The parameters of a JSON object with the names of a query string; raises OptionError.
+        """The parameters in `body`, a JSON object with the names of a query string; raises OptionError.
 
         `others` are names that are no parameters; they are returned as they are, where the object has them. Values are strings,
         numbers, booleans and lists of them; null is the default.
@@ -187,7 +187,7 @@ class Reader:
         return self.read_pairs([pair for name, value in record.items() for pair in _json_pairs(name, value)]), rest
 
     def read_pairs(self, pairs: Iterable[tuple[str, str]]) -> Parameters:
-        """The parameters of names and values; raises OptionError with the parameter's name."""
+        """The parameters in `pairs` of names and values; raises OptionError with the parameter's name."""
         parameters = Parameters()
         for name, value in pairs:
             if name == "rerank" and self.ranks:
@@ -292,7 +292,7 @@ def _max_values(option: Option) -> int:
 
 
 def describe_option(option: Option, owner: str = "") -> dict[str, Any]:
-    """An option as plain data for a form: its parameter's name, type, bounds, choices, default and help text."""
+    """An option, of the method `owner` if named, as plain data for a form: name, type, bounds, choices, default and help."""
     kind = {int: "integer", float: "number", bool: "boolean", str: "string"}[option.kind]
     return {
         "name": option.name,
@@ -312,7 +312,7 @@ PATH_PARAMETERS: Mapping[str, str] = {"index": "the index's name, as listed by /
 
 
 def openapi_parameters(reader: Reader, path: Iterable[str] = ("index",)) -> list[dict[str, Any]]:
-    """The parameters of an endpoint as OpenAPI parameter objects; `path` names those in its path."""
+    """The parameters that `reader` reads as OpenAPI parameter objects; `path` names those in the endpoint's path."""
     in_path: list[dict[str, Any]] = [
         {"name": name, "in": "path", "required": True, "description": PATH_PARAMETERS[name], "schema": {"type": "string"}}
         for name in path
@@ -346,7 +346,7 @@ def _openapi_parameter(option: Option, name: str, reader: Reader) -> dict[str, A
 
 
 def openapi_body(reader: Reader, **others: dict[str, Any]) -> dict[str, Any]:
-    """The parameters of an endpoint as the schema of a JSON body; `others` are schemas of further names, which are required."""
+    """The parameters that `reader` reads as the schema of a JSON body; `others` are schemas of further names, all required."""
     listed = [parameter for parameter in openapi_parameters(reader, ()) if parameter["name"] not in others]
     properties = {parameter["name"]: {**parameter["schema"], "description": parameter["description"]} for parameter in listed}
     schema = {"type": "object", "properties": {**others, **properties}, "additionalProperties": False}

@@ -121,10 +121,10 @@ class ClickRecorder:
             return None if log is None else log.counts()
 
     def record(self, impression: str, query: str, docids: Sequence[str], clicked: str | None) -> bool:
-        """Adds a click on a shown list; returns False for a click that is in the log already.
+        """Adds a click on a list that was shown for `query`; returns False for a click that is in the log already.
 
-        `impression` is the list's token, `docids` the list, best first, `clicked` one of them, or None
-        for a list without a click.
+        `impression` is the list's token, `docids` the list, best first, `clicked` one of them, or None for a list without a
+        click.
         """
         with self._writing_alone():
             earlier = self._clicked.get(impression)

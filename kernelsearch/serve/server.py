@@ -20,7 +20,8 @@ from kernelsearch.serve.settings import ServeSettings, ServiceSettings
 def run_server(service: ServiceSettings, settings: ServeSettings, announce: Callable[[str], None]) -> None:
     """Serves until SIGINT or SIGTERM; `announce` is called with one line once the server accepts requests.
 
-    Raises InputError where the server cannot listen on its address.
+    `service` are the settings of what is served, `settings` those of the server: address, workers. Raises InputError where the
+    server cannot listen on its address.
     """
     _limit_threads()
     config = uvicorn.Config(

@@ -206,6 +206,6 @@ def _encode_batch(group: answers.FirstStageOnly, requests: list[Parameters]) -> 
 
 
 def describe_indexes(service: Service) -> bytes:
-    """The answer of /v1/indexes as JSON."""
+    """The answer of /v1/indexes as JSON: the indexes of `service`."""
     described = [service.call(name, ServedIndex.describe) for name in service.names]
     return orjson.dumps({"api": "v1", "indexes": described}, option=JSON_OPTIONS)

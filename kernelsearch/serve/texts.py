@@ -63,7 +63,7 @@ class StoredDocuments:
         return [documents[row] for row in wanted]
 
     def answers(self, rows: NDArray[np.int32], parse: bool) -> list[Any]:
-        """The documents as they are in an answer."""
+        """The documents in `rows` as they are in an answer; `parse` asks for records instead of their text."""
         return [document.answer(parse) for document in self.get(rows)]
 
     def _read(self, rows: list[int]) -> list[StoredDocument]:

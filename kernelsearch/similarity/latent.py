@@ -14,7 +14,7 @@ from kernelsearch.rerankers.klsa.reranker import KernelLSA, has_basis
 
 
 class LatentSpace:
-    """The latent vectors of klsa's basis, scaled by the singular values and then to unit length."""
+    """The latent vectors of klsa's basis of `index`, scaled by the singular values and then to unit length."""
 
     def __init__(self, index: OpenedIndex) -> None:
         self._basis = KernelLSA(index).basis

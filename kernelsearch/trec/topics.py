@@ -120,21 +120,9 @@ def _jsonl(file: TextFile) -> Iterator[tuple[int, str, str]]:
 
 
 def _cacm(file: TextFile) -> Iterator[tuple[int, str, str]]:
-    start, inside, body = 0, False, []
-    for number, line in file:
-        if not inside and line.strip().upper().startswith("<DOC>"):
-            start, inside, body = number, True, [line.strip()[5:]]
-        elif inside and line.strip().upper().startswith("</DOC>"):
-            text = "\n".join(body)
-            match = re.search(r"<DOCNO>\s*(.*?)\s*</DOCNO>", text, re.S | re.I)
-            yield start, match.group(1) if match else "", text[match.end() :] if match else text
-            inside = False
-        elif inside and line.strip().upper().startswith("<DOC>"):
-            raise InputError(f"{file.path}: line {number}: <DOC> within the topic of line {start}, which has no line </DOC>")
-        elif inside:
-            body.append(line)
-    if inside:
-        raise InputError(f"{file.path}: line {start}: <DOC> without </DOC>")
+    for start, text in _elements(file, "DOC"):
+        match = re.search(r"<DOCNO>\s*(.*?)\s*</DOCNO>", text, re.S | re.I)
+        yield start, match.group(1) if match else "", text[match.end() :] if match else text
 
 
 def _trec(file: TextFile, field: str) -> Iterator[tuple[int, str, str]]:
@@ -142,20 +130,30 @@ def _trec(file: TextFile, field: str) -> Iterator[tuple[int, str, str]]:
     for name in wanted:
         if name not in FIELDS:
             raise OptionError(f"--topics-field: {quote(name)} is not one of {', '.join(FIELDS)} (joined with +)")
-    start, inside, body = 0, False, []
+    for start, text in _elements(file, "top"):
+        parts = _topic_parts(text)
+        yield start, parts.get("number", ""), " ".join(parts.get(name, "") for name in wanted)
+
+
+def _elements(file: TextFile, tag: str) -> Iterator[tuple[int, str]]:
+    """(number of its first line, content) of each element whose tags begin lines; InputError for one that isn't closed."""
+    opening, closing = f"<{tag}>".lower(), f"</{tag}>".lower()
+    start, inside, body = 0, False, list[str]()
     for number, line in file:
-        if not inside and line.strip().lower().startswith("<top>"):
-            start, inside, body = number, True, [line.strip()[5:]]
-        elif inside and line.strip().lower().startswith("</top>"):
-            parts = _topic_parts("\n".join(body))
-            yield start, parts.get("number", ""), " ".join(parts.get(name, "") for name in wanted)
+        stripped = line.strip()
+        if stripped.lower().startswith(opening):
+            if inside:
+                raise InputError(
+                    f"{file.path}: line {number}: <{tag}> within the topic of line {start}, which has no line </{tag}>"
+                )
+            start, inside, body = number, True, [stripped[len(opening) :]]
+        elif inside and stripped.lower().startswith(closing):
+            yield start, "\n".join(body)
             inside = False
-        elif inside and line.strip().lower().startswith("<top>"):
-            raise InputError(f"{file.path}: line {number}: <top> within the topic of line {start}, which has no line </top>")
         elif inside:
             body.append(line)
     if inside:
-        raise InputError(f"{file.path}: line {start}: <top> without </top>")
+        raise InputError(f"{file.path}: line {start}: <{tag}> without </{tag}>")
 
 
 #: TREC tag, the label that often follows it, the field's name in kernelsearch

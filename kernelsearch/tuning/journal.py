@@ -27,7 +27,7 @@ class Journal:
     """The results so far, `values[key(setting)]` of shape (topics,), and the file that `add` appends to. A context manager.
 
     The first line identifies the tuning (`identity`, a hash of everything that the values depend on) and its topics (`qids`); a
-    file of another tuning is refused with InputError. An incomplete last line, of a killed run, is dropped.
+    file of another tuning is refused with InputError. An incomplete last line, of a killed run, is dropped. `path` is the file.
     """
 
     def __init__(self, path: str | Path, identity: str, qids: list[str]) -> None:

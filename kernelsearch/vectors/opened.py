@@ -13,7 +13,7 @@ from kernelsearch.vectors.store import DocumentVectors
 
 
 class Vectors:
-    """The vectors of an index's documents, and a source of query vectors that fit them.
+    """The vectors of an index's `documents`, and `queries`, a source of query vectors that fit them.
 
     >>> vectors = index.vectors("minilm")  # doctest: +SKIP
     >>> scores = vectors.scores(query, candidates.docs)  # doctest: +SKIP

@@ -43,7 +43,7 @@ class VectorBlock:
 
 
 class VectorReader(ABC):
-    """A file of vectors. `total` is its number of rows where the file says so."""
+    """The file `path` of vectors. `total` is its number of rows where the file says so."""
 
     #: What a row is called in messages.
     row = "row"

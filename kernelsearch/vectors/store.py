@@ -37,7 +37,7 @@ ROWS = 20_000
 
 
 class DocumentVectors:
-    """The vectors of an index's documents under one name, memory-mapped.
+    """The vectors of an index's documents under one name, memory-mapped from `path`; another `fingerprint` is refused.
 
     - `matrix` (rows, dims) float16 or float32: a document's vector; zeros where it has none
     - `present` (rows,): whether a document has a vector
@@ -154,7 +154,10 @@ class VectorWriter:
     """A file of vectors by row, written in any order. It is mapped, so that memory doesn't grow with it."""
 
     def __init__(self, file: Path, rows: int, dims: int, dtype: str, normalise: bool, source: str, *, new: bool = True) -> None:
-        """Makes the file, or goes on with the one that is there where it isn't `new`; `source` is named in messages."""
+        """Makes the file, or goes on with the one that is there where it isn't `new`; `source` is named in messages.
+
+        The other parameters describe the vectors: `rows` of `dims` numbers of `dtype`, scaled to length 1 if `normalise`.
+        """
         self.normalise, self.source, self.dtype = normalise, source, np.dtype(dtype)
         if new:
             self._make(file, rows, dims)

@@ -1,9 +1,12 @@
 """Explanations for people: titles, words and meanings, the largest contributions, and the sum that they keep."""
 
 import pickle
+import re
+from pathlib import Path
 
 import pytest
 
+from kernelsearch.api import readable
 from kernelsearch.api.readable import SHOWN, Reading, feature_meaning
 from kernelsearch.rerankers.explanations import Contribution, Explanation
 
@@ -69,3 +72,14 @@ def test_symbols_are_explained(detail, expected):
     assert explained.contributions[0].detail == expected
     other = Reading().rewrite(Explanation("mine", "d1", 1.0, (Contribution("own score", 1.0, detail),)))
     assert other.contributions[0].detail == detail
+
+
+def test_the_page_reads_symbols_as_python_does():
+    """The page's own table of symbols (reading.js) says the same about details; it tells λ and z in other words."""
+    script = (Path(readable.__file__).parents[1] / "serve" / "page" / "js" / "reading.js").read_text(encoding="utf-8")
+    table = re.search(r"const DETAILS = \[\n(.*?)\n\];", script, re.DOTALL)
+    assert table is not None
+    pairs = re.findall(r'^  \[/(.*)/, "(.*)"\],$', table[1], re.MULTILINE)
+    page = [(pattern, re.sub(r"\$(\d)", r"\\\1", words)) for pattern, words in pairs if "z " not in pattern]
+    assert page == [(pattern.pattern, words) for pattern, words in readable.SYMBOLS if "z " not in pattern.pattern]
+    assert len(page) == 5 and len(pairs) == 7

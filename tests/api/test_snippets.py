@@ -29,7 +29,7 @@ def test_a_snippet_is_no_wider_than_its_space(width):
 
 def test_words_match_as_the_analyser_makes_them(tiny):
     query = tiny.query("leaking washers")
-    assert matching_words(tiny, query, ["Leaks, a washer.", "Nothing else leaked"]) == {"leaks", "leaked", "washer"}
+    assert matching_words(tiny.lucene, query, ["Leaks, a washer.", "Nothing else leaked"]) == {"leaks", "leaked", "washer"}
 
 
 def test_highlight_marks_whole_words():

@@ -7,10 +7,9 @@ import pytest
 
 from kernelsearch.core import compiled
 from kernelsearch.core.errors import IndexProblem
-from kernelsearch.forward.loops import PostingLoops
 from kernelsearch.kernels import bm25
 from kernelsearch.kernels.spectral.unit_products import unit_products
-from kernelsearch.kernels.tfidf import DocumentVectors, vocabulary_idf
+from kernelsearch.kernels.tfidf import DocumentVectors, compiled_cosines, vocabulary_idf
 
 built = pytest.mark.skipif(compiled.loops() is None, reason="installed without a C compiler")
 
@@ -20,8 +19,11 @@ TABLE = np.array([[0, 2, 0, 1, 0], [0, 0, 0, 0, 0], [1, 3, 0, 0, 70_000]])
 DOCS = np.array([2, 0, 1, 2], dtype=np.int32)
 
 
-def loops(frequencies=(2, 1, 1, 3, 70_000), dtype=np.int32, indptr=INDPTR, terms=TERMS, width=5):
-    return PostingLoops(compiled.loops(), indptr, terms, np.array(frequencies).astype(dtype), width)
+def rows(docs=DOCS, dtype=np.int32, indptr=INDPTR, terms=TERMS):
+    """Rows of three documents with five terms."""
+    arrays = indptr, terms, np.array([2, 1, 1, 3, 70_000]).astype(dtype)
+    arguments = compiled.posting_arguments(*arrays, 5)
+    return compiled.PostingRows(compiled.loops(), arguments, arrays, np.asarray(docs, dtype=np.int32))
 
 
 @built
@@ -31,7 +33,7 @@ def test_bm25_is_the_sum_over_the_table_of_frequencies(dtype):
     terms, weights = np.array([4, 1, 2]), np.array([0.5, 2.0, 1.0], dtype=np.float32)  # not ascending
     factors = np.array([0.3, 1.5, 1.0, 0.3], dtype=np.float32)
     expected = (weights - weights / (1 + table[DOCS][:, terms] * factors[:, None])).sum(axis=1)
-    assert loops(dtype=dtype).bm25(DOCS, terms, weights, factors) == pytest.approx(expected, rel=1e-6)
+    assert bm25.compiled_scores(rows(dtype=dtype), terms, weights, factors) == pytest.approx(expected, rel=1e-6)
     assert (expected > 0).tolist() == [True, True, False, True]
 
 
@@ -41,7 +43,7 @@ def test_cosines_are_those_of_dense_vectors():
     vectors = TABLE[DOCS] * idf
     norms = np.linalg.norm(vectors, axis=1)
     unit = vectors / np.where(norms > 0, norms, 1)[:, None]
-    cosines, inverse_norms = loops().mean_cosines(DOCS, idf, weights)
+    cosines, inverse_norms = compiled_cosines(rows(), idf, weights)
     np.testing.assert_allclose(cosines, unit @ (weights @ unit[:2]), rtol=1e-12)
     np.testing.assert_allclose(inverse_norms, [1 / norm if norm else 0 for norm in norms], rtol=1e-12)
 
@@ -94,11 +96,11 @@ def test_products_with_rows_of_unit_length(dims, monkeypatch):
     ],
 )
 def test_numbers_out_of_range_are_refused(case):
-    damaged, ones = loops(**case), np.ones(4, dtype=np.float32)
+    damaged, ones = rows(**case), np.ones(4, dtype=np.float32)
     with pytest.raises(IndexProblem, match="out of range"):
-        damaged.bm25(DOCS, np.array([1]), ones[:1], ones)
+        bm25.compiled_scores(damaged, np.array([1]), ones[:1], ones)
     with pytest.raises(IndexProblem, match="out of range"):
-        damaged.mean_cosines(DOCS, np.ones(5), np.ones(2))
+        compiled_cosines(damaged, np.ones(5), np.ones(2))
 
 
 @built
@@ -106,10 +108,10 @@ def test_rows_and_terms_out_of_range_are_refused():
     ones, table = np.ones(1, dtype=np.float32), np.ones((3, 2), dtype=np.float32)
     for doc in (-1, 3):
         with pytest.raises(IndexProblem, match="out of range"):
-            loops().bm25(np.array([doc], dtype=np.int32), np.array([1]), ones, ones)
+            bm25.compiled_scores(rows([doc]), np.array([1]), ones, ones)
         with pytest.raises(IndexProblem, match="out of range"):
             unit_products(table, ones, ones, np.array([doc]))
     with pytest.raises(IndexProblem, match="out of range"):
-        loops().bm25(DOCS[:1], np.array([5]), ones, ones)
+        bm25.compiled_scores(rows(DOCS[:1]), np.array([5]), ones, ones)
     with pytest.raises(ValueError, match="float64"):
-        loops(dtype=np.float64)
+        rows(dtype=np.float64)

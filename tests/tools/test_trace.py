@@ -16,7 +16,7 @@ def test_one_query(tiny):
     trace = Trace()
     trace.run(lambda texts: pipeline.answer(texts[0], 5), ["water washer"])
     files = [file for file in trace.files() if not file.startswith("core/")]
-    assert files[0] == "api/pipeline.py" and "rerankers/klsa/reranker.py" in files and len(files) <= 15
+    assert files[0] == "api/pipeline.py" and "rerankers/klsa/reranker.py" in files and len(files) <= 11
     callers: dict[str, set[str]] = {}
     for calling, called, _ in trace.calls:
         upper, lower = calling.partition("/")[0], called.partition("/")[0]
@@ -32,7 +32,7 @@ def test_one_query_with_neighbours(tiny):
     trace = Trace()
     trace.run(lambda texts: pipeline.answer(texts[0], 5), ["water washer"])
     files = [file for file in trace.files() if not file.startswith("core/")]
-    assert "neighbours/index.py" in files and len(files) <= 17 and trace.changes() <= 65
+    assert "neighbours/index.py" in files and len(files) <= 15 and trace.changes() <= 45
 
 
 def test_one_command(tiny, monkeypatch, capsys):
@@ -42,7 +42,7 @@ def test_one_command(tiny, monkeypatch, capsys):
     trace.run(search.main, ["--index", str(tiny.path), "--query", "water washer", "--rerank", "klsa"])
     files = [file for file in trace.files() if not file.startswith("core/")]
     assert "docid" in capsys.readouterr().out
-    assert files[:2] == ["search.py", "cli/pipelines.py"] and len(files) <= 26 and trace.changes() <= 185
+    assert files[:2] == ["search.py", "cli/pipelines.py"] and len(files) <= 25 and trace.changes() <= 140
     # Reading the state of the index reads its folder: once for the basis, once or twice per opened part.
     assert sum(count for (_, _, function), count in trace.calls.items() if function == "present_state") <= 6
 

@@ -71,15 +71,15 @@ class Kernelsearch:
         self.index = kernelsearch.open(path)
 
     def search(self, text: str, hits: int) -> tuple[list[str], list[float]]:
-        result = self._found(text, hits)
+        result = self._ranked(text, hits)
         return self.index.forward.docids.take(result.docs), result.scores.tolist()
 
-    def _found(self, text: str, hits: int):
+    def _ranked(self, text: str, hits: int):
         lucene = self.index.lucene
         return lucene.search(lucene.queries([text]), hits)[0]
 
     def hits(self, text: str):
-        return self._found(text, HITS).docs
+        return self._ranked(text, HITS).docs
 
     def vectors(self, docs) -> int:
         return self.index.forward.matrix(docs).nnz

@@ -50,18 +50,17 @@ def level_scores(
     count, slots, vocabulary, columns = len(texts.starts), len(lent.held), len(rows.slots), len(query.weights)
     size = len(rows.words)
     out = np.empty(count)
-    address = compiled.address
-    status = library.kernelsearch_match_level(
-        address(texts.words, np.int32, len(texts.words)), len(texts.words),
-        address(texts.starts, np.int64, count), address(texts.ends, np.int64, count), count,
-        address(rows.slots, np.int32, vocabulary), vocabulary,
-        None if rows.importance is None else address(rows.importance, np.float64, vocabulary),
-        address(lent.ends, np.int64, slots + 1), address(lent.rows, np.int32, len(lent.values)),
-        address(lent.values, np.float64, len(lent.values)), address(lent.held, np.float64, slots), slots,
-        address(weights, np.float64, len(weights)), len(weights) // 2, 0 if whole else step,
-        address(query.columns, np.float64, columns, size + 1), address(query.weights, np.float64, columns), columns, size,
-        address(rows.floor, np.float64, size + 1), rows.eta,
-        DIVERGENCES[divergence], MODES[mode], address(out, np.float64, count),
+    compiled.call(
+        library.kernelsearch_match_level,
+        (texts.words, np.int32, len(texts.words)), len(texts.words),
+        (texts.starts, np.int64, count), (texts.ends, np.int64, count), count,
+        (rows.slots, np.int32, vocabulary), vocabulary,
+        None if rows.importance is None else (rows.importance, np.float64, vocabulary),
+        (lent.ends, np.int64, slots + 1), (lent.rows, np.int32, len(lent.values)),
+        (lent.values, np.float64, len(lent.values)), (lent.held, np.float64, slots), slots,
+        (weights, np.float64, len(weights)), len(weights) // 2, 0 if whole else step,
+        (query.columns, np.float64, columns, size + 1), (query.weights, np.float64, columns), columns, size,
+        (rows.floor, np.float64, size + 1), rows.eta,
+        DIVERGENCES[divergence], MODES[mode], (out, np.float64, count),
     )  # fmt: skip
-    compiled.check(status)
     return out

@@ -35,7 +35,7 @@ class RowBlocks:
     """Φ, shape (rows, width), by blocks of rows that are made when they are needed.
 
     `make(start, end)` gives rows start..end-1, sparse or dense. Blocks are kept while they fit in `memory` bytes altogether;
-    what doesn't fit is made again at every pass.
+    what doesn't fit is made again at every pass. `size` is the number of rows of a block, `dtype` the type of the numbers.
     """
 
     def __init__(

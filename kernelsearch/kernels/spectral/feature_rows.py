@@ -65,7 +65,10 @@ class FeatureSource:
 
 
 class PartRows:
-    """One part of Φ where it is held. It travels as its description and is made again at the other end."""
+    """Rows `start` to `end` of the Φ of `source`, where they are held, in `memory` bytes.
+
+    A part travels as its description and is made again at the other end.
+    """
 
     def __init__(self, source: FeatureSource, start: int, end: int, memory: float) -> None:
         self._arguments = (source, start, end, memory)
@@ -82,7 +85,7 @@ class PartRows:
 
 
 class PartedRows:
-    """Φ in parts that an engine holds; what the solver asks of it is asked of the parts. Interface as RowBlocks."""
+    """The Φ of `source` in `parts` that `engine` holds; the solver's questions are put to the parts. Interface as RowBlocks."""
 
     def __init__(self, source: FeatureSource, engine: Engine, parts: int) -> None:
         whole = source.rows()

@@ -14,7 +14,7 @@ from kernelsearch.kernels.algebra import Collection, Kernel
 
 
 class NystromMap:
-    """The map φ of a kernel over landmark documents, shape (documents, rank)."""
+    """The map φ of a kernel over the documents `landmarks` of `collection`, shape (documents, rank)."""
 
     def __init__(self, kernel: Kernel, collection: Collection, landmarks: NDArray[np.integer]) -> None:
         self.kernel, self.collection, self.landmarks = kernel, collection, np.asarray(landmarks)

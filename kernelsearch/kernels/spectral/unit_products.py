@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.core import compiled
-from kernelsearch.core.compiled import address
 from kernelsearch.core.rows import divide_rows
 
 Floats = NDArray[np.float32]
@@ -27,10 +26,10 @@ def unit_products(table: Floats, scale: Floats, vector: Floats, docs: NDArray[np
     if library is None or not table.flags.c_contiguous:
         return np.asarray(scaled_unit_rows(table, scale, docs) @ vector)
     rows, out = np.ascontiguousarray(docs, dtype=np.int32), np.empty(len(docs), dtype=np.float32)
-    status = library.kernelsearch_unit_products(
-        address(table, np.float32, *table.shape), *table.shape, len(scale), address(scale, np.float32, len(scale)),
-        address(vector, np.float32, len(scale)), address(rows, np.int32, len(rows)), len(rows),
-        address(out, np.float32, len(out)),
-    )  # fmt: skip
-    compiled.check(status)
+    compiled.call(
+        library.kernelsearch_unit_products,
+        *((table, np.float32, *table.shape), *table.shape, len(scale)),
+        *((scale, np.float32, len(scale)), (vector, np.float32, len(scale))),
+        *((rows, np.int32, len(rows)), len(rows), (out, np.float32, len(rows))),
+    )
     return out

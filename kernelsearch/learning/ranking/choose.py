@@ -65,7 +65,7 @@ def _orders(scores: NDArray[np.float64], lists: Lists) -> bool:
 
 
 class Best(Learner):
-    """Tries each candidate by cross-validation over the training queries (MAP) and fits the winner on all of them.
+    """Tries each candidate in `folds` of the training queries (MAP), drawn by `random_state`, and fits the winner on all.
 
     `candidates` are names of LEARNERS, or unfitted learners by any name, in the order of how much they can fit, least first.
     The winner is the first candidate that is no more than `caution` standard errors (of the paired difference) below the

@@ -58,7 +58,7 @@ class LinearLearner(Learner):
 
 
 class TripletLearner(LinearLearner):
-    """Base of those that learn from triplets: normalises, and draws at most `triplets` per query."""
+    """Base of those that learn from triplets: normalises, and draws at most `triplets` per query by the seed `random_state`."""
 
     def __init__(self, *, triplets: int = 200, normalise: str = "z", random_state: int = 0, signed: bool = False) -> None:
         self.triplets, self.normalise, self.random_state, self.signed = triplets, normalise, random_state, signed
@@ -84,7 +84,7 @@ class SimTripletNet(TripletLearner):
 
     The L2 `penalty` pulls towards the weights `start` (features,), by default equal ones of `strength` / features each
     (CombSUM, where trees start too), not towards 0: with few training queries known weights or the plain sum are the better
-    guess.
+    guess. `iterations` bounds the steps.
     """
 
     name = "net"
@@ -125,7 +125,10 @@ class SimTripletNet(TripletLearner):
 
 
 class SimTripletBoost(TripletLearner):
-    """Exponential loss by boosting: each round strengthens the kernel that best separates the triplets still wrong."""
+    """Exponential loss by boosting: each round strengthens the kernel that best separates the triplets still wrong.
+
+    `rounds` is their number, `learning_rate` the share of the best step that each takes.
+    """
 
     name = "boost"
 
@@ -168,8 +171,9 @@ class SimTripletBoost(TripletLearner):
 class SimTripletSVM(TripletLearner):
     """Hinge loss with an L2 penalty: ½|ω|² + C·ξ, solved by cutting planes with one slack.
 
-    Joachims, "Training Linear SVMs in Linear Time" (KDD 2006): each round adds the constraint that the current ω breaks most;
-    the small quadratic program over ω (≥ 0 unless `signed`) and ξ ≥ 0 is solved exactly.
+    Joachims, "Training Linear SVMs in Linear Time" (KDD 2006): each round adds the constraint that the current ω breaks
+    most; the small quadratic program over ω (≥ 0 unless `signed`) and ξ ≥ 0 is solved exactly. It ends where no constraint
+    is broken by more than `tolerance`, or after `rounds`.
     """
 
     name = "svm"

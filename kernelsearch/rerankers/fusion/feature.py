@@ -21,6 +21,7 @@ from kernelsearch.lucene.models import BM25Model, Model
 from kernelsearch.rerankers.base import OpenedIndex
 from kernelsearch.rerankers.fusion.pool import CandidateField, Pool
 from kernelsearch.rerankers.fusion.training_queries import TrainingVotes
+from kernelsearch.vectors.truncation import reliability
 
 Floats = NDArray[np.float64]
 
@@ -50,25 +51,37 @@ class FeatureContext:
     #: Features that others are built on, by name, so that they are made once.
     shared: dict[str, Feature[Any]] = dataclass_field(default_factory=dict)
     _searches: dict[BM25Model, FeedbackSearch] = dataclass_field(default_factory=dict)
+    _reliabilities: dict[str, float] = dataclass_field(default_factory=dict)
 
     @cached_property
     def expander(self) -> FeedbackExpander:
         """Feedback on the index's forward index."""
         return FeedbackExpander(self.index.forward)
 
+    def reliability(self, vectors: str) -> float:
+        """The factor for the `vectors` of that name (`kernelsearch.vectors.truncation`), computed once for all features."""
+        if vectors not in self._reliabilities:
+            documents = self.index.vectors(vectors).documents
+            self._reliabilities[vectors] = reliability(documents, self.index.forward.lengths)
+        return self._reliabilities[vectors]
+
     def feedback_search(self, model: BM25Model, depth: int) -> FeedbackSearch:
         """The search for at least `depth` feedback documents that all features with the same ranking model share."""
         search = self._searches.setdefault(model, FeedbackSearch(self.index, model, self.threads))
-        search.depth = max(search.depth, depth)
+        search.deepen(depth)
         return search
 
 
 class FeedbackSearch:
-    """The best `depth` documents of queries by BM25. A thread's last batch is cached: all feedback features need the same."""
+    """The best `depth` documents of `index` by BM25 (`model`). A thread's last batch is cached: features share it."""
 
     def __init__(self, index: OpenedIndex, model: BM25Model, threads: int) -> None:
         self.index, self.model, self.threads, self.depth = index, model, threads, 0
         self._cache = threading.local()
+
+    def deepen(self, depth: int) -> None:
+        """Makes later searches return at least `depth` documents."""
+        self.depth = max(self.depth, depth)
 
     def lists(self, queries: list[Query], depth: int) -> list[Candidates]:
         """The best `depth` documents of each of `queries`; at most the `depth` of the search."""
@@ -83,6 +96,8 @@ class Feature(ABC, Generic[P]):
     """One column of the table of features. `retrieves` says whether it can bring candidates of its own.
 
     `positional` is the parameter whose name may be left out, as in `dense:minilm`; it is then all that follows the colon.
+
+    Made from its `settings` and the `context` that all features of a recipe share.
     """
 
     settings_type: ClassVar[type[Settings]] = Settings

@@ -129,7 +129,7 @@ class Votes(PoolFeature[VotesSettings]):
 
 
 class MethodFeature(PoolFeature[Settings]):
-    """The scores of another reranker; 0 for all documents where it can't act on a query."""
+    """The scores of another reranker, of the declaration `method`; 0 for all documents where it can't act on a query."""
 
     retrieves = True
 

@@ -51,7 +51,6 @@ from kernelsearch.rerankers.fusion.feedback_features import Posterior, Relevance
 from kernelsearch.rerankers.fusion.part_features import Parts
 from kernelsearch.rerankers.fusion.pool import Pool
 from kernelsearch.rerankers.fusion.training_queries import TrainingVotes
-from kernelsearch.vectors.truncation import reliability
 
 Floats = NDArray[np.float64]
 
@@ -117,7 +116,7 @@ class HybridFeature(ReorderedFeature[HybridSettings]):
         if not self.vectors or not inner:
             raise OptionError(f"feature hybrid: {settings.feature!r} should read NAME/FEATURE, as in hybrid:minilm/rm")
         self.dense = DenseFeature(DenseFeatureSettings(vectors=self.vectors), context)
-        self.weight = HYBRID_VECTORS * reliability(self.dense.vectors.documents, self.index.forward.lengths)
+        self.weight = HYBRID_VECTORS * context.reliability(self.vectors)
         self.feature = build(parse(inner), context)
 
     def ranked(self, pool: Pool) -> tuple[Pool, NDArray[np.int64]]:

@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
+from kernelsearch.core.compiled import PostingRows
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.forward.index import ForwardIndex
-from kernelsearch.forward.loops import PostingLoops
 from kernelsearch.forward.selection import Occurrences
 from kernelsearch.kernels.tfidf import DocumentVectors
 from kernelsearch.rerankers.base import OpenedIndex
 
 
 class CandidateField:
-    """One field of some documents, in memory.
+    """The documents `docs` of one field, in memory.
 
     Rows 0..n-1 are the documents in their order; statistics are those of the whole field. It has the interface that kernels
     require of a collection, so they work on it as on a forward index.
@@ -62,8 +62,8 @@ class CandidateField:
         """Frequencies of a few terms in the rows `docs`, dense, shape (rows, terms). Term -1 occurs nowhere."""
         return self.index.term_frequencies(self.docs[docs], terms)
 
-    def compiled_rows(self, docs: NDArray[np.integer]) -> tuple[PostingLoops, NDArray[np.int32]] | None:
-        """The compiled loops over the field's postings, and the rows `docs` as they take them; None without loops."""
+    def compiled_rows(self, docs: NDArray[np.integer]) -> PostingRows | None:
+        """The rows `docs` as the compiled loops over the field's postings take them; None without loops."""
         return self.index.compiled_rows(self.docs if docs is self.rows else self.docs[docs])
 
     def occurrences(self, docs: NDArray[np.integer], terms: NDArray[np.integer]) -> Occurrences:
@@ -72,7 +72,7 @@ class CandidateField:
 
 
 class Pool:
-    """A query and its candidates, in the first stage's order; fields are read at first use."""
+    """A query and its candidates in `index`, in the first stage's order; fields are read at first use."""
 
     def __init__(self, index: OpenedIndex, query: Query, candidates: Candidates) -> None:
         self.index, self.query, self.candidates = index, query, candidates

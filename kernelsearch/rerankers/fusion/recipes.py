@@ -66,7 +66,7 @@ HYBRID_WEIGHTS = {
 
 
 def auto_weights(index: OpenedIndex, vectors: str | None) -> dict[str, float]:
-    """{feature: weight} of `auto` with the vectors of that name, or by words alone for None; a trained fusion starts there."""
+    """{feature: weight} of `auto` on `index` with the vectors of that name, by words alone for None; fusion starts there."""
     return reading_weights(index) if vectors is None else hybrid_weights(index, vectors)
 
 

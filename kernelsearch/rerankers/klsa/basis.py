@@ -34,7 +34,7 @@ VERSION = 1
 
 
 class LatentBasis:
-    """A fitted basis, memory-mapped from its folder; refused with ArtefactError where it belongs to another `fingerprint`.
+    """A fitted basis, memory-mapped from the folder `path`; refused with ArtefactError if it has another `fingerprint`.
 
     - `rows` (documents, dims) float32: U, the documents' latent vectors; norms are at most 1
     - `values` (dims,): singular values, largest first
@@ -79,7 +79,8 @@ class LatentBasis:
         places = places[np.argsort(-np.abs(column[places]))]
         numbers = self.feature_terms[places]
         others = {-1: "(length)", VECTOR_FEATURE: "(vector)"}
-        words = [self.terms[number] if number >= 0 else others[number] for number in numbers.tolist()]
+        terms = iter(self.terms.take(numbers[numbers >= 0]))
+        words = [next(terms) if number >= 0 else others[number] for number in numbers.tolist()]
         # The sign of a singular vector is arbitrary, so signs are relative to the strongest term.
         same_sign = column[places] * column[places[:1]] >= 0
         return [word if same else f"-{word}" for word, same in zip(words, same_sign, strict=True)]

@@ -51,7 +51,6 @@ KERNEL_PARAMETERS = {
     "vector_weight": "vector_weight",
 }  # fmt: skip
 
-
 #: λ without a given z, and with one.
 AUTOMATIC_WEIGHT, PAPER_WEIGHT = 0.5, 0.9
 
@@ -89,9 +88,10 @@ class KernelLSA(Reranker[KernelLSASettings]):
     def __init__(self, index: OpenedIndex, **options: Any) -> None:
         super().__init__(index, **options)
         self.basis = self._load(Path(self.settings.basis or basis_folder(index)))
-        self.dims = self.settings.dims or self.basis.dims
-        if self.dims > self.basis.dims:
-            raise OptionError(f"--klsa.dims: {self.dims}, but {self.basis.path} was fitted with {self.basis.dims}")
+        fitted_dims = self.basis.dims
+        self.dims = self.settings.dims or fitted_dims
+        if self.dims > fitted_dims:
+            raise OptionError(f"--klsa.dims: {self.dims}, but {self.basis.path} was fitted with {fitted_dims}")
         self.automatic = self.settings.z is None
         self.z = self.settings.z or POSTERIOR_DOCUMENTS
         chosen = self.settings.lambda_
@@ -102,8 +102,9 @@ class KernelLSA(Reranker[KernelLSASettings]):
         self._roots = np.sqrt(self.basis.values[: self.dims]).astype(np.float32)
 
     def _load(self, path: Path) -> LatentBasis:
-        index, rows, command = self.index, len(self.index.forward), fitting_command(self.index)
+        index, rows = self.index, len(self.index.forward)
         if self.settings.basis is None and not (path / "meta.json").exists():
+            command = fitting_command(index)
             if rows > FIT_ON_USE:
                 raise ArtefactError(f"{path}: no basis has been fitted for this index yet; make one with: {command}")
             logger.info("klsa: fitting a basis for %d documents (once; `%s` does it with other settings)", rows, command)
@@ -112,10 +113,11 @@ class KernelLSA(Reranker[KernelLSASettings]):
         if basis.meta["fingerprint"] != index.fingerprint:
             raise ArtefactError(
                 f"{path}: this basis was made for another index, or before this one changed; fit it again with: "
-                f"{command} (--klsa.fold-in keeps the old decomposition)"
+                f"{fitting_command(index)} (--klsa.fold-in keeps the old decomposition)"
             )
         if len(basis.rows) != rows:
-            raise ArtefactError(f"{path}: damaged ({len(basis.rows)} rows for {rows} documents); fit it again with: {command}")
+            damage = f"{len(basis.rows)} rows for {rows} documents"
+            raise ArtefactError(f"{path}: damaged ({damage}); fit it again with: {fitting_command(index)}")
         return basis
 
     @classmethod
@@ -249,7 +251,7 @@ class KernelLSA(Reranker[KernelLSASettings]):
         if not numbers:
             return super().apply_batch(queries, lists, context)
         located = [self.locate(queries[number], lists[number]) for number in numbers]
-        vectors = np.zeros((len(numbers), self.basis.dims), dtype=np.float32)
+        vectors = np.zeros((len(numbers), self._table.shape[1]), dtype=np.float32)
         vectors[:, : self.dims] = [query.vector for query in located]
         if self.automatic:  # FAISS holds rows of U: an inner product with U Σ^½ is one of U with the vector times Σ^½
             vectors[:, : self.dims] *= self._roots
@@ -310,9 +312,8 @@ class KernelLSA(Reranker[KernelLSASettings]):
         if self.settings.scores == "kernel":
             return self.kernel.scores(self.index.field(self.basis.parameters["field"]), query, docs)
         forward = self.index.forward
-        exact = first_stage_scores(forward, context.model, forward.term_ids(query.terms), query.weights, docs).astype(
-            np.float32
-        )
+        terms = forward.term_ids(query.terms)
+        exact = first_stage_scores(forward, context.model, terms, query.weights, docs).astype(np.float32)
         return np.asarray(np.minimum(exact, candidates.scores.min()))
 
     def mix(self, latent: NDArray[np.floating], query_scores: NDArray[np.floating], scale: Scale) -> NDArray[np.float64]:

@@ -88,7 +88,7 @@ def read_vectors(path: str) -> dict[str, Floats]:
 
 
 class Expander:
-    """Computes expansions on one index; `vectors` are perturbations by qid, as `read_vectors` returns them, if any."""
+    """Computes expansions on one index with the method's `settings`; `vectors` are perturbations by qid, if any."""
 
     def __init__(self, index: ForwardIndex, settings: PerturbationSettings, vectors: dict[str, Floats] | None = None) -> None:
         self.index = index

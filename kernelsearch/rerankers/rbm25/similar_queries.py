@@ -86,7 +86,7 @@ class Similar:
 
 
 class CachedTerms:
-    """An index's term statistics with an LRU cache of term numbers: similar queries have the same terms."""
+    """Term statistics of the index `forward` with an LRU cache of term numbers: similar queries have the same terms."""
 
     def __init__(self, forward: ForwardIndex) -> None:
         self.df, self.statistics = forward.df, forward.statistics

@@ -73,7 +73,7 @@ def main(argv: list[str]) -> None:
             refuse_foreign(flags.model)  # before the work
         data = _read_training(flags.train, flags.graph_texts, flags.graph)
         if flags.folds is not None:
-            predictions = cross_validate(data, settings.pipeline, flags.folds, flags.random_state)
+            predictions = cross_validate(data, settings.pipeline, flags.folds, flags.random_state, console.progress)
             plain = cross_validate(data, bag_of_words, flags.folds, flags.random_state)
             labels, count = np.array(data.labels), len(data.labels)
             print(f"accuracy {np.mean(predictions == labels):.4f} ({count} texts, {flags.folds} folds)")
@@ -123,12 +123,14 @@ def _read_records(path: str) -> list[tuple[str, str, str | None]]:
         if not line.strip():
             continue
         try:
+            if not line.lstrip().startswith("{"):
+                raise ValueError
             record = parse_json(line, f"{path}: line {number}")
             text = record["text"] if "text" in record else record["contents"]
             if not isinstance(text, str):
                 raise TypeError
         except (ValueError, KeyError, TypeError):
-            raise InputError(f'{path}: line {number}: not a JSON record with a "text"') from None
+            raise InputError(f'{path}: line {number}: not a JSON record such as {{"text": ..., "label": ...}}') from None
         label = record.get("label")
         out.append((str(record.get("id", number)), text, None if label is None else str(label)))
     if not out:

@@ -1,12 +1,14 @@
 """`classify`: train, predict, cross-validate, the saved model, its messages."""
 
 import json
+from unittest.mock import call, patch
 
 import pytest
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
 from kernelsearch import classify
+from kernelsearch.cli import console
 from kernelsearch.core.errors import ArtefactError, InputError, OptionError
 from kernelsearch.learning.mkl.multiscale_kernel import MultiScaleKernel
 from kernelsearch.learning.mkl.text_classifier import ClassifierSettings, load
@@ -82,7 +84,9 @@ def test_cross_validation_names_what_a_plain_classifier_reaches(training, capsys
     plain = make_pipeline(TfidfVectorizer(token_pattern=r"\w+"), LinearSVC())
     expected = cross_val_score(plain, texts, labels, cv=folds).mean()
     most = max(map(labels.count, labels)) / len(labels)
-    classify.main(["--train", str(training), "--folds", "5"])
+    with patch("kernelsearch.cli.console.progress", wraps=console.progress) as bars:
+        classify.main(["--train", str(training), "--folds", "5"])
+    assert bars.call_args_list == [call("folds", total=5, unit="fold")]
     assert f"same folds {expected:.4f}; always the most frequent label {most:.4f}" in capsys.readouterr().err
 
 
@@ -102,8 +106,8 @@ def test_messages(training, tmp_path):
         classify.main(["--train", str(bare), "--folds", "2"])
     with pytest.raises(InputError, match="--folds: 9, but label 'car' has only 5 texts"):
         classify.main(["--train", str(training), "--folds", "9"])
-    (tmp_path / "odd.jsonl").write_text("[1]\n")
-    with pytest.raises(InputError, match=r'odd\.jsonl: line 1: not a JSON record with a "text"'):
+    (tmp_path / "odd.jsonl").write_text("text,label\n")  # a table
+    with pytest.raises(InputError, match=r'odd\.jsonl: line 1: not a JSON record such as {"text": ..., "label": ...}'):
         classify.main(["--train", str(tmp_path / "odd.jsonl"), "--folds", "2"])
     with pytest.raises(ArtefactError, match="no text classifier here"):
         classify.main(["--model", str(tmp_path / "none"), "--predict", str(training)])

@@ -21,6 +21,7 @@ from sklearn.svm import SVC, LinearSVC
 from kernelsearch.core import artefacts
 from kernelsearch.core.errors import ArtefactError, InputError, OptionError
 from kernelsearch.core.options import Settings, option
+from kernelsearch.core.progress import Progress, silent
 from kernelsearch.core.reading import parse_json
 from kernelsearch.learning.mkl.bem_mkl import BemMKL
 from kernelsearch.learning.mkl.multiscale_kernel import MultiScaleKernel
@@ -103,11 +104,13 @@ def bag_of_words(graph_texts: Sequence[str] = (), similarities: Sequence[tuple[s
     return make_pipeline(TfidfVectorizer(token_pattern=r"\w+"), LinearSVC())
 
 
-def cross_validate(data: LabelledTexts, make: Callable[..., Pipeline], folds: int, seed: int = 0) -> NDArray[np.str_]:
+def cross_validate(
+    data: LabelledTexts, make: Callable[..., Pipeline], folds: int, seed: int = 0, progress: Progress = silent
+) -> NDArray[np.str_]:
     """The label that each text gets from a model trained without its fold, shape (texts,); folds have equal shares of labels.
 
-    `data` are the texts, `make` makes a model, as `ClassifierSettings.pipeline` does, `seed` draws the `folds` folds. Raises
-    InputError where a label has fewer texts than there are folds.
+    `data` are the texts, `make` makes a model, as `ClassifierSettings.pipeline` does, `seed` draws the `folds` folds, of
+    which `progress` is told. Raises InputError where a label has fewer texts than there are folds.
     """
     from sklearn.model_selection import StratifiedKFold
 
@@ -116,10 +119,12 @@ def cross_validate(data: LabelledTexts, make: Callable[..., Pipeline], folds: in
     if counts.min() < folds:
         raise InputError(f"--folds: {folds}, but label {str(names[counts.argmin()])!r} has only {counts.min()} texts")
     out = labels.copy()
-    for learned, held_out in StratifiedKFold(folds, shuffle=True, random_state=seed).split(labels, labels):
-        texts = tuple(data.texts[row] for row in learned)
-        part = LabelledTexts(texts, tuple(labels[learned]), data.graph_texts, data.similarities)
-        out[held_out] = part.fit(make).predict([data.texts[row] for row in held_out])
+    with progress("folds", total=folds, unit="fold") as bar:
+        for learned, held_out in StratifiedKFold(folds, shuffle=True, random_state=seed).split(labels, labels):
+            texts = tuple(data.texts[row] for row in learned)
+            part = LabelledTexts(texts, tuple(labels[learned]), data.graph_texts, data.similarities)
+            out[held_out] = part.fit(make).predict([data.texts[row] for row in held_out])
+            bar.update()
     return out
 
 

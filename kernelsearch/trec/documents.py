@@ -146,7 +146,7 @@ def make_document(record: Mapping[str, Any], place: str, *, join_titles: bool = 
     if docid is None:
         raise InputError(
             f"{place}: a document without an id (looked for {', '.join(ID_NAMES)}; found {_keys(record)}); "
-            "--columns id=NAME,contents=NAME names other keys, --number-documents (in Python: number_documents=True) numbers them"
+            "--columns id=NAME,contents=NAME for other keys, --number-documents (in Python: number_documents=True) numbers them"
         )
     docid = check_id(_id_text(docid, place), "document", place)
     where = f"{place}: document {short(docid)}"

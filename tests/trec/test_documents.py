@@ -70,7 +70,11 @@ def test_tsv_of_a_spreadsheet_has_quoted_cells_below_its_header(tmp_path):
     [
         ("c.jsonl", "", "no documents in it"),
         ("c.tsv", 'id\ttext\n1\t"two\nlines"\n', "line 3: 1 columns, 2 were expected; --format csv reads quoted cells"),
-        ("c.json", '{"docs": [{"id": "1", "text": "x"}]}\n', "jq '.docs' FILE > NEW.json extracts its array"),
+        (
+            "c.json",
+            '{"docs": [{"id": "1", "text": "x"}]}\n',
+            "if docs is the list of documents, jq '.docs' FILE > NEW.json extracts it",
+        ),
         ("c.jsonl", '{"id": "1", "contents": "x"}\n{"id": \n', "line 2, column 8: not valid JSON"),
         ("c.jsonl", '["x"]\n', "line 1: a JSON object was expected"),
         ("c.jsonl", '{"contents": "x"}\n', "line 1: a document without an id"),
@@ -226,8 +230,8 @@ def test_json_array(tmp_path):
     assert [document["id"] for document in read(file)] == ["1", "2"]
     file.write_text('{"id": 1, "contents": "x"}\n{"id": 2, "contents": "y"}\n')
     assert [document["id"] for document in read(file)] == ["1", "2"]
-    file.write_text('{"id": 1, "contents": "x", "authors": [{"name": "a"}]}\n')  # no envelope: it has an id
-    assert [document["id"] for document in read(file)] == ["1"]
+    file.write_text('{"key": 1, "contents": "x", "authors": [{"name": "a"}]}\n')  # a document, no envelope
+    assert [document["id"] for _, document in read_documents(file, columns={"id": "key"})] == ["1"]
     file.write_text('[{"id": 1, "contents": "x"}, 5]')
     with pytest.raises(InputError, match="item 2: a JSON object was expected"):
         read(file)

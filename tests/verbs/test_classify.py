@@ -90,6 +90,12 @@ def test_cross_validation_names_what_a_plain_classifier_reaches(training, capsys
     assert f"same folds {expected:.4f}; always the most frequent label {most:.4f}" in capsys.readouterr().err
 
 
+def test_texts_without_words_are_compared_as_well(tmp_path, capsys):
+    rows = [{"text": text, "label": label} for text in ("?!", "", "...") for label in ("a", "b")]
+    classify.main(["--train", str(write_jsonl(tmp_path / "t.jsonl", rows)), "--folds", "3"])
+    assert "always the most frequent label 0.5000" in capsys.readouterr().err
+
+
 def test_training_without_a_purpose_is_refused(training, capsys):
     with pytest.raises(SystemExit):
         classify.main(["--train", str(training)])

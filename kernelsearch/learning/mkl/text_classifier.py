@@ -7,6 +7,7 @@ added up, or weighted by BEM-MKL (Eq. 10) or SimpleMKL.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,8 +101,16 @@ class LabelledTexts:
 
 
 def bag_of_words(graph_texts: Sequence[str] = (), similarities: Sequence[tuple[str, str, float]] | None = None) -> Pipeline:
-    """A linear SVM on tf·idf, what a classifier has to be better than; it needs no graph of words."""
-    return make_pipeline(TfidfVectorizer(token_pattern=r"\w+"), LinearSVC())
+    """A linear SVM on tf·idf, which a classifier should be better than.
+
+    It has no graph of words: `graph_texts` and `similarities`, which `ClassifierSettings.pipeline` takes, are not used.
+    """
+    return make_pipeline(TfidfVectorizer(analyzer=_words), LinearSVC())
+
+
+def _words(text: str) -> list[str]:
+    """The words of a text in lower case; an empty one where there are none, which a vocabulary may not be made of."""
+    return re.findall(r"\w+", text.lower()) or [""]
 
 
 def cross_validate(

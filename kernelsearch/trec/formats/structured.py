@@ -39,12 +39,9 @@ def read_json(path: Path, encoding: str) -> Records:
     text = TextFile(path, encoding)
     first = (text.first_line() or "").strip()
     if first.startswith("{") and not first.endswith("}"):
-        _refuse_object(parse_json("\n".join(line for _, line in text), str(path)), path, "over several lines ")
+        _refuse_object(parse_json("\n".join(line for _, line in text), str(path)), path)
     if not first.startswith("["):
-        for number, record in json_lines(text):
-            if number == 1 and _arrays(record) and not set(ID_NAMES).intersection(record):
-                _refuse_object(record, path)
-            yield f"line {number}", record
+        yield from _objects(text)
         return
     records = parse_json("\n".join(line for _, line in text), str(path))
     for number, record in enumerate(records, 1):
@@ -53,20 +50,17 @@ def read_json(path: Path, encoding: str) -> Records:
         yield f"item {number}", record
 
 
-def _arrays(record: Mapping[str, Any]) -> list[str]:
+def arrays_of_objects(record: Mapping[str, Any]) -> list[str]:
     """The names of a JSON object's values that are arrays of objects."""
     return [name for name, value in record.items() if isinstance(value, list) and value and isinstance(value[0], dict)]
 
 
-def _refuse_object(record: Mapping[str, Any], path: Path, extent: str = "") -> None:
-    """Raises InputError for a file that is one JSON object: a document over several lines, or an envelope of an array.
-
-    `extent` is "over several lines " for an object that is.
-    """
-    arrays = _arrays(record)
+def _refuse_object(record: Mapping[str, Any], path: Path) -> None:
+    """Raises InputError for a file that is one JSON object over several lines: a document, or an envelope of an array."""
+    arrays = arrays_of_objects(record)
     advice = f"jq '.{arrays[0]}' FILE > NEW.json extracts its array" if arrays else "jq -c . FILE > NEW.jsonl makes it one line"
     raise InputError(
-        f"{path}: one JSON object {extent}({short(', '.join(record), 100)}); an array of documents, or one per "
+        f"{path}: one JSON object over several lines ({short(', '.join(record), 100)}); an array of documents, or one per "
         f"line, was expected: {advice}"
     )
 

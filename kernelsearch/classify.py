@@ -16,7 +16,14 @@ from kernelsearch.core.files import check_output, write_file
 from kernelsearch.core.options import Settings, option
 from kernelsearch.core.reading import lines, parse_json
 from kernelsearch.kernels.semantic.sources import read_similarities
-from kernelsearch.learning.mkl.text_classifier import ClassifierSettings, LabelledTexts, cross_validate, load, save
+from kernelsearch.learning.mkl.text_classifier import (
+    ClassifierSettings,
+    LabelledTexts,
+    bag_of_words,
+    cross_validate,
+    load,
+    save,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +63,8 @@ def main(argv: list[str]) -> None:
     flags, settings = read_flags(ClassifySettings, arguments), read_flags(ClassifierSettings, arguments)
     if flags.train is None and (flags.model is None or flags.predict is None):
         parser.error("--train, or --model and --predict, are needed")
+    if flags.train is not None and not (flags.folds or flags.model or flags.predict):
+        parser.error("--train: name what is asked for: --folds, --model or --predict")
     check_output("--output", flags.output, (flags.train, flags.predict, flags.graph, flags.graph_texts))
     if flags.graph and flags.graph_texts:
         parser.error("--graph and --graph-texts exclude each other")
@@ -64,17 +73,22 @@ def main(argv: list[str]) -> None:
             refuse_foreign(flags.model)  # before the work
         data = _read_training(flags.train, flags.graph_texts, flags.graph)
         if flags.folds is not None:
-            predictions = cross_validate(data, settings, flags.folds, flags.random_state)
-            print(
-                f"accuracy {np.mean(predictions == np.array(data.labels)):.4f} ({len(predictions)} texts, {flags.folds} folds)"
+            predictions = cross_validate(data, settings.pipeline, flags.folds, flags.random_state, console.progress)
+            plain = cross_validate(data, bag_of_words, flags.folds, flags.random_state)
+            labels, count = np.array(data.labels), len(data.labels)
+            print(f"accuracy {np.mean(predictions == labels):.4f} ({count} texts, {flags.folds} folds)")
+            most = np.unique(labels, return_counts=True)[1].max() / count
+            console.notice(
+                f"for comparison: a linear SVM on tf·idf, same folds {np.mean(plain == labels):.4f}; always the most frequent "
+                f"label {most:.4f}"
             )
-        model = data.fit(settings) if flags.model or flags.predict else None
+        model = data.fit(settings.pipeline) if flags.model or flags.predict else None
         if flags.model is not None:
             save(flags.model, data, settings)
             console.notice(f"{flags.model}: fitted on {len(data.texts)} texts")
     else:
         data, settings = load(flags.model or "")
-        model = data.fit(settings)
+        model = data.fit(settings.pipeline)
     if flags.predict is not None and model is not None:
         records = _read_records(flags.predict)
         labels = model.predict([text for _, text, _ in records])
@@ -109,12 +123,14 @@ def _read_records(path: str) -> list[tuple[str, str, str | None]]:
         if not line.strip():
             continue
         try:
+            if not line.lstrip().startswith("{"):
+                raise ValueError
             record = parse_json(line, f"{path}: line {number}")
             text = record["text"] if "text" in record else record["contents"]
             if not isinstance(text, str):
                 raise TypeError
         except (ValueError, KeyError, TypeError):
-            raise InputError(f'{path}: line {number}: not a JSON record with a "text"') from None
+            raise InputError(f'{path}: line {number}: not a JSON record such as {{"text": ..., "label": ...}}') from None
         label = record.get("label")
         out.append((str(record.get("id", number)), text, None if label is None else str(label)))
     if not out:

@@ -9,7 +9,7 @@ from kernelsearch.api.explaining import ExplainedQuery, explain_query
 from kernelsearch.api.pipeline import count_fallbacks, fallback_messages
 from kernelsearch.api.readable import read_explanation
 from kernelsearch.api.results import format_rank_change
-from kernelsearch.api.snippets import make_snippet
+from kernelsearch.api.snippets import make_snippets
 from kernelsearch.cli import console
 from kernelsearch.cli.flags import QuerySettings, read_flags, require
 from kernelsearch.cli.pipelines import SINGLE_QUERY, make_parser, parse, read_pipeline
@@ -69,7 +69,7 @@ def main(argv: list[str]) -> None:
     if settings.json:
         console.show(json.dumps(explained.to_dict(settings.top), indent=1, ensure_ascii=False))
     else:
-        console.show(_table(explained, settings.top))
+        print(_table(explained, settings.top))
         if explained.explanation:
             reading = read_explanation(pipeline.index, explained.explanation, explained.query.text)
             console.show_lines(["", *reading.rewrite(explained.explanation, settings.full).lines()])
@@ -90,10 +90,11 @@ def _table(explained: ExplainedQuery, top: int) -> str:
             (rank, *old, docid, score, format_rank_change(entry.moved))
             for (rank, docid, score), old, entry in zip(rows, left, after, strict=False)
         ]
-    stored = explained.pipeline.index.lucene.stored(explained.after.top(top).docs, "contents")
-    width = console.text_width(header, rows)
-    rows = [(*row, make_snippet(text or "", set(), width)) for row, text in zip(rows, stored, strict=True)]
-    return text_table((*header, "text"), rows, align="><><>><" if explained.pipeline.rerankers else "><><")
+    lucene, width = explained.pipeline.index.lucene, console.text_width(header, rows)
+    snippets, words = make_snippets(lucene, explained.query, explained.after.top(top).docs, width)
+    rows = [(*row, snippet) for row, snippet in zip(rows, snippets, strict=True)]
+    table = text_table((*header, "text"), rows, align="><><>><" if explained.pipeline.rerankers else "><><")
+    return console.in_colour(console.printable(table), words)
 
 
 if __name__ == "__main__":

@@ -75,7 +75,7 @@ def main(argv: list[str]) -> None:
             refuse_foreign(flags.model)  # before the work
         table = read_letor(flags.train)
         if flags.folds:
-            scores = held_out_scores(table, settings, flags.folds)
+            scores = held_out_scores(table, settings, flags.folds, console.progress)
             evaluations[f"{flags.train}, held out"] = evaluate_scores(table, scores, measures, flags.train)
         if flags.model or flags.predict:
             learner = fit_table(table, settings)

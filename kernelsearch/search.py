@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 from collections import Counter
 
 from kernelsearch.api.pipeline import Pipeline, fallback_messages
-from kernelsearch.api.snippets import highlight
 from kernelsearch.cli import config, console
 from kernelsearch.cli.flags import read_flags, require
 from kernelsearch.cli.pipelines import make_parser, open_pipeline, parse
@@ -91,17 +88,8 @@ def _print_table(pipeline: Pipeline, text: str, threads: int) -> Counter[tuple[s
     snippets, words = results.snippets(console.text_width(header, cells))
     rows = [(*row, snippet) for row, snippet in zip(cells, snippets, strict=True)]
     table = console.printable(text_table((*header, "text"), rows, align="><>><" if pipeline.rerankers else "><><"))
-    print(_in_colour(table, words))
+    print(console.in_colour(table, words))
     return Counter(results.fallbacks)
-
-
-def _in_colour(table: str, words: set[str]) -> str:
-    """The table with the query's words in colour in its last column, where it is printed on a terminal."""
-    if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
-        return table
-    header, *lines = table.split("\n")
-    place = header.rindex("text")
-    return "\n".join([header, *(line[:place] + highlight(line[place:], words) for line in lines)])
 
 
 if __name__ == "__main__":

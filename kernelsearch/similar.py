@@ -87,6 +87,9 @@ def main(argv: list[str]) -> None:
     settings = read_flags(SimilarSettings, parser.parse_args(argv))
     groups = _read_groups(parser, settings)
     index = settings.open_index(console.progress)
+    for flag, docid in (("--docid", settings.docid), ("--explain", settings.explain)):
+        if docid is not None:
+            index.row(docid, flag)  # before the work
     finder = SimilarDocuments(
         index,
         kernels=settings.kernels.split() if settings.kernels else None,

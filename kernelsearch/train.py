@@ -8,8 +8,9 @@ from kernelsearch.core.tables import text_table
 
 EXAMPLES = """examples:
   python -m kernelsearch.train --index indexes/cacm --rerank klsa --klsa.dims 300
-  python -m kernelsearch.train --index indexes/cacm --rerank mslm
   python -m kernelsearch.train --index indexes/cacm --rerank fusion --topics topics.tsv --qrels qrels.txt
+  python -m kernelsearch.train --index indexes/cacm --rerank rbm25 --clicks sessions.jsonl
+  python -m kernelsearch.train --index indexes/cacm --rerank mslm
   python -m kernelsearch.train --ltr train.txt --ltr-test test.txt --rerank fusion --output models/mq2008"""
 
 

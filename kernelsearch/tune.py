@@ -134,6 +134,8 @@ def main(argv: list[str]) -> None:
     console.notice(
         f"(its mean over the topics that it was chosen on is {tuned.choice.best_mean:.4f}, which is too good to be reported)"
     )
+    if tuned.held_out < tuned.untuned.mean():
+        console.notice("on topics that it was not chosen on, a tuned setting is worse than the given one: keep the given one")
     write_best(settings, tuned, pipeline)
     console.notice(f"{settings.output}: written; python -m kernelsearch.search --config {settings.output} takes it")
 

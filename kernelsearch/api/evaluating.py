@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernelsearch.api import keywords
 from kernelsearch.core.errors import InputError
+from kernelsearch.core.tables import import_pandas
 from kernelsearch.evaluation.comparison import Comparison, compare
 from kernelsearch.evaluation.measures import DEFAULT, Evaluation, evaluate, parse_measures
 from kernelsearch.evaluation.tables import render
@@ -41,8 +42,7 @@ class Measured:
 
         With `per_query` the values: one row per method, measure and topic, with the columns method, qid, measure and value.
         """
-        import pandas
-
+        pandas = import_pandas()
         if per_query:
             rows = [
                 (name, qid, measure, value)

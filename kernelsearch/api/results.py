@@ -9,7 +9,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from kernelsearch.api.snippets import make_snippets
-from kernelsearch.core.tables import text_table
+from kernelsearch.core.tables import import_pandas, text_table
 from kernelsearch.core.types import Candidates, Query
 
 if TYPE_CHECKING:
@@ -151,8 +151,7 @@ class Results(Sequence[Hit]):
 
     def to_dataframe(self) -> Any:
         """A pandas DataFrame with the columns qid, query, rank (from 1), docid, score, moved and text, one row per hit."""
-        import pandas
-
+        pandas = import_pandas()
         texts = self._index.lucene.stored(self._ranked.docs, "contents")
         columns = {
             "rank": range(1, len(self) + 1),

@@ -18,7 +18,7 @@ from kernelsearch.api.topics import Topic, run_topics
 from kernelsearch.core.errors import InputError
 from kernelsearch.core.progress import Progress, silent
 from kernelsearch.core.sequences import chunks
-from kernelsearch.core.tables import text_table
+from kernelsearch.core.tables import import_pandas, text_table
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.evaluation.significance import bootstrap_interval, paired_t
 from kernelsearch.learning.folds import topic_folds
@@ -80,8 +80,7 @@ class Tuned:
         Its columns are the parameters, the mean of the measure over all topics, and `folds`, the number of folds that chose the
         setting without seeing their topics.
         """
-        import pandas
-
+        pandas = import_pandas()
         frame = pandas.DataFrame(self.tried)
         frame[self.plan.measure] = self.values.mean(axis=1)
         chosen = [fold.chosen for fold in self.choice.folds]

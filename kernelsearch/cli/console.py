@@ -91,7 +91,8 @@ class Parser(argparse.ArgumentParser):
         others = [name for name in self.parts() if name not in dict(methods)]
         parts = [*(f'--help "{name}"' for name in others), *(["--help METHOD"] if methods else [])]
         if remarks and not methods:
-            formatter.add_text(_wrap(remarks))
+            # Lines of a sentence are joined before they are broken at the terminal's width.
+            formatter.add_text(_wrap(re.sub(r"(?<=[^.:\n])\n(?=\S)", " ", remarks)))
         formatter.add_text(_wrap(f"more options: {', '.join(parts)}, --help-all", indent=2))
         return _as_called(formatter.format_help())
 
@@ -212,6 +213,17 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 def show(text: str, end: str = "\n") -> None:
     """Prints `text` and `end` on stdout, with control characters escaped."""
     print(printable(text), end=end)
+
+
+def in_colour(table: str, words: set[str]) -> str:
+    """The table with the query's words in colour in its last column, where it is printed on a terminal."""
+    if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
+        return table
+    from kernelsearch.api.snippets import highlight  # what --help does not need
+
+    header, *lines = table.split("\n")
+    place = header.rindex("text")
+    return "\n".join([header, *(line[:place] + highlight(line[place:], words) for line in lines)])
 
 
 def text_width(header: Sequence[str], rows: Sequence[Sequence[str]]) -> int:

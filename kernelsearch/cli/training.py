@@ -16,6 +16,8 @@ from kernelsearch.engines import EngineSettings, make_engine
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import FittedFeatures, TrainingData
 
+#: Help of --rerank.
+METHODS = "method to fit, such as klsa or mslm (by the index), fusion (by --topics and --qrels) or rbm25 (by --clicks)"
 #: Options of the short help.
 COMMON = ("index", "rerank", "topics", "qrels", "clicks", "output", "memory-limit")
 
@@ -43,7 +45,7 @@ def make_parser(description: str, examples: str) -> argparse.ArgumentParser:
     parser = Parser(prog="python -m kernelsearch.train", description=description, epilog=examples, common=COMMON)
     add_flags(parser, TrainSettings.flags)
     methods = registry.methods()
-    parser.add_argument("--rerank", required=True, metavar="NAME", help=f"method to fit ({', '.join(methods)})")
+    parser.add_argument("--rerank", required=True, metavar="NAME", help=METHODS)
     trained = {name: (method.summary, method.fit_options) for name, method in methods.items() if method.fit_options}
     add_method_flags(parser, trained)
     return parser

@@ -1,8 +1,11 @@
-"""Plain text tables."""
+"""Tables: as plain text, and the library of data frames."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
+
+from kernelsearch.core.errors import OptionError
 
 
 def text_table(header: Sequence[str], rows: Iterable[Sequence[object]], *, align: str = "") -> str:
@@ -26,3 +29,12 @@ def text_table(header: Sequence[str], rows: Iterable[Sequence[object]], *, align
         if number == 0:
             out.append("  ".join("-" * width for width in widths))
     return "\n".join(out)
+
+
+def import_pandas() -> Any:
+    """The module pandas; raises OptionError where it is not installed."""
+    try:
+        import pandas
+    except ImportError:
+        raise OptionError("a DataFrame needs pandas; pip install pandas") from None
+    return pandas

@@ -62,7 +62,7 @@ def configure(*, heap: str | None = None, options: Sequence[str] = ()) -> None:
 def expect_few_calls() -> None:
     """Lets a JVM that starts later compile with its quick compiler alone: for commands that search once and end.
 
-    The optimising compiler would take longer than a single search saves by it (docs/bridge.md).
+    The optimising compiler would take longer than a single search saves by it (docs/measurements/bridge.md).
     """
     global _few_calls
     _few_calls = True

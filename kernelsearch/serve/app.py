@@ -283,7 +283,9 @@ def _validated(model: type[M], body: bytes) -> M:
     except ValidationError as problem:
         first = problem.errors()[0]
         where = ".".join(map(str, first["loc"])) or "body"
-        raise Refused(400, f"{where}: {first['msg']}") from None
+        unknown = first["type"] == "extra_forbidden" and len(first["loc"]) == 1
+        reason = f"unknown; known: {', '.join(model.model_fields)}" if unknown else first["msg"]
+        raise Refused(400, f"{where}: {reason}") from None
 
 
 def _add_documents_route(app: FastAPI, service: Service) -> None:

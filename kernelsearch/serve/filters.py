@@ -38,7 +38,7 @@ class Filter:
         Filter(field='minutes', operator='<=', value='30')
         """
         match = SYNTAX.fullmatch(text)
-        if match is None or not match[1].strip():
+        if match is None or not match[1].strip() or match[3].lstrip().startswith(("=", "<", ">")):
             raise OptionError(f"{quote(text[:100])} is not FIELD=VALUE (or !=, <, <=, >, >=)")
         return cls(match[1].strip(), match[2], match[3].strip())
 

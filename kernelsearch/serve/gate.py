@@ -102,7 +102,7 @@ class Gate:
             name = headers.get(b"host", b"").decode("latin-1").lower()
             name = name[: name.index("]") + 1] if name.startswith("[") and "]" in name else name.partition(":")[0]
             if name not in hosts:
-                raise Refused(421, "Host: this server accepts requests only under its own host names")
+                raise Refused(421, "Host: this server accepts requests only under its own host names (--host-names adds some)")
         path = scope["path"]
         if self._key is not None and path not in OPEN_PATHS and not path.startswith("/page/"):
             key = headers.get(b"x-api-key") or headers.get(b"authorization", b"").removeprefix(b"Bearer ")

@@ -84,6 +84,9 @@ class ServeSettings(Settings):
     record_clicks: bool = option(False, "add clicks on the page to the click log")
     click_rate: int = option(DEFAULTS.clicks_per_minute, "maximum number of recorded clicks per client and minute", low=1)
     proxy: str | None = option(None, "address of a reverse proxy whose X-Forwarded-For header names the client")
+    host_names: str | None = option(
+        None, "host names, separated by commas, under which a reverse proxy passes requests on, such as search.example.org"
+    )
     allow_updates: bool = option(
         False, "allow clients to add and delete documents; without an API key, everybody who can reach the server can"
     )
@@ -133,7 +136,7 @@ class ServeSettings(Settings):
             ),
             methods,
             key,
-            frozenset({"localhost", "127.0.0.1", "[::1]", self.host.lower()}) if local else None,
+            _host_names(self.host, self.host_names) if local or self.host_names is not None else None,
             _origins(self.cors),
             self.record_clicks,
             self.language,
@@ -149,6 +152,15 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def _host_names(address: str, value: str | None) -> frozenset[str]:
+    """The accepted names of the server that listens on `address`: this machine's and those of --host-names."""
+    names = {name.strip().lower() for name in value.split(",")} if value is not None else set()
+    for name in names:
+        if not re.fullmatch(r"[a-z0-9.-]+|\[[0-9a-f:.]+\]", name):
+            raise OptionError(f"--host-names: {name!r} is not a host name such as search.example.org, without port or path")
+    return frozenset({"localhost", "127.0.0.1", "[::1]", address.lower()} | names)
 
 
 def _origins(value: str | None) -> tuple[str, ...]:

@@ -19,7 +19,15 @@ from kernelsearch.core.errors import EncodingError, InputError, OptionError, quo
 from kernelsearch.core.reading import first_bytes
 from kernelsearch.trec.formats import ID_NAMES, TEXT_NAMES, Records
 from kernelsearch.trec.formats.pages import read_html, read_markdown, read_pdf, read_text
-from kernelsearch.trec.formats.structured import HEADER_NAMES, read_csv, read_json, read_jsonl, read_parquet, read_tsv
+from kernelsearch.trec.formats.structured import (
+    HEADER_NAMES,
+    arrays_of_objects,
+    read_csv,
+    read_json,
+    read_jsonl,
+    read_parquet,
+    read_tsv,
+)
 from kernelsearch.trec.formats.trec_text import read_trec
 from kernelsearch.trec.ids import check_id
 from kernelsearch.trec.values import find_value, text_of
@@ -144,9 +152,12 @@ def make_document(record: Mapping[str, Any], place: str, *, join_titles: bool = 
     """
     docid = next((record[key] for key in ID_NAMES if record.get(key) not in (None, "")), None)
     if docid is None:
+        arrays = arrays_of_objects(record)
+        envelope = f"; if {arrays[0]} is the list of documents, jq '.{arrays[0]}' FILE > NEW.json extracts it" if arrays else ""
         raise InputError(
-            f"{place}: a document without an id (looked for {', '.join(ID_NAMES)}; found {_keys(record)}); "
-            "--columns id=NAME,contents=NAME names other keys, --number-documents numbers the documents"
+            f"{place}: a document without an id (looked for {', '.join(ID_NAMES)}; found {_keys(record)}); --columns "
+            "id=NAME,contents=NAME names other keys, --number-documents (in Python: number_documents=True) numbers the "
+            f"documents{envelope}"
         )
     docid = check_id(_id_text(docid, place), "document", place)
     where = f"{place}: document {short(docid)}"

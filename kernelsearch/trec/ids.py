@@ -22,7 +22,8 @@ def check_id(text: str, what: str, place: str) -> str:
     if text.startswith("\ufeff"):
         raise InputError(f"{place}: {what} id {quote(text)} begins with a byte-order mark; were two files joined?")
     if _REFUSED.search(text):
-        raise InputError(f"{place}: {what} id {quote(text)} has white space or a control character in it")
+        advice = "; --number-documents numbers the documents instead" if what == "document" else ""
+        raise InputError(f"{place}: {what} id {quote(text)} has white space or a control character in it{advice}")
     if len(text) > MAX_ID // 4 and len(text.encode()) > MAX_ID:
         raise InputError(f"{place}: {what} id {quote(text)} has more than {MAX_ID} bytes")
     return text

@@ -1,3 +1,5 @@
+import sys
+
 import numpy as np
 import pytest
 
@@ -83,3 +85,9 @@ def test_tuning_of_training_parameters_needs_a_place_for_them(demo_index, tmp_pa
     assert demo_index.search("tap", "klsa", **tuned.options)
     with pytest.raises(InputError, match="topics: none of its topics is judged in qrels"):
         kernelsearch.tune(demo_index, {"x": "tap"}, qrels, folds=2)
+
+
+def test_data_frames_name_the_package_that_they_need(demo_index, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(OptionError, match="a DataFrame needs pandas; pip install pandas"):
+        demo_index.search("dripping tap", k=1).to_dataframe()

@@ -59,7 +59,7 @@ def test_bad_changes_are_refused_and_change_nothing(own):
         ({}, 400, "nothing to add or to delete"),
         ({"add": "a"}, 400, "add: "),
         ({"delete": [1]}, 400, "delete.0: "),
-        ({"remove": ["a"]}, 400, "remove: "),
+        ({"remove": ["a"]}, 400, "remove: unknown; known: add, delete"),
         ({"add": [{"contents": "without an id"}]}, 400, "document 0: "),
         ({"delete": ["nothing"]}, 400, "none of 1 documents is in own"),
         ({"delete": ["a", "b", "c"]}, 400, "no document would remain"),

@@ -10,7 +10,8 @@ import pytest
 
 import kernelsearch
 from kernelsearch import index as index_verb
-from kernelsearch.serve.settings import IndexSpec, Limits, ServiceSettings
+from kernelsearch.core.errors import OptionError
+from kernelsearch.serve.settings import IndexSpec, Limits, ServeSettings, ServiceSettings
 from tests.conftest import write_jsonl
 
 
@@ -169,6 +170,17 @@ def test_requests_with_another_host_header_are_refused(start, settings):
     assert client.get("/health", headers={"host": "evil.example:8080"}).status_code == 421
     for host in ("127.0.0.1:8080", "localhost", "[::1]:8080"):
         assert client.get("/health", headers={"host": host}).status_code == 200
+
+
+def test_host_names_of_a_proxy_are_accepted(start, settings):
+    served = ServeSettings(host_names="Search.example.org, intern").for_service(settings.indexes, {})
+    client = start(served)
+    for host, status in (("search.example.org", 200), ("intern:8080", 200), ("127.0.0.1", 200), ("evil.example", 421)):
+        assert client.get("/health", headers={"host": host}).status_code == status
+    assert ServeSettings(host="0.0.0.0", no_api_key=True).for_service(settings.indexes, {}).hosts is None
+    for wrong in ("https://search.example.org", "search.example.org:80", "a,,b"):
+        with pytest.raises(OptionError, match=r"--host-names: .* is not a host name"):
+            ServeSettings(host_names=wrong).for_service(settings.indexes, {})
 
 
 def test_other_methods_are_not_allowed(client):

@@ -360,6 +360,7 @@ def test_an_address_holds_the_whole_view(page):
     assert page.text("#view-text[aria-selected=true]") == "Text"
     assert page.text("#column-0 .summary") == "BM25 + RM3"
     assert page.text("[data-option='klsa.z'] output") == "5"
+    assert page.module("state.js", "m.fromSearch('?query=tap').query") == "tap"  # the parameter of the API
     once, twice = page.module(
         "state.js", "[0, 1].map((more) => m.toSearch(m.fromSearch(more ? m.toSearch(a[0]) : a[1])))", STATE, ""
     )

@@ -42,6 +42,8 @@ def test_a_json_body_has_the_parameters_of_a_query_string(client):
         (b'{"query": "tap", "hits": 0}', "hits: 0 is below 1"),
         (b'{"query": "tap", "hits": 2.5}', "hits: '2.5' is not a whole number"),
         (b'{"query": "tap", "filter": ["minutes"]}', "filter: 'minutes' is not FIELD=VALUE"),
+        (b'{"query": "tap", "filter": "minutes<<5"}', "filter: 'minutes<<5' is not FIELD=VALUE"),
+        (b'{"query": "tap", "filter": "minutes==5"}', "filter: 'minutes==5' is not FIELD=VALUE"),
         (b'{"query": "tap", "filter": "=5"}', "filter: '=5' is not FIELD=VALUE"),
         (b'{"query": "tap", "filter": ' + json.dumps(["a=1"] * 9).encode() + b"}", "filter: more than 8 conditions"),
         (b'{"query": "tap", "fields": ' + json.dumps(["a"] * 51).encode() + b"}", "fields: more than 50 values"),

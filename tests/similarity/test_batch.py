@@ -1,6 +1,7 @@
 """`similar` for many documents: runs, P@k by classes, pairs and judgements, messages."""
 
 import json
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -95,6 +96,12 @@ def test_what_is_refused(where, tmp_path, capsys):
     with pytest.raises(InputError, match="'nobody' is not in"):
         similar.main([*where, "--docids", str(tmp_path / "docids"), "--run", str(run)])
     assert not run.exists()
+    for flags in (["--docid", "nobody"], ["--docid", "hr230", "--explain", "nobody"]):
+        with (
+            patch("kernelsearch.similar.SimilarDocuments", side_effect=AssertionError("checked before the work")),
+            pytest.raises(InputError, match="'nobody' is not in"),
+        ):
+            similar.main([*where, *flags])
     (tmp_path / "docids").write_text("hr230\nhr230\n")
     with pytest.raises(InputError, match="line 2: 'hr230' appears twice"):
         similar.main([*where, "--docids", str(tmp_path / "docids"), "--run", str(run)])

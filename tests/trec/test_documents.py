@@ -59,10 +59,22 @@ def test_tsv_without_header_takes_quotes_as_text(tmp_path):
     assert read(file) == [{"id": "7", "contents": 'says "hello'}, {"id": "8", "contents": "x"}]
 
 
+def test_tsv_of_a_spreadsheet_has_quoted_cells_below_its_header(tmp_path):
+    file = tmp_path / "c.tsv"
+    file.write_text('Id\tText\n1\t"Tap ""A"", dripping"\n2\tsays "hello"\n3\t"Tap" A "drips"\n', encoding="utf-16")
+    assert [document["contents"] for document in read(file)] == ['Tap "A", dripping', 'says "hello"', '"Tap" A "drips"']
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
         ("c.jsonl", "", "no documents in it"),
+        ("c.tsv", 'id\ttext\n1\t"two\nlines"\n', "line 3: 1 columns, 2 were expected; --format csv reads quoted cells"),
+        (
+            "c.json",
+            '{"docs": [{"id": "1", "text": "x"}]}\n',
+            "if docs is the list of documents, jq '.docs' FILE > NEW.json extracts it",
+        ),
         ("c.jsonl", '{"id": "1", "contents": "x"}\n{"id": \n', "line 2, column 8: not valid JSON"),
         ("c.jsonl", '["x"]\n', "line 1: a JSON object was expected"),
         ("c.jsonl", '{"contents": "x"}\n', "line 1: a document without an id"),
@@ -218,6 +230,8 @@ def test_json_array(tmp_path):
     assert [document["id"] for document in read(file)] == ["1", "2"]
     file.write_text('{"id": 1, "contents": "x"}\n{"id": 2, "contents": "y"}\n')
     assert [document["id"] for document in read(file)] == ["1", "2"]
+    file.write_text('{"key": 1, "contents": "x", "authors": [{"name": "a"}]}\n')  # a document, no envelope
+    assert [document["id"] for _, document in read_documents(file, columns={"id": "key"})] == ["1"]
     file.write_text('[{"id": 1, "contents": "x"}, 5]')
     with pytest.raises(InputError, match="item 2: a JSON object was expected"):
         read(file)

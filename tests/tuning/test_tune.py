@@ -114,6 +114,10 @@ def test_random_settings_for_the_first_stage_alone(demo_index, tmp_path, capsys)
     more = ["--try", "k1=0.4..2.0", "--try", "b=0.1..0.9", "--samples", "4", "--measure", "nDCG@10", "--processes", "1"]
     tune.main([*data, *more, "--output", str(tmp_path / "b.toml")])
     assert "best of 4 settings: k1=" in capsys.readouterr().out
+    tune.main([*data, "--try", "k1=0.0", "--processes", "1", "--output", str(tmp_path / "worse.toml")])
+    assert "a tuned setting is worse than the given one" in capsys.readouterr().err
+    tune.main([*data, "--try", "k1=0.9", "--processes", "1", "--output", str(tmp_path / "same.toml")])
+    assert "worse" not in capsys.readouterr().err
     with pytest.raises(OptionError, match=r"--try klsa\.z: has no effect without --rerank klsa"):
         tune.main([*data, "--try", "klsa.z=1", "--output", str(tmp_path / "b.toml")])
 

@@ -1,12 +1,14 @@
 """`classify`: train, predict, cross-validate, the saved model, its messages."""
 
 import json
+from unittest.mock import call, patch
 
 import pytest
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
 from kernelsearch import classify
+from kernelsearch.cli import console
 from kernelsearch.core.errors import ArtefactError, InputError, OptionError
 from kernelsearch.learning.mkl.multiscale_kernel import MultiScaleKernel
 from kernelsearch.learning.mkl.text_classifier import ClassifierSettings, load
@@ -70,6 +72,36 @@ def test_the_laplacian_pyramid_is_trained_and_saved(training, tmp_path, capsys):
             classify.main(["--train", str(training), "--pyramid", "laplacian", "--folds", "2", *wrong])
 
 
+def test_cross_validation_names_what_a_plain_classifier_reaches(training, capsys):
+    """The labels of these texts alternate 5 to 5, and each text is made of its label's words."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.model_selection import StratifiedKFold, cross_val_score
+    from sklearn.svm import LinearSVC
+
+    rows = [json.loads(line) for line in training.read_text().splitlines()]
+    texts, labels = [row["text"] for row in rows], [row["label"] for row in rows]
+    folds = StratifiedKFold(5, shuffle=True, random_state=0)
+    plain = make_pipeline(TfidfVectorizer(token_pattern=r"\w+"), LinearSVC())
+    expected = cross_val_score(plain, texts, labels, cv=folds).mean()
+    most = max(map(labels.count, labels)) / len(labels)
+    with patch("kernelsearch.cli.console.progress", wraps=console.progress) as bars:
+        classify.main(["--train", str(training), "--folds", "5"])
+    assert bars.call_args_list == [call("folds", total=5, unit="fold")]
+    assert f"same folds {expected:.4f}; always the most frequent label {most:.4f}" in capsys.readouterr().err
+
+
+def test_texts_without_words_are_compared_as_well(tmp_path, capsys):
+    rows = [{"text": text, "label": label} for text in ("?!", "", "...") for label in ("a", "b")]
+    classify.main(["--train", str(write_jsonl(tmp_path / "t.jsonl", rows)), "--folds", "3"])
+    assert "always the most frequent label 0.5000" in capsys.readouterr().err
+
+
+def test_training_without_a_purpose_is_refused(training, capsys):
+    with pytest.raises(SystemExit):
+        classify.main(["--train", str(training)])
+    assert "name what is asked for: --folds, --model or --predict" in capsys.readouterr().err
+
+
 def test_messages(training, tmp_path):
     single = write_jsonl(tmp_path / "one.jsonl", [{"text": "a b", "label": "x"}, {"text": "c d", "label": "x"}])
     with pytest.raises(InputError, match="the training texts have 1 label; two or more are needed"):
@@ -80,9 +112,9 @@ def test_messages(training, tmp_path):
         classify.main(["--train", str(bare), "--folds", "2"])
     with pytest.raises(InputError, match="--folds: 9, but label 'car' has only 5 texts"):
         classify.main(["--train", str(training), "--folds", "9"])
-    (tmp_path / "odd.jsonl").write_text("[1]\n")
-    with pytest.raises(InputError, match=r'odd\.jsonl: line 1: not a JSON record with a "text"'):
-        classify.main(["--train", str(tmp_path / "odd.jsonl")])
+    (tmp_path / "odd.jsonl").write_text("text,label\n")  # a table
+    with pytest.raises(InputError, match=r'odd\.jsonl: line 1: not a JSON record such as {"text": ..., "label": ...}'):
+        classify.main(["--train", str(tmp_path / "odd.jsonl"), "--folds", "2"])
     with pytest.raises(ArtefactError, match="no text classifier here"):
         classify.main(["--model", str(tmp_path / "none"), "--predict", str(training)])
     with pytest.raises(SystemExit):
@@ -109,8 +141,8 @@ def test_a_graph_of_similar_words_labels_words_that_training_texts_hardly_have(t
 def test_eta_reaches_the_kernel(training, tmp_path):
     classify.main(["--train", str(training), "--model", str(tmp_path / "m"), "--eta", "0.7"])
     data, settings = load(tmp_path / "m")
-    kernel = data.fit(settings)[0]
-    plain = data.fit(ClassifierSettings())[0]
+    kernel = data.fit(settings.pipeline)[0]
+    plain = data.fit(ClassifierSettings().pipeline)[0]
     assert kernel.eta == 0.7 and kernel.transform(["car"]).min() > plain.transform(["car"]).min() == 0
 
 

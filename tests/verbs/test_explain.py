@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -24,6 +25,16 @@ def test_the_list_before_and_after_with_rank_changes_and_reasons(demo_index, cap
     assert [row[3] for row in rows] == result.docids
     assert [row[5] for row in rows] == ["new" if n is None else "=" if n == 0 else f"{n:+d}" for n in result.moved()]
     assert out[8].startswith(f"pert: {result.docids[0]} “") and "” scores " in out[8]
+
+
+def test_texts_are_shown_around_the_words_of_the_query_in_colour_on_a_terminal(demo_index, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    lines = run(demo_index, capsys, "--top", "5").splitlines()[2:7]
+    moved = [line for line in lines if ": …" in line]  # the window isn't the beginning of the text
+    assert moved and all(re.search("tap|drip", line, re.IGNORECASE) for line in moved)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert "\x1b[1;33mtap\x1b[0m" in run(demo_index, capsys, "--top", "5")
 
 
 def test_json_has_both_lists_and_contributions_that_sum_to_the_score(demo_index, capsys):

@@ -40,6 +40,12 @@ def test_help_is_no_wider_than_the_terminal(verb, capsys, monkeypatch):
     assert [line for line in lines if len(line) > 80] == []
 
 
+def test_sentences_below_the_options_fill_their_lines(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = shown_help(capsys, "merge", "--help").partition("Parts are runs")[2].partition("\n\n")[0].splitlines()
+    assert len(lines) > 2 and all(len(line) > 60 for line in lines[1:-1])
+
+
 def test_help_names_the_command_as_it_was_called(capsys, monkeypatch):
     monkeypatch.setattr("sys.argv", ["/usr/bin/kernelsearch", "search", "--help"])
     for flag in ("--help", "--help-all"):

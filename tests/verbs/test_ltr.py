@@ -1,6 +1,7 @@
 """`ltr`: models from LETOR files, held-out measures, a saved model on another file, parameters of the learners, messages."""
 
 import json
+from unittest.mock import call, patch
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from scipy.optimize import minimize
 from sklearn.metrics import average_precision_score, ndcg_score
 
 from kernelsearch import ltr, train
+from kernelsearch.cli import console
 from kernelsearch.core.errors import ArtefactError, InputError, OptionError
 from kernelsearch.rerankers.fusion import model as models
 from kernelsearch.rerankers.fusion.learners import make_learner
@@ -129,7 +131,9 @@ def test_folds_hold_queries_out(tmp_path, capsys):
     """The two queries contradict each other: learned from the other one, each is ranked in the worst order."""
     X, y, qid = np.array([[3.0], [1], [2], [1], [2], [3]]), [1, 0, 0, 1, 0, 0], [1, 1, 1, 2, 2, 2]
     file = write_letor(tmp_path / "t.txt", X, y, qid)
-    ltr.main(["--train", file, "--folds", "2", "--learner", "svm", "--signed", "--output", str(tmp_path / "held.txt")])
+    with patch("kernelsearch.cli.console.progress", wraps=console.progress) as bars:
+        ltr.main(["--train", file, "--folds", "2", "--learner", "svm", "--signed", "--output", str(tmp_path / "held.txt")])
+    assert bars.call_args_list == [call("folds", total=2, unit="fold")]
     table = capsys.readouterr().out.splitlines()
     assert table[-1].split()[-4:] == ["0.3333", "0.5000", "0.0000", "0.1000"]
     held = np.loadtxt(tmp_path / "held.txt")

@@ -7,19 +7,22 @@ added up, or weighted by BEM-MKL (Eq. 10) or SimpleMKL.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.svm import SVC
+from sklearn.svm import SVC, LinearSVC
 
 from kernelsearch.core import artefacts
 from kernelsearch.core.errors import ArtefactError, InputError, OptionError
 from kernelsearch.core.options import Settings, option
+from kernelsearch.core.progress import Progress, silent
 from kernelsearch.core.reading import parse_json
 from kernelsearch.learning.mkl.bem_mkl import BemMKL
 from kernelsearch.learning.mkl.multiscale_kernel import MultiScaleKernel
@@ -87,18 +90,36 @@ class LabelledTexts:
     graph_texts: tuple[str, ...] = ()
     similarities: tuple[tuple[str, str, float], ...] | None = None
 
-    def fit(self, settings: ClassifierSettings) -> Pipeline:
-        """A pipeline with `settings`, fitted on the texts. Raises InputError where there are fewer than two labels."""
+    def fit(self, make: Callable[..., Pipeline]) -> Pipeline:
+        """The model of `make`, such as `ClassifierSettings.pipeline`, fitted on the texts.
+
+        Raises InputError where there are fewer than two labels.
+        """
         if len(set(self.labels)) < 2:
             raise InputError(f"classify: the training texts have {len(set(self.labels))} label; two or more are needed")
-        return settings.pipeline(self.graph_texts, self.similarities).fit(list(self.texts), np.array(self.labels))
+        return make(self.graph_texts, self.similarities).fit(list(self.texts), np.array(self.labels))
 
 
-def cross_validate(data: LabelledTexts, settings: ClassifierSettings, folds: int, seed: int = 0) -> NDArray[np.str_]:
+def bag_of_words(graph_texts: Sequence[str] = (), similarities: Sequence[tuple[str, str, float]] | None = None) -> Pipeline:
+    """A linear SVM on tf·idf, which a classifier should be better than.
+
+    It has no graph of words: `graph_texts` and `similarities`, which `ClassifierSettings.pipeline` takes, are not used.
+    """
+    return make_pipeline(TfidfVectorizer(analyzer=_words), LinearSVC())
+
+
+def _words(text: str) -> list[str]:
+    """The words of a text in lower case; an empty one where there are none, which a vocabulary may not be made of."""
+    return re.findall(r"\w+", text.lower()) or [""]
+
+
+def cross_validate(
+    data: LabelledTexts, make: Callable[..., Pipeline], folds: int, seed: int = 0, progress: Progress = silent
+) -> NDArray[np.str_]:
     """The label that each text gets from a model trained without its fold, shape (texts,); folds have equal shares of labels.
 
-    `data` are the texts, `settings` those of the models, `seed` draws the `folds` folds. Raises InputError where a label has
-    fewer texts than there are folds.
+    `data` are the texts, `make` makes a model, as `ClassifierSettings.pipeline` does, `seed` draws the `folds` folds, of
+    which `progress` is told. Raises InputError where a label has fewer texts than there are folds.
     """
     from sklearn.model_selection import StratifiedKFold
 
@@ -107,10 +128,12 @@ def cross_validate(data: LabelledTexts, settings: ClassifierSettings, folds: int
     if counts.min() < folds:
         raise InputError(f"--folds: {folds}, but label {str(names[counts.argmin()])!r} has only {counts.min()} texts")
     out = labels.copy()
-    for learned, held_out in StratifiedKFold(folds, shuffle=True, random_state=seed).split(labels, labels):
-        texts = tuple(data.texts[row] for row in learned)
-        part = LabelledTexts(texts, tuple(labels[learned]), data.graph_texts, data.similarities)
-        out[held_out] = part.fit(settings).predict([data.texts[row] for row in held_out])
+    with progress("folds", total=folds, unit="fold") as bar:
+        for learned, held_out in StratifiedKFold(folds, shuffle=True, random_state=seed).split(labels, labels):
+            texts = tuple(data.texts[row] for row in learned)
+            part = LabelledTexts(texts, tuple(labels[learned]), data.graph_texts, data.similarities)
+            out[held_out] = part.fit(make).predict([data.texts[row] for row in held_out])
+            bar.update()
     return out
 
 

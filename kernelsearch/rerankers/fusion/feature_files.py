@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.execution import Engine
+from kernelsearch.core.progress import Progress, silent
 from kernelsearch.evaluation.measures import Evaluation, Measure, evaluate
 from kernelsearch.learning.folds import query_folds
 from kernelsearch.learning.ranking.fusers import Learner
@@ -64,15 +65,17 @@ def score_file(learner: Learner, path: str | Path) -> tuple[Table, Floats]:
     return table, learner.predict(table.X, table.qid)
 
 
-def held_out_scores(table: Table, settings: LearnerSettings, folds: int) -> Floats:
+def held_out_scores(table: Table, settings: LearnerSettings, folds: int, progress: Progress = silent) -> Floats:
     """Scores of all rows of `table`, shape (rows,), each by a learner that was fitted on the other folds of the queries.
 
-    `settings` are those of the learners, `folds` is the number of folds.
+    `settings` are those of the learners, `folds` is the number of folds, of which `progress` is told.
     """
     scores = np.zeros(len(table.y))
-    for held_out in query_folds(table.qid, folds, settings.random_state):
-        learner = fit_table(Table(table.X[~held_out], table.y[~held_out], table.qid[~held_out]), settings)
-        scores[held_out] = learner.predict(table.X[held_out], table.qid[held_out])
+    with progress("folds", total=folds, unit="fold") as bar:
+        for held_out in query_folds(table.qid, folds, settings.random_state):
+            learner = fit_table(Table(table.X[~held_out], table.y[~held_out], table.qid[~held_out]), settings)
+            scores[held_out] = learner.predict(table.X[held_out], table.qid[held_out])
+            bar.update()
     return scores
 
 

@@ -184,7 +184,9 @@ def read_pdf(path: Path, encoding: str) -> Records:
         import pypdf
         import pypdf.errors
     except ImportError:
-        raise OptionError(f"{path}: a PDF; install 'kernelsearch[pdf]' to read it") from None
+        raise OptionError(
+            f"{path}: a PDF; install 'kernelsearch[pdf]' to read it, or name the kind of files to index with --format"
+        ) from None
     # pypdf logs every irregularity of a file that it can read all the same.
     logging.getLogger("pypdf").setLevel(logging.ERROR)
     # A damaged file makes pypdf fail in many ways, with any of Python's exceptions.

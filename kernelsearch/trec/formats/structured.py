@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ DELIMITERS = ",;\t|"
 HEADER_NAMES = ("contents", "title", *TEXT_NAMES)
 #: What may be the name of a column: the row `17,text` is a document, `label,text` a header.
 _NAME = re.compile(r"[^\W\d][\w .-]{0,60}")
+#: A cell of which everything is quoted, with quotes in it doubled.
+_QUOTED = re.compile(r'"(?:[^"]|"")*"')
 #: Longest cell of a table in characters: csv's own limit, 131,072, is shorter than a long document.
 MAX_CELL = 2**31 - 1
 
@@ -48,9 +50,14 @@ def read_json(path: Path, encoding: str) -> Records:
         yield f"item {number}", record
 
 
-def _refuse_object(record: Any, path: Path) -> None:
+def arrays_of_objects(record: Mapping[str, Any]) -> list[str]:
+    """The names of a JSON object's values that are arrays of objects."""
+    return [name for name, value in record.items() if isinstance(value, list) and value and isinstance(value[0], dict)]
+
+
+def _refuse_object(record: Mapping[str, Any], path: Path) -> None:
     """Raises InputError for a file that is one JSON object over several lines: a document, or an envelope of an array."""
-    arrays = [name for name, value in record.items() if isinstance(value, list) and value and isinstance(value[0], dict)]
+    arrays = arrays_of_objects(record)
     advice = f"jq '.{arrays[0]}' FILE > NEW.json extracts its array" if arrays else "jq -c . FILE > NEW.jsonl makes it one line"
     raise InputError(
         f"{path}: one JSON object over several lines ({short(', '.join(record), 100)}); an array of documents, or one per "
@@ -73,7 +80,10 @@ def read_csv(
 def read_tsv(
     path: Path, encoding: str, id_names: Collection[str] = ID_NAMES, text_names: Collection[str] = HEADER_NAMES
 ) -> Records:
-    """Rows of a TSV file, in which quotes have no special meaning; the parameters are those of `read_csv`."""
+    """Rows of a TSV file, whose quotes are part of the text, as in MS MARCO; the parameters are those of `read_csv`.
+
+    Below a header, a cell that is quoted as a whole, as spreadsheets write those with quotes or commas, is read without.
+    """
     return _read_table(TextFile(path, encoding), id_names, text_names, delimiter="\t", quoting=csv.QUOTE_NONE)
 
 
@@ -95,16 +105,21 @@ def _read_table(text: TextFile, id_names: Collection[str], text_names: Collectio
             yield line + "\n"
 
     header: list[str] | None = None
+    quoted = False
     try:
         for row in csv.reader(texts(), **dialect):
             if not row or (len(row) == 1 and not row[0].strip()):
                 continue
             if header is None:
                 header, is_data = _header(row, f"{path}: line {number}", id_names, text_names)
+                quoted = not is_data and dialect.get("quoting") == csv.QUOTE_NONE
                 if not is_data:
                     continue
             if len(row) != len(header):
-                raise InputError(f"{path}: line {number}: {len(row)} columns, {len(header)} were expected")
+                advice = "; --format csv reads quoted cells with line breaks or tabs" if quoted and '"' in "".join(row) else ""
+                raise InputError(f"{path}: line {number}: {len(row)} columns, {len(header)} were expected{advice}")
+            if quoted:
+                row = [cell[1:-1].replace('""', '"') if _QUOTED.fullmatch(cell) else cell for cell in row]
             yield f"line {number}", dict(zip(header, row, strict=True))
     except csv.Error as problem:
         reason = "a quoted cell is not closed" if "unexpected end of data" in str(problem) else problem

@@ -21,7 +21,7 @@ many times longer path and peer take on the larger collection. The collection is
 
 `make bench` measures all of it in less than ten minutes on two cores and writes this page; `make bench BENCH_ARGS="--only
 service,vectors"` replaces two sections. Each section says when and where it was measured. Large collections are in [memory
-limits and Dask](scale.md), other measurements against Pyserini in [the Lucene bridge](bridge.md).
+limits and Dask](scale.md), other measurements against Pyserini in [the Lucene bridge](measurements/bridge.md).
 
 """
 COLUMNS = ("path", "peer", "documents", "unit", "kernelsearch", "peer's", "ratio", "range", "growth, path / peer")

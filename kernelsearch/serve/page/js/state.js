@@ -54,7 +54,7 @@ export function fromSearch(search) {
   const params = new URLSearchParams(search);
   const state = emptyState();
   state.index = params.get("index") ?? "";
-  state.query = params.get("q") ?? "";
+  state.query = params.get("q") ?? params.get("query") ?? ""; // the API calls it query
   state.topic = params.get("topic") ?? "";
   if (DEPTHS.includes(Number(params.get("hits")))) state.hits = Number(params.get("hits"));
   try {

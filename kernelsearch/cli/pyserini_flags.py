@@ -192,8 +192,10 @@ def tokenise(topics: dict[str, str], name: str) -> dict[str, str]:
 
 def filter_list(
     docids: Sequence[str], scores: Sequence[float], qid: str, settings: SearchSettings
-) -> tuple[list[str], list[float]]:
+) -> tuple[Sequence[str], Sequence[float]]:
     """A ranked list after --remove-duplicates, --remove-query and --max-passage, applied in the order of Pyserini."""
+    if not (settings.remove_duplicates or settings.remove_query or settings.max_passage):
+        return docids, scores
     entries = list(zip(docids, scores, strict=True))
     if settings.remove_duplicates:
         entries = _without_duplicates(entries)

@@ -193,14 +193,19 @@ class _Call:
                 self._changed.wait()
             return taken
 
-    def take(self, *, wait: bool) -> tuple[int, bytes] | None:
-        """The next task for a worker, pickled; None where there are no more, or without `wait` none at the moment."""
+    def take(self, *, wait: bool) -> int | None:
+        """The next task for a worker; None where there are no more, or without `wait` none at the moment."""
         with self._changed:
             while (taken := self._take()) is None and wait and self._next < len(self._items):
                 self._changed.wait()
-        if taken is None:
-            return None
-        return taken, pickle.dumps((self._function, self._items[taken]), protocol=pickle.HIGHEST_PROTOCOL)
+            return taken
+
+    def pickled(self, place: int) -> bytes:
+        """The function and the item at `place`, pickled; empty where that fails, so that the task fails and is done here."""
+        try:
+            return pickle.dumps((self._function, self._items[place]), protocol=pickle.HIGHEST_PROTOCOL)
+        except Exception:  # whatever the user's own objects raise
+            return b""
 
     def few_left(self) -> bool:
         """Whether the remaining tasks are the last ones, to be left to the process that is first free."""
@@ -278,10 +283,9 @@ class _Worker:
         while True:
             # The worker has the next task when it finishes one, except at the end.
             most = 1 if call.few_left() else 2
-            while len(pending) < most and (task := call.take(wait=not pending)) is not None:
-                place, content = task
-                pending.append(place)
-                self._send(Task(content))
+            while len(pending) < most and (taken := call.take(wait=not pending)) is not None:
+                pending.append(taken)
+                self._send(Task(call.pickled(taken)))
             if not pending:
                 return
             answer = self._receive()

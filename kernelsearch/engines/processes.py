@@ -90,7 +90,7 @@ class ProcessEngine(LocalEngine):
                     call.finish(mine, _executed(function if self._workers else alone, items[mine], shared))
                     seconds = time.perf_counter() - begun
                     if not self._workers and self.processes > 1 and _worth_starting(mine, seconds, len(items)):
-                        self._start()
+                        self.start()
                         self._share(call, shared)
                 yield outcome.value()
                 self._repeat(outcome.warnings)
@@ -101,9 +101,10 @@ class ProcessEngine(LocalEngine):
             if not complete:
                 self.close()  # workers may be in the middle of tasks whose results nobody will read
 
-    def _start(self) -> None:
+    def start(self) -> None:
+        """Starts the other processes, for callers who know that they will be worth it."""
         try:
-            for _ in range(self.processes - 1):
+            while len(self._workers) < self.processes - 1:
                 self._workers.append(_Worker())
         except OSError as problem:
             logger.info("processes: %d of %d could be started (%s)", len(self._workers), self.processes - 1, problem)

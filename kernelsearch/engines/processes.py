@@ -62,9 +62,10 @@ class ProcessEngine(LocalEngine):
         label: str,
         alone: Callable[[Item, Shared], Result] | None = None,
     ) -> Iterator[Result]:
-        """See `Engine.map_shared`. `alone` is called instead of `function` as long as there are no other processes.
+        """Yields function(item, shared) for every one of `items`, in order, as results become ready.
 
-        It gives the same results and may use several threads; default: `function`.
+        `shared` is pickled and sent to each process once; `label` has no effect. `alone` is called instead of `function` as
+        long as there are no other processes: it gives the same results and may use several threads.
         """
         if self.processes < 2 or len(items) < 2:
             return super().map_shared(alone or function, items, shared, label=label)

@@ -26,8 +26,8 @@ from kernelsearch.lucene import jvm
 
 #: Seconds of remaining work from which on further processes are started: each takes about one second until it executes tasks.
 WORTH = 3.0
-#: A first task that takes less than so many seconds says little about the others: it loads what they all use.
-TELLING = 1.0
+#: A first task that takes less than so many seconds says little about the others: it starts Java and loads what they all use.
+TELLING = 5.0
 #: Tasks per process that may be finished or under way before their turn, so that memory doesn't grow with their number.
 AHEAD = 4
 #: The libraries of linear algebra get one thread in each worker, because the workers share the cores already.
@@ -107,7 +107,7 @@ class ProcessEngine(LocalEngine):
         try:
             while len(self._workers) < self.processes - 1:
                 self._workers.append(_Worker())
-        except OSError as problem:
+        except (OSError, TypeError) as problem:  # TypeError: a program that embeds Python, without an interpreter to start
             logger.info("processes: %d of %d could be started (%s)", len(self._workers), self.processes - 1, problem)
             self.processes = 1 + len(self._workers)
 

@@ -119,10 +119,18 @@ def test_few_tasks_start_no_process(monkeypatch):
         assert seen == list(range(30)) and not engine._workers
 
 
-@pytest.mark.parametrize(("place", "seconds", "worth"), [(0, 0.5, False), (0, 1.5, True), (1, 0.5, True), (97, 1.0, False)])
+@pytest.mark.parametrize(("place", "seconds", "worth"), [(0, 1.5, False), (0, 6.0, True), (1, 0.5, True), (97, 1.0, False)])
 def test_processes_are_started_where_much_is_left(monkeypatch, place, seconds, worth):
     monkeypatch.undo()
     assert processes._worth_starting(place, seconds, 100) is worth
+
+
+@pytest.mark.parametrize("program", [None, "/nowhere/python"])
+def test_without_a_program_to_start_this_process_does_all(monkeypatch, program):
+    monkeypatch.setattr(sys, "executable", program)
+    with ProcessEngine(2) as engine:
+        assert list(engine.map_shared(with_shared, range(9), 2, label="test")) == [2 * item for item in range(9)]
+        assert engine.processes == 1
 
 
 def test_an_error_comes_at_its_turn_as_itself(engine):

@@ -24,6 +24,7 @@ PAGES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("", "kernelsearch.api.tune", ("Tuned",)),
     ("Running topics", "kernelsearch.api.topics", ("run_topics", "Topic", "TopicList")),
     ("", "kernelsearch.api.pipeline", ("Pipeline",)),
+    ("", "kernelsearch.engines.processes", ("ProcessEngine",)),
     ("Building an index", "kernelsearch", ("build",)),
     ("", "kernelsearch.api.build", ("build_index", "BuildSettings")),
     ("Changing documents", "kernelsearch.api.updating", ("update_index", "Updated")),

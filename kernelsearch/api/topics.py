@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from kernelsearch.api.pipeline import Pipeline
+from kernelsearch.core.errors import IndexReplaced
 from kernelsearch.core.execution import Engine, LocalEngine
 from kernelsearch.core.progress import Progress, silent
 from kernelsearch.core.sequences import chunks
 from kernelsearch.core.types import Candidates
+from kernelsearch.engines.processes import ProcessEngine
 
 if TYPE_CHECKING:
     from kernelsearch.rerankers.base import OpenedIndex
 
 #: Default number of topics per batch.
 BATCH_SIZE = 64
+#: Smallest number of batches per process.
+BATCHES = 8
 
 
 class Topic(NamedTuple):
@@ -46,10 +50,11 @@ class TopicList(NamedTuple):
 
 @dataclass(frozen=True)
 class _BatchSettings:
-    """The arguments that all batches share, as in `run_topics`."""
+    """The arguments that all batches share, as in `run_topics`, and the fingerprint of the index that is searched."""
 
     threads: int
     source: str
+    fingerprint: str
 
 
 def run_topics(
@@ -68,34 +73,46 @@ def run_topics(
     ----------
     pipeline : the first stage and the rerankers
     topics : the topics to search, or, where they have a list, to rerank
-    engine : where batches are computed; default: this process. Batches are the same for every engine, and so are the lists
+    engine : where batches are computed; default: this process. The lists are the same for every engine
     batch_size : topics per batch
-    threads : threads per batch
+    threads : threads per batch; a `ProcessEngine` has its own number
     source : the name, in messages, of the run that the topics' lists come from
     progress : gets the number of topics
     """
     chosen = list(topics)
     label = "rerank" if chosen and chosen[0].ranked is not None else "search"
-    batches = list(chunks(chosen, batch_size))
-    run_batch = partial(_run_batch, _BatchSettings(threads, source))
+    if engine is None or any(reranker.in_one_process for reranker in pipeline.rerankers):
+        engine = LocalEngine()
+    settings = _BatchSettings(threads, source, pipeline.index.fingerprint)
+    computed: Iterable[list[Candidates]]
+    if isinstance(engine, ProcessEngine):
+        # Smaller batches where there are few topics, so that all processes get some.
+        batch_size = min(batch_size, -(-len(chosen) // (BATCHES * engine.processes)) or 1)
+        batches = list(chunks(chosen, batch_size))
+        run_batch = partial(_run_batch, replace(settings, threads=1))
+        alone = partial(_run_batch, replace(settings, threads=engine.processes))
+        computed = engine.map_shared(run_batch, batches, pipeline, label=label, alone=alone)
+    else:
+        batches = list(chunks(chosen, batch_size))
+        computed = engine.map_shared(partial(_run_batch, settings), batches, pipeline, label=label)
+    docids = pipeline.index.forward.docids
     with progress("searching", total=len(chosen), unit="query") as bar:
-        for lists in (engine or LocalEngine()).map_shared(run_batch, batches, pipeline, label=label):
-            for topic_list in lists:
-                yield topic_list
+        for batch, lists in zip(batches, computed, strict=True):
+            for topic, final in zip(batch, lists, strict=True):
+                yield TopicList(topic.qid, docids.take(final.docs), final)
                 bar.update()
 
 
-def _run_batch(settings: _BatchSettings, topics: Sequence[Topic], pipeline: Pipeline) -> list[TopicList]:
+def _run_batch(settings: _BatchSettings, topics: Sequence[Topic], pipeline: Pipeline) -> list[Candidates]:
     """Searches topics, or reranks their lists, in this process."""
     index, hits = pipeline.index, pipeline.first.hits
+    if index.fingerprint != settings.fingerprint:  # opened by another process, later
+        raise IndexReplaced(f"{index.name}: the index was replaced during the search")
     queries = index.lucene.queries([topic.text for topic in topics], [topic.qid for topic in topics])
     if topics[0].ranked is None:
-        ranked = pipeline.search(queries, threads=settings.threads)
-    else:
-        lists = [run_candidates(index, list(topic.ranked or ())[:hits], topic.qid, settings.source) for topic in topics]
-        ranked = pipeline.rerank(queries, lists, threads=settings.threads)
-    docids = index.forward.docids
-    return [TopicList(query.qid, docids.take(final.docs), final) for query, final in zip(queries, ranked, strict=True)]
+        return pipeline.search(queries, threads=settings.threads)
+    lists = [run_candidates(index, list(topic.ranked or ())[:hits], topic.qid, settings.source) for topic in topics]
+    return pipeline.rerank(queries, lists, threads=settings.threads)
 
 
 def run_candidates(index: OpenedIndex, ranked: Sequence[tuple[str, float]], qid: str, source: str) -> Candidates:

@@ -198,11 +198,13 @@ def tokenise(topics: dict[str, str], name: str) -> dict[str, str]:
 
 def filter_list(
     docids: Sequence[str], scores: Sequence[float], qid: str, settings: SearchSettings
-) -> tuple[list[str], list[float]]:
+) -> tuple[Sequence[str], Sequence[float]]:
     """The list of the topic `qid` after --remove-duplicates, --remove-query and --max-passage of `settings`, in that order.
 
     This is Pyserini's order. `docids` and `scores` are the ranked list, best first; returns those that are left.
     """
+    if not (settings.remove_duplicates or settings.remove_query or settings.max_passage):
+        return docids, scores
     entries = list(zip(docids, scores, strict=True))
     if settings.remove_duplicates:
         entries = _without_duplicates(entries)

@@ -40,6 +40,8 @@ def search_topics(pipeline: Pipeline, settings: SearchSettings, *, progress: Pro
     if settings.shard is not None:
         topics = topics_part(topics, parse_part(settings.shard))
     tag = settings.tag or "-".join(["kernelsearch", *(reranker.name for reranker in pipeline.rerankers)])
+    if settings.stopwords and settings.engine == "dask":
+        raise OptionError("--stopwords: has no effect on the workers of --engine dask")
     if any(letter.isspace() for letter in tag):
         raise OptionError(f"--tag: {tag!r} contains white space")
     chosen = [Topic(qid, text, None if run is None else run[qid]) for qid, text in topics.items() if run is None or qid in run]
@@ -59,7 +61,8 @@ def search_topics(pipeline: Pipeline, settings: SearchSettings, *, progress: Pro
             fallbacks.update(ranked.candidates.fallbacks)
             yield ranked.qid, *pyserini_flags.filter_list(ranked.docids, ranked.scores, ranked.qid, settings)
 
-    with make_engine(settings) as engine:
+    # The analyser that --stopwords sets belongs to the index that this process has opened.
+    with make_engine(settings, 1 if settings.stopwords else settings.threads) as engine:
         count = write_run(settings.output, lists(), settings.output_format, tag)
     return count, fallbacks
 

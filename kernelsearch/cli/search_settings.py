@@ -50,7 +50,9 @@ class SearchSettings(PyseriniSettings, EngineSettings, QuerySettings):
     output: str | None = option(None, "run file to write")
     output_format: str = option("trec", "format of the run file", choices=("trec", "msmarco"))
     tag: str | None = option(None, "tag of the run; default: the names of the methods")
-    threads: int = option(1, "search threads", low=1)
+    threads: int = option(
+        1, "queries to search at the same time; long lists of topics by so many processes, with the same results", low=1
+    )
     batch_size: int = option(64, "queries per batch", low=1)
     remove_query: bool = option(False, "leave out the document whose docid is the id of the query")
 

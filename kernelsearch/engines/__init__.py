@@ -1,4 +1,4 @@
-"""The engine that options ask for: this process, or the workers of a Dask cluster."""
+"""The engine that options ask for: processes of this machine, or the workers of a Dask cluster."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from kernelsearch.core.errors import OptionError
 from kernelsearch.core.execution import Engine, LocalEngine
 from kernelsearch.core.options import Settings, option
+from kernelsearch.engines.processes import ProcessEngine
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,7 +16,7 @@ class EngineSettings(Settings):
 
     engine: str = option(
         "local",
-        "where parts of the work are done: in this process, or on the workers of a Dask cluster",
+        "where parts of the work are done: on this machine, or by the workers of a Dask cluster",
         choices=("local", "dask"),
     )
     scheduler: str | None = option(
@@ -26,13 +27,16 @@ class EngineSettings(Settings):
     )
 
 
-def make_engine(settings: EngineSettings) -> Engine:
-    """The engine that the options `settings` ask for. Raises OptionError for options that contradict each other."""
+def make_engine(settings: EngineSettings, processes: int = 1) -> Engine:
+    """The engine that the options `settings` ask for; on this machine, one with so many `processes`.
+
+    Raises OptionError for options that contradict each other.
+    """
     if settings.engine == "local":
         for name in ("scheduler", "workers"):
             if getattr(settings, name) is not None:
                 raise OptionError(f"--{name}: has no effect without --engine dask")
-        return LocalEngine()
+        return ProcessEngine(processes) if processes > 1 else LocalEngine()
     from kernelsearch.engines.dask import DaskEngine
 
     if settings.scheduler is not None and settings.workers is not None:

@@ -59,6 +59,11 @@ def configure(*, heap: str | None = None, options: Sequence[str] = ()) -> None:
     _configured_heap, _configured_options = heap, tuple(options)
 
 
+def configuration() -> tuple[str | None, tuple[str, ...]]:
+    """The heap and the options that `configure` has set, for another process that does the same work."""
+    return _configured_heap, _configured_options
+
+
 def expect_few_calls() -> None:
     """Lets a JVM that starts later compile with its quick compiler alone: for commands that search once and end.
 

@@ -15,6 +15,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -96,6 +97,15 @@ class Neighbours:
         for rows in _dense_blocks(vectors, block):
             index.add(_with_equal_norms(rows, longest))
         return cls(index, kind, dims)
+
+    @cached_property
+    def matrix(self) -> NDArray[np.float32] | None:
+        """The vectors of an exact index, shape (n, dims), as they are in its memory; None for the other kinds."""
+        if self.kind != "flat" or not len(self):
+            return None
+        faiss = load_faiss()
+        view: NDArray[np.float32] = faiss.rev_swig_ptr(faiss.downcast_index(self._index).get_xb(), len(self) * self.dims)
+        return view.reshape(len(self), self.dims)
 
     def search(self, queries: Vectors, k: int, *, effort: int | None = None) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """Returns the k best rows per query and their inner products, best first: two arrays of shape (queries, k).

@@ -16,7 +16,9 @@ from kernelsearch.cli.inputs import load_documents, load_qrels, load_topics
 from kernelsearch.cli.pipelines import pipeline_from_flags
 from kernelsearch.cli.training import train_from_flags
 from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.core.execution import Engine
 from kernelsearch.core.files import write_file
+from kernelsearch.engines.processes import ProcessEngine
 from kernelsearch.evaluation.comparison import Comparison, Procedure, compare
 from kernelsearch.evaluation.measures import Evaluation, evaluate, parse_measures
 from kernelsearch.learning.folds import topic_folds
@@ -69,24 +71,25 @@ def run_conditions(
     folder = collections_folder()
     outcomes: list[Outcome] = []
     verdicts: list[str] = []
-    for collection in collections if chosen else ():
-        located = collection.locate(folder)
-        if located is None:
-            report(f"{collection.name:<9} skipped: not found in {folder}")
-            continue
-        outcome = Outcome(located)
-        try:
-            for condition, evaluation in run_collection(located, chosen, indexes, runs, threads=threads, reuse=reuse):
-                outcome.evaluations[condition.name] = evaluation
-                cells, judged = _judge(conditions, condition, collection.name, evaluation)
-                verdicts += judged
-                report(f"{collection.name:<9} {condition.name:<9} {'  '.join(cells)}")
-        except (InputError, OptionError) as problem:
-            if not located.documents.startswith("irds:"):
-                raise
-            report(f"{collection.name:<9} skipped: {problem}")
-            continue
-        outcomes.append(outcome)
+    with ProcessEngine(threads) as engine:
+        for collection in collections if chosen else ():
+            located = collection.locate(folder)
+            if located is None:
+                report(f"{collection.name:<9} skipped: not found in {folder}")
+                continue
+            outcome = Outcome(located)
+            try:
+                for condition, evaluation in run_collection(located, chosen, indexes, runs, engine=engine, reuse=reuse):
+                    outcome.evaluations[condition.name] = evaluation
+                    cells, judged = _judge(conditions, condition, collection.name, evaluation)
+                    verdicts += judged
+                    report(f"{collection.name:<9} {condition.name:<9} {'  '.join(cells)}")
+            except (InputError, OptionError) as problem:
+                if not located.documents.startswith("irds:"):
+                    raise
+                report(f"{collection.name:<9} skipped: {problem}")
+                continue
+            outcomes.append(outcome)
     return outcomes, verdicts
 
 
@@ -105,7 +108,7 @@ def _judge(
 
 
 def run_collection(
-    collection: Collection, conditions: Sequence[Condition], indexes: Path, runs: Path, *, threads: int, reuse: bool
+    collection: Collection, conditions: Sequence[Condition], indexes: Path, runs: Path, *, engine: Engine, reuse: bool
 ) -> Iterator[tuple[Condition, Evaluation]]:
     """Builds the index where there is none, fits what has to be fitted, and yields the evaluation of each condition.
 
@@ -121,14 +124,14 @@ def run_collection(
             continue
         output = runs / collection.name / f"{condition.name}.txt"
         if not (reuse and output.exists()):
-            _run(condition, collection, index, output, threads)
+            _run(condition, collection, index, output, engine)
         yield condition, evaluate(qrels, read_run(output), measures)
 
 
-def _run(condition: Condition, collection: Collection, index: Path, output: Path, threads: int) -> None:
+def _run(condition: Condition, collection: Collection, index: Path, output: Path, engine: Engine) -> None:
     """Fits and searches; no topic is ranked with a model that learned from it."""
     if not condition.learns or collection.training:
-        _search(condition, index, load_topics(collection.topics), output, threads, *collection.training)
+        _search(condition, index, load_topics(collection.topics), output, engine, *collection.training)
         return
     topics, qrels = load_topics(collection.topics), load_qrels(collection.qrels)
     qids = sorted(qid for qid in topics if qid in qrels)
@@ -140,13 +143,13 @@ def _run(condition: Condition, collection: Collection, index: Path, output: Path
             with write_file(training) as stream:
                 stream.writelines(f"{qid}\t{topics[qid]}\n" for qid, number in zip(qids, folds, strict=True) if number != fold)
             ranked = {qid: topics[qid] for qid, number in zip(qids, folds, strict=True) if number == fold}
-            _search(condition, index, ranked, run, threads, str(training), collection.qrels)
+            _search(condition, index, ranked, run, engine, str(training), collection.qrels)
             parts.append(run)
         with write_file(output) as stream:
             stream.writelines(part.read_text(encoding="utf-8") for part in parts)
 
 
-def _search(condition: Condition, index: Path, topics: dict[str, str], output: Path, threads: int, *training: str) -> None:
+def _search(condition: Condition, index: Path, topics: dict[str, str], output: Path, engine: Engine, *training: str) -> None:
     """Fits what the condition needs and writes its run; `training` are the files of topics and judgements to learn from."""
     names = {BUNDLED: str(BUNDLED_FOLDER), "{model}": str(output.with_suffix(".model"))}
     if training:
@@ -154,7 +157,7 @@ def _search(condition: Condition, index: Path, topics: dict[str, str], output: P
     if condition.train:
         train_from_flags(["--index", str(index), *fill_placeholders(condition.train, names)])
     pipeline = pipeline_from_flags(fill_placeholders(condition.flags, names), Index(index))
-    lists = run_topics(pipeline, [Topic(qid, text) for qid, text in topics.items()], threads=threads)
+    lists = run_topics(pipeline, [Topic(qid, text) for qid, text in topics.items()], engine=engine)
     write_run(output, ((ranked.qid, ranked.docids, ranked.scores) for ranked in lists), tag=condition.name)
 
 

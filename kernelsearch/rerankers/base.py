@@ -158,6 +158,11 @@ class Reranker(ABC, Generic[S]):
         """The method's name."""
         return self.method.name
 
+    @property
+    def in_one_process(self) -> bool:
+        """Whether all queries of a run must pass this object, because it keeps or prints something of each."""
+        return False
+
     @classmethod
     def fit(cls, index: OpenedIndex, data: TrainingData, settings: Any) -> Path:
         """Fits what the method needs, saves it as an artefact and returns its folder.

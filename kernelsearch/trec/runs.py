@@ -26,6 +26,8 @@ from kernelsearch.trec.run_lines import Columns, plain_columns
 FORMATS = ("trec", "msmarco")
 #: Decimals of printed scores.
 DECIMALS = 6
+#: Below so many units of the last decimal, the nearest double of a score has the same decimals.
+EXACT = 10**15
 #: Digits of a rank that fit into 64 bits, whatever they are.
 MAX_DIGITS = 18
 
@@ -190,24 +192,37 @@ def _reciprocal(rank: int) -> float:
     return 1.0 / rank if rank > 0 else 1.0
 
 
-def printed_scores(scores: Iterable[float], decimals: int = DECIMALS) -> Iterator[str]:
-    """Yields scores as text, strictly descending: one that isn't below its predecessor is replaced by the next smaller value.
+def printed_scores(scores: Iterable[float], decimals: int = DECIMALS) -> list[str]:
+    """Scores as text, strictly descending: one that isn't below its predecessor is replaced by the next smaller value.
 
     Scores have so many `decimals`. Strictly in single precision, in which trec_eval reads scores: there 25.123457 and 25.123456
     are equal.
 
-    >>> list(printed_scores([2.0, 1.5, 1.5]))
+    >>> printed_scores([2.0, 1.5, 1.5])
     ['2.000000', '1.500000', '1.499999']
     """
     unit = 10**decimals
-    last: np.float32 | None = None
-    for score in scores:
-        steps = round(float(score) * unit)
-        if last is not None and np.float32(steps / unit) >= last:
-            steps = math.floor(float(np.nextafter(last, np.float32(-np.inf))) * unit)
-        last = np.float32(steps / unit)
-        sign = "-" if steps < 0 else ""
-        yield f"{sign}{abs(steps) // unit}.{abs(steps) % unit:0{decimals}d}"
+    values = np.fromiter(scores, np.float64)
+    steps = np.rint(values * unit) + 0.0  # not -0
+    with np.errstate(over="ignore"):
+        read = (steps / unit).astype(np.float32)
+    checked = 0
+    for start in (np.flatnonzero(read[1:] >= read[:-1]) + 1).tolist():
+        place, last = start, read[start - 1]
+        while checked <= place < len(read) and read[place] >= last:
+            steps[place] = math.floor(float(np.nextafter(last, np.float32(-np.inf))) * unit)
+            last = np.float32(steps[place] / unit)
+            place += 1
+        checked = max(checked, place)
+    if len(steps) and abs(steps).max() < EXACT:
+        return list(map(f"%.{decimals}f".__mod__, (steps / unit).tolist()))
+    return [_decimal(int(step), decimals) for step in steps.tolist()]
+
+
+def _decimal(steps: int, decimals: int) -> str:
+    """A number of `steps`, units of the last decimal, as text with so many `decimals`."""
+    unit = 10**decimals
+    return f"{'-' if steps < 0 else ''}{abs(steps) // unit}.{abs(steps) % unit:0{decimals}d}"
 
 
 def run_lines(ranked: RankedList, kind: str = "trec", tag: str = "kernelsearch") -> Iterator[str]:
@@ -228,6 +243,6 @@ def write_run(path: str | Path, ranked: Iterable[RankedList], kind: str = "trec"
     count = 0
     with write_file(path) as stream:
         for topic in ranked:
-            stream.writelines(run_lines(topic, kind, tag))
+            stream.write("".join(run_lines(topic, kind, tag)))
             count += 1
     return count

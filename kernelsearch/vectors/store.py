@@ -72,7 +72,9 @@ class DocumentVectors:
 
     def take(self, docs: NDArray[np.integer]) -> NDArray[np.float32]:
         """The vectors of the documents in the rows `docs`, shape (documents, dims); zeros for those without one."""
-        return np.asarray(self.matrix[docs], dtype=np.float32)
+        flat = self.__dict__.get("neighbours")  # once made: it holds the same values as float32, ready to use
+        values = self.matrix if flat is None or flat.matrix is None else flat.matrix
+        return np.asarray(values[docs], dtype=np.float32)
 
     def unit(self, docs: NDArray[np.integer]) -> NDArray[np.float32]:
         """As `take` of `docs`, at unit length."""

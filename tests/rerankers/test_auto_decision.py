@@ -8,11 +8,14 @@ import numpy as np
 import pytest
 
 import kernelsearch
-from kernelsearch.rerankers.auto.decision import coverage, words_lead
+from kernelsearch.rerankers.auto.decision import coverage, may_lead, words_lead
 from kernelsearch.rerankers.auto.reranker import AutoReranker
 from kernelsearch.rerankers.base import Context
+from kernelsearch.trec import read_topics
 from kernelsearch.vectors import store
 from kernelsearch.vectors.readers import open_vectors
+
+from ..conftest import DEMO
 
 #: d0 has all four words of QUERY, d1 and d2 three of them, d8 one.
 TEXTS = [
@@ -78,3 +81,21 @@ def test_such_queries_are_ranked_by_words_alone(index):
         "words alone: the first document by words contains 100 percentage"
     )
     assert "evidence" in both.explain(queries[1], lists[1], first, context).notes
+
+
+def test_the_nearest_documents_matter_only_where_words_may_lead(demo_index):
+    """Whatever documents are near, no lead is decisive where the first document contains too little of the query."""
+    forward, random = demo_index.forward, np.random.default_rng(0)
+    decided = []
+    for text in read_topics(DEMO / "topics.tsv").values():
+        query = demo_index.query(f"{text} unheardof")
+        for _ in range(5):
+            listed, near = random.permutation(len(forward))[:3], random.permutation(len(forward))[:5]
+            best = demo_index.lucene.search([query], 1)[0].docs
+            for first in (listed, best):
+                lead = words_lead(forward, query, first, near)
+                decided.append((lead is not None, may_lead(forward, query, first)))
+    assert (True, False) not in decided
+    assert {(True, True), (False, False), (False, True)} <= set(decided)
+    query = demo_index.query("unheardof words")
+    assert not may_lead(forward, query, np.zeros(0, dtype=np.int32))

@@ -20,6 +20,7 @@ from kernelsearch.rerankers.dense.reranker import KernelDense
 from kernelsearch.rerankers.fusion import model as models
 from kernelsearch.rerankers.fusion.features import Features, parse
 from kernelsearch.rerankers.fusion.recipes import hybrid_weights
+from kernelsearch.vectors import store
 from kernelsearch.vectors.__main__ import main as vectors_verb
 
 IDS = ["d1", "d2", "d3", "d5", "d6"]  # d4 has no vector
@@ -398,3 +399,30 @@ def test_the_explained_query_has_the_vector_of_its_topic(index, tmp_path, capsys
     query = index.query("water tap", "1")
     ranked = AutoReranker(index).apply(query, index.lucene.search([query], 1000)[0], Context(hits=1000))
     assert scores[0] == pytest.approx(ranked.scores.tolist()) and scores[1] != scores[0]
+
+
+def test_vectors_are_the_same_before_and_after_the_nearest_were_searched(index, tmp_path):
+    """Then the exact index of FAISS has them in memory, in single precision."""
+    vectors_verb(["--index", str(index.path), "--name", "half", "--input", str(tmp_path / "v.npz")])
+    documents = store.DocumentVectors(store.place(index.artefacts, "half"))
+    rows = np.array([2, 0, 2, 1])
+    before, scores = documents.take(rows), documents.scores(np.ones(documents.dims), rows)
+    assert documents.matrix.dtype == np.float16 and "neighbours" not in documents.__dict__
+    documents.nearest(np.ones((1, documents.dims)), 2)
+    after = documents.take(rows)
+    assert after.tobytes() == before.tobytes() and after.dtype == before.dtype
+    assert documents.scores(np.ones(documents.dims), rows).tobytes() == scores.tobytes()
+    after[:] = 7.0  # a copy, not FAISS's memory
+    assert documents.take(rows).tobytes() == before.tobytes()
+
+
+def test_features_of_the_same_vectors_share_their_products(index, monkeypatch):
+    counted = []
+    plain = store.DocumentVectors.scores
+    monkeypatch.setattr(store.DocumentVectors, "scores", lambda self, *rest: counted.append(1) or plain(self, *rest))
+    query = index.query("copper kettle", "1")
+    pool = Candidates(np.arange(len(index.forward), dtype=np.int32), np.arange(len(index.forward), 0.0, -1.0))
+    together = Features(index, ("dense", "hybrid:m/rm", "dense")).tables([query], [pool])[0]
+    assert len(counted) == 1
+    alone = np.column_stack([Features(index, (name,)).tables([query], [pool])[0] for name in ("dense", "hybrid:m/rm", "dense")])
+    assert together.tolist() == alone.tolist() and len(counted) == 4

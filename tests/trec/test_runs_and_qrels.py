@@ -1,9 +1,10 @@
 import itertools
+import math
 import random
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kernelsearch.core import reading
@@ -36,6 +37,24 @@ def test_printed_scores_descend_strictly_and_stay_close(scores):
     assert all(np.float32(a) > np.float32(b) for a, b in itertools.pairwise(values))
     step = 1e-6 + float(np.spacing(np.float32(max(map(abs, scores), default=1.0))))
     assert all(abs(a - b) <= step * (len(scores) + 1) for a, b in zip(values, scores, strict=True))
+
+
+def printed_one_by_one(scores, unit=10**6):
+    """The scores as whole numbers of millionths, each replaced where it isn't below its predecessor in single precision."""
+    last = np.float32(np.inf)
+    for score in scores:
+        steps = round(score * unit)
+        if np.float32(steps / unit) >= last:
+            steps = math.floor(float(np.nextafter(last, np.float32(-np.inf))) * unit)
+        last = np.float32(steps / unit)
+        yield f"{'-' if steps < 0 else ''}{abs(steps) // unit}.{abs(steps) % unit:06d}"
+
+
+@given(st.lists(st.tuples(st.floats(-1e12, 1e12) | st.floats(-1, 1), st.integers(1, 4), st.integers(0, 7)), max_size=20))
+@example([(-1e-9, 1, 7), (1e15, 3, 0), (0.5, 2, 1)])
+def test_printed_scores_are_those_of_one_by_one_in_any_order(drawn):
+    scores = [round(score, decimals) for score, times, decimals in drawn for _ in range(times)]
+    assert printed_scores(scores) == list(printed_one_by_one(scores))
 
 
 def test_msmarco_form(tmp_path):

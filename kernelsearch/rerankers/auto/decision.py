@@ -19,6 +19,8 @@ from kernelsearch.kernels.tfidf import vocabulary_idf
 #: How much more of the query the first document by words must contain than the NEAREST ones by vectors do on average, and the
 #: fewest terms of such a query.
 LEAD, NEAREST, FEWEST_TERMS = 0.6, 5, 3
+#: More than the rounding errors of a share.
+ROUNDING = 1e-9
 
 
 def coverage(forward: ForwardIndex, query: Query, docs: NDArray[np.integer]) -> NDArray[np.float64]:
@@ -31,6 +33,16 @@ def coverage(forward: ForwardIndex, query: Query, docs: NDArray[np.integer]) -> 
     terms, idf = forward.term_ids(query.terms), vocabulary_idf(forward)
     weights = np.asarray(query.weights, dtype=np.float64) * np.where(terms >= 0, idf[terms], idf.max())
     return np.asarray((forward.term_frequencies(docs, terms) > 0) @ weights / weights.sum())
+
+
+def may_lead(forward: ForwardIndex, query: Query, listed: NDArray[np.integer]) -> bool:
+    """Whether `words_lead` can be decisive, whatever the nearest documents are: the first one of `listed` contains enough.
+
+    The other parameters are those of `words_lead`. Where it can't, nobody needs to look for the nearest documents.
+    """
+    if len(query.terms) < FEWEST_TERMS or not len(listed):
+        return False
+    return bool(coverage(forward, query, listed[:1])[0] > LEAD - ROUNDING)
 
 
 def words_lead(forward: ForwardIndex, query: Query, listed: NDArray[np.integer], near: NDArray[np.integer]) -> float | None:

@@ -41,7 +41,7 @@ from kernelsearch.learning.ranking.fusers import CombSUM
 from kernelsearch.learning.ranking.lists import zscores
 from kernelsearch.lucene.models import Model
 from kernelsearch.rerankers.auto import AUTO
-from kernelsearch.rerankers.auto.decision import NEAREST, words_lead
+from kernelsearch.rerankers.auto.decision import NEAREST, may_lead, words_lead
 from kernelsearch.rerankers.auto.settings import AutoSettings
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, Context, Explanation, OpenedIndex
 from kernelsearch.rerankers.fusion.base import FusedReranker, followed_by
@@ -92,7 +92,7 @@ class AutoReranker(FusedReranker[AutoSettings]):
     ) -> list[Candidates]:
         """The reranked lists; where vectors are used, some queries are ranked by words alone (`ranked_by_words`)."""
         out = list(lists)
-        by_words = self.ranked_by_words(queries, lists)  # in one call, which may encode the queries
+        by_words = self.ranked_by_words(queries, lists)
         for alone, reranker in ((False, self), (True, self._words)) if any(by_words) else ((False, self),):
             numbers = [number for number, decided in enumerate(by_words) if decided == alone]
             batch = [queries[number] for number in numbers], [lists[number] for number in numbers]
@@ -151,11 +151,12 @@ class AutoReranker(FusedReranker[AutoSettings]):
         if self.vectors is None:
             return [(False, None)] * len(queries)
         forward, vectors = self.index.forward, self.index.vectors(self.vectors)
-        leads = [
-            words_lead(forward, query, listed.docs, near[forward.live[near]])
-            for query, listed, (near, _) in zip(queries, lists, vectors.nearest(queries, NEAREST), strict=True)
-        ]
-        known = vectors.queries.find(queries)
+        known = vectors.queries.find(queries)  # in one call, which may encode the queries
+        leads: list[float | None] = [None] * len(queries)
+        open_numbers = [n for n, query in enumerate(queries) if may_lead(forward, query, lists[n].docs)]
+        nearest = vectors.nearest([queries[number] for number in open_numbers], NEAREST)
+        for number, (near, _) in zip(open_numbers, nearest, strict=True):
+            leads[number] = words_lead(forward, queries[number], lists[number].docs, near[forward.live[near]])
         return [(vector is None or lead is not None, lead) for vector, lead in zip(known, leads, strict=True)]
 
     @cached_property

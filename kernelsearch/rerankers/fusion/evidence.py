@@ -52,7 +52,17 @@ class DenseFeature(Feature[DenseFeatureSettings]):
 
     def pool_values(self, pool: Pool, vector: NDArray[np.float32]) -> Floats:
         """The feature's values for one pool and the query's vector, shape (candidates,)."""
-        return self._known_or_mean(self.vectors.documents.scores(vector, pool.candidates.docs).astype(np.float64))
+        return self._known_or_mean(self.products(pool, vector))
+
+    def products(self, pool: Pool, vector: NDArray[np.float32]) -> Floats:
+        """The inner products of a pool's documents with the query's `vector`, NaN for those without one, shape (candidates,).
+
+        Computed once per pool for all features of these vectors, in an array of the caller's own.
+        """
+        name = self.vectors.name
+        if name not in pool.products:
+            pool.products[name] = self.vectors.documents.scores(vector, pool.candidates.docs).astype(np.float64)
+        return pool.products[name].copy()
 
     @staticmethod
     def _known_or_mean(scores: Floats) -> Floats:
@@ -75,7 +85,7 @@ class DenseRelevanceModel(DenseFeature):
 
     def pool_values(self, pool: Pool, vector: NDArray[np.float32]) -> Floats:
         documents, rows = self.vectors.documents, pool.candidates.docs
-        scores = documents.scores(vector, rows).astype(np.float64)
+        scores = self.products(pool, vector)
         order = np.argsort(-scores, kind="stable")[: min(POSTERIOR_DOCUMENTS, int((~np.isnan(scores)).sum()))]
         if not len(order):
             return np.zeros(pool.depth)

@@ -72,10 +72,15 @@ class CandidateField:
 
 
 class Pool:
-    """A query and its candidates in `index`, in the first stage's order; fields are read at first use."""
+    """A query and its candidates in `index`, in the first stage's order; fields are read at first use.
+
+    Attributes: `index`, `query`, `candidates`; `products`, inner products of vectors with the query's by name of the vectors,
+    where a feature has computed them.
+    """
 
     def __init__(self, index: OpenedIndex, query: Query, candidates: Candidates) -> None:
         self.index, self.query, self.candidates = index, query, candidates
+        self.products: dict[str, NDArray[np.float64]] = {}
         self._fields: dict[str, CandidateField] = {}
         self._reordered: dict[str, tuple[Pool, NDArray[np.int64]]] = {}
 

@@ -149,6 +149,11 @@ class PerturbationReranker(Reranker[PerturbationSettings]):
         """How the query is perturbed: the option's value, or "file" where --pert.vectors names a file."""
         return "file" if self.settings.vectors else self.settings.strategy
 
+    @property
+    def in_one_process(self) -> bool:
+        """Whether the expanded queries of the run are saved to one file."""
+        return bool(self.settings.save_queries)
+
     def _save(self, queries: Sequence[Query]) -> None:
         target = self.settings.save_queries
         if target == "-":

@@ -58,12 +58,16 @@ class Collection:
 
     @cached_property
     def texts(self) -> list[str]:
-        """Queries of words that are neither rare nor in every tenth document; written for the peers, too."""
-        forward, rng = self.index.forward, np.random.default_rng(1)
-        usual = np.flatnonzero((forward.df > 20) & (forward.df < self.documents // 10))
-        texts = [" ".join(forward.terms.take(rng.choice(usual, TERMS, replace=False))) for _ in range(QUERIES)]
+        """QUERIES queries of `random_texts`; written for the peers, too."""
+        texts = self.random_texts(QUERIES)
         (self.folder / "queries.json").write_text(json.dumps(texts), encoding="utf-8")
         return texts
+
+    def random_texts(self, count: int) -> list[str]:
+        """So many queries of words that are neither rare nor in every tenth document."""
+        forward, rng = self.index.forward, np.random.default_rng(1)
+        usual = np.flatnonzero((forward.df > 20) & (forward.df < self.documents // 10))
+        return [" ".join(forward.terms.take(rng.choice(usual, TERMS, replace=False))) for _ in range(count)]
 
     @cached_property
     def matrix(self) -> sparse.csr_matrix:

@@ -1,22 +1,27 @@
-"""Searches in a warm process, beside Anserini's SimpleSearcher, bm25s and Pyserini's PRCL; and two threads beside one."""
+"""Searches in a warm process, beside Anserini's SimpleSearcher, bm25s and Pyserini's PRCL; and two processes beside one."""
 
 from __future__ import annotations
 
+import time
+from functools import partial
 from pathlib import Path
 
 from kernelsearch.api.pipeline import Pipeline
 from kernelsearch.api.topics import Topic, run_topics
+from kernelsearch.engines.processes import ProcessEngine
 from kernelsearch.kernels.asymmetric import BM25
 from kernelsearch.lucene.first_stage import FirstStage
 from kernelsearch.lucene.models import RM3, BM25Model, Feedback
 from kernelsearch.lucene.simple import simple_search, simple_searcher
 from kernelsearch.rerankers.klsa.basis import fit_basis
-from tools.bench.speed.collection import DIMS, Collection
-from tools.bench.speed.measuring import Bench, Cost, Work, clock_time, cpu_time
+from tools.bench.speed.collection import DIMS, Collection, command
+from tools.bench.speed.measuring import Bench, Cost, clock_time, cpu_time
 from tools.bench.speed.peers import FEW, HITS
 
 #: The methods with their options; vectors, which the index has too, are another module's.
 METHODS = {"klsa": {}, "pert": {}, "mslm": {}, "auto": {"vectors": "none"}}
+#: Topics of a batch in warm processes, seconds until they are warm, and topics of whole commands by method.
+WARM_TOPICS, WARM_SECONDS, COMMANDS = 320, 4.0, {"": 6000, "auto": 800}
 SEARCHER, RM3_PEER = "Anserini's SimpleSearcher", "Anserini's RM3"
 
 
@@ -70,19 +75,37 @@ def _search(bench: Bench, collection: Collection, smallest: bool) -> None:
 
 
 def run_threads(bench: Bench, collections: list[Collection]) -> None:
-    """Batches of queries with two threads, beside the same with one, by the clock."""
+    """Many queries with two processes beside one, by the clock: with both warm, and as whole commands."""
     collection = collections[0]
-    topics = [Topic(str(number), text) for number, text in enumerate(collection.texts)]
-    scale = 1000 / len(topics)
+    size, unit = collection.documents, "ms per query by the clock"
+    topics = [Topic(str(number), text) for number, text in enumerate(collection.random_texts(WARM_TOPICS))]
+    with ProcessEngine(2) as engine:
+        engine.start()
+        for method in ("", *METHODS):
+            ready = pipeline(collection, method)
+            end = time.perf_counter() + WARM_SECONDS
+            while time.perf_counter() < end:  # the other process opens the index and compiles meanwhile
+                list(run_topics(ready, topics, engine=engine))
+            two = clock_time(partial(_run, ready, topics, engine), 1000 / len(topics))
+            single = clock_time(partial(_run, ready, topics, None), 1000 / len(topics))
+            bench.compare(f"{method or 'BM25'}, two processes", "one process", size, two, single, unit=unit, warm_up=1)
+    for method, count in COMMANDS.items():
+        path = collection.folder / f"{count}.tsv"
+        path.write_text("".join(f"{number}\t{text}\n" for number, text in enumerate(collection.random_texts(count))))
+        words = ["--index", collection.folder / "index", "--topics", path, "--output", collection.folder / "run.txt"]
+        costs = [
+            clock_time(partial(command, "kernelsearch.search", *words, *_flags(method), "--threads", threads), 1000 / count)
+            for threads in ("2", "1")
+        ]
+        bench.compare(f"search --topics, {method or 'BM25'}, --threads 2", "--threads 1", size, *costs, unit=unit, warm_up=0)
 
-    def batch(method: str, threads: int) -> Work:
-        ready = pipeline(collection, method)
-        return lambda: list(run_topics(ready, topics, threads=threads))
 
-    for method in ("", *METHODS):
-        bench.compare(
-            *(f"{method or 'BM25'}, --threads 2", "--threads 1", collection.documents),
-            *(clock_time(batch(method, 2), scale), clock_time(batch(method, 1), scale)),
-            unit="ms per query by the clock",
-            warm_up=1,
-        )
+def _run(ready: Pipeline, topics: list[Topic], engine: ProcessEngine | None) -> None:
+    for _ in run_topics(ready, topics, engine=engine):
+        pass
+
+
+def _flags(method: str) -> list[str]:
+    """The method and its options as flags of search."""
+    options = [word for name, value in METHODS.get(method, {}).items() for word in (f"--{method}.{name}", value)]
+    return ["--rerank", method, *options] if method else []

@@ -472,6 +472,7 @@ VARIANTS = [
     {"lambda": 2.0}, {"epsilon": 0.1}, {"similar": 1}, {"pairs_per_query": 4}, {"form": "auto"}, {"form": "auto", "prior": 9.0},
     {"relevance": "first"}, {"relevance": "first", "form": "auto"},
     {"click_weight": 0.3}, {"ngram_weight": 2.0}, {"term_weight": 2.0}, {"bm25_weight": 0.7}, {"min_similarity": 1.2},
+    {"relevance": "vsm", "hits": 1}, {"similar": 2, "pairs_per_query": 70}, {"similar": 1, "pairs_per_query": 54},
 ]  # fmt: skip
 #: A query that the log doesn't have, and options of it; `hits` 0 adds no documents of similar queries but clicked ones.
 UNSEEN_VARIANTS = [
@@ -603,6 +604,16 @@ def relevance(dense, text, options):
     return {"bm25": bm25, "vsm": vsm, "2*bm25+vsm": 2 * bm25 + vsm}[options["relevance"]]
 
 
+def unshown_pairs(counts, row, scores, missing):
+    """So many pairs of a clicked document, the most clicked first, over one that is retrieved but was not shown, in turn."""
+    clicked = sorted(np.flatnonzero(counts.clicks[row]), key=lambda column: -counts.clicks[row, column])
+    shown = {int(counts.docs[column][1:]) for column in np.flatnonzero(counts.impressions[row])}
+    retrieved = [doc for doc in np.argsort(-scores, kind="stable") if scores[doc] > 0][: 2 * missing]
+    others = [int(doc) for doc in retrieved if doc not in shown]
+    turns = [divmod(number, len(clicked)) for number in range(min(missing, len(clicked) * len(others)))]
+    return [(int(counts.docs[clicked[i]][1:]), others[(i + turn) % len(others)]) for turn, i in turns]
+
+
 def robust_bm25(records, log, asked, candidates, options, pair_log=None):
     """Scores of the merged documents by docid: section 5.3, with the product's scaling of BM25; `log` gives similar queries.
 
@@ -631,10 +642,12 @@ def robust_bm25(records, log, asked, candidates, options, pair_log=None):
     for n in (n for n in near if counts.queries[n] in paired.queries):
         at = paired.queries.index(counts.queries[n])
         pairs = paired.pairs(at, options["pairs"], options["pairs_per_query"], options["corrected"])
-        assert len(pairs) == options["pairs_per_query"]  # fewer would be filled up with retrieved documents
         for i, j in pairs:
             bound = paired.weight(at, (i, j), pairs, options["confident"], options["corrected"]) / options["lambda"]
             entries.append((n, int(paired.docs[i][1:]), int(paired.docs[j][1:]), bound))
+
+        missing = options["pairs_per_query"] - len(pairs)
+        entries += [(n, i, j, 0.1 / options["lambda"]) for i, j in unshown_pairs(paired, at, scores[n], missing)]
 
     def scaled(values, best):
         if options["relevance"] is None:

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+import kernelsearch
 from kernelsearch import merge, search
 from kernelsearch.clicks.importing import import_log, import_records
 from kernelsearch.clicks.records import Impression, Tally
@@ -19,7 +20,7 @@ from kernelsearch.rerankers.rbm25.evidence import ClickEvidence, support_in_list
 from kernelsearch.rerankers.rbm25.reranker import RobustBM25
 from kernelsearch.rerankers.rbm25.similar_queries import Similar
 from kernelsearch.trec.qrels import read_qrels
-from tests.conftest import DEMO, write_jsonl
+from tests.conftest import DEMO, build_texts, write_jsonl
 
 QUERIES = ["dripping tap", "toilte runs all night", "cold radiator upstairs", "bleach for mold", "carbonmonoxide", "wasps"]
 
@@ -517,3 +518,21 @@ def test_no_candidates_and_no_log_entry_give_an_empty_list(demo_index, robust):
     query = demo_index.query("zzzz")
     empty = Candidates(np.empty(0, dtype=np.int32), np.empty(0, dtype=np.float32))
     assert robust.apply(query, empty).depth == 0
+
+
+def test_documents_that_the_index_lacks_make_no_pairs(tmp_path):
+    """Neither as clicked nor as other documents, nor over retrieved documents that were not shown."""
+    texts = {f"d{number}": f"pump seal {' '.join(['pipe'] * number)}" for number in range(1, 8)}
+    index = kernelsearch.open(build_texts(tmp_path, texts))
+    shown = ("d1", "gone1", "d2", "gone2", "d3")
+    import_records([Impression("pump seal", shown, (1, 2, 3, 4, 5), (True, True, False, False, False))], tmp_path / "c.db")
+    reranker = RobustBM25(index, clicks=str(tmp_path / "c.db"), pairs_per_query=50)
+    query = index.lucene.queries(["pump seal"])
+    candidates = index.lucene.search(query, 10)[0]
+    similar = reranker.similar.find(query, 5, [candidates])[0]
+    retrieved = reranker.retrieve([similar], Context())
+    pairs = reranker.learn(similar, [retrieved[number] for number in similar.ids.tolist()]).pairs
+    docids = index.forward.docids.take(pairs.docs)
+    found = {(docids[better], docids[worse]) for better, worse in zip(pairs.better, pairs.worse, strict=True)}
+    assert (pairs.docs >= 0).all()
+    assert found == {("d1", worse) for worse in ("d2", "d3", "d4", "d5", "d6", "d7")}

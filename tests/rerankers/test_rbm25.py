@@ -536,3 +536,15 @@ def test_documents_that_the_index_lacks_make_no_pairs(tmp_path):
     found = {(docids[better], docids[worse]) for better, worse in zip(pairs.better, pairs.worse, strict=True)}
     assert (pairs.docs >= 0).all()
     assert found == {("d1", worse) for worse in ("d2", "d3", "d4", "d5", "d6", "d7")}
+
+
+def test_documents_with_a_score_of_zero_or_less_are_not_borrowed(demo_index, robust):
+    """A run file may have negative scores: they are no clicks, and none taken back."""
+    queries, lists = first_stage(demo_index, ["herringbone oak", "wooden floor"], 6)
+    query, floor = queries[0], lists[1]
+    assert robust.log.query_ids([query.text])[0] == -1 and floor.depth == 6
+    scores = np.array([3.0, 2.0, 1.0, -1.0, -2.0, -3.0], dtype=np.float32)
+    all_six = robust.similar.find([query], 10, [Candidates(floor.docs, scores)])[0]
+    first_three = robust.similar.find([query], 10, [Candidates(floor.docs[:3], scores[:3])])[0]
+    assert len(all_six.ids) and all_six.ids.tolist() == first_three.ids.tolist()
+    assert all_six.kernel == pytest.approx(first_three.kernel) and all_six.by_clicks.max() > 0.1

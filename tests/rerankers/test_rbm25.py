@@ -548,3 +548,13 @@ def test_documents_with_a_score_of_zero_or_less_are_not_borrowed(demo_index, rob
     first_three = robust.similar.find([query], 10, [Candidates(floor.docs[:3], scores[:3])])[0]
     assert len(all_six.ids) and all_six.ids.tolist() == first_three.ids.tolist()
     assert all_six.kernel == pytest.approx(first_three.kernel) and all_six.by_clicks.max() > 0.1
+
+
+def test_of_equally_similar_queries_the_first_of_the_log_is_taken(tmp_path):
+    index = kernelsearch.open(build_texts(tmp_path, {"a": "pump seal water", "b": "pump roof garden"}))
+    logged = [Impression(text, ("a", "b"), (1, 2), (True, False)) for text in ("pump seal", "pump roof")]
+    import_records(logged, tmp_path / "c.db")
+    similar = RobustBM25(index, clicks=str(tmp_path / "c.db"), click_weight=0.0).similar
+    both, one = (similar.find(index.lucene.queries(["pump"]), count)[0] for count in (2, 1))
+    assert both.kernel[0] == both.kernel[1] and both.ids.tolist() == [1, 2]
+    assert one.ids.tolist() == [1]

@@ -558,3 +558,13 @@ def test_of_equally_similar_queries_the_first_of_the_log_is_taken(tmp_path):
     both, one = (similar.find(index.lucene.queries(["pump"]), count)[0] for count in (2, 1))
     assert both.kernel[0] == both.kernel[1] and both.ids.tolist() == [1, 2]
     assert one.ids.tolist() == [1]
+
+
+def test_a_logged_query_without_a_click_counts_as_one_that_is_not_logged(tmp_path):
+    index = kernelsearch.open(build_texts(tmp_path, {"a": "pump seal water", "b": "pump roof garden"}))
+    shown = [Impression(text, ("a", "b"), (1, 2), (clicked, False)) for text, clicked in (("pump", False), ("pump seal", True))]
+    import_records(shown, tmp_path / "c.db")
+    similar = RobustBM25(index, clicks=str(tmp_path / "c.db")).similar
+    found = similar.find(index.lucene.queries(["pump", "pump seal", "roof"]), 5)
+    assert similar.log.query_ids(["pump", "pump seal", "roof"]).tolist() == [1, 2, -1]
+    assert [near.own for near in found] == [-1, 2, -1]

@@ -103,6 +103,15 @@ def test_balance_evens_out_the_aspects():
     assert abs(np.diff(aspects @ ExpansionProgram(risk=0.001).solve(np.full(8, 0.5), alike, 1 - alike, 2)))[0] > 2.0
 
 
+def test_a_word_that_is_like_no_query_term_belongs_to_no_aspect():
+    """Its similarities are negative, as a Gram matrix may have them: balance neither raises nor lowers it."""
+    similarity = np.array([[1.0, 0.2, -0.1], [0.2, 1.0, -0.1], [-0.1, -0.1, 1.0]])
+    gain, apart = np.array([1.0, 1.0, 0.1]), np.zeros((3, 3))
+    free, balanced = (ExpansionProgram(risk=1.0, balance=limit).solve(gain, similarity, apart, 2) for limit in (None, 0.05))
+    assert 0.2 < free[2] < 0.5
+    assert balanced == pytest.approx(free, abs=1e-6)
+
+
 def test_contradicting_constraints_are_infeasible():
     relevance, alike, apart = problem(6, 0)
     with pytest.raises(Infeasible):

@@ -6,7 +6,8 @@ import math
 import numpy as np
 
 import kernelsearch
-from kernelsearch import index
+from kernelsearch import index, search
+from kernelsearch.trec import read_run
 
 WORDS = [f"w{number:02d}" for number in range(60)]
 
@@ -33,6 +34,14 @@ def build(folder, records, *flags):
     (folder / "corpus.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
     index.main(["--input", str(folder / "corpus.jsonl"), "--index", str(folder / "index"), "--language", "whitespace", *flags])
     return kernelsearch.open(folder / "index")
+
+
+def command_line_run(opened, folder, text, *flags):
+    """{docid: score} of the list that `search` writes for one topic, "q"; its files are in `folder`."""
+    (folder / "topics.tsv").write_text(f"q\t{text}\n")
+    run = folder / "run.txt"
+    search.main(["--index", opened.name, "--topics", str(folder / "topics.tsv"), "--output", str(run), *flags])
+    return dict(read_run(run)["q"])
 
 
 class Dense:

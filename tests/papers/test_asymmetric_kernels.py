@@ -123,6 +123,23 @@ def test_lemma_1_multiples_sums_and_products_of_asymmetric_kernels(collection, k
     assert all_scores(opened, kernel) == pytest.approx(expected, rel=1e-5, abs=1e-6)
 
 
+@pytest.mark.parametrize("factor", [2.5, -2.5])
+def test_lemma_1_maps_of_multiples_and_sums(collection, factor):
+    """√|α| on both sides, the sign on the query's; the features of a sum are those of its parts side by side."""
+    opened, records, _, _ = collection
+    dense, docs = Dense([full_text(record) for record in records]), np.arange(len(records))
+    query = Query.from_tokens(TEXT, TEXT.split())
+    kernel = factor * BM25() + VSM()
+    documents, weights = kernel.document_features(opened.forward, docs), kernel.query_features(opened.forward, query)
+    assert documents.shape[1] == weights.shape[1] == 2 * len(opened.forward.terms)
+    expected = factor * dense.bm25(TEXT) + (dense.counts * dense.idf) @ (dense.query(TEXT) * dense.idf)
+    assert (documents @ weights.T).toarray().ravel() == pytest.approx(expected, rel=1e-5, abs=1e-6)
+    saturated, tfidf = dense.saturation(0.9, 0.4) * np.sqrt(dense.idf), dense.counts * dense.idf
+    gram = abs(factor) * saturated @ saturated.T + tfidf @ tfidf.T
+    assert (documents @ documents.T).toarray() == pytest.approx(gram, rel=1e-5, abs=1e-6)
+    assert kernel.documents(opened.forward, docs, docs) == pytest.approx(gram, rel=1e-5, abs=1e-6)
+
+
 # Section 4: hyper asymmetric kernels
 
 
@@ -259,10 +276,119 @@ def test_theorem_3_closed_forms_are_the_series_inside_the_radius_and_refused_out
                 outside(ALL, ALL)
 
 
+def test_theorem_3_a_value_at_the_radius_is_outside_also_with_a_minus_sign():
+    """|k_X| < √R: 1 is not below 1; of two different documents the kernel's value may be negative."""
+    opposite = np.array([[1.0, -1.0], [-1.0, 1.0]])
+    kernel = ClosedSeries(Hyper(precomputed(np.full((1, 1), 0.5)), precomputed(opposite)), GEOMETRIC)
+    with pytest.raises(OptionError, match="a document kernel value of 1 is not below 1"):
+        kernel(Pairs([0], [0]), Pairs([0], [1]))
+    inside = ClosedSeries(Hyper(precomputed(np.full((1, 1), 0.5)), precomputed(0.9 * opposite)), GEOMETRIC)
+    assert inside(Pairs([0], [0]), Pairs([0], [1])) == pytest.approx(1 / (1 + 0.45))
+
+
 def test_theorem_4_several_kernels():
-    other = Hyper(precomputed(np.eye(4)), precomputed(KD), precomputed_relevance(G))
-    expected = 0.5 * brute_hyper(lambda value: value) + 2 * other(ALL, ALL)
-    assert Combined((0.5, 2.0), (HYPER, other))(ALL, ALL) == pytest.approx(expected)
+    """Σ c_i g k_X^i k_Y^i g with two kernels of queries and two of documents."""
+    other_kq, other_kd = semi_definite(4), semi_definite(6)
+    other = Hyper(precomputed(other_kq), precomputed(other_kd), precomputed_relevance(G))
+    pairs = [(q, d) for q in range(4) for d in range(6)]
+    expected = [
+        [G[q, d] * (0.5 * KQ[q, r] * KD[d, e] + 2 * other_kq[q, r] * other_kd[d, e]) * G[r, e] for r, e in pairs]
+        for q, d in pairs
+    ]
+    assert Combined((0.5, 2.0), (HYPER, other))(ALL, ALL) == pytest.approx(np.array(expected))
+    assert (0.5 * HYPER + 2 * other)(ALL, ALL) == pytest.approx(np.array(expected))
+
+
+# Section 5.3: the dual, in general
+
+
+@pytest.fixture(scope="module")
+def small_problem(collection):
+    """Dense g, k_Q and k_D of three queries and eight documents, and the product's hyper kernel of them."""
+    opened, records, log, _ = collection
+    dense = Dense([full_text(record) for record in records])
+    texts, docs = list(dict.fromkeys(record.query for record in log))[:3], [1, 4, 7, 9, 13, 20, 30, 41]
+    tfidf = np.array([dense.query(text) * dense.idf for text in texts])
+    g = np.array([dense.bm25(text)[docs] for text in texts])
+    unit = dense.cosine()[docs]
+    hyper = hyper_kernel(opened.forward, opened.lucene.queries(texts), docs, VSM(), Cosine(), BM25())
+    return hyper, g, tfidf @ tfidf.T, unit @ unit.T
+
+
+def maximum(matrix, linear, upper):
+    """The maximiser of lθ - θWθ/2 in the box, by scipy, and a check of its conditions of Karush, Kuhn and Tucker."""
+    theta = minimize(
+        lambda t: 0.5 * t @ matrix @ t - linear @ t, upper / 2, jac=lambda t: matrix @ t - linear, method="L-BFGS-B",
+        bounds=Bounds(0, upper), options={"maxiter": 100_000, "maxfun": 1_000_000, "ftol": 1e-16, "gtol": 1e-13},
+    ).x  # fmt: skip
+    optimal(matrix, linear, upper, theta, 1e-5)
+    return theta
+
+
+def optimal(matrix, linear, upper, theta, precision):
+    """The gradient is 0 inside the box, and points out of it at its bounds."""
+    gradient = linear - matrix @ theta
+    assert (theta >= 0).all() and (theta <= upper * (1 + 1e-12)).all()
+    assert np.abs(gradient[(theta > 0) & (theta < upper)]).max(initial=0.0) < precision
+    assert gradient[(theta == 0) & (upper > 0)].max(initial=0.0) < precision
+    assert gradient[(theta >= upper) & (upper > 0)].min(initial=0.0) > -precision
+
+
+def test_section_5_3_the_dual_of_the_hinge_loss_and_its_solution(small_problem):
+    """W(i, j) with its four terms as printed, 0 ≤ θ ≤ w/λ; k_RBM25 as printed, for all pairs; primal and dual are equal."""
+    hyper, g, kq, kd = small_problem
+    rng, lam = np.random.default_rng(4), 2.0
+    triples = [(q, int(i), int(j)) for q in range(3) for i, j in rng.permutation(8).reshape(4, 2)]
+    weights = rng.uniform(0, 2, len(triples))
+    weights[2] = 0.0
+    w = np.array([
+        [kq[q, r] * (kd[i, k] * g[q, i] * g[r, k] - kd[i, h] * g[q, i] * g[r, h]
+                     - kd[j, k] * g[q, j] * g[r, k] + kd[j, h] * g[q, j] * g[r, h]) for r, k, h in triples]
+        for q, i, j in triples
+    ])  # fmt: skip
+    theta = maximum(w, np.ones(len(triples)), weights / lam)
+    expected = np.array([
+        [g[q, d] * sum(t * kq[q, r] * (g[r, k] * kd[k, d] - g[r, h] * kd[h, d])
+                       for t, (r, k, h) in zip(theta, triples, strict=True)) for d in range(8)]
+        for q in range(3)
+    ])  # fmt: skip
+    queries, better, worse = (list(column) for column in zip(*triples, strict=True))
+    learner = AsymmetricKernelLearner(hyper, lam=lam).fit_ranking(Pairs(queries, better), Pairs(queries, worse), weights)
+    everything = Pairs(np.repeat(np.arange(3), 8), np.tile(np.arange(8), 3))
+    assert learner.predict(everything).reshape(3, 8) == pytest.approx(expected, abs=1e-4)
+    own = learner.alpha_[: len(triples)]
+    optimal(w, np.ones(len(triples)), weights / lam, own, 1e-3)
+    assert (
+        own[2] == 0 and ((own > 0) & (own < weights / lam)).any() and (own[weights > 0] == (weights / lam)[weights > 0]).any()
+    )
+    margins = np.array([expected[q, i] - expected[q, j] for q, i, j in triples])
+    primal = weights @ np.maximum(1 - margins, 0) + lam / 2 * theta @ w @ theta
+    assert primal == pytest.approx(lam * (theta.sum() - theta @ w @ theta / 2), rel=1e-5)
+    assert (margins < 0.99).any() and (margins > 0.99).any()
+
+
+def test_eq_2_classification_with_the_hinge_loss(small_problem):
+    """max Σθ - ½ Σ θ_i θ_j t_i t_j k̄_ij over 0 ≤ θ ≤ 1/λ; the learned kernel is Σ θ_i t_i k̄ (Eq. 3)."""
+    hyper, g, kq, kd = small_problem
+    pairs = [(q, d) for q in range(3) for d in range(8)]
+    gram = np.array([[g[q, d] * kq[q, r] * kd[d, e] * g[r, e] for r, e in pairs] for q, d in pairs])
+    labels, lam = np.random.default_rng(6).choice([-1.0, 1.0], 24), 0.4
+    theta = maximum(gram * np.outer(labels, labels), np.ones(24), np.full(24, 1 / lam))
+    everything = Pairs(*zip(*pairs, strict=True))
+    learner = AsymmetricKernelLearner(hyper, lam=lam).fit_classification(everything, labels)
+    assert learner.predict(everything) == pytest.approx(gram @ (theta * labels), abs=1e-4)
+
+
+def test_theorem_2_is_of_eq_4_alone(collection, small_problem):
+    """A function learned with a series of hyper kernels is not a sum of products k_Q k_D: it is refused as a kernel."""
+    opened, _, log, _ = collection
+    hyper, *_ = small_problem
+    queries = opened.lucene.queries(list(dict.fromkeys(record.query for record in log))[:3])
+    pairs = Pairs([0, 1, 2], [0, 1, 2])
+    for kernel in (PowerSeries(hyper, [0.5, 0.3]), ClosedSeries(hyper, EXPONENTIAL), 2 * hyper):
+        learner = AsymmetricKernelLearner(kernel).fit_regression(pairs, [0.1, 0.2, 0.3])
+        with pytest.raises(OptionError, match=r"as_kernel: .* Eq\. 4"):
+            learner.as_kernel(opened.forward, queries, [1, 4, 7, 9, 13, 20, 30, 41], VSM(), Cosine(), BM25())
 
 
 # Section 5: Robust BM25
@@ -333,7 +459,8 @@ def cosine(a, b):
 
 DEFAULTS = {
     "form": "paper", "prior": 1.5, "pairs": "shown", "confident": True, "corrected": False, "documents": "body",
-    "relevance": "bm25", "k3": None, "mu": None, "union_pearson": False,
+    "relevance": "bm25", "k3": None, "mu": None, "union_pearson": False, "borrowed": 10, "min_similarity": 0.1,
+    "click_weight": 1.0, "ngram_weight": 0.5, "term_weight": 0.5, "bm25_weight": 0.0,
     "k1": 0.9, "b": 0.4, "hits": 100, "lambda": 0.5, "epsilon": 0.5, "pairs_per_query": 3, "similar": 20,
 }  # fmt: skip
 VARIANTS = [
@@ -344,16 +471,40 @@ VARIANTS = [
     {"hits": 3},
     {"lambda": 2.0}, {"epsilon": 0.1}, {"similar": 1}, {"pairs_per_query": 4}, {"form": "auto"}, {"form": "auto", "prior": 9.0},
     {"relevance": "first"}, {"relevance": "first", "form": "auto"},
+    {"click_weight": 0.3}, {"ngram_weight": 2.0}, {"term_weight": 2.0}, {"bm25_weight": 0.7}, {"min_similarity": 1.2},
+    {"relevance": "vsm", "hits": 1}, {"similar": 2, "pairs_per_query": 70}, {"similar": 1, "pairs_per_query": 54},
 ]  # fmt: skip
+#: A query that the log doesn't have, and options of it; `hits` 0 adds no documents of similar queries but clicked ones.
+UNSEEN_VARIANTS = [
+    {}, {"form": "prior"}, {"form": "auto"}, {"form": "auto", "prior": 4.0}, {"borrowed": 0}, {"borrowed": 3},
+    {"min_similarity": 0.5}, {"click_weight": 0.0}, {"click_weight": 3.0, "form": "auto"}, {"bm25_weight": 0.7}, {"hits": 0},
+]  # fmt: skip
+
+
+def text_features(texts, dense):
+    """Of each text its 3-grams, its terms by count · idf, and its terms by √idf · count / (count + .9)."""
+    counted = [Counter(text.split()) for text in texts]
+    idf = [{word: dense.idf[WORDS.index(word)] for word in counts} for counts in counted]
+    return (
+        [trigrams(text) for text in texts],
+        [Counter({w: n * weights[w] for w, n in counts.items()}) for counts, weights in zip(counted, idf, strict=True)],
+        [
+            Counter({w: math.sqrt(weights[w]) * n / (n + 0.9) for w, n in counts.items()})
+            for counts, weights in zip(counted, idf, strict=True)
+        ],
+    )
+
+
+def text_kernels(texts, others, dense):
+    """The cosines of 3-grams, of terms and of BM25's weights between two lists of queries."""
+    pairs = zip(text_features(texts, dense), text_features(others, dense), strict=True)
+    return [np.array([[cosine(a, b) for b in right] for a in left]) for left, right in pairs]
 
 
 def text_kernel(counts, dense):
     """The mean of the cosines of 3-grams and of terms between the log's queries."""
-    size = len(counts.queries)
-    terms = [Counter({w: n * dense.idf[WORDS.index(w)] for w, n in Counter(q.split()).items()}) for q in counts.queries]
-    grams = [trigrams(query) for query in counts.queries]
-    text = [[0.5 * cosine(grams[i], grams[j]) + 0.5 * cosine(terms[i], terms[j]) for j in range(size)] for i in range(size)]
-    return np.array(text)
+    grams, terms, _ = text_kernels(counts.queries, counts.queries, dense)
+    return (grams + terms) / 2
 
 
 def union_correlation(counts):
@@ -367,9 +518,38 @@ def union_correlation(counts):
     return values
 
 
-def query_kernel(counts, dense, union=False):
-    """Section 5.3 and Theorem 4: the correlation of clicks over the log's documents, and the cosines of 3-grams and terms."""
-    return (union_correlation(counts) if union else np.corrcoef(counts.clicks)) + text_kernel(counts, dense)
+def weighted(options, clicks, texts):
+    """Section 5.3 and Theorem 4: the weighted sum of the correlation of clicks and the kernels of texts."""
+    weights = [options[f"{name}_weight"] for name in ("click", "ngram", "term", "bm25")]
+    return sum(weight * kernel for weight, kernel in zip(weights, [clicks, *texts], strict=True))
+
+
+def query_kernel(counts, dense, options):
+    """k_Q between the log's queries; clicks are correlated over all documents of the log, or over the union as printed."""
+    clicks = union_correlation(counts) if options["union_pearson"] else np.corrcoef(counts.clicks)
+    return weighted(options, clicks, text_kernels(counts.queries, counts.queries, dense))
+
+
+def kernel_of_unseen(counts, dense, asked, listed, options):
+    """k_Q of a query without clicks with the log's queries, its correlation with them and the similarity of texts.
+
+    The scores of its best documents take the place of clicks.
+    """
+    borrowed = np.zeros(len(counts.docs))
+    for doc, score in listed[: options["borrowed"]]:
+        if f"d{doc:02d}" in counts.docs:
+            borrowed[counts.docs.index(f"d{doc:02d}")] = score
+    clicks = np.array([np.corrcoef(borrowed, row)[0, 1] if borrowed.any() else 0.0 for row in counts.clicks])
+    texts = [values[0] for values in text_kernels([asked], counts.queries, dense)]
+    return weighted(options, clicks, texts), clicks, (texts[0] + texts[1]) / 2
+
+
+def weight_of_unseen(kernel_row, clicks, text, near, counts, prior):
+    """a in the form auto: the less, the more similar the nearest query is and the more the nearest ones' clicks agree."""
+    similarity = max(text[n] + 0.5 * max(clicks[n], 0) for n in near)
+    agreement = np.mean([np.corrcoef(counts.clicks[near[0]], counts.clicks[n])[0, 1] for n in near[1:4]])
+    strength = similarity * (0.5 + 0.5 * min(max(agreement, 0) / 0.2, 1))
+    return prior * min(max((0.6 - strength) / 0.3, 0.2), 1)
 
 
 def clicks_beyond_noise(counts, dense, row, near):
@@ -424,8 +604,21 @@ def relevance(dense, text, options):
     return {"bm25": bm25, "vsm": vsm, "2*bm25+vsm": 2 * bm25 + vsm}[options["relevance"]]
 
 
+def unshown_pairs(counts, row, scores, missing):
+    """So many pairs of a clicked document, the most clicked first, over one that is retrieved but was not shown, in turn."""
+    clicked = sorted(np.flatnonzero(counts.clicks[row]), key=lambda column: -counts.clicks[row, column])
+    shown = {int(counts.docs[column][1:]) for column in np.flatnonzero(counts.impressions[row])}
+    retrieved = [doc for doc in np.argsort(-scores, kind="stable") if scores[doc] > 0][: 2 * missing]
+    others = [int(doc) for doc in retrieved if doc not in shown]
+    turns = [divmod(number, len(clicked)) for number in range(min(missing, len(clicked) * len(others)))]
+    return [(int(counts.docs[clicked[i]][1:]), others[(i + turn) % len(others)]) for turn, i in turns]
+
+
 def robust_bm25(records, log, asked, candidates, options, pair_log=None):
-    """Scores of the merged documents by docid: section 5.3, with the product's scaling of BM25; `log` gives similar queries."""
+    """Scores of the merged documents by docid: section 5.3, with the product's scaling of BM25; `log` gives similar queries.
+
+    `candidates` are (row, score) of the first stage's list.
+    """
     body = Dense([full_text(record) for record in records])
     title = Dense([record["title"] for record in records])
     url = Dense([record["url"] for record in records])
@@ -433,11 +626,15 @@ def robust_bm25(records, log, asked, candidates, options, pair_log=None):
     fields = {"both": ["body", "title"]}.get(options["documents"], options["documents"].split(","))
     similarity = sum(unit[name] @ unit[name].T for name in fields) / len(fields)
     counts = Counts(log)
-    kernel = query_kernel(counts, body, options["union_pearson"])
-    row = counts.queries.index(asked)
-    near = [n for n in sorted(range(len(kernel)), key=lambda n: (-kernel[row, n], n)) if kernel[row, n] > 0.1][
-        : options["similar"]
-    ]
+    kernel = query_kernel(counts, body, options)
+    row = counts.queries.index(asked) if asked in counts.queries else None
+    by_clicks, by_text = None, None
+    if row is None:
+        values, by_clicks, by_text = kernel_of_unseen(counts, body, asked, candidates, options)
+    else:
+        values = kernel[row]
+    ordered = sorted(range(len(kernel)), key=lambda n: (-values[n], n))[: options["similar"]]
+    near = [n for n in ordered if values[n] > options["min_similarity"]]
     scores = {n: first_stage(body, counts.queries[n], options) for n in near}
     number = [int(docid[1:]) for docid in counts.docs]
     paired = counts if pair_log is None else Counts(pair_log)
@@ -445,20 +642,25 @@ def robust_bm25(records, log, asked, candidates, options, pair_log=None):
     for n in (n for n in near if counts.queries[n] in paired.queries):
         at = paired.queries.index(counts.queries[n])
         pairs = paired.pairs(at, options["pairs"], options["pairs_per_query"], options["corrected"])
-        assert len(pairs) == options["pairs_per_query"]  # fewer would be filled up with retrieved documents
         for i, j in pairs:
             bound = paired.weight(at, (i, j), pairs, options["confident"], options["corrected"]) / options["lambda"]
             entries.append((n, int(paired.docs[i][1:]), int(paired.docs[j][1:]), bound))
+
+        missing = options["pairs_per_query"] - len(pairs)
+        entries += [(n, i, j, 0.1 / options["lambda"]) for i, j in unshown_pairs(paired, at, scores[n], missing)]
 
     def scaled(values, best):
         if options["relevance"] is None:
             return np.ones(len(values))
         return (np.minimum(values / best, 1) + options["epsilon"]) / (1 + options["epsilon"])
 
-    retrieved = {n: [d for d in np.argsort(-scores[n], kind="stable")[: options["hits"]] if scores[n][d] > 0] for n in near}
+    depth = max(options["hits"], 1)  # the best score is needed, too, where no documents are added
+    retrieved = {n: [d for d in np.argsort(-scores[n], kind="stable")[:depth] if scores[n][d] > 0] for n in near}
     raw = {n: relevance(body, counts.queries[n], options) for n in near}
     gain = {n: scaled(raw[n], raw[n][retrieved[n]].max()) for n in near}
     weight, auto = options["prior"] if options["form"] == "prior" else 0.0, options["form"] == "auto"
+    if auto and row is None:
+        weight, auto = weight_of_unseen(values, by_clicks, by_text, near, counts, options["prior"]), False
     known = {n: dict(zip(number, counts.exposure[n] / (counts.exposure[n] + 1), strict=True)) for n in near}
     other = {n: {j: gain[n][j] * (known[n].get(j, 0.0) if auto else 1.0) for _, _, j, _ in entries} for n in near}
     if auto:
@@ -482,14 +684,20 @@ def robust_bm25(records, log, asked, candidates, options, pair_log=None):
         method="L-BFGS-B",
         options={"maxiter": 50_000, "maxfun": 200_000, "ftol": 1e-16, "gtol": 1e-12},
     ).x
-    merged = sorted({*candidates, *(int(doc) for n in near for doc in retrieved[n]), *(i for _, i, _, _ in entries)})
-    base = scaled(raw[row][merged], raw[row][merged].max())
+    of_similar = (int(doc) for n in near for doc in retrieved[n] if options["hits"])
+    merged = sorted({*(doc for doc, _ in candidates), *of_similar, *(i for _, i, _, _ in entries)})
+    own = relevance(body, asked, options)[merged]
+    base = scaled(own, own.max())
     learned = [
-        sum(t * kernel[row, n] * (gain[n][i] * similarity[i, doc] - other[n][j] * similarity[j, doc])
+        sum(t * values[n] * (gain[n][i] * similarity[i, doc] - other[n][j] * similarity[j, doc])
             for t, (n, i, j, _) in zip(theta, entries, strict=True))
         for doc in merged
     ]  # fmt: skip
     return {f"d{doc:02d}": g * (weight + value) for doc, g, value in zip(merged, base, learned, strict=True)}
+
+
+def rows_and_scores(candidates):
+    return list(zip(candidates.docs.tolist(), candidates.scores.tolist(), strict=True))
 
 
 @pytest.mark.parametrize("changed", VARIANTS, ids=lambda changed: "-".join(f"{k}={v}" for k, v in changed.items()) or "default")
@@ -502,11 +710,31 @@ def test_eq_5_and_section_5_3_robust_bm25(collection, changed):
     candidates = opened.lucene.search(query, 5, model=context.model)[0]
     after = method("rbm25").make(opened, clicks=database, **options).apply(query[0], candidates, context)
     reranked = dict(zip(opened.forward.docids.take(after.docs), after.scores.tolist(), strict=True))
-    expected = robust_bm25(records, log, asked, candidates.docs.tolist(), options)
+    expected = robust_bm25(records, log, asked, rows_and_scores(candidates), options)
     assert reranked.keys() == expected.keys()
     assert reranked == pytest.approx(expected, abs=2e-4)
     if changed:
-        plain = robust_bm25(records, log, asked, candidates.docs.tolist(), DEFAULTS)
+        plain = robust_bm25(records, log, asked, rows_and_scores(candidates), DEFAULTS)
+        assert plain.keys() != expected.keys() or plain != pytest.approx(expected, abs=2e-3)  # the option has an effect
+
+
+@pytest.mark.parametrize(
+    "changed", UNSEEN_VARIANTS, ids=lambda changed: "-".join(f"{k}={v}" for k, v in changed.items()) or "default"
+)
+def test_section_5_3_robust_bm25_of_a_query_that_is_not_in_the_log(collection, changed):
+    """The nearest queries are found by text, and by the documents that the query retrieves in the place of its clicks."""
+    opened, records, log, database = collection
+    options = {**DEFAULTS, **changed}
+    asked = f"{log[0].query.split()[0]} {log[6].query.split()[1]}"
+    assert asked not in {record.query for record in log}
+    query = opened.lucene.queries([asked])
+    candidates = opened.lucene.search(query, 12)[0]
+    after = method("rbm25").make(opened, clicks=database, **options).apply(query[0], candidates)
+    reranked = dict(zip(opened.forward.docids.take(after.docs), after.scores.tolist(), strict=True))
+    expected = robust_bm25(records, log, asked, rows_and_scores(candidates), options)
+    assert reranked == pytest.approx(expected, abs=2e-4)
+    if changed:
+        plain = robust_bm25(records, log, asked, rows_and_scores(candidates), DEFAULTS)
         assert plain.keys() != expected.keys() or plain != pytest.approx(expected, abs=2e-3)  # the option has an effect
 
 
@@ -521,7 +749,7 @@ def test_section_4_2_and_6_1_the_pairwise_kernel_is_the_hyper_kernel_without_g(c
     after = method("pairwise").make(opened, clicks=database, **own).apply(query[0], candidates)
     reranked = dict(zip(opened.forward.docids.take(after.docs), after.scores.tolist(), strict=True))
     assert reranked == pytest.approx(
-        robust_bm25(records, log, log[0].query, candidates.docs.tolist(), {**options, "relevance": None}), abs=2e-4
+        robust_bm25(records, log, log[0].query, rows_and_scores(candidates), {**options, "relevance": None}), abs=2e-4
     )
 
 
@@ -533,7 +761,7 @@ def test_section_5_3_clicks_are_correlated_over_the_union_as_printed(collection)
     after = method("rbm25").make(opened, clicks=database, **options).apply(query[0], candidates)
     reranked = dict(zip(opened.forward.docids.take(after.docs), after.scores.tolist(), strict=True))
     expected, plain = (
-        robust_bm25(records, log, log[0].query, candidates.docs.tolist(), chosen) for chosen in (options, DEFAULTS)
+        robust_bm25(records, log, log[0].query, rows_and_scores(candidates), chosen) for chosen in (options, DEFAULTS)
     )
     assert reranked == pytest.approx(expected, abs=2e-4)
     assert expected.keys() != plain.keys() or expected != pytest.approx(plain, abs=2e-3)
@@ -552,9 +780,9 @@ def test_section_6_1_one_log_for_similar_queries_and_another_one_for_pairs(colle
     reranker = method("rbm25").make(opened, clicks=database, pairs_clicks=str(tmp_path / "pairs.db"), **options)
     after = reranker.apply(query[0], candidates)
     reranked = dict(zip(opened.forward.docids.take(after.docs), after.scores.tolist(), strict=True))
-    expected = robust_bm25(records, log, texts[0], candidates.docs.tolist(), options, others)
+    expected = robust_bm25(records, log, texts[0], rows_and_scores(candidates), options, others)
     assert reranked == pytest.approx(expected, abs=2e-4)
-    assert reranked != pytest.approx(robust_bm25(records, log, texts[0], candidates.docs.tolist(), options), abs=2e-3)
+    assert reranked != pytest.approx(robust_bm25(records, log, texts[0], rows_and_scores(candidates), options), abs=2e-3)
     with pytest.raises(InputError, match=r"--rbm25\.pairs-clicks: .*no such file"):
         method("rbm25").make(opened, clicks=database, pairs_clicks=str(tmp_path / "none.db"))
 

@@ -6,12 +6,13 @@ Each equation once: dense numpy from token lists against the product.
 import numpy as np
 import pytest
 
+from kernelsearch import train
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels.asymmetric import BM25
 from kernelsearch.lucene.models import BM25Model
 from kernelsearch.rerankers.base import TrainingData
 from kernelsearch.rerankers.registry import method
-from tests.papers.brute_force import Dense, build, full_text, make_documents
+from tests.papers.brute_force import Dense, build, command_line_run, full_text, make_documents
 
 K1, B, DIMS = 2.0, 0.75, 12
 TEXT = "w03 w03 w17 w41"
@@ -85,6 +86,46 @@ def test_section_3_2_top_z_leaves_the_z_largest(collection, z):
     opened, dense = collection
     docs, scores = reranked(opened, z, 1.0)
     assert scores == pytest.approx(expected_scores(dense, z, 1.0)[docs], abs=1e-5)
+
+
+def likelihood(dense, lam=None, mu=None):
+    """Document features of query likelihood, with the length as a last feature for Dirichlet smoothing."""
+    if lam is not None:
+        return np.log1p((1 - lam) / lam * dense.counts / dense.lengths[:, None] / dense.probability)
+    return np.column_stack([np.log1p(dense.counts / (mu * dense.probability)), np.log(mu / (dense.lengths + mu))])
+
+
+@pytest.mark.parametrize(
+    ("flags", "features"),
+    [
+        (["bm25", "--klsa.k1", "1.2", "--klsa.b", "0.3"], lambda dense: dense.saturation(1.2, 0.3) * np.sqrt(dense.idf)),
+        (["vsm"], lambda dense: dense.counts * dense.idf),
+        (["cosine"], lambda dense: dense.cosine()),
+        (["linear"], lambda dense: dense.counts),
+        (["jm", "--klsa.jm-lambda", "0.3"], lambda dense: likelihood(dense, lam=0.3)),
+        (["dirichlet", "--klsa.mu", "40"], lambda dense: likelihood(dense, mu=40.0)),
+        (
+            ["2*cosine+vsm"],
+            lambda dense: np.column_stack([np.sqrt(2) * dense.cosine(), dense.counts * dense.idf]),
+        ),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_eqs_1_and_2_on_the_command_line_with_other_document_kernels(collection, tmp_path, flags, features):
+    """Section 3.1: k_d and k_q may be chosen apart from each other; here k_q is the first stage's BM25."""
+    opened, dense = collection
+    place, z, weight = tmp_path / "basis", 4, 0.7
+    train.main(
+        ["--index", opened.name, "--rerank", "klsa", "--output", str(place), "--klsa.dims", "9", "--klsa.kernel", *flags]
+    )
+    options = ["--rerank", "klsa", "--klsa.basis", str(place), "--klsa.z", str(z), "--klsa.lambda", str(weight)]
+    run = command_line_run(opened, tmp_path, TEXT, "--bm25", "--k1", str(K1), "--b", str(B), *options)
+    eigenvalues, vectors = np.linalg.eigh(features(dense) @ features(dense).T)
+    basis = vectors[:, np.argsort(-eigenvalues)[:9]]
+    scores = dense.bm25(TEXT, K1, B)
+    threshold = np.where(np.argsort(np.argsort(-scores, kind="stable")) < z, scores, 0.0)
+    expected = weight * basis @ (basis.T @ threshold) + (1 - weight) * scores
+    assert run == pytest.approx({f"d{doc:02d}": expected[doc] for doc in np.flatnonzero(scores)}, abs=2e-5)
 
 
 def test_the_baseline_lsi_with_log_entropy_weights_and_the_cosine(collection, tmp_path):

@@ -14,6 +14,7 @@ import pytest
 from sklearn.svm import SVC
 
 import kernelsearch
+from kernelsearch import train
 from kernelsearch.kernels.pyramid.text_pyramid import gaussian_pyramid, laplacian_pyramid
 from kernelsearch.kernels.semantic.graph import SemanticGraph
 from kernelsearch.learning.mkl.bem import bem_weights, preference_margins
@@ -22,6 +23,7 @@ from kernelsearch.learning.mkl.multiscale_kernel import MultiScaleKernel
 from kernelsearch.learning.mkl.simple_mkl import SimpleMKL
 from kernelsearch.rerankers.mslm.reranker import MultiScaleLM
 from tests.conftest import build_texts
+from tests.papers.brute_force import WORDS, Dense, build, command_line_run, make_documents
 
 TEXTS = {
     "a": "pump seal worn pump leak rubber seal pipe tap water",
@@ -198,6 +200,169 @@ def test_equations_12_and_13_margins_of_preference_pairs():
     assert preference_margins(queries) == pytest.approx(margins)
     positive = np.maximum(margins, 0)
     assert bem_weights(margins) == pytest.approx(positive / np.linalg.norm(positive))
+
+
+# Section 4.2 as a whole on the command line, from token lists
+
+#: Of the graph of related words: neighbours, window, least count, largest share of the documents.
+NEIGHBOURS, WINDOW, LEAST, COMMON = 3, 4, 2, 0.6
+TOPICS = {"1": "w03 w17 w41", "2": "w22 w08", "3": "w30 w11 w03 w50"}
+
+
+@pytest.fixture(scope="module")
+def collection(tmp_path_factory):
+    records = make_documents()
+    texts = [f"{record['title']} {record['contents']}".split() for record in records]  # in reading order
+    return build(tmp_path_factory.mktemp("pyramid"), records), texts
+
+
+def related_words(texts):
+    """{(word, word): distance}: normalised mutual information of words within WINDOW positions, the nearest of each word.
+
+    d = 1 - s, at least .001, scaled to a mean of 1.5 positions.
+    """
+    count, df = (np.array([f(word) for word in WORDS], dtype=float) for f in (
+        lambda word: sum(text.count(word) for text in texts), lambda word: sum(word in text for text in texts)
+    ))  # fmt: skip
+    usable, tokens = (df <= COMMON * len(texts)) & (count >= LEAST), count.sum()
+    together = np.zeros((len(WORDS), len(WORDS)))
+    for text in texts:
+        numbers = [WORDS.index(word) for word in text]
+        for i, j in product(range(len(text)), range(len(text))):
+            if 0 < abs(i - j) <= WINDOW and numbers[i] != numbers[j] and usable[numbers[i]] and usable[numbers[j]]:
+                together[numbers[i], numbers[j]] += 1
+    similarity = {}
+    for word in range(len(WORDS)):
+        near = {}
+        for other in np.flatnonzero(together[word] >= LEAST):
+            joint = together[word, other] / (tokens * 2 * WINDOW)
+            near[other] = math.log(joint * tokens**2 / (count[word] * count[other])) / -math.log(joint)
+        for other in sorted((o for o in near if near[o] > 0), key=lambda o: (-near[o], o))[:NEIGHBOURS]:
+            similarity[tuple(sorted((word, int(other))))] = min(near[other], 1.0)
+    distances = {pair: max(1 - value, 1e-3) for pair, value in similarity.items()}
+    return {pair: 1.5 * distance / np.mean(list(distances.values())) for pair, distance in distances.items()}
+
+
+def window_at(length, position, scale, mass):
+    """The normalised window around a position, in which tokens weigh by their mass, shape (length,)."""
+    inside = [abs(token - position) <= math.ceil(2 * scale) for token in range(length)]
+    weights = np.exp(-0.5 * ((np.arange(length) - position) / scale) ** 2) * inside * mass
+    return weights / weights.sum()
+
+
+def interpolated_windows(length, columns, scale, mass):
+    """Windows at `columns` positions from the first token to the last one, between two tokens interpolated."""
+    out = []
+    for place in np.linspace(0, length - 1, columns):
+        low = math.floor(place)
+        parts = [window_at(length, min(at, length - 1), scale, mass) for at in (low, low + 1)]
+        out.append((1 - place + low) * parts[0] + (place - low) * parts[1])
+    return out
+
+
+def dense_level_score(query, text, scale, sigma, edges, dense, options):
+    """r_l(q, d) of Section 4.2 by the words' distributions; words that are neither the query's nor related to it are one."""
+    mode, divergence, idf, eta = options["mode"], options["divergence"], options["weighting"] == "idf", options["eta"]
+    asked, tokens = ([WORDS.index(word) for word in words] for words in (query, text))
+    importance = dense.idf if idf else np.ones(len(WORDS))
+    semantic = dense_semantic(len(WORDS), edges, sigma)
+    background = dense.counts.sum(axis=0) / dense.counts.sum()
+    rows = sorted({*asked, *(word for pair in edges for word in pair if set(pair) & set(asked))})
+    rest = [word for word in range(len(WORDS)) if word not in rows]
+
+    def distribution(numbers, window):
+        column = (semantic @ np.eye(len(WORDS))[:, numbers] @ window + eta * background) / (1 + eta)
+        return np.append(column[rows], column[rest].sum())
+
+    if mode == "global":
+        windows = interpolated_windows(len(asked), 5, scale, np.ones(len(asked)))
+        theirs = interpolated_windows(len(tokens), 5, scale, importance[tokens])
+    else:
+        step, count = int(scale), -(-len(asked) // int(scale))
+        places = np.arange(count) * step + (len(asked) - 1 - (count - 1) * step) / 2
+        windows = [window_at(len(asked), place, scale, np.ones(len(asked))) for place in places]
+        theirs = [window_at(len(tokens), place, scale, importance[tokens]) for place in range(0, len(tokens), step)]
+    weighted = [window * importance[asked] for window in windows]
+    share = np.array([window.sum() for window in weighted]) / sum(window.sum() for window in weighted)
+    mine = [distribution(asked, window / window.sum()) for window in weighted]
+    columns = [distribution(tokens, window) for window in theirs]
+
+    def similarity(a, b):
+        return js_similarity(a, b) if divergence == "js" else float(a @ np.log(b / a))
+
+    starts = range(1 if mode == "global" else len(columns) - len(mine) + 1)
+    matches = [
+        sum(part * similarity(a, b) for part, a, b in zip(share, mine, columns[start:], strict=False)) for start in starts
+    ]
+    return {"max": max, "mean": np.mean, "sum": sum, "global": sum}[mode](matches)
+
+
+def standardised(values):
+    return (values - values.mean(axis=0)) / values.std(axis=0)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"mode": "max", "divergence": "js", "weighting": "idf", "normalise": "z", "eta": 0.1},
+        {"mode": "sum", "divergence": "kl", "weighting": "none", "normalise": "none", "eta": 0.3},
+        {"mode": "global", "divergence": "js", "weighting": "idf", "normalise": "none", "eta": 0.1},
+        {"mode": "mean", "divergence": "kl", "weighting": "idf", "normalise": "z", "eta": 0.2},
+    ],
+    ids=lambda options: "-".join(map(str, options.values())),
+)
+def test_equations_11_to_13_on_the_command_line(collection, tmp_path, options):
+    """Level weights a = h⁺/‖h⁺‖ by `train`, with z-scores and as printed, and r = Σ a_l r_l in `search`."""
+    opened, texts = collection
+    dense, edges, hits, mix = Dense([" ".join(text) for text in texts]), related_words(texts), 9, 0.6
+    levels = [(2.0, 0.7), (3.0, 0.0), (4.0, 1.1)]
+    chance = np.random.default_rng(3)
+
+    def candidates(text):
+        scores = dense.bm25(text)
+        return [doc for doc in np.argsort(-scores, kind="stable")[:hits] if scores[doc] > 0], scores
+
+    def level_scores(text, docs):
+        found = np.array([[dense_level_score(text.split(), texts[doc], *level, edges, dense, options) for level in levels]
+                          for doc in docs])  # fmt: skip
+        return standardised(found) if options["normalise"] == "z" else found
+
+    margins, grades = np.zeros(len(levels)), {}
+    for qid, text in TOPICS.items():
+        docs, _ = candidates(text)
+        best = {f"d{doc:02d}": 2 for doc in docs[:3]}
+        grades[qid] = {f"d{doc:02d}": int(chance.integers(-1, 2)) for doc in range(48)} | best
+        relevance = [max(grades[qid][f"d{doc:02d}"], 0) for doc in docs]
+        found = level_scores(text, docs)
+        for i, j in product(range(len(docs)), range(len(docs))):
+            margins += (found[i] - found[j]) * (relevance[i] > relevance[j])
+    weights = np.maximum(margins, 0) / np.linalg.norm(np.maximum(margins, 0))
+
+    (tmp_path / "t.tsv").write_text("".join(f"{qid}\t{text}\n" for qid, text in TOPICS.items()))
+    (tmp_path / "q.txt").write_text("".join(f"{q} 0 {d} {g}\n" for q, docs in grades.items() for d, g in docs.items()))
+    matching = [
+        *(flag for name, value in options.items() for flag in (f"--mslm.{name}", str(value))),
+        *("--mslm.scales", "2,3,4", "--mslm.semantic", "0.7,0,1.1", "--mslm.columns", "5"),
+    ]
+    model = str(tmp_path / "model")
+    train.main([
+        *("--index", opened.name, "--rerank", "mslm", "--output", model, "--mslm.hits", str(hits), *matching),
+        *("--topics", str(tmp_path / "t.tsv"), "--qrels", str(tmp_path / "q.txt"), "--mslm.neighbours", str(NEIGHBOURS)),
+        *("--mslm.window", str(WINDOW), "--mslm.min-count", str(LEAST), "--mslm.common", str(COMMON)),
+    ])  # fmt: skip
+    learned = MultiScaleLM(
+        opened, model=model, weights="learned", scales=(2, 3, 4), semantic=(0.7, 0, 1.1), columns=5, **options
+    )
+    numbers = [WORDS.index(word) for word in opened.forward.words(np.arange(learned.graph.words))]
+    graph = {(numbers[i], numbers[j]): distance for (i, j), distance in edges_of(learned.graph).items()}
+    assert graph == pytest.approx(edges, rel=1e-5)
+    assert learned.level_weights == pytest.approx(weights, abs=2e-5) and (weights > 0).any()
+    flags = ["--rerank", "mslm", "--mslm.model", model, "--mslm.weights", "learned", "--mslm.mix", str(mix), *matching]
+    asked = "w03 w22 w17 w30 w08"
+    run = command_line_run(opened, tmp_path, asked, "--hits", str(hits), *flags)
+    docs, first = candidates(asked)
+    total = standardised(level_scores(asked, docs) @ weights) * mix + standardised(first[docs]) * (1 - mix)
+    assert run == pytest.approx({f"d{doc:02d}": value for doc, value in zip(docs, total, strict=True)}, abs=1e-4)
 
 
 @pytest.mark.parametrize("kernel", ["frobenius", "rbf", "js"])

@@ -5,14 +5,19 @@ Eqs. 1 and 2 are integrals that the paper doesn't compute; Eq. 3 is its approxim
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 
 from kernelsearch.kernels import perturbation
 from kernelsearch.kernels.term_scores import term_scores
 from kernelsearch.lucene.models import BM25Model
 from kernelsearch.rerankers.base import Context
 from kernelsearch.rerankers.pert.reranker import PerturbationReranker
+from kernelsearch.trec.weighted_queries import read_weighted_queries
+from tests.papers.brute_force import WORDS, Dense, build, command_line_run, full_text, make_documents
 
 SMOOTHING, TEMPERATURE = 0.1, 5.0
 
@@ -99,11 +104,104 @@ def test_section_2_of_two_terms_one_left_out_is_the_other_alone(demo_index, text
     assert left_out.apart == pytest.approx(alone.apart, rel=1e-5, abs=1e-9)
 
 
+# The whole method on the command line, from token lists
+
+#: α, κ, γ, λ of smoothing, temperature, feedback documents and added terms.
+ALPHA, KAPPA, GAMMA, SMOOTH, WARMTH, DOCS, TERMS = 0.6, 0.3, 0.5, 0.05, 3.0, 7, 9
+FLAGS = [
+    *("--pert.alpha", str(ALPHA), "--pert.kappa", str(KAPPA), "--pert.gamma", str(GAMMA), "--pert.smoothing", str(SMOOTH)),
+    *("--pert.temperature", str(WARMTH), "--pert.docs", str(DOCS), "--pert.terms", str(TERMS), "--pert.max-df", "0.6"),
+]
+
+
+@pytest.fixture(scope="module")
+def collection(tmp_path_factory):
+    records = make_documents()
+    return build(tmp_path_factory.mktemp("pert"), records), Dense([full_text(record) for record in records])
+
+
+def feedback(dense, scores):
+    """p(d|q) of the best DOCS documents: a softmax of their scores; nothing for a query that no document matches."""
+    best = np.argsort(-scores, kind="stable")[:DOCS]
+    best = best[scores[best] > 0]
+    weights = np.zeros(len(scores))
+    weights[best] = np.exp((scores[best] - scores[best].max()) / WARMTH)
+    return weights / weights.sum()
+
+
+def relevance_of_words(dense, weights):
+    """p(w|R) = Σ_d p(d|q) tf/length of every word, smoothed by the collection."""
+    collection_model = dense.counts.sum(axis=0) / dense.counts.sum()
+    return (1 - SMOOTH) * weights @ (dense.counts / dense.lengths[:, None]) + SMOOTH * collection_model
+
+
+def similarity_of_words(dense, kernel, strategy, denominator, parts, words, base):
+    """S of the program and the distances D (Figure 1); `parts` (documents, terms) is BM25 of each query term."""
+    terms = parts.shape[1]
+    left_out = [[term for term in range(terms) if (term == chosen) == (strategy == "tat")] for chosen in range(terms)]
+    if kernel == "jaccard":
+        held = dense.counts[np.flatnonzero(feedback(dense, parts.sum(axis=1)))][:, words] > 0
+        apart = np.array([
+            [1 - (held[:, i] & held[:, j]).sum() / max((held[:, i] | held[:, j]).sum(), 1) for j in range(len(words))]
+            for i in range(len(words))
+        ])  # fmt: skip
+        np.fill_diagonal(apart, 0.0)
+    else:
+        variants = [relevance_of_words(dense, feedback(dense, parts[:, own].sum(axis=1)))[words] for own in left_out]
+        below = base if denominator == "p" else np.sqrt(base)
+        phi = np.array([(np.sqrt(variant) - np.sqrt(base)) / below / np.sqrt(terms) for variant in variants]).T
+        gram = phi @ phi.T
+        apart = np.diag(gram)[:, None] + np.diag(gram)[None, :] - 2 * gram
+        if kernel == "gram":
+            return gram / np.median(np.diag(gram)), apart
+    return np.exp(-apart / np.median(apart[np.triu_indices(len(words), 1)])), apart
+
+
+@pytest.mark.parametrize("text", ["w03 w17 w41", "w03 w03 w22"])
+@pytest.mark.parametrize(
+    ("kernel", "strategy", "denominator"),
+    [("perturbation", "loo", "sqrt"), ("perturbation", "loo", "p"), ("perturbation", "tat", "p"), ("gram", "tat", "sqrt"),
+     ("gram", "loo", "p"), ("jaccard", "loo", "sqrt")],
+)  # fmt: skip
+def test_figure_1_and_the_expansion_program_on_the_command_line(collection, tmp_path, text, kernel, strategy, denominator):
+    """min -c'x + κ/2 x'(S + γ diag r)x, .95 ≤ x_q ≤ 1, 0 ≤ x ≤ 1; the expanded query is (1 - α) q + α x∘p."""
+    opened, dense = collection
+    counted = Counter(text.split())
+    own = [WORDS.index(word) for word in counted]
+    parts = np.array([count * dense.bm25(word) for word, count in counted.items()]).T
+    scores = parts.sum(axis=1)
+    weights = feedback(dense, scores)
+    p_fresh = weights @ (dense.counts / dense.lengths[:, None])
+    frequency = (dense.counts > 0).sum(axis=0)
+    fresh = [w for w in np.argsort(-p_fresh, kind="stable") if p_fresh[w] > 0 and frequency[w] <= 0.6 * 48 and w not in own]
+    words = [*own, *fresh[:TERMS]]
+    p = relevance_of_words(dense, weights)[words]
+    similar, apart = similarity_of_words(dense, kernel, strategy, denominator, parts, words, p)
+    far = apart[:, : len(own)].mean(axis=1)
+    quadratic = KAPPA * (similar + GAMMA * np.diag(far / far.mean()))
+    gain = np.minimum(1.0, p / p[len(own) :].max())
+    solved = minimize(
+        lambda x: -gain @ x + x @ quadratic @ x / 2, np.ones(len(words)), jac=lambda x: quadratic @ x - gain, method="L-BFGS-B",
+        bounds=[(0.95, 1.0)] * len(own) + [(0.0, 1.0)] * TERMS, options={"maxiter": 5000, "ftol": 1e-16, "gtol": 1e-12},
+    )  # fmt: skip
+    mass = solved.x * p / (solved.x @ p)
+    expected = Counter({WORDS[word]: ALPHA * value for word, value in zip(words, mass, strict=True)})
+    for word, count in counted.items():
+        expected[word] += (1 - ALPHA) * count / sum(counted.values())
+    flags = [*FLAGS, "--pert.kernel", kernel, "--pert.strategy", strategy, "--pert.denominator", denominator]
+    saved = tmp_path / "queries.jsonl"
+    run = command_line_run(opened, tmp_path, text, "--rerank", "pert", *flags, "--pert.save-queries", str(saved))
+    expanded = read_weighted_queries(saved)["q"]
+    found = dict(zip(expanded.terms, expanded.weights, strict=True))
+    assert found == pytest.approx({word: value for word, value in expected.items() if value > 1e-9}, abs=2e-5)
+    assert len({round(value, 3) for value in solved.x}) > 2  # the program chooses
+    second = sum(value * dense.bm25(word) for word, value in expected.items())
+    assert run == pytest.approx({f"d{doc:02d}": second[doc] for doc in np.flatnonzero(second > 1e-9)}, abs=1e-4)
+
+
 @pytest.mark.parametrize(("kappa", "gamma"), [(0.5, 0.75), (2.0, 0.0), (2.0, 5.0)])
 def test_the_expansion_program_against_a_general_solver(demo_index, kappa, gamma):
     """min -c'x + κ/2 x'(S + γ diag r)x over the box; S = exp(-D / median D), r the mean distance to the query's terms."""
-    from scipy.optimize import minimize
-
     query = demo_index.query("dripping tap washer")
     listed = demo_index.lucene.search([query], 100)[0]
     expansion = PerturbationReranker(demo_index, kappa=kappa, gamma=gamma).expansion(

@@ -216,6 +216,124 @@ def test_listing_of_section_3_one_round_by_hand():
     assert learner.predict(X, qid) == pytest.approx(expected)
 
 
+@pytest.mark.parametrize("kind", ["exact", "printed", "ndcg", "none"])
+def test_equation_6_lambdas_are_the_gradient_of_the_objective(kind):
+    """-Σ |ΔE| log s(f_i - f_j) with |ΔE| held: y is its negative gradient and w its second derivative, by differences."""
+    rng = np.random.default_rng(11)
+    scores, relevant = rng.normal(size=8), np.array([True, False, False, True, False, True, False, False])
+    delta = swap_deltas(scores, relevant, kind)
+
+    def objective(f):
+        apart = f[relevant][:, None] - f[~relevant][None, :]
+        return float((delta * np.log1p(np.exp(-apart))).sum())
+
+    pull, curvature = lambdas(scores, relevant, kind)
+    for place, step in enumerate(np.eye(8) * 1e-4):
+        up, here, down = objective(scores + step), objective(scores), objective(scores - step)
+        assert pull[place] == pytest.approx(-(up - down) / 2e-4, abs=1e-7)
+        assert curvature[place] == pytest.approx((up - 2 * here + down) / 1e-8, abs=1e-5)
+    assert pull.sum() == pytest.approx(0, abs=1e-12)
+
+
+def test_equation_8_ndcg_and_none_by_hand():
+    """Ranks 1 to 4 are relevant, not, relevant, not; gains 1 / log2(r + 1), over the gain of the ideal order."""
+    scores, relevant = np.array([4.0, 3.0, 2.0, 1.0]), np.array([True, False, True, False])
+    gain = [1 / np.log2(rank + 1) for rank in (1, 2, 3, 4)]
+    expected = [[gain[0] - gain[1], gain[0] - gain[3]], [gain[1] - gain[2], gain[2] - gain[3]]]
+    assert swap_deltas(scores, relevant, "ndcg") == pytest.approx(np.array(expected) / (gain[0] + gain[1]))
+    assert swap_deltas(scores, relevant, "none").tolist() == [[1, 1], [1, 1]]
+
+
+def grown(Z, pull, leaves, least):
+    """The leaf of each row in a regression tree: the split that lowers the squared error most comes first."""
+
+    def error(rows):
+        return float(((pull[rows] - pull[rows].mean()) ** 2).sum())
+
+    def best_split(rows):
+        found = (0.0, None, None)
+        for feature in range(Z.shape[1]):
+            order = rows[np.argsort(Z[rows, feature], kind="stable")]
+            for cut in range(least, len(rows) - least + 1):
+                gain = error(rows) - error(order[:cut]) - error(order[cut:])
+                found = max(found, (gain, order[:cut], order[cut:]), key=lambda split: split[0])
+        return found
+
+    parts = [np.arange(len(pull))]
+    while len(parts) < leaves:
+        splits = [best_split(rows) for rows in parts]
+        chosen = int(np.argmax([gain for gain, _, _ in splits]))
+        parts[chosen : chosen + 1] = splits[chosen][1:]
+    number = np.zeros(len(pull), dtype=int)
+    for leaf, rows in enumerate(parts):
+        number[rows] = leaf
+    return number
+
+
+@pytest.mark.parametrize("delta", ["exact", "printed"])
+def test_listing_of_section_3_three_rounds_of_trees_with_four_leaves(delta):
+    """Every round takes the lambdas at the present f, over all queries together (lines 6-17)."""
+    X, y, qid = tables(queries=4, size=12, seed=5)
+    Z, rate = zscored(X, qid), 0.3
+    f = 2.0 * Z.mean(axis=1)
+    for _ in range(3):
+        pull, curvature = np.zeros(len(y)), np.zeros(len(y))
+        for query in range(4):
+            rows = qid == query
+            pull[rows], curvature[rows] = lambdas(f[rows], y[rows] > 0, delta)
+        leaf = grown(Z, pull, 4, 4)
+        f = f + rate * np.array([pull[leaf == own].sum() / curvature[leaf == own].sum() for own in leaf])
+    learner = ExactSimListMKL(trees=3, leaves=4, min_rows=4, learning_rate=rate, delta=delta).fit(X, y, qid)
+    assert learner.predict(X, qid) == pytest.approx(f, abs=1e-9)
+
+
+def test_equation_6_falls_by_boosting_with_xgboost():
+    """Σ |ΔAP| log(1 + exp(f_j - f_i)), with the swaps of the start's order, is lower after training, and AP higher."""
+    X, y, qid = tables(queries=12, seed=2)
+    X[:, 2] = np.abs(X[:, 2]) * np.where(y > 0, 1, -1) ** 2 + (y == 0) * (X[:, 2] > 0)  # which no weighted sum can use fully
+    start = 2.0 * zscored(X, qid).mean(axis=1)
+    fitted = SimListMKL(trees=40, columns=1.0, learning_rate=0.2).fit(X, y, qid).predict(X, qid)
+
+    def measured(f):
+        loss, precision = 0.0, []
+        for query in range(12):
+            rows = np.flatnonzero(qid == query)
+            relevant = y[rows] > 0
+            delta = swap_deltas(start[rows], relevant)
+            apart = f[rows][relevant][:, None] - f[rows][~relevant][None, :]
+            loss += float((delta * np.log1p(np.exp(-apart))).sum())
+            precision.append(average_precision(np.lexsort((relevant, -f[rows])), relevant))
+        return loss, np.mean(precision)
+
+    (before, ap_before), (after, ap_after) = measured(start), measured(fitted)
+    assert after < 0.8 * before and ap_after > ap_before
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_equations_3_and_5_conditions_of_karush_kuhn_and_tucker(signed):
+    """At the learned weights the gradient is 0, or points out of ω ≥ 0; the hinge loss has a subgradient that does."""
+    X, y, qid = tables(queries=4, size=8, seed=8)
+    X[:, 2] -= 1.5 * y  # of this kernel less is better
+    D, w = triplets(X, y, qid)
+    omega = SimTripletNet(signed=signed, penalty=0.2).fit(X, y, qid).weights_
+    gradient = -(w / (1 + np.exp(D @ omega))) @ D + 0.2 * (omega - 2 / 3)
+    assert np.abs(gradient[omega != 0]).max() < 1e-4
+    assert (gradient[omega == 0] > 0).all() and (omega == 0).any() != signed
+    C = 2.0
+    omega = SimTripletSVM(C=C, tolerance=1e-6, signed=signed).fit(X, y, qid).weights_
+    # Multipliers 0 ≤ t ≤ C w of the triplets' slacks, t = C w below the margin and 0 above: ω = (Dᵀt)⁺ for some of them.
+    margins = D @ omega
+    lower, upper = (np.where(margins < 1 - 1e-4, C * w, 0.0), np.where(margins > 1 + 1e-4, 0.0, C * w))
+
+    def distance(t):
+        rest = omega - t @ D
+        rest = rest if signed else np.where(omega > 1e-9, rest, np.minimum(rest, 0.0))
+        return float(rest @ rest), -2 * D @ rest
+
+    found = minimize(distance, (lower + upper) / 2, jac=True, bounds=list(zip(lower, upper, strict=True)), method="L-BFGS-B")
+    assert found.fun < 1e-6 and np.abs(omega).max() > 0.1 and (omega < 0).any() == signed
+
+
 def test_the_fast_learner_optimises_average_precision():
     """xgboost's objective is the listwise one, on relevance, with the sum of kernels as its start."""
     X, y, qid = tables()

@@ -13,7 +13,7 @@ from kernelsearch.cli.inputs import load_qrels, load_topics
 from kernelsearch.core.errors import ArtefactError, InputError, OptionError
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.evaluation.rows import JudgedRows
-from kernelsearch.kernels.asymmetric import BM25, VSM, Linear
+from kernelsearch.kernels.asymmetric import BM25, VSM, Dirichlet, Linear
 from kernelsearch.kernels.documents import RBF, Cosine, Custom
 from kernelsearch.lucene.models import BM25Model as LuceneBM25
 from kernelsearch.lucene.models import DirichletModel
@@ -21,6 +21,7 @@ from kernelsearch.rerankers.base import Context, TrainingData
 from kernelsearch.rerankers.klsa.basis import LatentBasis, fit_basis, fold_in
 from kernelsearch.rerankers.registry import method
 from tests.conftest import drawn_texts, rewrite_meta
+from tests.lucene.test_lucene_index import change
 
 KernelLSA = method("klsa").load()
 DIMS = 20
@@ -555,3 +556,51 @@ def test_the_default_form_retrieves_on_the_scale_of_its_candidates(indexed, quer
     expected = {int(row): (float(full.latent(vector, np.array([row]))[0]) - latent.mean()) / latent.std() for row in new}
     scores = dict(zip(ranked.docs.tolist(), ranked.scores.tolist(), strict=True))
     assert {row: scores[row] for row in expected} == pytest.approx(expected, abs=1e-4)
+
+
+def test_the_default_form_adds_the_documents_with_the_largest_products(indexed, query, listed):
+    """The nearest rows of U Σ^½ to the mean of the first documents' unit rows, by numpy over all documents."""
+    reranker, short = KernelLSA(indexed, retrieve=40), listed.top(15)
+    roots = np.sqrt(np.asarray(reranker.basis.values, dtype=float))
+    rows = np.asarray(reranker.basis.rows, dtype=float) * roots
+    unit = rows[short.docs] / np.linalg.norm(rows[short.docs], axis=1, keepdims=True)
+    weights = np.exp(5 * short.scores.astype(float) / float(short.scores[0]))
+    products = rows @ (weights / weights.sum() @ unit)
+    plain = np.asarray(reranker.basis.rows, dtype=float) @ (weights / weights.sum() @ unit)
+    nearest, by_u_alone = (set(np.argsort(-values)[:40].tolist()) for values in (products, plain))
+    assert set(reranker.apply(query, short).docs.tolist()) == nearest | set(short.docs.tolist())
+    assert nearest != by_u_alone
+
+
+def test_documents_that_another_program_deleted_are_not_added(tmp_path):
+    """Their rows are empty, but exp(-γ|x - y|²) with an empty document is not 0."""
+    build(tmp_path, documents(40))
+    change(tmp_path / "index", delete=[f"d{number:03d}" for number in range(0, 40, 3)], add=[])
+    opened = kernelsearch.open(tmp_path / "index")
+    KernelLSA.method.fit(opened, TrainingData(), kernel="rbf", gamma=0.1, dims=8)
+    reranker, live = KernelLSA(opened, retrieve=40), opened.forward.live
+    query = opened.lucene.queries([opened.forward.terms.take([5])[0]])[0]
+    listed = opened.lucene.search([query], 5)[0]
+    ranked = reranker.apply(query, listed)
+    assert np.asarray(reranker.basis.rows)[~live].any() and (~live).any()
+    assert ranked.depth > listed.depth and live[ranked.docs].all()
+
+
+def test_features_that_are_no_terms_are_folded_in_as_themselves(tmp_path):
+    """Dirichlet smoothing has the length as a last feature; a new document brings a term that sorts before all others."""
+    records, mu = documents(40), 30.0
+    states = (records, [*records, {"id": "new", "contents": "a000 " + records[0]["contents"]}])
+    opened = []
+    for number, state in enumerate(states):
+        (tmp_path / str(number)).mkdir()
+        opened.append(build(tmp_path / str(number), state))
+    old = LatentBasis(KernelLSA.method.fit(opened[0], TrainingData(), dims=5, kernel="dirichlet", mu=mu))
+    kernel, forward = Dirichlet(mu=mu), opened[1].forward
+    folded = fold_in(tmp_path / "folded", old, forward, kernel)
+    words = forward.words(np.arange(len(forward.terms)))
+    known = {word: row for row, word in enumerate(opened[0].forward.words(np.arange(len(opened[0].forward.terms))))}
+    loadings = np.asarray(old.loadings, dtype=float)
+    right = np.array([*(loadings[known[word]] if word in known else np.zeros(5) for word in words), loadings[-1]])
+    features = kernel.document_features(forward, np.arange(41)).toarray()
+    assert words[0] == "a000" and np.abs(loadings[-1]).max() > 0.1
+    assert np.asarray(folded.rows) == pytest.approx(features @ right / np.asarray(old.values), abs=1e-5)

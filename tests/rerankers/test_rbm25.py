@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+import kernelsearch
 from kernelsearch import merge, search
 from kernelsearch.clicks.importing import import_log, import_records
 from kernelsearch.clicks.records import Impression, Tally
@@ -19,7 +20,7 @@ from kernelsearch.rerankers.rbm25.evidence import ClickEvidence, support_in_list
 from kernelsearch.rerankers.rbm25.reranker import RobustBM25
 from kernelsearch.rerankers.rbm25.similar_queries import Similar
 from kernelsearch.trec.qrels import read_qrels
-from tests.conftest import DEMO, write_jsonl
+from tests.conftest import DEMO, build_texts, write_jsonl
 
 QUERIES = ["dripping tap", "toilte runs all night", "cold radiator upstairs", "bleach for mold", "carbonmonoxide", "wasps"]
 
@@ -517,3 +518,53 @@ def test_no_candidates_and_no_log_entry_give_an_empty_list(demo_index, robust):
     query = demo_index.query("zzzz")
     empty = Candidates(np.empty(0, dtype=np.int32), np.empty(0, dtype=np.float32))
     assert robust.apply(query, empty).depth == 0
+
+
+def test_documents_that_the_index_lacks_make_no_pairs(tmp_path):
+    """Neither as clicked nor as other documents, nor over retrieved documents that were not shown."""
+    texts = {f"d{number}": f"pump seal {' '.join(['pipe'] * number)}" for number in range(1, 8)}
+    index = kernelsearch.open(build_texts(tmp_path, texts))
+    shown = ("d1", "gone1", "d2", "gone2", "d3")
+    import_records([Impression("pump seal", shown, (1, 2, 3, 4, 5), (True, True, False, False, False))], tmp_path / "c.db")
+    reranker = RobustBM25(index, clicks=str(tmp_path / "c.db"), pairs_per_query=50)
+    query = index.lucene.queries(["pump seal"])
+    candidates = index.lucene.search(query, 10)[0]
+    similar = reranker.similar.find(query, 5, [candidates])[0]
+    retrieved = reranker.retrieve([similar], Context())
+    pairs = reranker.learn(similar, [retrieved[number] for number in similar.ids.tolist()]).pairs
+    docids = index.forward.docids.take(pairs.docs)
+    found = {(docids[better], docids[worse]) for better, worse in zip(pairs.better, pairs.worse, strict=True)}
+    assert (pairs.docs >= 0).all()
+    assert found == {("d1", worse) for worse in ("d2", "d3", "d4", "d5", "d6", "d7")}
+
+
+def test_documents_with_a_score_of_zero_or_less_are_not_borrowed(demo_index, robust):
+    """A run file may have negative scores: they are no clicks, and none taken back."""
+    queries, lists = first_stage(demo_index, ["herringbone oak", "wooden floor"], 6)
+    query, floor = queries[0], lists[1]
+    assert robust.log.query_ids([query.text])[0] == -1 and floor.depth == 6
+    scores = np.array([3.0, 2.0, 1.0, -1.0, -2.0, -3.0], dtype=np.float32)
+    all_six = robust.similar.find([query], 10, [Candidates(floor.docs, scores)])[0]
+    first_three = robust.similar.find([query], 10, [Candidates(floor.docs[:3], scores[:3])])[0]
+    assert len(all_six.ids) and all_six.ids.tolist() == first_three.ids.tolist()
+    assert all_six.kernel == pytest.approx(first_three.kernel) and all_six.by_clicks.max() > 0.1
+
+
+def test_of_equally_similar_queries_the_first_of_the_log_is_taken(tmp_path):
+    index = kernelsearch.open(build_texts(tmp_path, {"a": "pump seal water", "b": "pump roof garden"}))
+    logged = [Impression(text, ("a", "b"), (1, 2), (True, False)) for text in ("pump seal", "pump roof")]
+    import_records(logged, tmp_path / "c.db")
+    similar = RobustBM25(index, clicks=str(tmp_path / "c.db"), click_weight=0.0).similar
+    both, one = (similar.find(index.lucene.queries(["pump"]), count)[0] for count in (2, 1))
+    assert both.kernel[0] == both.kernel[1] and both.ids.tolist() == [1, 2]
+    assert one.ids.tolist() == [1]
+
+
+def test_a_logged_query_without_a_click_counts_as_one_that_is_not_logged(tmp_path):
+    index = kernelsearch.open(build_texts(tmp_path, {"a": "pump seal water", "b": "pump roof garden"}))
+    shown = [Impression(text, ("a", "b"), (1, 2), (clicked, False)) for text, clicked in (("pump", False), ("pump seal", True))]
+    import_records(shown, tmp_path / "c.db")
+    similar = RobustBM25(index, clicks=str(tmp_path / "c.db")).similar
+    found = similar.find(index.lucene.queries(["pump", "pump seal", "roof"]), 5)
+    assert similar.log.query_ids(["pump", "pump seal", "roof"]).tolist() == [1, 2, -1]
+    assert [near.own for near in found] == [-1, 2, -1]

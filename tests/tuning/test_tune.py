@@ -132,6 +132,7 @@ def test_klsa_variants_are_the_lists_of_search(demo_index):
     _, queries, lists = some_lists(demo_index)
     lists[3] = Candidates(lists[3].docs[:0], lists[3].scores[:0])
     settings = [{"z": z, "lambda": weight, "dims": dims} for z in (1, 4) for weight in (0.0, 0.3, 0.9) for dims in (20, None)]
+    settings += [{"z": 4, "lambda": 0.9, "cosine": True}, {"z": 4, "lambda": 1.0, "cosine": True, "dims": 20}]
     members = [KernelLSA(demo_index, **setting) for setting in settings]
     for member, result in zip(members, KernelLSA.variants(members, queries, lists), strict=True):
         for ours, theirs in zip(result, member.apply_batch(queries, lists), strict=True):

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from kernelsearch.core.errors import OptionError
 from kernelsearch.core.types import Query
 from kernelsearch.kernels.algebra import Collection, Kernel
-from kernelsearch.kernels.hyper import HyperKernel, Pairs
+from kernelsearch.kernels.hyper import Hyper, HyperKernel, Pairs
 from kernelsearch.kernels.learned import Expansion
 from kernelsearch.learning.ranking.dual import maximise_dual
 
@@ -86,9 +86,11 @@ class AsymmetricKernelLearner:
         """k* as a kernel between any query and document (Theorem 2), to be combined with others.
 
         The parameters are those of the call of `kernels.learned.hyper_kernel` that made this learner's kernel. Raises
-        scikit-learn's NotFittedError before a fit.
+        scikit-learn's NotFittedError before a fit, OptionError where the kernel is a series or a sum of others.
         """
         self._require_fit()
+        if not isinstance(self.kernel, Hyper):
+            raise OptionError(f"as_kernel: is for the kernel of Eq. 4 (hyper_kernel), not for a {type(self.kernel).__name__}")
         pairs = self.pairs_
         gains = np.ones(len(pairs))
         if relevance is not None:

@@ -20,8 +20,18 @@ from numpy.typing import NDArray
 from kernelsearch.rerankers.fusion.recipes import AUTO_WEIGHTS, CERTAINTY, MATCH, READING_WEIGHTS
 from tools import ROOT
 from tools.data.datasets import add_collections_option
-from tools.reproduce.auto_gates import gates_table, variants_table
-from tools.reproduce.auto_tables import FEEDBACK, KINDS, READ_CERTAINTY, SOFT_FEEDBACK, TOPICAL, Condition, compute_conditions
+from tools.reproduce.auto_gates import bounds_table, gates_table, variants_table
+from tools.reproduce.auto_tables import (
+    FEEDBACK,
+    KINDS,
+    LARGER,
+    READ_CERTAINTY,
+    SOFT_FEEDBACK,
+    TOPICAL,
+    Condition,
+    compute_conditions,
+    larger_conditions,
+)  # fmt: skip
 from tools.reproduce.claims import section as claims_section
 from tools.reproduce.pages import markdown_table, rounded
 
@@ -57,8 +67,8 @@ def choose(conditions: Sequence[Condition], gains: NDArray[np.float64], without:
     return int(np.argmax(np.where(means >= means.max() - TOLERANCE, losses, -np.inf)))
 
 
-def page(conditions: Sequence[Condition], claims: str) -> str:
-    """The page docs/reproductions/auto.md; `claims` is its section on learned fusion."""
+def page(conditions: Sequence[Condition], larger: Sequence[Condition], claims: str) -> str:
+    """The page docs/reproductions/auto.md; `larger` are conditions with more topics, `claims` its section on learned fusion."""
     rankers: dict[str, Mapping[str, float]] = {
         "RM3": {"rm3": 1.0}, "pert": {"pert": 1.0}, "mslm": {MATCH: 1.0}, "klsa": {"klsa": 1.0}, "auto": READING_WEIGHTS,
     }  # fmt: skip
@@ -109,6 +119,9 @@ def page(conditions: Sequence[Condition], claims: str) -> str:
         steps=steps_table(conditions),
         variants=variants_table(conditions),
         gates=gates_table(conditions),
+        bounds=bounds_table(conditions, choose),
+        larger=larger_table(conditions, larger),
+        more=LARGER,
     )
 
 
@@ -156,6 +169,21 @@ def steps_table(conditions: Sequence[Condition]) -> str:
     return markdown_table(("", *KINDS, "hurt", "AP lost", "below -.5%"), rows)
 
 
+def larger_table(conditions: Sequence[Condition], larger: Sequence[Condition]) -> str:
+    """Conditions that were measured again on more topics: `auto` and `mslm` on the page's topics and on all of them."""
+    before, rows = {condition.name: condition for condition in conditions}, []
+    for condition in larger:
+        name = condition.name.rpartition(", ")[0]
+        cells = [name, str(len(condition.totals)), rounded(float(condition.base.mean()))]
+        for weights in ({MATCH: 1.0}, READING_WEIGHTS):
+            for sample in (before[name], condition):
+                values = sample.ap(weights)
+                cells.append(f"{100 * sample.gain(values):+.1f} ±{100 * sample.error(values):.1f}")
+        change = condition.ap(READING_WEIGHTS) - condition.base
+        rows.append([*cells, f"{(change < -0.01).sum()}/{(change > 0.01).sum()}"])
+    return markdown_table(("", "topics", "BM25", "mslm, 200 topics", "all", "auto, 200 topics", "all", "hurt/helped"), rows)
+
+
 def kind_means(conditions: Sequence[Condition], weights: Mapping[str, float]) -> list[str]:
     """The mean gain per kind of topics."""
     gains = [(condition.kind, condition.gain(condition.ap(weights))) for condition in conditions]
@@ -191,6 +219,13 @@ find; on complete lists of 1,000 documents (`reproduce bm25 auto`) `auto` gains 
 collections. A standard error of two percent means that a loss of two percent may be due to chance.
 
 Of {conditions} conditions these are below BM25 by more than .5%: {below}.
+
+{more} topics of these conditions, the page's 200 among them, or as many as the corpus gives (changes in percent ± standard
+error):
+
+{larger}
+
+LARGER_TEXT
 
 {risk}
 
@@ -249,6 +284,16 @@ No gate gives more on topical and on other topics than `auto`'s constant weights
 that it was not fitted on, and single measures give what their own constant gives. Within a kind of query none of these measures
 correlates with the change in AP by more than about .2.
 
+A bound on how far feedback moves a document down: no document may fall below so many times its place by `mslm`, up to its
+20th. For a query with one relevant document this bounds the loss of reciprocal rank, whatever the query is, and feedback can
+have more weight:
+
+{bounds}
+
+BOUND_TEXT
+
+MEASURES_TEXT
+
 ## Tried and left out
 
 - The posterior of the first stage added as it is instead of as a z-score, with sharpness 5 to 20 and weights 3 to 12, and the
@@ -289,7 +334,8 @@ def main() -> None:
     conditions = list(compute_conditions(arguments.collections, arguments.scratch))
     again = arguments.claims
     claims = claims_section(arguments.collections, arguments.scratch) if again else kept_claims(arguments.output)
-    arguments.output.write_text(page(conditions, claims), encoding="utf-8")
+    larger = list(larger_conditions(arguments.collections, arguments.scratch))
+    arguments.output.write_text(page(conditions, larger, claims), encoding="utf-8")
     print(f"{arguments.output}: written")
 
 

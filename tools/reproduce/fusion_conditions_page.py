@@ -12,7 +12,7 @@ import numpy as np
 from kernelsearch.learning.ranking.choose import INPUT_CAUTION
 from tools.reproduce.fusion_caution import caution_table
 from tools.reproduce.fusion_conditions import COLLECTIONS, MADE, MADE_CONDITIONS
-from tools.reproduce.pages import markdown_table, rounded
+from tools.reproduce.pages import markdown_table, risk, rounded
 
 #: The marks around the section in docs/reproductions/fusion.md.
 BEGIN, END = "<!-- conditions -->", "<!-- end of conditions -->"
@@ -31,10 +31,7 @@ def section(scratch: Path) -> str:
         related = np.array(values["related"])
         cells = [name, f"{len(base)} ({int(related.sum())})", rounded(float(base.mean()))]
         for aps in (auto, fusion, new):
-            change = aps - base
-            lost = f", {-change[change < 0].sum():.1f}" if (change < 0).any() else ""
-            hurt = f"({(change < -0.01).sum()}/{(change > 0.01).sum()}{lost})"
-            cells.append(f"{100 * (aps.mean() / base.mean() - 1):+.1f} {hurt}")
+            cells.append(f"{100 * (aps.mean() / base.mean() - 1):+.1f} {risk(aps - base)}")
         cells += [f"{100 * (aps.mean() / better - 1):+.1f}" for aps in (fusion, new)]
         worst.append((min(fusion.mean(), new.mean()) / better - 1, name))
         rows.append([*cells, ", ".join(dict.fromkeys(values["choices"]))])

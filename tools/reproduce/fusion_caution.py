@@ -75,7 +75,7 @@ def caution_table(measured: Mapping[str, Mapping[str, Any]]) -> str:
     rows = []
     for name, row in cells.items():
         held_out = chosen_rule(table, corpora != corpus_of(name))
-        shown = [" / ".join(f"{value:+.1f}" for value in cell) for cell in row]
+        shown = [" / ".join(f"{round(value, 1) + 0.0:+.1f}" for value in cell) for cell in row]
         rows.append([name, *shown, f"{labels[held_out]}: {shown[held_out]}"])
     everything = labels[chosen_rule(table, np.ones(len(cells), dtype=bool))]
     rows.append(["mean of both", *(f"{mean:+.2f}" for mean in table.mean(axis=1)), f"all seen: {everything}"])

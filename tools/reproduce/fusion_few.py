@@ -81,4 +81,6 @@ the draws in which the learner is below `auto` by more than .5% of BM25's MAP, a
 
 {table}
 
-Below {enough} training topics `train --rerank fusion` does not learn, and the model is `auto`."""
+Below {enough} training topics `train --rerank fusion` does not learn, and the model is `auto`. A limit of 30 would lose four to
+six percent of BM25's MAP on average between 20 and 28 training topics, in exchange for at most .8% on npl; with 12 and 16 the
+learner is below `auto` in a quarter of the draws or more."""

@@ -29,7 +29,8 @@ LEARNERS: dict[str, type[Learner]] = {
 CANDIDATES = ("combsum", "net", "svm", "boost", "simlistmkl")
 
 #: Standard errors by which a learner must be better than the best input to take its place: the gain of the best of several
-#: learners in cross-validation is too high on average, that of an input is not. docs/reproductions/fusion.md shows the choice.
+#: learners in cross-validation is too high on average, that of an input is not. docs/reproductions/fusion.md shows what other
+#: values give, and which one is chosen with a collection left out (`python -m tools.reproduce.fusion --parts conditions`).
 INPUT_CAUTION = 1.5
 
 

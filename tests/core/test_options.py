@@ -7,6 +7,7 @@ from kernelsearch.cli.console import Parser
 from kernelsearch.cli.flags import add_flags, read_flags
 from kernelsearch.core.errors import OptionError
 from kernelsearch.core.options import Settings, option
+from kernelsearch.rerankers.klsa.settings import KernelLSAFitSettings, KernelLSASettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,3 +140,15 @@ def test_none_is_refused_where_it_is_not_the_default():
     with pytest.raises(OptionError, match=r"--n.mu: None is not a number"):
         Numbers(mu=None)
     assert Numbers(limit=None).limit is None
+
+
+def test_auto_is_the_default_of_numbers_that_are_chosen_later():
+    """`--klsa.z auto` and the like, on the command line and from Python; a number with a default of its own has no auto."""
+    parser = Parser(prog="x")
+    add_flags(parser, KernelLSASettings.options, owner="klsa")
+    flags = [word for name in ("z", "lambda", "dims", "retrieve") for word in (f"--klsa.{name}", "auto")]
+    assert read_flags(KernelLSASettings, parser.parse_args(flags)) == KernelLSASettings()
+    assert KernelLSASettings.of({"z": "auto", "lambda": "auto", "dims": 5}) == KernelLSASettings(dims=5)
+    assert KernelLSAFitSettings.of({"dims": "auto"}) == KernelLSAFitSettings()
+    with pytest.raises(OptionError, match=r"--m\.dims"):
+        parse("--m.dims", "auto")

@@ -6,7 +6,7 @@ from scipy.optimize import minimize
 from sklearn.base import clone
 
 from kernelsearch.core.errors import ArtefactError, InputError, OptionError
-from kernelsearch.learning.ranking.choose import LEARNERS, Best, CompleteList
+from kernelsearch.learning.ranking.choose import LEARNERS, Best, CompleteList, preferred
 from kernelsearch.learning.ranking.fusers import CombSUM
 from kernelsearch.learning.ranking.letor import read_letor
 from kernelsearch.learning.ranking.lists import Lists, mean_average_precision, normalise_features
@@ -248,7 +248,9 @@ def test_best_replaces_an_input_only_by_a_learner_that_is_clearly_better(monkeyp
     tried |= {name: 0.501 + gain + (noise if name == "net" else noise[::-1]) for name, gain in gains.items()}
     monkeypatch.setattr(Best, "_tried", lambda *_: tried)
     candidates = {"first": CombSUM(), "second": CombSUM(), "net": SimTripletNet(), "svm": SimTripletSVM()}
-    assert Best(candidates=candidates, inputs=("first", "second")).fit(*lists()).choice_ == chosen
+    best = Best(candidates=candidates, inputs=("first", "second")).fit(*lists())
+    assert best.choice_ == chosen and best.tried_ is tried
+    assert preferred(tried, ("first", "second"), 1.0, 0.0)[0] == (chosen if min(gains.values()) < 0.01 else "net")
 
 
 def trusting(unrelated):

@@ -11,6 +11,7 @@ from kernelsearch.trec import read_qrels, read_topics
 from tests.conftest import DEMO
 from tools.data.made_topics import CONVERSATION, abstracts, conclusions, known_items, posts
 from tools.reproduce.auto import choose
+from tools.reproduce.auto_gates import bounded
 from tools.reproduce.auto_tables import computed, loaded, long_documents
 
 SENTENCE = "the quick brown foxes jumped over seventeen lazy dogs near rivers"
@@ -114,3 +115,16 @@ def test_the_least_loss_within_a_percent_of_the_best_is_chosen():
     gains = np.array([[0.20, 0.20, 0.0, -0.02, 0.0], [0.195, 0.195, 0.9, -0.01, 0.0], [0.10, 0.25, 0.0, 0.0, -0.03]])
     assert choose(result, gains) == 1
     assert choose(result, gains, "cran") == 2
+
+
+def test_no_document_falls_below_the_bound():
+    """By hand with a factor of 2: 3, first by match, may be second at the lowest; 2, second by match, fourth."""
+    order, match = np.array([[0, 1, 4, 5, 2, 3]]), np.array([[3, 2, 0, 1, 4, 5]])
+    assert bounded(order, match, 2.0).tolist() == [[0, 3, 1, 2, 4, 5]]
+    assert bounded(order, match, 1.0).tolist() == match.tolist()
+    assert bounded(order, match, 6.0).tolist() == order.tolist()
+    generator = np.random.default_rng(0)
+    order, match = (np.array([generator.permutation(50) for _ in range(20)]) for _ in range(2))
+    places = np.argsort(bounded(order, match, 1.5), axis=1)
+    ranks = np.argsort(match, axis=1)
+    assert (places[ranks < 20] + 1 <= 1.5 * (ranks[ranks < 20] + 1)).all()

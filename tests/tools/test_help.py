@@ -20,7 +20,7 @@ HELPERS = {
     "tools.reproduce.auto_gates",
     "tools.reproduce.auto_tables",
     "tools.reproduce.claims",
-    "tools.reproduce.fusion_conditions",
+    *(f"tools.reproduce.fusion_{name}" for name in ("caution", "conditions", "conditions_page")),
     "tools.reproduce.fusion_few",
     "tools.reproduce.fusion_page",
     "tools.reproduce.fusion_tables",

@@ -83,6 +83,59 @@ def gates_table(conditions: Sequence[Condition]) -> str:
     return markdown_table(("gate by", *headings), rows)
 
 
+def bounded(order: NDArray[np.int64], match: NDArray[np.int64], factor: float, depth: int = 20) -> NDArray[np.int64]:
+    """An order in which the match's r-th document, r up to `depth`, is moved up to place `factor` · r if it is below.
+
+    `order` and `match` have shape (topics, candidates), best first. A later move does not push an earlier one down, because its
+    place is lower: no document falls below `factor` times its place by match.
+    """
+    out = order.copy()
+    for row, best in zip(out, match[:, :depth], strict=True):
+        ranked = row.tolist()
+        for rank, candidate in enumerate(best.tolist(), start=1):
+            lowest = int(factor * rank) - 1
+            if ranked.index(candidate) > lowest:
+                ranked.remove(candidate)
+                ranked.insert(lowest, candidate)
+        row[:] = ranked
+    return out
+
+
+def bounds_table(conditions: Sequence[Condition], choose: Callable[[Sequence[Condition], Floats, str | None], int]) -> str:
+    """Feedback of several weights without and with a bound on how far it moves a document below its place by match.
+
+    `choose` takes the conditions, the gains (settings, conditions) and a collection to leave out, and returns a setting; the
+    last row has its choices without each condition's collection.
+    """
+    matches = [condition.order({MATCH: 1.0}) for condition in conditions]
+    measured: dict[tuple[str, str], list[Floats]] = {}
+    for factor in (0.75, 1.0, 1.5, 2.0):
+        orders = [condition.order(READING_WEIGHTS, gate=np.full(len(condition.totals), factor)) for condition in conditions]
+        for bound in (None, 3.0, 2.0, 1.5) if factor >= 1 else (None,):
+            measured[f"{factor:g}", "none" if bound is None else f"{bound:g}"] = [
+                condition.ap_of(order if bound is None else bounded(order, match, bound))
+                for condition, order, match in zip(conditions, orders, matches, strict=True)
+            ]
+    settings = list(measured.values())
+    gains = np.array([[condition.gain(ap) for condition, ap in zip(conditions, aps, strict=True)] for aps in settings])
+    held_out = [choose(conditions, gains, condition.corpus) for condition in conditions]
+    measured["chosen without", "the collection"] = [settings[setting][place] for place, setting in enumerate(held_out)]
+    rows = [[*labels, *bound_cells(conditions, aps)] for labels, aps in measured.items()]
+    headings = ("bound", "topical", "with long documents and abstracts", "other topics", "losses among them", "worst")
+    return markdown_table(("feedback times", *headings, "below -.5%", "hurt", "AP lost"), rows)
+
+
+def bound_cells(conditions: Sequence[Condition], aps: Sequence[Floats]) -> list[str]:
+    """The cells of a row of `bounds_table`, from AP per topic of each condition."""
+    topical = np.array([condition.kind in TOPICAL for condition in conditions])
+    own = np.array([condition.kind == "topical" for condition in conditions])
+    gains = np.array([100 * condition.gain(values) for condition, values in zip(conditions, aps, strict=True)])
+    changes = np.concatenate([values - condition.base for condition, values in zip(conditions, aps, strict=True)])
+    cells = [f"{gains[part].mean():+.1f}%" for part in (own, topical, ~topical)]
+    cells += [f"{np.minimum(gains[~topical], 0).mean():+.2f}%", f"{gains.min():+.1f}%", str((gains < -0.5).sum())]
+    return [*cells, str((changes < -0.01).sum()), f"{-changes[changes < 0].sum():.0f}"]
+
+
 def saturated(limit: float) -> Callable[[Floats], Floats]:
     """z -> limit · log(1 + z/limit) above 0: large z-scores count less."""
 

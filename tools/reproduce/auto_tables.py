@@ -30,6 +30,10 @@ Floats = NDArray[np.float64]
 
 #: Candidates per source; the most topics of a collection's own and of made ones; the fewest made ones, abstracts apart.
 DEPTH, TOPICS, MADE, FEWEST = 500, 250, 200, 100
+#: Conditions on which `auto` was below BM25 by more than .5%, measured again on so many made topics.
+LARGER, LARGER_CONDITIONS = 600, (
+    "cacm, known items", "cisi, titles", "cisi, conclusions", "npl, noisy known items", "scifact, noisy known items",
+)  # fmt: skip
 #: Documents that are joined to a long one.
 PARTS = 4
 OWN_TOPICS = {
@@ -139,7 +143,11 @@ class Condition:
         """AP per topic of a weighted sum, see `order`."""
         if len(weights) == 1 and MATCH not in weights:
             return self.alone[next(iter(weights))]
-        hits = np.take_along_axis(self.relevant, self.order(weights, gate, shape), axis=1)
+        return self.ap_of(self.order(weights, gate, shape))
+
+    def ap_of(self, order: NDArray[np.int64]) -> Floats:
+        """AP per topic of an order of the candidates, shape (topics, candidates)."""
+        hits = np.take_along_axis(self.relevant, order, axis=1)
         precision = np.cumsum(hits, axis=1) / np.arange(1, hits.shape[1] + 1)
         return np.asarray((precision * hits).sum(axis=1) / self.totals + self.rest)
 
@@ -194,6 +202,22 @@ def compute_conditions(collections: Path, scratch: Path) -> Iterator[Condition]:
             yield measured(f"{corpus}, {kind}", kind, corpus, index, topics, qrels, scratch)
 
 
+def larger_conditions(collections: Path, scratch: Path) -> Iterator[Condition]:
+    """LARGER_CONDITIONS with LARGER topics each, or as many as the corpus gives."""
+    for name in LARGER_CONDITIONS:
+        corpus, _, kind = name.partition(", ")
+        dataset = DATASETS[corpus]
+        documents = read_corpus(collections / dataset.folder / dataset.corpus)
+        if kind in ("titles", "conclusions"):
+            made = titles(documents, LARGER) if kind == "titles" else conclusions(documents, LARGER, codes=False)
+            bodies, topics, qrels = made
+            index = corpus_index(bodies, scratch, f"{corpus}-{kind}")
+        else:
+            topics, qrels = known_items(documents, LARGER, 5 if kind.startswith("noisy") else 0, codes=False)
+            index = dataset.open_index(collections, scratch / "indexes" / dataset.folder)
+        yield measured(f"{name}, {LARGER} topics", kind, corpus, index, topics, qrels, scratch, most=LARGER)
+
+
 def long_documents(documents: Documents, qrels: Judgements, folder: Path) -> tuple[Documents, Judgements]:
     """Related documents joined to long ones, PARTS in each, and the judgements of these; `folder` has a vector per document."""
     stored = np.load(folder / "corpus.npz")
@@ -216,14 +240,21 @@ def corpus_index(documents: Documents, scratch: Path, name: str) -> kernelsearch
 
 
 def measured(
-    name: str, kind: str, corpus: str, index: kernelsearch.Index, topics: Topics, qrels: Judgements, scratch: Path
+    name: str,
+    kind: str,
+    corpus: str,
+    index: kernelsearch.Index,
+    topics: Topics,
+    qrels: Judgements,
+    scratch: Path,
+    most: int = TOPICS,
 ) -> Condition:
-    """The condition of a kind's judged topics, at most TOPICS of them, drawn by chance."""
+    """The condition of a kind's judged topics, at most `most` of them, drawn by chance."""
     cache = scratch / "tables" / f"{name.replace(', ', '-').replace(' ', '-')}.npz"
     if not cache.exists():
         qids = judged_topics(topics, qrels)
-        if len(qids) > TOPICS:
-            qids = [qids[place] for place in sorted(np.random.default_rng(1).permutation(len(qids))[:TOPICS])]
+        if len(qids) > most:
+            qids = [qids[place] for place in sorted(np.random.default_rng(1).permutation(len(qids))[:most])]
         saved = computed(index, index.lucene.queries([topics[qid] for qid in qids], qids), qrels)
         cache.parent.mkdir(parents=True, exist_ok=True)
         np.savez(cache, recipe=np.array(RECIPE), **saved)  # type: ignore[arg-type]

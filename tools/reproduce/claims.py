@@ -118,8 +118,7 @@ others are *new*. The last two rows leave the {dropped} training topics out that
 {verdict}
 """
 
-VERDICT = """`votes` add the documents of the paired claim: {twins:+.1f}% on related topics. They decrease
-with the distance of the nearest training query, so that new topics change by {strangers:+.1f}%
-(without this: +42.6% and -4.2%). With the related claims left out of training
-the test topics change by {apart:+.1f}% (without the decrease: -8.9%). Without `votes` fusion changes MAP by
-{whole:+.1f}% with all training topics, and by {without:+.1f}% without the related ones."""
+VERDICT = """`votes` add the documents of the paired claim: {twins:+.1f}% on related topics. They decrease with the distance of
+the nearest training query, so that new topics change by {strangers:+.1f}% (an earlier version without this: +42.6% and -4.2%).
+With the related claims left out of training the test topics change by {apart:+.1f}% (that version: -8.9%). Without `votes`
+fusion changes MAP by {whole:+.1f}% with all training topics, and by {without:+.1f}% without the related ones."""

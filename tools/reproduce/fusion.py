@@ -29,7 +29,8 @@ from kernelsearch.similarity.engine import SimilarDocuments, truth_from_groups
 from tools import ROOT
 from tools.data.datasets import DATASETS, add_collections_option
 from tools.reproduce import fusion_few
-from tools.reproduce.fusion_conditions import BEGIN, END, measure_conditions, section
+from tools.reproduce.fusion_conditions import measure_conditions
+from tools.reproduce.fusion_conditions_page import BEGIN, END, section
 from tools.reproduce.fusion_tables import (
     COLLECTIONS,
     FOLDS,

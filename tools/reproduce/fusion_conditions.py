@@ -7,7 +7,7 @@ from fold by fold. `python -m tools.reproduce.fusion --parts conditions,page` me
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -22,6 +22,7 @@ from kernelsearch.core.measures import average_precision
 from kernelsearch.kernels.documents import Cosine
 from kernelsearch.learning.folds import related_groups, topic_folds
 from kernelsearch.learning.ranking.choose import Best, CompleteList
+from kernelsearch.learning.ranking.fusers import Learner
 from kernelsearch.learning.ranking.lists import zscores
 from kernelsearch.rerankers.auto.reranker import AutoReranker
 from kernelsearch.rerankers.base import Context
@@ -33,10 +34,9 @@ from kernelsearch.rerankers.fusion.settings import RECIPE, SOURCES
 from kernelsearch.rerankers.fusion.training_queries import TrainingQueries, TrainingVotes
 from tools.data.datasets import DATASETS, Judgements, Topics, judged_topics, open_index
 from tools.data.made_topics import conclusions, known_items, read_corpus, titles
-from tools.reproduce.pages import markdown_table, rounded
 
 #: The collections' own topics, five folds; "A -> B" learns from A and measures B.
-COLLECTIONS = ("cran", "cacm", "cisi", "npl", "nfcorpus", "scifact train -> scifact")
+COLLECTIONS = ("cran", "cacm", "cisi", "npl", "nfcorpus", "scifact", "scifact train -> scifact")
 #: Topics with one right answer, made from the corpora: two folds of MADE topics.
 MADE_CONDITIONS = (
     "cran, known items",
@@ -162,8 +162,50 @@ def compute(
     return Table(stored)
 
 
+@dataclass(frozen=True)
+class Training:
+    """What is learned from: the rows of a table with drawn candidates, complete rankings, and groups of related topics."""
+
+    X: NDArray[np.float64]
+    y: NDArray[np.float64]
+    qid: NDArray[np.int64]
+    complete: list[CompleteList]
+    groups: dict[int, int]
+
+    def fitted(self) -> Best:
+        """The default learner, fitted."""
+        return default_learner().fit(self.X, self.y, self.qid, complete=self.complete, groups=self.groups)
+
+    def measured(self, best: Best, table: Table, topics: Sequence[int], voters: NDArray[np.bool_]) -> dict[str, Any]:
+        """What every candidate gives, chosen or not: {"tried": cross-validated AP, "fusion" and "as new": AP of `topics`}.
+
+        Each is {candidate: AP per topic}; the other parameters are those of `ranked`.
+        """
+        out: dict[str, Any] = {
+            "tried": {name: values.tolist() for name, values in best.tried_.items()},
+            "fusion": {},
+            "as new": {},
+        }
+        assert isinstance(best.candidates, Mapping)
+        for name, candidate in best.candidates.items():
+            learner = candidate.fit(self.X, self.y, self.qid)
+            out["fusion"][name] = ranked_by(table, name, learner, topics, voters, as_new=False)
+            out["as new"][name] = ranked_by(table, name, learner, topics, voters, as_new=True)
+        return out
+
+
 def learn(table: Table, learned: NDArray[np.bool_], *, voting: bool = True) -> Best:
     """What `train --rerank fusion` learns from some topics of a table: (topics,) marks them; they vote unless told not to."""
+    return training_data(table, learned, voting=voting).fitted()
+
+
+def default_learner() -> Best:
+    """The unfitted learner of `train --rerank fusion` for the features of a Table."""
+    return anchored_learner((*FIXED, VOTES), READING_WEIGHTS, random_state=SEED)
+
+
+def training_data(table: Table, learned: NDArray[np.bool_], *, voting: bool = True) -> Training:
+    """What `learn` learns from."""
     numbers, chance = np.flatnonzero(learned), np.random.default_rng(SEED)
     measured = set(np.random.default_rng(SEED).permutation(len(numbers))[:COMPLETE].tolist())
     parts, complete = [], []
@@ -181,24 +223,29 @@ def learn(table: Table, learned: NDArray[np.bool_], *, voting: bool = True) -> B
                 others = chance.choice(others, NEGATIVES, replace=False)
             rows = np.sort(np.concatenate([right, others]))
             parts.append((entry.features[rows], entry.relevant[rows].astype(np.float64), np.full(len(rows), place)))
-    best = anchored_learner((*FIXED, VOTES), READING_WEIGHTS, random_state=SEED)
     relevant = [[str(row) for row in table.relevant[topic].indices] for topic in numbers]
-    groups = dict(enumerate(related_groups(relevant, -(-len(numbers) // best.folds)).tolist()))
+    groups = dict(enumerate(related_groups(relevant, -(-len(numbers) // default_learner().folds)).tolist()))
     X, y, qid = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-    return best.fit(X, y, qid, complete=complete, groups=groups)
+    return Training(X, y, qid, complete, groups)
 
 
 def ranked(table: Table, best: Best, topics: Sequence[int], voters: NDArray[np.bool_], as_new: bool) -> list[float]:
-    """AP of topics; `as_new` leaves out the votes of those that a topic has a relevant document in common with.
-
-    A model that has chosen auto's weights ranks as `auto` does.
+    """AP of topics by what was chosen; `as_new` leaves out the votes of those that a topic has a relevant document in common
+    with.
     """
-    if best.choice_ == "auto":
+    return ranked_by(table, best.choice_, best.chosen_, topics, voters, as_new)
+
+
+def ranked_by(
+    table: Table, name: str, learner: Learner, topics: Sequence[int], voters: NDArray[np.bool_], as_new: bool
+) -> list[float]:
+    """AP of topics by one fitted candidate; a model that has chosen auto's weights ranks as `auto` does."""
+    if name == "auto":
         return [float(table.auto[topic]) for topic in topics]
     aps = []
     for topic in topics:
         entry = table.entry(topic, voters & ~table.related[topic] if as_new else voters)
-        aps.append(entry.ap(best.predict(entry.features)))
+        aps.append(entry.ap(learner.predict(entry.features)))
     return aps
 
 
@@ -213,7 +260,7 @@ def measure_conditions(collections: Path, scratch: Path, only: set[str]) -> None
         topics = np.arange(len(table.totals))
         values: dict[str, Any] = {"BM25": table.bm25.tolist(), "auto": table.auto.tolist()}
         related, fusion, as_new = np.zeros(len(topics), dtype=bool), np.zeros(len(topics)), np.zeros(len(topics))
-        choices = []
+        choices, candidates = [], []
         if training:
             learned = open_table(training, collections, scratch, "")
             rounds = [(learned, np.ones(len(learned.totals), dtype=bool), topics)]
@@ -221,12 +268,16 @@ def measure_conditions(collections: Path, scratch: Path, only: set[str]) -> None
             folds = topic_folds(table.qids, 5 if name in COLLECTIONS else 2, SEED)
             rounds = [(table, folds != fold, topics[folds == fold]) for fold in np.unique(folds)]
         for source, voters, held_out in rounds:
-            best = learn(source, voters)
+            training_rows = training_data(source, voters)
+            best = training_rows.fitted()
             choices.append(best.choice_)
             related[held_out] = (table.related[held_out] & voters).any(axis=1)
-            fusion[held_out] = ranked(table, best, held_out.tolist(), voters, as_new=False)
-            as_new[held_out] = ranked(table, best, held_out.tolist(), voters, as_new=True)
+            measured_candidates = training_rows.measured(best, table, held_out.tolist(), voters)
+            fusion[held_out] = measured_candidates["fusion"][best.choice_]
+            as_new[held_out] = measured_candidates["as new"][best.choice_]
+            candidates.append({"held out": held_out.tolist(), **measured_candidates})
         values |= {"fusion": fusion.tolist(), "as new": as_new.tolist(), "related": related.tolist(), "choices": choices}
+        values["candidates"] = candidates
         result.parent.mkdir(parents=True, exist_ok=True)
         result.write_text(json.dumps(values), encoding="utf-8")
         print(
@@ -236,7 +287,7 @@ def measure_conditions(collections: Path, scratch: Path, only: set[str]) -> None
 
 def open_table(name: str, collections: Path, scratch: Path, training: str) -> Table:
     """The table of a dataset's topics, voted for by those of the dataset `training` where it is named; or of made topics."""
-    cache = scratch / "tables" / f"{name}.npz"
+    cache = scratch / "tables" / f"{training + ' -> ' if training else ''}{name}.npz"
     dataset = DATASETS[name.partition(", ")[0] if name not in DATASETS else name]
     path = scratch / "indexes" / dataset.folder
     if name in DATASETS:
@@ -251,72 +302,3 @@ def open_table(name: str, collections: Path, scratch: Path, training: str) -> Ta
     source.parent.mkdir(parents=True, exist_ok=True)
     source.write_text("".join(json.dumps(body) + "\n" for body in bodies), encoding="utf-8")
     return compute(open_index(scratch / "indexes" / f"{dataset.folder}-{kind}", source), topics, qrels, None, cache)
-
-
-#: The marks around the section in docs/reproductions/fusion.md.
-BEGIN, END = "<!-- conditions -->", "<!-- end of conditions -->"
-
-
-def section(scratch: Path) -> str:
-    """The section of docs/reproductions/fusion.md; empty where nothing was measured."""
-    rows, worst = [], []
-    for name in (*COLLECTIONS, *MADE_CONDITIONS):
-        result = scratch / "results" / f"condition-{name}.json"
-        if not result.exists():
-            continue
-        values = json.loads(result.read_text(encoding="utf-8"))
-        base, auto, fusion, new = (np.array(values[label]) for label in ("BM25", "auto", "fusion", "as new"))
-        better = max(base.mean(), auto.mean())
-        related = np.array(values["related"])
-        cells = [name, f"{len(base)} ({int(related.sum())})", rounded(float(base.mean()))]
-        for aps in (auto, fusion, new):
-            change = aps - base
-            lost = f", {-change[change < 0].sum():.1f}" if (change < 0).any() else ""
-            hurt = f"({(change < -0.01).sum()}/{(change > 0.01).sum()}{lost})"
-            cells.append(f"{100 * (aps.mean() / base.mean() - 1):+.1f} {hurt}")
-        cells += [f"{100 * (aps.mean() / better - 1):+.1f}" for aps in (fusion, new)]
-        worst.append((min(fusion.mean(), new.mean()) / better - 1, name))
-        rows.append([*cells, ", ".join(dict.fromkeys(values["choices"]))])
-    if not rows:
-        return ""
-    header = ("", "topics (related)", "BM25", "auto", "fusion", "fusion, topics as new", "against the better of BM25 and auto")
-    below = [f"{name} ({100 * change:+.1f}%)" for change, name in sorted(worst) if change < -0.005]
-    table = markdown_table((*header, "as new", "chosen"), rows)
-    return TEXT.format(table=table, made=MADE, below=", ".join(below) or "none")
-
-
-TEXT = """## No worse than its inputs
-
-`train --rerank fusion` with its defaults chooses, by cross-validation, among its inputs, which are the first stage, `auto`'s
-sum and `mslm` alone, and weights that are regularised towards `auto`'s. The table compares it with BM25 and with `auto` on the
-collections' own topics (five folds; scifact learns from its training topics) and on {made} topics with one relevant document
-that are made from a corpus (two folds; `tools/data/made_topics.py`). Changes of MAP in percent against BM25, with the topics
-that lose and gain more than .01 AP and the sum of the AP that they lose.
-
-A topic is *related* if a training topic has a relevant document in common with it. "Topics as new" leaves the votes of such
-training topics out, topic by topic: it estimates the gain for a query without related judged topics.
-
-{table}
-
-Below the better of BM25 and `auto` by more than .5%: {below}.
-
-Learned weights take the place of the best input only if they are better by more than 1.5 standard errors over the training
-topics: the best of several learners is too good in cross-validation, an input that learns nothing is not. Before, the first of
-all candidates that was less than half a standard error below the best was taken, and `mslm` alone was not among them. On the
-two splits each of cacm's noisy known items, cisi's titles, cran's known items and scifact's noisy known items this gave +9.2,
--.8, +1.1 and +2.1% against the better of BM25 and `auto`; with a threshold of one and of 1.5 standard errors +9.2, -.8, +1.1,
--.3% and +9.2, .0, +1.1, .0%; with `mslm` too +8.6, -.8, +2.0, +6.2% and +8.6, .0, +2.0, +6.2%. A threshold of 2 loses three
-percent on cacm's own topics. The threshold was chosen on these conditions. With 22 of 28 topics of cacm and of npl to learn
-from (one draw) all of these rules gave the same: +19.3 and -.4%. A model that
-has chosen `auto`'s weights ranks exactly as `auto` does, which scales its features among the best 100 documents: on npl the
-same weights with features scaled over the whole pool gave .6% less.
-
-`votes` used to be z-scores like any other feature, so the votes of training topics that have a word in common with a query
-counted as much as those of its paraphrase. Now they are multiplied by the nearest training query's cosine to the power of 1.5
-(`votes:power=4,fade=1.5`), and the choice among learners counts each training topic twice, with the votes of all others and
-with those of unrelated ones alone. Tried on cisi, npl and cran, gain over BM25 in percent as related and as new topics (penalty
-.01, no choice): power 2 without fading +47.3 / +6.6, +9.5 / +7.7, +48.0 / +16.4; power 2, fade 1: +47.9 / +22.1, +9.5 / +8.8,
-+48.6 / +21.9; power 4, fade 1: +48.3 / +23.8, +9.8 / +8.9, +48.3 / +22.3; power 4, fade 1.5: +44.9 / +26.9, +10.0 / +9.5,
-+48.1 / +26.1; without votes +29.3, +9.9, +32.9. Votes for queries above a threshold of the cosine only were between these, and
-learning from both versions of every training topic gave up a third of the gain on related topics (+42.8 / +26.6, +10.2 / +9.6,
-+44.4 / +28.5)."""

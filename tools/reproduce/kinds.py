@@ -20,7 +20,7 @@ from tools.data.datasets import DATASETS, Judgements, Topics, add_collections_op
 from tools.data.made_topics import known_items, read_corpus
 from tools.data.source_code import code_topics, in_camel_case, standard_library
 from tools.reproduce.auto_tables import corpus_index
-from tools.reproduce.pages import markdown_table, rounded
+from tools.reproduce.pages import markdown_table, risk, rounded
 
 TOPICS, MADE, SEED = 150, 200, 1
 METHODS = {"BM25": None, "klsa": "klsa", "mslm": "mslm", "pert": "pert", "auto": "auto"}
@@ -68,7 +68,7 @@ def section(measured: dict[str, dict[str, list[float]]]) -> str:
         for label in list(METHODS)[1:]:
             change = np.array(values[label]) - base
             gain, error = 100 * change.mean() / base.mean(), 100 * change.std() / np.sqrt(len(base)) / base.mean()
-            cells.append(f"{gain:+.1f} ±{error:.1f} ({(change < -0.01).sum()}/{(change > 0.01).sum()})")
+            cells.append(f"{gain:+.1f} ±{error:.1f} {risk(change)}")
         rows.append(cells)
     return TEXT.format(table=markdown_table(("", "topics", *METHODS), rows))
 
@@ -95,8 +95,8 @@ def main() -> None:
 TEXT = """# Further kinds of queries and documents
 
 `python -m tools.reproduce.kinds` measures this page and writes it: changes in MAP against BM25 (k1 .9, b .4) in percent, with
-the standard error over topics, and the topics that lose and gain more than .01 AP, on complete lists of 1,000 documents. At
-most 150 topics each, all settings at their defaults.
+the standard error over topics, the topics that lose and gain more than .01 AP, and the sum of the AP lost, on complete lists of
+1,000 documents. At most 150 topics each, all settings at their defaults.
 
 - *misspelled*: the collection's topics, with one wrong letter in 30% of the words. *questions*: its topics between words that
   say nothing ("does anybody know about ... and how do you know"). [The page of `auto`](auto.md) has long queries

@@ -4,10 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 
 def rounded(value: float) -> str:
     """A measure with four decimals and without the leading zero."""
     return f"{value:.4f}".removeprefix("0")
+
+
+def risk(change: NDArray[np.float64]) -> str:
+    """Topics that lose and gain more than .01 AP, and the sum of the AP that topics lose: "(hurt/helped, lost)".
+
+    `change` (topics,) is the difference in AP; the sum is left out where no topic loses.
+    """
+    lost = f", {-change[change < 0].sum():.1f}" if (change < 0).any() else ""
+    return f"({(change < -0.01).sum()}/{(change > 0.01).sum()}{lost})"
 
 
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

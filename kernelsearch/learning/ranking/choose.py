@@ -29,7 +29,8 @@ LEARNERS: dict[str, type[Learner]] = {
 CANDIDATES = ("combsum", "net", "svm", "boost", "simlistmkl")
 
 #: Standard errors by which a learner must be better than the best input to take its place: the gain of the best of several
-#: learners in cross-validation is too high on average, that of an input is not. docs/reproductions/fusion.md shows the choice.
+#: learners in cross-validation is too high on average, that of an input is not. docs/reproductions/fusion.md shows what other
+#: values give, and which one is chosen with a collection left out (`python -m tools.reproduce.fusion --parts conditions`).
 INPUT_CAUTION = 1.5
 
 
@@ -64,6 +65,21 @@ def _orders(scores: NDArray[np.float64], lists: Lists) -> bool:
     return any(np.ptp(scores[rows]) > 0 for rows in lists)
 
 
+def preferred(
+    tried: Mapping[str, NDArray[np.float64]], inputs: Sequence[str], caution: float, input_caution: float = INPUT_CAUTION
+) -> list[str]:
+    """Candidates in the order of preference, from the cross-validated AP per query of each in `tried`.
+
+    `inputs` and `caution` are those of `Best`; a learner needs `input_caution` standard errors to be preferred to an input.
+    """
+    by_mean = sorted(tried, key=lambda name: -tried[name].mean())  # equal means: in the order of the candidates
+    known, learned = ([name for name in by_mean if (name in inputs) == is_input] for is_input in (True, False))
+    close = [name for name in tried if name in learned and not _gains(tried[learned[0]], tried[name], caution)]
+    if known and not (close and _gains(tried[close[0]], tried[known[0]], input_caution)):
+        close = [known[0], *close]
+    return list(dict.fromkeys((*close, *by_mean)))
+
+
 class Best(Learner):
     """Tries each candidate in `folds` of the training queries (MAP), drawn by `random_state`, and fits the winner on all.
 
@@ -73,14 +89,15 @@ class Best(Learner):
     them wins unless that winner is better by more than INPUT_CAUTION standard errors. A candidate that gives all documents of
     a query the same score, in every query, is passed over, and InputError is raised where no other is left. At most `queries`
     queries, drawn by chance, decide: beyond a few hundred the choice takes long and changes little. `chosen_` is the fitted
-    winner, `choice_` its name, `scores_` each candidate's MAP and `unrelated_scores_` that of queries to which no training
-    query is related.
+    winner, `choice_` its name, `tried_` the AP per query of each candidate, `scores_` its MAP and `unrelated_scores_` that of
+    queries to which no training query is related.
     """
 
     name = "best"
     needs_fit = True
     choice_: str
     chosen_: Learner
+    tried_: dict[str, NDArray[np.float64]]
 
     def __init__(
         self,
@@ -135,22 +152,13 @@ class Best(Learner):
         means = {name: float(values.mean()) for name, values in tried.items()}
         if complete is None:
             self.scores_ = self.unrelated_scores_ = means
-        lists = Lists.of(ids)
-        for name in self._preferred(tried):
+        self.tried_, lists = tried, Lists.of(ids)
+        for name in preferred(tried, self.inputs, self.caution):
             learner = self._make(name).fit(table, labels, ids)
             if _orders(learner.predict(table, ids), lists):
                 self.choice_, self.chosen_ = name, learner
                 return self
         raise InputError("best: every learner gives all documents of a query the same score; are the features constant?")
-
-    def _preferred(self, tried: Mapping[str, NDArray[np.float64]]) -> list[str]:
-        """The candidates in the order of preference, from the AP per query of each."""
-        by_mean = sorted(tried, key=lambda name: -tried[name].mean())  # equal means: in the order of the candidates
-        known, learned = ([name for name in by_mean if (name in self.inputs) == is_input] for is_input in (True, False))
-        close = [name for name in tried if name in learned and not _gains(tried[learned[0]], tried[name], self.caution)]
-        if known and not (close and _gains(tried[close[0]], tried[known[0]], INPUT_CAUTION)):
-            close = [known[0], *close]
-        return list(dict.fromkeys((*close, *by_mean)))
 
     def _tried_on(
         self,

@@ -25,7 +25,7 @@ CACHED = 10_000
 class QueryVectors:
     """Finds the vector of a query: in `file` by its topic id or its text, otherwise by encoding its text.
 
-    Safe to use from several threads.
+    Texts in `file` match whatever their case and blanks. Safe to use from several threads.
     """
 
     def __init__(self, documents: DocumentVectors, *, file: str | None = None, encoder: str | None = None) -> None:
@@ -33,6 +33,7 @@ class QueryVectors:
         self._source = encoder or (documents.encoder or {}).get("source")
         self._declared = documents.encoder
         self._stored = _read(file, documents) if file is not None else {}
+        self._folded = {_fold(key): vector for key, vector in self._stored.items()}
         self._encoder: Encoder | None = None
         self._cache: OrderedDict[str, NDArray[np.float32]] = OrderedDict()
         self._lock = threading.Lock()
@@ -87,6 +88,8 @@ class QueryVectors:
         for key in (query.qid, query.text):
             if key and (vector := self._stored.get(key)) is not None:
                 return vector
+        if (vector := self._folded.get(_fold(query.text))) is not None:
+            return vector
         with self._lock:
             if query.text in self._cache:
                 self._cache.move_to_end(query.text)
@@ -118,6 +121,11 @@ class QueryVectors:
                     f"(its {changed[0]} differs)"
                 )
         return encoder
+
+
+def _fold(text: str) -> str:
+    """A query's text as click logs keep it, case folded with single blanks: a file may have it as it was typed."""
+    return " ".join(text.casefold().split())
 
 
 def _reopen(documents: DocumentVectors, file: str | None, encoder: str | None) -> QueryVectors:

@@ -65,7 +65,7 @@ class VectorSettings(Settings):
 
 
 def _split(text: str) -> tuple[str | None, str]:
-    """NAME=FILE or FILE as (name or None, file). A path may contain "=" after a character that no name has, as in a/b=1/FILE."""
+    """NAME=FILE or FILE as (name or None, file); in a path "=" may follow a character that no name has, as in a/b=1/FILE."""
     name, equals, file = text.partition("=")
     return (name, file) if equals and re.fullmatch(NAME, name) else (None, text)
 

@@ -198,7 +198,7 @@ def test_runs_that_cannot_be_used_are_refused(index, tmp_path):
         Features(index, [f"run:{tmp_path / 'other.txt'}"])
     with pytest.raises(InputError, match=r"run:splade: no such file; --fusion.runs splade=FILE gives one"):
         Features(index, ["run:splade"])
-    with pytest.raises(InputError, match="missing.txt: no such file"):
+    with pytest.raises(InputError, match=r"missing\.txt: no such file"):
         Features(index, ["run:splade"], runs={"splade": "missing.txt"})
     with pytest.raises(OptionError, match="names no file"):
         Features(index, ["run"])

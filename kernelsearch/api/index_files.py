@@ -175,7 +175,7 @@ class IndexFiles:
         from kernelsearch.vectors.queries import QueryVectors
         from kernelsearch.vectors.store import open_documents
 
-        name = name or self.vector_settings.name
+        name = name or self.vector_settings.default_name
         with self._lock:
             if name is None or name not in self._vectors:
                 with self.one_state():

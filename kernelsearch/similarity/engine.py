@@ -49,8 +49,14 @@ class SimilarDocuments:
         self._latent = LatentSpace(index) if LatentSpace.available(index) else None
 
     def find(self, docid: str, top: int = 10) -> list[tuple[str, float]]:
-        """(docid, score) of the `top` most similar documents, best first; raises an error for an unknown docid."""
-        ranked = self.ranked(self.index.row(docid, "--docid"))
+        """(docid, score) of the `top` most similar documents, best first.
+
+        Raises an error for an unknown docid, and InputError for a document without a vector where only vectors are compared.
+        """
+        row = self.index.row(docid, "--docid")
+        if self.kernels.lacks_vectors(row):
+            raise InputError(f"--docid: {docid} has no vector, and {', '.join(self.recipe)} compares vectors only")
+        ranked = self.ranked(row)
         return list(zip(self.index.forward.docids.take(ranked.docs[:top]), ranked.scores[:top].tolist(), strict=True))
 
     def ranked(self, doc: int) -> Candidates:

@@ -80,6 +80,11 @@ class PairKernels:
                 columns.append(STORED[kind](values[0], values[1:], **extra))
         return np.column_stack(columns)
 
+    def lacks_vectors(self, doc: int) -> bool:
+        """Whether all kernels compare vectors and the document in row `doc` has none of them: nothing is similar to it then."""
+        only_vectors = all(isinstance(settings, VectorKernelSettings) for _, settings in self._parts)
+        return only_vectors and not any(vectors.present[doc] for vectors in self._vectors.values())
+
     def nearest(self, doc: int, count: int) -> list[NDArray[np.int32]]:
         """Rows of the `count` + 1 documents nearest to row `doc` by each of the recipe's vectors, itself included."""
         row = np.array([doc])

@@ -25,8 +25,8 @@ CACHED = 10_000
 class QueryVectors:
     """Finds the vector of a query: in `file` by its topic id or its text, otherwise by encoding its text.
 
-    `documents` are the vectors that it must fit, `encoder` names an encoder other than theirs. Safe to use from several
-    threads.
+    Texts in `file` match whatever their case and blanks. `documents` are the vectors that it must fit, `encoder` names an encoder
+    other than theirs. Safe to use from several threads.
     """
 
     def __init__(self, documents: DocumentVectors, *, file: str | None = None, encoder: str | None = None) -> None:
@@ -34,6 +34,7 @@ class QueryVectors:
         self._source = encoder or (documents.encoder or {}).get("source")
         self._declared = documents.encoder
         self._stored = _read(file, documents) if file is not None else {}
+        self._folded = {_fold(key): vector for key, vector in self._stored.items()}
         self._encoder: Encoder | None = None
         self._cache: OrderedDict[str, NDArray[np.float32]] = OrderedDict()
         self._lock = threading.Lock()
@@ -88,6 +89,8 @@ class QueryVectors:
         for key in (query.qid, query.text):
             if key and (vector := self._stored.get(key)) is not None:
                 return vector
+        if (vector := self._folded.get(_fold(query.text))) is not None:
+            return vector
         with self._lock:
             if query.text in self._cache:
                 self._cache.move_to_end(query.text)
@@ -119,6 +122,11 @@ class QueryVectors:
                     f"(its {changed[0]} differs)"
                 )
         return encoder
+
+
+def _fold(text: str) -> str:
+    """A query's text as click logs keep it, case folded with single blanks: a file may have it as it was typed."""
+    return " ".join(text.casefold().split())
 
 
 def _reopen(documents: DocumentVectors, file: str | None, encoder: str | None) -> QueryVectors:

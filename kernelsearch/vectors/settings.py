@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
 from kernelsearch.core.options import Settings, option
+
+#: What names of vectors look like.
+NAME = r"[A-Za-z0-9_][A-Za-z0-9_-]*"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,7 +19,11 @@ class VectorSettings(Settings):
 
     owner: ClassVar[str] = "vectors"
 
-    name: str | None = option(None, "name of the vectors that methods use by default; default: the only ones of the index")
+    name: str | None = option(
+        None,
+        "name of the vectors that methods use by default; default: the one that --vectors.queries NAME=FILE names, or the only "
+        "ones of the index",
+    )
     queries: str | tuple[str, ...] | None = option(
         None,
         "file of query vectors with topic ids (.npz, JSONL, Parquet, FAISS folder), or NAME=FILE for the vectors NAME; may be "
@@ -38,20 +46,31 @@ class VectorSettings(Settings):
             encoder = str(Path(encoder).absolute())
         return VectorSettings(name=self.name, queries=queries, encoder=encoder)
 
+    @property
+    def default_name(self) -> str | None:
+        """The name of the vectors that methods use where they name none: `name`, or the only one that `queries` names."""
+        if self.name is not None:
+            return self.name
+        named = {name for name, _ in self._files()}
+        return named.pop() if len(named) == 1 else None
+
     def queries_of(self, name: str) -> str | None:
         """The file of query vectors for the vectors of that name; None where no file is given."""
-        files = (self.queries,) if isinstance(self.queries, str) else self.queries or ()
-        general = None
-        for text in files:
-            prefix, equals, file = text.partition("=")
-            if equals and prefix == name:
-                return file
-            if not equals:
-                general = text
-        return general
+        files = dict(self._files())
+        return files.get(name, files.get(None))
+
+    def _files(self) -> list[tuple[str | None, str]]:
+        """(name of vectors, file) of each of `queries`; None for a file without a name."""
+        return [_split(text) for text in ((self.queries,) if isinstance(self.queries, str) else self.queries or ())]
+
+
+def _split(text: str) -> tuple[str | None, str]:
+    """NAME=FILE or FILE as (name or None, file); in a path "=" may follow a character that no name has, as in a/b=1/FILE."""
+    name, equals, file = text.partition("=")
+    return (name, file) if equals and re.fullmatch(NAME, name) else (None, text)
 
 
 def _absolute(text: str) -> str:
     """FILE or NAME=FILE with an absolute path."""
-    name, equals, file = text.rpartition("=")
-    return f"{name}{equals}{Path(file).absolute()}"
+    name, file = _split(text)
+    return f"{name}={Path(file).absolute()}" if name else str(Path(file).absolute())

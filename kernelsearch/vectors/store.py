@@ -21,6 +21,7 @@ from kernelsearch.core.rows import unit_rows
 from kernelsearch.forward import ForwardIndex
 from kernelsearch.neighbours import CLUSTERED, Neighbours
 from kernelsearch.vectors.readers import BLOCK, VectorReader
+from kernelsearch.vectors.settings import NAME
 
 KIND = "set of vectors"
 VERSION = 1
@@ -306,7 +307,7 @@ def save_vectors(
 
 def place(index_artefacts: Path, name: str, label: str = "--name") -> Path:
     """The folder of the vectors `name` among `index_artefacts`. Raises OptionError, with `label`, for other characters."""
-    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]*", name):
+    if not re.fullmatch(NAME, name):
         raise OptionError(f"{label}: {quote(name)}: letters, digits, hyphens and underscores only")
     return index_artefacts / FOLDER / name
 

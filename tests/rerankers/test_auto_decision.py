@@ -1,4 +1,4 @@
-"""`auto` ranks a query by words alone where the first document by words has far more of it than the nearest by vectors."""
+"""`auto` ranks a query by words alone where its words are in one document and its vector is not near to any."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import kernelsearch
-from kernelsearch.rerankers.auto.decision import coverage, may_lead, words_lead
+from kernelsearch.rerankers.auto.decision import coverage, may_decide, words_decide
 from kernelsearch.rerankers.auto.reranker import AutoReranker
 from kernelsearch.rerankers.base import Context
 from kernelsearch.trec import read_topics
@@ -52,18 +52,59 @@ def test_coverage_is_the_share_of_idf(index):
     assert coverage(index.forward, index.query("the"), rows).tolist() == [0.0] * 4
 
 
-def test_the_lead_is_decisive_above_a_bound_and_for_three_terms(index):
-    def lead(text, listed, near):
-        return words_lead(index.forward, index.query(text), *(np.array([index.row(d) for d in ids]) for ids in (listed, near)))
+def rows(index, docids):
+    return np.array([index.row(docid) for docid in docids], dtype=np.int64)
 
-    assert lead(QUERY, ["d0", "d1"], ["d3", "d4", "d5", "d6", "d7"]) == pytest.approx(1.0)
+
+def decide(index, text, listed, near, nearness=None):
+    return words_decide(index.forward, index.query(text), rows(index, listed), rows(index, near), nearness)
+
+
+OTHERS = ["d3", "d4", "d5", "d6", "d7"]
+
+
+def test_the_lead_is_decisive_above_a_bound_and_for_three_terms(index):
+    assert "contains 100 percentage points more" in decide(index, QUERY, ["d0", "d1"], OTHERS)
     total = idf(2) + idf(4) + idf(3) + idf(2)
-    assert lead(QUERY, ["d0"], ["d1", "d8", "d3", "d4", "d5", "d0", "d0"]) == pytest.approx(
-        1 - (total - idf(2) + idf(4)) / total / 5  # the mean over the nearest five
+    lead = 1 - (total - idf(2) + idf(4)) / total / 5  # the mean over the nearest five
+    assert f"contains {100 * lead:.0f} percentage points more" in decide(
+        index, QUERY, ["d0"], ["d1", "d8", "d3", "d4", "d5", "d0", "d0"]
     )
-    assert lead(QUERY, ["d0"], ["d0", "d1", "d2", "d3", "d4"]) is None  # 1 - 2.5/5
-    assert lead("copper kettle", ["d0"], ["d3", "d4", "d5", "d6", "d7"]) is None
-    assert lead(QUERY, [], ["d3"]) is None and lead(QUERY, ["d0"], []) is None
+    assert decide(index, QUERY, ["d0"], ["d0", "d1", "d2", "d3", "d4"]) is None  # 1 - 2.5/5
+    assert decide(index, "copper kettle", ["d0"], OTHERS) is None
+    assert decide(index, QUERY, [], ["d3"]) is None and decide(index, QUERY, ["d0"], []) is None
+    assert decide(index, QUERY, ["d0"], OTHERS, nearness=0.99) is not None
+    assert decide(index, QUERY, ["d0"], OTHERS, nearness=1.01) is None  # the vector is as near as vectors of documents are
+
+
+def test_words_decide_where_the_vector_is_far_from_all_documents(index):
+    near = ["d0", "d1", "d2", "d3", "d4"]
+    assert "0.74 times what is usual" in decide(index, QUERY, ["d0"], near, nearness=0.74)
+    assert "contains 100 % of the query" in decide(index, "kettle", ["d8"], ["d0"], nearness=0.5)  # one word is enough
+    assert decide(index, QUERY, ["d0"], near, nearness=0.76) is None
+    assert decide(index, QUERY, ["d1"], near, nearness=0.5) is None  # d1 lacks a word of four
+
+
+@pytest.mark.parametrize(("listed", "text"), [("d0", QUERY), ("d1", QUERY), ("d8", QUERY), ("d8", "kettle"), ("d5", QUERY)])
+def test_no_query_is_left_out_that_words_could_decide(index, listed, text):
+    most = decide(index, text, [listed], OTHERS, nearness=0.0) or decide(index, text, [listed], OTHERS)
+    possible = may_decide(index.forward, index.query(text), rows(index, [listed]))
+    assert possible or most is None
+    assert possible == (listed in ("d0", "d1") or text == "kettle")
+
+
+def test_a_query_far_from_all_documents_is_ranked_by_words(tmp_path):
+    """Vectors in two clusters; one topic lies in a cluster, the vector of the other is at right angles to both."""
+    texts = [f"word{number} common{number % 7}" for number in range(120)]
+    built = kernelsearch.build(tmp_path / "index", [{"id": f"d{n}", "contents": text} for n, text in enumerate(texts)])
+    noise = np.random.default_rng(0).standard_normal((120, 8)) * 0.05
+    vectors = np.eye(8)[np.arange(120) % 2] + noise
+    np.savez(tmp_path / "v.npz", ids=np.array([f"d{n}" for n in range(120)]), vectors=vectors)
+    np.savez(tmp_path / "q.npz", ids=np.array(["in", "out"]), vectors=np.eye(8)[[0, 5]])
+    store.import_vectors(store.place(built.artefacts, "m"), built.forward, open_vectors(tmp_path / "v.npz"))
+    index = kernelsearch.open(tmp_path / "index", vectors={"queries": str(tmp_path / "q.npz")})
+    queries = [index.query("word4 common4", "in"), index.query("word4 common4", "out")]
+    assert AutoReranker(index).ranked_by_words(queries, index.lucene.search(queries, 10)) == [False, True]
 
 
 def test_such_queries_are_ranked_by_words_alone(index):
@@ -83,8 +124,8 @@ def test_such_queries_are_ranked_by_words_alone(index):
     assert "evidence" in both.explain(queries[1], lists[1], first, context).notes
 
 
-def test_the_nearest_documents_matter_only_where_words_may_lead(demo_index):
-    """Whatever documents are near, no lead is decisive where the first document contains too little of the query."""
+def test_the_nearest_documents_matter_only_where_words_may_decide(demo_index):
+    """Whatever documents are near, words don't decide where the first document contains too little of the query."""
     forward, random = demo_index.forward, np.random.default_rng(0)
     decided = []
     for text in read_topics(DEMO / "topics.tsv").values():
@@ -93,9 +134,10 @@ def test_the_nearest_documents_matter_only_where_words_may_lead(demo_index):
             listed, near = random.permutation(len(forward))[:3], random.permutation(len(forward))[:5]
             best = demo_index.lucene.search([query], 1)[0].docs
             for first in (listed, best):
-                lead = words_lead(forward, query, first, near)
-                decided.append((lead is not None, may_lead(forward, query, first)))
+                for nearness in (None, 0.5, 0.9):
+                    reason = words_decide(forward, query, first, near, nearness)
+                    decided.append((reason is not None, may_decide(forward, query, first)))
     assert (True, False) not in decided
     assert {(True, True), (False, False), (False, True)} <= set(decided)
     query = demo_index.query("unheardof words")
-    assert not may_lead(forward, query, np.zeros(0, dtype=np.int32))
+    assert not may_decide(forward, query, np.zeros(0, dtype=np.int32))

@@ -169,6 +169,15 @@ def test_the_dense_source_brings_its_nearest_documents(index):
     assert set(index.forward.docids.take(pool.docs)) == {"d3", *best}
 
 
+def test_a_run_without_a_topic_is_reported_once(index, tmp_path, capsys):
+    (tmp_path / "run.txt").write_text("1 Q0 d5 1 9.5 x\n")
+    queries = [index.query("water", qid) for qid in ("1", "7", "8")]
+    Features(index, [f"run:{tmp_path / 'run.txt'}"]).tables(queries[:1], [_candidates(index, ["d1"])])
+    assert "no list" not in capsys.readouterr().err
+    Features(index, [f"run:{tmp_path / 'run.txt'}"]).tables(queries, [_candidates(index, ["d1"])] * 3)
+    assert capsys.readouterr().err.count("run.txt: has no list for query 7 (and maybe others)") == 1
+
+
 def test_a_run_is_evidence(index, tmp_path):
     run = tmp_path / "run,a=b.txt"
     run.write_text("1 Q0 d5 1 9.5 x\n1 Q0 d2 2 7 x\n1 Q0 gone 3 6 x\n1 Q0 d1 4 5 x\n")
@@ -188,8 +197,10 @@ def test_runs_that_cannot_be_used_are_refused(index, tmp_path):
     (tmp_path / "other.txt").write_text("1 Q0 gone 1 9.5 x\n")
     with pytest.raises(InputError, match=r"other.txt: none of its 1 documents is in"):
         Features(index, [f"run:{tmp_path / 'other.txt'}"])
-    with pytest.raises(InputError, match="no such file"):
-        Features(index, ["run:missing.txt"])
+    with pytest.raises(InputError, match=r"run:splade: no such file; --fusion.runs splade=FILE gives one"):
+        Features(index, ["run:splade"])
+    with pytest.raises(InputError, match=r"missing\.txt: no such file"):
+        Features(index, ["run:splade"], runs={"splade": "missing.txt"})
     with pytest.raises(OptionError, match="names no file"):
         Features(index, ["run"])
     assert parse("dense:minilm").settings.to_dict() == {"vectors": "minilm"}
@@ -240,6 +251,14 @@ def test_auto_uses_vectors_where_queries_have_them(index, tiny, tmp_path, capsys
         AutoReranker(without, vectors="m")
     with pytest.raises(ArtefactError):
         AutoReranker(index, vectors="other")
+
+
+def test_the_vectors_that_have_query_vectors_are_used(index, tmp_path):
+    """Of several sets, the one that `--vectors.queries NAME=FILE` names."""
+    vectors_verb(["--index", str(index.path), "--name", "n", "--input", str(tmp_path / "v.npz")])
+    opened = kernelsearch.open(index.path, vectors={"queries": f"n={tmp_path / 'topics.npz'}"})
+    assert AutoReranker(opened).vectors == "n" and opened.vectors().name == "n"
+    assert AutoReranker(kernelsearch.open(index.path, vectors={"queries": str(tmp_path / "topics.npz")})).vectors is None
 
 
 EMPTY = Candidates(np.empty(0, dtype=np.int32), np.empty(0, dtype=np.float32))

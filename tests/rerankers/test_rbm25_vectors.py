@@ -77,6 +77,17 @@ def test_the_method_takes_vectors_by_name_and_saves_what_it_encoded(index, tmp_p
     assert len(saved) == 1 and [path.stat().st_mtime_ns for path in saved] == stamps
 
 
+def test_a_file_may_have_queries_as_they_were_typed(index, tmp_path):
+    """A log folds case and blanks; the file's texts match all the same."""
+    typed = ["Leaky  Faucet", " BLOWN fuse", "Panel "]
+    np.savez(tmp_path / "typed.npz", ids=np.array(typed), vectors=np.array(list(LOGGED.values())))
+    opened = kernelsearch.open(index.path, vectors={"queries": str(tmp_path / "typed.npz")})
+    vectors = opened.vectors("m").queries.texts([*LOGGED, "faucet"])
+    assert np.allclose(np.stack([vector for vector in vectors[:3] if vector is not None]), list(LOGGED.values()))
+    assert vectors[3] is None
+    RobustBM25(opened, queries="vectors", clicks=str(tmp_path / "clicks.db"))
+
+
 def test_names_and_files_that_do_not_fit_are_refused(index, tmp_path):
     flags = {"clicks": str(tmp_path / "clicks.db")}
     with pytest.raises(OptionError, match=r"--rbm25.queries: 'bm25' is not vectors:NAME"):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import kernelsearch
+from kernelsearch.core.errors import InputError
 from kernelsearch.similarity import SimilarDocuments
 from kernelsearch.similarity.pair_kernels import PairKernels, default_recipe
 from kernelsearch.vectors.__main__ import main as vectors_verb
@@ -41,6 +42,12 @@ def test_a_document_without_a_common_word_is_found(index):
     finder = SimilarDocuments(index, kernels=["vectors:m"])
     finder._latent = None
     assert finder.find("d1", 1)[0][0] == "d6"
+
+
+def test_a_document_without_a_vector_has_no_similar_ones_by_vectors_alone(index):
+    with pytest.raises(InputError, match=r"--docid: d5 has no vector, and vectors:m compares vectors only"):
+        SimilarDocuments(index, kernels=["vectors:m"]).find("d5")
+    assert SimilarDocuments(index, kernels=["cosine", "vectors:m"]).find("d5")
 
 
 def test_vectors_are_in_the_default_recipe_while_they_are_current(index, tiny):

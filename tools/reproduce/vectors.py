@@ -172,6 +172,7 @@ def measure(name: str, collections: Path, scratch: Path) -> Measured:
     pairs = list(zip(collection.lists, dense, strict=True))
     qids = [query.qid for query in collection.queries]
     tables = feature_tables(collection.index, collection.queries, collection.qrels, NAME, scratch / "tables" / f"{name}.npz")
+    by_auto = collection.run({"auto": {"vectors": NAME}})
     figures = {
         "BM25": collection.mean(collection.lists),
         "MiniLM": collection.mean(dense),
@@ -179,8 +180,8 @@ def measure(name: str, collections: Path, scratch: Path) -> Measured:
         "BM25 + MiniLM, RRF": collection.mean([fuse(collection.index, *pair, "rrf") for pair in pairs]),
         "BM25 + MiniLM, z-scores": collection.mean([fuse(collection.index, *pair, "z") for pair in pairs]),
         "`auto`, words alone": collection.mean(collection.run({"auto": {"vectors": "none"}})),
-        "`auto` with vectors": collection.mean(collection.run({"auto": {"vectors": NAME}})),
-        "learned fusion with vectors": collection.mean(learned_lists(tables, collection.index, qids, NAME)),
+        "`auto` with vectors": collection.mean(by_auto),
+        "learned fusion with vectors": collection.mean(learned_lists(tables, collection.index, qids, NAME, by_auto)),
     }
     return Measured(figures, latent_settings(collection, scratch), milliseconds(collection))
 

@@ -68,8 +68,13 @@ def feature_tables(
     )
 
 
-def learned_lists(tables: Tables, index: kernelsearch.Index, qids: Sequence[str], name: str) -> list[Candidates]:
-    """Lists of `fusion` with its default learner, five folds over the queries: what ranks a query has not seen it."""
+def learned_lists(
+    tables: Tables, index: kernelsearch.Index, qids: Sequence[str], name: str, by_auto: Sequence[Candidates]
+) -> list[Candidates]:
+    """Lists of `fusion` with its default learner, five folds over the queries: what ranks a query has not seen it.
+
+    Where cross-validation chooses `auto`'s weights, `auto` itself ranks, as in `fusion`; `by_auto` are its lists.
+    """
     out: list[Candidates] = [Candidates(docs, np.zeros(len(docs))) for docs in tables.docs]
     for held_out in query_folds(np.array(qids), FOLDS, SEED):
         learned = np.flatnonzero(~held_out).tolist()
@@ -82,7 +87,9 @@ def learned_lists(tables: Tables, index: kernelsearch.Index, qids: Sequence[str]
         learner.fit(X, y, places, complete=complete)
         for place in np.flatnonzero(held_out).tolist():
             docs = tables.docs[place]
-            if len(docs):
+            if learner.choice_ == "auto":
+                out[place] = by_auto[place]
+            elif len(docs):
                 scores = learner.predict(tables.features[place])
                 order = np.lexsort((index.forward.docid_rank[docs], -scores))[:1000]
                 out[place] = Candidates(docs[order], scores[order])

@@ -158,7 +158,7 @@ def made_collection(name: str, topics: Topics, qrels: Judgements, file: Path, co
 def with_auto(collection: Collection) -> dict[str, float]:
     """Mean average precision of the plain hybrids and of `auto`: by words, with vectors, without its decision for words."""
     words, both = (collection.mean(collection.run({"auto": {"vectors": vectors}})) for vectors in ("none", NAME))
-    with mock.patch.object(auto_reranker, "words_lead", return_value=None):
+    with mock.patch.object(auto_reranker, "words_decide", return_value=None):
         undecided = collection.mean(collection.run({"auto": {"vectors": NAME}}))
     return {
         **hybrids(collection),

@@ -1,8 +1,13 @@
 """Whether a query is ranked by words alone although it has a vector.
 
 A query for a known document consists of words that this document contains, and an encoder of meanings does not find it. Such a
-query is recognised by the documents themselves: the first document by words contains nearly all of the query's words, and the
-nearest ones by vectors contain few of them. Judged by one or two words this would be chance.
+query is recognised by the documents themselves, in two ways:
+
+- The nearest documents by vectors are much less near to the query than documents are to each other
+  (`kernelsearch.vectors.nearness`), so the encoder doesn't represent the query well, and the first document by words contains
+  nearly all of it.
+- The nearest documents by vectors are a little less near than usual, and the first document by words contains far more of the
+  query's words than they do. Judged by one or two words this would be chance.
 
 `python -m tools.reproduce.vectors_weights` measures known items with and without this decision (docs/reproductions/vectors.md).
 """
@@ -16,9 +21,14 @@ from kernelsearch.core.types import Query
 from kernelsearch.forward.index import ForwardIndex
 from kernelsearch.kernels.tfidf import vocabulary_idf
 
-#: How much more of the query the first document by words must contain than the NEAREST ones by vectors do on average, and the
-#: fewest terms of such a query.
-LEAD, NEAREST, FEWEST_TERMS = 0.6, 5, 3
+#: A nearness of the nearest documents by vectors below which the encoder doesn't represent the query, and the share of the
+#: query that the first document by words must then contain.
+FAR, CONTAINED = 0.75, 0.9
+
+#: The usual nearness. Below it, how much more of the query the first document by words must contain than the NEAREST ones by
+#: vectors do on average, and the fewest terms of such a query.
+USUAL, LEAD, NEAREST, FEWEST_TERMS = 1.0, 0.6, 5, 3
+
 #: More than the rounding errors of a share.
 ROUNDING = 1e-9
 
@@ -35,24 +45,38 @@ def coverage(forward: ForwardIndex, query: Query, docs: NDArray[np.integer]) -> 
     return np.asarray((forward.term_frequencies(docs, terms) > 0) @ weights / weights.sum())
 
 
-def may_lead(forward: ForwardIndex, query: Query, listed: NDArray[np.integer]) -> bool:
-    """Whether `words_lead` can be decisive, whatever the nearest documents are: the first one of `listed` contains enough.
+def may_decide(forward: ForwardIndex, query: Query, listed: NDArray[np.integer]) -> bool:
+    """Whether `words_decide` can be decisive, whatever the nearest documents are: the first one of `listed` contains enough.
 
-    The other parameters are those of `words_lead`. Where it can't, nobody needs to look for the nearest documents.
+    The other parameters are those of `words_decide`. Where it can't, nobody needs to look for the nearest documents.
     """
-    if len(query.terms) < FEWEST_TERMS or not len(listed):
-        return False
-    return bool(coverage(forward, query, listed[:1])[0] > LEAD - ROUNDING)
+    return bool(len(listed) and coverage(forward, query, listed[:1])[0] > min(LEAD, CONTAINED) - ROUNDING)
 
 
-def words_lead(forward: ForwardIndex, query: Query, listed: NDArray[np.integer], near: NDArray[np.integer]) -> float | None:
-    """How much more of the query the first document of `listed` contains than the nearest ones `near`, where that is decisive.
+def words_decide(
+    forward: ForwardIndex,
+    query: Query,
+    listed: NDArray[np.integer],
+    near: NDArray[np.integer],
+    nearness: float | None,
+) -> str | None:
+    """Why words alone should rank `query`, for a person to read; None if vectors should be used, too.
 
-    `listed` are rows of `forward` in the first stage's order, `near` rows in the order of vectors; None where it is not
-    decisive.
+    `listed` are rows of `forward` in the first stage's order, `near` rows in the order of vectors; `nearness` is that of the
+    latter, None where it is not known.
     """
-    if len(query.terms) < FEWEST_TERMS or not len(listed) or not len(near):
+    if not len(listed) or not len(near):
         return None
     shares = coverage(forward, query, np.concatenate([listed[:1], near[:NEAREST]]))
-    lead = float(shares[0] - shares[1:].mean())
-    return lead if lead > LEAD else None
+    first, lead = float(shares[0]), float(shares[0] - shares[1:].mean())
+    if nearness is not None and nearness < FAR and first > CONTAINED - ROUNDING:
+        return (
+            f"the first document by words contains {100 * first:.0f} % of the query, and its nearest documents by vectors are "
+            f"not near: {nearness:.2f} times what is usual between documents"
+        )
+    if lead > LEAD and len(query.terms) >= FEWEST_TERMS and (nearness is None or nearness < USUAL):
+        return (
+            f"the first document by words contains {100 * lead:.0f} percentage points more of the query than "
+            "the nearest ones by vectors"
+        )
+    return None

@@ -41,12 +41,13 @@ from kernelsearch.learning.ranking.fusers import CombSUM
 from kernelsearch.learning.ranking.lists import zscores
 from kernelsearch.lucene.models import Model
 from kernelsearch.rerankers.auto import AUTO
-from kernelsearch.rerankers.auto.decision import NEAREST, may_lead, words_lead
+from kernelsearch.rerankers.auto.decision import may_decide, words_decide
 from kernelsearch.rerankers.auto.settings import AutoSettings
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, Context, Explanation, OpenedIndex
 from kernelsearch.rerankers.fusion.base import FusedReranker, followed_by
 from kernelsearch.rerankers.fusion.features import Features
 from kernelsearch.rerankers.fusion.recipes import PARTS, PLAIN, auto_weights, available, usable_vectors
+from kernelsearch.vectors.nearness import NEIGHBOURS
 
 #: A query's candidates and their features, shape (candidates, features).
 Table = tuple[Candidates, NDArray[np.float64]]
@@ -146,18 +147,22 @@ class AutoReranker(FusedReranker[AutoSettings]):
         """Which queries are ranked by words alone: those without a vector, and those whose words decide (`decision`)."""
         return [by_words for by_words, _ in self._decisions(queries, lists)]
 
-    def _decisions(self, queries: Sequence[Query], lists: Sequence[Candidates]) -> list[tuple[bool, float | None]]:
-        """Per query: whether words alone rank, and the lead of words where it is decisive (`decision.words_lead`)."""
+    def _decisions(self, queries: Sequence[Query], lists: Sequence[Candidates]) -> list[tuple[bool, str | None]]:
+        """Per query: whether words alone rank, and the reason if it is not a missing vector (`decision.words_decide`)."""
         if self.vectors is None:
             return [(False, None)] * len(queries)
         forward, vectors = self.index.forward, self.index.vectors(self.vectors)
         known = vectors.queries.find(queries)  # in one call, which may encode the queries
-        leads: list[float | None] = [None] * len(queries)
-        open_numbers = [n for n, query in enumerate(queries) if may_lead(forward, query, lists[n].docs)]
-        nearest = vectors.nearest([queries[number] for number in open_numbers], NEAREST)
-        for number, (near, _) in zip(open_numbers, nearest, strict=True):
-            leads[number] = words_lead(forward, queries[number], lists[number].docs, near[forward.live[near]])
-        return [(vector is None or lead is not None, lead) for vector, lead in zip(known, leads, strict=True)]
+        reasons: list[str | None] = [None] * len(queries)
+        undecided = [number for number, query in enumerate(queries) if may_decide(forward, query, lists[number].docs)]
+        nearest = vectors.nearest([queries[number] for number in undecided], NEIGHBOURS)
+        for number, (near, _) in zip(undecided, nearest, strict=True):
+            vector, near = known[number], near[forward.live[near]]
+            nearness = None
+            if vector is not None and len(near) and vectors.nearness is not None:
+                nearness = vectors.nearness.of(vector, vectors.documents.unit(near))
+            reasons[number] = words_decide(forward, queries[number], lists[number].docs, near, nearness)
+        return [(vector is None or reason is not None, reason) for vector, reason in zip(known, reasons, strict=True)]
 
     @cached_property
     def _words(self) -> AutoReranker:
@@ -166,16 +171,11 @@ class AutoReranker(FusedReranker[AutoSettings]):
 
     def explain(self, query: Query, candidates: Candidates, doc: int, context: Context = DEFAULT_CONTEXT) -> Explanation:
         """Each feature's part of a document's score; the parts sum to it."""
-        ((by_words, lead),) = self._decisions([query], [candidates])
+        ((by_words, reason),) = self._decisions([query], [candidates])
         if not by_words:
             return super().explain(query, candidates, doc, context)
         explanation = self._words.explain(query, candidates, doc, context)
-        reason = f"words alone: the query has no vector for {self.vectors}"
-        if lead is not None:
-            reason = (
-                f"words alone: the first document by words contains {100 * lead:.0f} percentage points more of the query than "
-                "the nearest ones by vectors"
-            )
+        reason = f"words alone: {reason or f'the query has no vector for {self.vectors}'}"
         if "decision" in explanation.notes:
             explanation.notes["decision"]["reasons"].append(reason)
         return explanation

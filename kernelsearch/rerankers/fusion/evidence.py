@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -16,6 +18,8 @@ from kernelsearch.kernels.relevance import POSTERIOR_DOCUMENTS, posterior_weight
 from kernelsearch.rerankers.fusion.feature import Feature, FeatureContext, Floats
 from kernelsearch.rerankers.fusion.pool import Pool
 from kernelsearch.trec import read_run
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +122,10 @@ class RunFeature(Feature[RunFeatureSettings]):
         if not settings.file:
             raise OptionError("feature run: names no file; run:FILE, or run:NAME with --fusion.runs NAME=FILE")
         self.path = context.runs.get(settings.file, settings.file)
+        if settings.file not in context.runs and not Path(settings.file).exists():
+            raise InputError(f"run:{settings.file}: no such file; --fusion.runs {settings.file}=FILE gives one for that name")
         self.lists: dict[str, Candidates] = {}
+        self._incomplete = False
         unknown = 0
         for qid, listed in read_run(self.path).items():
             rows = self.index.forward.rows_of([docid for docid, _ in listed])
@@ -134,6 +141,9 @@ class RunFeature(Feature[RunFeatureSettings]):
 
     def _pool_values(self, pool: Pool) -> Floats:
         listed = self.lists.get(pool.query.qid)
+        if listed is None and not self._incomplete:
+            self._incomplete = True
+            logger.info("%s: has no list for query %s (and maybe others); its documents get 0", self.path, pool.query.qid)
         if listed is None or not listed.depth:
             return np.zeros(pool.depth)
         order = np.argsort(listed.docs, kind="stable")

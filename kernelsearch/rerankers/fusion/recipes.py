@@ -93,7 +93,7 @@ def usable_vectors(index: OpenedIndex, wanted: str | None, method: str) -> str |
     ArtefactError is raised. Without a name, vectors that can't be used are left out, which is logged; `method` is the method's
     name, for the log.
     """
-    name = wanted or index.vector_settings.name
+    name = wanted or index.vector_settings.default_name
     if wanted == "none" or (name is None and not vector_names(index.artefacts)):
         return None
     try:

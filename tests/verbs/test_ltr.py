@@ -216,6 +216,18 @@ def test_a_single_training_query_is_said(tmp_path, capsys, caplog):
         ] * expected
 
 
+def test_rows_to_score_are_read_before_the_fit(files, tmp_path, monkeypatch):
+    monkeypatch.setattr(ltr, "fit_table", None)
+    monkeypatch.setattr(ltr, "held_out_scores", None)
+    model = str(tmp_path / "m")
+    with pytest.raises(InputError, match="missing: no such file"):
+        ltr.main(["--train", files[0], "--folds", "2", "--model", model, "--predict", str(tmp_path / "missing")])
+    monkeypatch.setattr("kernelsearch.rerankers.fusion.reranker.fit_table", None)
+    with pytest.raises(InputError, match="missing: no such file"):
+        train.main(["--rerank", "fusion", "--ltr", files[0], "--ltr-test", str(tmp_path / "missing"), "--output", model])
+    assert not (tmp_path / "m").exists()
+
+
 def test_what_is_refused(files, tmp_path, demo_index):
     model = str(tmp_path / "m")
     with pytest.raises(OptionError, match="--trees: learner svm has no such parameter"):

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kernelsearch.clicks.importing import import_log
-from kernelsearch.core.errors import KernelSearchError
+from kernelsearch.core.errors import KernelSearchError, OptionError
 from kernelsearch.core.options import Option
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import TrainingData
@@ -150,6 +150,18 @@ def values(option: Option, current: Any) -> list[Any]:
     return list(dict.fromkeys(allowed))
 
 
+def has_effect(rank: Any, name: str, option: Option, others: dict[str, Any], candidates: list[Any]) -> bool:
+    """Whether one of the values changes documents or scores, or all are refused by a message that names the option."""
+    before, refused = rank(name, others), 0
+    for value in candidates:
+        try:
+            if rank(name, {**others, option.key: value}) != before:
+                return True
+        except KernelSearchError as problem:
+            refused += f"--{name}.{option.name}:" in str(problem)
+    return refused == len(candidates)
+
+
 @pytest.fixture(scope="module")
 def clicks(tmp_path_factory):
     path = tmp_path_factory.mktemp("clicks") / "clicks.db"
@@ -164,9 +176,9 @@ def ranked(demo_index, clicks):
     candidates = demo_index.lucene.search(queries, 100)
     known: dict[tuple[str, str], list[Any]] = {}
 
-    def rank(name: str, options: dict[str, Any]) -> list[Any]:
+    def rank(name: str, options: dict[str, Any], again: bool = False) -> list[Any]:
         key = (name, repr(sorted(options.items())))
-        if key not in known:
+        if again or key not in known:
             own = {"clicks": clicks} if any(option.key == "clicks" for option in registry.method(name).options) else {}
             reranker = registry.method(name).make(demo_index, **own, **options)
             known[key] = [
@@ -185,14 +197,7 @@ def test_an_option_changes_scores_or_is_refused(ranked, name, option):
     current = others.get(option.key, option.default)
     candidates = values(option, current)
     assert candidates, f"no value is generated for --{name}.{option.name}: list it in ELSEWHERE, with its test"
-    before = ranked(name, others)
-    for value in candidates:
-        try:
-            if ranked(name, {**others, option.key: value}) != before:
-                return
-        except KernelSearchError:
-            return
-    raise AssertionError(f"--{name}.{option.name}: none of {candidates} changes a score; is it ignored?")
+    assert has_effect(ranked, name, option, others, candidates), f"none of {candidates} changes a score; is it ignored?"
 
 
 @pytest.fixture(scope="module")
@@ -203,9 +208,9 @@ def fitted(demo_index, tmp_path_factory):
     topics = dict(list(read_topics(DEMO / "topics.tsv").items())[:24])
     known: dict[tuple[str, str], list[Any]] = {}
 
-    def fit(name: str, options: dict[str, Any]) -> list[Any]:
+    def fit(name: str, options: dict[str, Any], again: bool = False) -> list[Any]:
         key = (name, repr(sorted(options.items())))
-        if key not in known:
+        if again or key not in known:
             output = tmp_path_factory.mktemp(name) / "fitted"
             judged = {"topics": topics, "qrels": read_qrels(DEMO / "qrels.txt")} if name == "fusion" else {}
             place = registry.method(name).fit(demo_index, TrainingData(output=output, **judged), **options)
@@ -228,14 +233,33 @@ def test_an_option_of_training_changes_scores_or_is_refused(fitted, name, option
     current = others.get(option.key, option.default)
     candidates = FITTED_TEXTS.get((name, option.key), []) or values(option, current)
     assert candidates, f"no value is generated for --{name}.{option.name}: list it in FITTED_ELSEWHERE, with its test"
-    before = fitted(name, others)
-    for value in candidates:
-        try:
-            if fitted(name, {**others, option.key: value}) != before:
-                return
-        except KernelSearchError:
-            return
-    raise AssertionError(f"--{name}.{option.name}: none of {candidates} changes a score; is it ignored in training?")
+    assert has_effect(fitted, name, option, others, candidates), f"none of {candidates} changes a score; is it ignored?"
+
+
+@pytest.mark.parametrize("name", sorted({name for name, option in CASES if (name, option.key) not in ELSEWHERE}))
+def test_the_same_options_give_the_same_scores(ranked, name):
+    """Otherwise any option would seem to have an effect."""
+    assert ranked(name, {}) == ranked(name, {}, again=True)
+
+
+@pytest.mark.parametrize("name", FITTED_SMALL)
+def test_training_again_gives_the_same_scores(fitted, name):
+    assert fitted(name, FITTED_SMALL[name]) == fitted(name, FITTED_SMALL[name], again=True)
+
+
+def test_an_option_that_is_ignored_is_noticed():
+    """One that is refused together with others only, or only by some values, does not pass for one that has an effect."""
+    option = next(option for option in registry.method("klsa").options if option.key == "z")
+
+    def rank(name, options):
+        if options.get("z") == 3:
+            raise OptionError("--klsa.z: 3 is too large")
+        if options.get("z") == 4:
+            raise OptionError("--klsa.dims: none")
+        return [([1, 2], [0.5, 0.25])]
+
+    outcomes = [has_effect(rank, "klsa", option, {}, values) for values in ([1, 2], [1, 3], [4], [3, 4], [3])]
+    assert outcomes == [False, False, False, False, True]
 
 
 def test_the_lists_above_name_all_methods_and_options_that_exist():

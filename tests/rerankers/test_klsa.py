@@ -19,6 +19,7 @@ from kernelsearch.lucene.models import BM25Model as LuceneBM25
 from kernelsearch.lucene.models import DirichletModel
 from kernelsearch.rerankers.base import Context, TrainingData
 from kernelsearch.rerankers.klsa.basis import LatentBasis, fit_basis, fold_in
+from kernelsearch.rerankers.klsa.explanation import query_path
 from kernelsearch.rerankers.registry import method
 from tests.conftest import drawn_texts, rewrite_meta
 
@@ -364,6 +365,14 @@ def test_kinds_of_neighbours(indexed, query, listed, tmp_path, kind):
     exact = KernelLSA(indexed, retrieve=100).apply(query, listed)
     assert len(np.intersect1d(ranked.docs, exact.docs)) >= 0.95 * exact.depth
     assert np.array_equal(ranked.docs[:10], exact.docs[:10])
+
+
+def test_the_path_of_the_query_is_shown_up_to_the_whole_list(indexed, query):
+    reranker = KernelLSA(indexed)
+    for length, steps in ((1, [1]), (5, [1, 2, 5]), (9, [1, 2, 5]), (100, [1, 2, 5, 10, 20, 50, 100])):
+        listed = Candidates(np.arange(length, dtype=np.int32), np.linspace(2, 1, length, dtype=np.float32))
+        shown, positions = query_path(reranker, query, listed)
+        assert shown == steps and positions.shape == (length, 2)
 
 
 def test_fold_in(tmp_path, capsys):

@@ -45,7 +45,7 @@ from tools import ROOT, environment
 PACKAGES = {
     "kernels": ("tests/kernels", "tests/papers"),
     "learning": ("tests/learning", "tests/papers", "tests/verbs/test_classify.py"),
-    "rerankers": ("tests/rerankers", "tests/papers"),
+    "rerankers": ("tests/rerankers", "tests/papers", "tests/verbs/test_ltr.py"),
     "forward": ("tests/forward",),
     "clicks": ("tests/clicks",),
 }

@@ -12,6 +12,7 @@ from kernelsearch.kernels.documents import Cosine
 from kernelsearch.learning.ranking.simlistmkl import SimListMKL
 from kernelsearch.lucene.models import RM3, BM25Model, DirichletModel
 from kernelsearch.rerankers.fusion import recipes
+from kernelsearch.rerankers.fusion.evidence import DenseFeature
 from kernelsearch.rerankers.fusion.feature import FeatureContext
 from kernelsearch.rerankers.fusion.features import Features, known_features, parse, parse_recipe
 from kernelsearch.rerankers.fusion.learners import make_learner
@@ -245,3 +246,8 @@ def test_defaults_of_training_are_those_of_the_options():
     assert inspect.signature(FeatureContext).parameters["threads"].default == 1
     # XGBoost's own defaults of min_child_weight and lambda.
     assert (SimListMKL().min_weight, SimListMKL().penalty) == (1.0, 1.0)
+
+
+def test_a_candidate_without_a_vector_gets_the_mean_of_the_others():
+    assert DenseFeature._known_or_mean(np.array([np.nan, 1.0, 3.0])).tolist() == [2.0, 1.0, 3.0]
+    assert DenseFeature._known_or_mean(np.array([np.nan, np.nan])).tolist() == [0.0, 0.0]

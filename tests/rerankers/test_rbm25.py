@@ -16,7 +16,7 @@ from kernelsearch.kernels.queries import BM25Cosine, ClickPearson, NgramCosine, 
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import Context, TrainingData
 from kernelsearch.rerankers.rbm25.evidence import ClickEvidence, support_in_list
-from kernelsearch.rerankers.rbm25.reranker import RobustBM25
+from kernelsearch.rerankers.rbm25.reranker import RobustBM25, _scaled
 from kernelsearch.rerankers.rbm25.similar_queries import Similar
 from kernelsearch.trec.qrels import read_qrels
 from tests.conftest import DEMO, write_jsonl
@@ -517,3 +517,10 @@ def test_no_candidates_and_no_log_entry_give_an_empty_list(demo_index, robust):
     query = demo_index.query("zzzz")
     empty = Candidates(np.empty(0, dtype=np.int32), np.empty(0, dtype=np.float32))
     assert robust.apply(query, empty).depth == 0
+
+
+@pytest.mark.parametrize("best", [0.25, 1.0, 8.0])
+def test_scores_are_shares_of_the_best_plus_epsilon(best):
+    scores = np.array([0.0, best / 2, best, 2 * best])
+    assert _scaled(scores, np.array(best), 0.5) == pytest.approx(np.array([0.5, 1.0, 1.5, 1.5]) / 1.5)
+    assert _scaled(scores, np.array(0.0), 0.5) == pytest.approx([1 / 3] * 4)  # nothing has a score

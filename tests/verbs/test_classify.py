@@ -139,3 +139,9 @@ def test_graphs_that_are_refused(training, tmp_path, capsys):
     with pytest.raises(SystemExit):
         classify.main([*flags, "--graph-texts", str(training)])
     assert "--graph and --graph-texts exclude each other" in capsys.readouterr().err
+
+
+def test_two_scales_are_enough_for_differences_between_them():
+    assert ClassifierSettings(pyramid="laplacian", kernel="rbf", scales=(1.0, 2.0)).scales == (1.0, 2.0)
+    with pytest.raises(OptionError, match="needs two scales or more"):
+        ClassifierSettings(pyramid="laplacian", kernel="rbf", scales=(1.0,))

@@ -74,7 +74,7 @@ fuzz: .venv/.ready  ## Reads 10,000 changed files with every reader (KERNELSEARC
 	KERNELSEARCH_FUZZ=$${KERNELSEARCH_FUZZ:-10000} .venv/bin/python -m pytest tests/fuzz -n 2 $(PYTEST_ARGS)
 
 mutants: .venv/.ready  ## Changes 300 operators and constants, one at a time, and counts how many the tests notice (MUTANT_ARGS)
-	.venv/bin/python -m tools.mutants $(MUTANT_ARGS)
+	$(SUITE_ENVIRONMENT) .venv/bin/python -m tools.mutants $(MUTANT_ARGS)
 
 licences: .venv/.ready  ## Lists the licences of all dependencies; fails for one that is not permissive
 	.venv/bin/python -m tools.licences --extras plots,datasets,serve,mcp,encode,dask

@@ -68,6 +68,7 @@ def main(argv: list[str]) -> None:
     check_output("--output", flags.output, (flags.train, flags.predict, flags.graph, flags.graph_texts))
     if flags.graph and flags.graph_texts:
         parser.error("--graph and --graph-texts exclude each other")
+    records = _read_records(flags.predict) if flags.predict is not None else []  # before the work
     if flags.train is not None:
         if flags.model is not None:
             refuse_foreign(flags.model)  # before the work
@@ -90,7 +91,6 @@ def main(argv: list[str]) -> None:
         data, settings = load(flags.model or "")
         model = data.fit(settings.pipeline)
     if flags.predict is not None and model is not None:
-        records = _read_records(flags.predict)
         labels = model.predict([text for _, text, _ in records])
         rows = [json.dumps({"id": name, "label": str(label)}) for (name, _, _), label in zip(records, labels, strict=True)]
         if flags.output is None:

@@ -22,7 +22,6 @@ from kernelsearch.rerankers.fusion.feature_files import (
     held_out_scores,
     load_model,
     save_model,
-    score_file,
 )
 from kernelsearch.rerankers.fusion.settings import LearnerSettings
 
@@ -74,6 +73,7 @@ def main(argv: list[str]) -> None:
         if flags.model:
             refuse_foreign(flags.model)  # before the work
         table = read_letor(flags.train)
+        test = read_letor(flags.predict, table.X.shape[1]) if flags.predict else None  # before the work
         if flags.folds:
             scores = held_out_scores(table, settings, flags.folds, console.progress)
             evaluations[f"{flags.train}, held out"] = evaluate_scores(table, scores, measures, flags.train)
@@ -83,9 +83,10 @@ def main(argv: list[str]) -> None:
             console.notice(f"{save_model(flags.model, learner, table)}: fitted ({len(np.unique(table.qid))} training queries)")
     else:
         learner = load_model(flags.model or "")
-    if flags.predict and learner is not None:
-        table, scores = score_file(learner, flags.predict)
-        evaluations[flags.predict] = evaluate_scores(table, scores, measures, flags.predict)
+        test = read_letor(flags.predict or "", learner.features_)
+    if test is not None and learner is not None:
+        scores = learner.predict(test.X, test.qid)
+        evaluations[flags.predict or ""] = evaluate_scores(test, scores, measures, flags.predict or "")
     if flags.output and scores is not None:
         _write_scores(flags.output, scores)
     _show(evaluations, flags, [str(measure) for measure in measures])

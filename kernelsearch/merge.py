@@ -16,7 +16,7 @@ from kernelsearch.core.options import Settings, option
 class MergeSettings(Settings):
     """Options of merge."""
 
-    output: str | None = option(None, "run file to write")
+    output: str | None = option(None, "run file to write; - is standard output")
     topics: str | None = option(
         None, "topics, a file or irds:NAME, in whose order the run is written; default: the order of the parts"
     )

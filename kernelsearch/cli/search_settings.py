@@ -47,7 +47,7 @@ class SearchSettings(PyseriniSettings, EngineSettings, QuerySettings):
     )
     query: str | None = option(None, "search this query and print a table")
     run: str | None = option(None, "rerank this run file instead of searching")
-    output: str | None = option(None, "run file to write")
+    output: str | None = option(None, "run file to write; - is standard output, here and with other commands")
     output_format: str = option("trec", "format of the run file", choices=("trec", "msmarco"))
     tag: str | None = option(None, "tag of the run; default: the names of the methods")
     threads: int = option(

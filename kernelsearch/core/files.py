@@ -1,7 +1,8 @@
 """Writing files: writes are atomic, and every error message names the file. `reading` has the other direction.
 
 A symbolic link is followed. Devices and pipes (`/dev/null`, `/dev/stdout`, `>(command)`) are written to as they are: they have
-no older content to keep, and a renamed file would take their place.
+no older content to keep, and a renamed file would take their place. `-` is standard output; a file of that name is written by
+its absolute path.
 """
 
 from __future__ import annotations
@@ -66,9 +67,11 @@ class _Output(io.FileIO):
 
 @contextmanager
 def _report(path: Path) -> Iterator[None]:
-    """Turns an OSError into an InputError with the path of the output."""
+    """Turns an OSError into an InputError with the path of the output, except where the reader of a pipe has enough."""
     try:
         yield
+    except BrokenPipeError:
+        raise
     except OSError as problem:
         raise InputError(f"{shown_path(path)}: cannot be written ({problem.strerror or problem})") from None
 
@@ -130,8 +133,8 @@ def _open_special(path: Path) -> int | None:
 
 
 def refuse_special(path: Path) -> None:
-    """Raises InputError for a path that exists and is no regular file: a renamed file would take its place."""
-    if path.exists() and not path.is_file():
+    """Raises InputError for what is no regular file, standard output included: a renamed file would take its place."""
+    if is_special(path):
         kind = "a directory" if path.is_dir() else "not a file"
         raise InputError(f"{shown_path(path)}: is {kind}, cannot write a file there")
 
@@ -151,13 +154,13 @@ def check_output(option: str, output: str | Path | None, inputs: Iterable[str | 
 
 
 def is_special(path: str | Path) -> bool:
-    """Returns whether a path is a device, a pipe or a stream of the process, beside which no file belongs."""
+    """Returns whether a path is a folder, a device, a pipe or a stream of the process, beside which no file belongs."""
     path = Path(path)
     return _descriptor_number(path) is not None or (path.exists() and not path.is_file())
 
 
 def _descriptor_number(path: Path) -> int | None:
-    name = {"/dev/stdout": "/dev/fd/1", "/dev/stderr": "/dev/fd/2"}.get(str(path), str(path))
+    name = {"-": "/dev/fd/1", "/dev/stdout": "/dev/fd/1", "/dev/stderr": "/dev/fd/2"}.get(str(path), str(path))
     number = _DESCRIPTOR.fullmatch(name)
     return None if number is None else int(number[1])
 

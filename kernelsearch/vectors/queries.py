@@ -25,8 +25,8 @@ CACHED = 10_000
 class QueryVectors:
     """Finds the vector of a query: in `file` by its topic id or its text, otherwise by encoding its text.
 
-    Texts in `file` match whatever their case and blanks. `documents` are the vectors that it must fit, `encoder` names an encoder
-    other than theirs. Safe to use from several threads.
+    Texts in `file` match whatever their case and blanks. `documents` are the vectors that it must fit, `encoder` names an
+    encoder other than theirs. Safe to use from several threads.
     """
 
     def __init__(self, documents: DocumentVectors, *, file: str | None = None, encoder: str | None = None) -> None:

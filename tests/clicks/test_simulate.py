@@ -54,6 +54,13 @@ def test_every_query_occurs_and_lists_stay_within_depth():
     assert all(len(set(record.docids)) == len(record.docids) for record in log)
 
 
+def test_what_is_explored_and_clicked_unless_asked_otherwise():
+    """Lists of 10, exploration in 3 of 10 of them, and a click on 1 of 20 documents that aren't relevant."""
+    named = {"depth": 10, "explore": 0.3, "noise": 0.05}
+    plain = list(simulate(NEEDS, 400, seed=3, others=["x", "y"], model=PositionBased()))
+    assert plain == make(**named) != make(**{**named, "explore": 0.35})
+
+
 def test_only_exploration_shows_what_the_engine_misses():
     assert not any("z" in record.docids for record in make(explore=0.0))
     assert any("z" in record.docids and record.clicked[record.docids.index("z")] for record in make(explore=1.0))

@@ -220,6 +220,24 @@ def test_artefacts_of_earlier_versions_have_no_checksums_and_are_validated(saved
         artefacts.load(saved, "basis", 3, validate=refuse)
 
 
+@pytest.mark.parametrize(
+    "note",
+    [b"", b"\xff\xfe", b"[" * 100_000, b"[1, 2]", b'"x"', b"null", b"{}", b'{"description": 1, "files": []}', None],
+    ids=["empty", "bytes", "deep", "list", "text", "null", "no files", "odd files", "cut"],
+)
+def test_a_damaged_note_has_no_effect_and_hides_no_damage(saved, note):
+    place = saved / "verified.json"
+    damaged = place.read_bytes()[:-20] if note is None else note
+    place.write_bytes(damaged)
+    assert artefacts.load(saved, "basis", 3)[1]["u"].sum() == 66
+    content = bytearray((saved / "u.npy").read_bytes())
+    content[-1] ^= 1
+    (saved / "u.npy").write_bytes(content)
+    place.write_bytes(damaged)
+    with pytest.raises(ArtefactError, match=r"u\.npy: damaged"):
+        artefacts.load(saved, "basis", 3)
+
+
 def test_names_that_lead_out_of_the_folder_are_refused(saved):
     meta = json.loads((saved / "meta.json").read_text())
     del meta["checksum"], meta["checksums"]

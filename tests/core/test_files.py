@@ -7,7 +7,7 @@ import pytest
 
 from kernelsearch.core import streams
 from kernelsearch.core.errors import InputError, OptionError
-from kernelsearch.core.files import check_output, is_special, write_bytes, write_file, write_folder
+from kernelsearch.core.files import check_output, is_special, refuse_special, write_bytes, write_file, write_folder
 
 
 def test_failed_write_keeps_the_old_file_and_leaves_nothing(tmp_path):
@@ -120,6 +120,27 @@ def test_a_stream_of_the_process_is_continued(tmp_path):
         stream.flush()
         write_bytes(f"/dev/fd/{stream.fileno()}", b"after")
     assert (tmp_path / "log").read_text() == "before after"
+
+
+def test_a_dash_is_standard_output(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    with write_file("-") as stream:
+        stream.write("a run\n")
+    write_bytes(Path("-"), b"bytes")
+    assert capfd.readouterr().out == "a run\nbytes" and is_special("-")
+    with pytest.raises(InputError, match=r"^-: is not a file, cannot write a file there$"):
+        refuse_special(Path("-"))
+    assert not list(tmp_path.iterdir())
+    write_bytes(tmp_path / "-", b"a file of this name")
+    assert (tmp_path / "-").read_bytes() == b"a file of this name"
+
+
+def test_a_reader_that_has_enough_is_no_error_of_the_file(tmp_path):
+    reader, writer = os.pipe()
+    os.close(reader)
+    with pytest.raises(BrokenPipeError), write_file(f"/dev/fd/{writer}") as stream:
+        stream.write("x")
+    os.close(writer)
 
 
 def test_a_socket_is_refused(tmp_path):

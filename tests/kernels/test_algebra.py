@@ -87,7 +87,7 @@ def test_parentheses_group_and_name_the_kernel_underneath():
     [
         ("bm26", "'bm26' is not one of linear"),
         ("bm25+", "'' is not one of"),
-        ("2*3", "names no kernel"),
+        ("2*3", r"'2\*3' names no kernel"),
         ("(bm25", "closing parenthesis"),
         ("bm25)", r"'\)' is not expected"),
         ("()", "'' is not one of"),

@@ -44,12 +44,19 @@ def test_any_function_of_two_feature_matrices(topical):
         (lambda: Polynomial(degree=0), "degree"),
         (lambda: Polynomial(degree=1.5), "degree 1.5"),
         (lambda: Polynomial(offset=np.nan), "offset nan"),
+        (lambda: Polynomial(offset=-0.1), "offset -0.1"),
         (lambda: Cosine(RBF()), "has none"),
     ],
 )
 def test_bad_parameters_are_refused(make, word):
     with pytest.raises(OptionError, match=word):
         make()
+
+
+def test_a_polynomial_without_an_offset_is_a_power(topical):
+    x, y = (Linear().document_features(topical, rows) for rows in (A, B))
+    values = Polynomial(degree=2, offset=0, base=Linear()).documents(topical, A, B)
+    assert np.allclose(values, (x @ y.T).toarray() ** 2)
 
 
 def test_a_polynomial_is_named_with_its_base_unless_that_is_the_default():

@@ -9,6 +9,7 @@ from kernelsearch import index as index_verb
 from kernelsearch.api.index import Index
 from kernelsearch.api.pipeline import Pipeline
 from kernelsearch.core.types import Candidates, Query
+from kernelsearch.forward.strings import StringTable
 from kernelsearch.kernels import java_maps
 from kernelsearch.kernels.feedback import FeedbackExpander
 from kernelsearch.lucene.first_stage import FirstStage
@@ -216,3 +217,15 @@ def test_hashes_are_those_of_a_java_map(tiny, text):
 @pytest.mark.parametrize("entries, buckets", [(0, 16), (1, 16), (12, 16), (13, 32), (24, 32), (25, 64), (48, 64), (49, 128)])
 def test_maps_grow_when_three_quarters_full(entries, buckets):
     assert java_maps.capacity(np.array(entries)) == buckets
+
+
+@pytest.mark.parametrize("other", ["\ue000", "\uee00", "\uf8ff", "\uff21"])
+def test_javas_order_of_strings_is_that_of_utf_16(other):
+    """Characters of four bytes, of which Java sees the surrogates, stand before those from U+E000 on."""
+    for wide in ("\U00010000", "\U0001f600", "\U0010ffff"):
+        words = sorted(["a", "é", wide, f"{wide}a", other, f"{other}b", f"a{wide}", f"a{other}"], key=str.encode)
+        raw = [word.encode() for word in words]
+        table = StringTable(np.frombuffer(b"".join(raw), dtype=np.uint8), np.cumsum([len(word) for word in raw]))
+        ranks = java_maps.utf16_ranks(table)
+        assert ranks is not None
+        assert [words[place] for place in np.argsort(ranks)] == sorted(words, key=lambda word: word.encode("utf-16-be"))

@@ -1,10 +1,12 @@
 """Query likelihood in numpy gives Lucene's scores."""
 
+import inspect
+
 import numpy as np
 import pytest
 
 from kernelsearch.core.types import Query
-from kernelsearch.kernels import likelihood
+from kernelsearch.kernels import asymmetric, likelihood
 from kernelsearch.lucene.models import DirichletModel, JelinekMercerModel
 
 
@@ -23,3 +25,14 @@ def test_term_parts_sum_to_lucene_scores(tiny, model):
         parts = likelihood.jelinek_mercer_term_scores(index, terms, query.weights, result.docs, lam=model.lam)
     np.testing.assert_allclose(parts.sum(axis=1), result.scores, rtol=1e-6)
     assert (parts >= 0).all() and (parts[:, 3] == 0).all()
+
+
+def test_defaults_are_those_of_the_first_stage():
+    models = {"mu": DirichletModel().mu, "lam": JelinekMercerModel().lam}
+    assert models == {"mu": 1000.0, "lam": 0.1}  # Anserini's
+    for name in ("dirichlet", "jelinek_mercer"):
+        for function in (getattr(likelihood, f"{name}_scores"), getattr(likelihood, f"{name}_term_scores")):
+            declared = inspect.signature(function).parameters
+            (key,) = models.keys() & declared.keys()
+            assert declared[key].default == models[key]
+    assert (asymmetric.JelinekMercer().lam, asymmetric.Dirichlet().mu) == (models["lam"], models["mu"])

@@ -102,3 +102,14 @@ def test_covariance_is_relative_to_the_median_word():
     np.testing.assert_allclose(np.diag(kernel.covariance(np.diag([1.0, 4.0, 400.0]))), [0.25, 1.0, 100.0])
     np.testing.assert_allclose(np.diag(kernel.covariance(np.diag([0.0, 0.0, 2.0]))), [0.0, 0.0, 1.0])
     np.testing.assert_array_equal(kernel.covariance(np.zeros((2, 2))), np.ones((2, 2)))
+
+
+def test_typical_distance_is_the_median_of_different_words():
+    def apart(*above):
+        table = np.zeros((3, 3))
+        table[np.triu_indices(3, 1)] = above
+        return table + table.T
+
+    assert kernel.typical_distance(apart(1.0, 5.0, 3.0)) == 3.0
+    assert kernel.typical_distance(apart(0.0, 0.0, 4.0)) == 4.0  # the largest where the median is 0
+    assert kernel.typical_distance(apart(0.0, 0.0, 0.0)) == kernel.typical_distance(np.zeros((1, 1))) == 1.0

@@ -75,6 +75,7 @@ def test_window_is_a_gaussian_cut_at_its_width():
     assert len(window(3.0)) == 13  # two scales to each side
     assert window(0.0, 5) == pytest.approx([1.0])
     assert window(2.0, 3, "box") == pytest.approx([1, 1, 1])
+    assert window(2.0, 11, "triangle") == pytest.approx([0, 0, 0.25, 0.5, 0.75, 1, 0.75, 0.5, 0.25, 0, 0])
     assert window(2.0, 3, lambda t: 1 / (1 + np.abs(t))) == pytest.approx([2 / 3, 1, 2 / 3])
 
 

@@ -271,6 +271,25 @@ def test_interest_points_are_local_maxima_in_position_and_scale():
     assert np.flatnonzero(points[1]).tolist() == [3]
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_interest_points_by_hand(seed):
+    """Neighbours and the level above and below, one comparison at a time; small whole numbers have ties."""
+    rng = np.random.default_rng(seed)
+    strengths, text = rng.integers(-1, 4, (4, 15)).astype(float), np.sort(rng.integers(0, 4, 15))
+
+    def is_point(level, column):
+        own, mine = strengths[level, column], np.flatnonzero(text == text[column])
+        if column == mine[strengths[level, mine].argmax()]:
+            return True
+        near = [place for place in (column - 1, column, column + 1) if place in mine]
+        sideways = all(own > strengths[level, place] if place < column else own >= strengths[level, place] for place in near)
+        others = [other for other in (level - 1, level + 1) if 0 <= other < len(strengths)]
+        return bool(own > 0 and sideways and all(own >= strengths[other, place] for other in others for place in near))
+
+    expected = [[is_point(level, column) for column in range(15)] for level in range(4)]
+    assert interest_points(strengths, text).tolist() == expected
+
+
 def test_interest_points_do_not_look_across_texts():
     strengths = np.array([[1.0, 2.0, 1.0, 5.0, 0.0, 0.0]])
     assert np.flatnonzero(interest_points(strengths, np.array([0, 0, 0, 1, 1, 2]))[0]).tolist() == [1, 3, 5]

@@ -84,3 +84,9 @@ def test_posterior_weights_of_odd_lists():
 def test_effective_documents_count_weights():
     assert relevance.effective_documents(np.array([1.0, 0.0])) == pytest.approx(1)
     assert relevance.effective_documents(np.full(8, 1 / 8)) == pytest.approx(8)
+
+
+def test_posterior_of_negative_scores_counts_from_the_lowest():
+    scores = np.array([1.0, -1.0, -3.0])
+    expected = np.exp(5 * (np.array([4.0, 2.0, 0.0]) / 4.0))
+    assert relevance.posterior_weights(scores, sharpness=5) == pytest.approx(expected / expected.sum())

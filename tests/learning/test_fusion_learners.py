@@ -425,3 +425,8 @@ def test_a_start_from_equal_scores_ignores_the_order_of_rows():
     learner = ExactSimListMKL(trees=1, init="zero").fit(X, y, qid)
     other = ExactSimListMKL(trees=1, init="zero").fit(X[order], y[order], qid[order])
     assert other.predict(X, qid) == pytest.approx(learner.predict(X, qid), abs=1e-9)
+
+
+def test_learners_draw_with_seed_0_unless_asked_otherwise():
+    for learner in (SimTripletSVM(), SimTripletNet(), SimTripletBoost(), SimListMKL(), Best()):
+        assert learner.random_state == 0

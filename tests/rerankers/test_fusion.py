@@ -16,7 +16,7 @@ from kernelsearch.rerankers.auto.reranker import AutoReranker
 from kernelsearch.rerankers.base import TrainingData
 from kernelsearch.rerankers.fusion import model as models
 from kernelsearch.rerankers.fusion.recipes import READING_WEIGHTS
-from kernelsearch.rerankers.fusion.reranker import FusionReranker
+from kernelsearch.rerankers.fusion.reranker import FusionReranker, training_topics
 from kernelsearch.trec import read_qrels, read_topics
 from tests.conftest import DEMO, rewrite_meta
 
@@ -284,3 +284,9 @@ def test_ranking_training_queries_is_said(demo_index, judged, model, capsys):
         query = demo_index.query(text)
         reranker.apply(query, demo_index.lucene.search([query], 20)[0])
         assert ("not a held-out figure" in capsys.readouterr().err) == expected
+
+
+def test_topics_without_judgements_teach_nothing():
+    for half in ({"topics": {"1": "tap"}}, {"qrels": {"1": {"d": 1}}}, {}):
+        with pytest.raises(OptionError, match="learns from --topics and --qrels, from --clicks, or from --ltr; none was given"):
+            training_topics(TrainingData(**half))

@@ -1,5 +1,7 @@
 """Recipes: what a name means, agreement with Lucene and with the forward index, candidates from several sources."""
 
+import inspect
+
 import numpy as np
 import pytest
 
@@ -7,9 +9,16 @@ from kernelsearch.core.errors import OptionError
 from kernelsearch.core.types import Candidates
 from kernelsearch.kernels import relevance
 from kernelsearch.kernels.documents import Cosine
+from kernelsearch.learning.ranking.simlistmkl import SimListMKL
 from kernelsearch.lucene.models import RM3, BM25Model, DirichletModel
+from kernelsearch.rerankers.fusion import recipes
+from kernelsearch.rerankers.fusion.evidence import DenseFeature
+from kernelsearch.rerankers.fusion.feature import FeatureContext
 from kernelsearch.rerankers.fusion.features import Features, known_features, parse, parse_recipe
+from kernelsearch.rerankers.fusion.learners import make_learner
 from kernelsearch.rerankers.fusion.pool import CandidateField, Pool
+from kernelsearch.rerankers.fusion.settings import FusionFitSettings
+from kernelsearch.rerankers.fusion.training_table import training_table
 from kernelsearch.rerankers.klsa.settings import KernelLSASettings
 
 
@@ -190,3 +199,55 @@ def test_a_feature_of_the_recipe_is_the_match_of_another(demo_index, recipe):
     """In either order they are one object, which computes a query's values once."""
     by_name = dict(zip(recipe, Features(demo_index, recipe).features, strict=True))
     assert by_name["read:cosine/rm"].match is by_name["cosine"]
+
+
+def test_defaults_of_features_are_those_of_anserini():
+    """BM25's .9 and .4, RM3's 10 terms, 10 documents and .5, Rocchio's beta of .75; b is a share."""
+    bm25 = {"k1": 0.9, "b": 0.4}
+    expected = {
+        "bm25": bm25,
+        "parts": bm25,
+        "rm3": {**bm25, "terms": 10, "docs": 10, "weight": 0.5},
+        "rocchio": {**bm25, "terms": 10, "docs": 10, "beta": 0.75},
+        "dirichlet": {"mu": 1000.0},
+        "jm": {"lam": 0.1},
+    }
+    for name, values in expected.items():
+        settings = parse(name).settings.to_dict()
+        assert {key: settings[key] for key in values} == values
+    for name in ("bm25", "parts", "rm3", "rocchio"):
+        assert parse(f"{name}:b=1").settings.b == 1
+        for wrong in ("1.01", "-0.01"):
+            with pytest.raises(OptionError, match="b: "):
+                parse(f"{name}:b={wrong}")
+
+
+def test_weights_of_auto():
+    """As docs/reproductions/auto.md and vectors.md chose them: a change has to be measured there."""
+    assert list(recipes.READING_WEIGHTS.values()) == [2.0, 1.0, *[1.0] * len(recipes.READ_FEEDBACK), 0.5]
+    assert list(recipes.HYBRID_WEIGHTS.values()) == [0.75, 0.75, 1.0, 1.0, 1.0, 1.0, 3.0]
+    assert list(recipes.HYBRID_WEIGHTS)[-1] == "dense:NAME" and recipes.PARTS_WEIGHT == 16.0
+
+
+def test_without_sources_the_pool_is_the_list(demo_index, asked):
+    queries, lists = asked
+    features = Features(demo_index, ["first", "cosine"], sources=[])
+    for before, pool in zip(lists, features.pool(queries, lists, 20), strict=True):
+        assert pool.docs.tolist() == before.docs[:20].tolist() and pool.scores.tolist() == before.scores[:20].tolist()
+
+
+def test_defaults_of_training_are_those_of_the_options():
+    """What is called without options in Python learns as train does without flags."""
+    options, best = FusionFitSettings().to_dict(), make_learner("best", normalise="z")
+    table = inspect.signature(training_table).parameters
+    assert (table["negatives"].default, table["random_state"].default) == (options["negatives"], options["random_state"])
+    assert (best.folds, best.random_state) == (options["folds"], options["random_state"])
+    assert make_learner("net", normalise="z").random_state == options["random_state"] == 0
+    assert inspect.signature(FeatureContext).parameters["threads"].default == 1
+    # XGBoost's own defaults of min_child_weight and lambda.
+    assert (SimListMKL().min_weight, SimListMKL().penalty) == (1.0, 1.0)
+
+
+def test_a_candidate_without_a_vector_gets_the_mean_of_the_others():
+    assert DenseFeature._known_or_mean(np.array([np.nan, 1.0, 3.0])).tolist() == [2.0, 1.0, 3.0]
+    assert DenseFeature._known_or_mean(np.array([np.nan, np.nan])).tolist() == [0.0, 0.0]

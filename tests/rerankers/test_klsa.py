@@ -11,6 +11,7 @@ from kernelsearch import explain, index, search, train
 from kernelsearch.cli import console
 from kernelsearch.cli.inputs import load_qrels, load_topics
 from kernelsearch.core.errors import ArtefactError, InputError, OptionError
+from kernelsearch.core.execution import LocalEngine
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.evaluation.rows import JudgedRows
 from kernelsearch.kernels.asymmetric import BM25, VSM, Dirichlet, Linear
@@ -18,7 +19,9 @@ from kernelsearch.kernels.documents import RBF, Cosine, Custom
 from kernelsearch.lucene.models import BM25Model as LuceneBM25
 from kernelsearch.lucene.models import DirichletModel
 from kernelsearch.rerankers.base import Context, TrainingData
+from kernelsearch.rerankers.klsa import basis as basis_module
 from kernelsearch.rerankers.klsa.basis import LatentBasis, fit_basis, fold_in
+from kernelsearch.rerankers.klsa.explanation import query_path
 from kernelsearch.rerankers.registry import method
 from tests.conftest import drawn_texts, rewrite_meta
 from tests.lucene.test_lucene_index import change
@@ -365,6 +368,25 @@ def test_kinds_of_neighbours(indexed, query, listed, tmp_path, kind):
     exact = KernelLSA(indexed, retrieve=100).apply(query, listed)
     assert len(np.intersect1d(ranked.docs, exact.docs)) >= 0.95 * exact.depth
     assert np.array_equal(ranked.docs[:10], exact.docs[:10])
+
+
+def test_the_path_of_the_query_is_shown_up_to_the_whole_list(indexed, query):
+    reranker = KernelLSA(indexed)
+    for length, steps in ((1, [1]), (5, [1, 2, 5]), (9, [1, 2, 5]), (100, [1, 2, 5, 10, 20, 50, 100])):
+        listed = Candidates(np.arange(length, dtype=np.int32), np.linspace(2, 1, length, dtype=np.float32))
+        shown, positions = query_path(reranker, query, listed)
+        assert shown == steps and positions.shape == (length, 2)
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3])
+def test_rows_are_held_in_as_many_parts_as_asked_for(indexed, tmp_path, monkeypatch, parts):
+    made = []
+    original = basis_module.PartedRows
+    monkeypatch.setattr(basis_module, "PartedRows", lambda *arguments: made.append(arguments[2]) or original(*arguments))
+    built = fit_basis(tmp_path / "b", indexed.forward, VSM(), dims=4, engine=LocalEngine(), parts=parts)
+    assert made == ([parts] if parts > 1 else [])
+    whole = fit_basis(tmp_path / "w", indexed.forward, VSM(), dims=4)
+    np.testing.assert_allclose(built.values, whole.values, rtol=1e-4)
 
 
 def test_fold_in(tmp_path, capsys):

@@ -14,7 +14,8 @@ from kernelsearch.core.errors import ArtefactError, IndexProblem, InputError, Op
 from kernelsearch.core.types import Candidates
 from kernelsearch.rerankers.base import Context, TrainingData
 from kernelsearch.rerankers.mslm import reranker as mslm_reranker
-from kernelsearch.rerankers.mslm.reranker import MultiScaleLM
+from kernelsearch.rerankers.mslm.reranker import MultiScaleLM, level_scales
+from kernelsearch.rerankers.mslm.settings import MultiScaleSettings
 from tests.conftest import build_texts, rewrite_meta
 
 TEXTS = {
@@ -290,3 +291,9 @@ def test_a_collection_that_does_not_fit_in_memory_gets_the_same_scores(index, mo
     after = other.apply(query, before)
     assert other._reading_order is None
     assert after.docs.tolist() == expected.docs.tolist() and after.scores.tolist() == expected.scores.tolist()
+
+
+def test_scales_of_a_mode_unless_named():
+    assert [scale.spatial for scale in level_scales(MultiScaleSettings())] == [8.0]
+    assert [scale.spatial for scale in level_scales(MultiScaleSettings(mode="points"))] == [1.0, 2.0, 4.0, 8.0]
+    assert [scale.spatial for scale in level_scales(MultiScaleSettings(mode="points", scales=(1.0, 3.0)))] == [1.0, 3.0]

@@ -6,20 +6,27 @@ together with others, or outside of scores, is listed with the reason.
 
 from __future__ import annotations
 
+import json
+import shutil
 from typing import Any
 
+import numpy as np
 import pytest
 
+import kernelsearch
 from kernelsearch.clicks.importing import import_log
-from kernelsearch.core.errors import KernelSearchError
+from kernelsearch.core.errors import KernelSearchError, OptionError
 from kernelsearch.core.options import Option
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import TrainingData
+from kernelsearch.rerankers.mslm.reranker import MultiScaleLM
 from kernelsearch.trec import read_qrels, read_topics
+from kernelsearch.vectors.__main__ import main as vectors_verb
 from tests.conftest import DEMO
 
 QUERIES = ["dripping tap", "toilet runs all night", "cold radiator upstairs", "repair a wooden floor", "leaking roof"]
-METHODS = ("auto", "dense", "fusion", "klsa", "mslm", "pert", "prcl", "rbm25", "pairwise", "substitution", "clickprior")
+CLICK_METHODS = ("rbm25", "pairwise", "substitution", "clickprior")
+METHODS = ("auto", "dense", "fusion", "klsa", "mslm", "pert", "prcl", *CLICK_METHODS)
 
 #: What an option needs to have an effect.
 WITH: dict[tuple[str, str], dict[str, Any]] = {
@@ -44,6 +51,13 @@ WITH: dict[tuple[str, str], dict[str, Any]] = {
     ("pairwise", "prior"): {"form": "prior"},
     ("rbm25", "epsilon"): {"form": "paper"},
     ("rbm25", "mu"): {"relevance": "dirichlet"},
+    **{(method, "vector_weight"): {"queries": "vectors:drawn"} for method in CLICK_METHODS},
+}
+#: Values of texts that are no choices.
+TEXTS = {
+    **{(method, "queries"): ["vectors:drawn"] for method in CLICK_METHODS},
+    **{(method, "relevance"): ["vsm"] for method in ("rbm25", "pairwise")},
+    **{(method, "documents"): ["title"] for method in ("rbm25", "pairwise")},
 }
 #: Options that no score depends on, or that need files or vectors, with the test that has them.
 ELSEWHERE = {
@@ -54,7 +68,7 @@ ELSEWHERE = {
     ("fusion", "model"): "needs a trained model: tests/rerankers/test_fusion.py",
     ("fusion", "depth"): "needs a trained model: tests/rerankers/test_fusion.py",
     ("fusion", "runs"): "needs run files: tests/rerankers/test_dense.py",
-    ("klsa", "effort"): "accuracy of FAISS, exact on a collection of this size: tests/neighbours",
+    ("klsa", "effort"): "accuracy of FAISS, exact on a collection of this size: tests/rerankers/test_klsa.py",
     ("klsa", "basis"): "a folder: tests/rerankers/test_klsa.py",
     ("mslm", "model"): "a folder: tests/rerankers/test_mslm.py",
     ("mslm", "weights"): "learned weights need a trained model: tests/rerankers/test_mslm.py",
@@ -63,18 +77,11 @@ ELSEWHERE = {
     ("pert", "queries"): "a file: tests/rerankers/test_pert.py",
     ("pert", "groups"): "explanations: tests/rerankers/test_pert.py",
     ("rbm25", "k3"): "needs a repeated query term: tests/papers/test_asymmetric_kernels.py",
-    ("rbm25", "relevance"): "kernel expressions: tests/papers/test_asymmetric_kernels.py",
-    ("pairwise", "relevance"): "kernel expressions: tests/papers/test_asymmetric_kernels.py",
-    ("rbm25", "documents"): "names of fields: tests/papers/test_asymmetric_kernels.py",
-    ("pairwise", "documents"): "names of fields: tests/papers/test_asymmetric_kernels.py",
+    **{(method, "clicks"): "a file: tests/rerankers/test_rbm25.py" for method in CLICK_METHODS},
+    **{(method, "pairs_clicks"): "a file: below" for method in ("rbm25", "pairwise")},
 }
-for _method in ("rbm25", "pairwise", "substitution", "clickprior"):
-    if _method in ("rbm25", "pairwise"):
-        ELSEWHERE[_method, "pairs_clicks"] = "a file: tests/papers/test_asymmetric_kernels.py"
-    ELSEWHERE[_method, "clicks"] = "a file: tests/rerankers/test_rbm25.py"
-    ELSEWHERE[_method, "queries"] = "needs vectors: tests/rerankers/test_rbm25.py"
-    ELSEWHERE[_method, "vector_weight"] = "needs vectors: tests/rerankers/test_rbm25.py"
 
+LEVELS = {"scales": (1.0, 4.0)}
 #: What training options need to have an effect, and small settings that keep training short.
 FITTED_WITH: dict[tuple[str, str], dict[str, Any]] = {
     ("klsa", "k3"): {"k3": 5.0},
@@ -85,6 +92,13 @@ FITTED_WITH: dict[tuple[str, str], dict[str, Any]] = {
     **{("fusion", option): {"learner": "simlistmkl", "trees": 2} for option in ("trees", "leaves", "learning_rate")},
     **{("fusion", option): {"learner": "svm"} for option in ("C", "signed")},
     ("fusion", "random_state"): {"negatives": 5},
+    # Options of the levels: their learned weights are compared.
+    **{("mslm", option): LEVELS for option in ("hits", "mode", "divergence", "scales", "semantic", "eta", "rows", "weighting")},
+    ("mslm", "width"): {**LEVELS, "step": 1},
+    ("mslm", "step"): {**LEVELS, "width": 9},
+    ("mslm", "one_scale"): {**LEVELS, "scales": (0.0, 2.0, 8.0)},
+    ("mslm", "columns"): {**LEVELS, "mode": "global"},
+    ("mslm", "normalise"): LEVELS,
 }
 FITTED_SMALL = {
     "klsa": {"dims": 8},
@@ -102,10 +116,10 @@ FITTED_TEXTS = {
 }
 #: Training options that no fitted value depends on, or that need files or vectors, with the test that has them.
 FITTED_ELSEWHERE = {
-    ("klsa", "solver"): "all solvers find the same eigenvectors: tests/kernels",
-    ("klsa", "tolerance"): "accuracy of the randomised solver: tests/kernels",
-    ("klsa", "memory"): "memory, not values: tests/kernels",
-    ("klsa", "parts"): "how work is divided, not values: tests/engines",
+    ("klsa", "solver"): "all solvers find the same eigenvectors: below",
+    ("klsa", "tolerance"): "accuracy of the randomised solver: below",
+    ("klsa", "memory"): "memory, not values: below",
+    ("klsa", "parts"): "how work is divided, not values: below",
     ("klsa", "neighbours"): "kind of FAISS index: tests/rerankers/test_klsa.py",
     ("klsa", "fold_in"): "needs a changed index: tests/rerankers/test_klsa.py",
     ("klsa", "vector_weight"): "needs vectors: tests/kernels",
@@ -113,15 +127,8 @@ FITTED_ELSEWHERE = {
     ("fusion", "runs"): "needs run files: tests/rerankers/test_dense.py",
     ("mslm", "graph"): "other sources of the graph are files: tests/rerankers/test_mslm.py",
     ("mslm", "source"): "a file: tests/rerankers/test_mslm.py",
-    ("mslm", "memory"): "memory, not values: tests/kernels",
-    **{
-        ("mslm", option): "an option of the levels whose weights are learned, as in search: tests/rerankers/test_mslm.py"
-        for option in (
-            *("hits", "mode", "divergence", "scales", "semantic", "one_scale", "width", "step", "columns", "normalise"),
-            *("weighting", "eta", "rows"),
-        )
-    },
-    ("fusion", "folds"): "which learner is chosen: tests/rerankers/test_fusion.py",
+    ("mslm", "memory"): "memory, not values: below",
+    ("fusion", "folds"): "which learner is chosen: below",
 }
 
 FITTED_CASES = [(name, option) for name in FITTED_SMALL for option in registry.method(name).fit_options]
@@ -150,6 +157,18 @@ def values(option: Option, current: Any) -> list[Any]:
     return list(dict.fromkeys(allowed))
 
 
+def has_effect(rank: Any, name: str, option: Option, others: dict[str, Any], candidates: list[Any]) -> bool:
+    """Whether one of the values changes documents or scores, or all are refused by a message that names the option."""
+    before, refused = rank(name, others), 0
+    for value in candidates:
+        try:
+            if rank(name, {**others, option.key: value}) != before:
+                return True
+        except KernelSearchError as problem:
+            refused += f"--{name}.{option.name}:" in str(problem)
+    return refused == len(candidates)
+
+
 @pytest.fixture(scope="module")
 def clicks(tmp_path_factory):
     path = tmp_path_factory.mktemp("clicks") / "clicks.db"
@@ -158,17 +177,30 @@ def clicks(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def ranked(demo_index, clicks):
+def with_vectors(demo_index, tmp_path_factory):
+    """The same index with vectors by the name `drawn`, which have no meaning."""
+    folder, generator = tmp_path_factory.mktemp("vectors"), np.random.default_rng(0)
+    shutil.copytree(demo_index.path, folder / "index")
+    logged = {json.loads(line)["query"] for line in (DEMO / "clicks.jsonl").read_text().splitlines()}
+    for file, ids in (("documents", list(demo_index.forward.docids)), ("queries", sorted({*logged, *QUERIES}))):
+        np.savez(folder / f"{file}.npz", ids=np.array(ids), vectors=generator.normal(size=(len(ids), 8)))
+    vectors_verb(["--index", str(folder / "index"), "--name", "drawn", "--input", str(folder / "documents.npz")])
+    return kernelsearch.open(folder / "index", vectors={"queries": str(folder / "queries.npz")})
+
+
+@pytest.fixture(scope="module")
+def ranked(demo_index, with_vectors, clicks):
     """ranked(method, options): the documents and scores of all queries; computed once per setting."""
     queries = demo_index.lucene.queries(QUERIES)
     candidates = demo_index.lucene.search(queries, 100)
     known: dict[tuple[str, str], list[Any]] = {}
 
-    def rank(name: str, options: dict[str, Any]) -> list[Any]:
+    def rank(name: str, options: dict[str, Any], again: bool = False) -> list[Any]:
         key = (name, repr(sorted(options.items())))
-        if key not in known:
+        if again or key not in known:
             own = {"clicks": clicks} if any(option.key == "clicks" for option in registry.method(name).options) else {}
-            reranker = registry.method(name).make(demo_index, **own, **options)
+            index = with_vectors if "queries" in options else demo_index
+            reranker = registry.method(name).make(index, **own, **options)
             known[key] = [
                 (reordered.docs.tolist(), reordered.scores.tolist()) for reordered in reranker.apply_batch(queries, candidates)
             ]
@@ -183,16 +215,9 @@ def test_an_option_changes_scores_or_is_refused(ranked, name, option):
         pytest.skip(ELSEWHERE[name, option.key])
     others = WITH.get((name, option.key), {})
     current = others.get(option.key, option.default)
-    candidates = values(option, current)
+    candidates = TEXTS.get((name, option.key), []) or values(option, current)
     assert candidates, f"no value is generated for --{name}.{option.name}: list it in ELSEWHERE, with its test"
-    before = ranked(name, others)
-    for value in candidates:
-        try:
-            if ranked(name, {**others, option.key: value}) != before:
-                return
-        except KernelSearchError:
-            return
-    raise AssertionError(f"--{name}.{option.name}: none of {candidates} changes a score; is it ignored?")
+    assert has_effect(ranked, name, option, others, candidates), f"none of {candidates} changes a score; is it ignored?"
 
 
 @pytest.fixture(scope="module")
@@ -203,13 +228,18 @@ def fitted(demo_index, tmp_path_factory):
     topics = dict(list(read_topics(DEMO / "topics.tsv").items())[:24])
     known: dict[tuple[str, str], list[Any]] = {}
 
-    def fit(name: str, options: dict[str, Any]) -> list[Any]:
+    def fit(name: str, options: dict[str, Any], again: bool = False) -> list[Any]:
         key = (name, repr(sorted(options.items())))
-        if key not in known:
+        if again or key not in known:
             output = tmp_path_factory.mktemp(name) / "fitted"
-            judged = {"topics": topics, "qrels": read_qrels(DEMO / "qrels.txt")} if name == "fusion" else {}
+            levels = name == "mslm" and "scales" in options
+            judged = {"topics": topics, "qrels": read_qrels(DEMO / "qrels.txt")} if name == "fusion" or levels else {}
             place = registry.method(name).fit(demo_index, TrainingData(output=output, **judged), **options)
             folder = {"klsa": "basis", "mslm": "model", "fusion": "model"}[name]
+            if levels:
+                matching = {key: options[key] for key in options if key not in ("hits", "min_count")}
+                known[key] = MultiScaleLM(demo_index, model=str(place), weights="learned", **matching).level_weights.tolist()
+                return known[key]
             search = {**FITTED_SEARCH[name], **({"scores": "kernel"} if "k3" in options else {})}
             reranker = registry.method(name).make(demo_index, **{folder: str(place)}, **search)
             known[key] = [
@@ -228,20 +258,80 @@ def test_an_option_of_training_changes_scores_or_is_refused(fitted, name, option
     current = others.get(option.key, option.default)
     candidates = FITTED_TEXTS.get((name, option.key), []) or values(option, current)
     assert candidates, f"no value is generated for --{name}.{option.name}: list it in FITTED_ELSEWHERE, with its test"
-    before = fitted(name, others)
-    for value in candidates:
-        try:
-            if fitted(name, {**others, option.key: value}) != before:
-                return
-        except KernelSearchError:
-            return
-    raise AssertionError(f"--{name}.{option.name}: none of {candidates} changes a score; is it ignored in training?")
+    assert has_effect(fitted, name, option, others, candidates), f"none of {candidates} changes a score; is it ignored?"
+
+
+@pytest.mark.parametrize("name", sorted({name for name, option in CASES if (name, option.key) not in ELSEWHERE}))
+def test_the_same_options_give_the_same_scores(ranked, name):
+    """Otherwise any option would seem to have an effect."""
+    assert ranked(name, {}) == ranked(name, {}, again=True)
+
+
+@pytest.mark.parametrize("name", FITTED_SMALL)
+def test_training_again_gives_the_same_scores(fitted, name):
+    assert fitted(name, FITTED_SMALL[name]) == fitted(name, FITTED_SMALL[name], again=True)
+
+
+def test_an_option_that_is_ignored_is_noticed():
+    """One that is refused together with others only, or only by some values, does not pass for one that has an effect."""
+    option = next(option for option in registry.method("klsa").options if option.key == "z")
+
+    def rank(name, options):
+        if options.get("z") == 3:
+            raise OptionError("--klsa.z: 3 is too large")
+        if options.get("z") == 4:
+            raise OptionError("--klsa.dims: none")
+        return [([1, 2], [0.5, 0.25])]
+
+    outcomes = [has_effect(rank, "klsa", option, {}, values) for values in ([1, 2], [1, 3], [4], [3, 4], [3])]
+    assert outcomes == [False, False, False, False, True]
+
+
+@pytest.mark.parametrize("name", ["rbm25", "pairwise"])
+def test_pairs_come_from_their_own_log(demo_index, clicks, ranked, name, tmp_path):
+    lines = (DEMO / "clicks.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "half.jsonl").write_text("".join(lines[::2]))
+    import_log([tmp_path / "half.jsonl"], tmp_path / "half.db")
+    assert (
+        ranked(name, {"pairs_clicks": clicks}) == ranked(name, {}) != ranked(name, {"pairs_clicks": str(tmp_path / "half.db")})
+    )
+
+
+class ReachedError(Exception):
+    """A function was called."""
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "value", "function", "expected"),
+    [
+        ("klsa", "solver", "randomised", "klsa.reranker.fit_basis", {"solver": "randomised"}),
+        ("klsa", "tolerance", 0.25, "klsa.reranker.fit_basis", {"tolerance": 0.25}),
+        ("klsa", "memory", 3.0, "klsa.reranker.fit_basis", {"memory": 3e9}),
+        ("klsa", "parts", 7, "klsa.reranker.fit_basis", {"parts": 7}),
+        ("mslm", "memory", 1234, "mslm.graph.cooccurrence_graph", {"max_pairs": 1234}),
+        ("fusion", "folds", 7, "fusion.reranker.anchored_learner", {"folds": 7}),
+    ],
+)
+def test_options_without_an_effect_on_scores_arrive(demo_index, tmp_path, monkeypatch, name, option, value, function, expected):
+    """What the function does with the value is tested with it: tests/kernels, tests/engines, tests/learning."""
+    passed: dict[str, Any] = {}
+
+    def reached(*_, **keywords):
+        passed.update(keywords)
+        raise ReachedError
+
+    monkeypatch.setattr(f"kernelsearch.rerankers.{function}", reached)
+    judged = {"topics": read_topics(DEMO / "topics.tsv"), "qrels": read_qrels(DEMO / "qrels.txt")} if name == "fusion" else {}
+    options = {**FITTED_SMALL[name], **({"learner": "best"} if name == "fusion" else {}), option: value}
+    with pytest.raises(ReachedError):
+        registry.method(name).fit(demo_index, TrainingData(output=tmp_path / "fitted", **judged), **options)
+    assert {key: passed[key] for key in expected} == expected
 
 
 def test_the_lists_above_name_all_methods_and_options_that_exist():
     assert set(METHODS) == set(registry.names())
     declared = {(name, option.key) for name in METHODS for option in registry.method(name).options}
-    assert set(WITH) <= declared
+    assert {*WITH, *TEXTS} <= declared
     assert set(ELSEWHERE) <= declared
     trained = {(name, option.key) for name in METHODS for option in registry.method(name).fit_options}
     assert trained == {(name, option.key) for name, option in FITTED_CASES}

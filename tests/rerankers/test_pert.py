@@ -329,6 +329,13 @@ def test_explanation_says_where_a_word_comes_from(tiny):
     assert any("from d1" in line and "washer" in line for line in explanation.lines())
 
 
+@pytest.mark.parametrize("groups", [1, 2, 3])
+def test_terms_are_explained_in_as_many_groups_as_asked_for(tiny, groups):
+    query, candidates = first(tiny, "water tap")
+    notes = pert(tiny, terms=10, groups=groups).explain(query, candidates, int(candidates.docs[0])).notes
+    assert {record["group"] for record in notes["words"]} == set(range(1, groups + 1))
+
+
 def test_sources_of_a_word_are_ordered_by_its_share_of_their_text(tiny):
     """Equal weights and counts: the word is a larger share of the shorter document."""
     forward = tiny.forward

@@ -17,7 +17,7 @@ from kernelsearch.kernels.queries import BM25Cosine, ClickPearson, NgramCosine, 
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import Context, TrainingData
 from kernelsearch.rerankers.rbm25.evidence import ClickEvidence, support_in_list
-from kernelsearch.rerankers.rbm25.reranker import RobustBM25
+from kernelsearch.rerankers.rbm25.reranker import RobustBM25, _scaled
 from kernelsearch.rerankers.rbm25.similar_queries import Similar
 from kernelsearch.trec.qrels import read_qrels
 from tests.conftest import DEMO, build_texts, write_jsonl
@@ -568,3 +568,10 @@ def test_a_logged_query_without_a_click_counts_as_one_that_is_not_logged(tmp_pat
     found = similar.find(index.lucene.queries(["pump", "pump seal", "roof"]), 5)
     assert similar.log.query_ids(["pump", "pump seal", "roof"]).tolist() == [1, 2, -1]
     assert [near.own for near in found] == [-1, 2, -1]
+
+
+@pytest.mark.parametrize("best", [0.25, 1.0, 8.0])
+def test_scores_are_shares_of_the_best_plus_epsilon(best):
+    scores = np.array([0.0, best / 2, best, 2 * best])
+    assert _scaled(scores, np.array(best), 0.5) == pytest.approx(np.array([0.5, 1.0, 1.5, 1.5]) / 1.5)
+    assert _scaled(scores, np.array(0.0), 0.5) == pytest.approx([1 / 3] * 4)  # nothing has a score

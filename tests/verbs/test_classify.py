@@ -121,6 +121,15 @@ def test_messages(training, tmp_path):
         classify.main(["--model", "x"])
 
 
+def test_texts_to_label_are_read_before_the_fit(training, tmp_path, monkeypatch):
+    monkeypatch.setattr(classify, "cross_validate", None)
+    monkeypatch.setattr(classify.LabelledTexts, "fit", None)
+    for flags in ([], ["--folds", "2"], ["--model", str(tmp_path / "m")]):
+        with pytest.raises(InputError, match="missing: no such file"):
+            classify.main(["--train", str(training), "--predict", str(tmp_path / "missing"), *flags])
+    assert not (tmp_path / "m").exists()
+
+
 def test_a_graph_of_similar_words_labels_words_that_training_texts_hardly_have(training, tmp_path, capsys):
     """ "wheel" is in one text of each class; the graph says that it is a word like "engine"."""
     rows = [json.loads(line) for line in training.read_text().splitlines()]
@@ -162,3 +171,9 @@ def test_graphs_that_are_refused(training, tmp_path, capsys):
     with pytest.raises(SystemExit):
         classify.main([*flags, "--graph-texts", str(training)])
     assert "--graph and --graph-texts exclude each other" in capsys.readouterr().err
+
+
+def test_two_scales_are_enough_for_differences_between_them():
+    assert ClassifierSettings(pyramid="laplacian", kernel="rbf", scales=(1.0, 2.0)).scales == (1.0, 2.0)
+    with pytest.raises(OptionError, match="needs two scales or more"):
+        ClassifierSettings(pyramid="laplacian", kernel="rbf", scales=(1.0,))

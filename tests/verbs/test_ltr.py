@@ -11,7 +11,9 @@ from sklearn.metrics import average_precision_score, ndcg_score
 from kernelsearch import ltr, train
 from kernelsearch.cli import console
 from kernelsearch.core.errors import ArtefactError, InputError, OptionError
+from kernelsearch.learning.ranking.letor import read_letor
 from kernelsearch.rerankers.fusion import model as models
+from kernelsearch.rerankers.fusion.feature_files import evaluate_scores
 from kernelsearch.rerankers.fusion.learners import make_learner
 
 
@@ -218,6 +220,26 @@ def test_a_single_training_query_is_said(tmp_path, capsys, caplog):
         assert [record.getMessage() for record in caplog.records] == [
             "svm: there is only one training query, so what is learned fits that query and maybe no other"
         ] * expected
+
+
+def test_rows_to_score_are_read_before_the_fit(files, tmp_path, monkeypatch):
+    monkeypatch.setattr(ltr, "fit_table", None)
+    monkeypatch.setattr(ltr, "held_out_scores", None)
+    model = str(tmp_path / "m")
+    with pytest.raises(InputError, match="missing: no such file"):
+        ltr.main(["--train", files[0], "--folds", "2", "--model", model, "--predict", str(tmp_path / "missing")])
+    monkeypatch.setattr("kernelsearch.rerankers.fusion.reranker.fit_table", None)
+    with pytest.raises(InputError, match="missing: no such file"):
+        train.main(["--rerank", "fusion", "--ltr", files[0], "--ltr-test", str(tmp_path / "missing"), "--output", model])
+    assert not (tmp_path / "m").exists()
+
+
+def test_the_first_grade_that_is_no_whole_number_is_named(tmp_path):
+    rows = [(0, 1), (1.5, 1), (2, 1), (0.25, 1)]
+    (tmp_path / "t.txt").write_text("".join(f"{grade} qid:{qid} 1:{number}\n" for number, (grade, qid) in enumerate(rows)))
+    table = read_letor(tmp_path / "t.txt")
+    with pytest.raises(InputError, match=r"t\.txt: row 2: grade 1\.5 is not a whole number"):
+        evaluate_scores(table, np.zeros(4), [], tmp_path / "t.txt")
 
 
 def test_what_is_refused(files, tmp_path, demo_index):

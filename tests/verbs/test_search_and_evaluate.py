@@ -1,4 +1,5 @@
 import os
+import signal
 import subprocess
 import sys
 from importlib import import_module
@@ -60,6 +61,21 @@ def test_run_file(tiny_path, topics, tmp_path):
         ["1", "Q0", "d1", "1"], ["1", "Q0", "d5", "2"], ["2", "Q0", "d3", "1"], ["d5", "Q0", "d5", "1"],
     ]  # fmt: skip
     assert all(line.split()[5] == "kernelsearch" for line in lines)
+
+
+def test_a_run_on_standard_output_is_that_of_the_file(tiny_path, topics, tmp_path, monkeypatch, capfd):
+    expected = run_search(tiny_path, topics, tmp_path)
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path / "empty")
+    capfd.readouterr()
+    result = run_verb(capfd, search.main, "--index", tiny_path, "--topics", topics, "--output", "-")
+    assert result == (0, expected, "-: 4 queries\n")
+    (tmp_path / "docids").write_text("d1\n")
+    flags = ("--index", tiny_path, "--docids", tmp_path / "docids", "--run")
+    status, printed, _ = run_verb(capfd, similar.main, *flags, "-")
+    assert run_verb(capfd, similar.main, *flags, tmp_path / "similar")[0] == status == 0
+    assert printed == (tmp_path / "similar").read_text() != ""
+    assert not list((tmp_path / "empty").iterdir())
 
 
 def test_threads_and_batches_give_the_same_bytes(tiny_path, topics, tmp_path):
@@ -242,6 +258,14 @@ def test_output_to_a_closed_pipe_is_quiet(tiny_path):
         shell, shell=True, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=60
     )
     assert "Traceback" not in done.stderr and "BrokenPipe" not in done.stderr
+
+
+def test_a_run_into_a_closed_pipe_is_quiet(tiny_path, topics, capfd):
+    reader, writer = os.pipe()
+    os.close(reader)
+    result = run_verb(capfd, search.main, "--index", tiny_path, "--topics", topics, "--output", f"/dev/fd/{writer}")
+    os.close(writer)
+    assert result == (128 + signal.SIGPIPE, "", "")
 
 
 def test_evaluate_by_hand(tmp_path, capsys):

@@ -200,6 +200,15 @@ def complaint(capsys, verb, *words):
     return error
 
 
+def test_a_merged_run_on_standard_output(parts, tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.iterdir())
+    status, printed, _ = run_verb(capfd, merge.main, *parts, "--output", "-")
+    assert status == 0 and sorted(tmp_path.iterdir()) == before
+    merge.main([*map(str, parts), "--output", str(tmp_path / "file")])
+    assert printed == (tmp_path / "file").read_text() != ""
+
+
 def test_a_missing_part_is_named(parts, tmp_path, capsys):
     assert refused(capsys, tmp_path, parts[0], parts[2]) == "1 of 3 parts is missing: 2/3"
     merge.main([str(parts[0]), str(parts[2]), "--output", str(tmp_path / "some.txt"), "--incomplete"])

@@ -14,7 +14,7 @@ from kernelsearch.core.progress import Progress, silent
 from kernelsearch.evaluation.measures import Evaluation, Measure, evaluate
 from kernelsearch.learning.folds import query_folds
 from kernelsearch.learning.ranking.fusers import Learner
-from kernelsearch.learning.ranking.letor import Table, read_letor
+from kernelsearch.learning.ranking.letor import Table
 from kernelsearch.learning.ranking.lists import Lists
 from kernelsearch.rerankers.fusion import model as models
 from kernelsearch.rerankers.fusion.learners import fit_learner, log_choice, make_learner
@@ -57,12 +57,6 @@ def load_model(path: str | Path) -> Learner:
     if "normalise" in model.notes:
         raise OptionError(f"--model: {path} was learned on an index, whose features no file has; use it with search")
     return model.learner
-
-
-def score_file(learner: Learner, path: str | Path) -> tuple[Table, Floats]:
-    """The table of the LETOR file `path` and the learner's scores of its rows, shape (rows,); errors as in `read_letor`."""
-    table = read_letor(path, learner.features_)
-    return table, learner.predict(table.X, table.qid)
 
 
 def held_out_scores(table: Table, settings: LearnerSettings, folds: int, progress: Progress = silent) -> Floats:

@@ -37,7 +37,7 @@ from kernelsearch.rerankers.fusion import FUSION
 from kernelsearch.rerankers.fusion import model as models
 from kernelsearch.rerankers.fusion.base import FusedReranker
 from kernelsearch.rerankers.fusion.evidence import read_runs
-from kernelsearch.rerankers.fusion.feature_files import MEASURES, evaluate_scores, fit_table, load_model, save_model, score_file
+from kernelsearch.rerankers.fusion.feature_files import MEASURES, evaluate_scores, fit_table, load_model, save_model
 from kernelsearch.rerankers.fusion.features import parse_recipe
 from kernelsearch.rerankers.fusion.learners import ENOUGH_QUERIES, anchored_learner, fit_learner, log_choice, make_learner
 from kernelsearch.rerankers.fusion.recipes import (
@@ -217,12 +217,13 @@ class FusionReranker(FusedReranker[FusionSettings]):
         folder = data.output
         refuse_foreign(folder)  # before the work
         table = read_letor(data.ltr)
+        test = read_letor(data.ltr_test, table.X.shape[1]) if data.ltr_test is not None else None
         learner = fit_table(table, settings, folds=settings.folds, engine=data.engine)
         save_model(folder, learner, table)
-        if data.ltr_test is None:
+        if test is None:
             return FittedFeatures(folder)
-        test, scores = score_file(load_model(folder), data.ltr_test)
-        evaluation = evaluate_scores(test, scores, parse_measures(MEASURES), data.ltr_test)
+        scores = load_model(folder).predict(test.X, test.qid)
+        evaluation = evaluate_scores(test, scores, parse_measures(MEASURES), data.ltr_test or "")
         return FittedFeatures(folder, {name: evaluation.mean(name) for name in MEASURES})
 
 

@@ -95,11 +95,11 @@ def run_topics(
     else:
         batches = list(chunks(chosen, batch_size))
         computed = engine.map_shared(partial(_run_batch, settings), batches, pipeline, label=label)
-    docids = pipeline.index.forward.docids
+    index = pipeline.index  # whose forward index is opened with the first list: a search that fails has no need of it
     with progress("searching", total=len(chosen), unit="query") as bar:
         for batch, lists in zip(batches, computed, strict=True):
             for topic, final in zip(batch, lists, strict=True):
-                yield TopicList(topic.qid, docids.take(final.docs), final)
+                yield TopicList(topic.qid, index.forward.docids.take(final.docs), final)
                 bar.update()
 
 

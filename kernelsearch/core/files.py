@@ -133,7 +133,7 @@ def _open_special(path: Path) -> int | None:
 
 
 def refuse_special(path: Path) -> None:
-    """Raises InputError for what is no regular file, standard output included: a renamed file would take its place."""
+    """Raises InputError where `path` is no regular file, standard output included: a renamed file would take its place."""
     if is_special(path):
         kind = "a directory" if path.is_dir() else "not a file"
         raise InputError(f"{shown_path(path)}: is {kind}, cannot write a file there")

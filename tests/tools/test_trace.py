@@ -42,7 +42,7 @@ def test_one_command(tiny, monkeypatch, capsys):
     trace.run(search.main, ["--index", str(tiny.path), "--query", "water washer", "--rerank", "klsa"])
     files = [file for file in trace.files() if not file.startswith("core/")]
     assert "docid" in capsys.readouterr().out
-    assert files[:2] == ["search.py", "cli/pipelines.py"] and len(files) <= 25 and trace.changes() <= 140
+    assert files[:2] == ["search.py", "cli/pipelines.py"] and len(files) <= 25 and trace.changes() <= 145
     # Reading the state of the index reads its folder: once for the basis, once or twice per opened part.
     assert sum(count for (_, _, function), count in trace.calls.items() if function == "present_state") <= 6
 

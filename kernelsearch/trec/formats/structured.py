@@ -51,7 +51,7 @@ def read_json(path: Path, encoding: str) -> Records:
 
 
 def arrays_of_objects(record: Mapping[str, Any]) -> list[str]:
-    """The names of a JSON object's values that are arrays of objects."""
+    """The names of those values of the JSON object `record` that are arrays of objects."""
     return [name for name, value in record.items() if isinstance(value, list) and value and isinstance(value[0], dict)]
 
 

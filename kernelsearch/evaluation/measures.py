@@ -42,7 +42,8 @@ def parse_measures(names: Iterable[str], flag: str = "--measures") -> list[Measu
     for name in names:
         try:
             parsed = [ir_measures.parse_measure(name)]
-        except (NameError, ValueError, SyntaxError, KeyError, TypeError, AssertionError, RecursionError):
+        except (NameError, ValueError, SyntaxError, KeyError, TypeError, AssertionError, RecursionError, MemoryError):
+            # A name is parsed as an expression of Python, whose parser raises MemoryError for one that is nested too deep.
             try:
                 parsed = ir_measures.parse_trec_measure(name)
             except (NameError, ValueError, KeyError, TypeError, AssertionError):

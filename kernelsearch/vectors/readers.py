@@ -239,11 +239,11 @@ class ParquetReader(VectorReader):
             from pyarrow import ArrowException, parquet
         except ImportError:
             raise OptionError(f"{path}: reading Parquet needs pyarrow; pip install pyarrow") from None
-        self._errors = (ArrowException, OSError)
+        self._errors = (ArrowException, OSError, UnicodeDecodeError)
         with report_damage(path, "Parquet file", *self._errors):
             self.file = parquet.ParquetFile(open_file(path))
+            names = self.file.schema_arrow.names
         self.total = self.file.metadata.num_rows
-        names = self.file.schema_arrow.names
         self.ids, self.vectors = _choose(names, ID_NAMES, path), _choose(names, VECTOR_NAMES, path)
 
     def read(self, block: int) -> Iterator[tuple[list[str], Any]]:

@@ -70,6 +70,8 @@ def test_names_of_measures():
         parse_measures(["Magic@3"])
     with pytest.raises(OptionError, match="--measures: no measure is given"):
         parse_measures([])
+    with pytest.raises(OptionError, match="is not a measure"):
+        parse_measures(["-" * 10_000 + "P@5"])  # nested too deep for Python's parser
 
 
 @pytest.mark.parametrize(

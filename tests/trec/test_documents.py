@@ -249,9 +249,12 @@ def test_parquet(tmp_path):
         {"id": "1", "contents": "t\nx", "title": "t", "day": date(2024, 5, 1)},
         {"id": "2", "contents": "y"},
     ]
-    (tmp_path / "c.parquet").write_bytes(b"PAR1 and nothing more")
-    with pytest.raises(InputError, match=r"c\.parquet: damaged, not a valid Parquet file"):
-        read(tmp_path / "c.parquet")
+    parquet.write_table(table, tmp_path / "c.parquet", store_schema=False)
+    bad_name = (tmp_path / "c.parquet").read_bytes().replace(b"contents", b"c\xe5ntents")
+    for content in (b"PAR1 and nothing more", bad_name):
+        (tmp_path / "c.parquet").write_bytes(content)
+        with pytest.raises(InputError, match=r"c\.parquet: damaged, not a valid Parquet file"):
+            read(tmp_path / "c.parquet")
 
 
 def test_pages_in_a_folder_are_documents(tmp_path):

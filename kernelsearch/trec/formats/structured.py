@@ -157,7 +157,7 @@ def read_parquet(path: Path, encoding: str) -> Records:
         raise OptionError(f"{path}: a Parquet file; install 'kernelsearch[parquet]' to read it") from None
     count = 0
     with (
-        report_damage(path, "Parquet file", pyarrow.ArrowException, OSError),
+        report_damage(path, "Parquet file", pyarrow.ArrowException, OSError, UnicodeDecodeError),
         open_file(path) as stream,
         pyarrow.parquet.ParquetFile(stream) as file,
     ):

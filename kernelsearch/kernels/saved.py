@@ -78,5 +78,5 @@ def from_data(data: Mapping[str, Any], vectors: Callable[[str | None], Vectors] 
             for name, value in data["parameters"].items()
         }
         return registry.make(data["name"], parameters)
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, TypeError, ValueError, OverflowError, AttributeError):
         raise OptionError(f"kernel: {str(data)[:200]!r} describes no kernel") from None

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelsearch.api.bundled import BUNDLED as BUNDLED_FOLDER
-from kernelsearch.core.errors import InputError
+from kernelsearch.core.errors import InputError, quote, short
 from kernelsearch.core.reading import read_toml
 
 #: The conditions that come with the package.
@@ -122,18 +122,18 @@ def read_conditions(path: str | Path = SHIPPED) -> Conditions:
         conditions = [_condition(entry) for entry in table["condition"]]
         scripts = [_script(entry) for entry in table.get("script", [])]
         content = Conditions(float(table["okish"]), str(table["baseline"]), collections, conditions, scripts)
-    except (KeyError, TypeError, ValueError, AttributeError) as problem:
-        raise InputError(f"{path}: not a file of conditions ({type(problem).__name__}: {problem})") from None
+    except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as problem:
+        raise InputError(f"{path}: not a file of conditions ({type(problem).__name__}: {short(str(problem))})") from None
     names = [condition.name for condition in conditions] + [script.name for script in scripts]
     for name in names:
         if names.count(name) > 1:
-            raise InputError(f"{path}: condition {name!r} is listed twice")
+            raise InputError(f"{path}: condition {quote(name)} is listed twice")
     if content.baseline not in names:
-        raise InputError(f"{path}: the baseline {content.baseline!r} is not one of the conditions")
+        raise InputError(f"{path}: the baseline {quote(content.baseline)} is not one of the conditions")
     for condition in conditions:
         if unknown := {*condition.expected, *condition.on} - set(collections):
             raise InputError(
-                f"{path}: condition {condition.name!r} expects figures of {min(unknown)!r}, which is no collection"
+                f"{path}: condition {quote(condition.name)} expects figures of {quote(min(unknown))}, which is no collection"
             )
     return content
 

@@ -70,7 +70,7 @@ class Journal:
                     if values.shape != (len(self._head["topics"]),) or not np.isfinite(values).all():
                         raise ValueError
                     self.values[key(record["setting"])] = values
-            except (ValueError, KeyError, TypeError):
+            except (ValueError, KeyError, TypeError, OverflowError):
                 raise InputError(f"{self.path}: line {number}: not a tuning result; remove the file or name another") from None
         return whole
 

@@ -7,6 +7,7 @@ with the file and the row.
 from __future__ import annotations
 
 import math
+import sys
 import zipfile
 import zlib
 from abc import ABC, abstractmethod
@@ -91,10 +92,12 @@ class VectorReader(ABC):
             try:
                 with np.errstate(over="ignore"):
                     return np.asarray(raw, dtype=np.float32)
-            except (TypeError, ValueError):
+            except (TypeError, ValueError, OverflowError):
                 for place, vector in enumerate(raw):
                     if not all(isinstance(value, int | float) for value in vector):
                         raise InputError(f"{self._place(ids, first, place)}: a value that is not a number") from None
+                    if any(isinstance(value, int) and abs(value) > sys.float_info.max for value in vector):
+                        raise InputError(f"{self._place(ids, first, place)}: a value that is not a finite number") from None
                 raise
         if raw.ndim != 2 or raw.dtype.kind not in "fiu":
             raise InputError(f"{self.path}: vectors of shape {raw.shape} and type {raw.dtype}; a table of numbers was expected")

@@ -175,6 +175,10 @@ def test_unknown_names_are_refused(reproduce):
             lambda text: text.replace("expected.demo", "expected.moon"),
             "'bm25' expects figures of 'moon', which is no collection",
         ),
+        (
+            lambda text: text.replace("expected.demo", f"expected.{'m' * 500}"),
+            "'bm25' expects figures of 'm{1,120}[^m]*, which is no collection",
+        ),
         (lambda text: text.replace("flags = ", "flag = "), "not a file of conditions"),
         (lambda text: text + "[[", "not a TOML file"),
     ],

@@ -65,10 +65,11 @@ def test_another_tunings_results_are_refused(tmp_path):
     assert (tmp_path / "r").read_text() == "precious text without a line break"
 
 
-def test_results_that_are_no_numbers_are_refused(tmp_path):
+@pytest.mark.parametrize("value", ["NaN", "1" + "0" * 400])
+def test_results_that_are_no_numbers_are_refused(tmp_path, value):
     with Journal(tmp_path / "r", "id", ["a"]) as journal:
         journal.add({"b": 1}, np.array([0.5]))
-    (tmp_path / "r").write_text((tmp_path / "r").read_text().replace("0.5", "NaN"))
+    (tmp_path / "r").write_text((tmp_path / "r").read_text().replace("0.5", value))
     with pytest.raises(InputError, match="r: line 2: not a tuning result"), Journal(tmp_path / "r", "id", ["a"]):
         pass
 

@@ -184,6 +184,7 @@ def test_dimensions_that_differ_between_blocks_are_refused(tmp_path):
         ({"id": "d1", "vector": []}, "line 1 (id 'd1'): 0 dimensions, at least 1 was expected"),
         ({"id": "d1", "vector": [float("nan")]}, "line 1 (id 'd1'): a value that is not a finite number"),
         ({"id": "d1", "vector": [1e300]}, "line 1 (id 'd1'): a value that is not a finite number"),
+        ({"id": "d1", "vector": [10**400]}, "line 1 (id 'd1'): a value that is not a finite number"),
     ],
 )
 def test_bad_json_records_are_refused_by_line(index, tmp_path, record, message):

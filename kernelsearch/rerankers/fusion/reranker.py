@@ -115,7 +115,9 @@ class FusionReranker(FusedReranker[FusionSettings]):
             overlapping = [query for query in queries if query_key(query) in self._trained_on]
             if overlapping:
                 name = overlapping[0].qid or repr(overlapping[0].text)
-                logger.warning("fusion: the model was trained on query %s (and maybe others): not a held-out figure", name)
+                logger.warning(
+                    "fusion: the model was trained on the words of query %s (and maybe others): not a held-out figure", name
+                )
                 self._trained_on = frozenset()
         if self._auto is not None:
             return self._auto.apply_batch(queries, lists, context)

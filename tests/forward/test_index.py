@@ -3,6 +3,7 @@ import shutil
 import numpy as np
 import pytest
 
+import kernelsearch
 from kernelsearch.api.index import Index
 from kernelsearch.core.errors import ArtefactError, IndexProblem, InputError
 from kernelsearch.forward import NORM_LENGTHS, ForwardIndex, StringTable
@@ -32,6 +33,13 @@ def test_frequencies_of_a_document_by_hand(tiny):
         "washer": 1,
     }
     assert counts(tiny.forward, "d4") == {}
+
+
+@pytest.mark.parametrize(("count", "dtype"), [(65_535, np.uint16), (65_536, np.int32)])
+def test_frequencies_take_two_bytes_unless_a_document_is_long(tmp_path, count, dtype):
+    index = kernelsearch.build(tmp_path / "index", [{"id": "a", "contents": "tap " * count}, {"id": "b", "contents": "tap"}])
+    assert index.forward.frequencies.dtype == dtype
+    assert [counts(index.forward, docid) for docid in ("a", "b")] == [{"tap": count}, {"tap": 1}]
 
 
 def test_words_are_not_looked_up_again(tiny, monkeypatch):

@@ -86,7 +86,9 @@ def odd(tmp_path_factory) -> Index:
 def odd_queries(odd) -> list[Query]:
     chance = np.random.default_rng(4)
     texts = [" ".join(chance.choice([*ODD, "w1", "w2", "w2", "w9", "w40", "unknown", "5"], size=3)) for _ in range(40)]
-    return odd.lucene.queries([*texts, "", "unknown", "unknown words only", "w3 w3 w3 w7", "w3"], [str(n) for n in range(45)])
+    first = odd.forward.terms[0]  # the term with the number 0, which is a known one
+    texts += ["", "unknown", "unknown words only", "w3 w3 w3 w7", "w3", f"{first} w1"]
+    return odd.lucene.queries(texts, [str(number) for number in range(len(texts))])
 
 
 @pytest.mark.parametrize("feedback", SETTINGS, ids=str)

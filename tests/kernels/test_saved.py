@@ -1,6 +1,7 @@
 """Kernels as data: a round trip over random expressions, in values and through text."""
 
 import json
+from importlib.metadata import EntryPoint
 
 import numpy as np
 import pytest
@@ -77,3 +78,14 @@ def test_kernels_without_a_name_are_not_saved():
 def test_data_that_describes_no_kernel_is_refused(data):
     with pytest.raises(OptionError, match="kernel"):
         from_data(data)
+
+
+class Twice(Linear):
+    """A kernel of another package."""
+
+
+def test_a_kernel_of_a_plugin_is_saved_by_the_name_of_its_entry_point(monkeypatch):
+    entries = [("other", "elsewhere:Kernel"), ("twice", f"{__name__}:Twice")]
+    monkeypatch.setattr(registry, "plugins", lambda: {name: EntryPoint(name, value, registry.GROUP) for name, value in entries})
+    assert registry.name_of(Twice) == "twice" and registry.name_of(Linear) == "linear"
+    assert registry.name_of(Custom) is None

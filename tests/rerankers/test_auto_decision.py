@@ -52,6 +52,17 @@ def test_coverage_is_the_share_of_idf(index):
     assert coverage(index.forward, index.query("the"), rows).tolist() == [0.0] * 4
 
 
+def test_coverage_counts_the_first_term_of_the_vocabulary(tmp_path):
+    """Its number is 0. It is in two of three documents and weighs less than the rarest words, as which unknown ones count."""
+    built = kernelsearch.build(
+        tmp_path / "index", [{"id": str(n), "contents": text} for n, text in enumerate(("apple pear", "apple plum", "quince"))]
+    )
+    assert built.forward.terms[0] == "appl"
+    common, rare = math.log(1 + 1.5 / 2.5), math.log(1 + 2.5 / 1.5)
+    shares = coverage(built.forward, built.query("apple quince"), np.array([built.row("1"), built.row("2")]))
+    assert shares == pytest.approx(np.array([common, rare]) / (common + rare), rel=1e-5)
+
+
 def rows(index, docids):
     return np.array([index.row(docid) for docid in docids], dtype=np.int64)
 

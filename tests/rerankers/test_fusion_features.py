@@ -229,6 +229,13 @@ def test_weights_of_auto():
     assert list(recipes.HYBRID_WEIGHTS)[-1] == "dense:NAME" and recipes.PARTS_WEIGHT == 16.0
 
 
+def test_without_a_basis_only_klsa_is_left_out(demo_index, monkeypatch):
+    recipe = ("first", "klsa", "klsa:lambda=1", "title", "read:first/klsa:lambda=1", "read:first/rm")
+    assert tuple(recipes.available(recipe, demo_index, "auto")) == recipe
+    monkeypatch.setattr(recipes, "has_basis", lambda index: False)  # a large index
+    assert list(recipes.available(recipe, demo_index, "auto")) == ["first", "title", "read:first/rm"]
+
+
 def test_without_sources_the_pool_is_the_list(demo_index, asked):
     queries, lists = asked
     features = Features(demo_index, ["first", "cosine"], sources=[])

@@ -13,6 +13,7 @@ import pytest
 
 from kernelsearch import search
 from kernelsearch.api.topics import Topic, _BatchSettings, _run_batch, run_topics
+from kernelsearch.clicks.importing import import_log
 from kernelsearch.core.errors import IndexReplaced, InputError
 from kernelsearch.core.execution import LocalEngine
 from kernelsearch.core.streams import limits
@@ -218,9 +219,11 @@ def topics():
     return [Topic(qid, text) for qid, text in read_topics(DEMO / "topics.tsv").items()]
 
 
-@pytest.mark.parametrize("method", [None, "klsa", "pert", "mslm", "auto"])
-def test_lists_are_those_of_one_process(engine, demo_index, topics, method):
-    pipeline = demo_index.pipeline(method)
+@pytest.mark.parametrize("method", [None, "klsa", "pert", "mslm", "auto", "rbm25"])
+def test_lists_are_those_of_one_process(engine, demo_index, topics, tmp_path, method):
+    if method == "rbm25":
+        import_log([DEMO / "clicks.jsonl"], tmp_path / "clicks.db")
+    pipeline = demo_index.pipeline(method, **({"rbm25_clicks": str(tmp_path / "clicks.db")} if method == "rbm25" else {}))
     topics = [*topics, Topic("unknown", "unheardof")]
 
     def comparable(lists):

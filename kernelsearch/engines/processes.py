@@ -24,8 +24,9 @@ from kernelsearch.core.streams import limits
 from kernelsearch.engines.worker import Failure, Open, Preparation, Task, Warned, send
 from kernelsearch.lucene import jvm
 
-#: Seconds of remaining work from which on further processes are started: each takes about one second until it executes tasks.
-WORTH = 3.0
+#: Seconds of remaining work from which on further processes are started. One takes some seconds of CPU time until its Java is
+#: as fast as that of this process, so a command of eight seconds gained nothing by it (docs/speed.md).
+WORTH = 8.0
 #: A first task that takes less than so many seconds says little about the others: it starts Java and loads what they all use.
 TELLING = 5.0
 #: Tasks per process that may be finished or under way before their turn, so that memory doesn't grow with their number.

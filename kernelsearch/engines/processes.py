@@ -27,8 +27,9 @@ from kernelsearch.lucene import jvm
 #: Seconds of remaining work from which on further processes are started. One takes some seconds of CPU time until its Java is
 #: as fast as that of this process, so a command of eight seconds gained nothing by it (docs/speed.md).
 WORTH = 8.0
-#: A first task that takes less than so many seconds says little about the others: it starts Java and loads what they all use.
-TELLING = 5.0
+#: Seconds of work after which the time of a task says something about the next ones: the first tasks load what all use, and
+#: Java has not compiled their code yet.
+TELLING = 2.0
 #: Tasks per process that may be finished or under way before their turn, so that memory doesn't grow with their number.
 AHEAD = 4
 #: The libraries of linear algebra get one thread in each worker, because the workers share the cores already.
@@ -78,7 +79,7 @@ class ProcessEngine(LocalEngine):
         call = _Call(function, items, AHEAD * self.processes)
         library = logging.getLogger("kernelsearch")
         library.addHandler(self._warnings)
-        complete = False
+        complete, spent = False, 0.0
         self._workers = [worker for worker in self._workers if worker.alive]
         try:
             if self._workers:
@@ -91,7 +92,9 @@ class ProcessEngine(LocalEngine):
                     begun = time.perf_counter()
                     call.finish(mine, _executed(function if self._workers else alone, items[mine], shared))
                     seconds = time.perf_counter() - begun
-                    if not self._workers and self.processes > 1 and _worth_starting(mine, seconds, len(items)):
+                    spent += seconds
+                    left = len(items) - mine - 1
+                    if mine and not self._workers and self.processes > 1 and _worth_starting(spent, seconds, left):
                         self.start()
                         self._share(call, shared)
                 yield outcome.value()
@@ -139,9 +142,12 @@ class ProcessEngine(LocalEngine):
         self._workers = []
 
 
-def _worth_starting(place: int, seconds: float, count: int) -> bool:
-    """Whether the tasks after the one at `place`, of `count`, take long enough if each takes as many `seconds` as that one."""
-    return (place > 0 or seconds >= TELLING) and seconds * (count - place - 1) > WORTH
+def _worth_starting(spent: float, seconds: float, left: int) -> bool:
+    """Whether the tasks that are `left` take long enough if each takes as many `seconds` as the last one.
+
+    `spent` are the seconds of all tasks so far.
+    """
+    return spent >= TELLING and seconds * left > WORTH
 
 
 class _Outcome(NamedTuple):

@@ -120,10 +120,13 @@ def test_few_tasks_start_no_process(monkeypatch):
         assert seen == list(range(30)) and not engine._workers
 
 
-@pytest.mark.parametrize(("place", "seconds", "worth"), [(0, 1.5, False), (0, 6.0, True), (1, 0.5, True), (97, 1.0, False)])
-def test_processes_are_started_where_much_is_left(monkeypatch, place, seconds, worth):
+@pytest.mark.parametrize(
+    ("spent", "seconds", "left", "worth"),
+    [(1.9, 0.5, 100, False), (2.0, 0.5, 100, True), (2.0, 0.5, 16, False), (2.0, 0.5, 17, True), (60.0, 0.05, 100, False)],
+)
+def test_processes_are_started_where_much_is_left(monkeypatch, spent, seconds, left, worth):
     monkeypatch.undo()
-    assert processes._worth_starting(place, seconds, 100) is worth
+    assert processes._worth_starting(spent, seconds, left) is worth
 
 
 @pytest.mark.parametrize("program", [None, "/nowhere/python"])

@@ -18,18 +18,12 @@ from kernelsearch.cli.inputs import load_qrels, load_topics, qrels_from, topics_
 from kernelsearch.cli.verbs import CallableModule
 from kernelsearch.core.files import check_output, write_file
 from kernelsearch.core.options import Settings, option
-from kernelsearch.evaluation.comparison import Procedure, compare, compare_all
+from kernelsearch.evaluation.comparison import Procedure
 from kernelsearch.evaluation.measures import DEFAULT, parse_measures
-from kernelsearch.evaluation.r_loss import add_r_loss, split_r_loss
-from kernelsearch.evaluation.run_files import (
-    RECALL_LEVELS,
-    add_baseline,
-    check_judged,
-    evaluate_runs,
-    read_runs,
-    topic_messages,
-)
-from kernelsearch.evaluation.tables import FORMATS, render
+from kernelsearch.evaluation.r_loss import split_r_loss
+from kernelsearch.evaluation.run_files import add_baseline
+from kernelsearch.evaluation.run_reports import report_on_runs
+from kernelsearch.evaluation.tables import FORMATS
 from kernelsearch.lucene.shards import Source
 
 
@@ -132,28 +126,28 @@ def main(argv: list[str]) -> None:
     asked, r_losses = split_r_loss(settings.measures)
     if r_losses and baseline is None:
         parser.error(f"--measures: {r_losses[0]} is a comparison; name the run to compare with by --baseline")
-    measures = parse_measures(asked or (["AP"] if r_losses else []))
-    names = [str(measure) for measure in measures]
     source = settings.qrels or ""
-    qrels, runs = load_qrels(source), read_runs(paths)
     texts = load_topics(report.topics) if report.topics else {}
-    evaluations = evaluate_runs(qrels, runs, measures, complete=settings.complete)
-    check_judged(paths, evaluations, source)
-    comparison = None if baseline is None else compare(evaluations, list(evaluations)[baseline], names, procedure)
-    shown = evaluations
-    if baseline is not None and r_losses:
-        shown = add_r_loss(evaluations, list(evaluations)[baseline], r_losses, qrels, runs, complete=settings.complete)
-    pairs = compare_all(evaluations, names, procedure) if against.all_pairs else []
-    text = render(settings.format, shown, [*names, *map(str, r_losses)], comparison, settings.per_query, pairs)
+    results = report_on_runs(
+        paths,
+        load_qrels(source),
+        parse_measures(asked or (["AP"] if r_losses else [])),
+        source=source,
+        baseline=baseline,
+        losses=r_losses,
+        all_pairs=against.all_pairs,
+        procedure=procedure,
+        complete=settings.complete,
+    )
+    text = results.render(settings.format, settings.per_query)
     if settings.output:
         _write(settings.output, text)
     else:
         console.show(text, end="")
-    for line in topic_messages(evaluations, comparison, settings.complete):
+    for line in results.messages():
         console.notice(line)
     if report.html:
-        curves = evaluate_runs(qrels, runs, parse_measures(RECALL_LEVELS), complete=settings.complete)
-        _write(report.html, page(evaluations, comparison, curves, texts=texts, qrels=source))
+        _write(report.html, page(results.evaluations, results.comparison, results.curves(), texts=texts, qrels=source))
 
 
 def _write(path: str, text: str) -> None:

@@ -2,56 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
-from kernelsearch.api.build import BuildSettings, build_index, export_fields
-from kernelsearch.api.staging import Reader
+from kernelsearch.api.build import build_index, export_fields
 from kernelsearch.api.updating import update_index
 from kernelsearch.cli import console
 from kernelsearch.cli.flags import add_flags, read_flags
-from kernelsearch.cli.inputs import load_documents
+from kernelsearch.cli.index_settings import COMMON, IndexSettings
 from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.memory_limit import MemoryLimit
-from kernelsearch.core.options import option
 from kernelsearch.core.reading import lines
-from kernelsearch.engines import EngineSettings, make_engine
+from kernelsearch.engines import make_engine
 from kernelsearch.lucene.index import CONTENTS
-from kernelsearch.trec.documents import FORMATS, parse_columns
-
-
-@dataclass(frozen=True, kw_only=True)
-class IndexSettings(EngineSettings, BuildSettings):
-    """Options of index."""
-
-    input: str | None = option(None, "documents to index: a file, a folder, or irds:NAME")
-    index: str | tuple[str, ...] | None = option(
-        None, "folder of the index to build, or of one that exists; repeatable for the latter", repeat=True
-    )
-    append: str | None = option(
-        None, "documents to add to the index, as --input takes them; a document replaces the one of the same id"
-    )
-    delete: str | None = option(None, "file with the ids of documents to delete from the index, one per line")
-    format: str | None = option(None, "format of the input; guessed if not given", choices=FORMATS)
-    encoding: str = option("utf-8", "encoding of the input files, such as windows-1252")
-    columns: tuple[str, ...] = option(
-        (), "columns or keys of the input that hold id, contents and title, such as id=number,contents=body,title=headline"
-    )
-    number_documents: bool = option(
-        False, "number the documents 1, 2, ... in the order of the input, for documents without ids"
-    )
-    join_titles: bool = option(True, "join the title to the contents that are searched")
-    skip_unreadable: bool = option(
-        False, "leave out .txt, .md, .html and .pdf files of a folder that cannot be read, and name them"
-    )
-
-
-#: Options that belong to a build, by name: an index that is changed keeps them.
-BUILD_ONLY = (
-    *("input", "shards", "fields", "language", "positions", "docvectors", "contents", "raw", "optimize", "forward"),
-    *("force", "engine", "scheduler", "workers"),
-)
 
 EXAMPLES = """examples:
   python -m kernelsearch.index --input corpus.jsonl --index indexes/mine
@@ -69,13 +31,6 @@ A JSONL document is {"id": ..., "contents": ..., "title": ...}; other fields are
 Queries search the contents; a title that is not in them is joined to them."""
 
 
-#: Options of the short help.
-COMMON = (
-    *("input", "index", "append", "delete", "format", "columns", "number-documents", "encoding", "language", "fields"),
-    *("no-join-titles", "shards", "memory-limit", "force"),
-)
-
-
 def main(argv: list[str]) -> None:
     """Builds an index, changes the documents of one that exists, or adds the forward index to it."""
     parser = console.Parser(
@@ -90,7 +45,8 @@ def main(argv: list[str]) -> None:
         parser.error("--index: the folder to make is not given")
     limit = MemoryLimit.parse(settings.memory_limit)
     if settings.append is not None or settings.delete is not None:
-        _update(settings)
+        settings.check_update()
+        _update(settings, Path(str(settings.index)))
     elif settings.input is None:
         if settings.shards:
             raise OptionError("--shards: only a new index can be split; --input names its documents")
@@ -102,7 +58,7 @@ def main(argv: list[str]) -> None:
     elif isinstance(settings.index, tuple):
         raise OptionError(f"--index: one folder is made at a time, {len(settings.index)} are named")
     else:
-        read = _reader(settings, settings.input)
+        read = settings.reader(settings.input)
         with make_engine(settings) as engine:
             built = build_index(
                 Path(settings.index), read, settings, source=settings.input, engine=engine, progress=console.progress
@@ -110,37 +66,11 @@ def main(argv: list[str]) -> None:
         console.notice(f"{settings.index}: {built}")
 
 
-def _reader(settings: IndexSettings, source: str) -> Reader:
-    columns = parse_columns(settings.columns)
-    return partial(
-        load_documents,
-        source,
-        settings.format,
-        settings.encoding,
-        columns=columns,
-        join_titles=settings.join_titles,
-        skip_unreadable=settings.skip_unreadable,
-        number_documents=settings.number_documents,
-    )
-
-
-def _update(settings: IndexSettings) -> None:
-    """Adds and deletes documents of an index that exists."""
-    flag = "--append" if settings.append is not None else "--delete"
-    if not isinstance(settings.index, str):
-        raise OptionError("--index: one index is changed at a time")
-    if settings.number_documents:
-        message = (
-            f"has no effect with {flag}" if settings.append is None else "would replace the documents 1, 2, ... of the index"
-        )
-        raise OptionError(f"--number-documents: {message}; documents to add need ids of their own")
-    defaults = IndexSettings().to_dict()
-    for name in BUILD_ONLY:
-        if settings.to_dict()[name] != defaults[name]:
-            raise OptionError(f"--{name}: has no effect with {flag}; the index keeps the settings that it was built with")
+def _update(settings: IndexSettings, folder: Path) -> None:
+    """Adds and deletes documents of the index `folder`."""
     updated = update_index(
-        Path(settings.index),
-        _reader(settings, settings.append) if settings.append is not None else None,
+        folder,
+        settings.reader(settings.append) if settings.append is not None else None,
         _read_ids(settings.delete) if settings.delete is not None else (),
         source=settings.append or "",
         deleting=settings.delete or "",
@@ -148,7 +78,7 @@ def _update(settings: IndexSettings) -> None:
         memory_limit=settings.memory_limit,
         progress=console.progress,
     )
-    console.notice(f"{settings.index}: {updated}")
+    console.notice(f"{folder}: {updated}")
 
 
 def _read_ids(path: str) -> list[str]:

@@ -9,6 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from kernelsearch.api import keywords
 from kernelsearch.api.explaining import explain_first_stage
 from kernelsearch.api.index_files import IndexFiles
@@ -29,6 +32,8 @@ from kernelsearch.vectors.settings import VectorSettings
 if TYPE_CHECKING:
     from kernelsearch.api.evaluating import Measured
     from kernelsearch.api.staging import Reader
+    from kernelsearch.vectors.readers import VectorReader
+    from kernelsearch.vectors.store import Stored
 
 logger = logging.getLogger(__name__)
 
@@ -265,6 +270,50 @@ class Index(IndexFiles):
             progress=self.progress,
             vectors=self.vector_settings,
         )
+
+    def add_vectors(
+        self,
+        name: str,
+        vectors: str | Path | NDArray[np.floating] | None = None,
+        ids: Sequence[str] | str | Path | None = None,
+        *,
+        encoder: str | None = None,
+        **options: Any,
+    ) -> Stored:
+        """Adds vectors of the documents under `name`; older ones of that name are replaced.
+
+        Parameters
+        ----------
+        vectors : an array (documents, dimensions), or a file as `kernelsearch.vectors` takes it; None: `encoder` makes them
+        ids : docids of the rows of an array; for a .npy file, the file of its ids
+        encoder : encoder of the queries and, without `vectors`, of the documents: a folder with an ONNX model,
+            "sentence-transformers:NAME" or "pyserini:NAME"
+        options : those of `kernelsearch.vectors`, such as `dtype="float32"` or `normalise=True`
+
+        Returns how many vectors were stored, how many documents have none, and which ids the index doesn't have. Raises
+        InputError for vectors that can't be used.
+        """
+        from kernelsearch.api.adding_vectors import AddVectorsSettings, add_vectors
+        from kernelsearch.encoders import open_encoder
+        from kernelsearch.vectors.readers import ArrayReader, open_vectors
+
+        settings = AddVectorsSettings.of(options)
+        source: VectorReader | None = None
+        if isinstance(vectors, str | Path):
+            if ids is not None and not isinstance(ids, str | Path):
+                raise OptionError("ids: a file of vectors needs a file of ids, or has ids of its own")
+            source = open_vectors(vectors, ids)
+        elif vectors is not None:
+            if ids is None or isinstance(ids, str | Path):
+                raise OptionError("ids: an array of vectors needs the docids of its rows")
+            source = ArrayReader(ids, vectors)
+        self.refuse_replaced()
+        with self.one_state():
+            opened = open_encoder(encoder) if encoder is not None else None
+            stored = add_vectors(self, name, source, opened, settings, self.progress)
+        self.forget_vectors(name)
+        self.forget_pipelines()
+        return stored
 
     def forget_pipelines(self) -> None:
         """Drops the pipelines that are kept ready: they hold what was fitted, or logged, before."""

@@ -188,6 +188,11 @@ class IndexFiles:
                     self._vectors[name] = Vectors(documents, QueryVectors(documents, file=file, encoder=encoder))
             return self._vectors[name]
 
+    def forget_vectors(self, name: str) -> None:
+        """Closes the vectors `name`, which were replaced; they are opened again on their next use."""
+        with self._lock:
+            self._vectors.pop(name, None)
+
     def query(self, text: str, qid: str = "") -> Query:
         """The query `text`, analysed; `qid` is its id in results and messages."""
         return self.lucene.queries([text], [qid])[0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,6 @@ from kernelsearch.clicks.records import Record, Skipped, from_qlogs, read
 from kernelsearch.core.errors import OptionError
 from kernelsearch.trec import read_qrels, read_topics
 from kernelsearch.trec.documents import read_documents
-
-logger = logging.getLogger(__name__)
 
 
 def _from_irds(source: str) -> bool:
@@ -78,9 +75,6 @@ def qrels_from(qrels: Mapping[str, Mapping[str, int]] | str | Path) -> Mapping[s
 
 def load_clicks(source: str, skipped: Skipped) -> Iterator[Record]:
     """Yields the records of the click log `source`; lines that can't be used are counted in `skipped`."""
-    if source.startswith("ir_datasets:"):
-        logger.info("%s: write irds:NAME; the prefix ir_datasets: is going to be removed", source)
-        source = "irds:" + source.removeprefix("ir_datasets:")
     if _from_irds(source):
         from kernelsearch.integrations import irds
 

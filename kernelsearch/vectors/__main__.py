@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
+from kernelsearch.api.adding_vectors import AddVectorsSettings, add_vectors
 from kernelsearch.api.index import Index
 from kernelsearch.cli import console
 from kernelsearch.cli.flags import add_flags, read_flags
-from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.core.errors import InputError
 from kernelsearch.core.memory_limit import MemoryLimit
 from kernelsearch.core.options import Settings, option
 from kernelsearch.core.tables import text_table
-from kernelsearch.encoders import Encoder, open_encoder
+from kernelsearch.encoders import open_encoder
 from kernelsearch.vectors import store
-from kernelsearch.vectors.encoding import encode_documents
 from kernelsearch.vectors.readers import open_vectors
 from kernelsearch.vectors.truncation import read_shares
 
 
 @dataclass(frozen=True, kw_only=True)
 class VectorsSettings(Settings):
-    """Options of vectors."""
+    """Options of vectors, beside those of `AddVectorsSettings`."""
 
     index: str | tuple[str, ...] | None = option(
         None, "the index, or a folder of shards; repeatable: several are one collection", repeat=True
@@ -36,23 +34,6 @@ class VectorsSettings(Settings):
         None,
         "encode the documents with this: a folder with an ONNX model, sentence-transformers:NAME or pyserini:NAME; "
         "with --input: encoder of the queries only",
-    )
-    field: str = option("contents", "stored field whose text is encoded")
-    dtype: str = option("float16", "type of the stored values", choices=("float16", "float32"))
-    normalise: bool = option(False, "bring vectors to unit length, so that inner products are cosines")
-    max_tokens: int | None = option(
-        None,
-        "tokens of a document that the encoder of the vectors has read, 0: whole texts; default: the encoder's max-length, "
-        f"or {store.MAX_TOKENS}. Vectors of documents that are longer on average get a lower weight in auto",
-        low=0,
-    )
-    neighbours: str = option(
-        "auto",
-        "FAISS index for retrieval; auto goes by size",
-        choices=("auto", "flat", "ivf", "ivf-fp16", "ivf-sq8", "hnsw"),
-    )
-    memory_limit: str | None = option(
-        None, "bound the memory of building, such as 4G; what doesn't fit is done in smaller parts"
     )
     java_heap: str | None = option(None, "Java's heap, such as 4g")
 
@@ -74,11 +55,12 @@ def main(argv: list[str]) -> None:
     parser = console.Parser(
         prog="python -m kernelsearch.vectors", description="Adds vectors of documents to an index.", epilog=EXAMPLES
     )
-    add_flags(parser, VectorsSettings.options)
-    settings = read_flags(VectorsSettings, parser.parse_args(argv))
+    add_flags(parser, (*VectorsSettings.options[:-1], *AddVectorsSettings.options, *VectorsSettings.options[-1:]))
+    arguments = parser.parse_args(argv)
+    settings, adding = read_flags(VectorsSettings, arguments), read_flags(AddVectorsSettings, arguments)
     if settings.index is None:
         parser.error("--index is not given")
-    limit = MemoryLimit.parse(settings.memory_limit)
+    limit = MemoryLimit.parse(adding.memory_limit)
     heap = settings.java_heap or (limit.java_heap if limit else None)
     index = Index(settings.index, java_heap=heap, progress=console.progress)
     if settings.input is None and settings.encoder is None:
@@ -88,10 +70,10 @@ def main(argv: list[str]) -> None:
         return
     if settings.name is None:
         parser.error("--name is not given: what the vectors are to be called")
-    folder = store.place(index.artefacts, settings.name)
+    folder = store.place(index.artefacts, settings.name)  # a name that can't be is refused before the encoder is opened
     encoder = open_encoder(settings.encoder) if settings.encoder is not None else None
-    make = _import if settings.input is not None else _encode
-    stored = make(index, folder, settings, encoder, limit)
+    source = open_vectors(settings.input, settings.ids) if settings.input is not None else None
+    stored = add_vectors(index, settings.name, source, encoder, adding, console.progress)
     console.notice(f"{index.name}: {settings.name}: {stored}")
     documents = store.DocumentVectors(folder)
     share = read_shares(documents, index.forward.lengths).mean()
@@ -100,49 +82,6 @@ def main(argv: list[str]) -> None:
             f"{index.name}: {settings.name}: the encoder has read about {100 * share:.0f} % of the texts, "
             f"{documents.max_tokens} tokens of each (--max-tokens); auto gives the vectors less weight"
         )
-
-
-def _import(
-    index: Index, folder: Path, settings: VectorsSettings, encoder: Encoder | None, limit: MemoryLimit | None
-) -> store.Stored:
-    assert settings.input is not None
-    return store.import_vectors(
-        folder,
-        index.forward,
-        open_vectors(settings.input, settings.ids),
-        dtype=settings.dtype,
-        normalise=settings.normalise,
-        encoder=encoder.declaration() if encoder is not None else None,
-        max_tokens=settings.max_tokens,
-        neighbours=settings.neighbours,
-        limit=limit,
-        progress=console.progress,
-    )
-
-
-def _encode(
-    index: Index, folder: Path, settings: VectorsSettings, encoder: Encoder | None, limit: MemoryLimit | None
-) -> store.Stored:
-    assert encoder is not None
-    if settings.max_tokens is not None and "max_length" in encoder.declaration():
-        raise OptionError(f"--max-tokens: {encoder.source}: its max-length says it already; encoder.toml sets it")
-
-    def texts(rows: Sequence[int]) -> Sequence[str | None]:
-        return index.lucene.stored(rows, settings.field)
-
-    return encode_documents(
-        folder,
-        index.forward,
-        texts,
-        encoder,
-        field=settings.field,
-        dtype=settings.dtype,
-        normalise=settings.normalise,
-        max_tokens=settings.max_tokens,
-        neighbours=settings.neighbours,
-        limit=limit,
-        progress=console.progress,
-    )
 
 
 def _list(index: Index) -> None:

@@ -110,6 +110,25 @@ class VectorReader(ABC):
         return f"{self.path}: {self.row} {first + place} (id {ids[place]!r})"
 
 
+class ArrayReader(VectorReader):
+    """Vectors in memory: `vectors` (n, dims) and the `ids` of their rows."""
+
+    def __init__(self, ids: Sequence[str], vectors: NDArray[np.floating]) -> None:
+        super().__init__(Path("vectors"))
+        self.ids = [str(name) for name in ids]
+        self.vectors = np.asarray(vectors)
+        self.total = len(self.ids)
+        if self.vectors.ndim != 2:
+            raise InputError(f"{self.path}: an array of shape {self.vectors.shape}; one row per document was expected")
+        if len(self.vectors) != self.total:
+            raise InputError(f"{self.path}: {len(self.vectors)} rows, but {self.total} ids")
+
+    def read(self, block: int) -> Iterator[tuple[list[str], Any]]:
+        step = max(1, block // (4 * max(1, self.vectors.shape[1])))
+        for start in range(0, len(self.ids), step):
+            yield self.ids[start : start + step], self.vectors[start : start + step]
+
+
 class NpyReader(VectorReader):
     """A `.npy` file of vectors, with the ids in a second file: text with one id per line, or a `.npy` of strings."""
 

@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import logging
 import os
 import threading
 from collections import namedtuple
@@ -175,8 +174,7 @@ def test_queries_are_kept_case_folded_with_single_blanks():
     assert normalise_query("  Straße \t NEW\u00a0York ") == "strasse new york"
 
 
-@pytest.mark.parametrize(("source", "noticed"), [("irds:aol", False), ("ir_datasets:aol", True)])
-def test_query_logs_of_ir_datasets_have_one_prefix_and_the_old_one_is_noticed(monkeypatch, caplog, source, noticed):
+def test_query_logs_of_ir_datasets_have_one_prefix(monkeypatch):
     record = namedtuple("record", "query items")
     item = namedtuple("item", "doc_id clicked")
 
@@ -188,10 +186,9 @@ def test_query_logs_of_ir_datasets_have_one_prefix_and_the_old_one_is_noticed(mo
             return iter([record("tap", (item("a", True),))])
 
     monkeypatch.setattr("ir_datasets.load", lambda name: {"aol": Dataset()}[name])
-    monkeypatch.setattr(logging.getLogger("kernelsearch"), "propagate", True)
-    with caplog.at_level("INFO", "kernelsearch"):
-        assert list(load_clicks(source, Skipped())) == [Impression("tap", ("a",), (1,), (True,))]
-    assert ("write irds:NAME" in caplog.text) == noticed
+    assert list(load_clicks("irds:aol", Skipped())) == [Impression("tap", ("a",), (1,), (True,))]
+    with pytest.raises(InputError, match="ir_datasets:aol: no such file"):
+        list(load_clicks("ir_datasets:aol", Skipped()))
 
 
 def test_the_first_rank_is_one(tmp_path):

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from kernelsearch.classify import _read_records
 from kernelsearch.cli import config, merging
 from kernelsearch.cli.search_settings import IN_CONFIG
 from kernelsearch.clicks.importing import import_log
 from kernelsearch.clicks.records import Skipped
 from kernelsearch.clicks.records import read as read_clicks
 from kernelsearch.evaluation.measures import evaluate, parse_measures
+from kernelsearch.learning.mkl.text_files import read_texts
 from kernelsearch.learning.ranking.letor import read_letor
 from kernelsearch.reproduce.conditions import SHIPPED, read_conditions
 from kernelsearch.rerankers.pert.expansion import read_vectors
@@ -84,7 +84,7 @@ def _clicks(path: Path) -> Any:
 
 
 def _labelled(path: Path) -> Any:
-    return _read_records(str(path))
+    return read_texts(str(path))
 
 
 def _journal(path: Path) -> Any:

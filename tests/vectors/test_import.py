@@ -16,7 +16,7 @@ from kernelsearch.core.errors import ArtefactError, InputError, OptionError
 from kernelsearch.core.memory_limit import MemoryLimit
 from kernelsearch.vectors import store
 from kernelsearch.vectors.__main__ import main
-from kernelsearch.vectors.readers import open_vectors
+from kernelsearch.vectors.readers import ArrayReader, open_vectors
 from tests.conftest import ROOT, TINY, write_jsonl
 from tests.vectors.conftest import write_npz
 
@@ -102,12 +102,49 @@ def test_every_format_stores_the_same_rows(write, index, table, tmp_path):
     done = store.import_vectors(folder, index.forward, open_vectors(path, names))
     assert (done.vectors, done.dims, done.without, done.unknown) == (5, 4, 1, 0)
     stored = store.DocumentVectors(folder, fingerprint=index.fingerprint)
-    docids = [index.forward.docids[row] for row in range(len(index.forward))]
-    for row, docid in enumerate(docids):
-        expected = vectors[ids.index(docid)] if docid in ids else np.zeros(4)
-        assert np.array_equal(np.asarray(stored.matrix[row], dtype=np.float64), expected)
-        assert stored.present[row] == (docid in ids)
+    assert np.array_equal(np.asarray(stored.matrix, dtype=np.float64), _expected_rows(index, ids, vectors))
+    assert stored.present.tolist() == [index.forward.docids[row] in ids for row in range(len(index.forward))]
     assert stored.matrix.dtype == np.float16
+
+
+def _expected_rows(index, ids, vectors):
+    docids = [index.forward.docids[row] for row in range(len(index.forward))]
+    return np.array([vectors[ids.index(docid)] if docid in ids else np.zeros(4) for docid in docids])
+
+
+def test_an_array_from_python_is_stored_as_a_file_is(index, table, tmp_path):
+    ids, vectors = table[0], 1 + np.abs(table[1])
+    done = index.add_vectors("mine", vectors.astype(np.float64), ids)
+    assert (done.vectors, done.dims, done.without, done.unknown) == (5, 4, 1, 0)
+    assert np.array_equal(np.asarray(index.vectors("mine").documents.matrix, dtype=float), _expected_rows(index, ids, vectors))
+    # Other vectors of the same name are used at once, by a pipeline that was ready, too.
+    queries = write_npz(tmp_path / "q.npz", ["q"], np.eye(4, dtype=np.float32)[:1])
+    opened = kernelsearch.open(index.path, vectors={"name": "mine", "queries": str(queries)})
+    before = opened.search_batch({"q": "nosuchword"}, "dense", k=5, dense_retrieve=5)["q"].scores
+    assert np.allclose(np.sort(before), np.sort(vectors[:, 0]))
+    opened.add_vectors("mine", write_npz(tmp_path / "v.npz", ids, 2 * vectors), dtype="float32")
+    after = opened.search_batch({"q": "nosuchword"}, "dense", k=5, dense_retrieve=5)["q"].scores
+    assert np.allclose(np.sort(after), np.sort(2 * vectors[:, 0]))
+    assert opened.vectors("mine").documents.matrix.dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("vectors", "ids", "message"),
+    [
+        (np.zeros((2, 3)), ["d1"], "vectors: 2 rows, but 1 ids"),
+        (np.zeros(3), ["d1", "d2", "d3"], "vectors: an array of shape (3,); one row per document was expected"),
+        (np.array([[1.0, np.nan]]), ["d1"], "vectors: row 1 (id 'd1'): a value that is not a finite number"),
+        (np.zeros((0, 3)), [], "vectors: no vectors in it"),
+        (np.zeros((1, 3)), None, "ids: an array of vectors needs the docids of its rows"),
+        ("v.npz", ["d1"], "ids: a file of vectors needs a file of ids, or has ids of its own"),
+        (None, None, "vectors: neither vectors nor an encoder that makes them are given"),
+    ],
+)
+def test_what_python_cannot_add_is_refused_and_nothing_stored(index, vectors, ids, message):
+    with pytest.raises((InputError, OptionError)) as problem:
+        index.add_vectors("bad", vectors, ids)
+    assert str(problem.value) == message
+    assert store.names(index.artefacts) == []
 
 
 @pytest.mark.parametrize("block", [1, 16, 40, 1 << 20])
@@ -116,6 +153,7 @@ def test_blocks_of_any_size_give_the_whole_file(write, block, table, tmp_path):
     ids, vectors = table
     blocks = list(open_vectors(*write(tmp_path, ids, vectors)).blocks(block))
     assert [name for block in blocks for name in block.ids] == ids
+    assert len(list(ArrayReader(ids, vectors).blocks(block))) == -(-len(ids) // max(1, block // 16))
     assert np.array_equal(np.concatenate([block.vectors for block in blocks]), vectors)
     assert [block.first for block in blocks] == np.cumsum([1, *(len(block.ids) for block in blocks[:-1])]).tolist()
 

@@ -1,0 +1,65 @@
+"""Files of texts for a classifier: JSONL with a text, and perhaps a label and an id, per line."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from kernelsearch.core.errors import InputError
+from kernelsearch.core.reading import lines, parse_json
+from kernelsearch.kernels.semantic.sources import read_similarities
+from kernelsearch.learning.mkl.text_classifier import LabelledTexts
+
+
+@dataclass(frozen=True)
+class TextRecord:
+    """A text of a file: its id (the number of its line where the record has none), and its label, if there is one."""
+
+    id: str
+    text: str
+    label: str | None = None
+
+
+def read_texts(path: str) -> list[TextRecord]:
+    """The texts of the JSONL file `path`; the key `contents` is read where there is no `text`.
+
+    Raises InputError, with the line, for what is no such record, and for an empty file.
+    """
+    records = []
+    for number, line in lines(path):
+        if not line.strip():
+            continue
+        try:
+            if not line.lstrip().startswith("{"):
+                raise ValueError
+            record = parse_json(line, f"{path}: line {number}")
+            text = record["text"] if "text" in record else record["contents"]
+            if not isinstance(text, str):
+                raise TypeError
+        except (ValueError, KeyError, TypeError):
+            raise InputError(f'{path}: line {number}: not a JSON record such as {{"text": ..., "label": ...}}') from None
+        label = record.get("label")
+        records.append(TextRecord(str(record.get("id", number)), text, None if label is None else str(label)))
+    if not records:
+        raise InputError(f"{path}: is empty")
+    return records
+
+
+def read_labelled(path: str, graph_texts: str | None = None, graph: str | None = None) -> LabelledTexts:
+    """The texts of `path` with their labels, to train on.
+
+    The word graph is made from these texts, and from those of the file `graph_texts`; or from the similar words of the file
+    `graph`. Raises InputError for a text without a label, and for similar words of which none are in the texts.
+    """
+    records = read_texts(path)
+    for number, record in enumerate(records, 1):
+        if record.label is None:
+            raise InputError(f"{path}: text {number} has no label")
+    texts = tuple(record.text for record in records)
+    similarities = read_similarities(graph) if graph else None
+    if similarities is not None:
+        vocabulary = set(re.findall(r"\w+", " ".join(texts).lower()))
+        if not any({first.lower(), second.lower()} <= vocabulary for first, second, _ in similarities):
+            raise InputError(f"{graph}: both words of a line must be in the training texts; there is no such line")
+    further = tuple(record.text for record in read_texts(graph_texts)) if graph_texts else ()
+    return LabelledTexts(texts, tuple(str(record.label) for record in records), further, similarities)

@@ -75,6 +75,8 @@ class Index(IndexFiles):
         super().__init__()
         jvm.check_heap(java_heap)
         self.shards = find_shards(path, artefacts)
+        if language is None:
+            _ = self.shards.language  # a damaged record, or shards of several languages, are refused before any work
         self.path: Path = self.shards.home
         self.name = self.shards.name
         self.fingerprint = self.shards.fingerprint

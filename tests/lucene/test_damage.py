@@ -84,9 +84,9 @@ def test_a_flipped_bit_in_a_file_of_lucene_is_refused_by_name(whole, tmp_path, n
         kernelsearch.open(path).lucene.search([])
 
 
-def test_a_damaged_record_of_the_language_is_refused(whole, tmp_path):
+def test_a_damaged_record_of_the_language_is_refused_at_opening(whole, tmp_path):
     path = shutil.copytree(whole, tmp_path / "index")
     file = path / "kernelsearch" / "index.json"
     file.write_text(file.read_text().replace('"en"', '"es"'))
     with pytest.raises(IndexProblem, match=r"index\.json: damaged"):
-        kernelsearch.open(path).query("water")
+        kernelsearch.open(path)

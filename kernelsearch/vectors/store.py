@@ -97,10 +97,11 @@ class DocumentVectors:
 
         Best first. Documents without a vector are never among them. `effort` is that of `Neighbours.search`.
         """
-        rows, products = self.neighbours.search(np.atleast_2d(vectors), count, effort=effort)
+        among = None if self.present.all() else self.present
+        rows, products = self.neighbours.search(np.atleast_2d(vectors), count, effort=effort, among=among)
         out = []
         for numbers, values in zip(rows, products, strict=True):
-            valid = (numbers >= 0) & self.present[np.maximum(numbers, 0)]
+            valid = numbers >= 0
             out.append((numbers[valid].astype(np.int32), values[valid]))
         return out
 

@@ -371,3 +371,13 @@ def test_the_limit_chooses_smaller_blocks(index, table, tmp_path):
         store.place(index.artefacts, "m"), index.forward, open_vectors(path), limit=MemoryLimit.parse("1G")
     )
     assert done.vectors == 5
+
+
+@pytest.mark.parametrize("kind", ["flat", "ivf", "ivf-fp16", "ivf-sq8", "hnsw"])
+def test_documents_without_a_vector_take_no_place_among_the_nearest(index, tmp_path, kind):
+    # Their stored row is zero, and its product with the query larger than all others.
+    ids, vectors = ["d5", "d1", "d3", "d2"], np.array([[-1.0, 0], [-3, 0], [-2, 0], [-4, 0]])
+    index.add_vectors("negative", vectors, ids, dtype="float32", neighbours=kind)
+    ((rows, products),) = index.vectors("negative").documents.nearest(np.array([[1.0, 0]]), 3)
+    assert [index.forward.docids[row] for row in rows] == ["d5", "d3", "d1"]
+    assert np.allclose(products, [-1, -2, -3], atol=0.02)

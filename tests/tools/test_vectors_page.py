@@ -23,12 +23,13 @@ def test_a_setting_is_chosen_on_the_other_collections():
 
 def test_figures_are_read_as_they_were_written(tmp_path):
     label = "`auto` with vectors"
-    measured = Measured({"BM25": 0.25, label: 0.5}, {(0.5, 10, 0.3): 0.375}, 0.75)
+    measured = Measured({"BM25": [0.25, 0.0, 0.5], label: [0.5, 0.125, 0.375]}, {(0.5, 10, 0.3): [0.375] * 3}, 0.75)
     measured.save(tmp_path / "figures" / "a.json")
     again = Measured.load(tmp_path / "figures" / "a.json")
     assert again == measured
     text = page_text({"a": again, "b": again})
     assert "| BM25 | .2500 | .2500 |" in text and "| klsa over BM25 + MiniLM |" not in text and "0.75 ms" in text
+    assert f"| {label} | .3333 | .3333 |" in text and f"| {label} | (1/2, 0.1) | (1/2, 0.1) |" in text
 
 
 def test_rows_to_learn_from_have_all_relevant_documents_and_a_draw_of_others():

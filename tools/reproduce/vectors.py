@@ -29,7 +29,7 @@ from kernelsearch.vectors import store
 from kernelsearch.vectors.readers import open_vectors
 from tools import ROOT
 from tools.data.datasets import Dataset, Judgements, add_collections_option, judged_topics
-from tools.reproduce.pages import markdown_table, replace_between, rounded
+from tools.reproduce.pages import markdown_table, replace_between, risk, rounded
 from tools.reproduce.vectors_learned import feature_tables, learned_lists
 
 PAGE = ROOT / "docs" / "reproductions" / "vectors.md"
@@ -56,9 +56,13 @@ class Collection:
     lists: list[Candidates]
     qrels: Judgements
 
+    def precisions(self, lists: Sequence[Candidates]) -> list[float]:
+        """The average precision of each query's list."""
+        return [float(value) for value in self.judged.average_precision(list(lists))]
+
     def mean(self, lists: Sequence[Candidates]) -> float:
         """The mean average precision."""
-        return float(np.mean(self.judged.average_precision(list(lists))))
+        return float(np.mean(self.precisions(lists)))
 
     def run(self, rerank: Mapping[str, Mapping[str, object]]) -> list[Candidates]:
         """The lists of a method with its options."""
@@ -104,8 +108,8 @@ def fuse(index: kernelsearch.Index, left: Candidates, right: Candidates, kind: s
     return Candidates(docs[order], total[order])
 
 
-def latent_settings(collection: Collection, scratch: Path) -> dict[Setting, float]:
-    """Mean average precision of kernel LSA over the sum of words and vectors, by weight, best documents and latent share."""
+def latent_settings(collection: Collection, scratch: Path) -> dict[Setting, list[float]]:
+    """Average precisions of kernel LSA over the sum of words and vectors, by weight, best documents and latent share."""
     out = {}
     for weight in WEIGHTS:
         basis = scratch / "bases" / f"{collection.index.path.name}-{weight:g}"
@@ -114,7 +118,7 @@ def latent_settings(collection: Collection, scratch: Path) -> dict[Setting, floa
         for best in BEST:
             for share in SHARES:
                 options = {"basis": str(basis), "scores": "kernel", "retrieve": DEPTH, "z": best, "lambda": share}
-                out[weight, best, share] = collection.mean(collection.run({"klsa": options}))
+                out[weight, best, share] = collection.precisions(collection.run({"klsa": options}))
     return out
 
 
@@ -141,10 +145,10 @@ def milliseconds(collection: Collection) -> float:
 
 @dataclass
 class Measured:
-    """The figures of one collection: mean average precision by label and by setting of klsa; milliseconds."""
+    """The figures of one collection: average precisions of its topics by label and by setting of klsa; milliseconds."""
 
-    figures: dict[str, float]
-    latent: dict[Setting, float]
+    figures: dict[str, list[float]]
+    latent: dict[Setting, list[float]]
     milliseconds: float
 
     def save(self, path: Path) -> None:
@@ -152,7 +156,7 @@ class Measured:
         path.parent.mkdir(parents=True, exist_ok=True)
         value = {
             "figures": self.figures,
-            "latent": [[*setting, ap] for setting, ap in self.latent.items()],
+            "latent": [[*setting, precisions] for setting, precisions in self.latent.items()],
             "milliseconds": self.milliseconds,
         }
         path.write_text(json.dumps(value), encoding="utf-8")
@@ -161,7 +165,7 @@ class Measured:
     def load(cls, path: Path) -> Measured:
         """Reads the figures of `save`."""
         value = json.loads(path.read_text(encoding="utf-8"))
-        latent = {(weight, int(best), share): ap for weight, best, share, ap in value["latent"]}
+        latent = {(weight, int(best), share): precisions for weight, best, share, precisions in value["latent"]}
         return cls(value["figures"], latent, value["milliseconds"])
 
 
@@ -174,33 +178,48 @@ def measure(name: str, collections: Path, scratch: Path) -> Measured:
     tables = feature_tables(collection.index, collection.queries, collection.qrels, NAME, scratch / "tables" / f"{name}.npz")
     by_auto = collection.run({"auto": {"vectors": NAME}})
     figures = {
-        "BM25": collection.mean(collection.lists),
-        "MiniLM": collection.mean(dense),
-        "MiniLM, BM25's documents only": collection.mean(collection.run({"dense": {}})),
-        "BM25 + MiniLM, RRF": collection.mean([fuse(collection.index, *pair, "rrf") for pair in pairs]),
-        "BM25 + MiniLM, z-scores": collection.mean([fuse(collection.index, *pair, "z") for pair in pairs]),
-        "`auto`, words alone": collection.mean(collection.run({"auto": {"vectors": "none"}})),
-        "`auto` with vectors": collection.mean(by_auto),
-        "learned fusion with vectors": collection.mean(learned_lists(tables, collection.index, qids, NAME, by_auto)),
+        "BM25": collection.precisions(collection.lists),
+        "MiniLM": collection.precisions(dense),
+        "MiniLM, BM25's documents only": collection.precisions(collection.run({"dense": {}})),
+        "BM25 + MiniLM, RRF": collection.precisions([fuse(collection.index, *pair, "rrf") for pair in pairs]),
+        "BM25 + MiniLM, z-scores": collection.precisions([fuse(collection.index, *pair, "z") for pair in pairs]),
+        "`auto`, words alone": collection.precisions(collection.run({"auto": {"vectors": "none"}})),
+        "`auto` with vectors": collection.precisions(by_auto),
+        "learned fusion with vectors": collection.precisions(learned_lists(tables, collection.index, qids, NAME, by_auto)),
     }
     return Measured(figures, latent_settings(collection, scratch), milliseconds(collection))
 
 
 def page_text(measured: Mapping[str, Measured]) -> str:
     """The page's tables."""
-    latent = leave_one_out({name: result.latent for name, result in measured.items()})
-    rows: dict[str, list[str]] = {}
+    latent = leave_one_out({name: _means(result.latent) for name, result in measured.items()})
+    rows: dict[str, dict[str, NDArray[np.float64]]] = {}
     for name, result in measured.items():
-        for label, value in result.figures.items():
-            rows.setdefault(label, []).append(rounded(value))
+        for label, values in result.figures.items():
+            rows.setdefault(label, {})[name] = np.array(values)
             if label == "BM25 + MiniLM, z-scores":
-                rows.setdefault("klsa over BM25 + MiniLM", []).append(rounded(result.latent[latent[name]]))
-    table = markdown_table(["AP", *measured], [[label, *values] for label, values in rows.items()])
+                rows.setdefault("klsa over BM25 + MiniLM", {})[name] = np.array(result.latent[latent[name]])
+    table = markdown_table(
+        ["AP", *measured], [[label, *(rounded(values.mean()) for values in row.values())] for label, row in rows.items()]
+    )
+    risks = markdown_table(
+        ["topics that lose / gain more than .01 AP, AP lost", *measured],
+        [
+            [label, *(risk(values - rows["BM25"][name]) for name, values in row.items())]
+            for label, row in rows.items()
+            if label != "BM25"
+        ],
+    )
     settings = [[name, *(f"{value:g}" for value in latent[name])] for name in measured]
     heads = ["chosen on the others", "klsa: weight of the vectors", "z", "λ"]
     slowest = max(result.milliseconds for result in measured.values())
     speed = f"Scores of 1,000 candidates by their vectors, float16: {slowest:.2f} ms (the slowest collection's median)."
-    return f"\n{table}\n\n{markdown_table(heads, settings)}\n\n{speed}\n"
+    against = "Against BM25, topic by topic:"
+    return f"\n{table}\n\n{against}\n\n{risks}\n\n{markdown_table(heads, settings)}\n\n{speed}\n"
+
+
+def _means(precisions: Mapping[S, Sequence[float]]) -> dict[S, float]:
+    return {setting: float(np.mean(values)) for setting, values in precisions.items()}
 
 
 def main() -> None:
@@ -215,7 +234,7 @@ def main() -> None:
         if not path.exists():
             measure(name, arguments.collections, arguments.scratch).save(path)
         measured[name] = Measured.load(path)
-        print(name, {label: round(value, 4) for label, value in measured[name].figures.items()}, flush=True)
+        print(name, {label: round(float(np.mean(values)), 4) for label, values in measured[name].figures.items()}, flush=True)
     page = PAGE.read_text(encoding="utf-8")
     PAGE.write_text(replace_between(page, BEGIN, END, page_text(measured)), encoding="utf-8")
 

@@ -15,7 +15,6 @@ from kernelsearch.core.execution import Engine, LocalEngine
 from kernelsearch.core.progress import Progress, silent
 from kernelsearch.core.sequences import chunks
 from kernelsearch.core.types import Candidates
-from kernelsearch.engines.processes import ProcessEngine
 
 if TYPE_CHECKING:
     from kernelsearch.rerankers.base import OpenedIndex
@@ -75,7 +74,7 @@ def run_topics(
     topics : the topics to search, or, where they have a list, to rerank
     engine : where batches are computed; default: this process. The lists are the same for every engine
     batch_size : topics per batch
-    threads : threads per batch; a `ProcessEngine` has its own number
+    threads : threads per batch, which the processes of an engine share
     source : the name, in messages, of the run that the topics' lists come from
     progress : gets the number of topics
     """
@@ -84,17 +83,12 @@ def run_topics(
     if engine is None or any(reranker.in_one_process for reranker in pipeline.rerankers):
         engine = LocalEngine()
     settings = _BatchSettings(threads, source, pipeline.index.fingerprint)
-    computed: Iterable[list[Candidates]]
-    if isinstance(engine, ProcessEngine):
-        # Smaller batches where there are few topics, so that all processes get some.
+    if engine.processes > 1:  # smaller batches where there are few topics, so that all processes get some
         batch_size = min(batch_size, -(-len(chosen) // (BATCHES * engine.processes)) or 1)
-        batches = list(chunks(chosen, batch_size))
-        run_batch = partial(_run_batch, replace(settings, threads=1))
-        alone = partial(_run_batch, replace(settings, threads=engine.processes))
-        computed = engine.map_shared(run_batch, batches, pipeline, label=label, alone=alone)
-    else:
-        batches = list(chunks(chosen, batch_size))
-        computed = engine.map_shared(partial(_run_batch, settings), batches, pipeline, label=label)
+    batches = list(chunks(chosen, batch_size))
+    run_batch = partial(_run_batch, replace(settings, threads=max(1, threads // engine.processes)))
+    alone = partial(_run_batch, replace(settings, threads=max(threads, engine.processes)))
+    computed = engine.map_shared(run_batch, batches, pipeline, label=label, alone=alone)
     index = pipeline.index  # whose forward index is opened with the first list: a search that fails has no need of it
     with progress("searching", total=len(chosen), unit="query") as bar:
         for batch, lists in zip(batches, computed, strict=True):

@@ -50,6 +50,7 @@ class Engine(ABC):
 
     name: str
     client: Any = None  #: Dask's client, where there is one, for libraries with Dask support of their own
+    processes: int = 1  #: processes of this machine that share its cores: how many tasks of `map_shared` it executes at a time
 
     @abstractmethod
     def map(self, function: Callable[[Item], Result], items: Sequence[Item], *, label: str) -> Iterator[Result]:
@@ -57,11 +58,19 @@ class Engine(ABC):
 
     @abstractmethod
     def map_shared(
-        self, function: Callable[[Item, Shared], Result], items: Sequence[Item], shared: Shared, *, label: str
+        self,
+        function: Callable[[Item, Shared], Result],
+        items: Sequence[Item],
+        shared: Shared,
+        *,
+        label: str,
+        alone: Callable[[Item, Shared], Result] | None = None,
     ) -> Iterator[Result]:
         """Yields function(item, shared) for every one of `items`, in order, as results become ready.
 
         `label` is that of `map`. `shared` is sent to each worker once; it must be picklable where workers are processes.
+        `alone` is called instead of `function` where this process executes one task at a time: it gives the same results and
+        may use several threads.
         """
 
     @abstractmethod
@@ -88,9 +97,16 @@ class LocalEngine(Engine):
         return map(function, items)
 
     def map_shared(
-        self, function: Callable[[Item, Shared], Result], items: Sequence[Item], shared: Shared, *, label: str
+        self,
+        function: Callable[[Item, Shared], Result],
+        items: Sequence[Item],
+        shared: Shared,
+        *,
+        label: str,
+        alone: Callable[[Item, Shared], Result] | None = None,
     ) -> Iterator[Result]:
-        return (function(item, shared) for item in items)
+        execute = alone or function
+        return (execute(item, shared) for item in items)
 
     def hold(self, function: Callable[[Item], Any], items: Sequence[Item], *, label: str) -> Held:
         return _LocalHeld([function(item) for item in items])

@@ -98,7 +98,13 @@ class DaskEngine(Engine):
             self.client.cancel(list(running))
 
     def map_shared(
-        self, function: Callable[[Item, Shared], Result], items: Sequence[Item], shared: Shared, *, label: str
+        self,
+        function: Callable[[Item, Shared], Result],
+        items: Sequence[Item],
+        shared: Shared,
+        *,
+        label: str,
+        alone: Callable[[Item, Shared], Result] | None = None,
     ) -> Iterator[Result]:
         """See `Engine.map_shared`. `shared` is the result of a task, which each worker fetches once."""
         shared_future = self._send(shared, label)

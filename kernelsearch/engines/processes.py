@@ -67,10 +67,10 @@ class ProcessEngine(LocalEngine):
         """Yields function(item, shared) for every one of `items`, in order, as results become ready.
 
         `shared` is pickled and sent to each process once; `label` has no effect. `alone` is called instead of `function` as
-        long as there are no other processes: it gives the same results and may use several threads.
+        long as there are no other processes.
         """
         if self.processes < 2 or len(items) < 2:
-            return super().map_shared(alone or function, items, shared, label=label)
+            return super().map_shared(function, items, shared, label=label, alone=alone)
         return self._map(function, items, shared, alone or function)
 
     def _map(

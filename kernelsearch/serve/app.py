@@ -63,14 +63,15 @@ def make_app(settings: ServiceSettings) -> Application:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         loop = asyncio.get_running_loop()
+        # Done before the server listens: in the background it would slow down the first requests.
+        matplotlib = loop.run_in_executor(None, explanations.load_matplotlib)
         for name in service.names:
             await loop.run_in_executor(None, service.index(name).warm_up)
-        matplotlib = loop.run_in_executor(None, explanations.load_matplotlib)
+        await matplotlib
         watching = asyncio.create_task(service.watch())
         async with mcp_session:
             yield
         watching.cancel()
-        await matplotlib
         service.workers.close()
 
     app = FastAPI(

@@ -9,6 +9,7 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kernelsearch.api.index import Index
 from kernelsearch.api.pipeline import Pipeline
@@ -22,8 +23,13 @@ from kernelsearch.serve.settings import IndexSpec, ServiceSettings
 from kernelsearch.serve.texts import StoredDocuments
 from kernelsearch.similarity import SimilarDocuments
 
-#: Words of the query that methods answer once at start.
-SAMPLE_WORDS = 5
+#: Queries of the warm-up, and their words. Java compiles what it executes often: the first ten queries take longer than
+#: those that follow.
+SAMPLES, SAMPLE_WORDS = 12, 5
+#: The methods that answer all of these queries; others answer one.
+FREQUENT = ("auto",)
+#: Documents whose texts are read for each of these queries.
+SHOWN = 10
 logger = logging.getLogger("kernelsearch.serve")
 
 
@@ -97,28 +103,35 @@ class ServedIndex:
     def warm_up(self) -> None:
         """Does once what the first requests would have to wait for.
 
-        Starts Java, opens the forward index and every method that is ready, and answers a query with each of them: methods
-        compute what all queries share when they answer the first one.
+        Starts Java, opens the forward index and every method that is ready, and answers queries one by one with each of them:
+        methods compute what all queries share when they answer the first one.
         """
-        query = self.index.query(self._sample_text())
-        self.texts.get(self.index.lucene.search([query], 1)[0].docs)
+        queries = [self.index.query(text) for text in self._sample_texts()]
+        for query in queries:
+            self.texts.get(self.index.lucene.search([query], self.limits.candidates)[0].docs[:SHOWN])
         for state in self.describe()["methods"]:
+            name = state["name"]
             if not state["ready"]:
                 continue
             try:
-                with self.reading_clicks((state["name"],)):
-                    self.pipeline((state["name"],), {}, {}, self.limits.candidates).search([query])
+                with self.reading_clicks((name,)):
+                    for query in queries if name in FREQUENT else queries[:1]:
+                        self.pipeline((name,), {}, {}, self.limits.candidates).search([query])
             except KernelSearchError as problem:  # its requests are answered with the same message
-                logger.info("%s: %s cannot answer: %s", self.name, state["name"], self.public_message(problem))
+                logger.info("%s: %s cannot answer: %s", self.name, name, self.public_message(problem))
 
-    def _sample_text(self) -> str:
-        """A few words of a document, so that a query for them finds something."""
+    def _sample_texts(self) -> list[str]:
+        """A few words of each of some documents, so that queries for them find something."""
         forward = self.index.forward
         filled = np.flatnonzero(forward.live & (forward.lengths > 0))
         if not len(filled):
-            return "nothing"
-        _, places = forward.gather(filled[:1])
-        return " ".join(forward.terms.take(forward.indices[places[:SAMPLE_WORDS]]))
+            return ["nothing"]
+        texts = []
+        for row in filled[_spread(len(filled), SAMPLES)]:
+            _, places = forward.gather(np.array([row]))
+            terms = forward.indices[places]
+            texts.append(" ".join(forward.terms.take(terms[_spread(len(terms), SAMPLE_WORDS)])))
+        return texts
 
     def methods(self) -> list[dict[str, Any]]:
         """Which methods are ready on this index, and what the others lack."""
@@ -180,6 +193,11 @@ class ServedIndex:
             "recording": self.clicks.recording,
             "methods": self.methods(),
         }
+
+
+def _spread(length: int, count: int) -> NDArray[np.int64]:
+    """At most `count` of the numbers below `length`, evenly spread."""
+    return np.linspace(0, length - 1, min(count, length)).astype(np.int64)
 
 
 def describe_methods() -> list[dict[str, Any]]:

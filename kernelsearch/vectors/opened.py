@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.core.types import Query
-from kernelsearch.vectors.nearness import Nearness
 from kernelsearch.vectors.queries import QueryVectors
 from kernelsearch.vectors.store import DocumentVectors
 
@@ -25,11 +23,6 @@ class Vectors:
     def __init__(self, documents: DocumentVectors, queries: QueryVectors) -> None:
         self.documents, self.queries = documents, queries
         self.name = documents.name
-
-    @cached_property
-    def nearness(self) -> Nearness | None:
-        """How near the documents lie to each other, to compare queries with; None where there are too few documents."""
-        return Nearness.measure(self.documents)
 
     def scores(self, query: Query, docs: NDArray[np.integer]) -> NDArray[np.float32] | None:
         """Inner products of `query` with the documents in the rows `docs`, shape (documents,).

@@ -20,6 +20,8 @@ from kernelsearch.core.progress import Progress, silent
 from kernelsearch.core.rows import unit_rows
 from kernelsearch.forward import ForwardIndex
 from kernelsearch.neighbours import CLUSTERED, Neighbours
+from kernelsearch.vectors import nearness
+from kernelsearch.vectors.nearness import Nearness
 from kernelsearch.vectors.readers import BLOCK, VectorReader
 from kernelsearch.vectors.settings import NAME
 
@@ -55,6 +57,7 @@ class DocumentVectors:
         self.normalised: bool = self.meta["parameters"]["normalise"]
         self.encoder: dict[str, Any] | None = self.meta["extra"].get("encoder")
         self.max_tokens = _max_tokens(self.meta["parameters"], self.encoder or {})
+        self._nearness = Nearness.load(arrays)
 
     def __repr__(self) -> str:
         count = int(self.present.sum())
@@ -106,6 +109,11 @@ class DocumentVectors:
         return out
 
     @cached_property
+    def nearness(self) -> Nearness:
+        """How near the documents lie to each other, to compare queries with: as saved, or measured for older artefacts."""
+        return self._nearness or Nearness.measure(self.matrix, self.present)
+
+    @cached_property
     def neighbours(self) -> Neighbours:
         """The FAISS index over the vectors: the saved one, or an exact one made from the vectors."""
         for kind in (*CLUSTERED, "hnsw"):
@@ -121,6 +129,7 @@ def validate(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
     invariants.require_finite("matrix", arrays["matrix"])
     invariants.require_kind("present", arrays["present"], "b")
     invariants.require_length("present", arrays["present"], len(arrays["matrix"]))
+    nearness.validate(arrays, arrays["matrix"].shape[1])
     bool(meta["parameters"]["normalise"])
     limit = _max_tokens(meta["parameters"], meta["extra"].get("encoder") or {})
     if not isinstance(limit, int) or limit < 0:
@@ -266,15 +275,17 @@ def import_vectors(
 
 
 def finish(partial: Path, present: NDArray[np.bool_], neighbours: str, limit: MemoryLimit | None) -> None:
-    """Writes what belongs to a finished matrix in the folder `partial`: which rows have a vector, and a FAISS index.
+    """Writes what belongs to a finished matrix in the folder `partial`: which rows have a vector, how near they are to each
+    other, and a FAISS index.
 
     `present` (rows,) says which rows have one; `neighbours` and `limit` are those of `import_vectors`. An exact index isn't
     written.
     """
-    artefacts.write_array(partial / "present.npy", present)
+    matrix = np.load(partial / "matrix.npy", mmap_mode="r")
+    for name, array in {"present": present, **Nearness.measure(matrix, present).arrays()}.items():
+        artefacts.write_array(partial / f"{name}.npy", array)
     if neighbours == "flat":
         return
-    matrix = np.load(partial / "matrix.npy", mmap_mode="r")
     built = Neighbours.build(matrix, neighbours, block=ROWS, limit=limit)
     if built.kind != "flat":  # an exact index is made from the vectors when it is needed
         built.save(partial / f"neighbours.{built.kind}")

@@ -237,6 +237,22 @@ def test_lists_are_those_of_one_process(engine, demo_index, topics, tmp_path, me
         assert comparable(run_topics(pipeline, topics, engine=engine)) == expected
 
 
+@pytest.mark.parametrize(("processes", "threads", "here", "there"), [(1, 3, 3, 3), (3, 1, 3, 1), (2, 4, 4, 2)])
+def test_any_engine_that_declares_processes_gets_batches_for_all(demo_index, topics, processes, threads, here, there):
+    class Recording(LocalEngine):
+        def map_shared(self, function, items, shared, *, label, alone):
+            self.sizes = [len(item) for item in items]
+            self.threads = [task.args[0].threads for task in (alone, function)]
+            return super().map_shared(function, items, shared, label=label)
+
+    engine = Recording()
+    engine.processes = processes
+    lists = list(run_topics(demo_index.pipeline(), topics, engine=engine, batch_size=10, threads=threads))
+    assert [ranked.qid for ranked in lists] == [topic.qid for topic in topics] and sum(engine.sizes) == len(topics)
+    assert max(engine.sizes) == 10 if processes == 1 else len(engine.sizes) > 5 * processes
+    assert engine.threads == [here, there]
+
+
 def test_a_run_of_two_threads_is_that_of_one(demo_index, tmp_path):
     flags = ["--index", str(demo_index.path), "--topics", str(DEMO / "topics.tsv"), "--rerank", "klsa"]
     for threads in ("1", "2"):

@@ -158,9 +158,8 @@ class AutoReranker(FusedReranker[AutoSettings]):
         nearest = vectors.nearest([queries[number] for number in undecided], NEIGHBOURS)
         for number, (near, _) in zip(undecided, nearest, strict=True):
             vector, near = known[number], near[forward.live[near]]
-            nearness = None
-            if vector is not None and len(near) and vectors.nearness is not None:
-                nearness = vectors.nearness.of(vector, vectors.documents.unit(near))
+            documents = vectors.documents
+            nearness = None if vector is None else documents.nearness.of(vector, documents.unit(near))
             reasons[number] = words_decide(forward, queries[number], lists[number].docs, near, nearness)
         return [(vector is None or reason is not None, reason) for vector, reason in zip(known, reasons, strict=True)]
 

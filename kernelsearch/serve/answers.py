@@ -6,7 +6,6 @@ Parameters of the functions: `served`, the index that is asked; `parameters`, th
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.api.results import earlier_ranks, rank_changes
+from kernelsearch.api.snippets import matching_words
 from kernelsearch.api.topics import Topic, run_topics
 from kernelsearch.core.errors import InputError
 from kernelsearch.core.types import Candidates, Query
@@ -26,7 +26,6 @@ from kernelsearch.serve.texts import StoredDocument
 
 #: Options of the first stage for pseudo-relevance feedback.
 FEEDBACK = {"rm3", "rocchio"}
-WORD = re.compile(r"\w+")
 
 
 class NotFound(Exception):
@@ -103,7 +102,7 @@ def search(served: ServedIndex, parameters: Parameters, result: RankedQuery | No
     if not parameters.offset:  # click models take the first document of a shown list for the best one
         answer.update(served.sign(text, docids))
     if parameters.highlight:
-        answer["highlight"] = matching_words(served, result.query, top.docs)
+        answer["highlight"] = highlighted_words(served, result.query, top.docs)
     return answer
 
 
@@ -229,7 +228,7 @@ def compare(served: ServedIndex, parameters: Parameters) -> dict[str, Any]:
         "docs": dict(zip(shown, docs, strict=True)),
     }
     if parameters.highlight:
-        answer["highlight"] = matching_words(served, result.query, rows)
+        answer["highlight"] = highlighted_words(served, result.query, rows)
     return answer
 
 
@@ -287,14 +286,10 @@ def row_of(served: ServedIndex, docid: str) -> int:
         raise NotFound(f"docid: {docid[:100]!r} is not in {served.name}") from None
 
 
-def matching_words(served: ServedIndex, query: Query, rows: NDArray[np.int32]) -> list[str]:
-    """The words of the documents in `rows`, in lower case, that the analyser maps to a term of `query`, as `dripping` to
-    `drip`.
-    """
+def highlighted_words(served: ServedIndex, query: Query, rows: NDArray[np.int32]) -> list[str]:
+    """The words of the documents in `rows`, in lower case, that match `query`, as `dripping` matches `drip`."""
     texts = (text for document in served.texts.get(rows) for text in document.strings())
-    words = sorted({word.lower() for text in texts for word in WORD.findall(text)})
-    wanted = set(query.terms)
-    return [word for word, terms in zip(words, served.index.lucene.analyze(words), strict=True) if wanted.intersection(terms)]
+    return sorted(matching_words(served.index.lucene, query, texts))
 
 
 def query_text(served: ServedIndex, parameters: Parameters) -> str:

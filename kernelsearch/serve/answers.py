@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from kernelsearch.api.results import earlier_ranks, rank_changes
 from kernelsearch.api.snippets import matching_words
 from kernelsearch.api.topics import Topic, run_topics
-from kernelsearch.core.errors import InputError
+from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, Context, Reranker
 from kernelsearch.serve.catalogue import ServedIndex
@@ -56,6 +56,8 @@ def first_stage_only(served: ServedIndex, parameters: Parameters) -> FirstStageO
     p = parameters
     if p.columns or p.topic is not None or p.highlight or FEEDBACK & p.first.keys():
         return None
+    if p.fields is not None and not served.texts.known_fields().issuperset(p.fields):
+        return None  # looking for a field takes time, and its refusal concerns one request
     return FirstStageOnly(served, tuple(p.first.items()), first_stage_depth(served, p, ()))
 
 
@@ -74,6 +76,7 @@ def search_batch(group: FirstStageOnly, requests: Sequence[Parameters]) -> list[
 def search(served: ServedIndex, parameters: Parameters, result: RankedQuery | None = None) -> dict[str, Any]:
     """One ranked list in the shape of Pyserini's REST API, with further fields; `result` where it is already computed."""
     text = query_text(served, parameters)
+    _check_fields(served, parameters)
     methods = parameters.columns[0] if parameters.columns else ()
     if result is None:
         with served.reading_clicks(methods):
@@ -117,6 +120,15 @@ def _page(candidates: Candidates, parameters: Parameters) -> Candidates:
     return Candidates(candidates.docs[window], candidates.scores[window], candidates.fallbacks)
 
 
+def _check_fields(served: ServedIndex, parameters: Parameters) -> None:
+    """Raises OptionError for a field to return that no document has."""
+    if parameters.fields is not None and (missing := served.texts.missing_fields(parameters.fields)):
+        known = sorted(served.texts.known_fields())
+        listed = ", ".join(known[:20]) + (", ..." if len(known) > 20 else "")
+        hint = f"; known: {listed}" if known else "; the index stores no documents"
+        raise OptionError(f"fields: no document has {', '.join(repr(name[:100]) for name in missing)}{hint}")
+
+
 def _document_answer(document: StoredDocument, parameters: Parameters) -> Any:
     """The document in an answer, or its chosen fields."""
     if parameters.fields is None:
@@ -147,6 +159,7 @@ def _only(candidates: Candidates, rows: NDArray[np.int32]) -> Candidates:
 
 def run_batch(served: ServedIndex, queries: Sequence[Topic], parameters: Parameters) -> dict[str, Any]:
     """The ranked lists of several queries under one pipeline."""
+    _check_fields(served, parameters)
     methods = parameters.columns[0] if parameters.columns else ()
     pipeline = served.pipeline(methods, parameters.methods, parameters.first, first_stage_depth(served, parameters, methods))
     results = []

@@ -1,4 +1,4 @@
-"""Reading click logs: sessions with ranked lists (JSON lines, ir_datasets) and aggregated tables (TSV).
+"""Reading click logs: sessions with ranked lists (JSON lines, ir_datasets) and aggregated tables (TSV, CSV).
 
 A line that can't be used doesn't stop an import: it is skipped and counted by reason, and the first line of each reason is
 named.
@@ -6,6 +6,7 @@ named.
 
 from __future__ import annotations
 
+import csv
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 
 from kernelsearch.core.errors import InputError, short
 from kernelsearch.core.reading import byte_lines, parse_json, to_number
+from kernelsearch.trec.formats.structured import find_delimiter
 
 #: The largest rank (the database has 32 bits for it) and the largest number of clicks (whole in 64-bit floats).
 MAX_RANK, MAX_COUNT = 2**31 - 1, 2**53
@@ -139,13 +141,20 @@ def from_qlogs(records: Iterable[Any], skipped: Skipped, name: str = "ir_dataset
 def from_table(
     path: Path, first: tuple[int, bytes], numbered: Iterable[tuple[int, bytes]], skipped: Skipped
 ) -> Iterator[Tally]:
-    """Reads a TSV whose header names query, docid, clicks and, where known, impressions and the average position.
+    """Reads a TSV or CSV whose header names query, docid, clicks and, where known, impressions and the average position.
+
+    The delimiter is found in the header. Cells between tabs are read as they are; others may be quoted.
 
     `first` is (line number, line) of the header, `numbered` are the other lines, none of them blank; `path` and `skipped` are
     those of `from_sessions`. Raises InputError for a header without these columns.
     """
     number, head = first
-    header = [name.strip().lower() for name in head.decode("utf-8", errors="replace").rstrip("\r\n").split("\t")]
+    text = head.decode("utf-8", errors="replace")
+    delimiter = find_delimiter(text)
+    try:
+        header = [name.strip().lower() for name in _cells(text, delimiter)]
+    except _Bad as reason:
+        raise InputError(f"{path}: line {number}: {reason}; the header of a click table was expected") from None
     columns = {role: _column(header, names) for role, names in _COLUMNS.items()}
     missing = [role for role in ("query", "docid", "clicks") if columns[role] is None]
     if missing:
@@ -155,7 +164,7 @@ def from_table(
         )
     for number, line in numbered:
         try:
-            cells = line.decode("utf-8").rstrip("\r\n").split("\t")
+            cells = _cells(line.decode("utf-8"), delimiter)
             if len(cells) != len(header):
                 raise _Bad(f"not {len(header)} columns")
             yield _tally(cells, columns)
@@ -163,6 +172,16 @@ def from_table(
             skipped.add("not UTF-8", f"{path}:{number}")
         except _Bad as reason:
             skipped.add(str(reason), f"{path}:{number}")
+
+
+def _cells(line: str, delimiter: str) -> list[str]:
+    line = line.rstrip("\r\n")
+    if delimiter == "\t":
+        return line.split("\t")
+    try:
+        return next(csv.reader([line], delimiter=delimiter, strict=True))
+    except csv.Error:
+        raise _Bad("not a line of CSV") from None
 
 
 #: The names of each column in tables.

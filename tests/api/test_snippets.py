@@ -34,7 +34,15 @@ def test_words_match_as_the_analyser_makes_them(tiny):
 
 @pytest.mark.parametrize(
     "text",
-    ["The tap's washer", "set foo_bar twice", "see example.com.", "a hose of 3,5 metres", "hose,washer", "हिन्दी में खोज।", "tap, (sink)"],
+    [
+        "The tap's washer",
+        "set foo_bar twice",
+        "see example.com.",
+        "a hose of 3,5 metres",
+        "hose,washer",
+        "हिन्दी में खोज।",
+        "tap, (sink)",
+    ],
 )
 def test_words_are_bounded_as_by_lucenes_tokenizer(text, tiny):
     # Every term of the text, asked for alone, marks exactly one word, whose analysis is that term.

@@ -88,7 +88,11 @@ def test_only_the_fields_that_are_asked_for_come_back(client):
 
 
 def test_a_field_that_no_document_has_is_refused(client):
-    for path in ("query=dripping+tap&fields=title,nosuch", "query=nowhereinthisindex&fields=nosuch", "query=tap&rerank=klsa&fields=nosuch"):
+    for path in (
+        "query=dripping+tap&fields=title,nosuch",
+        "query=nowhereinthisindex&fields=nosuch",
+        "query=tap&rerank=klsa&fields=nosuch",
+    ):
         answer = client.get(f"/v1/demo/search?{path}")
         assert answer.status_code == 400
         assert answer.json()["error"].startswith("fields: no document has 'nosuch'; known: ") and "minutes" in answer.text
@@ -96,7 +100,9 @@ def test_a_field_that_no_document_has_is_refused(client):
 
 
 def test_a_field_that_one_document_has_is_accepted(tmp_path):
-    documents = [{"id": str(number), "contents": "word"} for number in range(2500)] + [{"id": "x", "contents": "word", "rare": 1}]
+    documents = [{"id": str(number), "contents": "word"} for number in range(2500)] + [
+        {"id": "x", "contents": "word", "rare": 1}
+    ]
     texts = StoredDocuments(kernelsearch.build(tmp_path / "index", documents))
     assert texts.missing_fields(["id", "contents"]) == [] and texts.known_fields() == {"id", "contents"}
     assert texts.missing_fields(["rare", "id"]) == [] and texts.known_fields() == {"id", "contents", "rare"}

@@ -82,11 +82,12 @@ licences: .venv/.ready  ## Lists the licences of all dependencies; fails for one
 coverage: .venv/.ready  ## Runs the tests with line coverage, printed and in htmlcov/
 	$(SUITE_ENVIRONMENT) .venv/bin/python -m pytest $(WHOLE_SUITE) --cov=kernelsearch --cov-report=term --cov-report=html $(PYTEST_ARGS)
 
-lint: .venv/.ready  ## Checks style, format, layers and types
+lint: .venv/.ready  ## Checks style, format, layers, types and the Dockerfile
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/lint-imports --no-logo
 	.venv/bin/python -m mypy
+	.venv/bin/hadolint Dockerfile
 
 docs: .venv/.ready  ## Builds the documentation as a site in site/; a broken link is an error
 	NO_MKDOCS_2_WARNING=1 .venv/bin/python -m mkdocs build --strict

@@ -82,6 +82,8 @@ def _update(settings: IndexSettings, folder: Path) -> None:
 
 
 def _read_ids(path: str) -> list[str]:
+    if not Path(path).exists():
+        raise InputError(f"--delete: {path}: no such file; it names a file of document ids, one per line")
     ids = [line.strip() for _, line in lines(path) if line.strip()]
     if not ids:
         raise InputError(f"{path}: no document ids in it")

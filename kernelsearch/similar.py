@@ -24,7 +24,7 @@ from kernelsearch.trec.runs import write_run
 EXAMPLES = """examples:
   python -m kernelsearch.similar --index indexes/cran --docid 184
   python -m kernelsearch.similar --index indexes/cran --qrels qrels.txt --output models/cran-similar
-  python -m kernelsearch.similar --index indexes/cran --docid 184 --model models/cran-similar --explain 29
+  python -m kernelsearch.similar --index indexes/cran --docid 184 --model models/cran-similar --explain 875
   python -m kernelsearch.similar --index indexes/cran --docids docids.txt --run similar.txt --top 100
   python -m kernelsearch.similar --index indexes/cran --qrels test.txt --evaluate --model models/cran-similar
   python -m kernelsearch.similar --index indexes/apps --docid maps --kernels "string:field=name cosine number:field=rating\""""

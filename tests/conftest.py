@@ -17,13 +17,16 @@ import kernelsearch
 from kernelsearch import index as index_verb
 from kernelsearch.cli import console
 from kernelsearch.core import checksums
+from kernelsearch.core.errors import show_flags
 
 os.environ["KERNELSEARCH_CLASS_ARCHIVE"] = "off"  # processes that tests start leave none behind
 # No limit on the time of an example: a busy machine is not a failure.
 hypothesis.settings.register_profile("untimed", parent=hypothesis.settings(), deadline=None)
 hypothesis.settings.load_profile("untimed")
 
-console.show_messages()  # as the command line does, so that tests of the verbs see the library's messages
+# As the command line does, so that tests of the verbs see the library's messages, with flags in them.
+console.show_messages()
+show_flags()
 
 ROOT = Path(__file__).resolve().parent.parent
 DEMO = ROOT / "kernelsearch" / "demo" / "data"

@@ -16,7 +16,7 @@ from pathlib import Path
 from kernelsearch.api.carrying import carry_over, carrying_clicks
 from kernelsearch.api.export import EXPORT_BLOCK, export, export_by_shards
 from kernelsearch.api.staging import Reader, Staged, indexing_threads, split_staged, stage_documents
-from kernelsearch.core.errors import InputError, KernelSearchError, OptionError
+from kernelsearch.core.errors import InputError, KernelSearchError, OptionError, spell_options
 from kernelsearch.core.execution import Engine, LocalEngine
 from kernelsearch.core.files import write_folder
 from kernelsearch.core.memory_limit import MemoryLimit
@@ -169,7 +169,7 @@ class _Build:
             raise InputError(f"{self.source}: no documents in it")
         if settings.language == BuildSettings().language and staged.language not in (None, settings.language):
             logger.warning(
-                "%s: the texts seem to be %s, but are analysed as %s; --language %s analyses their words properly",
+                spell_options("%s: the texts seem to be %s, but are analysed as %s; --language %s analyses them properly"),
                 self.source,
                 *(languages.NAMES[code] for code in (staged.language, settings.language)),
                 staged.language,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -15,7 +16,11 @@ from kernelsearch.lucene.index import LuceneIndex
 MAX_TITLE = 120
 #: Text that has less space than this beside its title, in characters, is left out.
 MIN_TEXT = 16
-_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+#: Combining marks and zero-width joiners, which are parts of words in many scripts and not in Python's \w.
+_MARKS = "".join(chr(code) for code in range(0x300, 0x3100) if unicodedata.category(chr(code))[0] == "M") + "\u200c\u200d"
+#: A word as Lucene's StandardTokenizer bounds it: `tap's`, `foo_bar`, `example.com` and `3,5` are one each. The page's script
+#: (serve/page/js/highlight.js) has the same pattern.
+_WORD = re.compile(rf"[\w{_MARKS}]+(?:(?:['’.:]|(?<=\d),(?=\d))[\w{_MARKS}]+)*")
 
 
 def make_snippets(lucene: LuceneIndex, query: Query, docs: NDArray[np.integer], width: int) -> tuple[list[str], set[str]]:

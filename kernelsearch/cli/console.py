@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NoReturn
 
-from kernelsearch.core.errors import KernelSearchError, OptionError, nearest, quote
+from kernelsearch.core.errors import KernelSearchError, OptionError, nearest, quote, show_flags
 from kernelsearch.core.progress import Bar
 from kernelsearch.core.reading import whole_number
 from kernelsearch.core.streams import MAX_EXPANSION, limits
@@ -249,6 +249,7 @@ def run(main: Callable[[list[str]], None], argv: Sequence[str] | None = None) ->
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     sys.unraisablehook = _repeat_signal
     show_messages()
+    show_flags()
     try:
         for word in arguments:
             if not word.isascii() and any("\ud800" <= letter <= "\udfff" for letter in word):

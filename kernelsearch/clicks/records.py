@@ -1,4 +1,4 @@
-"""Reading click logs: sessions with ranked lists (JSON lines, ir_datasets) and aggregated tables (TSV).
+"""Reading click logs: sessions with ranked lists (JSON lines, ir_datasets) and aggregated tables (TSV, CSV).
 
 A line that can't be used doesn't stop an import: it is skipped and counted by reason, and the first line of each reason is
 named.
@@ -6,6 +6,7 @@ named.
 
 from __future__ import annotations
 
+import csv
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 
 from kernelsearch.core.errors import InputError, short
 from kernelsearch.core.reading import byte_lines, parse_json, to_number
+from kernelsearch.trec.formats.structured import find_delimiter
 
 #: The largest rank (the database has 32 bits for it) and the largest number of clicks (whole in 64-bit floats).
 MAX_RANK, MAX_COUNT = 2**31 - 1, 2**53
@@ -88,6 +90,8 @@ def read(source: str | Path, skipped: Skipped) -> Iterator[Record]:
         raise InputError(f"{path}: empty, a click log was expected")
     if first[1].startswith(SQLITE):
         raise InputError(f"{path}: a database; a log file was expected (--rbm25.clicks of search reads a click database)")
+    if first[1].lstrip().startswith(b"["):
+        raise InputError(f"{path}: a JSON array; one object per line was expected: jq -c '.[]' FILE > NEW.jsonl makes lines")
     if first[1].lstrip().startswith(b"{"):
         return from_sessions(path, chain([first], numbered), skipped)
     return from_table(path, first, numbered, skipped)
@@ -139,13 +143,21 @@ def from_qlogs(records: Iterable[Any], skipped: Skipped, name: str = "ir_dataset
 def from_table(
     path: Path, first: tuple[int, bytes], numbered: Iterable[tuple[int, bytes]], skipped: Skipped
 ) -> Iterator[Tally]:
-    """Reads a TSV whose header names query, docid, clicks and, where known, impressions and the average position.
+    """Reads a TSV or CSV whose header names query, docid, clicks and, where known, impressions and the average position.
+
+    The delimiter is found in the header. Cells between tabs are read as they are; others may be quoted. In a table of events,
+    whose column is called `clicked`, each row is one impression.
 
     `first` is (line number, line) of the header, `numbered` are the other lines, none of them blank; `path` and `skipped` are
     those of `from_sessions`. Raises InputError for a header without these columns.
     """
     number, head = first
-    header = [name.strip().lower() for name in head.decode("utf-8", errors="replace").rstrip("\r\n").split("\t")]
+    text = head.decode("utf-8", errors="replace")
+    delimiter = find_delimiter(text)
+    try:
+        header = [name.strip().lower() for name in _cells(text, delimiter)]
+    except _Bad as reason:
+        raise InputError(f"{path}: line {number}: {reason}; the header of a click table was expected") from None
     columns = {role: _column(header, names) for role, names in _COLUMNS.items()}
     missing = [role for role in ("query", "docid", "clicks") if columns[role] is None]
     if missing:
@@ -153,16 +165,27 @@ def from_table(
             f"{path}: line {number} is not the header of a click table: no column {', '.join(missing)} "
             f"(found: {short(', '.join(header))})"
         )
+    shown = int(columns["impressions"] is None and header[columns["clicks"] or 0] == "clicked")
     for number, line in numbered:
         try:
-            cells = line.decode("utf-8").rstrip("\r\n").split("\t")
+            cells = _cells(line.decode("utf-8"), delimiter)
             if len(cells) != len(header):
                 raise _Bad(f"not {len(header)} columns")
-            yield _tally(cells, columns)
+            yield _tally(cells, columns, shown)
         except UnicodeDecodeError:
             skipped.add("not UTF-8", f"{path}:{number}")
         except _Bad as reason:
             skipped.add(str(reason), f"{path}:{number}")
+
+
+def _cells(line: str, delimiter: str) -> list[str]:
+    line = line.rstrip("\r\n")
+    if delimiter == "\t":
+        return line.split("\t")
+    try:
+        return next(csv.reader([line], delimiter=delimiter, strict=True))
+    except csv.Error:
+        raise _Bad("not a line of CSV") from None
 
 
 #: The names of each column in tables.
@@ -175,17 +198,21 @@ _COLUMNS = {
 }
 
 
+#: What the column `clicked` of a table of events may say instead of a number.
+_TRUTH = {"true": "1", "false": "0", "yes": "1", "no": "0"}
+
+
 def _column(header: list[str], names: tuple[str, ...]) -> int | None:
     return next((header.index(name) for name in names if name in header), None)
 
 
-def _tally(cells: list[str], columns: dict[str, int | None]) -> Tally:
+def _tally(cells: list[str], columns: dict[str, int | None], shown: int) -> Tally:
     def number(role: str, default: float) -> float:
         column = columns[role]
         if column is None or cells[column] == "":
             return default
         try:
-            value = to_number(cells[column].strip())
+            value = to_number(_TRUTH.get(cells[column].strip().lower(), cells[column].strip()))
         except ValueError:
             raise _Bad(f"{role} not a number") from None
         if not math.isfinite(value) or value < 0:
@@ -195,7 +222,7 @@ def _tally(cells: list[str], columns: dict[str, int | None]) -> Tally:
         return value
 
     query, docid = normalise_query(cells[columns["query"] or 0]), cells[columns["docid"] or 0].strip()
-    clicks, impressions, position = number("clicks", 0), number("impressions", 0), number("position", 1)
+    clicks, impressions, position = number("clicks", 0), number("impressions", shown), number("position", 1)
     if not query:
         raise _Bad("empty query")
     if not docid or "\0" in docid:

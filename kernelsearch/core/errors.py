@@ -1,11 +1,55 @@
-"""The exceptions of kernelsearch. A message names the file or option, what was found and what to do about it."""
+"""The exceptions of kernelsearch. A message names the file or option, what was found and what to do about it.
 
+Code writes options as flags, `--klsa.fold-in`. The command line shows them so; elsewhere the exceptions write them as keywords,
+`klsa_fold_in`.
+"""
+
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import Any
+
+#: A flag in a message, outside of quotes.
+_FLAG = re.compile(r"""(?<![\w`'"/-])--(no-)?([a-z][a-z0-9]*(?:[.-][a-z0-9]+)*)""")
+#: Commands of the shell keep their flags.
+_COMMAND = re.compile(r"python -m kernelsearch|`")
+
+_keep_flags = False
+
+
+def show_flags(shown: bool = True) -> bool:
+    """Whether messages of exceptions are to name options as flags from now on, as the command line does; returns what was."""
+    global _keep_flags
+    before, _keep_flags = _keep_flags, shown
+    return before
+
+
+def spell_options(message: str) -> str:
+    """The message as its reader knows options: as it is on the command line, else with keywords of Python for flags."""
+    return message if _keep_flags else as_keywords(message)
+
+
+def as_keywords(message: str) -> str:
+    """The message with keywords of Python for flags, up to the first command of the shell in it.
+
+    >>> as_keywords("--klsa.fold-in: needs --rerank klsa; --no-complete leaves topics out")
+    'klsa_fold_in: needs rerank klsa; complete=False leaves topics out'
+    """
+    command = _COMMAND.search(message)
+    end = command.start() if command else len(message)
+    return _FLAG.sub(_keyword, message[:end]) + message[end:]
+
+
+def _keyword(flag: re.Match[str]) -> str:
+    name = flag[2].replace(".", "_").replace("-", "_")
+    return f"{name}=False" if flag[1] else name
 
 
 class KernelSearchError(Exception):
     """A problem that the user can fix. The command line prints the message on one line and exits with status 2."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*(spell_options(arg) if isinstance(arg, str) else arg for arg in args))
 
 
 class InputError(KernelSearchError):

@@ -164,7 +164,7 @@ def read_declaration(path: Path) -> OnnxSettings:
     try:
         return OnnxSettings.of(table)
     except OptionError as problem:
-        raise InputError(f"{path}: {str(problem).removeprefix('--encoder.')}") from None
+        raise InputError(f"{path}: {str(problem).removeprefix('--encoder.').removeprefix('encoder_')}") from None
 
 
 def _sha256(path: Path) -> str:

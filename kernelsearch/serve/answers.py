@@ -6,7 +6,6 @@ Parameters of the functions: `served`, the index that is asked; `parameters`, th
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -14,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.api.results import earlier_ranks, rank_changes
+from kernelsearch.api.snippets import matching_words
 from kernelsearch.api.topics import Topic, run_topics
-from kernelsearch.core.errors import InputError
+from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, Context, Reranker
 from kernelsearch.serve.catalogue import ServedIndex
@@ -26,7 +26,6 @@ from kernelsearch.serve.texts import StoredDocument
 
 #: Options of the first stage for pseudo-relevance feedback.
 FEEDBACK = {"rm3", "rocchio"}
-WORD = re.compile(r"\w+")
 
 
 class NotFound(Exception):
@@ -57,6 +56,8 @@ def first_stage_only(served: ServedIndex, parameters: Parameters) -> FirstStageO
     p = parameters
     if p.columns or p.topic is not None or p.highlight or FEEDBACK & p.first.keys():
         return None
+    if p.fields is not None and not served.texts.known_fields().issuperset(p.fields):
+        return None  # looking for a field takes time, and its refusal concerns one request
     return FirstStageOnly(served, tuple(p.first.items()), first_stage_depth(served, p, ()))
 
 
@@ -75,6 +76,7 @@ def search_batch(group: FirstStageOnly, requests: Sequence[Parameters]) -> list[
 def search(served: ServedIndex, parameters: Parameters, result: RankedQuery | None = None) -> dict[str, Any]:
     """One ranked list in the shape of Pyserini's REST API, with further fields; `result` where it is already computed."""
     text = query_text(served, parameters)
+    _check_fields(served, parameters)
     methods = parameters.columns[0] if parameters.columns else ()
     if result is None:
         with served.reading_clicks(methods):
@@ -103,7 +105,7 @@ def search(served: ServedIndex, parameters: Parameters, result: RankedQuery | No
     if not parameters.offset:  # click models take the first document of a shown list for the best one
         answer.update(served.sign(text, docids))
     if parameters.highlight:
-        answer["highlight"] = matching_words(served, result.query, top.docs)
+        answer["highlight"] = highlighted_words(served, result.query, top.docs)
     return answer
 
 
@@ -116,6 +118,15 @@ def _page(candidates: Candidates, parameters: Parameters) -> Candidates:
     """The part of a list that a request asks for."""
     window = slice(parameters.offset, parameters.offset + parameters.hits)
     return Candidates(candidates.docs[window], candidates.scores[window], candidates.fallbacks)
+
+
+def _check_fields(served: ServedIndex, parameters: Parameters) -> None:
+    """Raises OptionError for a field to return that no document has."""
+    if parameters.fields is not None and (missing := served.texts.missing_fields(parameters.fields)):
+        known = sorted(served.texts.known_fields())
+        listed = ", ".join(known[:20]) + (", ..." if len(known) > 20 else "")
+        hint = f"; known: {listed}" if known else "; the index stores no documents"
+        raise OptionError(f"fields: no document has {', '.join(repr(name[:100]) for name in missing)}{hint}")
 
 
 def _document_answer(document: StoredDocument, parameters: Parameters) -> Any:
@@ -148,6 +159,7 @@ def _only(candidates: Candidates, rows: NDArray[np.int32]) -> Candidates:
 
 def run_batch(served: ServedIndex, queries: Sequence[Topic], parameters: Parameters) -> dict[str, Any]:
     """The ranked lists of several queries under one pipeline."""
+    _check_fields(served, parameters)
     methods = parameters.columns[0] if parameters.columns else ()
     pipeline = served.pipeline(methods, parameters.methods, parameters.first, first_stage_depth(served, parameters, methods))
     results = []
@@ -229,7 +241,7 @@ def compare(served: ServedIndex, parameters: Parameters) -> dict[str, Any]:
         "docs": dict(zip(shown, docs, strict=True)),
     }
     if parameters.highlight:
-        answer["highlight"] = matching_words(served, result.query, rows)
+        answer["highlight"] = highlighted_words(served, result.query, rows)
     return answer
 
 
@@ -287,14 +299,10 @@ def row_of(served: ServedIndex, docid: str) -> int:
         raise NotFound(f"docid: {docid[:100]!r} is not in {served.name}") from None
 
 
-def matching_words(served: ServedIndex, query: Query, rows: NDArray[np.int32]) -> list[str]:
-    """The words of the documents in `rows`, in lower case, that the analyser maps to a term of `query`, as `dripping` to
-    `drip`.
-    """
+def highlighted_words(served: ServedIndex, query: Query, rows: NDArray[np.int32]) -> list[str]:
+    """The words of the documents in `rows`, in lower case, that match `query`, as `dripping` matches `drip`."""
     texts = (text for document in served.texts.get(rows) for text in document.strings())
-    words = sorted({word.lower() for text in texts for word in WORD.findall(text)})
-    wanted = set(query.terms)
-    return [word for word, terms in zip(words, served.index.lucene.analyze(words), strict=True) if wanted.intersection(terms)]
+    return sorted(matching_words(served.index.lucene, query, texts))
 
 
 def query_text(served: ServedIndex, parameters: Parameters) -> str:

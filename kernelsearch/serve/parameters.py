@@ -284,7 +284,8 @@ def _parse(option: Option, value: str, name: str) -> Any:
             raise OptionError(f"a value is above {MAX_SCALE} and not inf")
         return parsed
     except OptionError as problem:
-        raise OptionError(f"{name}: {str(problem).removeprefix(f'--{option.name}: ')}") from None
+        reason = str(problem).removeprefix("--").removeprefix(f"{option.name}: ").removeprefix(f"{option.key}: ")
+        raise OptionError(f"{name}: {reason}") from None
 
 
 def _max_values(option: Option) -> int:

@@ -6,6 +6,7 @@ only. Nothing else about a person or a machine is stored.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
@@ -14,14 +15,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernelsearch.clicks.importing import import_records
-from kernelsearch.clicks.records import Impression, Record, Tally, normalise_query
+from kernelsearch.clicks.records import SQLITE, Impression, Record, Tally, normalise_query
 from kernelsearch.clicks.store import ClickLog
 from kernelsearch.core.errors import InputError, KernelSearchError
 from kernelsearch.core.replacing import lock_folder
-from kernelsearch.rerankers.rbm25.similar_queries import open_log
+from kernelsearch.rerankers.rbm25.similar_queries import check_log, open_log
 
 if TYPE_CHECKING:
     from kernelsearch.api.index import Index
+
+logger = logging.getLogger(__name__)
 
 #: Shown lists whose clicks are remembered, so that a repeated click is counted once.
 MAX_IMPRESSIONS = 10_000
@@ -47,7 +50,8 @@ class ClickRecorder:
         self._writing = False
         self._log: ClickLog | None = None
         if recording and self.path.exists():
-            ClickLog(self.path)  # raises an error for a text file, which clicks cannot be added to
+            self._refuse_text_file()
+            ClickLog(self.path)  # raises an error for a damaged database
         elif log_file is not None and not (recording and Path(log_file).parent.is_dir()):
             if not self.path.is_file():
                 raise InputError(
@@ -55,6 +59,19 @@ class ClickRecorder:
                     "one of a log, and --record-clicks makes one of clicks on the page"
                 )
             self._log = open_log(index, log_file)
+            try:
+                check_log(index, self._log, log_file)
+            except InputError as problem:
+                logger.warning("%s; rbm25 will have nothing to learn from", problem)
+
+    def _refuse_text_file(self) -> None:
+        """Raises InputError where the log is a file that clicks cannot be added to."""
+        with open(self.path, "rb") as stream:
+            if stream.read(len(SQLITE)) not in (SQLITE, b""):
+                raise InputError(
+                    f"--record-clicks: {self.path} is not a database, which clicks are added to; make one of it with python -m "
+                    f"kernelsearch.clicks import --input {self.path} --output {self.path.with_suffix('.db')}"
+                )
 
     @property
     def path(self) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +15,11 @@ from kernelsearch.api.index import Index
 
 #: Size of the cache in characters, about as many bytes.
 CACHE_SIZE = 32 << 20
+#: Documents whose fields are listed when a request names one that isn't known yet, at once and in all; in a larger collection
+#: they are spread evenly over it.
+LISTED_AT_ONCE, MAX_LISTED = 1000, 100_000
+#: Names of fields that are listed; a collection with more of them has every field.
+MAX_FIELD_NAMES = 10_000
 
 
 class StoredDocument(NamedTuple):
@@ -47,6 +53,9 @@ class StoredDocuments:
         self._cache: OrderedDict[int, StoredDocument] = OrderedDict()
         self._size = 0
         self._lock = threading.Lock()
+        self._field_names: set[str] = set()
+        self._unlisted: NDArray[np.int32] | None = None  # rows whose fields are not in the set yet; None: all
+        self._listing = threading.Lock()
 
     def get(self, rows: NDArray[np.int32]) -> list[StoredDocument]:
         """The documents in the order of `rows`; those that are not in the cache are read in one call."""
@@ -65,6 +74,22 @@ class StoredDocuments:
     def answers(self, rows: NDArray[np.int32], parse: bool) -> list[Any]:
         """The documents in `rows` as they are in an answer; `parse` asks for records instead of their text."""
         return [document.answer(parse) for document in self.get(rows)]
+
+    def known_fields(self) -> set[str]:
+        """The names of the fields that documents are known to have, without reading any."""
+        return self._field_names
+
+    def missing_fields(self, names: Iterable[str]) -> list[str]:
+        """Those of `names` that no document has; documents are read until all are found, and only once."""
+        wanted = set(names)
+        with self._listing:
+            if self._unlisted is None:
+                self._unlisted = self.index.forward.live_docs[:: len(self.index.forward) // MAX_LISTED + 1]
+            while len(self._unlisted) and not wanted <= self._field_names and len(self._field_names) < MAX_FIELD_NAMES:
+                rows, self._unlisted = np.split(self._unlisted, [LISTED_AT_ONCE])
+                found = {name for document in self._read(rows.tolist()) for name in document.fields()}
+                self._field_names = self._field_names | found  # a new set: others read the present one
+            return [] if len(self._field_names) >= MAX_FIELD_NAMES else sorted(wanted - self._field_names)
 
     def _read(self, rows: list[int]) -> list[StoredDocument]:
         raw = self.index.lucene.stored(rows, "raw")

@@ -32,5 +32,25 @@ def test_words_match_as_the_analyser_makes_them(tiny):
     assert matching_words(tiny.lucene, query, ["Leaks, a washer.", "Nothing else leaked"]) == {"leaks", "leaked", "washer"}
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The tap's washer",
+        "set foo_bar twice",
+        "see example.com.",
+        "a hose of 3,5 metres",
+        "hose,washer",
+        "हिन्दी में खोज।",
+        "tap, (sink)",
+    ],
+)
+def test_words_are_bounded_as_by_lucenes_tokenizer(text, tiny):
+    # Every term of the text, asked for alone, marks exactly one word, whose analysis is that term.
+    for term in tiny.lucene.analyze([text])[0]:
+        (word,) = matching_words(tiny.lucene, tiny.query(term), [text])
+        assert tiny.lucene.analyze([word]) == [[term]]
+        assert highlight(text, {word}, "[]").count("[") == 1
+
+
 def test_highlight_marks_whole_words():
     assert highlight("A tap, taps; Tap!", {"tap"}, "[]") == "A [tap], taps; [Tap]!"

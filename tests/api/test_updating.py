@@ -143,6 +143,8 @@ def test_wrong_input_leaves_the_index_as_it_is(tmp_path):
     with pytest.raises(OptionError, match=r"--index: one index is changed at a time"):
         change(index, NEW, (), "--index", str(tmp_path / "other"))
     assert kernelsearch.open(index).fingerprint == before
+    with pytest.raises(InputError, match=r"^--delete: d1: no such file; it names a file of document ids, one per line$"):
+        index_verb.main(["--index", str(index), "--delete", "d1"])
 
 
 def test_a_document_that_lost_its_text_is_gone(tmp_path, capsys):

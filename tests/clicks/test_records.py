@@ -89,6 +89,36 @@ def test_a_gzipped_table_is_read_by_its_header(tmp_path):
     assert skipped.counts == {"no docid": 1, "clicks not a number": 1, "clicks negative or not finite": 1, "not 5 columns": 1}
 
 
+@pytest.mark.parametrize("delimiter", [",", ";", "|"])
+def test_a_csv_table_is_read_with_its_delimiter_and_quotes(delimiter, tmp_path):
+    rows = ["Query;docid;clicks;impressions", '"tap; a ""dripping"" one";d1;3;10', "tap;d2;1;4", 'tap;"d3;1;4', "tap;d4;1"]
+    path = tmp_path / "log.csv"
+    path.write_text("\n".join(rows).replace(";", delimiter), encoding="utf-8-sig")
+    skipped = Skipped()
+    assert list(read(path, skipped)) == [
+        Tally(f'tap{delimiter} a "dripping" one', "d1", 3, 10, 1.0),
+        Tally("tap", "d2", 1, 4, 1.0),
+    ]
+    assert dict(skipped.counts) == {"not a line of CSV": 1, "not 4 columns": 1}
+
+
+def test_rows_of_a_table_of_events_are_impressions(tmp_path):
+    path = tmp_path / "events.csv"
+    path.write_text("time,query,docid,clicked,rank\n1,hose,a,1,1\n2,hose,b,False,2\n3,hose,c,TRUE,\n4,hose,d,maybe,1\n")
+    skipped = Skipped()
+    assert list(read(path, skipped)) == [
+        Tally("hose", *rest) for rest in (("a", 1, 1, 1.0), ("b", 0, 1, 2.0), ("c", 1, 1, 1.0))
+    ]
+    assert dict(skipped.counts) == {"clicks not a number": 1}
+
+
+def test_a_json_array_is_named(tmp_path):
+    path = tmp_path / "log.json"
+    path.write_text('[{"query": "tap"}]')
+    with pytest.raises(InputError, match=r"log\.json: a JSON array; one object per line was expected"):
+        read(path, Skipped())
+
+
 def test_a_table_with_impressions_refuses_more_clicks_than_showings(tmp_path):
     path = tmp_path / "log.tsv"
     path.write_text("query\tdocid\tclicks\timpressions\nq\ta\t2\t5\nq\tb\t6\t5\n", encoding="utf-8")

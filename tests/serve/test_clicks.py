@@ -110,6 +110,19 @@ def test_a_log_begins_with_the_first_click(start, fitted, tmp_path, explicit):
     assert client.get("/v1/indexes").json()["indexes"][0]["clicks"] == {"queries": 1, "impressions": 1, "clicks": 1}
 
 
+def test_a_log_file_is_served_and_not_recorded_into(fitted, tmp_path, caplog):
+    index = kernelsearch.open(fitted / "demo")
+    log = tmp_path / "log.jsonl"
+    log.write_text('{"query": "tap", "items": [{"docid": "hr230", "clicked": true}, {"docid": "hr040", "clicked": false}]}\n')
+    assert recorder.ClickRecorder(index, str(log), recording=False).totals() == {"queries": 1, "impressions": 1, "clicks": 1}
+    assert not caplog.messages
+    with pytest.raises(InputError, match=r"^--record-clicks: .*clicks import --input .*log\.jsonl --output .*log\.db$"):
+        recorder.ClickRecorder(index, str(log), recording=True)
+    log.write_text('{"query": "tap", "items": [{"docid": "nosuch", "clicked": true}, {"docid": "hr", "clicked": false}]}\n')
+    recorder.ClickRecorder(index, str(log), recording=False)
+    assert "none of its 2 documents is in" in caplog.text
+
+
 def test_a_named_log_that_is_missing_is_refused_where_nothing_is_recorded(fitted, tmp_path):
     index = kernelsearch.open(fitted / "demo")
     with pytest.raises(InputError, match=r"^--clicks: .*none\.db: no such file; .* --record-clicks makes one of clicks"):

@@ -9,8 +9,10 @@ from dataclasses import replace
 
 import pytest
 
+import kernelsearch
 from kernelsearch.core.errors import OptionError
 from kernelsearch.serve import __main__ as serve
+from kernelsearch.serve.texts import StoredDocuments
 
 
 def test_a_json_body_has_the_parameters_of_a_query_string(client):
@@ -77,12 +79,34 @@ def test_pages_of_a_list_are_the_whole_list(client, method):
 
 def test_only_the_fields_that_are_asked_for_come_back(client):
     whole = post(client, query="dripping tap")["candidates"]
-    answer = client.get("/v1/demo/search?query=dripping+tap&fields=title,minutes,nothing").json()
+    answer = client.get("/v1/demo/search?query=dripping+tap&fields=title,minutes").json()
     assert [entry["doc"] for entry in answer["candidates"]] == [
         {"title": entry["doc"]["title"], "minutes": entry["doc"]["minutes"]} for entry in whole
     ]
-    assert post(client, query="dripping tap", fields=["title", "minutes", "nothing"]) == answer
+    assert post(client, query="dripping tap", fields=["title", "minutes"]) == answer
     assert {str(entry["doc"]) for entry in post(client, query="dripping tap", fields=[])["candidates"]} == {"{}"}
+
+
+def test_a_field_that_no_document_has_is_refused(client):
+    for path in (
+        "query=dripping+tap&fields=title,nosuch",
+        "query=nowhereinthisindex&fields=nosuch",
+        "query=tap&rerank=klsa&fields=nosuch",
+    ):
+        answer = client.get(f"/v1/demo/search?{path}")
+        assert answer.status_code == 400
+        assert answer.json()["error"].startswith("fields: no document has 'nosuch'; known: ") and "minutes" in answer.text
+    assert client.post("/v1/demo/batch", json={"queries": ["tap"], "fields": ["nosuch"]}).status_code == 400
+
+
+def test_a_field_that_one_document_has_is_accepted(tmp_path):
+    documents = [{"id": str(number), "contents": "word"} for number in range(2500)] + [
+        {"id": "x", "contents": "word", "rare": 1}
+    ]
+    texts = StoredDocuments(kernelsearch.build(tmp_path / "index", documents))
+    assert texts.missing_fields(["id", "contents"]) == [] and texts.known_fields() == {"id", "contents"}
+    assert texts.missing_fields(["rare", "id"]) == [] and texts.known_fields() == {"id", "contents", "rare"}
+    assert texts.missing_fields(["rare", "other", "id"]) == ["other"]
 
 
 @pytest.mark.parametrize(

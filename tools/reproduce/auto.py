@@ -284,7 +284,8 @@ fitted one's mean:
 
 No gate gives more on topical and on other topics than `auto`'s constant weights (first row of the table above) on collections
 that it was not fitted on, and single measures give what their own constant gives. Within a kind of query none of these measures
-correlates with the change in AP by more than about .2.
+correlates with the change in AP by more than about .2. The paragraphs below on bonuses, on first documents and on bounds by the
+first stage are of scripts that use the tool's functions.
 
 A bound on how far feedback moves a document down: no document may fall below so many times its place by `mslm`, up to its
 20th. For a query with one relevant document this bounds the loss of reciprocal rank, whatever the query is, and feedback can

@@ -7,7 +7,6 @@ Code writes options as flags, `--klsa.fold-in`. The command line shows them so; 
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import Any
 
 #: A flag in a message, outside of quotes.
 _FLAG = re.compile(r"""(?<![\w`'"/-])--(no-)?([a-z][a-z0-9]*(?:[.-][a-z0-9]+)*)""")
@@ -48,8 +47,8 @@ def _keyword(flag: re.Match[str]) -> str:
 class KernelSearchError(Exception):
     """A problem that the user can fix. The command line prints the message on one line and exits with status 2."""
 
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*(spell_options(arg) if isinstance(arg, str) else arg for arg in args))
+    def __str__(self) -> str:
+        return spell_options(super().__str__())
 
 
 class InputError(KernelSearchError):

@@ -30,9 +30,10 @@ def in_python():
 )
 def test_flags_are_keywords_in_python(written, read, in_python):
     assert as_keywords(written) == str(OptionError(written)) == read
-    assert str(pickle.loads(pickle.dumps(InputError(written)))) == read
+    made_by_a_worker = pickle.loads(pickle.dumps(InputError(written)))
+    assert str(made_by_a_worker) == read
     show_flags()
-    assert str(OptionError(written)) == written
+    assert str(OptionError(written)) == str(made_by_a_worker) == written
 
 
 def test_a_python_program_reads_no_flags(tiny, in_python):

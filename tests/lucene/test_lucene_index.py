@@ -139,6 +139,13 @@ def test_weighted_queries_scale_linearly(tiny):
     np.testing.assert_allclose(only.scores[: water.depth], water.scores)
 
 
+def test_a_query_may_be_as_long_as_a_document(tiny):
+    water = tiny.lucene.search([Query("x", ("water",), (1.0,))])[0]
+    terms = ("water", *(f"unknown{number}" for number in range(5000)))
+    long = tiny.lucene.search([Query("x", terms, (1.0,) * len(terms))])[0]
+    assert water.depth and long.docs.tolist() == water.docs.tolist() and long.scores.tolist() == water.scores.tolist()
+
+
 @pytest.mark.parametrize("weight", [-1.0, float("nan"), float("inf")])
 def test_impossible_weights_are_refused(tiny, weight):
     with pytest.raises(OptionError, match=r"weight .* of term 'water' must be finite and not negative"):

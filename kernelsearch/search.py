@@ -15,6 +15,7 @@ from kernelsearch.cli.search_settings import SearchSettings
 from kernelsearch.core.errors import InputError
 from kernelsearch.core.files import check_output, is_special
 from kernelsearch.core.tables import text_table
+from kernelsearch.lucene.first_stage import FirstStageSettings
 from kernelsearch.trec.topics import parse_part
 
 EXAMPLES = """examples:
@@ -50,7 +51,9 @@ def main(argv: list[str]) -> None:
     for line in config.differences(recipe, pipeline) if recipe else ():
         console.notice(line)
     if settings.query is not None:
-        fallbacks = _print_table(pipeline, settings.query, settings.threads)
+        # A config file holds the default, too, which is no wish for a table of a thousand lines.
+        wished = first.hits != FirstStageSettings().hits or any(word.partition("=")[0] == "--hits" for word in argv)
+        fallbacks = _print_table(pipeline, settings.query, first.hits if wished else SHOWN, settings.threads)
     else:
         count, fallbacks = search_topics(pipeline, settings, progress=console.progress)
         console.notice(f"{settings.output}: {count} queries")
@@ -77,9 +80,9 @@ def _check(parser: argparse.ArgumentParser, settings: SearchSettings) -> None:
         parse_part(settings.shard)
 
 
-def _print_table(pipeline: Pipeline, text: str, threads: int) -> Counter[tuple[str, str]]:
-    """Prints the best documents for a query with titles and snippets; returns the fallbacks of the methods."""
-    results = pipeline.answer(text, SHOWN if pipeline.first.hits == 1000 else pipeline.first.hits, threads=threads)
+def _print_table(pipeline: Pipeline, text: str, top: int, threads: int) -> Counter[tuple[str, str]]:
+    """Prints the `top` documents for a query with titles and snippets; returns the fallbacks of the methods."""
+    results = pipeline.answer(text, top, threads=threads)
     if not results:
         console.notice(f"no document matches {text!r}; check the spelling, or use other words for the same thing")
         return Counter(results.fallbacks)

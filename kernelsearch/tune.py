@@ -15,7 +15,7 @@ from kernelsearch.api.tune import Tuned
 from kernelsearch.cli import console
 from kernelsearch.cli.flags import read_flags, require
 from kernelsearch.cli.inputs import qrels_from, topics_from
-from kernelsearch.cli.pipelines import PipelineSettings, make_parser, parse, read_pipeline
+from kernelsearch.cli.pipelines import SINGLE_QUERY, PipelineSettings, make_parser, parse, read_pipeline
 from kernelsearch.cli.tuning import TuneSettings, tune_on_topics, tune_pipeline, write_best
 from kernelsearch.cli.verbs import CallableModule
 from kernelsearch.core.errors import OptionError
@@ -39,7 +39,7 @@ examples:
 #: Options of the short help.
 COMMON = ("index", "topics", "qrels", "rerank", "try", "measure", "samples", "output", "processes")
 #: Options that tune takes from the top level of a config file.
-FROM_CONFIG = ("index", "topics", "topics_format", "topics_field", "language", "java_heap")
+FROM_CONFIG = (*SINGLE_QUERY, "topics", "topics_format", "topics_field")
 
 
 def tune(
@@ -93,6 +93,7 @@ def tune(
                 "topics": topics if isinstance(topics, str) else None,
                 "qrels": qrels if isinstance(qrels, str) else None,
                 "language": opened.language,
+                **{f"vectors_{name}": value for name, value in opened.vector_settings.to_dict().items()},
                 "measure": measure,
                 "samples": samples,
                 "folds": folds,

@@ -60,12 +60,12 @@ def write_jsonl(path: Path, records: list[dict]) -> Path:
     return path
 
 
-def build_texts(folder: Path, texts: dict[str, str]) -> Path:
-    """Builds an index of texts by docid below a folder, and returns its path."""
+def build_texts(folder: Path, texts: dict[str, str], *flags: str) -> Path:
+    """Builds an index of texts by docid below a folder with these flags, and returns its path."""
     from kernelsearch import index as index_verb
 
     source = write_jsonl(folder / "corpus.jsonl", [{"id": name, "contents": text} for name, text in texts.items()])
-    index_verb.main(["--input", str(source), "--index", str(folder / "index")])
+    index_verb.main(["--input", str(source), "--index", str(folder / "index"), *flags])
     return folder / "index"
 
 

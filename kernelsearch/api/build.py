@@ -14,9 +14,9 @@ from functools import partial
 from pathlib import Path
 
 from kernelsearch.api.carrying import carry_over, carrying_clicks
-from kernelsearch.api.export import EXPORT_BLOCK, export, export_by_shards
+from kernelsearch.api.export import EXPORT_BLOCK, check_field, export, export_by_shards
 from kernelsearch.api.staging import Reader, Staged, indexing_threads, split_staged, stage_documents
-from kernelsearch.core.errors import InputError, KernelSearchError, OptionError, spell_options
+from kernelsearch.core.errors import IndexProblem, InputError, KernelSearchError, OptionError, spell_options
 from kernelsearch.core.execution import Engine, LocalEngine
 from kernelsearch.core.files import write_folder
 from kernelsearch.core.memory_limit import MemoryLimit
@@ -114,6 +114,8 @@ def build_index(
     engine = engine or LocalEngine()
     if engine.name != "local" and not settings.shards:
         raise OptionError("--engine: a cluster builds shards; set their number with --shards")
+    for field in settings.fields or ():
+        check_field(field)
     remove_leftovers(index)
     if index.exists() and not settings.force:
         raise InputError(f"{index}: exists already; --force (in Python: force=True) replaces it")
@@ -175,36 +177,54 @@ class _Build:
                 staged.language,
             )
         fields = settings.fields if settings.fields is not None else (("title",) if staged.titles else ())
+        shards = None
         if settings.shards:
-            indexed, empty = self.build_shards(fields, staged, settings.shards)
+            indexed, empty, shards = self.build_shards(fields, staged, settings.shards)
         else:
             threads = indexing_threads(settings.threads, staged.count)
             indexed, empty = _index(settings, fields, self.folder, self.stage, staged.count, threads, self.progress)
+            refuse_empty(self.folder, staged.count, indexed)
         if settings.forward:
+            # Titles may all be stop words or signs, which make no field; a field that was named has to exist.
+            named = fields if settings.fields is not None else ()
             export_fields(
-                self.folder, (CONTENTS, *fields), limit, engine=self.engine, place=self.folder / ADDED_FOLDER / "forward",
-                progress=self.progress,
+                self.folder, (CONTENTS, *named), limit, where_present=fields, engine=self.engine,
+                place=self.folder / ADDED_FOLDER / "forward", progress=self.progress,
             )  # fmt: skip
         stored = tuple(name for name in staged.stored if name not in fields) if settings.raw else ()
-        return Built(indexed, empty, fields, settings.shards, staged.titles_apart, stored)
+        return Built(indexed, empty, fields, shards, staged.titles_apart, stored)
 
-    def build_shards(self, fields: tuple[str, ...], staged: Staged, shards: int) -> tuple[int, int]:
-        """Builds one index per shard, of consecutive documents; sizes differ by at most one."""
+    def build_shards(self, fields: tuple[str, ...], staged: Staged, shards: int) -> tuple[int, int, int]:
+        """Builds one index per shard, of consecutive documents; sizes differ by at most one.
+
+        Returns the number of documents that were indexed, of those without text, and of shards: one whose documents have no
+        text is left out.
+        """
         if staged.count < shards:
             raise InputError(f"--shards: {shards}, but {self.source} has only {staged.count} documents")
         local = self.engine.name == "local"
         # A worker of a cluster has one core per task.
         threads = indexing_threads(self.settings.threads, staged.count // shards) if local else self.settings.threads or 1
         work = _plan_shards(staged.count, shards, threads, self.folder, self.stage.absolute())
-        counts = []
+        counts, names = [], []
         with self.progress("shards", total=shards, unit="shard") as bar:
             build = partial(_build_shard, self.settings, fields)
             for shard, shard_counts in zip(work, self.engine.map(build, work, label="index"), strict=True):
-                os.replace(shard.built, shard.name)
+                if shard_counts[0]:
+                    os.replace(shard.built, shard.name)
+                    names.append(shard.name.name)
                 counts.append(shard_counts)
                 bar.update()
-        write_record(self.folder, [shard.name.name for shard in work])
-        return sum(indexed for indexed, _ in counts), sum(empty for _, empty in counts)
+        indexed, empty = (sum(column) for column in zip(*counts, strict=True))
+        refuse_empty(self.folder, staged.count, indexed)
+        write_record(self.folder, names)
+        return indexed, empty, len(names)
+
+
+def refuse_empty(name: str | Path, documents: int, indexed: int) -> None:
+    """Raises IndexProblem where none of so many `documents` was `indexed`; `name` is what the message begins with."""
+    if not indexed:
+        raise IndexProblem(f"{name}: none of the {documents} documents has text that can be indexed")
 
 
 def _index(
@@ -260,21 +280,25 @@ def export_fields(
     fields: Sequence[str],
     limit: MemoryLimit | None,
     *,
+    where_present: Sequence[str] = (),
     engine: Engine | None = None,
     place: Path | None = None,
     progress: Progress = silent,
 ) -> None:
-    """Writes the forward indexes of fields.
+    """Writes the forward indexes of fields. Raises IndexProblem for a field that no document has.
 
     Parameters
     ----------
     index : the Lucene index
     fields : the fields to copy
     limit : the memory limit, None for none
+    where_present : further fields, which are copied if a document has them
     engine : where the shards are copied; default: this process
     place : the folder of the forward indexes; default: where an opened index looks for them
     progress : gets the progress of the steps
     """
+    for field in fields:
+        check_field(field)
     engine = engine or LocalEngine()
     if engine.name != "local" and len(find_shards(index).paths) == 1:
         raise OptionError(f"--engine: {index} is one index, which is exported in one piece; a cluster can export shards only")
@@ -282,7 +306,8 @@ def export_fields(
     lucene = LuceneIndex(index, java_heap=heap)
     block = EXPORT_BLOCK if limit is None else limit.export_block
     try:
-        for field in fields:
+        further = (field for field in where_present if lucene.field_statistics(field).documents)
+        for field in dict.fromkeys((*fields, *further)):
             path = place / field if place else None
             if len(lucene.shards.paths) > 1:
                 mapper = partial(engine.map, label="export")

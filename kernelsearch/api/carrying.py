@@ -66,14 +66,20 @@ def carry_over(old: Path, new: Path) -> None:
         name = folder.relative_to(source)
         if any(part.startswith(".") for part in name.parts) or name.parts[0] in (REPLACED, "forward"):
             continue
-        if _is_trained(folder):
-            shutil.copytree(folder, target / REPLACED / name, dirs_exist_ok=True)
-            place = Path(ADDED_FOLDER) / REPLACED
-            logger.info("%s: the trained model %s is kept in %s; train it again for the new index", old, name, place)
-        else:
+        if not keep_trained(old, folder, name, target):
             dropped.append(str(name))
     if dropped:
         logger.info("%s: dropped with the old index, to be made again: %s", old, ", ".join(dropped))
+
+
+def keep_trained(old: Path, folder: Path, name: Path, target: Path) -> bool:
+    """Copies the artefact `folder` of the index `old`, called `name`, to `target`/replaced if it was trained; else False."""
+    if not _is_trained(folder):
+        return False
+    shutil.copytree(folder, target / REPLACED / name, dirs_exist_ok=True)
+    place = Path(ADDED_FOLDER) / REPLACED
+    logger.info("%s: the trained model %s is kept in %s; train it again for the new index", old, name, place)
+    return True
 
 
 def _is_trained(folder: Path) -> bool:

@@ -15,7 +15,7 @@ from kernelsearch.core import artefacts, checksums
 from kernelsearch.core.errors import ArtefactError, IndexProblem
 from kernelsearch.core.progress import Progress, silent
 from kernelsearch.lucene import integrity
-from kernelsearch.lucene.shards import Shards, Source, find_shards, index_record
+from kernelsearch.lucene.shards import COLLECTIONS, Shards, Source, find_shards, index_record
 
 logger = logging.getLogger(__name__)
 
@@ -44,9 +44,9 @@ class Finding:
 def check_index(source: Source, *, repair: bool = False, progress: Progress = silent) -> Iterator[Finding]:
     """Yields what is found in each part of an index; Lucene's files, the artefacts, then the click databases.
 
-    `source` names the index, `progress` gets the progress of repairs. With `repair`, forward indexes are written again and
-    other derived artefacts are removed, to be made again on their next use. Raises IndexProblem for a folder that isn't an
-    index.
+    `source` names the index, `progress` gets the progress of repairs. Artefacts of a collection are checked where all of its
+    indexes are named. With `repair`, forward indexes are written again and other derived artefacts are removed, to be made
+    again on their next use. Raises IndexProblem for a folder that isn't an index.
     """
     shards = find_shards(source)
     whole = True
@@ -73,11 +73,14 @@ def _check_lucene(path: Path) -> Finding:
 
 
 def _artefact_folders(folder: Path) -> list[Path]:
-    """The folders of artefacts below a folder, without temporary ones."""
+    """The folders of artefacts below a folder, without temporary ones and those of collections with other indexes."""
     folders = [meta.parent for meta in folder.rglob("meta.json")]
     # A forward index whose description is missing is known by its place.
     folders += [field for field in (folder / "forward").glob("*") if field.is_dir() and field not in folders]
-    return sorted(path for path in folders if not any(part.startswith(".") for part in path.relative_to(folder).parts))
+    parts = {path: path.relative_to(folder).parts for path in folders}
+    return sorted(
+        path for path, names in parts.items() if names[0] != COLLECTIONS and not any(name.startswith(".") for name in names)
+    )
 
 
 def _check_artefact(folder: Path, shards: Shards) -> Finding:

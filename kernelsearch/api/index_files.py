@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kernelsearch.api.export import export
+from kernelsearch.api.export import check_field, export
 from kernelsearch.core import artefacts as saved_artefacts
-from kernelsearch.core.errors import ArtefactError, IndexProblem, IndexReplaced, InputError, OptionError, quote
+from kernelsearch.core.errors import ArtefactError, IndexProblem, IndexReplaced, InputError
 from kernelsearch.core.progress import Progress
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.forward import ForwardIndex
@@ -126,8 +126,7 @@ class IndexFiles:
         opened_field = self._forward.get(name)
         if opened_field is not None:  # without the checks below, which every feature would repeat
             return opened_field
-        if Path(name).name != name or name in ("", ".."):
-            raise OptionError(f"{quote(name)} is not the name of a field")
+        check_field(name)
         with self._lock:
             if name not in self._forward:
                 with self.one_state():

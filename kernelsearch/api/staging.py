@@ -129,7 +129,7 @@ def _to_json(document: dict[str, Any]) -> str:
 def make_readable(document: dict[str, Any], place: str) -> int:
     """Replaces, in place, the numbers of a document that JSON doesn't have by null and returns how many there were.
 
-    Raises InputError, which begins with `place`, for a docid, string, key or integer that is too long, or for values nested too
+    Values that are lists or dicts are replaced by copies first: they may belong to the caller of `kernelsearch.build`. Raises InputError, which begins with `place`, for a docid, string, key or integer that is too long, or for values nested too
     deeply, for Anserini's parser or for Lucene.
     """
     docid = document["id"]
@@ -162,8 +162,9 @@ def make_readable(document: dict[str, Any], place: str) -> int:
                     raise InputError(
                         f"{place}: an integer ({key!s:.40}) of more than {MAX_DIGITS} digits, which Anserini can't read"
                     )
-            elif isinstance(value, dict | list):
-                pending.append((value, depth + 1))
+            elif isinstance(value, dict | list | tuple):
+                copy = container[key] = dict(value) if isinstance(value, dict) else list(value)
+                pending.append((copy, depth + 1))
     return nulls
 
 

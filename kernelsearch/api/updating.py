@@ -17,7 +17,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernelsearch.api.build import export_fields
+from kernelsearch.api.build import export_fields, refuse_empty
 from kernelsearch.api.carrying import carrying_clicks
 from kernelsearch.api.following import follow
 from kernelsearch.api.index import Index
@@ -196,7 +196,7 @@ class _Update:
         with closing(LuceneIndex(last)) as lucene:
             storage = storage_of(lucene)
         try:
-            run_anserini(
+            indexed, _ = run_anserini(
                 documents,
                 built,
                 total=staged.count,
@@ -212,9 +212,10 @@ class _Update:
             )
         except KernelSearchError as problem:
             raise type(problem)(str(problem).replace(str(built), source)) from None
+        refuse_empty(source, staged.count, indexed)
         with closing(LuceneIndex(built)) as lucene:
-            indexed = frozenset(lucene.docids())
-        return built, {docid: docid in indexed for docid in ids}
+            with_text = frozenset(lucene.docids())
+        return built, {docid: docid in with_text for docid in ids}
 
     def rewrite(self, without: list[str], added: Path | None) -> tuple[int, dict[str, int]]:
         """Writes the new Lucene indexes; returns the number of their documents, and of those with each id before."""
@@ -257,6 +258,7 @@ class _Update:
         fields = (
             [folder.name for folder in sorted(place.iterdir()) if (folder / "meta.json").is_file()] if place.is_dir() else []
         )
-        fields = [field for field in fields if field == CONTENTS or new.lucene.field_statistics(field).documents]
         if fields:
-            export_fields(self.folder, fields, limit, place=new.shards.artefacts / "forward", progress=self.progress)
+            place = new.shards.artefacts / "forward"
+            main = [field for field in fields if field == CONTENTS]
+            export_fields(self.folder, main, limit, where_present=fields, place=place, progress=self.progress)

@@ -12,7 +12,7 @@ from kernelsearch.cli import config, pyserini_flags
 from kernelsearch.cli.console import Parser
 from kernelsearch.cli.flags import add_flags, add_method_flags, method_values, read_flags, refuse_unused
 from kernelsearch.cli.search_settings import IN_CONFIG, SearchSettings
-from kernelsearch.core.errors import IndexProblem, OptionError
+from kernelsearch.core.errors import IndexProblem, InputError, OptionError
 from kernelsearch.core.options import Option
 from kernelsearch.core.progress import Progress
 from kernelsearch.lucene.first_stage import FirstStage, FirstStageSettings
@@ -49,8 +49,9 @@ def parse(
 ) -> tuple[argparse.Namespace, config.Config | None]:
     """Parses the flags `argv` by `parser` and fills what they leave open from the file of `--config`.
 
-    `allowed` are the options that are taken from the top level of the file (None: all). Returns the arguments and the content
-    of the file, or None without one.
+    `allowed` are the options that are taken from the top level of the file; None: all of search, or those of a single query.
+    Returns the arguments and the content of the file, or None without one. Raises InputError for a file with an option that
+    changes what is retrieved and that is not allowed.
     """
     arguments = parser.parse_args(argv)
     if not pyserini_flags.REWRITTEN.isdisjoint(vars(arguments)):
@@ -58,10 +59,14 @@ def parse(
     if not hasattr(arguments, "config"):
         return arguments, None
     recipe = config.read(arguments.config, IN_CONFIG)
-    if hasattr(arguments, "query"):
-        allowed = SINGLE_QUERY
-    for name in set(recipe.verb) - set(recipe.verb if allowed is None else allowed):
-        del recipe.verb[name]
+    if allowed is None:
+        allowed = (*SINGLE_QUERY, *pyserini_flags.EXTENDING) if hasattr(arguments, "query") else tuple(recipe.verb)
+    for name in [name for name in recipe.verb if name not in allowed]:
+        value, default = recipe.verb.pop(name), getattr(SearchSettings(), name)
+        if name in pyserini_flags.EXTENDING and value != default:
+            raise InputError(
+                f"{arguments.config}: {name.replace('_', '-')}: taken by search only, so this command would rank other documents"
+            )
     config.fill(arguments, recipe)
     return arguments, recipe
 

@@ -13,7 +13,7 @@ from kernelsearch.api.tune import Tuned, identity, settings_to_try, tune
 from kernelsearch.cli import config
 from kernelsearch.cli.flags import TOPIC_FORMATS, QuerySettings
 from kernelsearch.cli.inputs import load_qrels, load_topics
-from kernelsearch.cli.pipelines import PipelineSettings
+from kernelsearch.cli.pipelines import SINGLE_QUERY, PipelineSettings
 from kernelsearch.core.errors import InputError
 from kernelsearch.core.options import option
 from kernelsearch.core.progress import Progress, silent
@@ -22,6 +22,7 @@ from kernelsearch.rerankers import registry
 from kernelsearch.tuning import space
 from kernelsearch.tuning.journal import Journal
 from kernelsearch.tuning.trials import Plan
+from kernelsearch.vectors.settings import VectorSettings
 
 logger = logging.getLogger(__name__)
 
@@ -78,7 +79,10 @@ def tune_on_topics(
     tried = settings_to_try(dimensions, plan.names, settings.samples, settings.seed)
     queries = pipeline.index.lucene.queries([topics[qid] for qid in plan.qids], plan.qids)
     results = settings.results or f"{settings.output}.results.jsonl"
-    with Journal(results, identity(plan, queries, config.made_with(pipeline, {})), plan.qids) as journal:
+    made_with, vectors = config.made_with(pipeline, {}), pipeline.index.vector_settings
+    if vectors != VectorSettings():
+        made_with |= {"vectors": vectors.to_dict()}
+    with Journal(results, identity(plan, queries, made_with), plan.qids) as journal:
         if journal.values:
             logger.info("%s: %d settings are known already", journal.path, len(journal.values))
         return tune(
@@ -135,6 +139,6 @@ def write_best(settings: TuneSettings, tuned: Tuned, pipeline: Pipeline) -> None
         f"Held-out {plan.measure} by {len(choice.folds)}-fold cross-validation, seed {settings.seed}: "
         f"{choice.held_out.mean():.4f}"
     )
-    verb = {"index": settings.index, "language": settings.language}
+    verb = {key: value for key, value in settings.to_dict().items() if key in SINGLE_QUERY and key != "java_heap"}
     first = plan.first_settings(tuned.best).to_dict()
     config.write(settings.output, verb, first, methods, config.made_with(pipeline, {}), comment)

@@ -36,7 +36,7 @@ BLOCK = 1 << 16
 def open_bytes(path: str | Path) -> IO[bytes]:
     """Opens a file or pipe for reading bytes, decompressed if it is gzipped. Raises InputError if it can't be read.
 
-    Text in UTF-16 with a byte-order mark is read as UTF-8.
+    Text in UTF-16 with a byte-order mark is read as UTF-8 with a byte-order mark.
 
     Reading from the stream raises InputError, too, with the path.
     """
@@ -108,8 +108,9 @@ def read_bytes(path: str | Path, most: int) -> bytes:
 class TextFile:
     """The lines of `path`, text or a pipe, gzipped or not: an iterator of (line number from 1, line without its line break).
 
-    A byte-order mark is dropped. The file is opened when the first line is asked for, and closed after the last one. Raises
-    InputError, with line and column, for bytes that are not valid in the encoding, and for a line beyond the limit.
+    A byte-order mark is dropped, and precedes `encoding`. The file is opened when the first line is asked for, and closed after
+    the last one. Raises InputError, with line and column, for bytes that are not valid in the encoding, and for a line beyond
+    the limit.
     """
 
     def __init__(self, path: str | Path, encoding: str = "utf-8") -> None:
@@ -134,8 +135,12 @@ class TextFile:
 
     def _read(self) -> Iterator[tuple[int, str]]:
         # Decoded line by line, so that an invalid byte is reported with its line number.
-        for number, raw in byte_lines(self.path):
-            yield number, _decode_line(raw, number, self.path, self.encoding)
+        encoding = self.encoding
+        with open_bytes(self.path) as stream:
+            for number, raw in _numbered(self.path, stream, 1):
+                if number == 1 and raw.startswith(codecs.BOM_UTF8):
+                    encoding = "utf-8"
+                yield number, _decode_line(_without_mark(number, raw), number, self.path, encoding)
 
 
 def _decode_line(raw: bytes, number: int, path: str | Path, encoding: str) -> str:
@@ -155,11 +160,17 @@ def byte_lines(path: str | Path) -> Iterator[tuple[int, bytes]]:
     For readers that skip a line with invalid bytes; others use `TextFile`.
     """
     with open_bytes(path) as stream:
-        yield from _numbered(path, stream, 1)
+        for number, raw in _numbered(path, stream, 1):
+            yield number, _without_mark(number, raw)
+
+
+def _without_mark(number: int, raw: bytes) -> bytes:
+    """The line `raw` without a byte-order mark, which the first line of a file may begin with."""
+    return raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
 
 
 def _numbered(path: str | Path, stream: IO[bytes], first: int) -> Iterator[tuple[int, bytes]]:
-    """The lines of a stream as bytes, numbered from `first`; see `byte_lines`."""
+    """The lines of a stream as bytes, with a byte-order mark, numbered from `first`."""
     number = first - 1
     while raw := stream.readline(limits.line + 1):
         number += 1
@@ -171,7 +182,7 @@ def _numbered(path: str | Path, stream: IO[bytes], first: int) -> Iterator[tuple
             raise InputError(
                 f"{shown_path(path)}: its lines end with carriage returns alone; tr '\\r' '\\n' < FILE > NEW converts it"
             )
-        yield number, raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
+        yield number, raw
 
 
 @dataclass(frozen=True)
@@ -192,14 +203,14 @@ class TextBlock:
         if self.may_be_too_long:
             return None
         try:
-            return (self.raw.removeprefix(codecs.BOM_UTF8) if self.number == 1 else self.raw).decode()
+            return _without_mark(self.number, self.raw).decode()
         except UnicodeDecodeError:
             return None
 
     def lines(self) -> Iterator[tuple[int, str]]:
         """Yields (line number, line without its line break), and raises what `TextFile` raises."""
         for number, raw in _numbered(self.path, io.BytesIO(self.raw), self.number):
-            yield number, _decode_line(raw, number, self.path, "utf-8")
+            yield number, _decode_line(_without_mark(number, raw), number, self.path, "utf-8")
 
 
 def text_blocks(path: str | Path) -> Iterator[TextBlock]:

@@ -195,15 +195,15 @@ class CheckedStream(io.RawIOBase):
 
 
 class TranscodedStream(io.RawIOBase):
-    """UTF-16 text with a byte-order mark, as spreadsheets and Windows' shells write it, as UTF-8.
+    """UTF-16 text with a byte-order mark, as spreadsheets and Windows' shells write it, as UTF-8 with a byte-order mark.
 
-    `stream` has the bytes of the file `path`.
+    `stream` has the bytes of the file `path`. The mark tells readers that the bytes are in no other encoding.
     """
 
     def __init__(self, path: str | Path, stream: Any) -> None:
         self._path, self._stream = path, stream
         self._decoder = codecs.getincrementaldecoder("utf-16")()
-        self._pending = b""
+        self._pending = codecs.BOM_UTF8
 
     def readable(self) -> bool:
         return True

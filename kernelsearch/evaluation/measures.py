@@ -98,7 +98,8 @@ class Evaluation:
 def trec_order(ranked: Sequence[tuple[str, float]]) -> list[str]:
     """The docids of `ranked` in the order of trec_eval: by score in single precision, ties by docid, both descending."""
     docids = list(map(itemgetter(0), ranked))
-    scores = np.fromiter(map(itemgetter(1), ranked), dtype=np.float32, count=len(ranked))
+    with np.errstate(over="ignore"):  # infinite, as trec_eval reads them
+        scores = np.fromiter(map(itemgetter(1), ranked), dtype=np.float32, count=len(ranked))
     if (scores[1:] < scores[:-1]).all():
         return docids
     order = sorted(zip(scores.tolist(), (docid.encode() for docid in docids), range(len(docids)), strict=True), reverse=True)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kernelsearch.core.errors import IndexProblem, InputError, JavaError
+from kernelsearch.core.errors import InputError, JavaError
 from kernelsearch.core.progress import Progress, silent
 from kernelsearch.lucene import jvm
 from kernelsearch.lucene.integrity import note_written
@@ -75,8 +75,6 @@ def build_index(
     if failure:
         raise failure[0]
     refuse_losses(index, total, counters.indexed.get(), counters.empty.get())
-    if not counters.indexed.get():
-        raise IndexProblem(f"{index}: none of the {total} documents has text that can be indexed")
     write_index_record(index, language, fields)
     note_written(index)
     refuse_losses(index, total, _documents(index), counters.empty.get())

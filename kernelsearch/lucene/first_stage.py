@@ -125,7 +125,8 @@ class FirstStage:
         if self.fields or self.query_side:
             from kernelsearch.lucene.simple import search_by_text
 
-            return search_by_text(lucene, queries, self.hits, self.model, self.feedback, self.fields, self.dismax)
+            chosen = self.fields, self.dismax, self.query_side
+            return search_by_text(lucene, queries, self.hits, self.model, self.feedback, *chosen)
         model = self.model if self.feedback is None else model_of_expanded(self.feedback, self.model)
         expanded = self.expand(lucene, queries, threads=threads, expander=expander)
         lists = lucene.search(expanded, self.hits, model=model, threads=threads)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass
@@ -334,7 +335,12 @@ def _why_unreadable(problem: BaseException) -> str:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.replace("\x1f", " ").split())
+    """The text without the characters that separate texts in a call of Java. Other white space stays: not every analyser
+    splits at each kind of it, and queries must be analysed as documents were."""
+    return _SEPARATORS.sub(" ", text)
+
+
+_SEPARATORS = re.compile(r"[\n\x1f]")
 
 
 def _weighted_line(query: Query) -> str:

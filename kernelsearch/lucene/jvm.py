@@ -183,6 +183,8 @@ def bridge() -> Any:
             from jnius import autoclass
 
             define_classes()
+            # Lucene's limit, 1,024 terms, is for queries that grow by accident; a query here may be a whole document.
+            autoclass("org.apache.lucene.search.IndexSearcher").setMaxClauseCount(LARGEST)
             _bridge = autoclass("kernelsearch.Bridge")
         return _bridge
 

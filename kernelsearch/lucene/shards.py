@@ -33,6 +33,8 @@ from kernelsearch.core.replacing import remove_leftovers
 
 #: The folder inside the index for everything that kernelsearch adds: Lucene ignores it, and it is copied with the index.
 ADDED_FOLDER = "kernelsearch"
+#: The folder in ADDED_FOLDER for artefacts of collections that this index and others make.
+COLLECTIONS = "shards"
 #: The file in a folder of shards that lists their names, in order.
 RECORD = "shards.json"
 #: The file in ADDED_FOLDER that records how an index was built.
@@ -98,7 +100,7 @@ class Shards:
         if variable := os.environ.get("KERNELSEARCH_ARTEFACTS"):
             return Path(variable) / self.fingerprint
         added = self.home / ADDED_FOLDER
-        return added / "shards" / self.fingerprint if len(self.folders) > 1 else added
+        return added / COLLECTIONS / self.fingerprint if len(self.folders) > 1 else added
 
 
 def present_state(folders: Sequence[Path]) -> str | None:

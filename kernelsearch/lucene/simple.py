@@ -85,11 +85,12 @@ def search_by_text(
     feedback: Feedback | None,
     fields: Sequence[tuple[str, float]],
     dismax: float | None,
+    query_side: bool,
 ) -> list[Candidates]:
     """Returns the best `hits` documents of `lucene` per query, from the queries' texts, by `model` and `feedback`.
 
-    `fields` are (name, boost); with `dismax`, a tie breaker, a document's score is that of its best field. Without
-    `fields`, query terms have BM25 weights too.
+    `fields` are (name, boost); with `dismax`, a tie breaker, a document's score is that of its best field. With `query_side`,
+    query terms have BM25 weights too.
     """
     from jnius import autoclass
 
@@ -100,7 +101,7 @@ def search_by_text(
     generator = None
     if dismax is not None:
         generator = autoclass("io.anserini.search.query.DisjunctionMaxQueryGenerator")(dismax)
-    elif not fields:
+    elif query_side:
         if not isinstance(model, BM25Model):
             raise InputError("--bm25qs: ranks with BM25, not with query likelihood")
         generator = autoclass("io.anserini.search.query.QuerySideBm25QueryGenerator")(model.k1, model.b, lucene.reader)

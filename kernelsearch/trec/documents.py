@@ -49,6 +49,8 @@ _SUFFIXES: dict[str, tuple[str, ...]] = {
     "pdf": (".pdf",),
 }
 FORMATS = tuple(_SUFFIXES)
+#: Bytes at the beginning of a file from which its format is guessed.
+GUESSED_FROM = 4096
 #: Formats whose files are one document each; a folder may mix them.
 PAGES = ("text", "markdown", "html", "pdf")
 _READERS: dict[str, Callable[[Path, str], Records]] = {
@@ -257,13 +259,20 @@ def _page(record: dict[str, Any], file: Path, root: Path) -> dict[str, Any]:
     return {"id": re.sub(r"\s+", "_", name), **record, "title": record.get("title") or stem}
 
 
+def _named_kind(path: Path) -> str | None:
+    """The format that the name of a file says; None where it says none."""
+    suffix = _suffix(path)
+    return next((kind for kind, suffixes in _SUFFIXES.items() if suffix in suffixes), None)
+
+
 def _guess(path: Path) -> str:
     """The format of a file, by its name or its beginning. Raises InputError for what is not text, named for what it is."""
-    suffix = _suffix(path)
-    kind = next((kind for kind, suffixes in _SUFFIXES.items() if suffix in suffixes), None)
-    if kind not in (None, "text"):
-        return kind
-    start = first_bytes(path, 4096)
+    kind = _named_kind(path)
+    return _guess_from(first_bytes(path, GUESSED_FROM), path) if kind in (None, "text") else kind
+
+
+def _guess_from(start: bytes, path: Path) -> str:
+    """The format of a file that begins with `start` and whose name says none or text; errors as in `_guess`."""
     if start.startswith(b"%PDF"):
         return "pdf"
     if start.startswith(b"PAR1"):
@@ -282,7 +291,7 @@ def _guess(path: Path) -> str:
         return "html"
     if text.startswith("<"):
         return "trec"
-    return "text" if kind == "text" and "\t" not in first else "tsv"
+    return "text" if _named_kind(path) == "text" and "\t" not in first else "tsv"
 
 
 def _binary(start: bytes) -> str | None:
@@ -345,13 +354,22 @@ def _list_files(folder: Path) -> list[Path]:
 
 
 def _folder_kind(file: Path) -> str | None:
-    """The format of a file in a folder; None for what can't be read or is known neither by its name nor by its beginning."""
+    """The format of a file in a folder; None for what is known neither by its name nor by its beginning.
+
+    A file that can't be read has the format of its name: what is wrong with it is reported when its turn comes.
+    """
     if not file.stat().st_size:
         return None
-    try:
-        kind = _guess(file)
-    except InputError:
-        return None
+    kind = _named_kind(file)
+    if kind in (None, "text"):
+        try:
+            start = first_bytes(file, GUESSED_FROM)
+        except InputError:
+            return kind
+        try:
+            kind = _guess_from(start, file)
+        except InputError:
+            return None
     # A list of words or a table without a name for it is guessed only where it is the input itself.
     if kind == "tsv" and _suffix(file) not in _SUFFIXES["tsv"]:
         return "text" if _suffix(file) in _SUFFIXES["text"] else None

@@ -28,6 +28,8 @@ FORMATS = ("trec", "msmarco")
 DECIMALS = 6
 #: Below so many units of the last decimal, the nearest double of a score has the same decimals.
 EXACT = 10**15
+#: The largest printed score. Single precision ends at 3.4e38; the rest is for scores that are printed below their predecessors.
+LARGEST = 3e38
 #: Digits of a rank that fit into 64 bits, whatever they are.
 MAX_DIGITS = 18
 
@@ -196,16 +198,15 @@ def printed_scores(scores: Iterable[float], decimals: int = DECIMALS) -> list[st
     """Scores as text, strictly descending: one that isn't below its predecessor is replaced by the next smaller value.
 
     Scores have so many `decimals`. Strictly in single precision, in which trec_eval reads scores: there 25.123457 and 25.123456
-    are equal.
+    are equal. Scores beyond LARGEST are printed as LARGEST, and below it.
 
     >>> printed_scores([2.0, 1.5, 1.5])
     ['2.000000', '1.500000', '1.499999']
     """
     unit = 10**decimals
-    values = np.fromiter(scores, np.float64)
+    values = np.clip(np.fromiter(scores, np.float64), -LARGEST, LARGEST)
     steps = np.rint(values * unit) + 0.0  # not -0
-    with np.errstate(over="ignore"):
-        read = (steps / unit).astype(np.float32)
+    read = (steps / unit).astype(np.float32)
     checked = 0
     for start in (np.flatnonzero(read[1:] >= read[:-1]) + 1).tolist():
         place, last = start, read[start - 1]

@@ -17,6 +17,8 @@ logger = logging.getLogger(__name__)
 FORMATS = ("tsv", "trec", "jsonl", "cacm")
 FIELDS = ("title", "description", "narrative")
 
+#: White space of ASCII. The analyser of the index decides what a no-break space is.
+_WHITE_SPACE = re.compile(r"[ \t-\r]+")
 #: Yields (line number, topic id, text) from a file.
 Reader = Callable[[TextFile], Iterator[tuple[int, str, str]]]
 
@@ -41,7 +43,7 @@ def read_topics(path: str | Path, kind: str | None = None, field: str = "title")
         if qid in topics or qid in empty:
             raise InputError(f"{path}: line {number}: topic {short(qid)} appears twice")
         if text.strip():
-            topics[qid] = " ".join(text.split())
+            topics[qid] = _WHITE_SPACE.sub(" ", text).strip()
         else:
             empty[qid] = number
     if empty:

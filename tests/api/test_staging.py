@@ -1,6 +1,7 @@
 """Staged documents are what Anserini can read: one odd record must not cost the others."""
 
 import json
+import math
 
 import pytest
 
@@ -18,6 +19,14 @@ def write(path, *odd):
     plain = [json.dumps({"id": f"d{n}", "contents": f"water tap{n}"}) for n in range(6)]
     path.write_text("\n".join([*plain[:2], *odd, *plain[2:]]) + "\n", encoding="utf-8")
     return path
+
+
+def test_values_of_the_caller_stay_as_they_are(tmp_path):
+    nested = {"deep": [math.inf, 1.5], "pair": (math.nan, 2)}
+    index = kernelsearch.build(tmp_path / "i", [{"id": "1", "contents": "a tap", "nested": nested, "pair": (math.nan, "x")}])
+    stored = json.loads(index.search("tap")[0].raw)
+    assert stored["nested"] == {"deep": [None, 1.5], "pair": [None, 2]} and stored["pair"] == [None, "x"]
+    assert nested["deep"] == [math.inf, 1.5] and math.isnan(nested["pair"][0])
 
 
 def test_numbers_that_json_lacks_are_stored_as_null_and_no_document_is_lost(tmp_path, capsys):

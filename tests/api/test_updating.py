@@ -310,3 +310,20 @@ def test_artefacts_in_another_place_follow_too(tmp_path, monkeypatch):
     after = index.add(NEW)
     assert (tmp_path / "elsewhere" / after.fingerprint / "klsa" / "meta.json").is_file()
     assert len(after.forward) == 8 and after.search("tap", "klsa").docids
+
+
+def test_models_of_a_collection_with_other_indexes_are_kept_apart(tmp_path, capsys):
+    folder, other = build(tmp_path / "i", TINY), build(tmp_path / "other", NEW[1:])
+    together = kernelsearch.open([folder, other])
+    together.train("klsa", dims=2)
+    parameters = {"learner": "linear", "settings": {}, "recipe": ["first"]}
+    artefacts.save(together.artefacts / "fusion", models.KIND, models.VERSION, parameters=parameters)
+    place = together.artefacts.relative_to(folder / "kernelsearch")
+    capsys.readouterr()
+    change(folder, ids=["d3"])
+    messages = capsys.readouterr().err
+    assert (folder / "kernelsearch" / "replaced" / place / "fusion" / "meta.json").is_file()
+    assert f"the trained model {place / 'fusion'} is kept in kernelsearch/replaced" in messages
+    assert f"{place / 'klsa'}, of a collection with other indexes, is dropped" in messages
+    change(folder, ids=["d5"])
+    assert (folder / "kernelsearch" / "replaced" / place / "fusion" / "meta.json").is_file()

@@ -95,6 +95,19 @@ def test_the_recipe_names_everything_the_run_depends_on(first_run, demo_index):
     assert {"kernelsearch", "numpy", "jar", "python"} <= set(made) and made["fitted-klsa"]["kernel"] == "bm25"
 
 
+def test_a_table_is_as_long_as_hits_says_where_it_was_given(first_run, demo_index, capsys):
+    def printed(*flags):
+        capsys.readouterr()
+        search.main([*flags, "--query", "how to fix a wall or a door"])
+        return len(capsys.readouterr().out.splitlines()) - 2
+
+    index, matches = ["--index", str(demo_index.path)], demo_index.search("how to fix a wall or a door", k=1000)
+    assert len(matches) > 20
+    assert printed(*index) == printed("--config", str(first_run / "a.txt.toml")) == 10
+    assert printed(*index, "--hits", "1000") == printed(*index, "--hits=1000") == len(matches)
+    assert printed(*index, "--hits", "15") == 15
+
+
 def test_a_changed_index_or_version_is_reported(first_run, demo_index, tmp_path, capsys):
     text = (first_run / "a.txt.toml").read_text()
     changed = text.replace(demo_index.fingerprint, "0" * 32).replace('kernelsearch = "', 'kernelsearch = "9.')

@@ -2,6 +2,7 @@
 
 import random
 import subprocess
+import warnings
 
 import ir_measures
 import pytest
@@ -44,6 +45,9 @@ def test_ties_are_broken_as_trec_eval_breaks_them():
     assert trec_order([("a", 1.0), ("b", 1.0), ("c", 2.0)]) == ["c", "b", "a"]
     # 20.0000001 is 20 in single precision; capitals stand before small letters, and é after them, as bytes
     assert trec_order([("Z", 20.0), ("a", 20.0000001), ("é", 20.0)]) == ["é", "a", "Z"]
+    with warnings.catch_warnings():  # beyond single precision all are infinite, and nothing is printed about it
+        warnings.simplefilter("error")
+        assert trec_order([("a", 1e300), ("b", 1e200), ("c", 1.0)]) == ["b", "a", "c"]
 
 
 def test_runs_that_we_write_keep_their_order_in_single_precision(tmp_path):

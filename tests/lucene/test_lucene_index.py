@@ -18,7 +18,7 @@ from kernelsearch.lucene.index import LuceneIndex
 from kernelsearch.lucene.models import RM3, BM25Model, DirichletModel, JelinekMercerModel, Rocchio
 from kernelsearch.lucene.postings import LucenePostings
 from kernelsearch.lucene.shards import index_fingerprint
-from tests.conftest import TINY, write_jsonl
+from tests.conftest import TINY, build_texts, write_jsonl
 from tests.lucene.plain_postings import PlainPostings
 
 
@@ -137,6 +137,24 @@ def test_weighted_queries_scale_linearly(tiny):
     only = tiny.lucene.search([Query("x", ("water", "tap"), (1.0, 0.0))])[0]
     water = tiny.lucene.search([Query("x", ("water",), (1.0,))])[0]
     np.testing.assert_allclose(only.scores[: water.depth], water.scores)
+
+
+def test_a_query_is_analysed_as_documents_are(tmp_path):
+    """Java's white space is not Python's: a no-break space is a letter for the analyser of tokenised text."""
+    words = ["foo\u00a0bar", "foo\x85bar", "foo\u2007bar", "foo\u3000bar", "foo\tbar\r\nfoo"]
+    texts = dict(zip("abcde", words, strict=True))
+    lucene = Index(build_texts(tmp_path, texts, "--language", "whitespace")).lucene
+    for docid, word, terms in zip("abcde", words, lucene.analyze(words), strict=True):
+        found = lucene.search(lucene.queries([word]))[0]
+        assert docid in {"abcde"[row] for row in found.docs}
+        assert terms == ([word] if docid in "abc" else ["foo", "bar"] if docid == "d" else ["foo", "bar", "foo"])
+
+
+def test_a_query_may_be_as_long_as_a_document(tiny):
+    water = tiny.lucene.search([Query("x", ("water",), (1.0,))])[0]
+    terms = ("water", *(f"unknown{number}" for number in range(5000)))
+    long = tiny.lucene.search([Query("x", terms, (1.0,) * len(terms))])[0]
+    assert water.depth and long.docs.tolist() == water.docs.tolist() and long.scores.tolist() == water.scores.tolist()
 
 
 @pytest.mark.parametrize("weight", [-1.0, float("nan"), float("inf")])

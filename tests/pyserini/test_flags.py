@@ -82,6 +82,7 @@ FLAGS = {
     "dismax": ["--fields", "title=3.0", "contents=1.0", "--dismax"],
     "tiebreaker": ["--fields", "title=3.0", "contents=1.0", "--dismax", "--dismax.tiebreaker", "0.3"],
     "both sides": ["--bm25qs"],
+    "both sides, fields": ["--bm25qs", "--fields", "title=3.0", "contents=1.0"],
     "pretokenized": ["--pretokenized"],
     "language": ["--language", "de"],
     "remove query": ["--remove-query"],

@@ -282,6 +282,12 @@ def test_html_in_its_own_encoding(tmp_path):
     (tmp_path / "c.html").write_bytes(b'<meta charset="klingon"><h1>x</h1>')
     with pytest.raises(InputError, match="declares the encoding 'klingon'"):
         read(tmp_path / "c.html")
+    # As browsers do: what was found as ASCII is not in UTF-16.
+    (tmp_path / "c.html").write_bytes('<meta charset="utf-16"><h1>Müller</h1>'.encode())
+    assert read(tmp_path / "c.html")[0]["title"] == "Müller"
+    (tmp_path / "c.html").write_bytes(b'<meta charset="utf-32"><h1>x</h1>')
+    with pytest.raises(InputError, match=r"c\.html: declares the encoding 'utf-32', which can't be read"):
+        read(tmp_path / "c.html")
 
 
 def write_pdf(path, text):
@@ -370,6 +376,16 @@ def test_utf16_of_spreadsheets(tmp_path, codec):
         read(file)
 
 
+@pytest.mark.parametrize("codec", ["utf-8-sig", "utf-16"])
+def test_a_byte_order_mark_precedes_other_encodings(tmp_path, codec):
+    (tmp_path / "c.jsonl").write_bytes('{"id": "1", "contents": "naïve – 5 €"}\n'.encode(codec))
+    assert read(tmp_path / "c.jsonl", encoding="windows-1252") == [{"id": "1", "contents": "naïve – 5 €"}]
+    page = '<html><head><meta charset="%s"><title>Café</title></head><body>naïve</body></html>'
+    for declared in ("utf-16", "windows-1252", "utf-8"):
+        (tmp_path / "c.html").write_bytes((page % declared).encode(codec))
+        assert read(tmp_path / "c.html") == [{"id": "c.html", "contents": "Café\nnaïve", "title": "Café"}]
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -408,6 +424,16 @@ def test_unreadable_files_of_a_folder_can_be_left_out(tmp_path, caplog):
     # A file that was named itself is not skipped.
     with pytest.raises(InputError, match=r"windows-1252$"):
         list(read_documents(tmp_path / "b.txt", skip_unreadable=True))
+
+
+def test_a_damaged_text_file_of_a_folder_is_no_file_of_another_kind(tmp_path, caplog):
+    (tmp_path / "a.txt").write_text("Replace the washer.")
+    (tmp_path / "b.txt.gz").write_bytes(gzip.compress(b"The washer. " * 1000)[:30])
+    with pytest.raises(InputError, match=r"b\.txt\.gz: damaged gzip file .*; --skip-unreadable leaves it out"):
+        read(tmp_path)
+    documents = list(read_documents(tmp_path, skip_unreadable=True))
+    assert [document["id"] for _, document in documents] == ["a.txt"]
+    assert "b.txt.gz: damaged gzip file" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,15 @@ def test_printed_scores_are_those_of_one_by_one_in_any_order(drawn):
     assert printed_scores(scores) == list(printed_one_by_one(scores))
 
 
+@pytest.mark.parametrize("scores", [[1e308, 1e308, 1e300, 1e38, 0.0], [-1.0, -1e39, -1e39, -1e305], [3.5e38, 3.4e38]])
+def test_scores_beyond_single_precision_keep_their_order(tmp_path, scores):
+    docids = [f"d{place}" for place in range(len(scores))]
+    write_run(tmp_path / "run", [("1", docids, scores)])
+    printed = np.array([score for _, score in read_run(tmp_path / "run")["1"]], dtype=np.float32)
+    assert np.isfinite(printed).all() and (np.diff(printed) < 0).all()
+    assert [docid for docid, _ in read_run(tmp_path / "run")["1"]] == docids
+
+
 def test_msmarco_form(tmp_path):
     file = tmp_path / "run.tsv"
     write_run(file, [("1", ["x", "y"], [3.0, 2.0])], "msmarco")

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,14 +14,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import kernelsearch
 from kernelsearch import evaluate, search, train, tune
-from kernelsearch.core.errors import OptionError
+from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.types import Candidates
 from kernelsearch.evaluation.measures import evaluate as evaluated
 from kernelsearch.evaluation.measures import parse_measures
 from kernelsearch.evaluation.rows import JudgedRows
 from kernelsearch.rerankers.klsa.reranker import KernelLSA
-from kernelsearch.trec import read_qrels, read_topics
+from kernelsearch.trec import read_qrels, read_run, read_topics
 from tests.conftest import DEMO, ROOT
 
 SPACE = ["--try", "k1=0.9,1.5", "--try", "klsa.z=1,3,6", "--try", "klsa.lambda=0,0.4,0.8"]
@@ -107,6 +109,29 @@ def test_killed_and_taken_up_again(tuned, demo_index, tmp_path, capsys):
     assert f"{known - 1} settings are known already" in printed.err
     assert printed.out == tuned[1]
     assert (tmp_path / "best.toml").read_bytes() == (tuned[0] / "best.toml").read_bytes()
+
+
+def test_settings_of_vectors_are_part_of_the_result_and_of_the_config(demo_index, tmp_path):
+    """A tuning with other query vectors is another one, and the config that it writes searches with the same vectors."""
+    index = kernelsearch.open(shutil.copytree(demo_index.path, tmp_path / "index"))
+    docids = index.forward.docids.take(index.forward.live_docs)
+    topics, qrels = read_topics(DEMO / "topics.tsv"), read_qrels(DEMO / "qrels.txt")
+    generator = np.random.default_rng(0)
+    for name in ("a", "b"):
+        index.add_vectors(name, generator.normal(size=(len(docids), 4)), docids, dtype="float32")
+        np.savez(tmp_path / f"{name}.npz", ids=np.array(list(topics)), vectors=generator.normal(size=(len(topics), 4)))
+    tries = {"hits": (5, 20)}
+    for name in ("a", "b"):
+        opened = kernelsearch.open(index.path, vectors={"name": name, "queries": str(tmp_path / f"{name}.npz")})
+        tuned = kernelsearch.tune(opened, topics, qrels, "dense", tries, folds=2, output=tmp_path / f"{name}.toml")
+        search.main(
+            ["--config", str(tmp_path / f"{name}.toml"), "--topics", str(DEMO / "topics.tsv"), "--output", str(tmp_path / name)]
+        )
+        judged = evaluated(qrels, read_run(tmp_path / name), parse_measures(["AP"]))
+        assert judged.mean("AP") == pytest.approx(tuned.choice.best_mean, abs=1e-9)
+    shutil.copy(tmp_path / "a.toml.results.jsonl", tmp_path / "b.toml.results.jsonl")
+    with pytest.raises(InputError, match="results of another tuning"):
+        kernelsearch.tune(opened, topics, qrels, "dense", tries, folds=2, output=tmp_path / "b.toml")
 
 
 def test_random_settings_for_the_first_stage_alone(demo_index, tmp_path, capsys):

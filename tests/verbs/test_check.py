@@ -70,6 +70,21 @@ def test_repair_writes_a_forward_index_again(index, capsys):
     assert len(kernelsearch.open(index).field("title")) == 6
 
 
+def test_what_belongs_to_a_collection_with_other_indexes_is_checked_with_them(index, tmp_path, capsys):
+    other = kernelsearch.build(tmp_path / "other", [{"id": "o", "title": "Tap", "contents": "Another tap."}])
+    together = kernelsearch.open([index, other.path])
+    together.train("klsa", dims=2)
+    basis = together.artefacts / "klsa"
+    assert basis.is_relative_to(index)
+    check_verb.main([str(index), "--repair"])
+    assert all(line.endswith(": ok") for line in lines(capsys)) and basis.is_dir()
+    check_verb.main([str(index), str(other.path)])
+    assert f"{basis}: ok" in lines(capsys)
+    flip(basis / "rows.npy")
+    with pytest.raises(IndexProblem, match="1 of 4 parts"):
+        check_verb.main([str(index), str(other.path)])
+
+
 def test_a_damaged_click_database_is_named(index, capsys):
     (index / "kernelsearch" / "clicks.db").write_bytes(b"SQLite format 3\0" + b"x" * 5000)
     with pytest.raises(IndexProblem, match="1 of 5 parts are damaged"):

@@ -9,7 +9,7 @@ import pytest
 
 import kernelsearch
 from kernelsearch import index as index_verb
-from kernelsearch.core.errors import InputError, KernelSearchError
+from kernelsearch.core.errors import IndexProblem, InputError, KernelSearchError, OptionError
 from tests.conftest import ROOT, TINY, heeding_interrupts, run_verb, write_jsonl
 
 
@@ -49,6 +49,36 @@ def test_chosen_fields_are_indexed_lists_as_words(tmp_path):
     index_verb.main(["--input", str(source), "--index", str(tmp_path / "i"), "--fields", "tags,url"])
     tags = kernelsearch.open(tmp_path / "i").field("tags")
     assert [tags.terms[t] for t in tags.indices] == ["red", "tap"] and tags.lengths.tolist() == [2, 0]
+
+
+@pytest.mark.parametrize("shards", [None, 2])
+def test_titles_without_a_term_make_no_field(tmp_path, shards):
+    records = [{"id": "1", "title": "The", "contents": "a tap"}, {"id": "2", "title": "?!", "contents": "a fuse"}]
+    index = kernelsearch.build(tmp_path / "i", records, shards=shards)
+    assert index.search("fuse", rerank="auto").docids == ["2"]
+    assert not (tmp_path / "i" / "kernelsearch" / "forward" / "title").exists()
+    with pytest.raises(IndexProblem, match="no document has a field 'title'"):
+        kernelsearch.build(tmp_path / "named", records, shards=shards, fields=("title",))
+    # With a title that has one, the field is there again.
+    if shards is None:
+        index = index.add([{"id": "3", "title": "Washer", "contents": "a tap"}])
+        assert index.field("title").lengths.tolist() == [0, 0, 1]
+
+
+def test_a_shard_of_documents_without_text_is_left_out(tmp_path):
+    texts = ["", " ", "a tap", "a fuse", "", "\n"]
+    index = kernelsearch.build(tmp_path / "i", [{"id": str(n), "contents": text} for n, text in enumerate(texts)], shards=3)
+    assert [path.name for path in index.shards.paths] == ["shard-1"]
+    assert index.search("fuse").docids == ["3"] and index.lucene.documents() == 2
+    with pytest.raises(IndexProblem, match=r"i: none of the 2 documents has text"):
+        kernelsearch.build(tmp_path / "i", [{"id": "1", "contents": ""}, {"id": "2", "contents": ""}], shards=2, force=True)
+
+
+@pytest.mark.parametrize("name", ["a/b", "..", "/etc"])
+def test_a_path_is_no_field(tmp_path, name):
+    with pytest.raises(OptionError, match="is not the name of a field"):
+        kernelsearch.build(tmp_path / "i", [{"id": "1", name: "words", "contents": "a tap"}], fields=(name,))
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(("name", "content"), [

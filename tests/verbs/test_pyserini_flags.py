@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from kernelsearch import search
+from kernelsearch import explain, search, tune
 from kernelsearch.cli import pyserini_flags
 from kernelsearch.cli.search_settings import SearchSettings
 from kernelsearch.core.errors import IndexProblem, InputError, OptionError
-from kernelsearch.trec import read_run
+from kernelsearch.trec import read_run, read_topics
 from tests.conftest import DEMO
 
 
@@ -124,6 +124,22 @@ def test_fields_are_words_or_parts_between_commas(flags, tmp_path):
     assert read_run(tmp_path / "run.txt") != words
 
 
+def test_query_side_bm25_of_fields_is_the_weighted_sum_of_the_fields(flags, tmp_path):
+    search.main([*flags, "--bm25qs", "--fields", "title=3", "contents=2", "--hits", "5"])
+    both = read_run(tmp_path / "run.txt")
+    parts = {}
+    for field in ("title", "contents"):
+        search.main([*flags, "--bm25qs", "--fields", f"{field}=1"])
+        parts[field] = {qid: dict(ranked) for qid, ranked in read_run(tmp_path / "run.txt").items()}
+    assert len(both) > 50
+    for qid, ranked in both.items():
+        for docid, score in ranked:
+            title, contents = (parts[field].get(qid, {}).get(docid, 0.0) for field in ("title", "contents"))
+            assert score == pytest.approx(3 * title + 2 * contents, abs=1e-3)  # Anserini rounds to four decimals
+    search.main([*flags, "--fields", "title=3", "contents=2", "--hits", "5"])
+    assert read_run(tmp_path / "run.txt") != both
+
+
 def test_a_recipe_with_these_flags_makes_the_run_again(flags, tmp_path):
     run = tmp_path / "run.txt"
     search.main([*flags, "--fields", "title=2", "contents=1", "--dismax", "--dismax.tiebreaker", "0.5", "--prcl", "lr"])
@@ -131,3 +147,22 @@ def test_a_recipe_with_these_flags_makes_the_run_again(flags, tmp_path):
     run.unlink()
     search.main(["--config", f"{run}.toml"])
     assert run.read_bytes() == before
+
+
+def test_a_recipe_with_these_flags_makes_the_list_of_a_query_or_is_refused(flags, tmp_path, capsys):
+    search.main([*flags, "--fields", "title=4", "contents=1", "--hits", "3"])
+    config = f"{tmp_path / 'run.txt'}.toml"
+    topics = read_topics(DEMO / "topics.tsv")
+    for qid in list(topics)[:5]:
+        capsys.readouterr()
+        search.main(["--config", config, "--query", topics[qid]])
+        printed = [line.split()[1:3] for line in capsys.readouterr().out.splitlines()[2:]]
+        expected = read_run(tmp_path / "run.txt").get(qid, [])
+        assert [docid for docid, _ in printed] == [docid for docid, _ in expected]
+        assert [float(score) for _, score in printed] == pytest.approx([score for _, score in expected], abs=1e-4)
+    message = r"run\.txt\.toml: fields: taken by search only"
+    with pytest.raises(InputError, match=message):
+        explain.main(["--config", config, "--query", "dripping tap"])
+    with pytest.raises(InputError, match=message):
+        tune.main(["--config", config, "--qrels", str(DEMO / "qrels.txt"), "--output", str(tmp_path / "tuned.toml")])
+    assert not (tmp_path / "tuned.toml").exists()

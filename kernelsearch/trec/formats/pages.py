@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelsearch.core.errors import InputError, OptionError
-from kernelsearch.core.reading import lines, open_bytes, open_file, report_damage
+from kernelsearch.core.reading import TextFile, lines, open_bytes, open_file, report_damage
 from kernelsearch.trec.formats import Records
 
 #: HTML elements whose content is no text of the page.
@@ -94,23 +94,31 @@ def read_markdown(path: Path, encoding: str) -> Records:
 def read_html(path: Path, encoding: str) -> Records:
     """The text of the HTML page `path`, as a browser shows it; the title is that of the page, or else its first heading.
 
-    The page's own declaration of its encoding precedes `encoding`.
+    A byte-order mark precedes the page's own declaration of its encoding, which precedes `encoding`.
     """
     with open_bytes(path) as stream:
         start = stream.read(2048)
     declared = re.search(rb"""<(?:meta|\?xml)[^>]*?(?:charset|encoding)\s*=\s*["']?\s*([\w.:-]+)""", start, re.I)
     if declared and not start.startswith(codecs.BOM_UTF8):
-        name = declared[1].decode("ascii", "replace")
-        try:
-            # WHATWG: what calls itself Latin-1 or ASCII is Windows-1252.
-            encoding = {"iso8859-1": "cp1252", "ascii": "cp1252"}.get(codecs.lookup(name).name, name)
-        except LookupError:
-            raise InputError(f"{path}: declares the encoding {name!r}, which is unknown") from None
+        text = _declared_text(path, declared[1].decode("ascii", "replace"))
+    else:
+        text = TextFile(path, encoding)
     parser = _PageText()
-    for _, line in lines(path, encoding):
+    for _, line in text:
         parser.feed(line + "\n")
     parser.close()
     yield "", {"title": parser.title(), "contents": parser.text()}
+
+
+def _declared_text(path: Path, name: str) -> TextFile:
+    """The page `path` in the encoding `name` that it declares; InputError for one that is unknown or no extension of ASCII."""
+    try:
+        codec = codecs.lookup(name).name
+        # WHATWG: what calls itself Latin-1 or ASCII is Windows-1252, and a declaration in ASCII can't be in UTF-16.
+        others = {"iso8859-1": "cp1252", "ascii": "cp1252", "utf-16": "utf-8", "utf-16-le": "utf-8", "utf-16-be": "utf-8"}
+        return TextFile(path, others.get(codec, name))
+    except (LookupError, InputError):
+        raise InputError(f"{path}: declares the encoding {name!r}, which can't be read") from None
 
 
 class _PageText(HTMLParser):

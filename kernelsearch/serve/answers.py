@@ -149,9 +149,10 @@ def _only(candidates: Candidates, rows: NDArray[np.int32]) -> Candidates:
 def run_batch(served: ServedIndex, queries: Sequence[Topic], parameters: Parameters) -> dict[str, Any]:
     """The ranked lists of several queries under one pipeline."""
     methods = parameters.columns[0] if parameters.columns else ()
-    pipeline = served.pipeline(methods, parameters.methods, parameters.first, first_stage_depth(served, parameters, methods))
+    depth = first_stage_depth(served, parameters, methods)
     results = []
     with served.reading_clicks(methods):
+        pipeline = served.pipeline(methods, parameters.methods, parameters.first, depth)
         for query, ranked in zip(queries, run_topics(pipeline, queries), strict=True):
             result = RankedQuery(Query(query.text), ranked.candidates, ranked.candidates, (), DEFAULT_CONTEXT, None)
             extra: dict[str, Any] = {}

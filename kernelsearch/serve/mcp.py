@@ -41,6 +41,7 @@ def add_mcp(app: FastAPI, service: Service) -> AbstractAsyncContextManager[None]
     search_reader = Reader(parameters.SEARCH, limits, ranks=True)
     explain_reader = Reader(parameters.EXPLAIN, limits, ranks=True)
     doc_reader, similar_reader = Reader(parameters.DOC, limits), Reader(parameters.SIMILAR, limits)
+
     def reporting(tool: Callable[..., Any]) -> Callable[..., Any]:
         """The function `tool` with its errors described as the REST API describes them."""
 

@@ -224,12 +224,18 @@ def test_a_click_counts_once_though_the_index_is_replaced_meanwhile(start, fitte
     spec = IndexSpec("demo", str(tmp_path / "demo"), clicks=str(tmp_path / "new.db"))
     client = start(ServiceSettings((spec,), Limits(threads=1, seconds=120), record_clicks=True, allow_updates=True), warm=False)
     docids = shown(client, "tap")
-    assert click(client, docids[1], docids).json() == {"recorded": True, "clicks": {"queries": 1, "impressions": 1, "clicks": 1}}
+    assert click(client, docids[1], docids).json() == {
+        "recorded": True,
+        "clicks": {"queries": 1, "impressions": 1, "clicks": 1},
+    }
     added = client.post("/v1/demo/documents", json={"add": [{"id": "new", "contents": "an okapi"}]})
     assert added.status_code == 200 and shown(client, "okapi") == ["new"]
     assert click(client, docids[1], docids).json()["recorded"] is False
     # Another document of the list is a click on the same impression.
-    assert click(client, docids[2], docids).json() == {"recorded": True, "clicks": {"queries": 1, "impressions": 1, "clicks": 2}}
+    assert click(client, docids[2], docids).json() == {
+        "recorded": True,
+        "clicks": {"queries": 1, "impressions": 1, "clicks": 2},
+    }
 
 
 def test_queries_of_any_length_that_the_server_takes_can_be_clicked(start, settings, fitted, tmp_path):

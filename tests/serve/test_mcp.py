@@ -78,11 +78,15 @@ def test_errors_are_one_line(tools, name, arguments, message):
 
 
 def test_options_may_be_numbers(tools, client):
-    failed, text = used(tools, "search", index="demo", query="tap", hits=3, options={"k1": 1.2, "rm3": True, "fields": ["title"]})
+    failed, text = used(
+        tools, "search", index="demo", query="tap", hits=3, options={"k1": 1.2, "rm3": True, "fields": ["title"]}
+    )
     assert not failed and json.loads(text) == client.get("/v1/demo/search?query=tap&hits=3&k1=1.2&rm3=true&fields=title").json()
 
 
-@pytest.mark.parametrize("problem", [JavaError("/srv/private: failed"), BusyError("/srv/private: locked"), ValueError("/srv/private")])
+@pytest.mark.parametrize(
+    "problem", [JavaError("/srv/private: failed"), BusyError("/srv/private: locked"), ValueError("/srv/private")]
+)
 def test_tools_tell_no_more_about_errors_than_the_rest_api(tools, client, monkeypatch, problem):
     def fail(*_: Any) -> None:
         raise problem

@@ -171,7 +171,9 @@ def test_messages_of_an_index_with_a_relative_path_are_readable(start, settings,
     monkeypatch.chdir(fitted / "demo" if folder == "." else fitted)
     client = start(replace(settings, indexes=(IndexSpec("own", folder),)), warm=False)
     message = client.get("/v1/own/search?query=tap&rerank=fusion").json()["error"]
-    assert message.startswith("own: no fusion is trained for it; train one with python -m kernelsearch.train --index own --rerank")
+    assert message.startswith(
+        "own: no fusion is trained for it; train one with python -m kernelsearch.train --index own --rerank"
+    )
     assert str(fitted) not in message
 
 

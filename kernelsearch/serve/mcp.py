@@ -124,7 +124,7 @@ def add_mcp(app: FastAPI, service: Service) -> AbstractAsyncContextManager[None]
 def _strict(tool: ToolType) -> ToolType:
     """A tool that refuses arguments which it does not have; the library would ignore them."""
     lenient = tool.fn_metadata.arg_model
-    model = type(lenient.__name__, (lenient,), {"model_config": ConfigDict(extra="forbid"), "__module__": __name__})
+    model: Any = type(lenient.__name__, (lenient,), {"model_config": ConfigDict(extra="forbid"), "__module__": __name__})
     tool.fn_metadata.arg_model = model
     tool.parameters = model.model_json_schema(by_alias=True)
     return tool

@@ -193,7 +193,7 @@ class Reader:
         return self.read_pairs(pair for name, value in record.items() for pair in self._json_pairs(name, value))
 
     def _json_pairs(self, name: str, value: Any) -> list[tuple[str, str]]:
-        """A JSON value as names and values of a query string: of methods and filters one value each, other lists have commas."""
+        """A JSON value as pairs of a query string: of methods and filters one pair per value, other lists have commas."""
         if value is None:
             return []
         repeated = name in ("rerank", "filter")

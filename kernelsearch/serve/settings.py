@@ -171,9 +171,7 @@ def _check_proxy(value: str | None) -> None:
         try:
             ipaddress.ip_network(address.strip())
         except ValueError:
-            raise OptionError(
-                f"--proxy: {address!r} is not an IP address or a network, such as 127.0.0.1 or 10.0.0.0/8"
-            ) from None
+            raise OptionError(f"--proxy: {address!r} is not an IP address or a network, such as 127.0.0.1") from None
 
 
 def _origins(value: str | None) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ import pyterrier as pt
 from numpy.typing import NDArray
 
 from kernelsearch.core.errors import InputError
+from kernelsearch.core.reading import parse_json
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.forward.strings import StringTable
 
@@ -20,16 +21,22 @@ if TYPE_CHECKING:
 
 #: The columns that a transformer writes; it copies the other columns of its input.
 RANKING_COLUMNS = ("docid", "docno", "score", "rank")
+#: The column of a document's text, PyTerrier's name.
+TEXT = "text"
 
 
 def read_queries(index: Index, frame: pd.DataFrame) -> list[Query]:
     """The queries of a frame with one row per query.
 
     Weighted terms in a column `query_toks` are used unchanged; otherwise the text in `query` is analysed as the index is.
+    Raises InputError for a query without a value: as text it would be the word "nan" or "none".
     """
     qids = [str(qid) for qid in frame["qid"]]
     texts = [str(text) for text in frame["query"]] if "query" in frame.columns else [""] * len(qids)
     if "query_toks" not in frame.columns:
+        missing = np.flatnonzero(frame["query"].isna())
+        if len(missing):
+            raise InputError(f"queries: {len(missing)} have no text, such as that of topic {qids[missing[0]]}")
         return index.lucene.queries(texts, qids)
     return [
         Query(text, tuple(toks), tuple(float(weight) for weight in toks.values()), qid)
@@ -77,7 +84,7 @@ def make_results(
 
     `columns` of `queries`, by default those that PyTerrier calls query columns, are repeated for each document. `documents` are
     the results that were reranked, whose further columns are joined by qid and docno; a document that a method added gets
-    those that have one value per query.
+    those that have one value per query and are no fields of the documents.
     """
     columns = pt.model.query_columns(queries) if columns is None else columns
     depths = np.array([ranked.depth for ranked in lists], dtype=np.int64)
@@ -97,9 +104,29 @@ def make_results(
     if not extra:
         return frame
     known = documents[["qid", "docno", *extra]].drop_duplicates(["qid", "docno"])
+    known = known.assign(docno=known["docno"].astype(frame["docno"].dtype))  # docnos may be numbers
     frame = frame.merge(known, on=["qid", "docno"], how="left", indicator="_merge")
     added = (frame.pop("_merge") == "left_only").to_numpy()
-    return _describe_added(frame, known, extra, added) if added.any() else frame
+    if not added.any() or not known["qid"].duplicated().any():  # one document per query does not tell what describes queries
+        return frame
+    stored = set(stored_fields(index))
+    return _describe_added(frame, known, [name for name in extra if name not in stored], added)
+
+
+def stored_fields(index: Index) -> tuple[str, ...]:
+    """The columns that `Text` can add: those of the first document of `index`, with its text as TEXT."""
+    contents, raw = (index.lucene.stored([0], field)[0] for field in ("contents", "raw"))
+    names = [TEXT] if contents is not None or raw is not None else []
+    return (*names, *(name for name in stored_record(raw) if name not in ("id", "contents", TEXT)))
+
+
+def stored_record(raw: str | None) -> dict[str, Any]:
+    """The fields of a stored record; none where it isn't stored or is no JSON object, as in indexes of other programs."""
+    try:
+        record = parse_json(raw, "record") if raw else {}
+    except InputError:
+        return {}
+    return record if isinstance(record, dict) else {}
 
 
 def _describe_added(frame: pd.DataFrame, known: pd.DataFrame, extra: Sequence[str], added: NDArray[np.bool_]) -> pd.DataFrame:

@@ -397,4 +397,9 @@ def _clean_docids(hits: Hits[Hit], strip_segment_id: bool, remove_dups: bool) ->
     if strip_segment_id:
         for hit in hits:
             hit.docid = hit.docid.split(".")[0]
-    return Hits(list({hit.docid: hit for hit in reversed(hits)}.values())[::-1]) if remove_dups else hits
+    if not remove_dups:
+        return hits
+    first: dict[str, Hit] = {}
+    for hit in hits:
+        first.setdefault(hit.docid, hit)
+    return Hits(list(first.values()))

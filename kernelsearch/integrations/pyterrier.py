@@ -90,7 +90,12 @@ class Retriever(IndexTransformer):
         if "docno" in inp.columns:
             # Results: only the columns of queries describe a query, the others a document.
             inp = inp[[name for name in inp.columns if name in set(pt.model.query_columns(inp))]]
-        inp = inp.drop(columns=[name for name in frames.RANKING_COLUMNS if name in inp.columns]).drop_duplicates("qid")
+        inp = inp.drop(columns=[name for name in frames.RANKING_COLUMNS if name in inp.columns])
+        if "query" in inp.columns:
+            texts = inp.drop_duplicates(["qid", "query"])
+            if (twice := texts["qid"].duplicated()).any():
+                raise InputError(f"queries: topic {texts['qid'][twice].iloc[0]} has several texts; one query has one qid")
+        inp = inp.drop_duplicates("qid")
         queries = frames.read_queries(self.index, inp)
         return inp, queries, Pipeline(self.index, self.first).retrieve(queries, threads=self.threads)
 
@@ -151,7 +156,7 @@ class KernelTransformer(IndexTransformer):
         """Takes a frame `inp` of results and returns them reranked; their other columns are kept."""
         pt.validate.result_frame(inp, extra_columns=["query", "score"], context=self)
         if inp.empty:
-            return frames.make_results(self.index, inp, [])
+            return frames.make_results(self.index, inp, [], documents=inp)
         queries, lists = frames.read_results(self.index, inp)
         reranked = self.pipeline.rerank(frames.read_queries(self.index, queries), lists)
         return frames.make_results(self.index, queries, reranked, documents=inp)

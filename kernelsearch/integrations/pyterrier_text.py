@@ -14,15 +14,12 @@ from numpy.typing import NDArray
 from kernelsearch.api.build import BuildSettings, build_index
 from kernelsearch.api.building import reader_of
 from kernelsearch.core.errors import IndexProblem, InputError
-from kernelsearch.core.reading import parse_json
+from kernelsearch.integrations.frames import TEXT, stored_fields, stored_record
 from kernelsearch.integrations.hits import IndexSource, open_index
 from kernelsearch.integrations.pyterrier_base import IndexTransformer, format_options
 
 if TYPE_CHECKING:
     from kernelsearch.api.index import Index
-
-#: The column of a document's text, PyTerrier's name.
-TEXT = "text"
 
 
 class Text(IndexTransformer):
@@ -42,7 +39,7 @@ class Text(IndexTransformer):
         self.index = open_index(index)
         self.options = {}
         self.verbose = verbose
-        stored = self._stored_fields()
+        stored = stored_fields(self.index)
         self.fields: tuple[str, ...] = stored if fields == "*" else (fields,) if isinstance(fields, str) else tuple(fields)
         if not self.fields or not stored or (TEXT not in stored and TEXT in self.fields):
             raise IndexProblem(f"{self.index.name}: stores no texts; index the collection again with them")
@@ -68,17 +65,11 @@ class Text(IndexTransformer):
         """Texts are read for the best k documents only."""
         return pt.RankCutoff(k) >> self
 
-    def _stored_fields(self) -> tuple[str, ...]:
-        contents, raw = (self.index.lucene.stored([0], field)[0] for field in ("contents", "raw"))
-        names = [TEXT] if contents is not None or raw is not None else []
-        names += [name for name in _record(raw) if name not in ("id", "contents", TEXT)]
-        return tuple(names)
-
     def _read(self, documents: NDArray[np.int32]) -> list[tuple[str, list[str]]]:
         """Each field's values of documents, which are rows of the index."""
         contents = self.index.lucene.stored(documents, "contents")
         enough = self.fields == (TEXT,) and None not in contents
-        records = [] if enough else [_record(raw) for raw in self.index.lucene.stored(documents, "raw")]
+        records = [] if enough else [stored_record(raw) for raw in self.index.lucene.stored(documents, "raw")]
         columns = []
         for name in self.fields:
             if name == TEXT:
@@ -87,15 +78,6 @@ class Text(IndexTransformer):
                 values = [record.get(name) for record in records]
             columns.append((name, ["" if value is None else str(value) for value in values]))
         return columns
-
-
-def _record(raw: str | None) -> dict[str, Any]:
-    """The fields of a stored record; none where it isn't stored or is no JSON object, as in indexes of other programs."""
-    try:
-        record = parse_json(raw, "record") if raw else {}
-    except InputError:
-        return {}
-    return record if isinstance(record, dict) else {}
 
 
 class Indexer(pt.Indexer):

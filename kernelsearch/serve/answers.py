@@ -161,9 +161,10 @@ def run_batch(served: ServedIndex, queries: Sequence[Topic], parameters: Paramet
     """The ranked lists of several queries under one pipeline."""
     _check_fields(served, parameters)
     methods = parameters.columns[0] if parameters.columns else ()
-    pipeline = served.pipeline(methods, parameters.methods, parameters.first, first_stage_depth(served, parameters, methods))
+    depth = first_stage_depth(served, parameters, methods)
     results = []
     with served.reading_clicks(methods):
+        pipeline = served.pipeline(methods, parameters.methods, parameters.first, depth)
         for query, ranked in zip(queries, run_topics(pipeline, queries), strict=True):
             result = RankedQuery(Query(query.text), ranked.candidates, ranked.candidates, (), DEFAULT_CONTEXT, None)
             extra: dict[str, Any] = {}

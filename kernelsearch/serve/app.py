@@ -265,6 +265,7 @@ def _add_description_routes(app: FastAPI, service: Service) -> None:
 
 def _add_click_route(app: FastAPI, service: Service) -> None:
     schema = models.Click.model_json_schema()
+    schema["properties"]["query"]["maxLength"] = service.settings.limits.query
 
     @app.post("/v1/{index}/click", **_openapi_post(schema, models.ClickAnswer, service.settings.limits))
     async def record_click(request: Request) -> Response:
@@ -292,6 +293,8 @@ def _validated(model: type[M], body: bytes) -> M:
 def _add_documents_route(app: FastAPI, service: Service) -> None:
     limits = service.settings.limits
     schema = models.DocumentsChange.model_json_schema()
+    for documents in schema["properties"].values():
+        documents["maxItems"] = limits.documents
 
     @app.post("/v1/{index}/documents", **_openapi_post(schema, models.DocumentsAnswer, limits))
     async def change_documents(request: Request) -> Response:

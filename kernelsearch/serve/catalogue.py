@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,6 +32,8 @@ SAMPLES, SAMPLE_WORDS = 12, 5
 FREQUENT = ("auto",)
 #: Documents whose texts are read for each of these queries.
 SHOWN = 10
+#: An absolute path in a message, up to its last part.
+FOLDERS = re.compile(r"(?<![\w.:~/-])/(?:[^\s/:;,'\"()]+/)*(?=[^\s/:;,'\"()])")
 logger = logging.getLogger("kernelsearch.serve")
 
 
@@ -49,10 +53,17 @@ class ServedIndex:
 
     def __init__(self, spec: IndexSpec, settings: ServiceSettings, impressions: Impressions) -> None:
         self.name = spec.name
-        self.index = Index(spec.path, language=settings.language, java_heap=settings.java_heap, vectors=spec.vectors)
+        # Absolute paths: messages of the index contain them, and `public_message` can tell them from other words.
+        self.index = Index(
+            Path(spec.path).absolute(),
+            language=settings.language,
+            java_heap=settings.java_heap,
+            vectors=spec.vectors.absolute(),
+        )
         self.limits = settings.limits
         self.topics, self.qrels = spec.topics, spec.qrels
-        self.clicks = ClickRecorder(self.index, spec.clicks, settings.record_clicks)
+        log_file = str(Path(spec.clicks).absolute()) if spec.clicks is not None else None
+        self.clicks = ClickRecorder(self.index, log_file, settings.record_clicks, impressions.clicked)
         self.texts = StoredDocuments(self.index)
         self._defaults = settings.methods
         self._similar: SimilarDocuments | None = None
@@ -147,11 +158,16 @@ class ServedIndex:
         return states
 
     def public_message(self, problem: KernelSearchError) -> str:
-        """The message of the error `problem` in one line, with the name of the index instead of its folder on this machine."""
+        """The message of the error `problem` in one line that tells clients nothing about the folders of this machine.
+
+        The index has its name instead of its folder, and other files have only the last part of their path.
+        """
         line = " ".join(str(problem).split())
-        for place in (self.index.shards.artefacts, self.index.path, self.index.name):
+        for place in (self.index.shards.artefacts, self.index.path):
             line = line.replace(str(place), self.name)
-        return line
+        if self.clicks.log_file is not None:
+            line = line.replace(self.clicks.log_file, Path(self.clicks.log_file).name)
+        return FOLDERS.sub("", line)
 
     @contextmanager
     def reading_clicks(self, methods: tuple[str, ...]) -> Iterator[None]:
@@ -184,12 +200,17 @@ class ServedIndex:
 
     def describe(self) -> dict[str, Any]:
         """The index's entry in /v1/indexes."""
+        try:
+            clicks = self.clicks.totals()
+        except KernelSearchError as problem:  # requests that need the log are answered with this message; others go on
+            logger.info("%s: %s", self.name, problem)
+            clicks = None
         return {
             "name": self.name,
             "documents": len(self.index.forward.live_docs),
             "topics": len(self.topics),
             "judged": len(self.topics.keys() & self.qrels.keys()),
-            "clicks": self.clicks.totals(),
+            "clicks": clicks,
             "recording": self.clicks.recording,
             "methods": self.methods(),
         }

@@ -23,12 +23,12 @@ logger = logging.getLogger("kernelsearch.serve")
 
 def error_response(error: Exception) -> Response:
     """The answer to a request that raised an error: `{"error": line}` with a status."""
-    status, line, headers = _describe_error(error)
+    status, line, headers = describe_error(error)
     return Response(orjson.dumps({"error": line}), status, headers, JSON_TYPE)
 
 
-def _describe_error(error: Exception) -> tuple[int, str, dict[str, str]]:
-    """Status, message and further headers of the answer to an error."""
+def describe_error(error: Exception) -> tuple[int, str, dict[str, str]]:
+    """Status, message and further headers of the answer to `error`; what clients may not see of it is logged instead."""
     match error:
         case JavaError():
             logger.error("%s", error)

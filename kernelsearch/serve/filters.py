@@ -19,6 +19,8 @@ OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
+#: What counts as a number in a text: Python's own conversion would also read 1_000, and digits of other scripts.
+NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
 SYNTAX = re.compile(r"([^=!<>]+)(!=|<=|>=|=|<|>)(.*)", re.DOTALL)
 
 
@@ -68,9 +70,15 @@ def _comparable(value: Any, wanted: str) -> tuple[Any, Any]:
     return (str(value), wanted) if number is None or other is None else (number, other)
 
 
-def _number(value: Any) -> float | None:
-    try:
-        number = float(value)
-    except (ValueError, OverflowError):
+def _number(value: Any) -> int | float | None:
+    """A value as a number: whole numbers exactly, since ids of 64 bits have more digits than a float."""
+    if isinstance(value, str) and NUMBER.fullmatch(value) is None:
         return None
+    try:
+        return int(value) if not isinstance(value, float) else _finite(value)
+    except ValueError:
+        return _finite(float(value))
+
+
+def _finite(number: float) -> float | None:
     return number if math.isfinite(number) else None

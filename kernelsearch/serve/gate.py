@@ -29,6 +29,10 @@ HEADERS = (
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-resource-policy", b"same-origin"),
 )
+#: The files of the page are compared with the server's before each use: browsers would mix those of two versions otherwise.
+PAGE_HEADERS = (*HEADERS, (b"cache-control", b"no-cache"))
+#: Answers contain tokens and what may need a key: no proxy may store them.
+ANSWER_HEADERS = (*HEADERS, (b"cache-control", b"no-store"))
 #: Paths that need no key: the pages, which contain no data, and the health check.
 OPEN_PATHS = ("/", "/docs", "/health")
 
@@ -68,13 +72,14 @@ class Gate:
         head = scope["method"] == "HEAD"
         if head and not scope["path"].startswith("/mcp"):
             scope = {**scope, "method": "GET"}  # the same answer without its body
+        headers_to_add = PAGE_HEADERS if _is_page(scope["path"]) else ANSWER_HEADERS
 
         async def send_with_headers(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
                 present = {name for name, _ in message["headers"]}
-                message["headers"] = [*message["headers"], *(pair for pair in HEADERS if pair[0] not in present)]
+                message["headers"] = [*message["headers"], *(pair for pair in headers_to_add if pair[0] not in present)]
             elif head:
                 message = {**message, "body": b""}
             await send(message)
@@ -104,7 +109,7 @@ class Gate:
             if name not in hosts:
                 raise Refused(421, "Host: this server accepts requests only under its own host names (--host-names adds some)")
         path = scope["path"]
-        if self._key is not None and path not in OPEN_PATHS and not path.startswith("/page/"):
+        if self._key is not None and not _is_page(path):
             key = headers.get(b"x-api-key") or headers.get(b"authorization", b"").removeprefix(b"Bearer ")
             if not hmac.compare_digest(key, self._key):
                 raise Refused(401, "an API key is needed: send it as X-API-Key, or as Authorization: Bearer KEY")
@@ -146,6 +151,10 @@ async def refuse(send: Send, status: int, message: str) -> None:
         headers.append((b"www-authenticate", b"Bearer"))
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
+
+
+def _is_page(path: str) -> bool:
+    return path in OPEN_PATHS or path.startswith("/page/")
 
 
 def _endpoint(scope: Scope) -> str:

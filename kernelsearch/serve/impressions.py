@@ -27,16 +27,20 @@ LIFETIME = 24 * 3600
 TIME_BYTES, HEAD_BYTES, SIGNATURE_BYTES = 5, 15, 15
 #: Clients whose rate is remembered.
 MAX_CLIENTS = 10_000
+#: Shown lists whose clicks are remembered, so that a repeated click is counted once.
+MAX_CLICKED = 10_000
 
 
 class Impressions:
     """Signs lists and checks the tokens that come back.
 
-    A list is what the `index` of that name answered to `query`: its `docids`, best first.
+    A list is what the `index` of that name answered to `query`: its `docids`, best first. `clicked` has the clicks on the
+    latest lists.
     """
 
     def __init__(self) -> None:
         self._key = secrets.token_bytes(32)
+        self.clicked = ClickedLists()
 
     def issue(self, index: str, query: str, docids: Sequence[str]) -> str:
         """The token of a list that is sent to a client; every call returns another one."""
@@ -58,6 +62,29 @@ class Impressions:
     def _signature(self, head: bytes, index: str, query: str, docids: Sequence[str]) -> bytes:
         signed = head + orjson.dumps([index, query, list(docids[:MAX_SIGNED])])
         return hmac.new(self._key, signed, hashlib.sha256).digest()[:SIGNATURE_BYTES]
+
+
+class ClickedLists:
+    """The documents that were clicked in the latest lists, by the token of the list. Thread-safe.
+
+    It is kept by the server and not by an index, whose state may be replaced between two clicks on a list.
+    """
+
+    def __init__(self) -> None:
+        self._clicked: OrderedDict[str, frozenset[str]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, token: str) -> frozenset[str] | None:
+        """The documents of a list that were clicked; None for a list that is not in the log."""
+        with self._lock:
+            return self._clicked.get(token)
+
+    def add(self, token: str, docid: str | None) -> None:
+        """Adds a click on `docid`, or a list without a click."""
+        with self._lock:
+            self._clicked[token] = self._clicked.pop(token, frozenset()) | ({docid} if docid is not None else frozenset())
+            if len(self._clicked) > MAX_CLICKED:
+                self._clicked.popitem(last=False)
 
 
 class ClientRates:

@@ -226,7 +226,7 @@ class Click(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     impression: str = Field(pattern=r"^[0-9A-Za-z_-]{40}$", description="the token that came with the list")
-    query: str = Field(min_length=1, max_length=1000)
+    query: str = Field(min_length=1)
     docids: list[str] = Field(
         min_length=1, max_length=100, description="the list that the token came with, best first; its first 100 documents"
     )
@@ -285,7 +285,7 @@ class IndexDescription(BaseModel):
     documents: int
     topics: int
     judged: int
-    clicks: LogSize | None = Field(description="the click log's size; null where there is none")
+    clicks: LogSize | None = Field(description="the click log's size; null where there is none, or it cannot be read")
     recording: bool = Field(description="whether clicks are added to the log")
     methods: list[MethodState]
 

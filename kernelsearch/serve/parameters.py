@@ -60,6 +60,8 @@ HIGHLIGHT = Option("highlight", bool, False, "list the words of the documents th
 TOPIC = Option("topic", str, None, "a judged topic of the collection: adds its measures and the documents' grades")
 DOCID = Option("docid", str, None, "the document to explain; default: the first one of the list")
 RERANK = Option("rerank", str, None, "a method; several, separated by commas, are applied one after the other")
+#: `rerank` of explanations.
+METHOD = Option("rerank", str, None, "the method whose score is explained; default: the first stage")
 CANDIDATES = Option(
     "candidates",
     int,
@@ -72,7 +74,7 @@ SEARCH = (QUERY, HITS, OFFSET, FIELDS, FILTER, PARSE, HIGHLIGHT, TOPIC, RERANK, 
 COMPARE = (QUERY, HITS, PARSE, HIGHLIGHT, TOPIC, RERANK, CANDIDATES)
 #: Without what belongs to a single query: measures, highlighted words.
 BATCH = (HITS, OFFSET, FIELDS, FILTER, PARSE, RERANK, CANDIDATES)
-EXPLAIN = (QUERY, DOCID, TOPIC, RERANK, CANDIDATES)
+EXPLAIN = (QUERY, DOCID, TOPIC, METHOD, CANDIDATES)
 DOC = (PARSE,)
 SIMILAR = (HITS, PARSE, Option("other", str, None, "a second document, whose similarity is explained"))
 SUGGEST = (
@@ -184,17 +186,45 @@ class Reader:
         if not isinstance(record, dict) or len(record) > MAX_PARAMETERS:
             raise OptionError(f"body: a JSON object with at most {MAX_PARAMETERS} names is expected")
         rest = {name: record.pop(name) for name in others if name in record}
-        return self.read_pairs([pair for name, value in record.items() for pair in _json_pairs(name, value)]), rest
+        return self.read_record(record), rest
+
+    def read_record(self, record: Mapping[str, Any]) -> Parameters:
+        """The parameters in `record`, a JSON object, as in `read_json`; raises OptionError."""
+        return self.read_pairs(pair for name, value in record.items() for pair in self._json_pairs(name, value))
+
+    def _json_pairs(self, name: str, value: Any) -> list[tuple[str, str]]:
+        """A JSON value as pairs of a query string: of methods and filters one pair per value, other lists have commas."""
+        if value is None:
+            return []
+        repeated = name in ("rerank", "filter")
+        lists = repeated or ((option := self._option(name)) is not None and option.many)
+        values = value if lists and isinstance(value, list) else [value]
+        if not all(isinstance(item, str | int | float) for item in values):
+            expected = "a string, a number, true, false, or a list of them" if lists else "a string, a number, true or false"
+            raise OptionError(f"{name[:100]}: {expected} is expected")
+        texts = [str(item).lower() if isinstance(item, bool) else str(item) for item in values]
+        return [(name, text) for text in texts] if repeated else [(name, ",".join(texts))]
+
+    def _option(self, name: str) -> Option | None:
+        """The declaration of the parameter `name`; None for an unknown one."""
+        owner, _, rest = name.partition(".")
+        return self.own.get(name) or self.first.get(name) or self.methods.get(owner, {}).get(rest)
 
     def read_pairs(self, pairs: Iterable[tuple[str, str]]) -> Parameters:
         """The parameters in `pairs` of names and values; raises OptionError with the parameter's name."""
         parameters = Parameters()
+        single: set[str] = set()
         for name, value in pairs:
             if name == "rerank" and self.ranks:
                 self._add_column(parameters, value)
-            elif name == "filter" and name in self.own:
+                continue
+            if name == "filter" and name in self.own:
                 self._add_filter(parameters, value)
-            elif name in self.own:
+                continue
+            if name in single:
+                raise OptionError(f"{name[:100]}: given twice")
+            single.add(name)
+            if name in self.own:
                 setattr(parameters, name, self._parse_own(self.own[name], value))
             elif name in self.first:
                 parameters.first[self.first[name].key] = _parse(self.first[name], value, name)
@@ -232,10 +262,10 @@ class Reader:
             if name not in self.methods:
                 hint = nearest(name, self.methods)
                 raise OptionError(f"rerank: {name[:100]!r} is not one of {', '.join(self.methods)}{hint}")
-        if len(set(names)) < len(names):
-            raise OptionError(f"rerank: {value[:100]!r} names a method twice")
         if self.columns == 1 and parameters.columns:
             names = parameters.columns.pop() + names
+        if len(set(names)) < len(names):
+            raise OptionError(f"rerank: {','.join(names)[:100]!r} names a method twice")
         if len(parameters.columns) >= self.columns:
             raise OptionError(f"rerank: at most {self.columns} lists can be compared with the first stage")
         parameters.columns.append(names)
@@ -253,18 +283,6 @@ class Reader:
         if owner in self.methods:
             return f"unknown parameter; those of {owner} are {', '.join(self.methods[owner])}"
         return f"unknown parameter; known: {', '.join([*self.own, *self.first])}" + (", METHOD.OPTION" if self.methods else "")
-
-
-def _json_pairs(name: str, value: Any) -> list[tuple[str, str]]:
-    """A JSON value as names and values of a query string: of methods and filters one value each, other lists have commas."""
-    if value is None:
-        return []
-    values = value if isinstance(value, list) else [value]
-    if not all(isinstance(item, str | int | float) for item in values):
-        raise OptionError(f"{name[:100]}: a string, a number, true, false, or a list of them is expected")
-    texts = [str(item).lower() if isinstance(item, bool) else str(item) for item in values]
-    separate = name in ("rerank", "filter") or not isinstance(value, list)
-    return [(name, text) for text in texts] if separate else [(name, ",".join(texts))]
 
 
 def _limit_option(option: Option, limits: Limits) -> Option:
@@ -326,7 +344,7 @@ def openapi_parameters(reader: Reader, path: Iterable[str] = ("index",)) -> list
 
 def _openapi_parameter(option: Option, name: str, reader: Reader) -> dict[str, Any]:
     if name in ("rerank", "filter"):
-        most, example = (reader.columns, "klsa") if name == "rerank" else (MAX_FILTERS, "category=plumbing")
+        most, example = (_max_reranks(option, reader), "klsa") if name == "rerank" else (MAX_FILTERS, "category=plumbing")
         items = {"type": "string", "examples": [example], "maxLength": reader.limits.query}
         repeated = {"type": "array", "items": items, "maxItems": most}
         return {"name": name, "in": "query", "description": option.help, "schema": repeated, "explode": True}
@@ -344,6 +362,13 @@ def _openapi_parameter(option: Option, name: str, reader: Reader) -> dict[str, A
         schema["default"] = list(option.default) if option.many else option.default
     parameter = {"name": name, "in": "query", "description": option.help, "schema": schema}
     return {**parameter, "explode": False, "style": "form"} if option.many else parameter
+
+
+def _max_reranks(option: Option, reader: Reader) -> int:
+    """How often a request may name `rerank`: once per list, or once per method of a single list."""
+    if option is METHOD:
+        return 1
+    return reader.columns if reader.columns > 1 else len(reader.methods)
 
 
 def openapi_body(reader: Reader, **others: dict[str, Any]) -> dict[str, Any]:

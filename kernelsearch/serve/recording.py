@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,14 +19,13 @@ from kernelsearch.clicks.store import ClickLog
 from kernelsearch.core.errors import InputError, KernelSearchError
 from kernelsearch.core.replacing import lock_folder
 from kernelsearch.rerankers.rbm25.similar_queries import check_log, open_log
+from kernelsearch.serve.impressions import ClickedLists
 
 if TYPE_CHECKING:
     from kernelsearch.api.index import Index
 
 logger = logging.getLogger(__name__)
 
-#: Shown lists whose clicks are remembered, so that a repeated click is counted once.
-MAX_IMPRESSIONS = 10_000
 #: Seconds that a click waits for another process that writes into the log; readers of this process wait meanwhile.
 LOCK_SECONDS = 2.0
 
@@ -40,11 +38,12 @@ class ClickRecorder:
     index : the index whose pipelines are dropped when the log changes
     log_file : the log; None for the one beside the index. Where clicks are added, it is made by the first one
     recording : whether clicks are added
+    clicked : the clicks on lists that were shown, so that a repeated one is counted once
     """
 
-    def __init__(self, index: Index, log_file: str | None, recording: bool) -> None:
+    def __init__(self, index: Index, log_file: str | None, recording: bool, clicked: ClickedLists) -> None:
         self.index, self.log_file, self.recording = index, log_file, recording
-        self._clicked: OrderedDict[str, set[str]] = OrderedDict()
+        self._clicked = clicked
         self._condition = threading.Condition()
         self._readers = 0
         self._writing = False
@@ -160,8 +159,5 @@ class ClickRecorder:
                 import_records([new], self.path, append=True, name="the click", timeout=LOCK_SECONDS)
             self._log = None  # the next reader opens the changed log
             self.index.forget_pipelines()
-            self._clicked.setdefault(impression, set()).update([clicked] if clicked is not None else [])
-            self._clicked.move_to_end(impression)
-            if len(self._clicked) > MAX_IMPRESSIONS:
-                self._clicked.popitem(last=False)
+            self._clicked.add(impression, clicked)
             return True

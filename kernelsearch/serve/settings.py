@@ -83,7 +83,7 @@ class ServeSettings(Settings):
     no_api_key: bool = option(False, "allow an address that other machines can reach without an API key")
     record_clicks: bool = option(False, "add clicks on the page to the click log")
     click_rate: int = option(DEFAULTS.clicks_per_minute, "maximum number of recorded clicks per client and minute", low=1)
-    proxy: str | None = option(None, "address of a reverse proxy whose X-Forwarded-For header names the client")
+    proxy: str | None = option(None, "IP address or network of a reverse proxy whose X-Forwarded-For header names the client")
     host_names: str | None = option(
         None, "host names, separated by commas, under which a reverse proxy passes requests on, such as search.example.org"
     )
@@ -114,6 +114,7 @@ class ServeSettings(Settings):
         """
         if not indexes:
             raise OptionError("--index is not given")
+        _check_proxy(self.proxy)
         key = self.api_key or os.environ.get(KEY_VARIABLE) or None
         local = is_loopback(self.host)
         if not local and key is None and not self.no_api_key:
@@ -160,7 +161,17 @@ def _host_names(address: str, value: str | None) -> frozenset[str]:
     for name in names:
         if not re.fullmatch(r"[a-z0-9.-]+|\[[0-9a-f:.]+\]", name):
             raise OptionError(f"--host-names: {name!r} is not a host name such as search.example.org, without port or path")
-    return frozenset({"localhost", "127.0.0.1", "[::1]", address.lower()} | names)
+    own = f"[{address.lower()}]" if ":" in address else address.lower()
+    return frozenset({"localhost", "127.0.0.1", "[::1]", own} | names)
+
+
+def _check_proxy(value: str | None) -> None:
+    """Raises OptionError for a value of --proxy that no connection would match, or that trusts everybody."""
+    for address in value.split(",") if value is not None else ():
+        try:
+            ipaddress.ip_network(address.strip())
+        except ValueError:
+            raise OptionError(f"--proxy: {address!r} is not an IP address or a network, such as 127.0.0.1") from None
 
 
 def _origins(value: str | None) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from kernelsearch.core.errors import ArtefactError, IndexProblem, InputError, Op
 from kernelsearch.integrations.pyserini import KernelSearcher, anserini_scores
 from kernelsearch.lucene import jvm
 from kernelsearch.rerankers import registry
-from tests.conftest import DEMO
+from tests.conftest import DEMO, build_texts
 
 SETTINGS = {
     "bm25": lambda searcher: searcher.set_bm25(1.2, 0.75),
@@ -132,10 +132,20 @@ def test_documents_by_docid_number_and_field(tiny):
     assert searcher.num_docs == 6
 
 
-def test_segments_are_stripped_and_duplicates_removed(tiny):
-    searcher = KernelSearcher(tiny)
-    hits = searcher.search("water", 5, strip_segment_id=True, remove_dups=True)
-    assert [hit.docid for hit in hits] == [hit.docid for hit in searcher.search("water", 5)]
+def test_segments_are_stripped_and_duplicates_removed(tmp_path):
+    texts = {
+        "a.1": "tap tap tap",
+        "b.1": "tap tap of a door",
+        "a.2": "one tap in a long text",
+        "c.1": "a tap in a much longer text",
+    }
+    searcher = KernelSearcher(build_texts(tmp_path, texts))
+    assert [hit.docid for hit in searcher.search("tap")] == list(texts)
+    assert [hit.docid for hit in searcher.search("tap", strip_segment_id=True)] == ["a", "b", "a", "c"]
+    hits = searcher.search("tap", strip_segment_id=True, remove_dups=True)
+    assert [hit.docid for hit in hits] == ["a", "b", "c"]  # each where its first segment is
+    assert [hit.score for hit in hits] == [searcher.search("tap")[place].score for place in (0, 1, 3)]
+    assert [hit.docid for hit in searcher.search("tap", remove_dups=True)] == list(texts)
 
 
 def test_language_and_analyser_change_the_queries_analysis(demo_index):

@@ -14,7 +14,7 @@ import pytest
 
 from kernelsearch.core.errors import InputError, KernelSearchError, OptionError
 from kernelsearch.trec import read_qrels, read_topics
-from tests.conftest import DEMO
+from tests.conftest import DEMO, build_texts
 
 pytestmark = [
     pytest.mark.pyterrier,
@@ -42,6 +42,10 @@ def qrels():
 @pytest.fixture(scope="module")
 def bm25(demo_index):
     return ks.Retriever(demo_index, num_results=100)
+
+
+def queries_of(text):
+    return pd.DataFrame({"qid": ["1"], "query": [text]})
 
 
 def by_query(frame):
@@ -99,6 +103,44 @@ def test_other_columns_are_kept(demo_index, topics, bm25):
     assert result["text"][~known].isna().all(), "added documents have no value in columns that describe documents"
     assert (result["qlabel"] == "x").all()
     assert result.groupby("qid")["score"].apply(lambda scores: scores.is_monotonic_decreasing).all()
+
+
+def test_an_added_document_has_no_text_of_another(demo_index):
+    """With one document per query, or where all have one category, nothing tells a document's column from a query's."""
+    best = ks.Retriever(demo_index, num_results=1) >> ks.Text(demo_index, ["title"]) >> ks.KernelLSA(demo_index)
+    result = best.search("dripping tap")
+    assert len(result) > 1 and result["title"].notna().sum() == 1
+    plumbing = ks.Retriever(demo_index, num_results=50)(queries_of("dripping tap")).assign(
+        category="plumbing", narrative="about"
+    )
+    result = ks.KernelLSA(demo_index)(plumbing)
+    added = ~result["docno"].isin(plumbing["docno"])
+    assert added.any() and result["category"][added].isna().all() and (result["narrative"] == "about").all()
+
+
+def test_an_empty_frame_has_the_columns_of_others(demo_index, topics, bm25):
+    pipeline = bm25 >> ks.Text(demo_index, ["text", "title"]) >> ks.KernelLSA(demo_index)
+    columns = list(pipeline(topics.head(1)).columns)
+    assert list(pipeline(topics.head(0)).columns) == columns
+    assert list(pipeline(queries_of("zzzzqqqq")).columns) == columns
+    assert pt.inspect.transformer_outputs(pipeline, ["qid", "query"]) == columns
+
+
+def test_docnos_may_be_numbers(tmp_path):
+    index = build_texts(tmp_path, {"5": "a dripping tap", "7": "a tap", "8": "a blown fuse"})
+    results = queries_of("dripping tap").merge(
+        pd.DataFrame({"docno": [5, 7], "score": [1.0, 2.0], "rank": [1, 0], "text": ["x", "y"]}), how="cross"
+    )
+    result = ks.Perturbation(index)(results)
+    assert dict(zip(result["docno"], result["text"], strict=True)) == {"5": "x", "7": "y"}
+
+
+def test_queries_without_a_text_or_with_two_are_refused(bm25):
+    with pytest.raises(InputError, match="queries: 1 have no text, such as that of topic 2"):
+        bm25(pd.DataFrame({"qid": ["1", "2"], "query": ["tap", None]}))
+    with pytest.raises(InputError, match="queries: topic 1 has several texts"):
+        bm25(pd.DataFrame({"qid": ["1", "1"], "query": ["tap", "fuse"]}))
+    assert len(bm25(pd.concat([queries_of("tap")] * 2))) == len(bm25(queries_of("tap")))
 
 
 def test_expansion_writes_query_toks_that_the_retriever_reads(demo_index, topics, bm25):

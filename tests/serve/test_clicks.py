@@ -19,7 +19,8 @@ from kernelsearch.clicks.store import ClickLog
 from kernelsearch.core.errors import InputError
 from kernelsearch.serve import impressions
 from kernelsearch.serve import recording as recorder
-from kernelsearch.serve.impressions import LIFETIME
+from kernelsearch.serve.catalogue import ServedIndex
+from kernelsearch.serve.impressions import LIFETIME, ClickedLists
 from kernelsearch.serve.settings import IndexSpec, Limits, ServiceSettings
 
 
@@ -126,9 +127,9 @@ def test_a_log_file_is_served_and_not_recorded_into(fitted, tmp_path, caplog):
 def test_a_named_log_that_is_missing_is_refused_where_nothing_is_recorded(fitted, tmp_path):
     index = kernelsearch.open(fitted / "demo")
     with pytest.raises(InputError, match=r"^--clicks: .*none\.db: no such file; .* --record-clicks makes one of clicks"):
-        recorder.ClickRecorder(index, str(tmp_path / "none.db"), recording=False)
+        recorder.ClickRecorder(index, str(tmp_path / "none.db"), False, ClickedLists())
     with pytest.raises(InputError, match=r"--clicks: .*no such file"):
-        recorder.ClickRecorder(index, str(tmp_path / "nofolder" / "none.db"), recording=True)
+        recorder.ClickRecorder(index, str(tmp_path / "nofolder" / "none.db"), True, ClickedLists())
 
 
 def test_nothing_about_people_is_stored(recording, tmp_path):
@@ -211,6 +212,70 @@ def test_reading_and_clicking_at_once(recording, tmp_path):
         thread.join()
     assert set(statuses) == {200}
     assert ClickLog(tmp_path / "clicks.db").totals().clicks == before.clicks + 6
+
+
+def test_a_click_waits_for_a_batch_from_the_start_of_its_method(recording, monkeypatch):
+    """What rbm25 derives from the log and what it reads from it afterwards belong to one state of the log."""
+    docids, make, waited = shown(recording, "dripping tap"), ServedIndex.pipeline, []
+
+    def make_and_click(served, methods, *args):
+        made = make(served, methods, *args)
+        writer = threading.Thread(target=served.clicks.record, args=(docids.impression, docids.query, docids, docids[1]))
+        writer.start()
+        writer.join(0.3)
+        waited.append(writer.is_alive())
+        return made
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ServedIndex, "pipeline", make_and_click)
+        answer = recording.post("/v1/demo/batch", json={"queries": ["dripping tap"], "rerank": "rbm25"})
+    assert answer.status_code == 200 and waited == [True]
+
+
+def test_a_click_counts_once_though_the_index_is_replaced_meanwhile(start, fitted, tmp_path):
+    shutil.copytree(fitted / "demo", tmp_path / "demo")
+    spec = IndexSpec("demo", str(tmp_path / "demo"), clicks=str(tmp_path / "new.db"))
+    client = start(ServiceSettings((spec,), Limits(threads=1, seconds=120), record_clicks=True, allow_updates=True), warm=False)
+    docids = shown(client, "tap")
+    assert click(client, docids[1], docids).json() == {
+        "recorded": True,
+        "clicks": {"queries": 1, "impressions": 1, "clicks": 1},
+    }
+    added = client.post("/v1/demo/documents", json={"add": [{"id": "new", "contents": "an okapi"}]})
+    assert added.status_code == 200 and shown(client, "okapi") == ["new"]
+    assert click(client, docids[1], docids).json()["recorded"] is False
+    # Another document of the list is a click on the same impression.
+    assert click(client, docids[2], docids).json() == {
+        "recorded": True,
+        "clicks": {"queries": 1, "impressions": 1, "clicks": 2},
+    }
+
+
+def test_queries_of_any_length_that_the_server_takes_can_be_clicked(start, settings, fitted, tmp_path):
+    source = replace(settings.indexes[0], clicks=str(tmp_path / "new.db"))
+    limits = replace(settings.limits, query=3000)
+    client = start(replace(settings, indexes=(source,), limits=limits, record_clicks=True), warm=False)
+    docids = shown(client, "dripping tap " * 200)
+    assert click(client, docids[0], docids).json()["recorded"] is True
+    schema = client.get("/openapi.json").json()["paths"]["/v1/{index}/click"]["post"]["requestBody"]
+    assert schema["content"]["application/json"]["schema"]["properties"]["query"]["maxLength"] == 3000
+
+
+def test_a_damaged_log_is_named_without_its_folder_and_leaves_the_rest_usable(recording, tmp_path):
+    assert recording.get("/v1/demo/suggest?prefix=t").status_code == 200
+    (tmp_path / "clicks.db").unlink()
+    (tmp_path / "clicks.db").write_text("not a database " * 100, encoding="utf-8")
+    deadline = time.monotonic() + 60
+    while recording.get("/v1/demo/suggest?prefix=t").status_code == 200 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    for path in ("/v1/demo/suggest?prefix=t", "/v1/demo/search?query=tap&rerank=rbm25"):
+        answer = recording.get(path)
+        assert answer.status_code == 400 and "clicks.db" in answer.json()["error"]
+        assert str(tmp_path) not in answer.text and "/" not in answer.json()["error"]
+    described = recording.get("/v1/indexes")
+    assert described.status_code == 200 and described.json()["indexes"][0]["clicks"] is None
+    assert str(tmp_path) not in described.text
+    assert shown(recording, "tap")
 
 
 def test_a_list_of_another_index_or_server_or_day_is_not_clicked(recording, start, settings, monkeypatch):

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from kernelsearch.core.errors import BusyError, JavaError
+
 pytest.importorskip("mcp")
 
 
@@ -64,12 +66,38 @@ def test_tools_give_the_rest_apis_answers(tools, client):
         ("search", {"index": "demo", "query": " "}, "query: no text"),
         ("search", {"index": "demo", "query": "tap", "hits": 5000}, "hits: 5000 is above 1000"),
         ("search", {"index": "demo", "query": "tap", "rerank": "klsa", "options": {"klsa.basis": "/etc"}}, "names a file"),
+        ("search", {"index": "demo", "query": "tap", "k1": 1.2}, "k1"),
+        ("search", {"index": "demo", "query": "tap", "options": {"hits": 3}}, "options: hits is an argument of the tool"),
+        ("search", {"index": "demo", "query": "tap", "options": {"k1": [1.2]}}, "k1: a string, a number, true or false"),
         ("doc", {"index": "demo", "docid": "../etc/passwd"}, "is not in demo"),
     ],
 )
 def test_errors_are_one_line(tools, name, arguments, message):
     failed, text = used(tools, name, **arguments)
     assert failed and message in text
+
+
+def test_options_may_be_numbers(tools, client):
+    failed, text = used(
+        tools, "search", index="demo", query="tap", hits=3, options={"k1": 1.2, "rm3": True, "fields": ["title"]}
+    )
+    assert not failed and json.loads(text) == client.get("/v1/demo/search?query=tap&hits=3&k1=1.2&rm3=true&fields=title").json()
+
+
+@pytest.mark.parametrize(
+    "problem", [JavaError("/srv/private: failed"), BusyError("/srv/private: locked"), ValueError("/srv/private")]
+)
+def test_tools_tell_no_more_about_errors_than_the_rest_api(tools, client, monkeypatch, problem):
+    def fail(*_: Any) -> None:
+        raise problem
+
+    for name, arguments in (("search", {"index": "demo", "query": "tap", "rerank": "klsa"}), ("list_indexes", {})):
+        monkeypatch.setattr("kernelsearch.serve.answers.search", fail)
+        monkeypatch.setattr("kernelsearch.serve.catalogue.ServedIndex.describe", fail)
+        failed, text = used(tools, name, **arguments)
+        assert failed and "private" not in text
+        rest = client.get("/v1/demo/search?query=tap&rerank=klsa" if name == "search" else "/v1/indexes").json()["error"]
+        assert text == f"Error executing tool {name}: {rest}"
 
 
 def test_the_endpoint_is_there_only_where_asked_for(client):

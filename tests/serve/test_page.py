@@ -41,6 +41,7 @@ def server(tmp_path_factory, request):
         {"id": "a/../<i>", "title": HOSTILE, "contents": HOSTILE},
         {"id": "plain", "title": "Pump", "contents": "A pump with a worn seal.", "note": HOSTILE},
         {"id": "other", "contents": "Seals of a pump and a valve"},
+        {"id": "toString", "contents": "a constructor"},
     ]
     index_verb.main(["--input", str(write_jsonl(folder / "hostile.jsonl", records)), "--index", str(folder / "hostile")])
     shutil.copytree(folder / "demo", folder / "vectors")
@@ -299,6 +300,17 @@ def test_hostile_texts_and_queries_stay_text(page):
     assert page.all("main img, main b, main i, main script, main iframe") == []
     assert page.js("return window.hacked") is None
     assert page.element("#query").get_attribute("value").endswith(HOSTILE)
+
+
+def test_terms_and_docids_with_the_names_of_javascripts_own_properties_are_shown(page):
+    page.open(index="hostile", q="constructor", m="klsa")
+    for number in range(2):
+        page.click(page.element(f"#list-{number} .hit"))
+        page.settled()
+        page.wait(lambda: page.all(".level.outermost .bar-label"))
+        assert "function" not in page.js("return document.querySelector('#panel').textContent")
+    page.click(page.element("#list-0 .hit"))
+    page.wait(lambda: [label.text.split("\n")[0] for label in page.all(".level.outermost .bar-label")] == ["constructor"])
 
 
 def test_everything_comes_from_the_server_itself(page):

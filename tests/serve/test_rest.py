@@ -12,6 +12,7 @@ import pytest
 import kernelsearch
 from kernelsearch.core.errors import OptionError
 from kernelsearch.serve import __main__ as serve
+from kernelsearch.serve.filters import Filter
 from kernelsearch.serve.texts import StoredDocuments
 
 
@@ -41,6 +42,9 @@ def test_a_json_body_has_the_parameters_of_a_query_string(client):
         (b"{", "body: not JSON"),
         (b"[1]", "body: a JSON object"),
         (b'{"query": {"text": "tap"}}', "query: a string, a number"),
+        (b'{"query": ["dripping", "tap"]}', "query: a string, a number, true or false is expected"),
+        (b'{"query": "tap", "hits": [3]}', "hits: a string, a number, true or false is expected"),
+        (b'{"query": "tap", "rerank": ["klsa", "pert", "klsa"]}', "rerank: 'klsa,pert,klsa' names a method twice"),
         (b'{"query": "tap", "hits": 0}', "hits: 0 is below 1"),
         (b'{"query": "tap", "hits": 2.5}', "hits: '2.5' is not a whole number"),
         (b'{"query": "tap", "filter": ["minutes"]}', "filter: 'minutes' is not FIELD=VALUE"),
@@ -60,6 +64,61 @@ def test_bad_bodies_are_refused(client, body, message):
     answer = client.post("/v1/demo/search", content=body, headers={"content-type": "application/json"})
     assert answer.status_code == 400 and message in answer.json()["error"]
     assert client.post("/v1/demo/search", content=body).status_code == 415
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ("hits=1&hits=2", "hits: given twice"),
+        ("query=fuse", "query: given twice"),
+        ("k1=1&k1=2", "k1: given twice"),
+        ("rerank=klsa&klsa.z=5&klsa.z=6", "klsa.z: given twice"),
+        ("rerank=klsa&rerank=klsa", "rerank: 'klsa,klsa' names a method twice"),
+    ],
+)
+def test_a_parameter_that_would_replace_another_is_refused(client, parameters, message):
+    answer = client.get(f"/v1/demo/search?query=tap&{parameters}")
+    assert answer.status_code == 400 and answer.json()["error"] == message
+
+
+def test_the_description_counts_the_methods_that_a_request_may_name(client):
+    paths = client.get("/openapi.json").json()["paths"]
+    methods = len(client.get("/v1/methods").json()["methods"])
+
+    def most(path: str) -> int:
+        declared = {entry["name"]: entry["schema"] for entry in paths[path]["get"]["parameters"]}
+        return declared["rerank"]["maxItems"]
+
+    assert [most(f"/v1/{{index}}/{name}") for name in ("search", "compare", "explain")] == [methods, 3, 1]
+    body = paths["/v1/{index}/search"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert body["properties"]["rerank"]["maxItems"] == methods
+
+
+@pytest.mark.parametrize(
+    ("condition", "value", "holds"),
+    [
+        ("id=9007199254740992", 9007199254740993, False),  # the same number as floats
+        ("id>9007199254740992", 9007199254740993, True),
+        ("id=9007199254740993", "9007199254740993", True),
+        ("year=2020.0", 2020, True),
+        ("size=2e3", 2000, True),
+        ("code=11", "1_1", False),  # the same number in Python's syntax
+        ("code=3", "\N{ARABIC-INDIC DIGIT THREE}", False),
+        ("price<=1e999", 5, False),
+    ],
+)
+def test_filters_compare_whole_numbers_exactly(condition, value, holds):
+    parsed = Filter.parse(condition)
+    assert parsed.matches({parsed.field: value}) is holds
+
+
+def test_answers_are_not_stored_and_the_pages_files_are_compared_with_the_servers(client):
+    for path in ("/v1/demo/search?query=tap", "/v1/indexes", "/v1/none/search?query=tap", "/openapi.json"):
+        assert client.get(path).headers["cache-control"] == "no-store"
+    for path in ("/", "/docs", "/page/js/main.js"):
+        answer = client.get(path)
+        assert answer.headers["cache-control"] == "no-cache"
+        assert client.get(path, headers={"if-none-match": answer.headers["etag"]}).status_code in (200, 304)
 
 
 def post(client, path: str = "/v1/demo/search", **body):

@@ -23,7 +23,7 @@ import pytest
 from kernelsearch.core.errors import InputError, KernelSearchError, OptionError
 from kernelsearch.serve import __main__ as serve
 from kernelsearch.serve import answers
-from kernelsearch.serve.settings import KEY_VARIABLE, Limits
+from kernelsearch.serve.settings import KEY_VARIABLE, IndexSpec, Limits
 from tests.conftest import DEMO, ROOT, heeding_interrupts
 
 
@@ -130,6 +130,9 @@ def test_bad_bytes_on_the_wire_are_harmless(impatient):
         (("--index", "x", "--host", "0.0.0.0"), "clients need a key"),
         (("--index", "x", "--klsa.z", "0"), "--klsa.z: 0 is below 1"),
         (("--index", "x", "--timeout", "0"), "--timeout: 0.0 is below"),
+        (("--index", "x", "--proxy", "nginx"), "--proxy: 'nginx' is not an IP address or a network"),
+        (("--index", "x", "--proxy", "*"), "--proxy: '*' is not an IP address or a network"),
+        (("--index", "x", "--api-key", ""), "--api-key: an empty text"),
     ],
 )
 def test_what_cannot_be_started_is_refused_in_one_line(arguments, message, capsys, monkeypatch):
@@ -154,6 +157,24 @@ def test_a_public_address_needs_a_key_or_no_api_key(monkeypatch):
     monkeypatch.setenv(KEY_VARIABLE, "from the environment")
     assert settings("--host", "0.0.0.0").api_key == "from the environment"
     assert settings("--host", "0.0.0.0").hosts is None
+
+
+def test_a_server_is_called_by_the_address_that_it_listens_on():
+    for address, name in (("192.168.1.5", "192.168.1.5"), ("FD00::5", "[fd00::5]")):
+        arguments = ["--index", "x", "--host", address, "--no-api-key", "--host-names", "search.example.org"]
+        assert {name, "search.example.org"} <= serve.read_settings(arguments)[1].hosts
+
+
+@pytest.mark.parametrize("folder", [".", "demo"])
+def test_messages_of_an_index_with_a_relative_path_are_readable(start, settings, fitted, monkeypatch, folder):
+    """The folder's name is replaced where it is a path, not in other words."""
+    monkeypatch.chdir(fitted / "demo" if folder == "." else fitted)
+    client = start(replace(settings, indexes=(IndexSpec("own", folder),)), warm=False)
+    message = client.get("/v1/own/search?query=tap&rerank=fusion").json()["error"]
+    assert message.startswith(
+        "own: no fusion is trained for it; train one with python -m kernelsearch.train --index own --rerank"
+    )
+    assert str(fitted) not in message
 
 
 def test_a_port_in_use_is_named(fitted, monkeypatch):

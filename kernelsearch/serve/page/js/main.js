@@ -48,6 +48,7 @@ class App {
     try {
       const [indexes, about] = await Promise.all([api.indexes(), api.methods()]);
       Object.assign(this, { indexes, about });
+      byId("query").maxLength = about.limits.query;
       byId("problem").replaceChildren();
       await this.arrive();
     } catch (problem) {

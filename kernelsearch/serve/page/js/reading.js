@@ -2,11 +2,12 @@
 
 import { number, plural, shortened } from "./format.js";
 
-const LABELS = {
-  "like the best documents": "likeness to the best documents",
-  "own score": "its own match with the query",
-  "mean of the candidates": "average of the list, subtracted",
-};
+// Maps, not objects: "constructor" is a property of every object, and may be a term or a docid.
+const LABELS = new Map([
+  ["like the best documents", "likeness to the best documents"],
+  ["own score", "its own match with the query"],
+  ["mean of the candidates", "average of the list, subtracted"],
+]);
 
 const DETAILS = [
   [/λ (\S+), z auto/, "share of the latent score $1, neighbours weighted by their relevance"],
@@ -43,18 +44,19 @@ export function firstStageNote({ notes }) {
 /** Reads the answer of /explain: `titles`, `words` and the `meanings` of features came with it. */
 export class Reading {
   constructor({ titles = {}, words = {}, meanings = {}, method, explanation }) {
-    Object.assign(this, { titles, words, meanings, method: explanation.method, byTerm: method === "first stage" });
+    [this.titles, this.words, this.meanings] = [titles, words, meanings].map((texts) => new Map(Object.entries(texts)));
+    Object.assign(this, { method: explanation.method, byTerm: method === "first stage" });
   }
 
-  title = (docid) => this.titles[docid] ?? docid;
+  title = (docid) => this.titles.get(docid) ?? docid;
 
   /** A term, perhaps with a minus sign, as a word. */
-  word = (term) => (term.startsWith("-") ? `−${this.word(term.slice(1))}` : this.words[term] ?? term);
+  word = (term) => (term.startsWith("-") ? `−${this.word(term.slice(1))}` : this.words.get(term) ?? term);
 
   label = (label) => {
     if (this.byTerm) return this.word(label);
-    if (["auto", "fusion"].includes(this.method)) return this.meanings[label] ?? label;
-    if (LABELS[label]) return LABELS[label];
+    if (["auto", "fusion"].includes(this.method)) return this.meanings.get(label) ?? label;
+    if (LABELS.has(label)) return LABELS.get(label);
     if (this.method === "rbm25") {
       if (label.startsWith("BM25, weight")) return "its own match with the query (BM25)";
       const query = label.match(/^'(.+)'$/)?.[1];
@@ -66,7 +68,7 @@ export class Reading {
     if (scale) return scale[1] === "inf" ? `the whole text, related words at scale ${scale[2]}` : `passages at scale ${scale[1]}, related words at scale ${scale[2]}`;
     const group = label.match(/^(added words of group \d+ )\((.+)\)$/);
     if (group) return `${group[1]}(${this.word(group[2])})`;
-    return this.titles[label] ?? this.word(label);
+    return this.titles.get(label) ?? this.word(label);
   };
 
   detail = (detail, label) => {

@@ -36,7 +36,13 @@ class DenseMatch:
         self.importance, self.weights = rng.uniform(0.5, 2, WORDS), rng.uniform(0.5, 2, 3)
         self.query, self.text = rng.choice(WORDS, 3, replace=False), rng.integers(0, WORDS, length)
         self.rows = make_rows(
-            self.graph, self.query, scales, weights=self.weights, importance=self.importance, background=self.background, limit=8
+            self.graph,
+            self.query,
+            scales,
+            weights=self.weights,
+            importance=self.importance,
+            background=self.background,
+            limit=8,
         )
         self.texts = self.rows.texts(*pack([self.text]))
 
@@ -97,9 +103,9 @@ class DenseMatch:
             part = 1.0 if mode == "sum" else 1 / len(starts)
             return [(j, start + j, part * share[j]) for start in starts for j in range(count)]
         asked = points_by_hand(self.strengths(self.query, self.importance[self.query]), np.zeros(3, dtype=int))[level]
-        found = points_by_hand(
-            self.strengths(self.text, self.importance[self.text]), np.zeros(len(self.text), dtype=int)
-        )[level]
+        found = points_by_hand(self.strengths(self.text, self.importance[self.text]), np.zeros(len(self.text), dtype=int))[
+            level
+        ]
         points = [j for j in range(3) if asked[j]]
 
         def region(j, p):

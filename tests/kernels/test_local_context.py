@@ -49,7 +49,7 @@ def test_idf_is_at_most_one(make_collection):
     class Vocabulary:
         df = np.array([1, 10, 0, 1_000_000])
 
-        class statistics:  # noqa: N801
+        class statistics:
             documents = 1_000_000
 
     assert local_context.idf(Vocabulary, np.arange(4)) == pytest.approx([1.0, 1.0, 1.0, 0.0])

@@ -295,7 +295,7 @@ SYNSETS = {
 
 @pytest.mark.parametrize("neighbours", [1, 2, 20])
 def test_wordnet_relations_by_hand(tmp_path, neighbours):
-    """Words of one synset have 1, words one pointer apart .5; antonyms (!) are not followed. Distances are 1 - s, at least .001."""
+    """Words of one synset have 1, words one pointer apart .5; antonyms (!) are not followed; d = 1 - s, at least .001."""
     for name, text in SYNSETS.items():
         (tmp_path / name).write_text(text)
     found = edges(wordnet_graph(tmp_path, term_ids, 4, analyze, neighbours=neighbours))

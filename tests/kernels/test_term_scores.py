@@ -66,8 +66,8 @@ def part(model, doc, word):
     return math.log(1 + (1 - model.lam) * tf / length / (model.lam * share))
 
 
-MODELS = [BM25Model(), BM25Model(2.0, 0.75), BM25Model(0.0, 0.4), BM25Model(1.2, 1.0), DirichletModel(0.5), DirichletModel(40.0),
-          JelinekMercerModel(0.1), JelinekMercerModel(0.8)]  # fmt: skip
+MODELS = [BM25Model(), BM25Model(2.0, 0.75), BM25Model(0.0, 0.4), BM25Model(1.2, 1.0),
+          DirichletModel(0.5), DirichletModel(40.0), JelinekMercerModel(0.1), JelinekMercerModel(0.8)]  # fmt: skip
 
 
 @pytest.mark.parametrize("model", MODELS, ids=str)

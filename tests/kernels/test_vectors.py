@@ -83,7 +83,7 @@ def test_names_without_an_index_or_of_other_vectors_are_refused(index):
 
 @pytest.mark.parametrize("weight", [-0.1, np.nan, np.inf])
 def test_weights_that_are_no_weights_are_refused(index, weight):
-    with pytest.raises(OptionError, match="weight .* must be a number from 0 on"):
+    with pytest.raises(OptionError, match=r"weight .* must be a number from 0 on"):
         registry.kernel("vectors:m", {"vector_weight": weight}, index.vectors)
     none = registry.kernel("vectors:m", {"vector_weight": 0.0}, index.vectors)
     assert not none.documents(index.forward, np.arange(5), np.arange(5)).any()

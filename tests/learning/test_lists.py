@@ -136,7 +136,8 @@ def test_ranks_keep_the_order_of_equal_scores():
 
 
 @pytest.mark.parametrize(("table", "y", "message"), [
-    (np.zeros((0, 2)), [], r"0 sample\(s\)"), (np.zeros((2, 0)), [0, 1], r"0 feature\(s\)"), (np.zeros((2, 1)), None, "requires y"),
+    (np.zeros((0, 2)), [], r"0 sample\(s\)"), (np.zeros((2, 0)), [0, 1], r"0 feature\(s\)"),
+    (np.zeros((2, 1)), None, "requires y"),
 ])  # fmt: skip
 def test_tables_that_nothing_can_be_learned_from(table, y, message):
     with pytest.raises(InputError, match=message):
@@ -144,8 +145,9 @@ def test_tables_that_nothing_can_be_learned_from(table, y, message):
 
 
 @pytest.mark.parametrize(("labels", "qid", "reason"), [
-    ([1.0], [0], "one sample only"), ([1, 2], [0, 1], "all documents are relevant"), ([0, 0], [0, 0], "no document is relevant"),
-    ([0, -1], [0, 1], "no document is relevant"), ([1, 0], [0, 1], "no query has both"),
+    ([1.0], [0], "one sample only"), ([1, 2], [0, 1], "all documents are relevant"),
+    ([0, 0], [0, 0], "no document is relevant"), ([0, -1], [0, 1], "no document is relevant"),
+    ([1, 0], [0, 1], "no query has both"),
 ])  # fmt: skip
 def test_reasons_why_nothing_can_be_learned(labels, qid, reason):
     with pytest.raises(InputError, match=reason):

@@ -107,20 +107,32 @@ def test_the_duality_gap_is_relative_to_the_objective(objective):
 
 
 def test_descent_drops_weights_to_zero_one_after_the_other():
-    """J = Σ c_m d_m is least at the corner of the smallest c: two weights fall to 0 in one step, the other takes them over."""
-    costs = np.array([3.0, 1.0, 2.0])
+    """J = Σ c_m d_m is least at the corner of the smallest c: three weights fall to 0 in one step, the other takes them over."""
+    costs = np.array([3.0, 1.0, 2.0, 1.5])
     visited = []
 
     def solve(weights):
         visited.append(weights)
         return float(weights @ costs), costs.copy()
 
-    start = np.array([0.2, 0.5, 0.3])
+    start = np.array([0.1, 0.5, 0.2, 0.2])
     weights, objective, gradient = descend(start, *solve(start), solve)
-    assert weights == pytest.approx([0, 1, 0]) and objective == 1 and gradient.tolist() == costs.tolist()
-    assert all(point.min() >= 0 and point.sum() == pytest.approx(1) for point in visited)
-    # First the weight that reaches 0 first: .2 falls by 2 for each unit of the way, .3 by 1.
-    assert visited[1] == pytest.approx([0, 0.8, 0.2]) and visited[2] == pytest.approx([0, 1, 0])
+    assert weights == pytest.approx([0, 1, 0, 0]) and objective == 1 and gradient.tolist() == costs.tolist()
+    # Weights fall by 2, 1 and .5 for each unit of the way: they are at 0 after .05, .2 and .4.
+    expected = [[0, 0.675, 0.15, 0.175], [0, 0.9, 0, 0.1], [0, 1, 0, 0]]
+    assert np.array(visited[1:4]) == pytest.approx(np.array(expected))
+
+
+@pytest.mark.parametrize("C", [0.05, 1.0, 20.0])
+def test_the_objective_is_that_of_machines_with_the_same_c(C):
+    kernels, y = problem(seed=4, n=40)
+    model = SimpleMKL(C=C).fit(kernels, y)
+    for weights, value in ((np.full(3, 1 / 3), model.objectives_[0]), (model.weights_, model.objectives_[-1])):
+        gram = kernels @ (weights * model.scale_)
+        svm = SVC(kernel="precomputed", C=C, tol=1e-6).fit(gram, y)
+        beta = np.zeros(40)
+        beta[svm.support_] = svm.dual_coef_[0]
+        assert value == pytest.approx(np.abs(beta).sum() - 0.5 * beta @ gram @ beta, rel=1e-4)
 
 
 @pytest.mark.parametrize("normalize", [True, False])
@@ -151,12 +163,6 @@ def test_two_classes_are_one_problem_whatever_their_names():
     first, second = SimpleMKL().fit(kernels, y), SimpleMKL().fit(kernels, named)
     assert first.weights_ == pytest.approx(second.weights_, abs=1e-3)
     assert first.objectives_ == pytest.approx(second.objectives_, rel=1e-4)
-    # The objective is that of one machine at uniform weights.
-    gram = (kernels * first.scale_).mean(axis=2)
-    svm = SVC(kernel="precomputed", C=1.0, tol=1e-6).fit(gram, y)
-    beta = np.zeros(40)
-    beta[svm.support_] = svm.dual_coef_[0]
-    assert first.objectives_[0] == pytest.approx(np.abs(beta).sum() - 0.5 * beta @ gram @ beta, rel=1e-4)
 
 
 def test_texts_without_a_hit_or_a_miss_have_no_margin():

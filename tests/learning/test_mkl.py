@@ -107,7 +107,7 @@ def test_the_duality_gap_is_relative_to_the_objective(objective):
 
 
 def test_descent_drops_weights_to_zero_one_after_the_other():
-    """J = Σ c_m d_m is least at the corner of the smallest c: three weights fall to 0 in one step, the other takes them over."""
+    """J = Σ c_m d_m is least at the corner of the smallest c: three weights fall to 0 in one step, the other has all."""
     costs = np.array([3.0, 1.0, 2.0, 1.5])
     visited = []
 
@@ -121,6 +121,18 @@ def test_descent_drops_weights_to_zero_one_after_the_other():
     # Weights fall by 2, 1 and .5 for each unit of the way: they are at 0 after .05, .2 and .4.
     expected = [[0, 0.675, 0.15, 0.175], [0, 0.9, 0, 0.1], [0, 1, 0, 0]]
     assert np.array(visited[1:4]) == pytest.approx(np.array(expected))
+
+
+def test_descent_moves_all_weight_away_from_the_largest():
+    """J falls all the way to the corner of the second weight, which the first one, the largest, leaves."""
+    costs = np.array([3.0, 1.0])
+
+    def solve(weights):
+        return float(weights @ costs), costs.copy()
+
+    start = np.array([0.8, 0.2])
+    weights, objective, _ = descend(start, *solve(start), solve)
+    assert weights.tolist() == [0, 1] and objective == 1
 
 
 @pytest.mark.parametrize("C", [0.05, 1.0, 20.0])

@@ -540,3 +540,53 @@ def test_online_learners_keep_their_weights_where_a_triplet_says_nothing():
     X, y = np.array([[1.0, 2.0], [1.0, 2.0], [1.0, 2.0]]), [1, 0, 0]
     for learner in (OASIS(normalise="none"), OKWL(normalise="none")):
         assert learner.partial_fit(X, y).weights_.tolist() == [0, 0]
+
+
+def boosted(**settings):
+    """The trees of a booster as tables of xgboost's, one per tree, on lists with four features."""
+    X, y, qid = lists(queries=12)
+    learner = SimListMKL(**{"trees": 6, **settings}).fit(X, y, qid)
+    table = learner.booster_.trees_to_dataframe()
+    return learner, [tree for _, tree in table.groupby("Tree")]
+
+
+def test_every_setting_of_the_trees_has_its_effect():
+    def leaves(tree):
+        return tree[tree.Feature == "Leaf"]
+
+    def largest(trees):
+        return max(leaves(tree).Gain.abs().max() for tree in trees)
+
+    _, plain = boosted()
+    assert len(plain) == 6 and len(boosted(trees=3)[1]) == 3
+    for count in (2, 5):
+        assert max(len(leaves(tree)) for tree in boosted(leaves=count)[1]) == count
+    # The first tree is grown at the same scores whatever the rate, which its leaves are multiplied by.
+    slow, fast = (boosted(learning_rate=rate, trees=1)[1][0] for rate in (0.01, 0.1))
+    assert leaves(fast).Gain.to_numpy() == pytest.approx(10 * leaves(slow).Gain.to_numpy(), rel=1e-3)
+    # A large penalty makes leaves small; where every leaf needs a large curvature, nothing is split.
+    assert largest(boosted(penalty=1000.0)[1]) < 0.1 * largest(boosted(penalty=0.0)[1])
+    assert all(len(tree) == 1 for tree in boosted(min_weight=1e6)[1])
+    assert all(leaves(tree).Cover.min() >= 2 for tree in boosted(min_weight=2.0)[1])
+    # A quarter of four features: each tree has one, and the seed draws it.
+    used = [[set(tree.Feature) - {"Leaf"} for tree in boosted(columns=0.25, random_state=seed)[1]] for seed in (0, 0, 1)]
+    assert all(len(features) == 1 for drawn in used for features in drawn)
+    assert used[0] == used[1] != used[2] and len(set.union(*used[0])) > 1
+
+
+def test_trees_learn_from_relevance_and_not_from_grades():
+    X, y, qid = lists(queries=12)
+    plain, graded = (SimListMKL(trees=6).fit(X, labels, qid) for labels in (y, y * np.arange(1, len(y) + 1)))
+    assert (plain.predict(X, qid) == graded.predict(X, qid)).all()
+
+
+def test_a_query_is_a_list_of_its_own_for_trees():
+    """Rows of a second query with the order of the first reversed: pairs across queries would cancel what each says."""
+    chance = np.random.default_rng(1)
+    y = np.tile([1.0, 0, 0, 0, 0, 0], 20)
+    offsets = np.repeat(np.arange(20) * 100.0, 6)
+    X = np.column_stack([y + offsets + 0.1 * chance.random(120), chance.random(120)])
+    learner = SimListMKL(trees=30, normalise="none", init="zero", leaves=64, min_weight=0.0).fit(
+        X, y, np.repeat(np.arange(20), 6)
+    )
+    assert mean_average_precision(learner.predict(X), y, Lists.of(np.repeat(np.arange(20), 6))) > 0.95

@@ -65,7 +65,7 @@ def length_factor(norm_lengths: ArrayLike, average: float, k1: float, b: float) 
 
 
 def term_scores(
-    index: Postings, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer], *, k1: float = 0.9, b: float = 0.4
+    index: Postings, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer], *, k1: float, b: float
 ) -> NDArray[np.float32]:
     """Each term's part of each document's score, shape (documents, terms). Term -1 (unknown) gives zeros.
 
@@ -89,7 +89,7 @@ def term_scores(
 
 
 def scores(
-    index: Postings, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer], *, k1: float = 0.9, b: float = 0.4
+    index: Postings, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer], *, k1: float, b: float
 ) -> NDArray[np.float32]:
     """BM25 of each document, equal to Lucene's raw score to the last bit, shape (documents,).
 

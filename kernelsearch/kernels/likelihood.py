@@ -39,7 +39,7 @@ class Postings(Protocol):
 
 
 def dirichlet_term_scores(
-    index: Postings, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer], *, mu: float = 1000.0
+    index: Postings, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer], *, mu: float
 ) -> NDArray[np.float64]:
     """max(0, ln(1 + tf / (mu p(w|C))) + ln(mu / (dl + mu))) by weight, shape (documents, terms); term -1 gives zeros.
 
@@ -57,7 +57,7 @@ def dirichlet_term_scores(
 
 
 def jelinek_mercer_term_scores(
-    index: Postings, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer], *, lam: float = 0.1
+    index: Postings, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer], *, lam: float
 ) -> NDArray[np.float64]:
     """ln(1 + (1 - lambda) (tf / dl) / (lambda p(w|C))) by weight, shape (documents, terms). Term -1 (unknown) gives zeros.
 
@@ -68,7 +68,7 @@ def jelinek_mercer_term_scores(
 
 
 def dirichlet_scores(
-    index: Postings, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer], *, mu: float = 1000.0
+    index: Postings, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer], *, mu: float
 ) -> NDArray[np.float64]:
     """Query likelihood with Dirichlet smoothing, shape (documents,): the sums of `dirichlet_term_scores`.
 
@@ -83,7 +83,7 @@ def dirichlet_scores(
 
 
 def jelinek_mercer_scores(
-    index: Postings, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer], *, lam: float = 0.1
+    index: Postings, terms: ArrayLike, weights: ArrayLike, docs: NDArray[np.integer], *, lam: float
 ) -> NDArray[np.float64]:
     """Query likelihood with Jelinek-Mercer smoothing, shape (documents,): the sums of `jelinek_mercer_term_scores`.
 

@@ -231,3 +231,30 @@ def test_javas_order_of_strings_is_that_of_utf_16(other):
         ranks = java_maps.utf16_ranks(table)
         assert ranks is not None
         assert [words[place] for place in np.argsort(ranks)] == sorted(words, key=lambda word: word.encode("utf-16-be"))
+
+
+def java_hash(text):
+    """String.hashCode() over UTF-16 units, then HashMap's fold of the upper half into the lower."""
+    code, raw = 0, text.encode("utf-16-be")
+    for high, low in zip(raw[::2], raw[1::2], strict=True):
+        code = (31 * code + 256 * high + low) % 2**32
+    return code ^ (code // 2**16)
+
+
+def test_hashes_and_lengths_of_every_string_of_a_table():
+    words = ["tap", "", "a", "x" * 40, "z" * 25 + "q", "é", "señor", "日本語", "\U0001f600 x", "tap"]
+    raw = [word.encode() for word in words]
+    table = StringTable(np.frombuffer(b"".join(raw), dtype=np.uint8), np.cumsum([len(word) for word in raw]))
+    numbers = np.array([0, *range(len(words)), 3])
+    assert java_maps.hashes(table, numbers).tolist() == [java_hash(words[number]) for number in numbers]
+    assert java_maps.hashes(table, np.array([1])).tolist() == [0] and not len(java_maps.hashes(table, np.zeros(0)))
+    assert java_maps.utf16_lengths(table).tolist() == [len(word.encode("utf-16-be")) // 2 for word in words]
+    assert java_maps.utf16_ranks(table) is None  # no character from U+E000 to U+FFFF
+
+
+def test_buckets_are_the_lowest_bits():
+    hashed = np.array([0, 15, 16, 17, 2**32 - 1, 12345], dtype=np.uint32)
+    assert java_maps.buckets(hashed, 12).tolist() == [value % 16 for value in hashed.tolist()]
+    assert java_maps.buckets(hashed, np.array([1, 12, 13, 25, 100, 1000])).tolist() == [
+        value % size for value, size in zip(hashed.tolist(), (16, 16, 32, 64, 256, 2048), strict=True)
+    ]

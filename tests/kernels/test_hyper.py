@@ -1,10 +1,24 @@
 """Hyper asymmetric kernels: Eq. 4 by hand, Theorems 3 and 4, positive semi-definiteness."""
 
+import math
+
 import numpy as np
 import pytest
 
 from kernelsearch.core.errors import OptionError
-from kernelsearch.kernels.hyper import Combined, Hyper, Pairs, PowerSeries, precomputed, precomputed_relevance
+from kernelsearch.kernels.hyper import (
+    EXPONENTIAL,
+    GEOMETRIC,
+    HYPERBOLIC,
+    LOGARITHMIC,
+    ClosedSeries,
+    Combined,
+    Hyper,
+    Pairs,
+    PowerSeries,
+    precomputed,
+    precomputed_relevance,
+)
 
 RNG = np.random.default_rng(3)
 
@@ -89,3 +103,76 @@ def test_matrices_that_no_kernel_has_are_refused(matrix, message):
         precomputed(np.array(matrix))
     with pytest.raises(OptionError, match="finite"):
         precomputed_relevance(np.array([[np.inf]]))
+
+
+@pytest.mark.parametrize("size", [1e-6, 1.0, 1e6])
+def test_rounding_is_relative_to_the_largest_value(size):
+    """A part in a billion of asymmetry or of a negative eigenvalue is rounding, a part in a hundred thousand is not."""
+    vectors = np.linalg.qr(np.random.default_rng(0).normal(size=(4, 4)))[0]
+
+    def with_least(least):
+        matrix = (vectors * [1.0, 0.5, 0.2, least]) @ vectors.T
+        return size * (matrix + matrix.T) / 2
+
+    skew = np.zeros((4, 4))
+    skew[0, 1] = size
+    for rounding, problem in ((1e-9, 1e-5), (-1e-9, -1e-5)):
+        precomputed(with_least(0.1) + rounding * skew)
+        with pytest.raises(OptionError, match="not symmetric"):
+            precomputed(with_least(0.1) + problem * skew)
+    precomputed(with_least(-1e-9))
+    with pytest.raises(OptionError, match="not positive semi-definite"):
+        precomputed(with_least(-1e-5))
+
+
+def test_values_of_a_precomputed_kernel_are_looked_up():
+    assert precomputed(KQ)(np.array([3, 0]), np.array([1, 1, 4])) == pytest.approx(KQ[[3, 0]][:, [1, 1, 4]])
+    assert precomputed_relevance(G)(np.array([3, 0]), np.array([1, 6])) == pytest.approx([G[3, 1], G[0, 6]])
+    assert precomputed(np.zeros((0, 0)))(np.array([], dtype=int), np.array([], dtype=int)).shape == (0, 0)
+    for bad in (np.zeros(3), np.zeros((2, 2, 2))):
+        with pytest.raises(OptionError, match="square matrix"):
+            precomputed(bad)
+        with pytest.raises(OptionError, match="a matrix of finite numbers"):
+            precomputed_relevance(bad)
+
+
+SERIES = {
+    "exponential": (EXPONENTIAL, lambda i: 1 / math.factorial(i)),
+    "geometric": (GEOMETRIC, lambda i: 1.0),
+    "logarithmic": (LOGARITHMIC, lambda i: 1 / i if i else 0.0),
+    "hyperbolic": (HYPERBOLIC, lambda i: 0.0 if i % 2 else 1 / math.factorial(i)),
+}
+
+
+@pytest.mark.parametrize("name", SERIES)
+def test_closed_forms_are_the_sums_of_their_series(name):
+    """Against 120 terms, at kernel values below the root of the radius of convergence."""
+    series, coefficient = SERIES[name]
+    base = Hyper(precomputed(0.8 * KQ), precomputed(0.9 * KD), precomputed_relevance(G))
+    summed = PowerSeries(base, [coefficient(i) for i in range(120)])(ALL, ALL)
+    assert ClosedSeries(base, series)(ALL, ALL) == pytest.approx(summed, abs=1e-9)
+    assert series.name == name
+
+
+@pytest.mark.parametrize(("queries", "documents", "side"), [(1.0, 0.5, "query"), (0.5, 1.0, "document"), (-1.5, 0.5, "query")])
+@pytest.mark.parametrize("series", [GEOMETRIC, LOGARITHMIC])
+def test_values_at_the_radius_are_refused(series, queries, documents, side):
+    base = Hyper(lambda a, b: np.full((len(a), len(b)), queries), lambda a, b: np.full((len(a), len(b)), documents))
+    value = abs(queries if side == "query" else documents)
+    with pytest.raises(OptionError, match=f"{series.name} series: a {side} kernel value of {value:g} is not below 1,"):
+        ClosedSeries(base, series)(Pairs([0], [0]), Pairs([1], [1]))
+    wide = ClosedSeries(base, EXPONENTIAL)(Pairs([0], [0]), Pairs([1], [1]))
+    assert wide == pytest.approx(np.exp(queries * documents))
+
+
+def test_weights_of_zero_are_weights_and_their_number_is_checked():
+    assert Combined((0.0, 1.0), (FULL, PAIRWISE))(ALL, ALL) == pytest.approx(PAIRWISE(ALL, ALL))
+    assert PowerSeries(FULL, [0.0, 1.0])(ALL, ALL) == pytest.approx(FULL(ALL, ALL))
+    for weights, kernels in (((1.0,), (FULL, PAIRWISE)), ((), ())):
+        with pytest.raises(OptionError, match="one finite weight per kernel"):
+            Combined(weights, kernels)
+    with pytest.raises(OptionError, match="at least one coefficient"):
+        PowerSeries(FULL, [])
+    with pytest.raises(OptionError, match=r"pairs: \(1, 1\) queries"):
+        Pairs([[0]], [[0]])
+    assert len(Pairs([], [])) == 0 and len(Pairs([0.0, 2.0], [1, 0])) == 2

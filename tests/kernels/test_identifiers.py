@@ -1,10 +1,12 @@
 """Words inside identifiers, found from the vocabulary of an index."""
 
+import math
+
 import numpy as np
 import pytest
 
 import kernelsearch
-from kernelsearch.kernels.identifiers import Word, joined_share, segment, word_parts
+from kernelsearch.kernels.identifiers import Word, _joined, _lexicon, joined_share, segment, word_parts
 
 PROGRAMS = [
     {"id": "1", "contents": "def parse_json_file(path): return json.load(path)"},
@@ -57,3 +59,84 @@ def test_a_term_is_segmented_only_into_more_frequent_words():
     assert segment("overflow", lexicon, 60, 100) == []  # the geometric mean of 40 and 90 is 60
     assert segment("overflown", lexicon, 1, 100) == []
     assert segment("flow", lexicon, 1, 100) == []
+
+
+def segmentations(term):
+    """All ways to cut a term into words of at least three letters."""
+    yield [term]
+    for cut in range(3, len(term) - 2):
+        for rest in segmentations(term[cut:]):
+            yield [term[:cut], *rest]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_segments_are_the_most_probable_ones_of_all(seed):
+    """Σ log(documents / collection) - 1 per word is largest; a last word may lack its e."""
+    rng = np.random.default_rng(seed)
+    term = "".join(rng.choice(list("abc"), size=int(rng.integers(6, 17))))
+    pieces = {term[a:b] for a in range(len(term)) for b in range(a + 3, min(a + 8, len(term)) + 1)}
+    chosen = [piece for piece in sorted(pieces) if rng.random() < 0.7]
+    lexicon = {piece: Word(int(rng.integers(3, 90)), f"{piece}~") for piece in chosen}
+    lexicon |= {f"{term[-4:]}e": Word(50, "ended"), term: Word(99, "whole"), "xyz": Word(99, "foreign")}
+
+    def known(words):
+        last = lexicon.get(words[-1]) or lexicon.get(f"{words[-1]}e")
+        found = [*(lexicon.get(word) for word in words[:-1]), last]
+        return found if None not in found and len(words) > 1 else None
+
+    candidates = [found for words in segmentations(term) if (found := known(words))]
+    best = max(candidates, key=lambda words: sum(math.log(word.documents / 100) - 1 for word in words), default=None)
+    assert (best is not None) == bool(candidates)
+    for documents in (1, 20, 60):
+        mean = math.exp(np.mean([math.log(word.documents) for word in best])) if best else 0
+        assert segment(term, lexicon, documents, 100) == ([word.stem for word in best] if best and mean > documents else [])
+
+
+def test_what_is_no_word_or_too_short_is_not_segmented():
+    lexicon = {
+        "abc": Word(50, "abc"),
+        "def": Word(50, "def"),
+        "de": Word(50, "de"),
+        "x2y": Word(50, "x2y"),
+        "ab": Word(9, "ab"),
+    }
+    assert segment("abcdef", lexicon, 1, 100) == ["abc", "def"]
+    assert segment("abcde", lexicon, 1, 100) == []  # each word has three letters or more
+    assert segment("abcx2y", lexicon, 1, 100) == []
+    # A word that is the stem of the whole term says nothing about its parts.
+    assert segment("abcdef", {"abc": Word(50, "abcdef"), "def": Word(50, "def")}, 1, 100) == []
+
+
+def test_words_are_at_most_fourteen_letters_long():
+    long, longer = "a" * 7 + "b" * 7, "a" * 7 + "b" * 8
+    assert segment(long + "xyz", {long: Word(9, "long"), "xyz": Word(9, "xyz")}, 1, 100) == ["long", "xyz"]
+    assert segment(longer + "xyz", {longer: Word(9, "longer"), "xyz": Word(9, "xyz")}, 1, 100) == []
+
+
+def test_the_words_that_terms_may_consist_of():
+    """Stems of three letters and more in three documents and more, with the endings that stemming may have removed."""
+    terms = ["pars", "fil", "ab", "rare", "x9z", "citi", "a" * 14, "b" * 15]
+    df = np.array([5, 9, 50, 2, 50, 3, 4, 4])
+    numbers = {term: number for number, term in enumerate(terms)}
+    lexicon = _lexicon(terms, df, {"files": "fil", "abs": "ab", "of": "ab", "rarely": "rare", "gone": "nowhere"}, numbers)
+    endings = ("", "e", "s", "ing", "ed", "er")
+    expected = {
+        f"{stem}{ending}": Word(int(df[numbers[stem]]), stem)
+        for stem in ("pars", "fil", "citi", "a" * 14)
+        for ending in endings
+    }
+    expected |= {"city": Word(3, "citi"), "files": Word(9, "fil"), "abs": Word(50, "ab")}
+    assert lexicon == expected
+    # Of two stems with the same spelling the more frequent one counts.
+    assert _lexicon(["pass", "passe"], np.array([4, 7]), {}, {})["passe"] == Word(7, "passe")
+    assert _lexicon(["pass", "passe"], np.array([8, 7]), {}, {})["passe"] == Word(8, "pass")
+
+
+def test_joined_terms_have_separators_between_words(make_collection):
+    """Two letters or more on both sides; version numbers and abbreviations are no words that are joined."""
+    tokens = ["open_file", "std::sort", "os.path", "a.b", "v1.2", "_private", "plain", "x_axis", "ab_c", "é_file", "été.là"]
+    collection = make_collection([tokens, ["plain", "os.path", "os.path"]])
+    joined = {"open_file", "std::sort", "os.path", "été.là"}
+    assert set(_joined(collection).values()) == joined
+    assert {collection.terms[number] for number in _joined(collection)} == joined
+    assert joined_share(collection) == pytest.approx((len(joined) + 2) / (len(tokens) + 3))

@@ -113,3 +113,62 @@ def test_typical_distance_is_the_median_of_different_words():
     assert kernel.typical_distance(apart(1.0, 5.0, 3.0)) == 3.0
     assert kernel.typical_distance(apart(0.0, 0.0, 4.0)) == 4.0  # the largest where the median is 0
     assert kernel.typical_distance(apart(0.0, 0.0, 0.0)) == kernel.typical_distance(np.zeros((1, 1))) == 1.0
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("groups", [1, 2, 3, 5, 9])
+def test_word_groups_join_the_nearest_clusters_by_their_mean_distance(seed, groups):
+    """Average linkage of distances (roots of squared ones), pair of clusters by pair of clusters."""
+    points = np.random.default_rng(seed).normal(size=(8, 2))
+    squared = ((points[:, None] - points[None]) ** 2).sum(axis=2)
+    clusters = [[word] for word in range(8)]
+    while len(clusters) > groups:
+        pairs = [(a, b) for b in range(len(clusters)) for a in range(b)]
+        a, b = min(pairs, key=lambda pair: np.sqrt(squared[np.ix_(clusters[pair[0]], clusters[pair[1]])]).mean())
+        clusters[a] += clusters.pop(b)
+    expected = np.array([next(n for n, words in enumerate(clusters) if word in words) for word in range(8)])
+    result = kernel.word_groups(squared, groups)
+    assert ((result[:, None] == result) == (expected[:, None] == expected)).all()
+    assert sorted(set(result.tolist())) == list(range(len(clusters)))
+
+
+def test_groups_of_one_word_and_of_words_that_coincide():
+    assert kernel.word_groups(np.zeros((1, 1)), 3).tolist() == [0] and kernel.word_groups(np.zeros((0, 0)), 3).tolist() == []
+    assert kernel.word_groups(np.array([[0.0, 4.0], [4.0, 0.0]]), 2).tolist() in ([0, 1], [1, 0])
+    assert kernel.word_groups(np.array([[0.0, 4.0], [4.0, 0.0]]), 1).tolist() == [0, 0]
+
+
+def test_random_distances_are_those_of_normal_points():
+    """The mean squared distance of points in d dimensions is 2 d; seeds and dimensions are used."""
+    for dimensions in (1, 3, 40):
+        apart = kernel.random_distances(200, dimensions, seed=3)
+        assert apart[np.triu_indices(200, 1)].mean() == pytest.approx(2 * dimensions, rel=0.2)
+        points = np.random.default_rng(3).standard_normal((200, dimensions))
+        assert apart == pytest.approx(((points[:, None] - points[None]) ** 2).sum(axis=2), abs=1e-9)
+    assert not np.array_equal(kernel.random_distances(5, seed=1), kernel.random_distances(5, seed=2))
+
+
+def test_similarity_falls_with_the_distance_in_units_of_the_median():
+    points = np.array([[0.0], [1.0], [3.0]])
+    apart = kernel.distances(kernel.gram(points))  # 1, 9 and 4: the median is 4
+    assert kernel.similarity(apart) == pytest.approx(np.exp(-apart / 4))
+    assert kernel.similarity(25 * apart) == pytest.approx(np.exp(-apart / 4))
+
+
+@pytest.mark.parametrize("draws", [1, 8, 30])
+def test_dirichlet_draws(draws):
+    drawn = kernel.perturbations("dirichlet", 3, draws=draws, seed=2)
+    assert drawn.shape == (draws, 3) and (drawn > 0).all()
+    assert drawn == pytest.approx(3 * np.random.default_rng(2).dirichlet(np.ones(3), size=draws))
+
+
+def test_scores_of_variants_with_any_multipliers():
+    rng = np.random.default_rng(4)
+    parts, rest = np.maximum(rng.normal(size=(6, 3)), 0), rng.random(6)  # `rest`: what a score has beside its terms
+    parts[2] = 0
+    multipliers = np.vstack([np.eye(3), 1 - np.eye(3), rng.uniform(0.1, 2, (2, 3))])
+    result = kernel.variant_scores(parts.sum(axis=1) + rest, parts, multipliers)
+    for variant, row in zip(multipliers, result, strict=True):
+        for doc in range(6):
+            found = any(variant[term] > 0 and parts[doc, term] > 0 for term in range(3))
+            assert row[doc] == (pytest.approx(rest[doc] + variant @ parts[doc]) if found else -np.inf)

@@ -142,6 +142,68 @@ def test_a_narrow_window_between_two_words_holds_both(scale):
     np.testing.assert_array_equal(centred_operator(4, 2, scale), [[0.5, 0.5, 0, 0], [0, 0, 0.5, 0.5]])
 
 
+@pytest.mark.parametrize("shape", ["gaussian", "triangle", "box"])
+@pytest.mark.parametrize("width", [0, 2, 3, 5])
+@pytest.mark.parametrize(("length", "step"), [(1, 1), (4, 2), (7, 3), (9, 1), (6, 8)])
+def test_centred_windows_by_definition(length, step, width, shape):
+    """Columns are as far from the beginning as from the end; a window is cut at its width, or at two scales."""
+    count = max(1, math.ceil(length / step))
+    places = [(length - 1) / 2 + (column - (count - 1) / 2) * step for column in range(count)]
+    weigh = {
+        "gaussian": lambda t: math.exp(-(t**2) / 2), "triangle": lambda t: max(0.0, 1 - abs(t) / 2), "box": lambda t: 1.0
+    }[shape]  # fmt: skip
+    for scale in (0.7, 1.5, 2.0):
+        half = width // 2 if width else math.ceil(2 * scale)
+        weights = np.array([
+            [weigh((token - place) / scale) if abs(token - place) <= max(half, 0.5) else 0.0 for token in range(length)]
+            for place in places
+        ])  # fmt: skip
+        expected = weights / weights.sum(axis=1, keepdims=True)
+        assert centred_operator(length, step, scale, width, shape) == pytest.approx(expected)
+    assert centred_operator(length, step, math.inf, width, shape).tolist() == [[1 / length] * length]
+
+
+@pytest.mark.parametrize("mass", [None, np.linspace(0.2, 2.0, 13)])
+@pytest.mark.parametrize("width", [0, 3, 4])
+def test_windows_and_interpolation_by_definition(width, mass):
+    lengths, weights = [5, 0, 1, 7], np.ones(13) if mass is None else mass
+    starts = [0, 5, 5, 6]
+    for scale in (0.0, 0.8, 2.0, math.inf):
+
+        def row(text, place, scale=scale):
+            out = np.zeros(13)
+            if place < lengths[text]:
+                span = slice(starts[text], starts[text] + lengths[text])
+                out[span] = dense_spatial(lengths[text], scale, width)[:, place] * weights[span]
+                out /= out.sum()
+            return out
+
+        samples = Samples.every(lengths, step=2, at_least=2)
+        expected = [row(text, place) for text, place in zip(samples.text, samples.position, strict=True)]
+        assert spatial_operator(lengths, samples, scale, width, mass=mass).toarray() == pytest.approx(np.array(expected))
+        for columns in (1, 2, 4):
+            expected = []
+            for text, length in enumerate(lengths):
+                for along in np.linspace(0, 1, columns) if columns > 1 else [0.5]:
+                    place = along * max(length - 1, 0)
+                    low = int(place)
+                    near, far = row(text, low), row(text, min(low + 1, max(length - 1, 0)))
+                    expected.append((1 - place + low) * near + (place - low) * far)
+            result = interpolated_operator(lengths, columns, scale, width, mass=mass).toarray()
+            assert result == pytest.approx(np.array(expected))
+
+
+@pytest.mark.parametrize("iterate", [False, True])
+def test_levels_are_interpolated_to_one_length(graph, iterate):
+    """Two columns are the first and the last one of a level, three have its middle; at scale infinity all are alike."""
+    tokens, scales = [0, 1, 2, 3, 0], [0.0, 1.0, math.inf]
+    whole = gaussian_pyramid(tokens, graph, scales=scales, width=3, iterate=iterate)
+    for columns, places in ((2, [0, 4]), (3, [0, 2, 4])):
+        levels = gaussian_pyramid(tokens, graph, scales=scales, width=3, iterate=iterate, columns=columns)
+        for level, full in zip(levels, whole, strict=True):
+            assert level.code.toarray() == pytest.approx(full.code.toarray()[:, places])
+
+
 def test_texts_do_not_flow_into_each_other():
     together = spatial_operator([4, 3], Samples.every([4, 3]), 2.0)
     apart = sparse.block_diag([spatial_operator([n], Samples.every([n]), 2.0) for n in (4, 3)])

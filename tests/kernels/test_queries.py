@@ -1,10 +1,15 @@
 """Query kernels: by hand, positive semi-definite, and close for what people mistype."""
 
+import math
+from collections import Counter
+
 import numpy as np
 import pytest
 from scipy import sparse
 
+from kernelsearch.core.errors import OptionError
 from kernelsearch.kernels.queries import (
+    COLUMNS,
     BM25Cosine,
     ClickPearson,
     NgramCosine,
@@ -124,3 +129,54 @@ def test_ngrams_have_three_characters_by_default():
     # " ab " and " abc " share one of two and of three 3-grams.
     batch = Queries(("ab", "abc"))
     assert NgramCosine()(batch, batch)[0, 1] == pytest.approx(1 / np.sqrt(6))
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 5])
+def test_ngram_cosines_are_those_of_counted_ngrams(n):
+    """Against a Counter, on texts with repeated and rare characters; hashing may not merge n-grams of a few texts."""
+    rng = np.random.default_rng(n)
+    texts = ["".join(rng.choice(list("abé 😀"), size=rng.integers(0, 12))) for _ in range(30)] + ["", "a", "ab"]
+
+    def counted(text):
+        padded = f" {' '.join(text.split())} ".ljust(n)
+        return Counter(padded[start : start + n] for start in range(len(padded) - n + 1))
+
+    rows = [counted(text) for text in texts]
+    norms = [math.sqrt(sum(count**2 for count in row.values())) for row in rows]
+    expected = [
+        [sum(a[gram] * b[gram] for gram in a) / norms[i] / norms[j] for j, b in enumerate(rows)] for i, a in enumerate(rows)
+    ]
+    batch = Queries(tuple(texts))
+    assert NgramCosine(n)(batch, batch) == pytest.approx(np.array(expected))
+    assert ngrams(texts, n).getnnz(axis=1).tolist() == [len(row) for row in rows]
+
+
+def test_no_texts_have_no_ngrams():
+    assert ngrams([]).shape == ngrams([], 5).shape == (0, COLUMNS)
+    with pytest.raises(OptionError, match="n 0 must be at least 1"):
+        NgramCosine(0)
+
+
+@pytest.mark.parametrize("union", [False, True])
+def test_correlations_pair_by_pair(union):
+    """np.corrcoef over all documents, or over those that either query has clicks on; 0 where it is undefined."""
+    rng = np.random.default_rng(5)
+    u, v = rng.poisson(0.6, size=(12, 9)), rng.poisson(0.6, size=(7, 9))
+    u[0], u[1], v[2] = 0, 3, 0
+    expected = np.zeros((12, 7))
+    for i, a in enumerate(u):
+        for j, b in enumerate(v):
+            seen = (a > 0) | (b > 0) if union else np.ones(9, dtype=bool)
+            if a[seen].any() and np.ptp(a[seen]) > 0 and np.ptp(b[seen]) > 0:
+                expected[i, j] = np.corrcoef(a[seen], b[seen])[0, 1]
+    result = ClickPearson(union).of_clicks(clicks(u), clicks(v))
+    assert result == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("size", [1e-6, 1.0, 1e6])
+def test_correlations_do_not_depend_on_the_number_of_clicks(size):
+    rows = np.array([[3.0, 1, 0, 0], [1, 2, 0, 5], [2, 2, 2, 2]])
+    for kernel in (ClickPearson(), ClickPearson(union=True)):
+        assert kernel.of_clicks(clicks(size * rows), clicks(rows)) == pytest.approx(
+            kernel.of_clicks(clicks(rows), clicks(rows))
+        )

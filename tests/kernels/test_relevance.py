@@ -90,3 +90,85 @@ def test_posterior_of_negative_scores_counts_from_the_lowest():
     scores = np.array([1.0, -1.0, -3.0])
     expected = np.exp(5 * (np.array([4.0, 2.0, 0.0]) / 4.0))
     assert relevance.posterior_weights(scores, sharpness=5) == pytest.approx(expected / expected.sum())
+
+
+@pytest.mark.parametrize("weighting", relevance.WEIGHTINGS)
+@pytest.mark.parametrize("docs", [1, 3, 7, 20])
+def test_document_weights_row_by_row(weighting, docs):
+    """Seven documents, some that a list doesn't hold and some with negative scores, as log probabilities are."""
+    rng = np.random.default_rng(docs)
+    scores = rng.permutation(35).reshape(5, 7) - 12.0
+    scores[rng.random((5, 7)) < 0.3] = -np.inf
+    scores[3] = -np.inf
+    expected = np.zeros((5, 7))
+    for row, values in enumerate(scores):
+        best = [doc for doc in sorted(range(7), key=lambda doc: -values[doc])[:docs] if np.isfinite(values[doc])]
+        raw = {
+            "softmax": lambda score: np.exp(score / 4.0),
+            "score": lambda score: max(score, 0.0),
+            "uniform": lambda score: 1.0,
+        }
+        parts = [raw[weighting](values[doc]) for doc in best]
+        if sum(parts) > 0:
+            expected[row, best] = np.array(parts) / sum(parts)
+    assert relevance.document_weights(scores, docs, weighting, 4.0) == pytest.approx(expected)
+    assert relevance.document_weights(scores[0], docs, weighting, 4.0) == pytest.approx(expected[:1])
+
+
+@pytest.mark.parametrize("keep", [None, 1, 2, 50])
+def test_feedback_words_from_token_lists(make_collection, keep):
+    """Ties among a document's most frequent words go to the first in the order of terms; documents may be empty."""
+    tokens = [text.split() for text in ("b b a a c d", "", "c c c a", "d e b", "e e e e a")]
+    collection = make_collection(tokens)
+    words = sorted({word for text in tokens for word in text})
+    usable, docs, weights = np.array([word != "e" for word in words]), np.array([4, 0, 1, 2]), np.array([0.4, 0.3, 0.2, 0.1])
+    p = dict.fromkeys(words, 0.0)
+    for doc, weight in zip(docs, weights, strict=True):
+        counts = {word: tokens[doc].count(word) for word in words if word in tokens[doc] and word != "e"}
+        total = len(tokens[doc])
+        if keep is not None:
+            counts = dict(sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:keep])
+            total = sum(counts.values())
+        for word, count in counts.items():
+            p[word] += weight * count / total
+    found = relevance.feedback_words(collection, docs, weights, usable, keep=keep)
+    named = dict(zip(collection.terms.take(found.terms), found.p.tolist(), strict=True))
+    assert named == pytest.approx({word: value for word, value in p.items() if value > 0})
+    assert sorted(found.terms.tolist()) == found.terms.tolist()
+
+
+def test_a_document_without_weight_adds_no_word(make_collection):
+    collection = make_collection([["aa", "bb"], ["bb", "cc"]])
+    found = relevance.feedback_words(collection, np.array([0, 1]), np.array([1.0, 0.0]), np.ones(3, dtype=bool))
+    assert collection.terms.take(found.terms) == ["aa", "bb"] and found.p.tolist() == [0.5, 0.5]
+
+
+def test_usable_words_by_their_letters_and_documents(make_collection):
+    words = ["a", "ab", "a" * 20, "a" * 21, "é", "a1", "99", "a-b", "Ab", "zz"]
+    texts = [words, ["ab"], ["ab", "zz"], *[["filler"]] * 17]
+    collection = make_collection(texts)
+    usable = dict(
+        zip(sorted({*words, "filler"}, key=str.encode), relevance.usable_words(collection, 0.1).tolist(), strict=True)
+    )
+    # `ab` is in three of twenty documents, `zz` in two; an é has two bytes.
+    expected = {"a" * 20, "é", "a1", "99", "zz"}
+    assert {word for word, good in usable.items() if good} == expected
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.3])
+def test_models_of_several_weightings(make_collection, smoothing):
+    tokens = [text.split() for text in ("b b a a c d", "", "c c c a", "d e b")]
+    collection = make_collection(tokens)
+    docs, weights = np.array([2, 1, 0]), np.array([[0.5, 0.1, 0.4], [0.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+    terms = np.array([0, 2, 4])
+    every = [word for text in tokens for word in text]
+    models, frequencies = relevance.smoothed_models(collection, docs, weights, terms, smoothing)
+    for row, by_document in enumerate(weights):
+        share = smoothing if by_document.any() else 1.0
+        for column, word in enumerate("ace"):
+            own = sum(
+                weight * tokens[doc].count(word) / max(len(tokens[doc]), 1)
+                for weight, doc in zip(by_document, docs, strict=True)
+            )
+            assert models[row, column] == pytest.approx((1 - share) * own + share * every.count(word) / len(every))
+    assert frequencies.tolist() == [[tokens[doc].count(word) for word in "ace"] for doc in docs]

@@ -1,14 +1,18 @@
 """Truncated SVD of feature matrices: against dense linear algebra, over blocks, by seed; Nyström."""
 
+from importlib import import_module
+
 import numpy as np
 import pytest
 from scipy import sparse
 
+from kernelsearch.core import compiled
 from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.kernels.asymmetric import BM25
 from kernelsearch.kernels.documents import RBF, Cosine, Custom
 from kernelsearch.kernels.spectral import NystromMap, RowBlocks, choose_landmarks, decompose
 from kernelsearch.kernels.spectral.krylov import block_krylov
+from kernelsearch.kernels.spectral.unit_products import unit_products
 
 SOLVERS = pytest.mark.parametrize("solver", ["arpack", "randomised"])
 
@@ -198,3 +202,159 @@ def test_vectors_in_a_mapped_file_are_the_same_and_blocks_can_be_forgotten(tmp_p
     assert np.array_equal(plain.values, on_disk.values)
     assert np.array_equal(plain.right, on_disk.right)
     assert plain.right.shape == (phi.shape[1], 10)
+
+
+# What the solvers promise: residuals, products, space
+
+
+def decaying(size=60, seed=3, ratio=0.8):
+    """A symmetric positive definite matrix with eigenvalues ratio^i."""
+    vectors = np.linalg.qr(np.random.default_rng(seed).normal(size=(size, size)))[0]
+    values = ratio ** np.arange(size)
+    return (vectors * values) @ vectors.T, values
+
+
+class Counted:
+    """A matrix that counts the vectors it is multiplied with."""
+
+    def __init__(self, matrix):
+        self.matrix, self.widths = matrix, []
+
+    def __call__(self, x):
+        self.widths.append(x.shape[1])
+        return self.matrix @ x
+
+
+@pytest.mark.parametrize(("k", "block", "space"), [(10, 4, None), (10, 4, 18), (3, 16, None), (1, 1, None), (25, 7, 39)])
+def test_krylov_finds_the_largest_pairs_in_the_space_that_it_asks_for(k, block, space):
+    matrix, values = decaying()
+    apply, asked = Counted(matrix), []
+
+    def allocate(shape, dtype):
+        asked.append(shape)
+        return np.zeros(shape, dtype)
+
+    result = block_krylov(apply, 60, k, block=block, space=space, tolerance=1e-8, allocate=allocate)
+    # The documented default: one and a half times k, and two blocks.
+    assert asked == [(space or k + k // 2 + 2 * block, 60)]
+    assert result.values == pytest.approx(values[:k], rel=1e-8)
+    assert result.vectors.shape == (60, k)
+    assert result.vectors.T @ result.vectors == pytest.approx(np.eye(k), abs=1e-10)
+    actual = np.linalg.norm(matrix @ result.vectors - result.vectors * result.values, axis=0)
+    assert result.residuals == pytest.approx(actual, abs=1e-11) and (actual <= 1.01e-8 * result.values).all()
+    assert result.products == sum(apply.widths) and max(apply.widths) <= block
+
+
+def test_krylov_stops_as_soon_as_every_pair_is_within_the_tolerance():
+    matrix, _ = decaying()
+    seen = []
+    loose = block_krylov(lambda x: matrix @ x, 60, 8, block=4, tolerance=0.05, progress=lambda *step: seen.append(step))
+    tight = block_krylov(lambda x: matrix @ x, 60, 8, block=4, tolerance=1e-6)
+    assert loose.products < tight.products
+    products, residuals = zip(*seen, strict=True)
+    assert residuals[-1] == pytest.approx((loose.residuals / loose.values).max()) and residuals[-1] <= 0.05
+    assert all(residual > 0.05 for residual in residuals[:-1])
+    assert products[-1] == loose.products and products == tuple(range(products[0], products[-1] + 1, 4))
+
+
+def test_krylov_stops_at_its_limit_of_products():
+    matrix, _ = decaying(ratio=0.999)
+    result = block_krylov(lambda x: matrix @ x, 60, 5, block=2, space=9, tolerance=0.0, limit=6)
+    assert 6 * 5 <= result.products < 6 * 5 + 2 and result.residuals.max() > 0
+
+
+@pytest.mark.parametrize("k", [6, 20, 25])
+def test_krylov_of_a_small_or_singular_matrix(k):
+    """Fewer dimensions than asked for, a space that becomes invariant, and the matrix of zeros."""
+    root = np.random.default_rng(4).normal(size=(20, 5))
+    values = np.linalg.eigvalsh(root @ root.T)[::-1]
+    for matrix, expected in (
+        (root @ root.T, np.maximum(values, 0)),
+        (np.zeros((20, 20)), np.zeros(20)),
+        (np.eye(20), np.ones(20)),
+    ):
+        result = block_krylov(lambda x, matrix=matrix: matrix @ x, 20, k, block=3, tolerance=1e-10)
+        count = min(k, 20)
+        assert result.values == pytest.approx(expected[:count], abs=1e-9) and (result.values >= 0).all()
+        assert result.vectors.T @ result.vectors == pytest.approx(np.eye(count), abs=1e-9)
+        assert matrix @ result.vectors == pytest.approx(result.vectors * result.values, abs=1e-8)
+
+
+@SOLVERS
+@pytest.mark.parametrize("shape", [(400, 250), (250, 400), (90, 60)])
+def test_residuals_products_and_signs_are_what_they_say(solver, shape):
+    phi = matrix(*shape)
+    calls = []
+
+    class Rows(RowBlocks):
+        def gram_times(self, right):
+            calls.append(right.shape[1])
+            return super().gram_times(right)
+
+        def times(self, right):
+            calls.append(right.shape[1])
+            return super().times(right)
+
+    rows = Rows.of(phi, size=64)
+    result = decompose(rows, 12, solver=solver, tolerance=1e-3)
+    gram = (phi.T @ phi).toarray()
+    actual = np.linalg.norm(gram @ result.right - result.right * result.values**2, axis=0) / result.values**2
+    assert result.residual <= 1e-3 and actual.max() <= (1.1e-3 if solver == "randomised" else 1e-10)
+    if shape[1] <= shape[0]:  # the residuals are those of this matrix, not of its transpose
+        assert result.residual == pytest.approx(actual.max(), abs=1e-12)
+    checked = 12 if solver == "arpack" else 0  # ARPACK's residuals take a product more, which isn't counted
+    assert result.products == sum(calls) - checked
+    assert (result.right[np.abs(result.right).argmax(axis=0), np.arange(12)] > 0).all()
+    assert result.solver == solver
+
+
+def test_the_solver_is_chosen_by_the_smaller_side(monkeypatch):
+    for limit, solver in ((60, "arpack"), (59, "randomised")):
+        monkeypatch.setattr(import_module("kernelsearch.kernels.spectral.decompose"), "ARPACK_LIMIT", limit)
+        assert decompose(RowBlocks.of(matrix(90, 60)), 5).solver == solver
+
+
+def test_nystrom_leaves_out_directions_of_repeated_landmarks(topical):
+    """Twenty landmarks, ten of them twice: ten features, whose products are those of ten landmarks."""
+    kernel, docs = RBF(gamma=0.7), np.arange(len(topical))
+    once = NystromMap(kernel, topical, docs[:10])
+    twice = NystromMap(kernel, topical, np.repeat(docs[:10], 2))
+    assert once.rank == twice.rank == 10
+    products = [features @ features.T for features in (once.features(docs), twice.features(docs))]
+    assert products[0] == pytest.approx(products[1], abs=1e-7)
+    gram, cross = kernel.documents(topical, docs[:10], docs[:10]), kernel.documents(topical, docs, docs[:10])
+    assert products[0] == pytest.approx(cross @ np.linalg.inv(gram) @ cross.T)
+
+
+@pytest.mark.parametrize(("least", "accepted"), [(-1e-8, True), (-1e-5, False)])
+def test_nystrom_takes_small_negative_eigenvalues_for_rounding(topical, least, accepted):
+    vectors = np.linalg.qr(np.random.default_rng(0).normal(size=(6, 6)))[0]
+    gram = (vectors * [2.0, 1.5, 1.0, 0.5, 0.1, 2 * least]) @ vectors.T
+    custom = Custom(lambda x, y: gram)
+    if accepted:
+        assert NystromMap(custom, topical, np.arange(6)).rank == 5
+    else:
+        with pytest.raises(OptionError, match="not positive semi-definite"):
+            NystromMap(custom, topical, np.arange(6))
+
+
+def test_landmarks_are_rows_with_terms_in_order(make_collection):
+    collection = make_collection([["a"], [], ["b"], ["a", "b"], [], ["c"]])
+    assert choose_landmarks(collection, 10).tolist() == [0, 2, 3, 5]
+    drawn = {tuple(choose_landmarks(collection, 2, seed).tolist()) for seed in range(60)}
+    assert drawn == {(0, 2), (0, 3), (0, 5), (2, 3), (2, 5), (3, 5)}
+
+
+@pytest.mark.parametrize("contiguous", [True, False])
+def test_unit_products_are_cosines_with_scaled_rows(contiguous, monkeypatch):
+    rng = np.random.default_rng(2)
+    table = rng.normal(size=(9, 6)).astype(np.float32)
+    table[4] = 0
+    stored = table if contiguous else np.asfortranarray(table)
+    scale, vector, docs = rng.uniform(1, 2, 4).astype(np.float32), rng.normal(size=4).astype(np.float32), np.array([8, 4, 0, 8])
+    scaled = table[docs, :4] * scale
+    lengths = np.linalg.norm(scaled, axis=1, keepdims=True)
+    expected = (scaled / np.where(lengths > 0, lengths, 1)) @ vector
+    for switch in ("1", "0"):
+        monkeypatch.setenv(compiled.SWITCH, switch)
+        assert unit_products(stored, scale, vector, docs) == pytest.approx(expected, rel=1e-5, abs=1e-6)

@@ -81,6 +81,14 @@ def test_names_without_an_index_or_of_other_vectors_are_refused(index):
         registry.kernel("vector", {}, index.vectors)
 
 
+@pytest.mark.parametrize("weight", [-0.1, np.nan, np.inf])
+def test_weights_that_are_no_weights_are_refused(index, weight):
+    with pytest.raises(OptionError, match=r"weight .* must be a number from 0 on"):
+        registry.kernel("vectors:m", {"vector_weight": weight}, index.vectors)
+    none = registry.kernel("vectors:m", {"vector_weight": 0.0}, index.vectors)
+    assert not none.documents(index.forward, np.arange(5), np.arange(5)).any()
+
+
 def test_a_sent_kernel_gives_the_same_values(index):
     kernel = registry.kernel("bm25+vectors:m", {}, index.vectors)
     again, rows, query = pickle.loads(pickle.dumps(kernel)), np.arange(9), index.query("tap", "1")

@@ -65,3 +65,44 @@ def test_rows_that_are_repeated_or_redundant_do_no_harm():
 def test_contradictions_are_infeasible(rows, least):
     with pytest.raises(Infeasible):
         solve_program(np.eye(2), np.zeros(2), np.array(rows), np.array(least))
+
+
+@pytest.mark.parametrize("unit", [1e-14, 1e-3, 1.0, 1e9])
+def test_the_unit_of_a_row_does_not_matter(unit):
+    """x + y >= 3 and x >= 2.5 in any unit: the nearest point to (1, 0) is (2.5, .5)."""
+    rows, least = np.array([[1.0, 1.0], [1.0, 0.0]]) * [[unit], [1.0]], np.array([3.0 * unit, 2.5])
+    np.testing.assert_allclose(solve_program(np.eye(2), np.array([1.0, 0.0]), rows, least), [2.5, 0.5], atol=1e-9)
+
+
+@pytest.mark.parametrize("size", [1e-6, 1.0, 1e6])
+def test_the_unit_of_the_unknowns_does_not_matter(size):
+    """The point of least norm with x_i >= i and a sum of 15, by hand."""
+    least = np.append(size * np.arange(5.0), 15 * size)
+    rows = np.vstack([np.eye(5), np.ones(5)])
+    # Sum 0 + 1 + 2 + 3 + 4 = 10: five more are needed, and the smallest are raised first, to (15 - 3 - 4) / 3 each.
+    solution = solve_program(np.eye(5), np.zeros(5), rows, least)
+    np.testing.assert_allclose(solution / size, [8 / 3, 8 / 3, 8 / 3, 3, 4], rtol=1e-9)
+
+
+def test_rows_enter_and_leave():
+    """The row that is violated most at first is not active at the end."""
+    quadratic = np.array([[1.0, 0.9], [0.9, 1.0]])
+    rows, least = np.array([[1.0, 0.0], [0.2, 1.0], [1.0, 1.0]]), np.array([1.0, 1.1, 1.0])
+    x = solve_program(quadratic, np.array([-1.0, 0.5]), rows, least)
+    gradient = quadratic @ x - [-1.0, 0.5]
+    active = np.flatnonzero(np.abs(rows @ x - least) < 1e-9)
+    assert (rows @ x >= least - 1e-9).all() and nnls(rows[active].T, gradient)[1] < 1e-9
+
+
+def test_the_projection_onto_a_polygon_of_two_hundred_sides():
+    angles = np.linspace(0, 2 * np.pi, 200, endpoint=False)
+    rows, least = -np.stack([np.cos(angles), np.sin(angles)], axis=1), np.full(200, -1.0)
+    corners = np.stack([np.cos(angles + np.pi / 200), np.sin(angles + np.pi / 200)], axis=1) / np.cos(np.pi / 200)
+    for point in np.random.default_rng(0).normal(size=(20, 2)) * 3:
+        nearest = []
+        for start, side in zip(corners, np.roll(corners, -1, axis=0) - corners, strict=True):
+            along = np.clip((point - start) @ side / (side @ side), 0, 1)
+            nearest.append(start + along * side)
+        inside = (rows @ point >= least).all()
+        expected = point if inside else min(nearest, key=lambda place: np.linalg.norm(place - point))
+        assert solve_program(np.eye(2), point, rows, least) == pytest.approx(expected, abs=1e-9)

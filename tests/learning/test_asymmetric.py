@@ -60,7 +60,7 @@ def test_preferred_documents_come_out_ahead():
 def test_classification_agrees_with_scikit_learns_svm_without_intercept():
     svm = pytest.importorskip("sklearn.svm")
     labels = np.where(RNG.random(len(ALL)) < 0.5, -1.0, 1.0)
-    learner = AsymmetricKernelLearner(KERNEL, lam=1.0).fit_classification(ALL, labels)
+    learner = AsymmetricKernelLearner(KERNEL).fit_classification(ALL, labels)  # λ = 1, as C = 1 below
     values = learner.predict(ALL)
     # The same problem in primal form, by an independent solver: features from the Gram matrix's eigenvectors.
     weights, vectors = np.linalg.eigh(KERNEL(ALL, ALL))
@@ -105,3 +105,24 @@ def test_wrong_shapes_and_labels_are_refused():
 def test_predicting_before_a_fit_is_scikit_learns_error():
     with pytest.raises(NotFittedError, match="first"):
         AsymmetricKernelLearner(KERNEL).predict(ALL)
+
+
+def test_preferences_weigh_as_much_as_they_are_repeated():
+    """A weight of 2 is a preference that is there twice; λ divides all of them."""
+    twice = np.arange(25) % 3 == 0
+    rows = np.concatenate([np.arange(25), np.flatnonzero(twice)])
+    doubled = [Pairs(pairs.queries[rows], pairs.docs[rows]) for pairs in (BETTER, WORSE)]
+    expected = AsymmetricKernelLearner(KERNEL, lam=0.5).fit_ranking(*doubled).predict(ALL)
+    weighted = AsymmetricKernelLearner(KERNEL, lam=0.5).fit_ranking(BETTER, WORSE, 1.0 + twice)
+    assert weighted.predict(ALL) == pytest.approx(expected, abs=1e-4)
+    scaled = AsymmetricKernelLearner(KERNEL, lam=1.5).fit_ranking(BETTER, WORSE, 3 * (1.0 + twice))
+    assert scaled.predict(ALL) == pytest.approx(expected, abs=1e-4)
+    assert AsymmetricKernelLearner(KERNEL, lam=0.5).fit_ranking(BETTER, WORSE).predict(ALL) != pytest.approx(expected, abs=1e-2)
+
+
+def test_the_solvers_limits_are_used():
+    """Without a sweep nothing is learned; a loose tolerance stops early, within the gap that it allows."""
+    assert not AsymmetricKernelLearner(KERNEL, sweeps=0).fit_ranking(BETTER, WORSE).alpha_.any()
+    exact = AsymmetricKernelLearner(KERNEL, lam=0.1).fit_ranking(BETTER, WORSE).predict(ALL)
+    loose = AsymmetricKernelLearner(KERNEL, lam=0.1, tolerance=0.3).fit_ranking(BETTER, WORSE).predict(ALL)
+    assert np.abs(exact - loose).max() > 1e-6

@@ -136,3 +136,70 @@ def test_a_binding_row_with_large_curvature_gives_the_closed_form():
     expected = linear / curvature + (total - linear.sum() / curvature) / size
     assert linear.sum() / curvature < total and expected.min() > 0 and expected.max() < 1  # the row binds, the box doesn't
     np.testing.assert_allclose(result, expected, rtol=1e-8)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_boxes_with_negative_bounds_and_without_curvature(seed):
+    """Random boxes, some closed, and variables without curvature, which go to a bound; against a general solver."""
+    rng = np.random.default_rng(seed)
+    root = rng.normal(size=(8, 5))
+    quadratic, linear = root @ root.T, rng.normal(size=8) * 2
+    quadratic[2], quadratic[:, 2], quadratic[5], quadratic[:, 5] = 0, 0, 0, 0
+    linear[2], linear[5] = 1.0, -1.0
+    lower = rng.uniform(-2, 0.5, 8)
+    upper = lower + rng.uniform(0, 2, 8) * (np.arange(8) != 3)
+    x = minimise_in_box(quadratic, linear, lower, upper)
+    other = minimize(
+        lambda y: y @ quadratic @ y / 2 - linear @ y, (lower + upper) / 2, jac=lambda y: quadratic @ y - linear,
+        bounds=list(zip(lower, upper, strict=True)), method="L-BFGS-B", options={"ftol": 1e-15, "gtol": 1e-10},
+    )  # fmt: skip
+    assert x @ quadratic @ x / 2 - linear @ x <= other.fun + 1e-8
+    assert (x >= lower).all() and (x <= upper).all()
+    assert (x[2], x[5], x[3]) == (upper[2], lower[5], lower[3])
+    gradient = quadratic @ x - linear
+    free = np.where(x < upper, np.maximum(-gradient, 0), 0) + np.where(x > lower, np.maximum(gradient, 0), 0)
+    assert free.max() < 1e-8
+
+
+@pytest.mark.parametrize("start", [1.0, -1.0, 0.0])
+def test_the_first_corner_is_returned_where_it_is_optimal(start):
+    """No curvature at all: each variable is at the bound that its gain points to, whatever it begins with."""
+    linear = np.array([1.0, -1.0, start])
+    result = minimise_in_box(np.zeros((3, 3)), linear, np.full(3, -2.0), np.full(3, 3.0))
+    assert result[:2].tolist() == [3, -2] and -2 <= result[2] <= 3
+    assert violation(np.zeros((3, 3)), linear, np.full(3, -2.0), np.full(3, 3.0), result) == 0
+
+
+def test_a_violation_at_each_bound():
+    """Gradient x - c of the identity: at a bound only the way inside counts."""
+    lower, upper, linear = np.zeros(4), np.ones(4), np.array([0.3, -0.2, 1.5, 0.6])
+    for x, expected in (
+        ([0.0, 0.0, 1.0, 0.6], 0.3), ([0.3, 0.0, 1.0, 0.6], 0.0), ([0.3, 0.5, 1.0, 0.6], 0.7), ([0.3, 0.0, 0.0, 1.0], 1.5),
+        ([0.3, 0.0, 1.0, 1.0], 0.4),
+    ):  # fmt: skip
+        assert violation(np.eye(4), linear, lower, upper, np.array(x)) == pytest.approx(expected)
+
+
+def test_strangeness_is_relative_to_the_mean_distance():
+    """κ (S + γ diag(r)): r is the mean distance to the two query terms over its mean, (1 + 1 + 4 + 5) / 4."""
+    apart = np.array([[0.0, 2, 5, 4], [2, 0, 3, 6], [5, 3, 0, 9], [4, 6, 9, 0]])
+    quadratic = ExpansionProgram(risk=0.5, strangeness=0.6).quadratic(np.eye(4), apart, 2)
+    assert quadratic == pytest.approx(0.5 * np.diag(1 + 0.6 * np.array([1, 1, 4, 5]) / 2.75))
+    assert ExpansionProgram(risk=0.5).quadratic(np.eye(4), np.zeros((4, 4)), 2) == pytest.approx(0.5 * np.eye(4))
+    assert ExpansionProgram(risk=0.5).quadratic(np.eye(4), apart, 0) == pytest.approx(0.5 * np.eye(4))
+
+
+def test_constraints_as_rows_by_hand():
+    """Balance over two aspects, coverage by new words only, and a budget of new words."""
+    similarity = np.array([[1.0, 0.5, 0.2, 0.0], [0.5, 1.0, 0.6, -0.4], [0.2, 0.6, 1.0, 0.1], [0.0, -0.4, 0.1, 1.0]])
+    rows, least = ExpansionProgram(balance=0.3, coverage=0.2, budget=1.5)._rows(similarity, 2)
+    aspects = np.array([[1 / 1.5, 0.5 / 1.5, 0.2 / 0.8, 0], [0.5 / 1.5, 1 / 1.5, 0.6 / 0.8, 0]])
+    uneven = aspects - aspects.mean(axis=0)
+    expected = np.vstack([uneven, -uneven, [[0, 0, 0.2, 0.0], [0, 0, 0.6, 0.0], [0, 0, -1, -1]]])
+    assert rows == pytest.approx(expected) and least == pytest.approx([-0.3] * 4 + [0.2, 0.2, -1.5])
+    # One aspect is in balance with itself, no constraint is no row.
+    assert (
+        ExpansionProgram(balance=0.3)._rows(similarity, 1)[0].shape
+        == ExpansionProgram()._rows(similarity, 2)[0].shape
+        == (0, 4)
+    )

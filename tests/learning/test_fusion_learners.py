@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+import xgboost
 from scipy.optimize import minimize
 from sklearn.base import clone
 
 from kernelsearch.core.errors import ArtefactError, InputError, OptionError
+from kernelsearch.learning.ranking.boosting_on_dask import part_ends
 from kernelsearch.learning.ranking.choose import LEARNERS, Best, CompleteList, preferred
 from kernelsearch.learning.ranking.fusers import CombSUM
 from kernelsearch.learning.ranking.letor import read_letor
@@ -430,3 +432,161 @@ def test_a_start_from_equal_scores_ignores_the_order_of_rows():
 def test_learners_draw_with_seed_0_unless_asked_otherwise():
     for learner in (SimTripletSVM(), SimTripletNet(), SimTripletBoost(), SimListMKL(), Best()):
         assert learner.random_state == 0
+
+
+@pytest.mark.parametrize("kind", [SimListMKL, ExactSimListMKL])
+def test_trees_of_no_rows_and_of_other_rows(kind):
+    X, y, qid = lists(queries=8)
+    learner = kind(trees=5).fit(X, y, qid)
+    assert learner.predict(np.zeros((0, 4))).tolist() == []
+    if kind is SimListMKL:
+        assert learner.contributions(np.zeros((0, 4))).shape == (0, 4)
+    with pytest.raises(OptionError, match="init 'mean' is not one of combsum, zero"):
+        kind(init="mean").fit(X, y, qid)
+
+
+def test_the_start_is_the_mean_kernel_times_its_strength():
+    """Trees are added to it: with and without a start they predict the same rows otherwise."""
+    X, y, qid = lists(queries=8)
+    Z = normalise_features(X, Lists.of(qid), "z")
+    for strength in (2.0, 5.0):
+        learner = SimListMKL(trees=6, strength=strength).fit(X, y, qid)
+        trees = learner.booster_.predict(xgboost.DMatrix(Z), output_margin=True)
+        assert learner.predict(X, qid) == pytest.approx(strength * Z.mean(axis=1) + trees, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "parts"), [([3, 1, 4, 1, 5, 9, 2], 1), ([3, 1, 4, 1, 5, 9, 2], 3), ([2, 2], 2), (range(1, 11), 4)]
+)
+def test_parts_of_a_table_have_whole_queries_and_all_of_them(sizes, parts):
+    sizes = np.array(sizes)
+    ends = part_ends(sizes, parts)
+    bounds = np.cumsum(sizes).tolist()
+    queries = np.diff([0, *(bounds.index(end) + 1 for end in ends)])
+    assert len(ends) == parts and ends[-1] == sizes.sum() and queries.sum() == len(sizes)
+    assert queries.min() >= 1 and np.ptp(queries) <= 1
+
+
+def test_best_measures_every_query_by_models_that_have_not_seen_it():
+    """AP per query of both candidates, from folds that are drawn here as the documentation says."""
+    X, y, qid = lists(queries=11)
+    y[qid == 4] = 0.0  # nothing relevant: not measured
+    best = Best(candidates=("combsum", "net"), folds=3, random_state=5).fit(X, y, qid)
+    fold = np.empty(11, dtype=int)
+    fold[np.random.default_rng(5).permutation(11)] = np.arange(11) % 3
+    for name, make in (("combsum", CombSUM), ("net", SimTripletNet)):
+        expected = []
+        for query in range(11):
+            others, own = fold[qid] != fold[query], qid == query
+            scores = make().fit(X[others], y[others], qid[others]).predict(X[own])
+            hits = y[own][np.argsort(-scores, kind="stable")] > 0
+            if hits.any():
+                expected.append(float((np.cumsum(hits) / np.arange(1, 26))[hits].mean()))
+        assert best.tried_[name] == pytest.approx(expected) and best.scores_[name] == pytest.approx(np.mean(expected))
+
+
+def test_best_needs_two_queries_and_says_so():
+    X, y, qid = lists(queries=2)
+    assert Best(candidates=("combsum",)).fit(X, y, qid).choice_ == "combsum"
+    with pytest.raises(InputError, match="at least two training queries"):
+        Best(candidates=("combsum",)).fit(X[qid == 0], y[qid == 0], qid[qid == 0])
+
+
+def test_at_most_so_many_triplets_of_a_query_are_drawn_without_repetition():
+    """Three better and four worse rows make twelve triplets; of five drawn ones each differs, and seeds differ."""
+    X, y = np.arange(7.0)[:, None] ** 2, np.array([1.0, 1, 1, 0, 0, 0, 0])
+    every = {X[i, 0] - X[j, 0] for i in range(3) for j in range(3, 7)}
+    assert len(every) == 12
+    one, two = (triplet_differences(X, y, Lists.single(7), 5, seed) for seed in (0, 1))
+    for differences, weights in (one, two):
+        assert len(set(differences[:, 0].tolist())) == 5 and set(differences[:, 0].tolist()) < every
+        assert weights == pytest.approx([0.2] * 5)
+    assert one[0].tolist() != two[0].tolist()
+    for limit in (12, 13):
+        assert set(triplet_differences(X, y, Lists.single(7), limit, 0)[0][:, 0].tolist()) == every
+
+
+@pytest.mark.parametrize("penalty", [0.0, 0.5, 100.0])
+def test_the_penalty_pulls_towards_the_start(penalty):
+    X, y, qid = lists(queries=10, noise=1.5)
+    start = np.array([1.0, 0.2, 0.3, 0.4])
+    groups = Lists.of(qid)
+    D, w = triplet_differences(normalise_features(X, groups, "z"), y, groups, 200, 0)
+
+    def loss(omega):
+        return w @ np.logaddexp(0, -D @ omega) + penalty / 2 * ((omega - start) ** 2).sum()
+
+    best = minimize(loss, start, method="SLSQP", bounds=[(0, None)] * 4, options={"maxiter": 500, "ftol": 1e-13})
+    fitted = SimTripletNet(penalty=penalty, start=start).fit(X, y, qid).weights_
+    assert fitted == pytest.approx(best.x, abs=5e-3)
+    with pytest.raises(InputError, match="3 weights to start from, for 4 features"):
+        SimTripletNet(start=[1, 2, 3]).fit(X, y, qid)
+
+
+def test_parameters_that_no_learner_has():
+    X, y, qid = lists(queries=4)
+    for learner in (
+        SimTripletSVM(C=0.0),
+        SimTripletNet(penalty=-0.1),
+        SimTripletBoost(learning_rate=np.nan),
+        OKWL(passes=np.inf),
+    ):
+        with pytest.raises(OptionError, match=r"must be finite and (above 0|0 or more)"):
+            learner.fit(X, y, qid)
+
+
+def test_online_learners_keep_their_weights_where_a_triplet_says_nothing():
+    """Two equal rows: the difference is 0, no step changes anything, and nothing is divided by it."""
+    X, y = np.array([[1.0, 2.0], [1.0, 2.0], [1.0, 2.0]]), [1, 0, 0]
+    for learner in (OASIS(normalise="none"), OKWL(normalise="none")):
+        assert learner.partial_fit(X, y).weights_.tolist() == [0, 0]
+
+
+def boosted(**settings):
+    """The trees of a booster as tables of xgboost's, one per tree, on lists with four features."""
+    X, y, qid = lists(queries=12)
+    learner = SimListMKL(**{"trees": 6, **settings}).fit(X, y, qid)
+    table = learner.booster_.trees_to_dataframe()
+    return learner, [tree for _, tree in table.groupby("Tree")]
+
+
+def test_every_setting_of_the_trees_has_its_effect():
+    def leaves(tree):
+        return tree[tree.Feature == "Leaf"]
+
+    def largest(trees):
+        return max(leaves(tree).Gain.abs().max() for tree in trees)
+
+    _, plain = boosted()
+    assert len(plain) == 6 and len(boosted(trees=3)[1]) == 3
+    for count in (2, 5):
+        assert max(len(leaves(tree)) for tree in boosted(leaves=count)[1]) == count
+    # The first tree is grown at the same scores whatever the rate, which its leaves are multiplied by.
+    slow, fast = (boosted(learning_rate=rate, trees=1)[1][0] for rate in (0.01, 0.1))
+    assert leaves(fast).Gain.to_numpy() == pytest.approx(10 * leaves(slow).Gain.to_numpy(), rel=1e-3)
+    # A large penalty makes leaves small; where every leaf needs a large curvature, nothing is split.
+    assert largest(boosted(penalty=1000.0)[1]) < 0.1 * largest(boosted(penalty=0.0)[1])
+    assert all(len(tree) == 1 for tree in boosted(min_weight=1e6)[1])
+    assert all(leaves(tree).Cover.min() >= 2 for tree in boosted(min_weight=2.0)[1])
+    # A quarter of four features: each tree has one, and the seed draws it.
+    used = [[set(tree.Feature) - {"Leaf"} for tree in boosted(columns=0.25, random_state=seed)[1]] for seed in (0, 0, 1)]
+    assert all(len(features) == 1 for drawn in used for features in drawn)
+    assert used[0] == used[1] != used[2] and len(set.union(*used[0])) > 1
+
+
+def test_trees_learn_from_relevance_and_not_from_grades():
+    X, y, qid = lists(queries=12)
+    plain, graded = (SimListMKL(trees=6).fit(X, labels, qid) for labels in (y, y * np.arange(1, len(y) + 1)))
+    assert (plain.predict(X, qid) == graded.predict(X, qid)).all()
+
+
+def test_a_query_is_a_list_of_its_own_for_trees():
+    """Rows of a second query with the order of the first reversed: pairs across queries would cancel what each says."""
+    chance = np.random.default_rng(1)
+    y = np.tile([1.0, 0, 0, 0, 0, 0], 20)
+    offsets = np.repeat(np.arange(20) * 100.0, 6)
+    X = np.column_stack([y + offsets + 0.1 * chance.random(120), chance.random(120)])
+    learner = SimListMKL(trees=30, normalise="none", init="zero", leaves=64, min_weight=0.0).fit(
+        X, y, np.repeat(np.arange(20), 6)
+    )
+    assert mean_average_precision(learner.predict(X), y, Lists.of(np.repeat(np.arange(20), 6))) > 0.95

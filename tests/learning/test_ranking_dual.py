@@ -117,3 +117,42 @@ def test_shapes_are_checked_and_no_pair_is_fine():
         with pytest.raises(OptionError, match="finite"):
             maximise_dual(bad, np.ones(1), 1.0)
     assert len(maximise_dual(np.zeros((0, 0)), np.zeros(0), 1.0).theta) == 0
+
+
+def test_the_tolerance_is_a_share_of_the_objective():
+    """At θ = 90 of 100 the objective is 4,950 and the gap 100 · 10 - 90 · 10 = 100 (u = 100): 2 % of it."""
+    problem = np.eye(1), np.array([100.0]), 100.0
+    for tolerance, sweeps in ((0.021, 0), (0.02, 1)):
+        result = maximise_dual(*problem, start=np.array([90.0]), tolerance=tolerance)
+        assert result.sweeps == sweeps
+    # A small objective counts as 1: gap .1 · .1 - .09 · .01 = .0001 where the objective is about .005.
+    small = np.eye(1), np.array([0.1]), 0.1
+    assert maximise_dual(*small, start=np.array([0.09]), tolerance=2e-4).sweeps == 0
+    assert maximise_dual(*small, start=np.array([0.09]), tolerance=5e-5).sweeps == 1
+
+
+def test_directions_of_small_curvature_are_settled_by_linear_systems():
+    """Two nearly equal pairs: coordinate descent alone needs about 1 / (1 - ρ) sweeps, here ten thousand."""
+    rho = 1 - 1e-4
+    matrix, linear = np.array([[1.0, rho], [rho, 1.0]]), np.array([1.0, 1.0 - 5e-5])
+    result = maximise_dual(matrix, linear, 10.0, tolerance=1e-14)
+    assert result.theta == pytest.approx(np.linalg.solve(matrix, linear), abs=1e-6) and result.sweeps <= 20
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_linear_systems_are_cut_off_at_the_box(seed):
+    """Strongly correlated pairs with narrow boxes, where the free optimum lies outside; against the general solver."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(30, 1)) + 0.03 * rng.normal(size=(30, 30))
+    matrix, linear, bounds = x @ x.T, rng.uniform(-0.5, 1.5, 30), rng.uniform(0.05, 0.5, 30)
+    result = maximise_dual(matrix, linear, bounds, tolerance=1e-12)
+    generic = minimize(
+        lambda t: -objective(matrix, linear, t), np.zeros(30), jac=lambda t: matrix @ t - linear, bounds=Bounds(0, bounds),
+        method="L-BFGS-B", options={"maxiter": 50_000, "maxfun": 200_000, "ftol": 1e-16, "gtol": 1e-12},
+    )  # fmt: skip
+    value = objective(matrix, linear, result.theta)
+    assert value >= -generic.fun - 1e-9 and (result.theta >= 0).all() and (result.theta <= bounds).all()
+    assert result.gap <= 1e-12 * max(1, value) and result.sweeps < 500
+    gradient = linear - matrix @ result.theta
+    free = np.where(result.theta < bounds, np.maximum(gradient, 0), 0) + np.where(result.theta > 0, np.maximum(-gradient, 0), 0)
+    assert result.violation == pytest.approx(free.max(), abs=1e-9)

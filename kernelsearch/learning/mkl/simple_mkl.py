@@ -141,9 +141,11 @@ def descend(
         if reached >= objective:
             break
         weights, objective, gradient = end, reached, slope
+        if first == largest:  # the next step has another weight to balance the others with
+            return weights, objective, gradient
         direction = direction.copy()
-        direction[largest] += direction[first]  # the direction keeps its zero sum
-        direction[first] = 0.0
+        direction[[first, largest]] = 0.0
+        direction[largest] = -direction.sum()  # anew: sums of what was removed would leave rounding errors, a direction of none
     best = (weights, objective, gradient)
     low, high = 0.0, longest
     for _ in range(10):

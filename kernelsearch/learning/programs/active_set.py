@@ -50,7 +50,7 @@ def solve_program(quadratic: Floats, linear: Floats, rows: Floats, least: Floats
             leaving = int(falling[np.argmin(ratios)]) if len(falling) else -1
             partial = float(ratios.min()) if len(falling) else math.inf
             length = float(direction @ direction)
-            free = length > TOLERANCE**2 * max(1.0, float(scaled[new] @ scaled[new])) * 1e4
+            free = length > 1e4 * TOLERANCE**2 * float(scaled[new] @ scaled[new])
             full = (least[new] - rows[new] @ x) / length if free else math.inf
             step = min(partial, full)
             if step == math.inf:

@@ -46,7 +46,7 @@ def train(
         ) from None
     columns = (table, labels, np.repeat(np.arange(len(sizes)), sizes), start)
     wanted = min(len(_workers(client)), len(sizes))
-    ends = np.cumsum(sizes)[np.linspace(0, len(sizes), wanted + 1).astype(int)[1:] - 1].tolist()
+    ends = part_ends(sizes, wanted)
     for _ in range(ATTEMPTS):
         workers = _workers(client)
         try:
@@ -59,6 +59,16 @@ def train(
                 raise
             _wait_for(client, wanted)
     raise InputError(f"--engine dask: workers were lost {ATTEMPTS} times while trees were grown (out of memory?)")
+
+
+def part_ends(sizes: NDArray[np.integer], parts: int) -> list[int]:
+    """Where each of `parts` parts of the rows ends, at most as many as queries, whose rows are `sizes` (queries,).
+
+    A part has whole queries, and parts differ by at most one of them.
+    """
+    queries = np.linspace(0, len(sizes), parts + 1).astype(int)[1:]
+    ends: list[int] = np.cumsum(sizes)[queries - 1].tolist()
+    return ends
 
 
 def _workers(client: Any) -> list[str]:

@@ -166,6 +166,8 @@ class ExactSimListMKL(_Boosted):
     def predict(self, X: ArrayLike, qid: ArrayLike | None = None) -> Floats:
         table, _ = self._table(X, qid)
         total: Floats = self._start(table).sum(axis=1)
+        if not len(table):  # scikit-learn's trees refuse a table without rows
+            return total
         for tree, values in zip(self.trees_, self.leaves_, strict=True):
             total += values[tree.apply(table)]
         return total

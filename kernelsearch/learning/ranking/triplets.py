@@ -60,7 +60,7 @@ class LinearLearner(Learner):
 class TripletLearner(LinearLearner):
     """Base of those that learn from triplets: normalises, and draws at most `triplets` per query by the seed `random_state`."""
 
-    def __init__(self, *, triplets: int = 200, normalise: str = "z", random_state: int = 0, signed: bool = False) -> None:
+    def __init__(self, *, triplets: int, normalise: str, random_state: int, signed: bool) -> None:
         self.triplets, self.normalise, self.random_state, self.signed = triplets, normalise, random_state, signed
 
     def fit(self, X: ArrayLike, y: ArrayLike, qid: ArrayLike | None = None) -> TripletLearner:

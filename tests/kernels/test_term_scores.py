@@ -1,0 +1,149 @@
+"""First-stage scores term by term, against counts of the token lists; with the compiled loops and without."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from kernelsearch.core import compiled
+from kernelsearch.core.types import Query
+from kernelsearch.kernels.asymmetric import VSM, LogEntropy
+from kernelsearch.kernels.documents import Cosine
+from kernelsearch.kernels.queries import BM25Cosine, Queries, TermCosine
+from kernelsearch.kernels.term_scores import scores, term_scores
+from kernelsearch.kernels.tfidf import DocumentVectors
+from kernelsearch.lucene.models import BM25Model, DirichletModel, JelinekMercerModel
+
+TEXTS = [
+    "ant bee bee cow", "cow cow dog", "", "bee", "ant ant ant ant dog eel eel", "fox fox fox bee ant cow dog eel", "cow eel",
+]  # fmt: skip
+TOKENS = [text.split() for text in TEXTS]
+WORDS = sorted({word for tokens in TOKENS for word in tokens})  # `ant` is the term with the number 0
+QUERY = {"ant": 2.0, "fox": 0.5, "gnu": 3.0, "cow": 1.0, "bee": 1.5}
+#: Rows in no order, one of them twice.
+DOCS = np.array([5, 2, 0, 4, 1, 4, 6, 3])
+
+
+@pytest.fixture(scope="module")
+def animals(make_collection):
+    return make_collection(TOKENS)
+
+
+@pytest.fixture(params=["compiled", "numpy"])
+def loops(request, monkeypatch):
+    if request.param == "numpy":
+        monkeypatch.setenv(compiled.SWITCH, "0")
+    elif compiled.loops() is None:
+        pytest.skip("the loops are not compiled here")
+
+
+def count(doc, word):
+    return TOKENS[doc].count(word)
+
+
+def df(word):
+    return sum(word in tokens for tokens in TOKENS)
+
+
+def idf(word):
+    documents = sum(bool(tokens) for tokens in TOKENS)
+    return math.log(1 + (documents - df(word) + 0.5) / (df(word) + 0.5))
+
+
+def part(model, doc, word):
+    """A word's part of a document's score by its definition, for a weight of 1."""
+    tf, length, tokens = count(doc, word), len(TOKENS[doc]), sum(map(len, TOKENS))
+    share = (sum(count(other, word) for other in range(len(TOKENS))) + 1) / (tokens + 1)
+    if not tf:
+        return 0.0
+    if isinstance(model, BM25Model):
+        average = tokens / sum(bool(text) for text in TOKENS)
+        return idf(word) * tf / (tf + model.k1 * ((1 - model.b) + model.b * length / average))
+    if isinstance(model, DirichletModel):
+        return max(0.0, math.log(1 + tf / (model.mu * share)) + math.log(model.mu / (length + model.mu)))
+    return math.log(1 + (1 - model.lam) * tf / length / (model.lam * share))
+
+
+MODELS = [BM25Model(), BM25Model(2.0, 0.75), BM25Model(0.0, 0.4), BM25Model(1.2, 1.0),
+          DirichletModel(0.5), DirichletModel(40.0), JelinekMercerModel(0.1), JelinekMercerModel(0.8)]  # fmt: skip
+
+
+@pytest.mark.parametrize("model", MODELS, ids=str)
+def test_parts_and_sums_by_definition(animals, loops, model):
+    words, weights = list(QUERY), list(QUERY.values())
+    expected = np.array([[QUERY[word] * part(model, doc, word) for word in words] for doc in DOCS])
+    terms = animals.term_ids(words)
+    assert terms.min() == -1 and 0 in terms and (expected == 0).any(axis=0).all()
+    assert term_scores(animals, model, terms, weights, DOCS) == pytest.approx(expected, rel=1e-5)
+    assert scores(animals, model, terms, weights, DOCS) == pytest.approx(expected.sum(axis=1), rel=1e-5)
+    # A term that is there twice counts with the sum of its weights.
+    again, both = np.append(terms, terms[0]), [*weights, 0.25]
+    twice = [total + 0.25 * part(model, doc, words[0]) for total, doc in zip(expected.sum(axis=1), DOCS, strict=True)]
+    assert scores(animals, model, again, both, DOCS) == pytest.approx(twice, rel=1e-5)
+
+
+@pytest.mark.parametrize("model", [BM25Model(), DirichletModel(), JelinekMercerModel()], ids=str)
+def test_a_query_without_known_terms_scores_nothing(animals, make_collection, loops, model):
+    for collection in (animals, make_collection([[], []])):
+        docs = np.array([1, 0])
+        assert term_scores(collection, model, [-1, -1], [1.0, 2.0], docs).tolist() == [[0, 0], [0, 0]]
+        assert scores(collection, model, [-1], [1.0], docs).tolist() == [0, 0]
+        assert scores(collection, model, [], [], docs).tolist() == [0, 0]
+
+
+def tfidf(doc):
+    return np.array([count(doc, word) * idf(word) for word in WORDS])
+
+
+def unit(vector):
+    length = np.linalg.norm(vector)
+    return vector / length if length else vector
+
+
+def test_cosines_of_tfidf_by_definition(animals, loops):
+    vectors = DocumentVectors(animals, DOCS)
+    assert vectors.matrix.toarray() == pytest.approx(np.array([tfidf(doc) for doc in DOCS]), rel=1e-6)
+    lengths = [np.linalg.norm(tfidf(doc)) for doc in DOCS]
+    assert vectors.inverse_norms == pytest.approx([1 / length if length else 0 for length in lengths], rel=1e-6)
+    asked = unit(np.array([QUERY.get(word, 0) * idf(word) for word in WORDS]))
+    expected = [unit(tfidf(doc)) @ asked for doc in DOCS]
+    assert vectors.query_cosines(animals.term_ids(QUERY), list(QUERY.values())) == pytest.approx(expected, rel=1e-6)
+    query = Query("", tuple(QUERY), tuple(QUERY.values()))
+    assert Cosine().scores(animals, query, DOCS) == pytest.approx(expected, rel=1e-6)
+    for weights in ([0.5, 0.1, 0.3, 0.1], [1.0], [0.2, 0.3]):
+        centre = sum(weight * unit(tfidf(doc)) for weight, doc in zip(weights, DOCS, strict=False))
+        fresh = DocumentVectors(animals, DOCS)  # the inverse norms of the other one are known already
+        assert fresh.mean_cosines(np.array(weights)) == pytest.approx([unit(tfidf(doc)) @ centre for doc in DOCS], rel=1e-6)
+
+
+def test_vsm_and_log_entropy_by_definition(animals):
+    query = Query("", tuple(QUERY), tuple(QUERY.values()))
+    asked = np.array([QUERY.get(word, 0) for word in WORDS])
+    squares = np.array([idf(word) ** 2 for word in WORDS])
+    counts = np.array([[count(doc, word) for word in WORDS] for doc in DOCS])
+    assert VSM().scores(animals, query, DOCS) == pytest.approx(counts @ (squares * asked), rel=1e-6)
+    # g = 1 + Σ p log p / log N over the documents, empty ones included.
+    every = np.array([[count(doc, word) for word in WORDS] for doc in range(len(TOKENS))])
+    share = every / every.sum(axis=0)
+    spread = np.where(share > 0, share * np.log(np.where(share > 0, share, 1)), 0).sum(axis=0)
+    entropy = 1 + spread / math.log(len(TOKENS))
+    expected = np.log1p(counts) @ (entropy**2 * np.log1p(asked))
+    assert LogEntropy().scores(animals, query, DOCS) == pytest.approx(expected)
+
+
+def test_query_kernels_by_definition(animals):
+    """Counts times idf, and √idf · c / (c + k1); a word that the index lacks has the idf of no document."""
+    asked = [{"ant": 2.0, "cow": 1.0}, {"ant": 1.0, "gnu": 1.0, "bee": 3.0}, {"gnu": 2.0, "fox": 1.0}, {}]
+    batch = Queries.make([Query("", tuple(words), tuple(words.values())) for words in asked], animals)
+    names = [*WORDS, "gnu"]
+
+    def cosines(weigh):
+        rows = np.array([unit(np.array([weigh(words.get(word, 0.0), idf(word)) for word in names])) for words in asked])
+        return rows @ rows.T
+
+    assert TermCosine()(batch, batch) == pytest.approx(cosines(lambda c, rarity: c * rarity), abs=1e-6)
+    for k1 in (0.9, 2.5):
+        expected = cosines(lambda c, rarity, k1=k1: math.sqrt(rarity) * c / (c + k1))
+        assert BM25Cosine(k1)(batch, batch) == pytest.approx(expected, abs=1e-6)

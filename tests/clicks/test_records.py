@@ -225,7 +225,16 @@ def test_the_largest_numbers_of_a_table(tmp_path):
 
 
 def test_counts_of_a_table_are_whole_and_clicks_at_most_impressions(tmp_path):
-    rows = ["q\ta\t1\t1", "q\tb\t0\t0", "q\tc\t0\t4", "q\td\t2\t1", "q\te\t1.5\t2", "q\tf\t1\t2.5", " \tg\t1\t1", "q\th\tnan\t1"]
+    rows = [
+        "q\ta\t1\t1",
+        "q\tb\t0\t0",
+        "q\tc\t0\t4",
+        "q\td\t2\t1",
+        "q\te\t1.5\t2",
+        "q\tf\t1\t2.5",
+        " \tg\t1\t1",
+        "q\th\tinf\t1",
+    ]
     records, reasons = table(tmp_path, "query\tdocid\tclicks\timpressions", *rows)
     assert [(record.docid, record.clicks, record.impressions) for record in records] == [("a", 1, 1), ("b", 0, 0), ("c", 0, 4)]
     assert reasons == {

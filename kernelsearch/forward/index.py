@@ -90,7 +90,7 @@ class ForwardIndex:
             self.docid_rank: NDArray[np.int32] = arrays["docid_rank"]
             self._hashes: NDArray[np.uint64] = arrays["docid_hashes"]
             self._hash_rows: NDArray[np.int32] = arrays["docid_hash_rows"]
-            self._positions = arrays.get("positions")
+            self._positions: NDArray[np.int32] = arrays["positions"]
             self._row_cache: dict[str, int] = {}
             self._term_cache: dict[str, int] = {}
             self._selections = threading.local()
@@ -265,7 +265,6 @@ class ForwardIndex:
     def positions(self, docs: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
         """Returns the tokens of `docs`: (token indptr, term numbers, positions), by document, term and position."""
         self.require_positions()
-        assert self._positions is not None
         docs = np.asarray(docs)
         _, postings = self.gather(docs)
         starts = self.token_indptr[docs]
@@ -277,8 +276,7 @@ class ForwardIndex:
         """Returns rows start..end-1 as they are stored: term numbers, frequencies, positions (empty if not indexed)."""
         postings = slice(int(self.indptr[start]), int(self.indptr[end]))
         tokens = slice(int(self.token_indptr[start]), int(self.token_indptr[end]))
-        places = self._positions if self._positions is not None else np.zeros(0, dtype=np.int32)
-        return self.indices[postings], self.frequencies[postings], places[tokens]
+        return self.indices[postings], self.frequencies[postings], self._positions[tokens]
 
     def tokens(self, doc: int) -> NDArray[np.int32]:
         """Returns the term numbers of the document in row `doc` by position; -1 where the analyser removed a token."""

@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
+from kernelsearch.clicks import __main__ as verb
 from kernelsearch.clicks.importing import import_records
-from kernelsearch.clicks.pairs import preferences
+from kernelsearch.clicks.pairs import preferences, preferences_by_query
 from kernelsearch.clicks.records import Impression, Tally
+from kernelsearch.clicks.settings import PairsSettings
 from kernelsearch.clicks.store import ClickLog
 from kernelsearch.core.errors import InputError, OptionError
 
@@ -98,3 +100,119 @@ def test_unknown_kind_is_refused_and_no_query_gives_no_pair(log):
     with pytest.raises(OptionError, match="'best' is not one of shown, skipped, rate"):
         ask(log, "q", kind="best")
     assert len(ask(log)) == 0
+
+
+def random_lists(seed: int) -> list[Impression]:
+    """Lists of different lengths with gaps and ties in their ranks; one query and three documents are never clicked."""
+    rng = np.random.default_rng(seed)
+    lists = []
+    for _ in range(40):
+        numbers = rng.permutation(9)[: rng.integers(1, 8)]
+        names, ranks = [f"d{number}" for number in numbers], np.sort(rng.integers(1, 25, len(numbers)))
+        query = ("first", "second", "silent")[rng.integers(3)]
+        clicked = (rng.random(len(names)) < 0.4) & (numbers < 6) & (query != "silent")
+        lists.append(Impression(query, tuple(names), tuple(ranks.tolist()), tuple(clicked.tolist())))
+    # All that is shown for this query is clicked, so that nothing is preferred to anything.
+    return [*lists, Impression("sure", ("d1", "d2"), (1, 2), (True, True))]
+
+
+class Counted:
+    """Clicks, impressions, exposure and corrected clicks of one query by docid, and the numbers of docids in the log."""
+
+    def __init__(self, lists: list[Impression], query: str) -> None:
+        self.number = {docid: n for n, docid in enumerate(dict.fromkeys(docid for item in lists for docid in item.docids))}
+        self.lists = [item for item in lists if item.query == query]
+        self.clicks, self.shown, self.looks, self.corrected = (dict.fromkeys(self.number, 0.0) for _ in range(4))
+        for item in self.lists:
+            for docid, rank, clicked in zip(item.docids, item.positions, item.clicked, strict=True):
+                self.shown[docid] += 1
+                self.looks[docid] += 1 / rank
+                self.clicks[docid] += clicked
+                self.corrected[docid] += rank * clicked
+        self.docids = [docid for docid in self.number if self.shown[docid]]
+
+    def by(self, values, docids):
+        return sorted(docids, key=lambda docid: (-values[docid], self.number[docid]))
+
+    def pairs(self, kind: str, corrected: bool) -> list[tuple[str, str]]:
+        clicks = self.corrected if corrected else self.clicks
+        if kind == "shown":
+            better = self.by(clicks, [docid for docid in self.docids if self.clicks[docid]])
+            worse = self.by(self.looks, [docid for docid in self.docids if not self.clicks[docid]])
+            rounds = range(len(worse))
+            return [(a, worse[(place + turn) % len(worse)]) for turn in rounds for place, a in enumerate(better)]
+        if kind == "rate":
+            rate = {docid: clicks[docid] / self.shown[docid] for docid in self.docids}
+            order = self.by(rate, self.docids)
+            return [(a, b) for b in reversed(order) for a in order if rate[a] > rate[b]]
+        votes: dict[tuple[str, str], int] = {}
+        for item in self.lists:
+            entries = list(zip(item.docids, item.positions, item.clicked, strict=True))
+            for a, rank, clicked in entries:
+                for b, other, also in entries:
+                    if clicked and not also and other < rank:
+                        votes[a, b] = votes.get((a, b), 0) + 1
+                        votes[b, a] = votes.get((b, a), 0) - 1
+        preferred = [pair for pair, net in votes.items() if net > 0]
+        return sorted(preferred, key=lambda pair: (-votes[pair], self.number[pair[0]], self.number[pair[1]]))
+
+    def weights(self, pairs, corrected: bool, confident: bool) -> list[float]:
+        weights = np.ones(len(pairs))
+        if corrected and pairs:
+            weights = np.array([self.corrected[a] / self.clicks[a] for a, _ in pairs])
+            weights /= weights.mean()
+        if confident:
+            mean = sum(self.clicks.values()) / sum(self.looks.values())
+            rate = {docid: (self.clicks[docid] + mean) / (self.looks[docid] + 1) for docid in self.docids}
+            weights = weights * [min(max(rate[a] - rate[b], 0.0), 1.0) for a, b in pairs]
+        return list(weights)
+
+
+@pytest.mark.parametrize("kind", ["shown", "skipped", "rate"])
+@pytest.mark.parametrize("seed", range(4))
+def test_pairs_and_weights_of_random_logs_are_those_of_the_definitions(tmp_path, kind, seed):
+    """Pair by pair, in order, of all queries at once: those without a click or without a document to compare with have none."""
+    lists = random_lists(seed)
+    import_records(lists, tmp_path / "c.db")
+    log = ClickLog(tmp_path / "c.db")
+    counted = {query: Counted(lists, query) for query in ("silent", "second", "sure", "first")}
+    for limit in (3, 1000):
+        for corrected in (False, True):
+            for confident in (False, True):
+                expected, weights = [], []
+                for query, table in counted.items():
+                    pairs = table.pairs(kind, corrected)[:limit]
+                    expected += [(query, *pair) for pair in pairs]
+                    weights += table.weights(pairs, corrected, confident)
+                result = ask(log, *counted, kind=kind, limit=limit, corrected=corrected, confident=confident)
+                assert docid_pairs(log, result) == expected
+                assert result.weights == pytest.approx(weights)
+    assert {"first", "second"} <= {query for query, *_ in expected} <= {"first", "second", "sure"}
+
+
+def test_rates_above_one_click_per_look_are_one_click(tmp_path):
+    """Ten clicks at rank 10 after one look in sum: the difference of the rates counts as 1."""
+    import_records([Impression("q", ("a", "b"), (10, 11), (True, False))] * 10, tmp_path / "c.db")
+    log = ClickLog(tmp_path / "c.db")
+    looks = {"a": 1.0, "b": 10 / 11}
+    mean = 10 / sum(looks.values())
+    assert (10 + mean) / 2 - mean / (looks["b"] + 1) > 1
+    assert ask(log, "q", confident=True).weights.tolist() == [1.0]
+
+
+@pytest.mark.parametrize("kind", ["shown", "skipped", "rate"])
+def test_queries_without_a_pair_give_empty_arrays(tmp_path, kind):
+    import_records([Impression("silent", ("a", "b"), (1, 2), (False, False)), Tally("rows", "a", 1, 0, 1.0)], tmp_path / "c.db")
+    log = ClickLog(tmp_path / "c.db")
+    result = ask(log, "silent", "rows", kind=kind)
+    assert [array.shape for array in (result.queries, result.better, result.worse, result.weights)] == [(0,)] * 4
+
+
+def test_as_many_pairs_as_the_command_prints_without_flags(tmp_path, capsys):
+    shown = Impression("q", tuple(f"d{n}" for n in range(40)), tuple(range(1, 41)), (True, *[False] * 39))
+    import_records([shown], tmp_path / "c.db")
+    log = ClickLog(tmp_path / "c.db")
+    verb.main(["pairs", "--log", str(tmp_path / "c.db")])
+    printed = [tuple(line.split("\t")[:3]) for line in capsys.readouterr().out.splitlines()]
+    assert printed == docid_pairs(log, ask(log, "q")) == [pair[:3] for pair in preferences_by_query(log, ["q"])]
+    assert len(printed) == PairsSettings().limit

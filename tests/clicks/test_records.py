@@ -226,3 +226,87 @@ def test_the_first_rank_is_one(tmp_path):
     path.write_text('{"query": "q", "items": [{"docid": "a", "clicked": true, "rank": 1}]}\n')
     skipped = Skipped()
     assert [record.positions for record in read(path, skipped)] == [(1,)] and not skipped.counts
+
+
+def table(tmp_path, header: str, *rows: str) -> tuple[list[Tally], dict[str, int]]:
+    """The records of a table, and the reasons of skipped lines with their number."""
+    path, skipped = tmp_path / "log.tsv", Skipped()
+    path.write_text("\n".join([header, *rows]) + "\n", encoding="utf-8")
+    return list(read(path, skipped)), dict(skipped.counts)
+
+
+def test_columns_may_be_in_any_order_and_cells_empty(tmp_path):
+    """Nothing in a cell: no click, not counted how often it was shown, and position 1, which is also the least position."""
+    rows = ["D1\t\t2\tTap", "D2\t3\t0\tTap", "D3\t0.25\t\tTap", "\t2\t1\tTap"]
+    records, reasons = table(tmp_path, "url\trank\tclicked\ttext", *rows)
+    assert records == [Tally("tap", "D1", 2, 0, 1.0), Tally("tap", "D2", 0, 0, 3.0), Tally("tap", "D3", 0, 0, 1.0)]
+    assert reasons == {"no docid": 1}
+
+
+def test_the_largest_numbers_of_a_table(tmp_path):
+    """Clicks are whole in 64-bit floats, ranks have 32 bits."""
+    rows = [f"q\ta\t{2**53}\t{2**31 - 1}", f"q\tb\t{2**53 + 2}\t1", f"q\tc\t1\t{2**31}"]
+    records, reasons = table(tmp_path, "query\tdocid\tclicks\tposition", *rows)
+    assert records == [Tally("q", "a", 2**53, 0, 2.0**31 - 1)]
+    assert reasons == {"clicks too large": 1, "position too large": 1}
+
+
+def test_counts_of_a_table_are_whole_and_clicks_at_most_impressions(tmp_path):
+    rows = [
+        "q\ta\t1\t1",
+        "q\tb\t0\t0",
+        "q\tc\t0\t4",
+        "q\td\t2\t1",
+        "q\te\t1.5\t2",
+        "q\tf\t1\t2.5",
+        " \tg\t1\t1",
+        "q\th\tinf\t1",
+    ]
+    records, reasons = table(tmp_path, "query\tdocid\tclicks\timpressions", *rows)
+    assert [(record.docid, record.clicks, record.impressions) for record in records] == [("a", 1, 1), ("b", 0, 0), ("c", 0, 4)]
+    assert reasons == {
+        "more clicks than impressions": 1,
+        "clicks or impressions not whole": 2,
+        "empty query": 1,
+        "clicks negative or not finite": 1,
+    }
+
+
+def sessions(tmp_path, *items) -> tuple[list[Impression], dict[str, int]]:
+    """The records of sessions with these items, and the reasons of skipped lines with their number."""
+    path, skipped = tmp_path / "log.jsonl", Skipped()
+    path.write_text("".join(json.dumps({"query": "q", "items": entry}) + "\n" for entry in items), encoding="utf-8")
+    return list(read(path, skipped)), dict(skipped.counts)
+
+
+def test_items_are_a_list_of_objects(tmp_path):
+    records, reasons = sessions(tmp_path, "ab", [], {"docid": "a"}, None, ["a"], [{"docid": "", "clicked": True}])
+    assert records == []
+    assert reasons == {"no items": 4, "an item that is not an object": 1, "an item without docid": 1}
+
+
+def test_docids_may_be_whole_numbers_of_64_bits(tmp_path):
+    good = [{"docid": number, "clicked": False} for number in (2**63 - 1, 1 - 2**63, 0)]
+    bad = [[{"docid": number, "clicked": False}] for number in (2**63, -(2**63), 2**64, 1.5, True)]
+    records, reasons = sessions(tmp_path, good, *bad)
+    assert [record.docids for record in records] == [(str(2**63 - 1), str(1 - 2**63), "0")]
+    assert reasons == {"an item without docid": 5}
+
+
+@pytest.mark.parametrize("flag", [2, "yes", None, 0.5])
+def test_a_flag_is_true_or_false_or_one_or_zero(tmp_path, flag):
+    records, reasons = sessions(
+        tmp_path, [{"docid": "a", "clicked": 1}, {"docid": "b", "clicked": 0}], [{"docid": "a", "clicked": flag}]
+    )
+    assert [record.clicked for record in records] == [(True, False)] and type(records[0].clicked[0]) is bool
+    assert reasons == {"an item without clicked flag": 1}
+
+
+@pytest.mark.parametrize("rank", [0, -1, 1.0, "1", True])
+def test_a_rank_is_a_whole_number_from_one(tmp_path, rank):
+    records, reasons = sessions(
+        tmp_path, [{"docid": "a", "clicked": True, "rank": 7}, {"docid": "b", "clicked": False}],
+        [{"docid": "a", "clicked": True, "rank": rank}],
+    )  # fmt: skip
+    assert [record.positions for record in records] == [(7, 2)]
+    assert reasons == {"a rank that is not a whole number from 1": 1}

@@ -272,3 +272,84 @@ def test_an_import_replaces_no_other_file(tmp_path):
         import_records(LISTS, notes)
     assert notes.read_text(encoding="utf-8") == "not a database"
     assert [path.name for path in tmp_path.rglob("*")] == ["notes.txt"]
+
+
+def test_queries_by_their_beginning_most_clicked_first(tmp_path):
+    """A blank at the end means that the word is complete; case and further blanks don't matter."""
+    clicks = {"tap": 2, "tap washer": 5, "tap drips": 5, "taps": 9, "TAPE": 1, "hot tap": 7}
+    import_records([Tally(query.casefold(), "a", count, 0, 1.0) for query, count in clicks.items()], tmp_path / "c.db")
+    import_records([Impression("tapir", ("a",), (1,), (False,))], tmp_path / "c.db", append=True)
+    log = ClickLog(tmp_path / "c.db")
+
+    def found(prefix, limit=10):
+        return [text for text, _, _ in log.beginning_with(prefix, limit)]
+
+    assert found("tap") == ["taps", "tap drips", "tap washer", "tap", "tape"]
+    assert found("Tap", 3) == ["taps", "tap drips", "tap washer"]
+    assert found(" TAP \t") == ["tap drips", "tap washer"] and found("tap  w") == ["tap washer"]
+    assert found("") == found("  ") == ["taps", "hot tap", "tap drips", "tap washer", "tap", "tape"] and found("washer") == []
+    assert log.beginning_with("tap d", 1) == [("tap drips", 0, 5)]
+    assert log.clicked_queries() == 6
+
+
+def test_another_format_is_refused_and_the_first_one_is_read(tmp_path):
+    """The number belongs to the saved format: databases that were made with format 1 are read as long as it is read."""
+    import_records(LISTS, tmp_path / "c.db")
+    for number, message in ((1, None), (2, r"c.db: click database of format 2, this version reads 1")):
+        with closing(sqlite3.connect(tmp_path / "c.db")) as connection, connection:
+            connection.execute("UPDATE settings SET value = ? WHERE name = 'format'", (number,))
+        if message is None:
+            ClickLog(tmp_path / "c.db")
+            import_records(LISTS, tmp_path / "c.db", append=True)
+            continue
+        with pytest.raises(InputError, match=message):
+            ClickLog(tmp_path / "c.db")
+        with pytest.raises(InputError, match=message):
+            import_records(LISTS, tmp_path / "c.db", append=True)
+
+
+def test_an_empty_file_is_no_database_to_append_to(tmp_path):
+    (tmp_path / "c.db").touch()
+    import_records(LISTS, tmp_path / "c.db", append=True)
+    assert ClickLog(tmp_path / "c.db").counts()["impressions"] == 3
+    assert not (tmp_path / "replaced").exists()
+    assert (tmp_path / "c.db").stat().st_mode & 0o777 == 0o644
+
+
+def test_databases_that_are_replaced_are_numbered_and_each_is_kept_once(tmp_path):
+    logs = [LISTS[:1], LISTS[:2], LISTS]
+    for number in (0, 1, 2, 0, 1, 0):
+        import_records(logs[number], tmp_path / "c.db")
+    kept = {path.name: ClickLog(path).counts()["impressions"] for path in (tmp_path / "replaced").iterdir()}
+    assert kept == {"c-1.db": 1, "c-2.db": 2, "c-3.db": 3}
+
+
+@pytest.mark.parametrize("batch", [1, 2, 3])
+def test_aggregating_in_batches_sums_every_record_once(tmp_path, monkeypatch, batch):
+    tallies = [Tally("tap", name, clicks, 10, 2.0) for clicks, name in enumerate("aabca")]
+    import_records([*LISTS, *tallies], tmp_path / "one.db", eta=1.0)
+    import_records([*LISTS, *tallies], tmp_path / "half.db", eta=0.5)
+    monkeypatch.setattr(importing, "BATCH", batch)
+    aggregate(tmp_path / "one.db", 0.5)
+    assert contents(tmp_path / "one.db") == contents(tmp_path / "half.db")
+
+
+def test_sums_are_collected_until_many_pairs_differ(tmp_path, monkeypatch):
+    """More than 10 entries are summed first, and written only where more than 5 different pairs are left."""
+    monkeypatch.setattr(sums, "COLLECTED", 10)
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.executescript(store.SCHEMA)
+        collected = sums.ShownSums(connection, 1.0)
+
+        def add(count):
+            docs, ones = np.arange(count), np.ones(count)
+            collected.add(np.full(count, 7), docs, ones, ones, 2 * ones)
+            return connection.execute("SELECT COUNT(*) FROM shown").fetchone()[0]
+
+        assert [add(5), add(5), add(5), add(5)] == [0, 0, 0, 0]  # five different pairs stay in memory
+        assert add(6) == 6
+        assert [add(10), add(1)] == [6, 10]  # ten are not more than ten
+        collected.write()
+        rows = connection.execute("SELECT query, doc, impressions, clicks, exposure, corrected FROM shown").fetchall()
+    times = [7, 6, 6, 6, 6, 2, 1, 1, 1, 1]
+    assert rows == [(7, doc, count, count, count / 2, 2.0 * count) for doc, count in enumerate(times)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 
 import numpy as np
@@ -10,10 +11,13 @@ import pytest
 import kernelsearch
 from kernelsearch import train
 from kernelsearch.cli.inputs import load_qrels, load_topics
+from kernelsearch.core import artefacts
 from kernelsearch.core.errors import ArtefactError, IndexProblem, InputError, OptionError
-from kernelsearch.core.types import Candidates
+from kernelsearch.core.types import Candidates, Query
 from kernelsearch.rerankers.base import Context, TrainingData
+from kernelsearch.rerankers.mslm import graph as mslm_graph
 from kernelsearch.rerankers.mslm import reranker as mslm_reranker
+from kernelsearch.rerankers.mslm.graph import KIND, validate
 from kernelsearch.rerankers.mslm.reranker import MultiScaleLM, level_scales
 from kernelsearch.rerankers.mslm.settings import MultiScaleSettings
 from tests.conftest import build_texts, rewrite_meta
@@ -297,3 +301,88 @@ def test_scales_of_a_mode_unless_named():
     assert [scale.spatial for scale in level_scales(MultiScaleSettings())] == [8.0]
     assert [scale.spatial for scale in level_scales(MultiScaleSettings(mode="points"))] == [1.0, 2.0, 4.0, 8.0]
     assert [scale.spatial for scale in level_scales(MultiScaleSettings(mode="points", scales=(1.0, 3.0)))] == [1.0, 3.0]
+
+
+def test_bounds_of_the_scales_are_allowed():
+    """Sixteen scales, a scale of 1000, two interest points; one more or a wider one is refused."""
+    widest = level_scales(MultiScaleSettings(scales=(1000.0,), semantic=(0.7,)))
+    assert [(scale.spatial, scale.semantic) for scale in widest] == [(1000.0, 0.7)]
+    assert len(level_scales(MultiScaleSettings(scales=tuple(range(16))))) == 16
+    with pytest.raises(OptionError, match="17 scales; at most 16"):
+        level_scales(MultiScaleSettings(scales=tuple(range(17))))
+    with pytest.raises(OptionError, match="a scale above 1000"):
+        level_scales(MultiScaleSettings(scales=(1000.5,)))
+    with pytest.raises(OptionError, match="interest points need"):
+        level_scales(MultiScaleSettings(mode="points", scales=(2.0, 2.0)))
+    same = level_scales(MultiScaleSettings(scales=(1.0, 3.0), one_scale=True))
+    assert [(scale.spatial, scale.semantic) for scale in same] == [(1.0, 1.0), (3.0, 3.0)]
+
+
+def test_words_of_the_query_are_weighted_by_idf_and_unknown_or_weightless_ones_are_left_out(tmp_path):
+    """The first term of the vocabulary counts, too."""
+    index = kernelsearch.open(build_texts(tmp_path, {"a": "apple pump", "b": "apple seal", "c": "pear"}))
+    assert index.forward.terms[0] == "appl"
+    query = Query("", ("appl", "unheard", "pump", "seal"), (2.0, 1.0, 0.5, 0.0))
+    words, weights = MultiScaleLM(index, weighting="none").query_words(query)
+    assert (index.forward.terms.take(words), weights.tolist()) == (["appl", "pump"], [2.0, 0.5])
+    words, weights = MultiScaleLM(index).query_words(query)
+    common, rare = math.log(1 + 1.5 / 2.5), math.log(1 + 2.5 / 1.5)
+    assert weights == pytest.approx([2 * common, 0.5 * rare], rel=1e-5)
+
+
+def test_judgements_below_zero_count_as_not_relevant(index):
+    """Grades of TREC may be -2: the level weights are those of grade 0, and a topic with such grades only teaches nothing."""
+    judged = {"near": 1, "far": 0, "short": 0}
+    below = {docid: grade or -2 for docid, grade in judged.items()}
+    fit = MultiScaleLM.method.fit
+    options = {"scales": (1.0, 4.0), "hits": 10}
+    weights = [
+        MultiScaleLM(
+            index,
+            model=str(fit(index, TrainingData({"1": "pump seal"}, {"1": grades}, output=index.path / name), **options)),
+            weights="learned",
+            scales=(1.0, 4.0),
+        ).level_weights
+        for name, grades in (("zero", judged), ("below", below))
+    ]
+    assert weights[0].tolist() == weights[1].tolist()
+    data = TrainingData({"1": "pump seal"}, {"1": {"near": -1, "far": -2}}, output=index.path / "none")
+    with pytest.raises(InputError, match="no topic has both relevant and other documents"):
+        fit(index, data, **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("indptr", lambda array: array[:-1], "indptr"),
+        ("indptr", lambda array: np.append(array, array[-1]), "indptr"),
+        ("indices", lambda array: array - array.min() - 1, r"indices has a number outside 0\.\."),
+        ("indices", lambda array: array + 10**6, r"indices has a number outside 0\.\."),
+        ("distances", lambda array: array[:-1], "distances has shape"),
+        ("distances", lambda array: array * np.float32(np.nan), "distances has a value that is not finite"),
+        ("weights", lambda array: array * np.nan, "weights has a value that is not finite"),
+    ],
+)
+def test_arrays_of_a_graph_that_do_not_fit_are_refused_by_name(index, name, change, message):
+    data = TrainingData({"1": "pump seal"}, {"1": {"near": 1}}, output=index.path / "m")
+    path = MultiScaleLM.method.fit(index, data, min_count=1, hits=10)
+    meta, arrays = artefacts.load(path, KIND, 1)  # format 1 is the published one
+    assert meta["extra"]["edges"] > 0 and 0 in arrays["indices"]
+    validate(meta, dict(arrays))
+    with pytest.raises(ValueError, match=message):
+        validate(meta, {**arrays, name: change(np.array(arrays[name]))})
+
+
+def test_a_collection_of_as_many_tokens_as_the_limit_gets_a_graph_and_is_kept_in_memory(index, monkeypatch):
+    tokens = index.forward.statistics.tokens
+    for limit, expected in ((tokens, True), (tokens - 1, False)):
+        monkeypatch.setattr(mslm_graph, "SMALL", limit)
+        assert mslm_graph.has_graph(index) == expected
+        monkeypatch.setattr(mslm_reranker, "IN_MEMORY", limit)
+        assert (MultiScaleLM(index, semantic=0)._reading_order is not None) == expected
+
+
+@pytest.mark.parametrize(("graph", "missing"), [("vectors", "a file"), ("wordnet", "a folder")])
+def test_other_sources_of_the_graph_need_a_path(index, graph, missing):
+    with pytest.raises(OptionError, match=rf"--mslm\.source: --mslm\.graph {graph} needs {missing}"):
+        MultiScaleLM.method.fit(index, TrainingData(output=index.path / "m"), graph=graph)

@@ -11,6 +11,7 @@ import pytest
 
 import kernelsearch
 from kernelsearch import explain as explain_verb
+from kernelsearch.core.types import Candidates
 from kernelsearch.kernels.pyramid.matching import MODES
 from kernelsearch.kernels.pyramid.text_pyramid import gaussian_pyramid
 from kernelsearch.kernels.semantic.graph import SemanticGraph
@@ -140,3 +141,130 @@ def test_pyramid_of_a_text_from_python(tmp_path):
     drawn = path.read_text(encoding="utf-8")
     plot_pyramid([0 * level.dense() for level in levels], [level.scale for level in levels], words, path, text)
     assert path.read_text(encoding="utf-8") != drawn  # the values are drawn, not only their labels
+
+
+FILLERS = [f"filler{number}" for number in range(40)]
+PARTS = {
+    "sealed": " ".join([*FILLERS[:30], "pump", "seal", *FILLERS[30:]]),
+    "lent": "pump gasket gasket gasket gasket ring ring ring packing packing washer",
+    "long": " ".join(["pump", *FILLERS[:12], "seal"]),
+    "none": " ".join(FILLERS[:9]),
+    "many": "pump seal valve hose pipe bolt nut screw gauge filter tank",
+}
+
+
+@pytest.fixture(scope="module")
+def parts_index(tmp_path_factory):
+    return kernelsearch.open(build_texts(tmp_path_factory.mktemp("parts"), PARTS))
+
+
+def explained(index, docid, text="pump seal", edges=(), **options):
+    """(reranker, query, candidates with all documents, explanation of one of them); edges of words at one distance."""
+    reranker = MultiScaleLM(index, **{"semantic": 0, **options})
+    if edges:
+        first, second = (index.forward.term_ids([edge[side] for edge in edges]) for side in (0, 1))
+        reranker.graph = SemanticGraph.from_edges(len(index.forward.terms), first, second, np.full(len(edges), 0.5))
+    query = index.query(text)
+    scores = np.linspace(3, 1, len(PARTS))
+    candidates = Candidates(index.forward.rows_of(list(PARTS)), scores)
+    return reranker, query, candidates, reranker.explain(query, candidates, int(index.forward.rows_of([docid])[0]))
+
+
+@pytest.mark.parametrize("normalise", ["z", "none"])
+@pytest.mark.parametrize("mode", ["max", "global"])
+def test_words_and_levels_have_the_parts_of_the_z_scores(parts_index, mode, normalise):
+    """A level's similarities are z-scored, weighted, summed and z-scored again: each word's part is scaled by both deviations.
+    What a text without a word of the query would get is compared with the average candidate's similarity."""
+    options = {"scales": (2.0, 5.0), "mode": mode, "normalise": normalise, "mix": 0.7}
+    for docid in ("sealed", "many"):
+        reranker, query, candidates, explanation = explained(parts_index, docid, **options)
+        reranker.level_weights = np.array([0.8, 0.6])
+        explanation = reranker.explain(query, candidates, int(parts_index.forward.rows_of([docid])[0]))
+        raw = reranker.level_scores(query, candidates)
+        deviation = raw.std(axis=0) if normalise == "z" else np.ones(2)
+        scaled = (raw - raw.mean(axis=0)) / deviation if normalise == "z" else raw
+        combined = scaled @ [0.8, 0.6]
+        place, nothing = list(PARTS).index(docid), list(PARTS).index("none")
+        first = 0.3 * (candidates.scores[place] - candidates.scores.mean()) / candidates.scores.std()
+        assert explanation.score == pytest.approx(first + 0.7 * (combined[place] - combined.mean()) / combined.std(), abs=1e-5)
+        assert explanation.contributions[0].value == pytest.approx(first)
+        assert [part.label for part in explanation.contributions[1:]] == ["scale 2, words 0", "scale 5, words 0"]
+        for level, weight in enumerate((0.8, 0.6)):
+            factor = 0.7 * weight / (deviation[level] * combined.std())
+            part, note = explanation.contributions[level + 1], explanation.notes["levels"][level]
+            assert note["similarity"] == pytest.approx(raw[place, level], abs=1e-5)
+            assert part.value == pytest.approx(factor * (raw[place, level] - raw[:, level].mean()), abs=1e-4)
+            words = [(word.label, word.value) for word in part.parts[:-2]]
+            assert [label for label, _ in words] == [word["word"] for word in note["words"]]
+            assert [value for _, value in words] == pytest.approx([factor * word["part"] for word in note["words"]], rel=1e-4)
+            assert {word["word"] for word in note["words"]} == {"pump", "seal"}
+            sizes = [abs(word["part"]) for word in note["words"]]
+            assert sizes == sorted(sizes, reverse=True)
+            listed, rest, against = sum(value for _, value in words), part.parts[-2], part.parts[-1]
+            assert (rest.label, against.label) == ("all other words", "against the average candidate")
+            background = raw[nothing, level] if mode == "global" else note["similarity"] - (listed + rest.value) / factor
+            assert listed + rest.value == pytest.approx(factor * (raw[place, level] - background), abs=2e-4)
+            assert against.value == pytest.approx(factor * (background - raw[:, level].mean()), abs=2e-4)
+
+
+def test_levels_of_equal_similarities_have_no_parts(parts_index):
+    """Candidates that are all the same document: there is no deviation to divide by."""
+    reranker, query, _, _ = explained(parts_index, "sealed")
+    row = parts_index.forward.rows_of(["sealed"])
+    explanation = reranker.explain(query, Candidates(row, np.ones(1)), int(row[0]))
+    assert [part.value for part in explanation.contributions] == [0.0, 0.0] and explanation.score == 0
+    assert all(part.value == 0 for part in explanation.contributions[1].parts)
+
+
+def test_the_compared_positions_are_named_from_one_on(parts_index):
+    """The window of nine around the only place of the words; of a window at most 14 words are in the text."""
+    _, _, _, explanation = explained(parts_index, "sealed", scales=(2.0,), width=9, step=1)
+    note, part = explanation.notes["levels"][0], explanation.contributions[1]
+    words = PARTS["sealed"].split()
+    start, end = note["positions"]
+    assert start <= 31 < 32 <= end and end - start <= 10
+    assert note["window"] == words[start - 1 : end]
+    assert part.detail == f"positions {start}-{end} of 42: {' '.join(words[start - 1 : end])}"
+    assert explanation.notes["text"] == words
+    windows = set()
+    for width in range(11, 31):
+        _, _, _, explanation = explained(parts_index, "sealed", scales=(9.0,), width=width, step=1)
+        note, part = explanation.notes["levels"][0], explanation.contributions[1]
+        start, end = note["positions"]
+        window = words[start - 1 : end]
+        more = " ..." if len(window) > 14 else ""
+        assert part.detail == f"positions {start}-{end} of 42: {' '.join(window[:14])}{more}"
+        assert note["window"] == window and sum(note["attention"]) == pytest.approx(1, rel=1e-3)
+        windows.add(len(window))
+    assert {14, 15} <= windows
+    _, _, _, explanation = explained(parts_index, "sealed", scales=(math.inf,), mode="global")
+    assert explanation.contributions[1].label == "scale ∞, words 0"
+
+
+EDGES = [("seal", "gasket"), ("seal", "ring"), ("seal", "pack"), ("seal", "washer")]
+
+
+def test_the_words_that_fill_a_row_are_listed_by_share(parts_index):
+    """At scale ∞ every token counts the same: of four words equally near to "seal" the three that are there most often."""
+    options = {"scales": (math.inf,), "semantic": 2.0, "mode": "global", "weighting": "none"}
+    _, _, _, explanation = explained(parts_index, "lent", edges=EDGES, **options)
+    words = {word["word"]: word for word in explanation.notes["levels"][0]["words"]}
+    assert list(words["seal"]["from"]) == ["gasket", "ring", "pack"]
+    assert list(words["seal"]["from"].values()) == pytest.approx([0.4, 0.3, 0.2])
+    assert words["seal"]["own"] and words["seal"]["for"] == "seal" and words["pump"]["own"]
+    assert not words["gasket"]["own"] and words["gasket"]["for"] == "seal"
+    details = {part.label: part.detail for part in explanation.contributions[1].parts}
+    assert details["seal"] == "a query word; in the text from gasket 40%, ring 30%, pack 20%"
+    assert details["gasket"].startswith("related to seal; in the text from gasket ")
+    text = PARTS["lent"].replace("packing", "pack").split()
+    heat = [1.0 * (word in ("gasket", "ring", "pack", "washer")) for word in text]
+    lent = words["seal"]["lent"]
+    assert [value / max(lent) for value in lent] == pytest.approx(heat, rel=1e-3)
+
+
+def test_at_most_eight_words_are_listed(parts_index):
+    _, _, _, explanation = explained(parts_index, "many", text=PARTS["many"], scales=(4.0,))
+    part, note = explanation.contributions[1], explanation.notes["levels"][0]
+    assert len(note["words"]) == 8 and len(part.parts) == 10
+    _, _, _, explanation = explained(parts_index, "none", scales=(4.0,))
+    assert explanation.notes["levels"][0]["words"] == [] and len(explanation.contributions[1].parts) == 2

@@ -441,3 +441,145 @@ def test_labels_do_not_overlap():
     boxes = place_labels(axis, points, np.full(30, 4.0), labels, bold=np.zeros(30, dtype=bool), order=np.arange(30))
     overlapping = [(i, j) for i in range(30) for j in range(i) if boxes[i].overlaps(boxes[j])]
     assert not overlapping
+
+
+def test_the_query_is_mixed_by_its_own_weights(tiny):
+    """(1 - α) w / Σw of the query's terms, a repeated one counts twice, plus α times the expansion."""
+    query, candidates = first(tiny, "water water tap")
+    assert query.weights == (2.0, 1.0)
+    expansion = pert(tiny).expansion(query, candidates)
+    own = dict(zip(expansion.words, expansion.weights.tolist(), strict=True))
+    for alpha in (0.0, 0.25, 1.0):
+        mixed = expansion.mixed(alpha)
+        expected = {word: alpha * weight for word, weight in own.items()}
+        expected["water"] += (1 - alpha) * 2 / 3
+        expected["tap"] += (1 - alpha) / 3
+        assert dict(zip(mixed.terms, mixed.weights, strict=True)) == pytest.approx(
+            {word: weight for word, weight in expected.items() if weight > 0}
+        )
+
+
+def test_weights_are_the_choice_times_the_relevance_model_and_risks_sum_to_the_programs(demo_index):
+    query = demo_index.query("dripping tap washer")
+    listed = demo_index.lucene.search([query], 100)[0]
+    expansion = PerturbationReranker(demo_index, kappa=0.3).expansion(query, listed, context())
+    choice, p, quadratic = expansion.choice, expansion.p, expansion.quadratic
+    assert choice.min() < 0.999  # the program takes a part of some terms
+    assert expansion.weights == pytest.approx(choice * p / (choice * p).sum())
+    assert expansion.risk == pytest.approx([x * (row @ choice) / 2 for x, row in zip(choice, quadratic, strict=True)])
+    assert expansion.risk.sum() == pytest.approx(choice @ quadratic @ choice / 2)
+    largest = p[expansion.query_terms :].max()
+    assert expansion.gain == pytest.approx([min(1.0, value / largest) for value in p]) and p.max() > largest
+
+
+def test_the_jaccard_kernel_compares_the_feedback_documents_of_words(tiny):
+    """1 - |A ∩ B| / |A ∪ B| of the feedback documents that contain two words."""
+    query, candidates = first(tiny, "water tap")
+    expansion = pert(tiny, kernel="jaccard", terms=12, docs=2).expansion(query, candidates)
+    texts = [
+        set(tiny.forward.terms.take(tiny.forward.tokens(int(doc))[tiny.forward.tokens(int(doc)) >= 0]))
+        for doc in expansion.docs
+    ]
+    inside = [{number for number, text in enumerate(texts) if word in text} for word in expansion.words]
+    expected = [[1 - len(a & b) / len(a | b) for b in inside] for a in inside]
+    assert expansion.apart == pytest.approx(np.array(expected), abs=1e-9) and len(texts) == 2
+    assert {0.0, 0.5, 1.0} <= set(np.round(expansion.apart, 9).ravel().tolist())
+
+
+@pytest.mark.parametrize("method", ["rm3", "rm1", "lca"])
+def test_words_of_a_relevance_model_are_none_of_the_querys_own(tiny, method):
+    query, candidates = first(tiny, "water tap")
+    reranker = pert(tiny, method=method, terms=3)
+    expansion = reranker.expansion(query, candidates)
+    assert expansion.query_terms == 0 and len(expansion.words) == 3
+    records = reranker.explain(query, candidates, int(candidates.docs[0])).notes["words"]
+    assert not any(record["query_term"] for record in records)
+
+
+def test_records_and_groups_of_an_explanation(demo_index):
+    """Documents of a word by their weight times its share of their text, three at most; groups are named by their heaviest
+    word; terms of the query and added words by what they add."""
+    forward = demo_index.forward
+    query = demo_index.query("dripping tap washer")
+    listed = demo_index.lucene.search([query], 100)[0]
+    reranker = PerturbationReranker(demo_index, groups=3, docs=6)
+    expansion = reranker.expansion(query, listed, context())
+    explanation = reranker.explain(query, listed, int(listed.docs[1]), context())
+    records = explanation.notes["words"]
+    assert [record["word"] for record in records] == list(expansion.words)
+    assert [record["query_term"] for record in records] == [number < 3 for number in range(len(records))]
+    scores = listed.scores[:6].astype(float)
+    weights = np.exp(scores / 5.0) / np.exp(scores / 5.0).sum()
+    counts = [Counter(forward.tokens(int(doc)).tolist()) for doc in listed.docs[:6]]
+    for record, term in zip(records, expansion.terms.tolist(), strict=True):
+        shares = [weights[row] * counts[row][term] / forward.lengths[listed.docs[row]] for row in range(6)]
+        best = [row for row in sorted(range(6), key=lambda row: -shares[row]) if counts[row][term]][:3]
+        assert record["documents"] == forward.docids.take(listed.docs[best])
+    assert max(len(record["documents"]) for record in records) == 3
+    own, *added = explanation.contributions
+    assert own.label == "the query's terms" and {part.label for part in own.parts} == set(query.terms)
+    for block in explanation.contributions:
+        values = [part.value for part in block.parts]
+        assert values == sorted(values, reverse=True)
+    by_word = {record["word"]: record for record in records}
+    for block in added:
+        group = by_word[block.parts[0].label]["group"]
+        assert {by_word[part.label]["group"] for part in block.parts} == {group}
+        heaviest = max((record for record in records if record["group"] == group), key=lambda record: record["weight"])
+        assert block.label == f"added words of group {group} ({heaviest['word']})"
+    assert len(added) > 1 and all(part.value > 0 for block in added for part in block.parts)
+
+
+def test_words_of_expanded_queries_from_a_file_are_one_group(tiny, tmp_path):
+    query, candidates = first(tiny, "dripping")
+    saving = pert(tiny, terms=10, save_queries=str(tmp_path / "q.jsonl"))
+    saving.apply(query, candidates, context())
+    explanation = pert(tiny, queries=str(tmp_path / "q.jsonl")).explain(query, candidates, int(candidates.docs[0]))
+    assert [part.label for part in explanation.contributions] == ["the query's terms", "added words"]
+    assert all(part.detail.startswith("weight 0.") for part in explanation.contributions[1].parts)
+
+
+def test_the_first_term_of_the_vocabulary_is_a_term(tiny):
+    word = tiny.forward.terms[0]
+    query = Query("", (word, "unheardof", "water"), (1.0, 1.0, 1.0), "q")
+    candidates = tiny.lucene.search([query], 100)[0]
+    reranker = pert(tiny)
+    expansion = reranker.expansion(query, candidates)
+    assert expansion.words[:2] == (word, "water") and expansion.query_terms == 2 and expansion.coordinates.shape[1] == 2
+    assert reranker.expander.needs_single_terms(query)
+
+
+def test_a_query_of_weightless_terms_is_kept(tiny):
+    query, candidates = first(tiny, "water tap")
+    weightless = Query("", query.terms, (0.0, 0.0), "q")
+    after = pert(tiny).apply(weightless, candidates, context())
+    same(after, candidates)
+    assert after.fallbacks == (("pert", "no document matches the query"),)
+
+
+@pytest.mark.parametrize(
+    ("options", "needed"),
+    [
+        ({"strategy": "tat"}, ["water", "water tap", "water tap fuse"]),
+        ({"strategy": "tat", "kernel": "gram"}, ["water", "water tap", "water tap fuse"]),
+        ({"strategy": "loo"}, ["water tap"]),  # without one of two terms there is the other one
+        ({"strategy": "dirichlet"}, []),
+        ({"strategy": "tat", "kernel": "jaccard"}, []),
+        ({"strategy": "tat", "method": "rm3-all"}, []),
+    ],
+)
+def test_lists_of_single_terms_are_made_where_they_are_variants(tiny, options, needed):
+    expander = pert(tiny, **options).expander
+    texts = ["water", "water tap", "water tap fuse"]
+    assert [text for text in texts if expander.needs_single_terms(tiny.query(text))] == needed
+    assert [text for text in texts if expander.needs_single_terms(tiny.query(f"{text} unheardof"))] == needed
+
+
+def test_rows_of_perturbations_have_one_length_per_query(tiny, tmp_path):
+    file = tmp_path / "vectors.tsv"
+    file.write_text("q\t0 1\n\nr\t1 0 2\nq\t1 0 1\n")
+    with pytest.raises(InputError, match=r"vectors.tsv:4: 3 weights where query q had 2 before"):
+        pert(tiny, vectors=str(file))
+    file.write_text("\n")
+    with pytest.raises(InputError, match=r"vectors.tsv: holds no perturbation"):
+        pert(tiny, vectors=str(file))

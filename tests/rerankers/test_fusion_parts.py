@@ -1,0 +1,402 @@
+"""Parts of fusion by their definitions: bounds of features, lists and tables, explanations, runs, votes, training rows."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import kernelsearch
+from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.core.execution import LocalEngine
+from kernelsearch.core.types import Candidates, Query
+from kernelsearch.evaluation.measures import parse_measures
+from kernelsearch.learning.ranking.letor import Table
+from kernelsearch.lucene.models import BM25Model, DirichletModel
+from kernelsearch.rerankers.base import Context, TrainingData
+from kernelsearch.rerankers.fusion import base, part_features
+from kernelsearch.rerankers.fusion.base import followed_by
+from kernelsearch.rerankers.fusion.evidence import read_runs
+from kernelsearch.rerankers.fusion.explanation import decision_note, neighbour_likeness
+from kernelsearch.rerankers.fusion.feature_files import evaluate_scores
+from kernelsearch.rerankers.fusion.features import Features, best_ranks, parse
+from kernelsearch.rerankers.fusion.learners import ANCHOR_SCALE, PENALTIES, anchored_learner
+from kernelsearch.rerankers.fusion.recipes import CERTAINTY
+from kernelsearch.rerankers.fusion.reranker import FusionReranker, kinds, query_key
+from kernelsearch.rerankers.fusion.training_queries import TrainingQueries, TrainingVotes
+from kernelsearch.rerankers.fusion.training_table import FeaturePlan, training_table
+from tests.conftest import build_texts
+
+TEXTS = {
+    "a": "apple pump seal",
+    "b": "pump pump water hose",
+    "c": "seal water tap",
+    "d": "apple apple garden",
+    "e": "garden hose pump tap tap",
+    "f": "roof",
+}
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory):
+    return kernelsearch.open(build_texts(tmp_path_factory.mktemp("parts"), TEXTS))
+
+
+def listed(index, text, hits=10):
+    query = index.query(text, "1")
+    return query, index.lucene.search([query], hits)[0]
+
+
+def values(index, name, query, candidates, **options):
+    return Features(index, [name], **options).tables([query], [candidates])[0][:, 0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "option", "allowed", "refused"),
+    [
+        *((kind, option, (1,), (0,)) for kind in ("rm", "rm3", "rocchio") for option in ("terms", "docs")),
+        *((kind, "docs", (1,), (0,)) for kind in ("posterior", "top")),
+        *((kind, "k1", (0, 0.5), (-0.1,)) for kind in ("bm25", "rm", "rm3", "rocchio", "parts")),
+        *((kind, "b", (0, 0.5, 1), (-0.1, 1.1)) for kind in ("bm25", "rm", "rm3", "rocchio", "parts")),
+        *((kind, "weight", (0, 0.5, 1), (-0.1, 1.1)) for kind in ("rm", "rm3")),
+        *((kind, "sharpness", (0, 0.5, 1000), (-0.1, 1000.5)) for kind in ("rm", "posterior", "top")),
+        ("rocchio", "beta", (0, 0.5), (-0.1,)),
+        ("dirichlet", "mu", (1e-9, 0.5), (0,)),
+        ("jm", "lam", (1e-9, 1), (0, 1.1)),
+        ("votes", "power", (0.1, 0.5), (0, 0.05)),
+        ("votes", "fade", (0, 0.5), (-0.1,)),
+    ],
+)
+def test_numbers_that_have_no_meaning_are_refused(kind, option, allowed, refused):
+    """Numbers of documents and terms from 1 on, shares and b from 0 to 1, sharpness from equal weights to one document."""
+    for value in allowed:
+        assert getattr(parse(f"{kind}:{option}={value}").settings, option) == value
+    for value in refused:
+        with pytest.raises(OptionError, match=rf"--{kind}\.{option}: "):
+            parse(f"{kind}:{option}={value}")
+
+
+def cosines(index):
+    """Cosines of tf·idf vectors of all documents."""
+    counts = index.forward.matrix().toarray()
+    df = (counts > 0).sum(axis=0)
+    vectors = counts * np.log(1 + (len(counts) - df + 0.5) / (df + 0.5))
+    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)) @ (
+        vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    ).T
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 6])
+def test_top_leaves_a_document_out_of_its_own_mean(index, count):
+    """Scores below 1, one of 0: weights in proportion to them. The only document to compare with is as near as can be."""
+    docs, scores = np.array([4, 0, 2, 1, 3, 5], dtype=np.int32), np.array([0.6, 0.3, 0.2, 0.1, 0.05, 0.0])
+    near, query = cosines(index), index.query("pump")
+    result = values(index, f"top:docs={count}", query, Candidates(docs, scores))
+    for place, doc in enumerate(docs):
+        others = [other for other in range(count) if other != place]
+        weights = np.maximum(scores[others], 1e-9)
+        expected = 1.0 if count == 1 and place == 0 else near[doc, docs[others]] @ weights / weights.sum()
+        assert result[place] == pytest.approx(expected, abs=1e-6)
+
+
+def test_the_relevance_model_counts_the_first_term_and_small_weights(index):
+    """Half of the weight on the query's terms, whatever their sum is; unknown terms have no share."""
+    assert index.forward.terms[0] == "appl"
+    query = Query("", ("appl", "unheard", "pump"), (0.1, 5.0, 0.3), "1")
+    candidates = index.lucene.search([query], 10)[0]
+    feature = Features(index, ["rm:docs=2,terms=2,weight=0.5"]).features[0]
+    ((terms, weights),) = feature.expansions([query], [candidates])
+    found = dict(zip(index.forward.terms.take(terms), weights.tolist(), strict=True))
+    scores = candidates.scores[:2].astype(float)
+    posterior = np.exp(5 * scores / scores[0]) / np.exp(5 * scores / scores[0]).sum()
+    model = posterior @ (
+        index.forward.matrix().toarray()[candidates.docs[:2]] / index.forward.lengths[candidates.docs[:2], None]
+    )
+    usable = index.forward.df <= 0.1 * 6
+    expected = {"appl": 0.5 * 0.25, "pump": 0.5 * 0.75}
+    best = [
+        term for term in np.argsort(-np.where(usable, model, 0), kind="stable")[:2].tolist() if usable[term] and model[term]
+    ]
+    for term in best:
+        word = index.forward.terms[term]
+        expected[word] = expected.get(word, 0.0) + 0.5 * model[term] / model[best].sum()
+    assert found == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("searched", [1, 2, 60])
+def test_identifiers_are_searched_by_their_most_frequent_terms(tmp_path, monkeypatch, searched):
+    """Weighted by the word's idf over their own; the word itself is one of them."""
+    texts = ["read_file", "read_file open_file", "file reader", "open_file file", "read_file", "other words"]
+    index = kernelsearch.build(tmp_path / "index", [{"id": str(n), "contents": text} for n, text in enumerate(texts)])
+    monkeypatch.setattr(part_features, "SEARCHED", searched)
+    feature = Features(index, ["parts"]).features[0]
+    query = Query("", ("file",), (2.0,), "1")
+    expanded = feature.expanded(query)
+    forward = index.forward
+    df = {word: int(forward.df[forward.term_ids([word])[0]]) for word in ("read_fil", "open_fil", "file")}
+    assert df == {"read_fil": 3, "open_fil": 2, "file": 2}
+    absent = math.prod(1 - count / 7 for count in df.values())
+    frequency = 6 * (1 - absent)
+    weight = 2 * math.log(1 + (6 - frequency + 0.5) / (frequency + 0.5))
+    chosen = sorted(df, key=lambda word: (-df[word], forward.term_ids([word])[0]))[:searched]
+    expected = {word: weight / math.log(1 + (6 - df[word] + 0.5) / (df[word] + 0.5)) for word in chosen}
+    assert dict(zip(expanded.terms, expanded.weights, strict=True)) == pytest.approx(expected, rel=1e-5)
+    many = Query("", (*(f"word{number}" for number in range(1200)), "file"), (1.0,) * 1201, "1")
+    assert len(feature.expanded(many).terms) == min(searched, 3)  # unknown words take no terms away
+    (found,) = feature.retrieve([query], [Candidates(np.zeros(0, np.int32), np.zeros(0))], 10)
+    assert set(forward.docids.take(found)) == {"0", "1", "4"} | ({"2", "3"} if searched > 1 else set())
+
+
+def test_a_list_is_followed_by_what_it_lacks_with_falling_scores():
+    best = Candidates(np.array([5, 2], dtype=np.int32), np.array([3.0, 1.0]))
+    others = np.array([2, 7, 9, 5, 1], dtype=np.int32)
+    for limit, docs in ((10, [5, 2, 7, 9, 1]), (3, [5, 2, 7]), (1, [5])):
+        ranked = followed_by(best, others, limit)
+        assert ranked.docs.tolist() == docs and ranked.scores.tolist() == [3.0, 1.0, 0.0, -1.0, -2.0][: len(docs)]
+
+
+@pytest.fixture(scope="module")
+def model(index, tmp_path_factory):
+    """Features with equal weights, and candidates of `votes`."""
+    data = TrainingData(
+        topics={"1": "pump water", "2": "garden apple"},
+        qrels={"1": {"b": 1, "e": 1}, "2": {"d": 2, "a": 0}},
+        output=tmp_path_factory.mktemp("model") / "m",
+    )
+    recipe = "first cosine bm25:k1=2,b=0.75 posterior:sharpness=10 votes"
+    return str(FusionReranker.method.fit(index, data, features=recipe, sources="votes", learner="combsum", depth=10))
+
+
+def test_the_length_of_a_list_is_that_of_the_first_stage(index, model):
+    reranker = FusionReranker(index, model=model)
+    query, candidates = listed(index, "seal water")
+    pool = reranker.pool_tables([query], [candidates], Context())[0][0]
+    assert pool.depth > candidates.depth  # votes add a document
+    for hits, expected in ((None, candidates.depth), (2, candidates.depth), (candidates.depth + 1, candidates.depth + 1)):
+        assert reranker.apply(query, candidates, Context(hits=hits)).depth == expected
+    empty = Candidates(np.zeros(0, np.int32), np.zeros(0))
+    voted = reranker.apply(index.query("water pumping"), empty, Context())
+    assert voted.depth == reranker.pool_tables([index.query("water pumping")], [empty], Context())[0][0].depth > 0
+
+
+def test_documents_that_a_longer_pool_pushes_out_follow_in_the_lists_order(index, model):
+    reranker, pushed_out = FusionReranker(index, model=model), 0
+    foreign = Candidates(index.forward.rows_of(["f", "c", "a"]), np.array([0.3, 0.2, 0.1]))
+    cases = [listed(index, "garden roof seal water"), (index.query("pump water garden apple"), foreign)]
+    for query, candidates in cases:
+        for depth in range(1, candidates.depth + 1):
+            short = candidates.top(depth)
+            ranked, scores = reranker.apply(query, short), reranker.score(query, short)
+            of = dict(zip(ranked.docs.tolist(), ranked.scores.tolist(), strict=True))
+            missing = [doc for doc in short.docs.tolist() if doc not in of]
+            of |= {doc: ranked.scores.min() - 1 - place for place, doc in enumerate(missing)}
+            assert ranked.depth == depth and scores.tolist() == pytest.approx([of[doc] for doc in short.docs.tolist()])
+            pushed_out = max(pushed_out, len(missing))
+    assert pushed_out > 1
+
+
+def test_the_last_tables_are_cached_and_no_others(index, model, monkeypatch):
+    monkeypatch.setattr(base, "CACHED_TABLES", 2)
+    reranker = FusionReranker(index, model=model)
+    texts = ["pump", "seal", "garden", "tap"]
+    queries = [index.query(text) for text in texts]
+    lists = index.lucene.search(queries, 10)
+    reranker.pool_tables(queries[:3], lists[:3], Context())
+    assert [query.text for query, _ in reranker._tables] == ["seal", "garden"]
+    cached = reranker._tables[queries[1], lists[1].docs.tobytes()]
+    assert reranker.pool_tables([queries[1]], [lists[1]], Context())[0] is cached
+    reranker.pool_tables([queries[3]], [lists[3]], Context())
+    assert [query.text for query, _ in reranker._tables] == ["seal", "tap"]  # the one that was used longest ago is dropped
+
+
+def test_features_belong_to_the_first_stages_model(index, model):
+    reranker = FusionReranker(index, model=model)
+    bm25, other = Context(BM25Model(0.9, 0.4)), Context(DirichletModel(10.0))
+    first = reranker.features(bm25)
+    assert reranker.features(Context(BM25Model(0.9, 0.4))) is first
+    assert reranker.features(other) is not first and reranker.features(other).model == DirichletModel(10.0)
+
+
+def test_parts_of_an_explanation_by_size_with_the_rank_by_each_feature(index, model):
+    reranker = FusionReranker(index, model=model)
+    query, candidates = listed(index, "pump seal tap")
+    features = reranker.features(Context())
+    (pool,) = features.pool([query], [candidates], 10)
+    raw = features.tables([query], [pool])[0]
+    deviation = raw.std(axis=0)
+    parts = np.divide(raw - raw.mean(axis=0), deviation, out=np.zeros_like(raw), where=deviation > 0)
+    for row, doc in enumerate(pool.docs.tolist()):
+        explanation = reranker.explain(query, candidates, doc)
+        order = sorted(range(5), key=lambda column: -abs(parts[row, column]))
+        assert [part.value for part in explanation.contributions] == pytest.approx([parts[row, column] for column in order])
+        for part in explanation.contributions:
+            column = reranker.recipe.index(part.label)
+            rank = 1 + int((raw[:, column] > raw[row, column]).sum())
+            assert part.detail == f"rank {rank} of {pool.depth} by this feature"
+        assert explanation.score == pytest.approx(parts[row].sum())
+        assert list(explanation.notes["importance"].values()) == [0.2] * 5
+        scores = candidates.scores.astype(float)
+        sharp = np.exp(10 * scores / scores[0])
+        certainty = explanation.notes["certainty"]
+        assert certainty["docid"] == index.forward.docids[int(candidates.docs[0])]
+        assert certainty["probability"] == pytest.approx(sharp[0] / sharp.sum(), abs=1e-4)
+        soft = np.exp(5 * scores / scores[0])
+        feedback = explanation.notes["feedback"]
+        assert [entry["weight"] for entry in feedback["documents"]] == pytest.approx(soft / soft.sum(), abs=1e-4)
+        assert [entry["words"] for entry in feedback["documents"]] == pytest.approx(
+            cosines(index)[doc, candidates.docs], abs=1e-4
+        )
+        assert explanation.notes["decision"]["parts"]["certainty"] == pytest.approx(parts[row, 3], abs=1e-4)
+        assert "evidence" not in explanation.notes
+    outside = int(np.setdiff1d(np.arange(6), pool.docs)[0])
+    with pytest.raises(OptionError, match="is not among the first 1000; only those are fused"):
+        reranker.explain(query, candidates, outside)
+
+
+def test_a_decision_sums_the_parts_of_three_kinds():
+    parts = {
+        "first": 1.0,
+        CERTAINTY: 0.25,
+        "rm": -2.0,
+        "read:mslm/rm": 0.5,
+        "klsa:z=5": 0.125,
+        "bm25:k1=2": 4.0,
+        "votes": 0.03125,
+    }
+    notes = {
+        "feedback": {"documents": [{}, {}, {}], "effective": 2.5},
+        "certainty": {"docid": "d7", "probability": 0.4567},
+    }
+    decision = decision_note(parts, notes)
+    assert decision["parts"] == {"match": 5.0312, "feedback": -1.375, "certainty": 0.25}
+    assert decision["reasons"] == [
+        "feedback: 3 documents that count as much as 2.5 equal ones",
+        "certainty: the first stage gives d7 a probability of 0.46 among its best",
+    ]
+
+
+def test_likeness_is_the_cosine_of_words(index):
+    near = cosines(index)
+    likeness = neighbour_likeness(index, 1, np.array([0, 4, 1], dtype=np.int32), None)
+    assert [entry["words"] for entry in likeness] == pytest.approx([near[1, 0], near[1, 4], 1.0], abs=1e-4)
+    assert all(set(entry) == {"words"} for entry in likeness)
+
+
+def test_scores_of_a_run_and_its_lowest_for_what_it_lacks(index, tmp_path):
+    """The first row is known, an unknown docid is passed over; the order of the file is that of the run."""
+    path = tmp_path / "run.txt"
+    path.write_text("1 Q0 e 1 9 x\n1 Q0 gone 2 8 x\n1 Q0 a 3 7 x\n1 Q0 c 4 -2 x\n2 Q0 gone 1 5 x\n", encoding="utf-8")
+    docs = index.forward.rows_of(["a", "b", "c", "e", "f"])
+    query = index.query("pump", "1")
+    result = values(index, f"run:{path}", query, Candidates(docs, np.ones(5)))
+    assert result.tolist() == [7.0, -2.0, -2.0, 9.0, -2.0]
+    for qid in ("2", "3"):  # none of its documents is known; it has no list
+        assert not values(index, f"run:{path}", index.query("pump", qid), Candidates(docs, np.ones(5))).any()
+    feature = Features(index, [f"run:{path}"]).features[0]
+    empty = Candidates(np.zeros(0, np.int32), np.zeros(0))
+    retrieved = feature.retrieve([query, index.query("pump", "3")], [empty] * 2, 2)
+    assert [index.forward.docids.take(docs) for docs in retrieved] == [["e", "a"], []]
+    assert read_runs(("x=a.txt", "y=b=c.txt"), "--o") == {"x": "a.txt", "y": "b=c.txt"} and read_runs(None, "--o") == {}
+    for text in ("x", "=file", "x="):
+        with pytest.raises(OptionError, match=rf"--o: '{text}' should read NAME=FILE"):
+            read_runs((text,), "--o")
+    path.write_text("1 Q0 gone 1 9 x\n1 Q0 lost 2 8 x\n", encoding="utf-8")
+    with pytest.raises(InputError, match="none of its 2 documents is in"):
+        Features(index, [f"run:{path}"])
+
+
+def test_votes_bring_the_documents_with_most_of_them(index):
+    """Documents without a vote are not brought; equal votes are in the order of rows."""
+    queries = index.lucene.queries(["pump water", "pump garden", "roof"], ["1", "2", "3"])
+    training = TrainingQueries.of(queries, {"1": {"e": 1, "a": 1}, "2": {"e": 1, "c": -1}, "3": {"f": 1}})
+    votes = TrainingVotes(index, training, leave_out=False)
+    feature = Features(index, ["votes"], training_votes=votes).features[0]
+    (found,) = feature.retrieve([index.query("pump")], [], 10)
+    assert index.forward.docids.take(found) == ["e", "a"]
+    assert feature.retrieve([index.query("pump")], [], 1)[0].tolist() == found[:1].tolist()
+    assert Features(index, ["votes"]).features[0].retrieve([index.query("pump")], [], 5)[0].shape == (0,)
+
+
+def test_best_ranks_among_several_lists():
+    lists = [np.array([7, 2, 9]), np.array([9, 4])]
+    assert best_ranks(np.array([2, 4, 7, 9]), lists).tolist() == [1, 1, 0, 0]
+
+
+def make_table(index, judged, **options):
+    """The training table of three queries with the features `first` and `cosine`."""
+    queries = index.lucene.queries(["pump seal", "garden tap", "water roof"], ["1", "2", "3"])
+    plan = FeaturePlan(index, ("first", "cosine"), (), BM25Model(), TrainingQueries(), 10, "none")
+    return queries, training_table(LocalEngine(), plan, queries, judged, **options)
+
+
+def test_rows_to_learn_from_are_the_relevant_candidates_and_a_draw_of_others(index):
+    """Grades are kept; what is judged not relevant, or not judged, is 0. A query without a relevant candidate has no rows."""
+    judged = {"1": {"b": 2, "e": 0, "a": -1, "gone": 1}, "2": {"e": 1, "f": 1}, "3": {"gone": 1}}
+    queries, every = make_table(index, judged)
+    for number, query in enumerate(queries[:2]):
+        candidates = index.lucene.search([query], 10)[0]
+        docids = index.forward.docids.take(candidates.docs)
+        rows = every.qid == number
+        assert every.y[rows].tolist() == [max(0, judged[query.qid].get(docid, 0)) for docid in docids]
+        assert every.X[rows, 0] == pytest.approx(candidates.scores, rel=1e-6)
+    assert set(every.qid.tolist()) == {0, 1}
+    # Whole rankings: of the queries with a relevant document in the index; all that are judged relevant are counted.
+    assert [(entry[0], entry[3]) for entry in every.complete] == [(0, 2), (1, 2)]
+    for number, features, relevant, *_ in every.complete:
+        rows = every.qid == number
+        assert relevant.tolist() == (every.y[rows] > 0).tolist()
+        np.testing.assert_allclose(features, every.X[rows], rtol=1e-6)
+    _, drawn = make_table(index, judged, negatives=1)
+    for number in (0, 1):
+        assert (drawn.y[drawn.qid == number] > 0).sum() == (every.y[every.qid == number] > 0).sum()
+        assert (drawn.y[drawn.qid == number] == 0).sum() == 1
+    assert len(drawn.complete[0][1]) == (every.qid == 0).sum()
+    assert [len(make_table(index, judged, complete=count)[1].complete) <= count for count in (0, 1, 2)] == [True] * 3
+    assert len(make_table(index, judged, complete=3)[1].complete) == 2
+
+
+def test_the_learner_of_a_fusion_chooses_among_known_weights_and_nets_pulled_towards_them():
+    recipe = ("first", "mslm", "rm", "cosine")
+    best = anchored_learner(recipe, {"mslm": 2.0, "rm": 1.0}, folds=3, random_state=7)
+    assert list(best.candidates)[:3] == ["first", "auto", "mslm"] == list(best.inputs)
+    assert [list(best.candidates[name].weights) for name in ("first", "auto", "mslm")] == [
+        [1, 0, 0, 0], [0, 2, 1, 0], [0, 1, 0, 0]
+    ]  # fmt: skip
+    nets = [best.candidates[f"net, penalty {penalty:g}"] for penalty in PENALTIES]
+    assert len(best.candidates) == 3 + len(nets) and [net.penalty for net in nets] == sorted(PENALTIES, reverse=True)
+    assert all(net.start == pytest.approx([0, 2 * ANCHOR_SCALE, ANCHOR_SCALE, 0]) and net.random_state == 7 for net in nets)
+    assert (best.folds, best.random_state) == (3, 7) and 0 < best.caution < 1
+    plain = anchored_learner(("cosine", "rm"), {})
+    assert plain.inputs == () and all(learner.start is None for learner in plain.candidates.values())
+
+
+def test_measures_of_a_feature_file_break_ties_against_relevance():
+    """Row 1 has the grade and the score of others; the second query has nothing relevant."""
+    table = Table(np.zeros((5, 1)), np.array([1.0, 0.0, 0.0, 0.0, 2.0]), np.array([1, 1, 2, 3, 3]))
+    scores = np.array([0.5, 0.5, 1.0, 0.1, 0.7])
+    evaluation = evaluate_scores(table, scores, parse_measures(["AP", "P@1"]), "file")
+    assert evaluation.mean("AP") == pytest.approx((0.5 + 1) / 2) and evaluation.mean("P@1") == pytest.approx(0.5)
+    fractions = Table(table.X, np.array([1.0, 0.5, 0, 0, 0]), table.qid)
+    with pytest.raises(InputError, match=r"file: row 2: grade 0\.5 is not a whole number"):
+        evaluate_scores(fractions, scores, parse_measures(["AP"]), "file")
+
+
+def test_queries_are_recognised_by_terms_and_weights():
+    one = Query("x", ("a", "b"), (1.0, 2.0))
+    assert query_key(one) == query_key(Query("y", ("b", "a"), (2.0, 1.0), "9")) and len(query_key(one)) == 12
+    others = [Query("x", ("a", "b"), (2.0, 1.0)), Query("x", ("a",), (1.0,)), Query("x", ("ab",), (1.0,)), Query("x", (), ())]
+    assert len({query_key(query) for query in (one, *others)}) == 5
+    assert kinds(("bm25:k1=2", "first"), ("votes:power=2", "bm25")) == {"bm25", "first", "votes"}
+
+
+def test_an_earlier_batch_of_feedback_is_used_again_for_the_same_queries_only(index):
+    feature = Features(index, ["rm3:docs=2,terms=3"]).features[0]
+    asked = []
+    search = feature.search
+    feature.search = SimpleNamespace(lists=lambda queries, depth: asked.append(len(queries)) or search.lists(queries, depth))
+    queries = [index.query("pump"), index.query("garden")]
+    first = feature.expansions(queries)
+    assert feature.expansions(queries) is first and asked == [2]
+    assert len(feature.expansions(queries[:1])) == 1 and asked == [2, 1]

@@ -1,0 +1,316 @@
+"""Parts of Robust BM25 and its baselines on a few documents, from their formulas: explanations, pairs, similar queries."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import kernelsearch
+from kernelsearch.clicks.importing import import_records
+from kernelsearch.clicks.records import Impression, Tally
+from kernelsearch.core.types import Candidates, Query
+from kernelsearch.neighbours import Neighbours
+from kernelsearch.neighbours.sparse import LISTS
+from kernelsearch.rerankers import registry
+from kernelsearch.rerankers.base import Context
+from kernelsearch.rerankers.rbm25.query_vectors import LoggedQueryVectors
+from kernelsearch.rerankers.rbm25.reranker import RobustBM25, _ranks
+from kernelsearch.rerankers.rbm25.similar_queries import Weights, validate
+from tests.conftest import build_texts
+
+TEXTS = {
+    "d0": "pump seal water tap",
+    "d1": "pump seal garden",
+    "d2": "pump water water hose",
+    "d3": "seal gasket worn worn",
+    "d4": "garden roof tiles pump",
+    "d5": "roof tiles worn",
+    "d6": "tap washer drips water",
+    "d7": "hose pipe garden water",
+}
+LISTS_SHOWN = [
+    Impression("pump seal", ("d0", "d3", "d4"), (1, 2, 3), (True, False, False)),
+    Impression("pump seal", ("d3", "d0", "d1"), (1, 2, 3), (False, True, True)),
+    Impression("pump water", ("d2", "d0", "d7"), (1, 2, 3), (True, False, False)),
+    Impression("pumps seal", ("d1", "d4", "gone"), (1, 2, 3), (True, False, True)),
+    Impression("roof tiles", ("d4", "d5"), (1, 2), (False, True)),
+    Impression("garden pump", ("d1", "d4", "d7"), (1, 2, 3), (True, True, False)),
+    Impression("pump hose", ("d2", "d7", "d0"), (1, 2, 3), (True, False, False)),
+]
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory):
+    return kernelsearch.open(build_texts(tmp_path_factory.mktemp("parts"), TEXTS))
+
+
+@pytest.fixture(scope="module")
+def clicks(tmp_path_factory):
+    path = tmp_path_factory.mktemp("clicks") / "c.db"
+    import_records(LISTS_SHOWN, path)
+    return str(path)
+
+
+def listed(index, text, hits=100):
+    query = index.query(text)
+    return query, index.lucene.search([query], hits)[0]
+
+
+def found(reranker, query, candidates):
+    """(similar queries, their lists)."""
+    similar = reranker.similar.find([query], reranker.settings.similar, [candidates])[0]
+    lists = reranker.retrieve([similar], Context())
+    return similar, [lists[number] for number in similar.ids.tolist()]
+
+
+def lucene_scores(index, text):
+    """Lucene's scores of all documents for a query, 0 where it does not list them."""
+    _, candidates = listed(index, text)
+    scores = np.zeros(len(index.forward))
+    scores[candidates.docs] = candidates.scores
+    return scores
+
+
+def cosines(index):
+    """Cosines of tf·idf vectors of all documents."""
+    counts = index.forward.matrix().toarray()
+    df = (counts > 0).sum(axis=0)
+    vectors = counts * np.log(1 + (len(counts) - df + 0.5) / (df + 0.5))
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors @ vectors.T
+
+
+@pytest.mark.parametrize("form", ["auto", "prior", "paper"])
+def test_an_explanation_names_what_each_similar_query_and_document_adds(index, clicks, form):
+    """g(q, d) θ k_Q [g⁺ k_D(d⁺, d) - g⁻ k_D(d⁻, d)], by query and document, largest first."""
+    reranker = RobustBM25(index, clicks=clicks, form=form)
+    query, candidates = listed(index, "pump seal")
+    similar, retrieved = found(reranker, query, candidates)
+    learned, near = reranker.learn(similar, retrieved), cosines(index)
+    ranked = reranker.apply(query, candidates)
+    own = lucene_scores(index, "pump seal")
+    for doc in (int(ranked.docs[0]), int(ranked.docs[-1])):
+        base = (own[doc] / own.max() + 0.5) / 1.5
+        explanation = reranker.explain(query, candidates, doc)
+        first, *others = explanation.contributions
+        assert first.label == f"BM25, weight {learned.weight:.3g}" and first.detail == f"{base:.3f} of this query's best"
+        assert first.value == pytest.approx(learned.weight * base, rel=1e-5, abs=1e-12)
+        parts: dict[int, dict[int, float]] = {number: {} for number in range(len(similar.ids))}
+        clicked = {number: set() for number in parts}
+        pairs = learned.pairs
+        for pair, number in enumerate(pairs.owner.tolist()):
+            strength = base * learned.theta[pair] * similar.kernel[number]
+            for side, sign, gain in ((pairs.better, 1, 0), (pairs.worse, -1, 1)):
+                row = int(pairs.docs[side[pair]])
+                value = sign * strength * learned.gains[pair, gain] * near[row, doc]
+                parts[number][row] = parts[number].get(row, 0.0) + value
+            clicked[number].add(int(pairs.docs[pairs.better[pair]]))
+        totals = {number: sum(values.values()) for number, values in parts.items()}
+        order = sorted(totals, key=lambda number: -abs(totals[number]))
+        assert [part.label for part in others] == [f"'{similar.queries[number].text}'" for number in order]
+        assert [part.value for part in others] == pytest.approx([totals[number] for number in order], rel=1e-4, abs=1e-9)
+        for part, number in zip(others, order, strict=True):
+            assert part.detail == (
+                f"k_Q {similar.kernel[number]:.3f}, clicks {similar.by_clicks[number]:.3f}, text {similar.by_text[number]:.3f}"
+            )
+            rows = [row for row in sorted(parts[number], key=lambda row: -abs(parts[number][row])) if parts[number][row]]
+            assert [reason.value for reason in part.parts] == pytest.approx([parts[number][row] for row in rows], rel=1e-4)
+            details = {
+                index.forward.docids[row]: f"{'clicked' if row in clicked[number] else 'not clicked'}, "
+                f"similarity {near[row, doc]:.3f}"
+                for row in rows
+            }
+            assert {reason.label: reason.detail for reason in part.parts} == details
+        assert explanation.notes["pairs"] == len(pairs.owner) and explanation.notes["weight of BM25"] == learned.weight
+        assert [entry["query"] for entry in explanation.notes["similar queries"]] == [near.text for near in similar.queries]
+        score = dict(zip(ranked.docs.tolist(), ranked.scores.tolist(), strict=True))[doc]
+        assert explanation.score == pytest.approx(score, abs=1e-6)
+
+
+def test_similar_queries_agree_by_the_mean_correlation_of_the_nearest_with_the_next_three(index, clicks):
+    reranker = RobustBM25(index, clicks=clicks, min_similarity=0.0)
+    table = {text: np.zeros(9) for text in dict.fromkeys(item.query for item in LISTS_SHOWN)}
+    names = [*TEXTS, "gone"]
+    for item in LISTS_SHOWN:
+        for docid, clicked in zip(item.docids, item.clicked, strict=True):
+            table[item.query][names.index(docid)] += clicked
+    # Documents that the log never shows are none of its documents.
+    used = [place for place, name in enumerate(names) if any(name in item.docids for item in LISTS_SHOWN)]
+    for count in (1, 2, 3, 5, 20):
+        (near,) = reranker.similar.find([index.query("pump seal")], count)
+        correlations = np.corrcoef([table[query.text][used] for query in near.queries]).reshape(len(near.ids), -1)
+        assert near.agreement == pytest.approx(correlations[0, 1:4].mean() if len(near.ids) > 1 else 0.0, abs=1e-9)
+        assert near.by_clicks == pytest.approx(correlations[0], abs=1e-9)
+        assert near.own == near.ids[0] and len(near.ids) == min(count, len(near.ids))
+    assert len(near.ids) >= 5
+
+
+def test_documents_that_a_query_retrieves_stand_for_clicks_the_first_row_included(index, tmp_path):
+    """A query that is not logged retrieves row 0 alone; a logged query without a common word clicked it."""
+    import_records([Tally("xyz abc", "d0", 3, 0, 1.0), Tally("qqq", "d5", 2, 0, 1.0)], tmp_path / "c.db")
+    reranker = RobustBM25(index, clicks=str(tmp_path / "c.db"), borrowed=2)
+    assert index.forward.docids[0] == "d0"
+    borrowed = Candidates(np.array([0], dtype=np.int32), np.array([2.0], dtype=np.float32))
+    (near,) = reranker.similar.find([index.query("tap")], 5, [borrowed])
+    assert [query.text for query in near.queries] == ["xyz abc"] and near.by_clicks == pytest.approx([1.0]) and near.own == -1
+    assert not len(reranker.similar.find([index.query("tap")], 5)[0].ids)
+
+
+def test_a_log_whose_only_known_document_is_the_first_row_is_used(index, tmp_path):
+    import_records([Tally("pump", "d0", 3, 0, 1.0), Tally("pump", "gone", 2, 0, 1.0)], tmp_path / "c.db")
+    query, candidates = listed(index, "pump")
+    for name in ("rbm25", "pairwise", "clickprior"):
+        ranked = registry.method(name).make(index, clicks=str(tmp_path / "c.db")).apply(query, candidates)
+        assert index.forward.docids[int(ranked.docs[0])] == "d0"
+
+
+@pytest.mark.parametrize("weight", [1.0, 2.5])
+@pytest.mark.parametrize("text", ["pump seal", "garden pump roof", "pumpp"])
+def test_the_click_prior_is_scaled_bm25_plus_weighted_shares_of_clicks(index, clicks, weight, text):
+    """Σ k_Q times the share of a similar query's clicks; documents that the index lacks count in the share."""
+    reranker = registry.method("clickprior").make(index, clicks=clicks, weight=weight)
+    query, candidates = listed(index, text)
+    similar, retrieved = found(reranker, query, candidates)
+    counts = {near.text: {} for near in similar.queries}
+    for item in LISTS_SHOWN:
+        for docid, clicked in zip(item.docids, item.clicked, strict=True):
+            if clicked and item.query in counts:
+                counts[item.query][docid] = counts[item.query].get(docid, 0) + 1
+    scores = lucene_scores(index, text)
+    expected = scores / scores.max() if scores.any() else scores
+    merged = {*candidates.docs.tolist(), *(doc for lists in retrieved for doc in lists.docs.tolist())}
+    for near, kernel in zip(similar.queries, similar.kernel.tolist(), strict=True):
+        for docid, number in counts[near.text].items():
+            if docid in TEXTS:
+                row = int(index.forward.rows_of([docid])[0])
+                expected[row] += weight * kernel * number / sum(counts[near.text].values())
+                merged.add(row)
+    ranked = reranker.apply(query, candidates)
+    assert len(similar.ids) and set(ranked.docs.tolist()) == merged
+    assert ranked.scores == pytest.approx(expected[ranked.docs], rel=1e-5)
+
+
+@pytest.mark.parametrize("text", ["pump seal", "PUMP seal roof", "seal gasket drips tiles"])
+def test_substitution_is_the_other_querys_list_then_the_own_documents_in_their_order(index, clicks, text):
+    reranker = registry.method("substitution").make(index, clicks=clicks)
+    query, candidates = listed(index, text)
+    similar, retrieved = found(reranker, query, candidates)
+    number = next(number for number, near in enumerate(similar.queries) if near.text != text.lower())
+    assert (number == 1) == (text == "pump seal")
+    other, own = lucene_scores(index, similar.queries[number].text), lucene_scores(index, text)
+    docs = sorted({*candidates.docs.tolist(), *retrieved[number].docs.tolist()})
+    expected = {doc: other[doc] if other[doc] > 0 else own[doc] / (1 + own[docs].max()) - 1 for doc in docs}
+    ranked = reranker.apply(query, candidates)
+    assert dict(zip(ranked.docs.tolist(), ranked.scores.tolist(), strict=True)) == pytest.approx(expected, rel=1e-5)
+    assert (min(expected.values()) < 0) == (text != "pump seal") and max(expected.values()) > 0
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 5, 9])
+def test_clicks_alone_are_compared_with_the_first_retrieved_documents(index, tmp_path, limit):
+    """Clicked documents in turn, most clicked first, over the first 2 · limit retrieved ones that are not in the log; such a
+    pair has a tenth of the weight, divided by λ."""
+    rows = [Tally("pump water", docid, count, 0, 1.0) for docid, count in (("d5", 1), ("d0", 4), ("gone", 9), ("d3", 2))]
+    import_records(rows, tmp_path / "c.db")
+    reranker = RobustBM25(index, clicks=str(tmp_path / "c.db"), pairs_per_query=limit, **{"lambda": 4.0})
+    query, candidates = listed(index, "pump water")
+    similar, retrieved = found(reranker, query, candidates)
+    pairs = reranker.learn(similar, retrieved).pairs
+    clicked = ["d0", "d3", "d5"]
+    others = [docid for docid in index.forward.docids.take(retrieved[0].docs[: 2 * limit]) if docid not in clicked]
+    expected = [(clicked[k % 3], others[(k % 3 + k // 3) % len(others)]) for k in range(min(limit, 3 * len(others)))]
+    names = index.forward.docids.take(pairs.docs)
+    assert [(names[a], names[b]) for a, b in zip(pairs.better, pairs.worse, strict=True)] == expected
+    assert pairs.bounds == pytest.approx([0.1 / 4] * len(expected))
+
+
+def test_pairs_of_the_log_come_first_and_are_filled_up_to_the_limit(index, tmp_path):
+    """The first row is preferred to one document and not to another one."""
+    shown = [
+        Impression("pump water", ("d2", "d0"), (1, 2), (True, False)),
+        Impression("pump", ("d0", "d4"), (1, 2), (True, False)),
+    ]
+    import_records(shown, tmp_path / "c.db")
+    for limit in (1, 2, 4):
+        reranker = RobustBM25(index, clicks=str(tmp_path / "c.db"), pairs_per_query=limit, confident=False, corrected=False)
+        query, candidates = listed(index, "pump water")
+        similar, retrieved = found(reranker, query, candidates)
+        pairs = reranker.learn(similar, retrieved).pairs
+        names = index.forward.docids.take(pairs.docs)
+        for number, text in enumerate(near.text for near in similar.queries):
+            mine = pairs.owner == number
+            made = [(names[a], names[b]) for a, b in zip(pairs.better[mine], pairs.worse[mine], strict=True)]
+            first, logged = (
+                {"pump water": ("d2", "d0"), "pump": ("d0", "d4")}[text],
+                {"d2", "d0"} if text != "pump" else {"d0", "d4"},
+            )
+            others = [
+                name for name in index.forward.docids.take(retrieved[number].docs[: 2 * (limit - 1)]) if name not in logged
+            ]
+            assert made == [first, *((first[0], other) for other in others)][:limit]
+            assert pairs.bounds[mine] == pytest.approx([0.1, *[0.01] * (len(made) - 1)])  # over the default λ of 10
+
+
+def test_ranks_are_counted_from_one_and_0_is_not_in_the_list():
+    assert _ranks(np.array([5, 3, 9, 0]), np.array([9, 5, 0])).tolist() == [2, 0, 1, 3]
+    assert _ranks(np.array([5, 3]), np.array([], dtype=int)).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("names", [(), ("clicks",), ("ngrams",), ("terms",), ("bm25",), ("vectors",)])
+def test_one_kernel_is_enough(names):
+    zero = dict.fromkeys(("clicks", "ngrams", "terms", "bm25", "vectors"), 0.0)
+    assert Weights(**{**zero, **dict.fromkeys(names, 0.25)}).any() == bool(names)
+    for other in zero:
+        assert Weights(**{**zero, **dict.fromkeys((*names, other), 0.25)}).any()
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("rows", [-2, 0]),
+        ("rows", [2**31 - 1]),
+        ("queries", [-1]),
+        ("frequencies", [-1] * LISTS),
+        ("frequencies", [2**31] * LISTS),
+        ("frequencies", [0] * (LISTS - 1)),
+    ],
+)
+def test_an_index_of_queries_with_numbers_out_of_range_is_refused(name, values):
+    arrays = {
+        "rows": np.array([-1, 0, 2**31 - 2]), "queries": np.array([0, 2**62]),
+        "frequencies": np.array([0, 2**31 - 1] * (LISTS // 2)),
+    }  # fmt: skip
+    validate({}, arrays)
+    with pytest.raises(ValueError, match=f"{name} has"):
+        validate({}, {**arrays, name: np.array(values)})
+
+
+def test_vectors_of_logged_queries_by_number():
+    """Numbers of the log are not ascending here; a query without a vector has zeros, as has one that is not in the log."""
+    vectors = LoggedQueryVectors.__new__(LoggedQueryVectors)
+    vectors.ids = np.array([7, 2, 9, 4])
+    vectors.rows = np.array([[1, 0], [0, 1], [0.6, 0.8], [0, 0]], dtype=np.float32)
+    assert vectors.take(np.array([2, 9, 3, 7, 10, 1])).tolist() == pytest.approx(
+        np.array([[0, 1], [0.6, 0.8], [0, 0], [1, 0], [0, 0], [0, 0]], dtype=np.float32)
+    )
+    near = vectors.nearest(np.array([[1, 0], [0, -1], [0, 0]], dtype=np.float32), 3)
+    assert [part.tolist() for part in near] == [[7, 9], [], []]
+    assert isinstance(vectors._neighbours, Neighbours)
+
+
+def test_the_prior_form_weights_bm25_by_its_option_and_the_printed_one_not_at_all(index, clicks):
+    query, candidates = listed(index, "pump seal")
+    for form, prior, expected in (("paper", 3.0, 0.0), ("prior", 3.0, 3.0), ("prior", 0.25, 0.25)):
+        reranker = RobustBM25(index, clicks=clicks, form=form, prior=prior)
+        assert reranker.learn(*found(reranker, query, candidates)).weight == expected
+
+
+def test_a_query_without_any_score_has_the_constant_alone(index, clicks):
+    """g = (0 + ε) / (1 + ε) for every document where BM25 finds none."""
+    reranker = RobustBM25(index, clicks=clicks, epsilon=0.25)
+    docs = np.arange(8, dtype=np.int32)
+    assert reranker.base(Query("zzz", ("zzz",), (1.0,)), docs) == pytest.approx([0.2] * 8)
+    scores = lucene_scores(index, "seal")
+    assert reranker.base(index.query("seal"), docs) == pytest.approx((scores / scores.max() + 0.25) / 1.25, rel=1e-5)
+    assert math.isclose(reranker.base(index.query("seal"), docs).max(), 1.0)

@@ -569,16 +569,23 @@ def support(cosines, doc, listed):
 
 
 def weight_by_evidence(total, ranks, supports, prior):
-    """prior · 140 · Π_d [(max(r_d, 2) / 10)^3.5 e^(-5(c_d - .25))]^(n_d³ / Σ n²).
+    """prior · 140 · Π_d [x_d^min(n_d, 1) .05^max(n_d - 1, 0)]^(n_d² / Σ n²), x_d = (max(r_d, 2) / 10)^3.5 e^(-5(c_d - .25)).
 
-    A document beyond the tenth counts (1 / 10)^3.5; without a rank one click is lost as well.
+    A document beyond the tenth counts (1 / 10)^3.5; without a rank one click is lost as well. Clicks after the first don't
+    bring it below prior / (N D), N = Σ n, D = N² / Σ n².
     """
     clicks = np.array([n if rank else max(n - 1, 0) for n, rank in zip(total, ranks, strict=True)])
     odds = np.array([
         (max(rank, 2) / 10) ** 3.5 * math.exp(-5 * (near - 0.25)) if rank and rank <= 10 else 0.1**3.5
         for rank, near in zip(ranks, supports, strict=True)
     ])  # fmt: skip
-    return prior * 140 * float(np.prod(odds ** (clicks**3 / (clicks**2).sum())))
+    first = further = 1.0
+    for n, x in zip(clicks, odds, strict=True):
+        share = n**2 / sum(clicks**2)
+        first *= x ** (min(n, 1) * share)
+        further *= 0.05 ** (max(n - 1, 0) * share)
+    least = 1 / (sum(clicks) * sum(clicks) ** 2 / sum(clicks**2))
+    return prior * max(140 * first * further, min(140 * first, least))
 
 
 def first_stage(dense, text, options):

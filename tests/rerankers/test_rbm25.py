@@ -8,7 +8,7 @@ import pytest
 import kernelsearch
 from kernelsearch import merge, search
 from kernelsearch.clicks.importing import import_log, import_records
-from kernelsearch.clicks.records import Impression, Tally
+from kernelsearch.clicks.records import Impression, Tally, normalise_query
 from kernelsearch.clicks.store import ClickLog
 from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.types import Candidates
@@ -19,7 +19,7 @@ from kernelsearch.rerankers.base import Context, TrainingData
 from kernelsearch.rerankers.rbm25.evidence import ClickEvidence, support_in_list
 from kernelsearch.rerankers.rbm25.reranker import RobustBM25, _scaled
 from kernelsearch.rerankers.rbm25.similar_queries import Similar
-from kernelsearch.trec.qrels import read_qrels
+from kernelsearch.trec import read_qrels, read_topics
 from tests.conftest import DEMO, build_texts, write_jsonl
 
 QUERIES = ["dripping tap", "toilte runs all night", "cold radiator upstairs", "bleach for mold", "carbonmonoxide", "wasps"]
@@ -181,7 +181,7 @@ def test_the_weight_of_bm25_with_clicks_by_hand(tiny, tmp_path, lists, wordings,
     squares = sum(clicks**2 for clicks in meant.values()) or 1
     forward = tiny.forward
     rows = {docid: int(np.flatnonzero(np.array(forward.docids.take(np.arange(len(forward)))) == docid)[0]) for docid in meant}
-    odds = 0.0
+    first = repeated = 0.0
     for docid, clicks in meant.items():
         if docid in listed:
             others = [int(doc) for doc in candidates[0].docs[:10] if doc != rows[docid]]
@@ -190,10 +190,13 @@ def test_the_weight_of_bm25_with_clicks_by_hand(tiny, tmp_path, lists, wordings,
             term = 3.5 * math.log(max(listed.index(docid) + 1, 2) / 10) - 5 * (support - 0.25)
         else:
             term = 3.5 * math.log(0.1)
-        odds += clicks**3 / squares * term
+        first += clicks**2 / squares * min(clicks, 1) * term
+        repeated += clicks**2 / squares * max(clicks - 1, 0) * math.log(0.05)
+    documents = sum(meant.values()) ** 2 / squares
+    least = min(140 * math.exp(first), 1 / (sum(meant.values()) * documents)) if documents else 0
     near = reranker.similar.find(queries, 5, candidates)[0]
     weight = reranker.weight_of_bm25(near, [reranker.retrieve([near], Context())[number] for number in near.ids.tolist()])
-    assert weight == pytest.approx(1.5 * 140 * math.exp(odds), rel=1e-3)
+    assert weight == pytest.approx(1.5 * max(140 * math.exp(first + repeated), least), rel=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -202,10 +205,12 @@ def test_the_weight_of_bm25_with_clicks_by_hand(tiny, tmp_path, lists, wordings,
         (1, 1, 0.25, 140 * 0.2**3.5),
         (1, 2, 0.25, 140 * 0.2**3.5),  # first or second tells nothing more
         (1, 3, 0.25, 140 * 0.3**3.5),
-        (3, 2, 0.25, 140 * 0.2**10.5),  # further clicks on the same document confirm it
+        (2, 8, 0.25, 140 * 0.8**3.5 * 0.05),  # further clicks confirm it
+        (5, 8, 0.25, 1 / 5),  # but tell little of other documents
+        (2, 2, 0.35, 140 * 0.2**3.5 * math.exp(-0.5)),  # where the first click alone left less, it stays
         (1, 10, 0.25, 140),
         (1, 10, 0.0, 140 * math.exp(1.25)),  # far from the other documents: rather a mistake
-        (2, 3, 0.45, 140 * 0.3**7 * math.exp(-2)),
+        (1.5, 9, 0.45, 140 * 0.9**3.5 * math.exp(-1) * 0.05**0.5),
         (1, 11, 0.45, 140 * 0.1**3.5),  # BM25 did not put it into the user's list: neither rank nor support tell of the click
         (1, 0, 0.45, 140),  # not retrieved: one click proves nothing
         (2, 0, 0.0, 140 * 0.1**3.5),
@@ -214,6 +219,32 @@ def test_the_weight_of_bm25_with_clicks_by_hand(tiny, tmp_path, lists, wordings,
 def test_the_weight_of_bm25_by_clicks_rank_and_support(clicks, rank, support, weight):
     evidence = ClickEvidence(np.array([4]), np.array([float(clicks)]))
     assert evidence.weight_of_bm25(np.array([rank]), np.array([support])) == pytest.approx(weight)
+
+
+def test_two_clicks_on_a_partly_relevant_document_keep_better_ones(demo_index, tmp_path):
+    topics, qrels = read_topics(DEMO / "topics.tsv"), read_qrels(DEMO / "qrels.txt")
+    log, asked = [], {}
+    for (qid, text), results in zip(topics.items(), demo_index.search_batch(list(topics.values()), k=10).values(), strict=True):
+        partly = [docid for docid in results.docids if qrels.get(qid, {}).get(docid, 0) == 1]
+        if partly:  # one person looks at the same list twice
+            places, clicked = tuple(range(1, len(results.docids) + 1)), tuple(docid == partly[-1] for docid in results.docids)
+            log += 2 * [Impression(normalise_query(text), tuple(results.docids), places, clicked)]
+            asked[qid] = text
+    import_records(log, tmp_path / "c.db")
+    runs = demo_index.evaluate(asked, qrels, {"before": None, "after": {"rbm25": {"clicks": str(tmp_path / "c.db")}}})
+    before, after = (runs.evaluations[name].values["nDCG@10"] for name in ("before", "after"))
+    change = np.array([after[qid] - before[qid] for qid in asked])
+    assert len(asked) > 30 and change.mean() > -0.02 and change.min() > -0.3
+    assert (change > 0.05).sum() > 5  # and they are used
+
+
+def test_clicks_on_more_documents_leave_bm25_less():
+    ranks, support = np.array([2, 2, 2]), np.full(3, 0.25)
+    shares = [
+        ClickEvidence(np.arange(3), np.array(clicks)).weight_of_bm25(ranks, support)
+        for clicks in ([9.0, 0.0, 0.0], [9.0, 9.0, 0.0], [9.0, 9.0, 9.0], [9.0, 3.0, 0.0])
+    ]
+    assert shares == pytest.approx([1 / 9, 1 / 18 / 2, 1 / 27 / 3, 1 / 12 / (144 / 90)])
 
 
 def test_support_is_the_mean_cosine_with_the_three_nearest_others_of_the_first_ten(demo_index):

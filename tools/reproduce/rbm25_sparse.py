@@ -61,6 +61,22 @@ def single_clicks(
     return log
 
 
+def two_clicks(topics: dict[str, str], rankings: Sequence[Sequence[str]], qrels: Judgements) -> list[Impression]:
+    """Two equal lists per topic with a click on the same relevant document, a random one of the lowest grade in the list."""
+    rng = np.random.default_rng(SEED)
+    log = []
+    for (qid, text), ranking in zip(topics.items(), rankings, strict=True):
+        shown = tuple(ranking[:10])
+        grades = {docid: qrels[qid].get(docid, 0) for docid in shown}
+        lowest = min((grade for grade in grades.values() if grade > 0), default=0)
+        relevant = [docid for docid in shown if grades[docid] == lowest > 0]
+        if relevant:
+            clicked = relevant[int(rng.integers(len(relevant)))]
+            places = tuple(range(1, len(shown) + 1))
+            log += 2 * [Impression(normalise_query(text), shown, places, tuple(docid == clicked for docid in shown))]
+    return log
+
+
 def logs(index: kernelsearch.Index, topics: dict[str, str], qrels: Judgements) -> dict[str, list[Impression]]:
     """The logs by the name of their condition, from wrong and sparse to ten impressions per topic."""
     take = index.forward.docids.take
@@ -74,11 +90,14 @@ def logs(index: kernelsearch.Index, topics: dict[str, str], qrels: Judgements) -
         rounds = [simulate(needs, len(needs), model=model, seed=100 + number, others=others) for number in range(count)]
         return [record for records in rounds for record in records]
 
+    wrong = single_clicks(topics, rankings, qrels)
     return {
-        "one wrong click": single_clicks(topics, rankings, qrels),
+        "one wrong click": wrong,
+        "two wrong clicks on one document": [record for record in wrong for _ in range(2)],
         "one wrong click, any document": single_clicks(topics, rankings, qrels, everything=others),
         "one simulated impression": impressions(1),
         "one right click": single_clicks(topics, rankings, qrels, right=True),
+        "two right clicks on one document": two_clicks(topics, rankings, qrels),
         "3 impressions": impressions(3),
         "10 impressions": impressions(10),
     }

@@ -21,7 +21,8 @@ from kernelsearch.rerankers.rbm25.similar_queries import Similar
 
 #: Examinations that the prior counts as (m).
 PRIOR_EXAMINATIONS = 1.0
-#: Clicks per examination of a document that is not relevant (`clicks.models.attraction`): so many prove nothing.
+#: Clicks per examination of a document that is not relevant (`clicks.models.attraction`): so many prove nothing, and so seldom
+#: is a mistaken click repeated.
 NOISE = 0.05
 #: Length of the lists that users look through.
 LIST_LENGTH = 10
@@ -47,14 +48,19 @@ class ClickEvidence:
 
         `ranks` (u,) are BM25's ranks of the documents, 0: not retrieved; `support` (u,) is what `support_in_list` gives.
 
-        140 [(max(r, 2) / 10)^3.5 e^(-5(c - .25))]^n for a document at rank r with support c and n clicks, of several documents
-        the geometric mean, weighted by n². A mistaken click hits any document of a list of 10; a click that is meant is on a
-        document that the user looked at, whose probability falls as 1/r, and that is relevant, which falls with the rank too.
-        That a document is first and not second tells nothing more. Relevant documents are near each other (the cluster
-        hypothesis), so a click on a document that is far from the others is rather a mistake. The odds of n clicks on the
-        same document multiply. A retrieved document beyond the first 10 was put into the user's list by something else than
-        BM25: neither rank nor support tell of the click, which counts (1/10)^3.5. A document that BM25 doesn't retrieve has
-        only its clicks: the first one proves nothing, the others count as much.
+        The first click on a document at rank r with support c has the odds x = (max(r, 2) / 10)^3.5 e^(-5(c - .25)), of n < 1
+        clicks x^n, and each further one .05: a mistake is hardly repeated. A mistaken click hits any document of a list of 10;
+        a click that is meant is on a document that the user looked at, whose probability falls as 1/r, and that is relevant,
+        which falls with the rank too. That a document is first and not second tells nothing more. Relevant documents are near
+        each other (the cluster hypothesis), so a click on a document that is far from the others is rather a mistake. A
+        retrieved document beyond the first 10 was put into the user's list by something else than BM25: neither rank nor
+        support tell of the click, which counts (1/10)^3.5. A document that BM25 doesn't retrieve has only its clicks: the first
+        one proves nothing, the others count as much. Of several documents the geometric mean is taken, weighted by n², and
+        multiplied by 140.
+
+        Clicks that are meant tell of the clicked documents, and little of the others that were shown with them. So further
+        clicks leave BM25 the share 1 / (N D), where that is less than what the first clicks left it: a prior that counts as one
+        click, against N = Σn clicks on an effective number D = (Σn)² / Σn² of documents.
         """
         counted = np.where(ranks > 0, self.clicks, np.maximum(self.clicks - 1.0, 0.0))
         if not counted.any():
@@ -62,7 +68,11 @@ class ClickEvidence:
         listed = (ranks > 0) & (ranks <= LIST_LENGTH)
         odds = STEEPNESS * np.log(np.where(listed, np.maximum(ranks, FIRST), 1) / LIST_LENGTH)
         odds -= np.where(listed, SUPPORT_WEIGHT * (support - TYPICAL_SUPPORT), 0.0)
-        return WEIGHT_OF_LAST * math.exp(float(np.average(counted * odds, weights=counted**2)))
+        weights = counted**2
+        first = WEIGHT_OF_LAST * math.exp(float(np.average(np.minimum(counted, 1.0) * odds, weights=weights)))
+        repeated = NOISE ** float(np.average(np.maximum(counted - 1.0, 0.0), weights=weights))
+        share = float(weights.sum() / counted.sum() ** 3)
+        return max(first * repeated, min(first, share))
 
 
 def support_in_list(collection: ForwardIndex, docs: NDArray[np.integer], listed: NDArray[np.integer]) -> NDArray[np.float64]:

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from kernelsearch.api.carrying import carry_over, carrying_clicks
-from kernelsearch.api.export import EXPORT_BLOCK, check_field, export, export_by_shards
+from kernelsearch.api.export import EXPORT_BLOCK, export, export_by_shards
 from kernelsearch.api.staging import Reader, Staged, indexing_threads, split_staged, stage_documents
 from kernelsearch.core.errors import IndexProblem, InputError, KernelSearchError, OptionError, spell_options
 from kernelsearch.core.execution import Engine, LocalEngine
@@ -23,6 +23,7 @@ from kernelsearch.core.memory_limit import MemoryLimit
 from kernelsearch.core.options import Settings, option
 from kernelsearch.core.progress import Progress, silent
 from kernelsearch.core.replacing import STAGED, remove_leftovers, temporary_prefix
+from kernelsearch.forward import check_field
 from kernelsearch.lucene.build import build_index as run_anserini
 from kernelsearch.lucene.index import CONTENTS, LuceneIndex
 from kernelsearch.lucene.shards import ADDED_FOLDER, Source, find_shards, is_index, write_record

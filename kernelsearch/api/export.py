@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from kernelsearch.core.errors import IndexProblem, OptionError, quote
+from kernelsearch.core.errors import IndexProblem
 from kernelsearch.core.postings import PostingsSource
 from kernelsearch.core.progress import Progress, silent
 from kernelsearch.core.replacing import PARTIAL, temporary_prefix
@@ -20,12 +20,6 @@ from kernelsearch.lucene.postings import AT_ONCE, LucenePostings
 
 #: Bytes of a block of rows, unless a memory limit asks for less.
 EXPORT_BLOCK = 1 << 28
-
-
-def check_field(name: str) -> None:
-    """Raises OptionError for the name of a field that can't be the name of a folder, that of its forward index."""
-    if Path(name).name != name or name in ("", ".."):
-        raise OptionError(f"{quote(name)} is not the name of a field")
 
 
 @jvm.calls_java

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kernelsearch.api.export import check_field, export
+from kernelsearch.api.export import export
 from kernelsearch.core import artefacts as saved_artefacts
 from kernelsearch.core.errors import ArtefactError, IndexProblem, IndexReplaced, InputError
 from kernelsearch.core.progress import Progress
 from kernelsearch.core.types import Candidates, Query
-from kernelsearch.forward import ForwardIndex
+from kernelsearch.forward import ForwardIndex, check_field
 from kernelsearch.forward.index import KIND, VERSION
 from kernelsearch.kernels.feedback import FeedbackExpander
 from kernelsearch.lucene.index import LuceneIndex

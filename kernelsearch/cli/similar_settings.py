@@ -53,7 +53,10 @@ class SimilarSettings(IndexSettings):
 
 
 def read_groups(parser: argparse.ArgumentParser, settings: SimilarSettings) -> Groups | None:
-    """The groups of similar documents to learn from; None where nothing is to be learned. Checks what is given together."""
+    """The groups of similar documents that `settings` name to learn from; None where nothing is to be learned.
+
+    Flags that can't be given together end the command through `parser`.
+    """
     sources = [name for name in ("qrels", "clicks", "pairs", "classes") if getattr(settings, name)]
     if len(sources) > 1:
         parser.error(f"--{sources[0]} and --{sources[1]} exclude each other")

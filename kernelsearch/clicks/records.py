@@ -222,7 +222,9 @@ def _tally(cells: list[str], columns: dict[str, int | None], shown: int) -> Tall
         return value
 
     query, docid = normalise_query(cells[columns["query"] or 0]), cells[columns["docid"] or 0].strip()
-    clicks, impressions, position = number("clicks", 0), number("impressions", shown), number("position", 1)
+    clicks, position = number("clicks", 0), number("position", 1)
+    # A number of clicks above 1 is no event, whatever its column is called.
+    impressions = number("impressions", shown if clicks <= 1 else 0)
     if not query:
         raise _Bad("empty query")
     if not docid or "\0" in docid:

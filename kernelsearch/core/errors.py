@@ -11,13 +11,13 @@ from difflib import get_close_matches
 #: A flag in a message, outside of quotes.
 _FLAG = re.compile(r"""(?<![\w`'"/-])--(no-)?([a-z][a-z0-9]*(?:[.-][a-z0-9]+)*)""")
 #: Commands of the shell keep their flags.
-_COMMAND = re.compile(r"python -m kernelsearch|`")
+_COMMAND = re.compile(r"python -m |pip install |jq -|`")
 
 _keep_flags = False
 
 
 def show_flags(shown: bool = True) -> bool:
-    """Whether messages of exceptions are to name options as flags from now on, as the command line does; returns what was."""
+    """From now on messages name options as flags, as the command line does, if `shown`, else as keywords; returns what was."""
     global _keep_flags
     before, _keep_flags = _keep_flags, shown
     return before

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from kernelsearch.core import artefacts, compiled, invariants
-from kernelsearch.core.errors import ArtefactError, IndexProblem, InputError
+from kernelsearch.core.errors import ArtefactError, IndexProblem, InputError, OptionError, quote
 from kernelsearch.forward.selection import Occurrences, Selection
 from kernelsearch.forward.strings import StringTable, hashes
 
@@ -36,6 +36,12 @@ CACHED_TERMS = 50_000
 UNDECODABLE = "\ufffd"
 #: Selections that a thread keeps, and the most documents of one that is kept: candidates, feedback documents.
 CACHED_SELECTIONS, SELECTED_DOCUMENTS = 4, 10_000
+
+
+def check_field(name: str) -> None:
+    """Raises OptionError for the name of a field that can't be the name of a folder, that of its forward index."""
+    if Path(name).name != name or name in ("", ".."):
+        raise OptionError(f"{quote(name)} is not the name of a field")
 
 
 @dataclass(frozen=True)

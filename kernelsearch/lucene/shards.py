@@ -81,7 +81,7 @@ class Shards:
             return index_fingerprint(self.home)
         return collection_fingerprint([index_fingerprint(path) for path in self.paths])
 
-    @property
+    @cached_property
     def language(self) -> str:
         """The language code of the analyser that the shards were built with; IndexProblem if they differ."""
         languages = [record.language if (record := index_record(path)) else ENGLISH for path in self.paths]

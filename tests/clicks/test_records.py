@@ -236,10 +236,10 @@ def table(tmp_path, header: str, *rows: str) -> tuple[list[Tally], dict[str, int
 
 
 def test_columns_may_be_in_any_order_and_cells_empty(tmp_path):
-    """Nothing in a cell: no click, not counted how often it was shown, and position 1, which is also the least position."""
+    """Nothing in a cell: no click, and position 1, which is also the least position. Not more than one click: an event."""
     rows = ["D1\t\t2\tTap", "D2\t3\t0\tTap", "D3\t0.25\t\tTap", "\t2\t1\tTap"]
     records, reasons = table(tmp_path, "url\trank\tclicked\ttext", *rows)
-    assert records == [Tally("tap", "D1", 2, 0, 1.0), Tally("tap", "D2", 0, 0, 3.0), Tally("tap", "D3", 0, 0, 1.0)]
+    assert records == [Tally("tap", "D1", 2, 0, 1.0), Tally("tap", "D2", 0, 1, 3.0), Tally("tap", "D3", 0, 1, 1.0)]
     assert reasons == {"no docid": 1}
 
 

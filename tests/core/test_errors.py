@@ -25,6 +25,7 @@ def in_python():
         ("a--b.txt and /z--w: --rm3.terms", "a--b.txt and /z--w: rm3_terms"),
         ("'--hits' -- and ---", "'--hits' -- and ---"),
         ("--k1: see python -m kernelsearch.tune --try k1=1", "k1: see python -m kernelsearch.tune --try k1=1"),
+        ("--k1: pip install --no-deps pyserini", "k1: pip install --no-deps pyserini"),
         ("--k1: see `tune --try k1=1`", "k1: see `tune --try k1=1`"),
     ],
 )

@@ -77,7 +77,7 @@ def test_every_module_that_reads_is_fuzzed():
         "encoders/onnx.py": "read_toml alone, which config fuzzes",
         "api/readable.py": "parse_json alone, of stored documents",
         "similarity/fields.py": "parse_json alone, of stored documents",
-        "integrations/pyterrier_text.py": "parse_json alone, of stored documents",
+        "integrations/frames.py": "parse_json alone, of stored documents",
         "kernels/semantic/sources.py": "needs an index's terms; its line format is that of similar-pairs",
         "clicks/simulate.py": "tab-separated lines, as topics-tsv",
         "index.py": "one docid per line, read by `lines` alone",

@@ -115,12 +115,16 @@ def test_a_log_file_is_served_and_not_recorded_into(fitted, tmp_path, caplog):
     index = kernelsearch.open(fitted / "demo")
     log = tmp_path / "log.jsonl"
     log.write_text('{"query": "tap", "items": [{"docid": "hr230", "clicked": true}, {"docid": "hr040", "clicked": false}]}\n')
-    assert recorder.ClickRecorder(index, str(log), recording=False).totals() == {"queries": 1, "impressions": 1, "clicks": 1}
+    assert recorder.ClickRecorder(index, str(log), False, ClickedLists()).totals() == {
+        "queries": 1,
+        "impressions": 1,
+        "clicks": 1,
+    }
     assert not caplog.messages
     with pytest.raises(InputError, match=r"^--record-clicks: .*clicks import --input .*log\.jsonl --output .*log\.db$"):
-        recorder.ClickRecorder(index, str(log), recording=True)
+        recorder.ClickRecorder(index, str(log), True, ClickedLists())
     log.write_text('{"query": "tap", "items": [{"docid": "nosuch", "clicked": true}, {"docid": "hr", "clicked": false}]}\n')
-    recorder.ClickRecorder(index, str(log), recording=False)
+    recorder.ClickRecorder(index, str(log), False, ClickedLists())
     assert "none of its 2 documents is in" in caplog.text
 
 

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from kernelsearch import evaluate, merge, search, train, tune
+from kernelsearch import index as index_verb
 from kernelsearch.clicks import __main__ as clicks
 from kernelsearch.core import streams
 from tests.conftest import DEMO, ROOT, build_texts, run_verb
@@ -268,3 +269,28 @@ def test_messages_name_the_option_that_was_used(capsys, index):
     assert "kernelsearch: name of vectors: 'no.such': letters, digits" in refused(capsys, search.main, *vectors)
     unused = ["--index", index, "--rerank", "klsa", "--mslm.min-count", "1"]
     assert "--mslm.min-count: has no effect without --rerank mslm" in refused(capsys, train.main, *unused)
+
+
+@pytest.mark.parametrize(
+    ("method", "names", "message"),
+    [
+        ("klsa", ("topics", "qrels"), "--topics: has no effect on --rerank klsa"),
+        ("klsa", ("clicks",), "--clicks: has no effect on --rerank klsa"),
+        ("mslm", ("clicks",), "--clicks: has no effect on --rerank mslm"),
+        ("rbm25", ("clicks", "qrels"), "--qrels: has no effect on --rerank rbm25"),
+        ("fusion", ("topics", "qrels", "clicks"), "--clicks: has no effect on --rerank fusion"),
+        ("fusion", ("topics", "clicks"), "--clicks: --rerank fusion learns from them alone"),
+        ("fusion", ("ltr_test",), "--ltr-test: has no effect without --ltr"),
+        ("fusion", ("ltr", "qrels"), "--qrels: has no effect with --ltr"),
+    ],
+)
+def test_what_a_method_does_not_learn_from_is_refused(capsys, index, tmp_path, method, names, message):
+    files = {"topics": DEMO / "topics.tsv", "qrels": DEMO / "qrels.txt", "clicks": DEMO / "clicks.jsonl"}
+    given = [word for name in names for word in (f"--{name.replace('_', '-')}", files.get(name, tmp_path / "letor.txt"))]
+    assert message in refused(capsys, train.main, "--index", index, "--rerank", method, "--output", tmp_path / "m", *given)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("flags", [("--language", "pt"), ("--columns", "id=x"), ("--no-positions",), ("--encoding", "cp1252")])
+def test_options_of_documents_are_refused_where_none_are_read(capsys, index, flags):
+    assert f"{flags[0]}: has no effect without --input" in refused(capsys, index_verb.main, "--index", index, *flags)

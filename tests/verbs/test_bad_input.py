@@ -1,6 +1,7 @@
 """Command lines that gave tracebacks: each is one line that names the file or option, and status 2; the rest is status 70."""
 
 import gzip
+import json
 import os
 import re
 import subprocess
@@ -8,7 +9,8 @@ import sys
 
 import pytest
 
-from kernelsearch import evaluate, merge, search, train, tune
+import kernelsearch
+from kernelsearch import evaluate, merge, search, similar, train, tune
 from kernelsearch import index as index_verb
 from kernelsearch.clicks import __main__ as clicks
 from kernelsearch.core import streams
@@ -186,6 +188,16 @@ def test_what_documents_hold_does_not_reach_the_terminal(capsys, tmp_path):
     out = capsys.readouterr().out
     assert "\x1b" not in out and "\x07" not in out and "\u202e" not in out
     assert "tap \\x1b[2J" in out
+
+
+def test_control_characters_leave_json_what_it_is(capsys, tmp_path):
+    texts = ["it\u0092s a tap", "a tap \x7f\u009b2J water \u202e \x1b"]
+    index = kernelsearch.build(tmp_path / "index", [{"id": str(n), "contents": text} for n, text in enumerate(texts)])
+    for number, other in ((0, 1), (1, 0)):
+        similar.main(["--index", str(index.path), "--docid", str(number), "--json"])
+        out = capsys.readouterr().out
+        assert [entry["text"] for entry in json.loads(out)["similar"]] == [texts[other]]
+        assert not re.search("[\x7f-\x9f\u202e\x1b]", out)
 
 
 def test_an_empty_output_is_not_the_default_place(capsys, index):

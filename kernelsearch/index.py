@@ -48,8 +48,7 @@ def main(argv: list[str]) -> None:
         settings.check_update()
         _update(settings, Path(str(settings.index)))
     elif settings.input is None:
-        if settings.shards:
-            raise OptionError("--shards: only a new index can be split; --input names its documents")
+        settings.check_export()
         fields = (CONTENTS, *(settings.fields or ()))
         with make_engine(settings) as engine:
             export_fields(settings.index, fields, limit, engine=engine, progress=console.progress)

@@ -12,7 +12,7 @@ from kernelsearch.cli.pipelines import make_parser, open_pipeline, parse
 from kernelsearch.cli.pyserini_flags import REFUSED, refuse
 from kernelsearch.cli.running import search_topics, write_recipe
 from kernelsearch.cli.search_settings import SearchSettings
-from kernelsearch.core.errors import InputError
+from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.files import check_output, is_special
 from kernelsearch.core.tables import text_table
 from kernelsearch.lucene.first_stage import FirstStageSettings
@@ -78,6 +78,8 @@ def _check(parser: argparse.ArgumentParser, settings: SearchSettings) -> None:
     check_output("--output", settings.output, (settings.topics, settings.run))
     if settings.shard is not None:
         parse_part(settings.shard)
+    if settings.max_passage and not settings.max_passage_delimiter:
+        raise OptionError("--max-passage-delimiter: an empty text separates no passages")
 
 
 def _print_table(pipeline: Pipeline, text: str, top: int, threads: int) -> Counter[tuple[str, str]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kernelsearch.api.index import Index
 from kernelsearch.api.readable import read_explanation
-from kernelsearch.api.snippets import make_snippet
+from kernelsearch.api.snippets import make_snippet, stored_texts
 from kernelsearch.cli import console
 from kernelsearch.cli.flags import add_flags, read_flags
 from kernelsearch.cli.similar_settings import SimilarSettings, read_groups
@@ -95,7 +95,7 @@ def _print_similar(index: Index, finder: SimilarDocuments, docid: str, settings:
     rows_of_similar = index.forward.rows_of([other for _, (other, _) in similar])
     header, rows = ("rank", "docid", "score"), [(str(rank), other, f"{score:.4f}") for rank, (other, score) in similar]
     width = console.text_width(header, rows)
-    texts = [make_snippet(text or "", set(), width) for text in index.lucene.stored(rows_of_similar, "contents")]
+    texts = [make_snippet(text, set(), width) for text in stored_texts(index.lucene, rows_of_similar)]
     explanation = finder.explain(docid, settings.explain) if settings.explain else None
     if settings.plot:
         if explanation is None:

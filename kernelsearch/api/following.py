@@ -24,8 +24,8 @@ def follow(old: Index, new: Index, *, name: Path, added: Collection[str], progre
     Each kind of artefact says how it follows (`ArtefactKind.follow`): vectors of documents that remain are kept, latent bases
     get the new documents folded in, fusion models are kept as they are. What can't follow is dropped, and a message names the
     command that makes it again. What belongs to a collection of this index and others can't; of that, trained models are kept
-    apart, as `carrying.carry_over` keeps them. `name` is the index in messages, `added` are the docids that are new or have a new text,
-    `progress` gets the progress.
+    apart, as `carrying.carry_over` keeps them. `name` is the index in messages, `added` are the docids that are new or have a
+    new text, `progress` gets the progress.
     """
     source, target = old.shards.artefacts, new.shards.artefacts
     if not source.is_dir():

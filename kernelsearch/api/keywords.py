@@ -18,9 +18,13 @@ def split(rerank: Rerank, options: Mapping[str, Any]) -> tuple[Methods, FirstSta
     """Splits keyword options into those of the methods that `rerank` names and of the first stage.
 
     Returns the methods with their options, checked, and the settings of the first stage. Raises OptionError with the name of
-    an unknown option.
+    an unknown option, and for a method that is named twice.
     """
     methods = _methods(rerank)
+    names = [name for name, _ in methods]
+    for name in names:
+        if names.count(name) > 1:
+            raise OptionError(f"rerank: {name} is named {names.count(name)} times; a method reranks once")
     known = {option.key for option in FirstStageSettings.options}
     first: dict[str, Any] = {}
     for name, value in options.items():
@@ -30,7 +34,7 @@ def split(rerank: Rerank, options: Mapping[str, Any]) -> tuple[Methods, FirstSta
         owner, _, rest = name.partition("_")
         owned = [values for method, values in methods if method == owner]
         if not rest or not owned:
-            raise OptionError(_unknown_option(name, owner, [method for method, _ in methods]))
+            raise OptionError(_unknown_option(name, owner, names))
         for values in owned:
             values[rest] = value
     checked = [(name, registry.method(name).settings.check(values)) for name, values in methods]

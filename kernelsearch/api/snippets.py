@@ -9,8 +9,11 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelsearch.core.errors import InputError
+from kernelsearch.core.reading import parse_json
 from kernelsearch.core.types import Query
 from kernelsearch.lucene.index import LuceneIndex
+from kernelsearch.trec.formats import TEXT_NAMES
 
 #: A first line of up to this many characters is taken for the title.
 MAX_TITLE = 120
@@ -28,9 +31,32 @@ def make_snippets(lucene: LuceneIndex, query: Query, docs: NDArray[np.integer], 
 
     `lucene` is the index that stores the texts, `docs` are rows of it.
     """
-    texts = [text or "" for text in lucene.stored(docs, "contents")]
+    texts = stored_texts(lucene, docs)
     words = matching_words(lucene, query, texts)
     return [make_snippet(text, words, width) for text in texts], words
+
+
+def stored_texts(lucene: LuceneIndex, docs: Sequence[int] | NDArray[np.integer]) -> list[str]:
+    """The texts of the rows `docs` of `lucene`: the stored contents, or those of the stored record; empty without either.
+
+    Pyserini's prebuilt indexes mostly store the record alone (`--storeRaw`).
+    """
+    texts = lucene.stored(docs, "contents")
+    records = lucene.stored(docs, "raw") if None in texts else texts
+    return [_record_text(record) if text is None else text for text, record in zip(texts, records, strict=True)]
+
+
+def _record_text(record: str | None) -> str:
+    """The text of a stored record: a JSON object, or what another format of documents has, such as TREC's markup."""
+    try:
+        fields = parse_json(record, "record") if record else {}
+    except InputError:
+        return record or ""
+    texts = {name: value for name, value in fields.items() if isinstance(value, str)} if isinstance(fields, dict) else {}
+    if "contents" in texts:
+        return texts["contents"]
+    body = next((texts[name] for name in TEXT_NAMES if name in texts), "")
+    return "\n".join(filter(None, (texts.get("title"), body)))
 
 
 def matching_words(lucene: LuceneIndex, query: Query, texts: Iterable[str]) -> set[str]:

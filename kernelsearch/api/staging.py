@@ -129,7 +129,8 @@ def _to_json(document: dict[str, Any]) -> str:
 def make_readable(document: dict[str, Any], place: str) -> int:
     """Replaces, in place, the numbers of a document that JSON doesn't have by null and returns how many there were.
 
-    Values that are lists or dicts are replaced by copies first: they may belong to the caller of `kernelsearch.build`. Raises InputError, which begins with `place`, for a docid, string, key or integer that is too long, or for values nested too
+    Values that are lists or dicts are replaced by copies first: they may belong to the caller of `kernelsearch.build`. Raises
+    InputError, which begins with `place`, for a docid, string, key or integer that is too long, or for values nested too
     deeply, for Anserini's parser or for Lucene.
     """
     docid = document["id"]

@@ -153,13 +153,16 @@ def tune(
     folds, seed : number and random seed of the folds
     processes : processes that try settings in parallel
     progress : gets the number of settings
+
+    Raises OptionError for more folds than topics.
     """
+    assigned = topic_folds(plan.qids, folds, seed)  # before the work, for it may refuse the number of folds
     plan = fit_missing(plan, pipeline.index, tried, fitted)
     # The original pipeline, an empty setting, is measured for comparison and cannot be chosen.
     everything: list[Setting] = [{}, *tried]
     first_stage = _run_trials(pipeline, plan, texts, everything, journal, processes, progress)
     values = np.array([journal.values[space.key(setting)] for setting in everything])
-    choice = choose(values[1:], topic_folds(plan.qids, folds, seed))
+    choice = choose(values[1:], assigned)
     return Tuned(plan, tried, choice, values[0], first_stage, values[1:])
 
 

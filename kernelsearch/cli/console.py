@@ -200,10 +200,16 @@ _LONG_WORD = re.compile(r"\S{301,}")
 def printable(text: str) -> str:
     """The text with control characters (except line breaks and tabs) escaped: documents cannot send commands to the terminal.
 
-    >>> printable("a\\x1b[2J\\tb")
-    'a\\\\x1b[2J\\tb'
+    Those that `json.dumps` leaves as they are, from DEL on, are escaped as in JSON, so that JSON which is shown stays JSON.
+
+    >>> printable("a\\x1b[2J\\tb\\x92")
+    'a\\\\x1b[2J\\tb\\\\u0092'
     """
-    return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+    return _CONTROL.sub(_escaped, text)
+
+
+def _escaped(control: re.Match[str]) -> str:
+    return f"\\u{ord(control[0]):04x}" if control[0] >= "\x7f" else control[0].encode("unicode_escape").decode()
 
 
 #: C0 and C1 control characters, and those that change the direction of text, which can make a line read in another order.

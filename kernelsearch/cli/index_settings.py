@@ -19,6 +19,12 @@ _BUILD_ONLY = (
     *("force", "engine", "scheduler", "workers"),
 )
 
+#: Options, by Python name, that say how documents are read and indexed.
+_INPUT_ONLY = (
+    *("language", "positions", "docvectors", "contents", "raw", "optimize", "forward"),
+    *("format", "encoding", "columns", "number_documents", "join_titles", "skip_unreadable"),
+)
+
 #: Options of the short help.
 COMMON = (
     *("input", "index", "append", "delete", "format", "columns", "number-documents", "encoding", "language", "fields"),
@@ -63,6 +69,15 @@ class IndexSettings(EngineSettings, BuildSettings):
             skip_unreadable=self.skip_unreadable,
             number_documents=self.number_documents,
         )
+
+    def check_export(self) -> None:
+        """Raises OptionError for options that have no effect where the forward index of an index that exists is written."""
+        if self.shards:
+            raise OptionError("--shards: only a new index can be split; --input names its documents")
+        for declared in type(self).options:
+            if declared.key in _INPUT_ONLY and getattr(self, declared.key) != declared.default:
+                flag = f"no-{declared.name}" if declared.default is True else declared.name
+                raise OptionError(f"--{flag}: has no effect without --input, which names documents to index")
 
     def check_update(self) -> None:
         """Raises OptionError for options that have no effect on an index that is changed, not built."""

@@ -64,9 +64,8 @@ def parse(
     for name in [name for name in recipe.verb if name not in allowed]:
         value, default = recipe.verb.pop(name), getattr(SearchSettings(), name)
         if name in pyserini_flags.EXTENDING and value != default:
-            raise InputError(
-                f"{arguments.config}: {name.replace('_', '-')}: taken by search only, so this command would rank other documents"
-            )
+            flag = name.replace("_", "-")
+            raise InputError(f"{arguments.config}: {flag}: taken by search only; without it, other documents would be ranked")
     config.fill(arguments, recipe)
     return arguments, recipe
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import logging
+import math
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -105,11 +106,11 @@ def extend(first: FirstStage, settings: PyseriniSettings) -> FirstStage:
 def _field_weight(text: str) -> tuple[str, float]:
     name, equals, weight = text.partition("=")
     try:
-        if not (name and equals):
+        if not (name and equals and 0 <= float(weight) < math.inf):
             raise ValueError
         return name, float(weight)
     except ValueError:
-        raise OptionError(f"--fields: {text!r} should read FIELD=WEIGHT, such as title=2") from None
+        raise OptionError(f"--fields: {text!r} should read FIELD=WEIGHT, such as title=2, with a weight of 0 or more") from None
 
 
 def query_language(settings: SearchSettings) -> str | None:

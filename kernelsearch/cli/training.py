@@ -9,6 +9,7 @@ from pathlib import Path
 from kernelsearch.cli.console import Parser
 from kernelsearch.cli.flags import VectorFlags, add_flags, add_method_flags, collect, method_values, read_flags, refuse_unused
 from kernelsearch.cli.inputs import load_qrels, load_topics
+from kernelsearch.core.errors import OptionError
 from kernelsearch.core.memory_limit import MemoryLimit
 from kernelsearch.core.options import option
 from kernelsearch.core.progress import Progress, silent
@@ -59,6 +60,9 @@ def train(arguments: argparse.Namespace, *, progress: Progress = silent) -> Fitt
     settings = read_flags(TrainSettings, arguments)
     method = registry.method(arguments.rerank)
     limit = MemoryLimit.parse(settings.memory_limit)
+    for name in ("topics", "qrels", "clicks") if settings.ltr else ("ltr_test",):
+        if getattr(settings, name) is not None:
+            raise OptionError(f"--{name.replace('_', '-')}: has no effect {'with' if settings.ltr else 'without'} --ltr")
     options = collect(arguments, method.fit_options, method.name)
     refuse_unused({name: values for name, values in method_values(arguments).items() if name != method.name})
     with make_engine(settings) as engine:

@@ -141,8 +141,11 @@ def _read_note(folder: Path) -> tuple[Any, int]:
     return None, 0
 
 
-def _note_places(folder: Path) -> tuple[Path, Path]:
+def _note_places(folder: Path) -> tuple[Path, ...]:
     import xxhash
 
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kernelsearch" / "verified"
+    try:
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kernelsearch" / "verified"
+    except RuntimeError:  # a user without a home
+        return (folder / NOTE,)
     return folder / NOTE, cache / f"{xxhash.xxh3_128(os.fsencode(folder.absolute())).hexdigest()}.json"

@@ -78,6 +78,8 @@ class FirstStage:
         """Returns the first stage that the options `settings` describe; InputError for options that exclude each other."""
         if settings.qld and settings.qljm:
             raise InputError("--qld and --qljm exclude each other")
+        if not (settings.bm25 or settings.qld or settings.qljm):
+            raise InputError("--no-bm25: documents are ranked by BM25, --qld or --qljm; name one of them")
         if settings.rm3 and settings.rocchio:
             raise InputError("--rm3 and --rocchio exclude each other")
         model: Model = BM25Model(settings.k1, settings.b)

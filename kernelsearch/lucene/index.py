@@ -24,6 +24,8 @@ from kernelsearch.lucene.versions import has_term_vectors
 
 #: The field that is searched, Anserini's name.
 CONTENTS = "contents"
+#: Searchers, one per ranking model, that an opened index keeps: requests may ask for any k1 and b.
+MAX_SEARCHERS = 64
 #: Largest number of documents of one Lucene reader (IndexWriter.MAX_DOCS).
 MAX_ROWS = 2**31 - 1 - 128
 
@@ -267,9 +269,13 @@ class LuceneIndex:
 
     def _searcher(self, model: Model | BM25WithoutIdf) -> Any:
         with self._lock:
-            if model not in self._searchers:
-                self._searchers[model] = self._bridge.searcher(self._reader, similarity(model))
-            return self._searchers[model]
+            searcher = self._searchers.get(model)
+            if searcher is None:
+                searcher = self._bridge.searcher(self._reader, similarity(model))
+                if len(self._searchers) >= MAX_SEARCHERS:
+                    del self._searchers[next(iter(self._searchers))]
+                self._searchers[model] = searcher
+            return searcher
 
 
 @jvm.calls_java

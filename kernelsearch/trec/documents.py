@@ -82,6 +82,9 @@ _MAGIC = (
     (b"SQLite format 3", "an SQLite database"),
 )
 
+#: A file that only the folder of a Lucene index, or of its shards, has.
+_IN_INDEX = re.compile(r"segments_[0-9a-z]+|shards\.json")
+
 #: (place of the document, such as file and line; document)
 Located = tuple[str, dict[str, Any]]
 
@@ -341,13 +344,19 @@ def _folder_files(folder: Path, kind: str | None) -> list[tuple[Path, str]]:
 
 
 def _list_files(folder: Path) -> list[Path]:
-    """All files below a folder by name, hidden ones left out. A folder that can't be listed is an error, not an empty one."""
+    """All files below a folder by name, without hidden ones and those of indexes, which may have been made of the others.
+
+    A folder that can't be listed is an error, not an empty one.
+    """
 
     def fail(problem: OSError) -> None:
         raise InputError(f"{problem.filename}: cannot be read ({problem.strerror})") from None
 
     files: list[Path] = []
     for place, folders, names in os.walk(folder, onerror=fail):
+        if place != str(folder) and any(_IN_INDEX.fullmatch(name) for name in names):
+            folders.clear()
+            continue
         folders[:] = [name for name in folders if not name.startswith(".")]
         files += [Path(place, name) for name in names if not name.startswith(".")]
     return sorted(file for file in files if file.is_file())

@@ -118,7 +118,7 @@ def _jsonl(file: TextFile) -> Iterator[tuple[int, str, str]]:
         is_text = isinstance(qid, str | int) and isinstance(text, str | int | float | None)
         if not is_text or isinstance(qid, bool) or isinstance(text, bool):
             raise InputError(f"{file.path}: line {number}: the id and the text of a topic must be text")
-        yield number, str(qid).strip(), str(text or "")
+        yield number, str(qid).strip(), "" if text is None else str(text)
 
 
 def _cacm(file: TextFile) -> Iterator[tuple[int, str, str]]:

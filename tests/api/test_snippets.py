@@ -1,6 +1,7 @@
 import pytest
 
-from kernelsearch.api.snippets import highlight, make_snippet, matching_words
+import kernelsearch
+from kernelsearch.api.snippets import highlight, make_snippet, matching_words, stored_texts
 
 TEXT = "Sofa care\nVacuum it weekly. " + "Keep it out of the sun. " * 20 + "Torn upholstery is repaired with a patch. The end."
 
@@ -54,3 +55,40 @@ def test_words_are_bounded_as_by_lucenes_tokenizer(text, tiny):
 
 def test_highlight_marks_whole_words():
     assert highlight("A tap, taps; Tap!", {"tap"}, "[]") == "A [tap], taps; [Tap]!"
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        ({}, ["Kitchen\nA dripping tap."] * 2),
+        ({"contents": False}, ["Kitchen\nA dripping tap."] * 2),
+        ({"contents": False, "raw": False}, ["", ""]),
+    ],
+)
+def test_texts_are_those_of_the_contents_or_of_the_record(tmp_path, flags, expected):
+    records = [
+        {"id": "1", "title": "Tap", "contents": "A dripping tap."},
+        {"id": "2", "title": "Tap", "text": "A dripping tap."},
+    ]
+    index = kernelsearch.build(tmp_path / "index", records, **flags)
+    assert stored_texts(index.lucene, [0, 1]) == expected
+    assert ("A dripping tap." in str(index.search("dripping"))) == any(expected)
+
+
+@pytest.mark.parametrize(
+    ("record", "text"),
+    [
+        ('{"_id": "1", "title": "Tap", "text": "It drips.", "metadata": {}}', "Tap\nIt drips."),
+        ('{"id": "1", "contents": "It drips.", "title": "Tap"}', "It drips."),
+        ("<DOC>\n<DOCNO>1</DOCNO>\nIt drips.\n</DOC>", "<DOC>\n<DOCNO>1</DOCNO>\nIt drips.\n</DOC>"),
+        ("[1, 2]", ""),
+        ('{"id": "1"}', ""),
+        (None, ""),
+    ],
+)
+def test_records_of_other_programs(record, text):
+    class Stored:
+        def stored(self, docs, field):
+            return [record if field == "raw" else None for _ in docs]
+
+    assert stored_texts(Stored(), [0]) == [text]

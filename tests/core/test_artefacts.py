@@ -3,6 +3,7 @@ import shutil
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -180,6 +181,16 @@ def test_large_files_are_hashed_only_after_a_change(tmp_path, monkeypatch):
     for _ in range(2):
         artefacts.load(tmp_path / "copy", "basis", 3)
     assert sorted(hashed) == ["u.npy", "v.npy", "v.npy"]
+
+
+def test_a_user_without_a_home_loads_artefacts(tmp_path, monkeypatch):
+    def fail(path):
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "expanduser", fail)
+    artefacts.save(tmp_path / "model", "basis", 3, arrays={"v": np.zeros(3)})
+    assert artefacts.load(tmp_path / "model", "basis", 3)[1]["v"].tolist() == [0, 0, 0]
 
 
 def test_a_description_that_was_changed_and_signed_again_is_validated_again(saved):

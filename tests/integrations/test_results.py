@@ -152,6 +152,7 @@ def test_an_explanation_is_a_nested_list_in_notebooks():
     [
         ({"rerank": "pert", "alpha": 0.3}, "alpha: unknown option; the one of pert is pert_alpha"),
         ({"pert_alpha": 0.3}, "pert_alpha: has no effect without rerank='pert'"),
+        ({"rerank": ["pert", "klsa", "pert"]}, "rerank: pert is named 2 times; a method reranks once"),
         ({"nonsense": 1}, "nonsense: unknown option; known: hits, "),
         ({"rerank": "nonsense"}, "'nonsense' is not one of"),
         ({"rerank": {"pert": {"nonsense": 1}}}, "pert: unknown option 'nonsense'"),

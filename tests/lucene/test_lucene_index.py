@@ -318,6 +318,14 @@ def test_language_is_remembered(tmp_path):
         _ = Index(tmp_path / "pt", language="xx").lucene
 
 
+def test_searchers_of_many_models_are_not_all_kept(tiny_path):
+    lucene = LuceneIndex(tiny_path)
+    query = lucene.queries(["water"])
+    scores = [lucene.search(query, model=BM25Model(0.5 + number / 1000, 0.4))[0].scores[0] for number in range(200)]
+    assert len(lucene._searchers) < 100
+    assert len(set(scores)) == 200 and scores[0] == lucene.search(query, model=BM25Model(0.5, 0.4))[0].scores[0]
+
+
 def test_threads_that_end_leave_no_java_thread_behind(tiny):
     from jnius import autoclass
 

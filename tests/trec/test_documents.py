@@ -357,6 +357,17 @@ def test_a_mixed_folder_says_what_is_taken(tmp_path, capsys):
         read(tmp_path, "html")
 
 
+def test_an_index_among_the_documents_is_no_document(tmp_path):
+    (tmp_path / "b.jsonl").write_text('{"id": "1", "contents": "x"}\n')
+    for place, name in (("index", "segments_1"), ("sharded", "shards.json"), ("sharded/shard-0", "segments_a")):
+        (tmp_path / place / "kernelsearch").mkdir(parents=True)
+        (tmp_path / place / name).write_text("{}")
+        (tmp_path / place / "kernelsearch" / "meta.json").write_text('{"kind": "forward index", "version": 1}\n' * 9)
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "a.jsonl").write_text('{"id": "2", "contents": "y"}\n')
+    assert [document["id"] for document in read(tmp_path)] == ["1", "2"]
+
+
 def test_windows_1252_is_advised_and_read(tmp_path):
     file = tmp_path / "sheet.csv"
     file.write_bytes('id;title;contents\n1;Café;"He said ""stop"";\nthen left – 5 €"\n'.encode("cp1252"))

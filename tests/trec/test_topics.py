@@ -42,6 +42,8 @@ which deal with TSS?
         (TREC, {"301": "International Organized Crime", "302": "Poliomyelitis"}),
         (CACM, {"1": "What articles exist which deal with TSS?", "2": "Articles by Prieve"}),
         ('{"_id": "q1", "text": "beir"}\n{"qid": 7, "query": "plain"}\n', {"q1": "beir", "7": "plain"}),
+        ('{"id": 0, "text": 0}\n{"id": 1, "text": null, "query": "x"}\n', {"0": "0"}),
+        ("1\ta  no-break\u00a0space \n", {"1": "a no-break\u00a0space"}),
     ],
 )
 def test_formats_are_recognised(tmp_path, content, expected):

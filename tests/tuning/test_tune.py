@@ -111,6 +111,12 @@ def test_killed_and_taken_up_again(tuned, demo_index, tmp_path, capsys):
     assert (tmp_path / "best.toml").read_bytes() == (tuned[0] / "best.toml").read_bytes()
 
 
+def test_too_many_folds_are_refused_before_the_work(demo_index, tmp_path):
+    with pytest.raises(OptionError, match="--folds: 1000, but there are only 98 judged topics"):
+        tune.main([*flags(demo_index, tmp_path / "best.toml", "--processes", "1"), "--folds", "1000"])
+    assert len((tmp_path / "best.toml.results.jsonl").read_text().splitlines()) == 1  # nothing was measured
+
+
 def test_settings_of_vectors_are_part_of_the_result_and_of_the_config(demo_index, tmp_path):
     """A tuning with other query vectors is another one, and the config that it writes searches with the same vectors."""
     index = kernelsearch.open(shutil.copytree(demo_index.path, tmp_path / "index"))

@@ -1,6 +1,7 @@
 """Command lines that gave tracebacks: each is one line that names the file or option, and status 2; the rest is status 70."""
 
 import gzip
+import json
 import os
 import re
 import subprocess
@@ -8,7 +9,9 @@ import sys
 
 import pytest
 
-from kernelsearch import evaluate, merge, search, train, tune
+import kernelsearch
+from kernelsearch import evaluate, merge, search, similar, train, tune
+from kernelsearch import index as index_verb
 from kernelsearch.clicks import __main__ as clicks
 from kernelsearch.core import streams
 from tests.conftest import DEMO, ROOT, build_texts, run_verb
@@ -187,6 +190,16 @@ def test_what_documents_hold_does_not_reach_the_terminal(capsys, tmp_path):
     assert "tap \\x1b[2J" in out
 
 
+def test_control_characters_leave_json_what_it_is(capsys, tmp_path):
+    texts = ["it\u0092s a tap", "a tap \x7f\u009b2J water \u202e \x1b"]
+    index = kernelsearch.build(tmp_path / "index", [{"id": str(n), "contents": text} for n, text in enumerate(texts)])
+    for number, other in ((0, 1), (1, 0)):
+        similar.main(["--index", str(index.path), "--docid", str(number), "--json"])
+        out = capsys.readouterr().out
+        assert [entry["text"] for entry in json.loads(out)["similar"]] == [texts[other]]
+        assert not re.search("[\x7f-\x9f\u202e\x1b]", out)
+
+
 def test_an_empty_output_is_not_the_default_place(capsys, index):
     assert "--output: an empty text" in refused(capsys, train.main, "--index", index, "--rerank", "klsa", "--output", "")
 
@@ -268,3 +281,28 @@ def test_messages_name_the_option_that_was_used(capsys, index):
     assert "kernelsearch: name of vectors: 'no.such': letters, digits" in refused(capsys, search.main, *vectors)
     unused = ["--index", index, "--rerank", "klsa", "--mslm.min-count", "1"]
     assert "--mslm.min-count: has no effect without --rerank mslm" in refused(capsys, train.main, *unused)
+
+
+@pytest.mark.parametrize(
+    ("method", "names", "message"),
+    [
+        ("klsa", ("topics", "qrels"), "--topics: has no effect on --rerank klsa"),
+        ("klsa", ("clicks",), "--clicks: has no effect on --rerank klsa"),
+        ("mslm", ("clicks",), "--clicks: has no effect on --rerank mslm"),
+        ("rbm25", ("clicks", "qrels"), "--qrels: has no effect on --rerank rbm25"),
+        ("fusion", ("topics", "qrels", "clicks"), "--clicks: has no effect on --rerank fusion"),
+        ("fusion", ("topics", "clicks"), "--clicks: --rerank fusion learns from them alone"),
+        ("fusion", ("ltr_test",), "--ltr-test: has no effect without --ltr"),
+        ("fusion", ("ltr", "qrels"), "--qrels: has no effect with --ltr"),
+    ],
+)
+def test_what_a_method_does_not_learn_from_is_refused(capsys, index, tmp_path, method, names, message):
+    files = {"topics": DEMO / "topics.tsv", "qrels": DEMO / "qrels.txt", "clicks": DEMO / "clicks.jsonl"}
+    given = [word for name in names for word in (f"--{name.replace('_', '-')}", files.get(name, tmp_path / "letor.txt"))]
+    assert message in refused(capsys, train.main, "--index", index, "--rerank", method, "--output", tmp_path / "m", *given)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("flags", [("--language", "pt"), ("--columns", "id=x"), ("--no-positions",), ("--encoding", "cp1252")])
+def test_options_of_documents_are_refused_where_none_are_read(capsys, index, flags):
+    assert f"{flags[0]}: has no effect without --input" in refused(capsys, index_verb.main, "--index", index, *flags)

@@ -32,6 +32,9 @@ def test_what_searches_something_else_says_what_to_do(flags, flag):
     [
         (["--fields", "title"], OptionError, "--fields: 'title' should read FIELD=WEIGHT"),
         (["--fields", "title=x"], OptionError, "--fields: 'title=x' should read FIELD=WEIGHT"),
+        (["--fields", "title=nan"], OptionError, "--fields: 'title=nan' should read FIELD=WEIGHT"),
+        (["--fields", "title=-1"], OptionError, "--fields: 'title=-1' should read FIELD=WEIGHT"),
+        (["--max-passage", "--max-passage-delimiter", ""], OptionError, "--max-passage-delimiter: an empty text"),
         (["--dismax"], OptionError, "--dismax: has no effect without --fields"),
         (["--dismax", "--bm25qs", "--fields", "title=1"], OptionError, "--dismax and --bm25qs exclude each other"),
         (["--bm25qs", "--qld"], InputError, "--bm25qs: ranks with BM25"),

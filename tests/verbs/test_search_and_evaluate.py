@@ -135,6 +135,7 @@ def test_a_run_that_does_not_fit_is_named_and_the_old_output_stays(tiny_path, to
         (["--index", "i", "--query", "x", "--max-passage"], "--max-passage: has no effect without --topics"),
         (["--index", "i", "--query", "x", "--b", "1.5"], "--b: 1.5 is above 1"),
         (["--index", "i", "--query", "x", "--qld", "--qljm"], "--qld and --qljm exclude each other"),
+        (["--index", "i", "--query", "x", "--no-bm25"], "--no-bm25: documents are ranked by BM25, --qld or --qljm"),
         (["--index", "i", "--query", "x", "--java-heap", "lots"], "Java heap: 'lots' is not a size"),
     ],
 )

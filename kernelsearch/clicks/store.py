@@ -72,15 +72,23 @@ def report_errors(path: Path, action: str = "read") -> Iterator[None]:
 
 def connect_to_read(path: Path) -> sqlite3.Connection:
     """A connection to `path` by which nobody changes records; SQLite takes back what a killed writer has left unfinished."""
-    journal = path.with_name(f"{path.name}-journal")
-    if not os.access(path.parent, os.W_OK):
-        # A database with a write-ahead log needs files beside it; in a folder that cannot be written, nobody changes it either.
-        mode = "mode=ro" if journal.exists() else "immutable=1"
-    else:  # where there is nothing to take back, not even the log of a damaged database is changed
-        mode = "mode=rw" if journal.exists() else "mode=ro"
+    if os.access(path.parent, os.W_OK):
+        # Where there is nothing to take back, not even the log of a damaged database is changed.
+        mode = "mode=rw" if path.with_name(f"{path.name}-journal").exists() else "mode=ro"
+    else:  # files that SQLite needs beside a write-ahead log cannot be made; without them, nobody is changing the database
+        mode = "immutable=1" if _has_write_ahead_log(path) and not Path(f"{path}-shm").exists() else "mode=ro"
     connection = sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True, timeout=READER_TIMEOUT)
     connection.execute("PRAGMA query_only = ON")
     return connection
+
+
+def _has_write_ahead_log(path: Path) -> bool:
+    """Whether the header of a database says that changes are in a write-ahead log: version 2 of the format."""
+    try:
+        with open(path, "rb") as stream:
+            return stream.read(20)[18:] == b"\x02\x02"
+    except OSError:
+        return False  # SQLite reports why it cannot be read
 
 
 class Shown(NamedTuple):

@@ -54,7 +54,8 @@ class KernelRanker(BaseRanker):
     ) -> RankedResults:
         """The documents `docs`, best first for `query`.
 
-        `doc_ids`, or the ids of Document objects, are docids of the index. `metadata` is kept with the documents.
+        `doc_ids`, or the ids of Document objects, are docids of the index. `metadata` is kept with the documents, in place of that
+        of Document objects.
         """
         documents = _read_documents(docs, doc_ids, metadata)
         scores = self._first_stage_scores(query, documents)
@@ -111,7 +112,7 @@ def _read_documents(
     for place, item in enumerate(items):
         if isinstance(item, Document):
             docid = item.doc_id if doc_ids is None else doc_ids[place]
-            document = Document(text=item.text, doc_id=docid, metadata=item.metadata)
+            document = Document(text=item.text, doc_id=docid, metadata=item.metadata if metadata is None else metadata[place])
         elif doc_ids is not None:
             document = Document(text=item, doc_id=doc_ids[place], metadata=metadata[place] if metadata is not None else None)
         else:

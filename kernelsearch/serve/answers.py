@@ -23,9 +23,12 @@ from kernelsearch.serve.filters import Filter
 from kernelsearch.serve.parameters import Parameters
 from kernelsearch.serve.settings import Limits
 from kernelsearch.serve.texts import StoredDocument
+from kernelsearch.serve.workers import stop_if_dropped
 
 #: Options of the first stage for pseudo-relevance feedback.
 FEEDBACK = {"rm3", "rocchio"}
+#: Queries of a batch that methods rank at once; in between, a batch that has timed out ends.
+BATCH_STEP = 8
 
 
 class NotFound(Exception):
@@ -162,10 +165,12 @@ def run_batch(served: ServedIndex, queries: Sequence[Topic], parameters: Paramet
     _check_fields(served, parameters)
     methods = parameters.columns[0] if parameters.columns else ()
     depth = first_stage_depth(served, parameters, methods)
+    step = BATCH_STEP if methods else len(queries)
     results = []
     with served.reading_clicks(methods):
         pipeline = served.pipeline(methods, parameters.methods, parameters.first, depth)
-        for query, ranked in zip(queries, run_topics(pipeline, queries), strict=True):
+        for query, ranked in zip(queries, run_topics(pipeline, queries, batch_size=step), strict=True):
+            stop_if_dropped()
             result = RankedQuery(Query(query.text), ranked.candidates, ranked.candidates, (), DEFAULT_CONTEXT, None)
             extra: dict[str, Any] = {}
             if parameters.filters:

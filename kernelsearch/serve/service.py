@@ -29,7 +29,7 @@ from kernelsearch.serve.impressions import ClientRates, Impressions
 from kernelsearch.serve.metrics import Metrics
 from kernelsearch.serve.parameters import Parameters, describe_option, first_stage_options
 from kernelsearch.serve.settings import ServiceSettings
-from kernelsearch.serve.workers import Workers
+from kernelsearch.serve.workers import TimedOut, Workers
 
 JSON_OPTIONS = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
 #: Seconds between two looks at whether an index or a click log has been replaced.
@@ -109,7 +109,7 @@ class Service:
                     return function(served, *args)
             except Retired:
                 continue
-            except (NotFound, Refused, BusyError):
+            except (NotFound, Refused, BusyError, TimedOut):
                 raise
             except Exception as problem:
                 # Another thread may open the new state while this one waits to do so: compared after refresh, too.

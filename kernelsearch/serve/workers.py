@@ -17,6 +17,8 @@ T = TypeVar("T")
 
 #: Maximum number of requests per call: each of them waits for all.
 MAX_BATCH = 8
+#: The job that the present thread runs by itself, as `job`.
+_present = threading.local()
 
 
 class Overloaded(Exception):
@@ -56,7 +58,8 @@ class Job(Generic[T]):
 class Workers:
     """Runs blocking functions in threads, which stay attached to Java: attaching takes as long as a short search.
 
-    A request that timed out counts as load until its thread has finished, because a running call cannot be stopped.
+    A request that timed out counts as load until its thread has finished, because a running call cannot be stopped; one that
+    consists of many steps asks `stop_if_dropped` between them.
     Everything but `_work` and what it calls runs in the server's event loop.
 
     Parameters
@@ -168,12 +171,22 @@ def _run_together(jobs: list[Job[Any]]) -> list[Outcome]:
 
 
 def _run_alone(job: Job[Any]) -> Outcome:
+    _present.job = job
     try:
         if job.shared is None:
             return Outcome(job.function(*job.item))
         return Outcome(job.function(job.shared, [job.item])[0])
     except Exception as problem:
         return Outcome(problem=problem)
+    finally:
+        del _present.job
+
+
+def stop_if_dropped() -> None:
+    """Raises TimedOut in a worker thread whose request has timed out: nobody waits for the result."""
+    job: Job[Any] | None = getattr(_present, "job", None)
+    if job is not None and job.dropped:
+        raise TimedOut
 
 
 def _time_out(future: asyncio.Future[Any]) -> None:

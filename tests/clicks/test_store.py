@@ -227,6 +227,25 @@ def test_a_database_is_read_from_a_folder_that_cannot_be_written(tmp_path, monke
     assert sorted(file.name for file in tmp_path.iterdir()) == ["c.db"]
 
 
+def test_changes_are_noticed_in_a_folder_that_this_process_cannot_write_to(tmp_path, monkeypatch):
+    """Another user may write to it: a service with fewer permissions reads what an import adds."""
+    path = tmp_path / "c.db"
+    import_records(LISTS[:1], path)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "access", lambda *_: False)
+        log = ClickLog(path)
+        assert log.counts()["impressions"] == 1 and not log.changed()
+    import_records(LISTS[:2], path, append=True)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert log.changed() and ClickLog(path).counts()["impressions"] == 3
+    # The records of a writer that has not ended are in its write-ahead log.
+    with closing(sqlite3.connect(path, isolation_level=None)) as writer:
+        writer.execute("PRAGMA journal_mode = WAL")
+        writer.execute("UPDATE queries SET clicks = clicks + 7")
+        changed = writer.execute("SELECT SUM(clicks) FROM queries").fetchone()[0]
+        assert ClickLog(path).counts()["clicks"] == changed
+
+
 def test_what_a_killed_writer_left_unfinished_is_taken_back_by_a_reader(tmp_path):
     """The rollback journal of a change that was not committed lies beside the file, which has part of the change."""
     path = tmp_path / "c.db"

@@ -47,6 +47,8 @@ def test_all_forms_of_documents_are_taken(ranker, docids):
     objects = ranker.rank(TEXT, [Document(text="a", doc_id=docid, metadata={"n": 1}) for docid in docids])
     assert [result.doc_id for result in objects] == [result.doc_id for result in plain]
     assert objects[0].document.metadata == {"n": 1}
+    named = ranker.rank(TEXT, [Document(text="a", doc_id=docids[0], metadata={"n": 1})], metadata=[{"n": 2}])
+    assert named[0].document.metadata == {"n": 2}
     assert asyncio.run(ranker.rank_async(TEXT, ["a"] * 15, docids))[0].doc_id == plain[0].doc_id
     assert ranker.rank(TEXT, "one", [docids[0]])[0].doc_id == docids[0]
     assert ranker.score(TEXT, docids[0]) == ranker.rank(TEXT, "one", [docids[0]])[0].score

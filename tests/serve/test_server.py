@@ -20,6 +20,7 @@ from dataclasses import replace
 
 import pytest
 
+from kernelsearch.api.pipeline import Pipeline
 from kernelsearch.core.errors import InputError, KernelSearchError, OptionError
 from kernelsearch.serve import __main__ as serve
 from kernelsearch.serve import answers
@@ -241,6 +242,26 @@ def test_a_slow_request_times_out_and_still_counts_as_load(start, settings, monk
         time.sleep(0.01)
     assert client.get("/v1/demo/search?query=tap").status_code == 200
     assert "kernelsearch_late_total 1" in client.get("/metrics").text
+
+
+def test_a_batch_that_has_timed_out_ends_after_the_queries_at_hand(start, settings, monkeypatch):
+    """Its thread is free long before all of its queries would be ranked."""
+    ranked, timed_out, rerank = [], threading.Event(), Pipeline.rerank
+
+    def rerank_slowly(self, queries, *args, **options):
+        ranked.extend(queries)
+        assert timed_out.wait(60)
+        return rerank(self, queries, *args, **options)
+
+    client = start(replace(settings, limits=Limits(threads=1, waiting=0, seconds=0.5)), warm=False)
+    assert client.get("/v1/demo/search?query=tap&rerank=klsa").status_code == 200
+    monkeypatch.setattr(Pipeline, "rerank", rerank_slowly)
+    late = client.post("/v1/demo/batch", json={"queries": ["dripping tap"] * 100, "rerank": "klsa"})
+    assert late.status_code == 504
+    timed_out.set()
+    while "kernelsearch_working 0" not in client.get("/metrics").text:
+        time.sleep(0.01)
+    assert 0 < len(ranked) <= 16
 
 
 def test_an_internal_error_is_a_500_without_details(start, settings, monkeypatch, caplog):

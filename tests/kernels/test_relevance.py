@@ -90,3 +90,11 @@ def test_posterior_of_negative_scores_counts_from_the_lowest():
     scores = np.array([1.0, -1.0, -3.0])
     expected = np.exp(5 * (np.array([4.0, 2.0, 0.0]) / 4.0))
     assert relevance.posterior_weights(scores, sharpness=5) == pytest.approx(expected / expected.sum())
+
+
+def test_of_equal_scores_the_earlier_documents_are_the_best():
+    scores = np.random.default_rng(0).integers(0, 6, (20, 200)).astype(float)
+    weights = relevance.document_weights(scores, 10, "uniform")
+    for row, weight in zip(scores.tolist(), weights, strict=True):
+        best = sorted(range(len(row)), key=lambda place: (-row[place], place))[:10]
+        assert np.flatnonzero(weight).tolist() == sorted(best)

@@ -52,9 +52,10 @@ class ClickEvidence:
         document that the user looked at, whose probability falls as 1/r, and that is relevant, which falls with the rank too.
         That a document is first and not second tells nothing more. Relevant documents are near each other (the cluster
         hypothesis), so a click on a document that is far from the others is rather a mistake. The odds of n clicks on the
-        same document multiply. A retrieved document beyond the first 10 was put into the user's list by something else than
-        BM25: neither rank nor support tell of the click, which counts (1/10)^3.5. A document that BM25 doesn't retrieve has
-        only its clicks: the first one proves nothing, the others count as much.
+        same document multiply, those above 1 don't: that others clicked it too doesn't make a mistake more likely. A retrieved
+        document beyond the first 10 was put into the user's list by something else than BM25: neither rank nor support tell of
+        the click, which counts (1/10)^3.5. A document that BM25 doesn't retrieve has only its clicks: the first one proves
+        nothing, the others count as much.
         """
         counted = np.where(ranks > 0, self.clicks, np.maximum(self.clicks - 1.0, 0.0))
         if not counted.any():
@@ -62,7 +63,8 @@ class ClickEvidence:
         listed = (ranks > 0) & (ranks <= LIST_LENGTH)
         odds = STEEPNESS * np.log(np.where(listed, np.maximum(ranks, FIRST), 1) / LIST_LENGTH)
         odds -= np.where(listed, SUPPORT_WEIGHT * (support - TYPICAL_SUPPORT), 0.0)
-        return WEIGHT_OF_LAST * math.exp(float(np.average(counted * odds, weights=counted**2)))
+        total = np.minimum(counted, np.where(odds > 0, 1.0, np.inf)) * odds
+        return WEIGHT_OF_LAST * math.exp(float(np.average(total, weights=counted**2)))
 
 
 def support_in_list(collection: ForwardIndex, docs: NDArray[np.integer], listed: NDArray[np.integer]) -> NDArray[np.float64]:

@@ -89,3 +89,8 @@ def test_matrices_that_no_kernel_has_are_refused(matrix, message):
         precomputed(np.array(matrix))
     with pytest.raises(OptionError, match="finite"):
         precomputed_relevance(np.array([[np.inf]]))
+
+
+def test_lists_are_matrices_too():
+    assert precomputed([[1.0, 0.5], [0.5, 1.0]])([0], [1]).tolist() == [[0.5]]
+    assert precomputed_relevance([[1, 2], [3, 4]])([1], [0]).tolist() == [3]

@@ -173,3 +173,10 @@ def test_wordnet_problems_are_named(tmp_path):
     (tmp_path / "data.noun").write_text("nonsense\n")
     with pytest.raises(InputError, match="line 1: not a synset"):
         wordnet_graph(tmp_path, term_ids, 4, analyze)
+
+
+def test_an_edge_given_twice_counts_once_with_the_larger_similarity():
+    once = SemanticGraph.from_edges(3, np.array([0, 2]), np.array([1, 1]), np.array([0.4, 0.7]))
+    twice = SemanticGraph.from_edges(3, np.array([0, 2, 0, 2]), np.array([1, 1, 1, 1]), np.array([0.4, 0.7, 0.3, 0.7]))
+    assert once.edges == twice.edges == 2
+    assert twice.distances.tolist() == once.distances.tolist() == pytest.approx([2, 2, 1, 1])  # .6 and .3, mean 1.5

@@ -125,9 +125,10 @@ def _by_rate(seen: Shown, limit: int, corrected: bool) -> tuple[NDArray[np.int64
     better = order[rate[order] > 0]
     if not len(better):
         return seen.docs[:0], seen.docs[:0]
-    # All clicked documents over the lowest one, then over the second lowest, and so on: large differences first.
-    k = np.arange(len(better) * len(order))
-    first, last = better[k % len(better)], order[len(order) - 1 - k // len(better)]
+    # All clicked documents over the lowest one, then over the second lowest, and so on: large differences first. The `limit`
+    # best ones over the `limit` lowest ones are enough.
+    k = np.arange(min(len(better), limit) * min(len(order), limit))
+    first, last = better[k % min(len(better), limit)], order[len(order) - 1 - k // min(len(better), limit)]
     ordered = np.flatnonzero(rate[first] > rate[last])[:limit]
     return seen.docs[first[ordered]], seen.docs[last[ordered]]
 
@@ -148,14 +149,16 @@ def _skipped(log: ClickLog, query: int, limit: int) -> tuple[NDArray[np.int64], 
     # [list, clicked place, skipped place]
     skips = clicked[:, :, None] & ~clicked[:, None, :] & (docs[:, None, :] >= 0) & (places[:, None, :] < places[:, :, None])
     row, click, skip = np.nonzero(skips)
-    known, numbers = np.unique(docs, return_inverse=True)
-    numbers = numbers.reshape(docs.shape)
-    votes = np.zeros((len(known), len(known)))
-    np.add.at(votes, (numbers[row, click], numbers[row, skip]), 1)
-    net = votes - votes.T
-    better, worse = np.nonzero(net > 0)
-    order = np.argsort(-net[better, worse], kind="stable")[:limit]
-    return known[better[order]], known[worse[order]]
+    # One number for each ordered pair of documents: the lists of a popular query have too many of them for a table.
+    above, below = docs[row, click], docs[row, skip]
+    base = int(docs.max()) + 1
+    votes, support = np.unique(above * base + below, return_counts=True)
+    opposite = votes % base * base + votes // base
+    mirrored = np.minimum(np.searchsorted(votes, opposite), max(len(votes) - 1, 0))
+    net = support - np.where(votes[mirrored] == opposite, support[mirrored], 0)
+    supported = np.flatnonzero(net > 0)
+    order = supported[np.argsort(-net[supported], kind="stable")[:limit]]
+    return votes[order] // base, votes[order] % base
 
 
 def _inverse_propensity(seen: Shown, better: NDArray[np.int64]) -> NDArray[np.float64]:

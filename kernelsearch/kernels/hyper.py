@@ -72,14 +72,15 @@ def precomputed(matrix: NDArray[np.floating]) -> Gram:
     smallest = float(np.linalg.eigvalsh(values).min(initial=0.0))
     if smallest < -ROUNDING * scale * max(len(values), 1):
         raise OptionError(f"precomputed kernel: the matrix has the eigenvalue {smallest:.3g}, it is not positive semi-definite")
-    return lambda a, b: matrix[np.ix_(a, b)]
+    return lambda a, b: values[np.ix_(a, b)]
 
 
 def precomputed_relevance(matrix: NDArray[np.floating]) -> Relevance:
     """An asymmetric kernel from its matrix of values, shape (queries, documents). Raises OptionError where one isn't finite."""
-    if np.ndim(matrix) != 2 or not np.isfinite(matrix).all():
-        raise OptionError(f"precomputed relevance: a matrix of finite numbers is needed, not one of shape {np.shape(matrix)}")
-    return lambda queries, docs: matrix[queries, docs]
+    values = np.asarray(matrix, dtype=np.float64)
+    if values.ndim != 2 or not np.isfinite(values).all():
+        raise OptionError(f"precomputed relevance: a matrix of finite numbers is needed, not one of shape {values.shape}")
+    return lambda queries, docs: values[queries, docs]
 
 
 class HyperKernel(ABC):

@@ -60,7 +60,8 @@ class Words(NamedTuple):
 def document_weights(scores: Floats, docs: int, weighting: str = "softmax", temperature: float = 5.0) -> Floats:
     """The weights p(d|q) of the best `docs` documents of each row, zero elsewhere, shape as `scores` (lists, documents).
 
-    Documents that a list doesn't hold are marked -inf. A row that holds none gets zeros. `weighting` `softmax` is
+    Of equal scores the earlier ones are better. Documents that a list doesn't hold are marked -inf. A row that holds none gets
+    zeros. `weighting` `softmax` is
     exp(score / temperature), `score` is proportional to the score as in Anserini, `uniform` counts them all the same. Raises
     OptionError for another.
     """
@@ -68,7 +69,8 @@ def document_weights(scores: Floats, docs: int, weighting: str = "softmax", temp
         raise OptionError(f"document weighting {weighting!r} is not one of {', '.join(WEIGHTINGS)}")
     scores = np.atleast_2d(scores)
     docs = min(docs, scores.shape[1])
-    best = np.argpartition(-scores, docs - 1, axis=1)[:, :docs] if docs < scores.shape[1] else np.arange(docs)[None, :]
+    # Of equal scores at the cut the earlier documents are taken, as in the list itself, on every processor.
+    best = np.argsort(-scores, axis=1, kind="stable")[:, :docs] if docs < scores.shape[1] else np.arange(docs)[None, :]
     top = np.take_along_axis(scores, np.broadcast_to(best, (len(scores), docs)), axis=1)
     held = np.isfinite(top)
     if weighting == "softmax":

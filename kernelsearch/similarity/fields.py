@@ -89,8 +89,11 @@ def near_numbers(value: Any, others: Sequence[Any], scale: float | None = None) 
     known = numbers[np.isfinite(numbers)]
     if not math.isfinite(mine) or not len(known):
         return np.zeros(len(numbers))
-    width = scale or float(known.std()) or 1.0
-    return np.where(np.isfinite(numbers), np.exp(-((np.nan_to_num(numbers) - mine) ** 2) / (2 * width**2)), 0.0)
+    largest = float(np.abs(known).max()) or 1.0  # its square may be beyond the range of numbers
+    width = scale or float((known / largest).std()) * largest or 1.0
+    with np.errstate(over="ignore"):  # a distance beyond the range gives 0
+        distances = ((np.nan_to_num(numbers) - mine) / width) ** 2
+    return np.where(np.isfinite(numbers), np.exp(-distances / 2), 0.0)
 
 
 def near_dates(value: Any, others: Sequence[Any], scale: float | None = None) -> Floats:
@@ -116,7 +119,7 @@ def _items(value: Any) -> set[str]:
 def _number(value: Any) -> float:
     try:
         return float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return math.nan
 
 
@@ -130,7 +133,7 @@ def _day(value: Any) -> float | None:
             continue
     try:
         return float(datetime.fromisoformat(text).toordinal()) if len(text) > 10 else float(date(int(text), 1, 1).toordinal())
-    except ValueError:
+    except (ValueError, OverflowError):  # the latter for whole numbers beyond 32 bits
         return None
 
 

@@ -216,3 +216,43 @@ def test_as_many_pairs_as_the_command_prints_without_flags(tmp_path, capsys):
     printed = [tuple(line.split("\t")[:3]) for line in capsys.readouterr().out.splitlines()]
     assert printed == docid_pairs(log, ask(log, "q")) == [pair[:3] for pair in preferences_by_query(log, ["q"])]
     assert len(printed) == PairsSettings().limit
+
+
+@pytest.mark.parametrize("kind", ["skipped", "rate"])
+def test_many_documents_of_one_query_take_little_memory(tmp_path, kind):
+    """A popular query whose lists differ: all ordered pairs of its documents would take gigabytes."""
+    import tracemalloc
+
+    lists = [
+        Impression("tap", tuple(f"d{20 * number + place}" for place in range(20)), tuple(range(1, 21)), (*([False] * 19), True))
+        for number in range(300)
+    ]
+    import_records(lists, tmp_path / "many.db")
+    log = ClickLog(tmp_path / "many.db")
+    queries = log.query_ids(["tap"])
+    tracemalloc.start()
+    pairs = preferences(log, queries, kind=kind, limit=7)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(pairs) == 7 and peak < 30e6
+    assert all(int(name[1:]) % 20 == 19 for name in log.docids(pairs.better))
+
+
+def test_skipped_pairs_against_a_plain_count(tmp_path):
+    rng = np.random.default_rng(0)
+    orders, clicks = rng.permuted(np.tile(np.arange(8), (40, 1)), axis=1)[:, :5], rng.random((40, 5)) < 0.3
+    lists = [
+        Impression("tap", tuple(f"d{doc}" for doc in order), (1, 2, 3, 4, 5), tuple(clicked))
+        for order, clicked in zip(orders.tolist(), clicks.tolist(), strict=True)
+    ]
+    import_records(lists, tmp_path / "votes.db")
+    log = ClickLog(tmp_path / "votes.db")
+    votes = {}
+    for shown in lists:
+        for low, better in enumerate(shown.docids):
+            for high, worse in enumerate(shown.docids[:low]):
+                if shown.clicked[low] and not shown.clicked[high]:
+                    votes[better, worse] = votes.get((better, worse), 0) + 1
+    expected = {pair for pair, count in votes.items() if count > votes.get(pair[::-1], 0)}
+    pairs = preferences(log, log.query_ids(["tap"]), kind="skipped", limit=100)
+    assert set(zip(log.docids(pairs.better), log.docids(pairs.worse), strict=True)) == expected and len(pairs) == len(expected)

@@ -176,3 +176,8 @@ def test_weights_of_zero_are_weights_and_their_number_is_checked():
     with pytest.raises(OptionError, match=r"pairs: \(1, 1\) queries"):
         Pairs([[0]], [[0]])
     assert len(Pairs([], [])) == 0 and len(Pairs([0.0, 2.0], [1, 0])) == 2
+
+
+def test_lists_are_matrices_too():
+    assert precomputed([[1.0, 0.5], [0.5, 1.0]])([0], [1]).tolist() == [[0.5]]
+    assert precomputed_relevance([[1, 2], [3, 4]])([1], [0]).tolist() == [3]

@@ -172,3 +172,11 @@ def test_models_of_several_weightings(make_collection, smoothing):
             )
             assert models[row, column] == pytest.approx((1 - share) * own + share * every.count(word) / len(every))
     assert frequencies.tolist() == [[tokens[doc].count(word) for word in "ace"] for doc in docs]
+
+
+def test_of_equal_scores_the_earlier_documents_are_the_best():
+    scores = np.random.default_rng(0).integers(0, 6, (20, 200)).astype(float)
+    weights = relevance.document_weights(scores, 10, "uniform")
+    for row, weight in zip(scores.tolist(), weights, strict=True):
+        best = sorted(range(len(row)), key=lambda place: (-row[place], place))[:10]
+        assert np.flatnonzero(weight).tolist() == sorted(best)

@@ -311,3 +311,10 @@ def test_wordnet_relations_by_hand(tmp_path, neighbours):
     assert {pair: far for pair, far in found.items() if pair[0] < pair[1]} == pytest.approx(
         {pair: 1.5 * distance / mean for pair, distance in distances.items()}, rel=1e-4
     )
+
+
+def test_an_edge_given_twice_counts_once_with_the_larger_similarity():
+    once = SemanticGraph.from_edges(3, np.array([0, 2]), np.array([1, 1]), np.array([0.4, 0.7]))
+    twice = SemanticGraph.from_edges(3, np.array([0, 2, 0, 2]), np.array([1, 1, 1, 1]), np.array([0.4, 0.7, 0.3, 0.7]))
+    assert once.edges == twice.edges == 2
+    assert twice.distances.tolist() == once.distances.tolist() == pytest.approx([2, 2, 1, 1])  # .6 and .3, mean 1.5

@@ -358,3 +358,24 @@ def test_unit_products_are_cosines_with_scaled_rows(contiguous, monkeypatch):
     for switch in ("1", "0"):
         monkeypatch.setenv(compiled.SWITCH, switch)
         assert unit_products(stored, scale, vector, docs) == pytest.approx(expected, rel=1e-5, abs=1e-6)
+
+
+@pytest.mark.parametrize("dense", [False, True])
+def test_documents_outside_the_directions_have_no_place(dense):
+    """Rounding errors would be a random direction to whoever divides them by their length."""
+    # Pairs of documents with a term of their own, the later the heavier, and single documents: 100 dimensions hold 100 pairs.
+    features = np.zeros((360, 400))
+    for pair in range(150):
+        features[2 * pair : 2 * pair + 2, pair] = 1.0 + 0.01 * pair
+    features[np.arange(300, 360), np.arange(300, 360)] = 1.0
+    rows = RowBlocks.of(features if dense else sparse.csr_matrix(features), size=50)
+    basis = decompose(rows, 100, solver="arpack")
+    left = np.concatenate([block for _, _, block in basis.left(rows)])
+    lengths = np.linalg.norm(left, axis=1)
+    inside = (np.arange(360) >= 100) & (np.arange(360) < 300)
+    assert (lengths[inside] > 0.5).all() and not lengths[~inside].any()
+
+
+def test_nystrom_needs_documents_with_terms(topical):
+    with pytest.raises(InputError, match="no document has terms"):
+        NystromMap(RBF(), topical, np.zeros(0, dtype=np.int64))

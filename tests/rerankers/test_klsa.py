@@ -23,7 +23,7 @@ from kernelsearch.rerankers.klsa import basis as basis_module
 from kernelsearch.rerankers.klsa.basis import LatentBasis, fit_basis, fold_in
 from kernelsearch.rerankers.klsa.explanation import query_path
 from kernelsearch.rerankers.registry import method
-from tests.conftest import drawn_texts, rewrite_meta
+from tests.conftest import build_texts, drawn_texts, rewrite_meta
 from tests.lucene.test_lucene_index import change
 
 KernelLSA = method("klsa").load()
@@ -626,3 +626,22 @@ def test_features_that_are_no_terms_are_folded_in_as_themselves(tmp_path):
     features = kernel.document_features(forward, np.arange(41)).toarray()
     assert words[0] == "a000" and np.abs(loadings[-1]).max() > 0.1
     assert np.asarray(folded.rows) == pytest.approx(features @ right / np.asarray(old.values), abs=1e-5)
+
+
+def test_scores_that_differ_by_rounding_alone_order_nothing(indexed, query, listed):
+    """In one dimension all cosines are 1 up to the last bit; z-scores would make a deviation of 1 of it."""
+    reranker = method("klsa").make(indexed, dims=1, retrieve=0)
+    docs = listed.docs[:3]
+    latent = np.array([1, 1 - 6e-8, 1 + 1.2e-7], dtype=np.float32)
+    scale = reranker.scale(latent, np.array([3.0, 2.0, 1.0], dtype=np.float32))
+    assert (scale.latent_deviation, scale.score_deviation) == (1.0, pytest.approx(np.sqrt(2 / 3)))
+    mixed = reranker.mix(latent, np.array([3.0, 2.0, 1.0], dtype=np.float32), scale)
+    assert mixed == pytest.approx(0.5 * np.array([1, 0, -1]) / np.sqrt(2 / 3), abs=1e-6) and len(docs) == 3
+
+
+def test_an_index_without_terms_has_no_basis_to_fit(tmp_path):
+    opened = kernelsearch.open(build_texts(tmp_path, {"a": "the of", "b": "and"}))
+    assert not opened.search("tap", rerank="auto")
+    for kernel in ("bm25", "rbf"):
+        with pytest.raises(InputError, match=r"no document has terms|the field has no terms"):
+            opened.train("klsa", kernel=kernel)

@@ -386,3 +386,36 @@ def test_a_collection_of_as_many_tokens_as_the_limit_gets_a_graph_and_is_kept_in
 def test_other_sources_of_the_graph_need_a_path(index, graph, missing):
     with pytest.raises(OptionError, match=rf"--mslm\.source: --mslm\.graph {graph} needs {missing}"):
         MultiScaleLM.method.fit(index, TrainingData(output=index.path / "m"), graph=graph)
+
+
+@pytest.mark.parametrize("divergence", ["js", "kl"])
+@pytest.mark.parametrize("mode", ["points", "global", "max"])
+def test_equal_documents_have_equal_scores_beside_any_others(tmp_path, mode, divergence):
+    texts = {f"d{number}": "tap water pipe tap" for number in range(7)} | {"other": "water pipe washer"}
+    opened = kernelsearch.open(build_texts(tmp_path, texts))
+    query = opened.query("pipe pipe water")
+    method = MultiScaleLM(opened, mode=mode, divergence=divergence)
+    for depth in (8, 3):
+        candidates = opened.lucene.search([query], depth)[0]
+        scores = MultiScaleLM(opened, mode=mode, divergence=divergence).score(query, candidates)
+        alike = np.array([name != "other" for name in opened.forward.docids.take(candidates.docs)])
+        assert scores[alike] == pytest.approx(np.full(int(alike.sum()), scores[alike][0]), abs=1e-9)
+        if alike.all():
+            assert not scores.any()
+        for doc, score in zip(candidates.docs.tolist(), scores, strict=True):
+            assert method.explain(query, candidates, doc).score == pytest.approx(score, abs=1e-6)
+
+
+def test_levels_that_cancel_up_to_rounding_order_nothing(tmp_path):
+    """Two candidates: at every level one is above the other by one deviation, and the sum over the levels is 0."""
+    opened = kernelsearch.open(build_texts(tmp_path, {"a": "tap water", "b": "the of", "c": "pipe"}))
+    query = opened.query("water pipe water water pipe")
+    candidates = opened.lucene.search([query], 10)[0]
+    method = MultiScaleLM(opened, mode="points", mix=1.0)
+    levels = method.scaled_levels(method.level_scores(query, candidates))
+    assert np.abs(levels) == pytest.approx(np.ones((2, 4)))
+    assert levels.sum(axis=1) == pytest.approx([0, 0], abs=1e-5) and not method.score(query, candidates).any()
+    for doc in candidates.docs.tolist():
+        assert sum(part.value for part in method.explain(query, candidates, doc).contributions) == 0
+    windows = MultiScaleLM(opened, scales="1,2")
+    assert not windows.combined_levels(np.array([[0.1 + 0.2, -0.3], [-0.3, 0.3]])).any()

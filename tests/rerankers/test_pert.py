@@ -583,3 +583,18 @@ def test_rows_of_perturbations_have_one_length_per_query(tiny, tmp_path):
     file.write_text("\n")
     with pytest.raises(InputError, match=r"vectors.tsv: holds no perturbation"):
         pert(tiny, vectors=str(file))
+
+
+def test_one_word_with_many_variants_has_a_place_in_the_plane(tiny):
+    """No word of so small a collection is rare enough to be added: one word, eight variants, one component."""
+    reranker = PerturbationReranker(tiny, strategy="dirichlet")
+    query = tiny.query("tap")
+    candidates = tiny.lucene.search([query], 10)[0]
+    (word,) = reranker.explain(query, candidates, int(candidates.docs[0])).notes["words"]
+    assert word["word"] == "tap" and word["y"] == 0 and np.isfinite(word["x"])
+
+
+def test_without_a_weight_of_the_expansion_there_is_nothing_to_explain(tiny):
+    """The list is the first stage's, whose scores are not those of the scaled query."""
+    with pytest.raises(InputError, match=r"keeps the first stage's list.*alpha is 0"):
+        tiny.explain("tap water tap", rerank="pert", pert_alpha=0.0)

@@ -81,3 +81,11 @@ def test_bm25_vectors_by_hand(demo_index, candidates):
     expected = (learned - learned.min()) / (learned.max() - learned.min())
     reranker = RelevanceClassifier(demo_index, r=4, n=20, alpha=1.0, vectorizer="BM25Vectorizer")
     np.testing.assert_allclose(reranker.score(demo_index.query(TEXT), candidates), expected, atol=2e-3)
+
+
+def test_documents_of_rare_terms_leave_the_list_alone(tiny):
+    query = tiny.query("water tap replace washer fuse")
+    candidates = tiny.lucene.search([query], 10)[0]
+    assert candidates.depth > 2
+    ((_, reason),) = RelevanceClassifier(tiny, r=1, n=1).apply(query, candidates).fallbacks
+    assert "more than 5 documents" in reason

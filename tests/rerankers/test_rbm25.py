@@ -606,3 +606,23 @@ def test_scores_are_shares_of_the_best_plus_epsilon(best):
     scores = np.array([0.0, best / 2, best, 2 * best])
     assert _scaled(scores, np.array(best), 0.5) == pytest.approx(np.array([0.5, 1.0, 1.5, 1.5]) / 1.5)
     assert _scaled(scores, np.array(0.0), 0.5) == pytest.approx([1 / 3] * 4)  # nothing has a score
+
+
+def test_further_clicks_never_raise_the_weight_of_bm25():
+    """A click on a lonely document at the end of the list is rather a mistake; a thousand of them are not a thousand times."""
+    for rank, support in ((10, 0.0), (9, 0.1), (2, 0.3), (40, 0.0), (0, 0.0)):
+        weights = [
+            ClickEvidence(np.array([4]), np.array([float(clicks)])).weight_of_bm25(np.array([rank]), np.array([support]))
+            for clicks in (1, 2, 20, 1000)
+        ]
+        assert np.isfinite(weights).all() and (np.diff(weights) <= 1e-9 * weights[0]).all()
+
+
+def test_blanks_do_not_make_another_query(tiny, tmp_path):
+    import_records([Impression("dripping tap", ("d1", "d2"), (1, 2), (True, False))], tmp_path / "blanks.db")
+    reranker = registry.method("substitution").make(tiny, clicks=str(tmp_path / "blanks.db"))
+    for text in ("dripping tap", " Dripping   TAP "):
+        query = tiny.query(text)
+        ranked = reranker.apply(query, tiny.lucene.search([query], 10)[0])
+        assert ranked.fallbacks == (("substitution", "no other query in the click log is similar"),)
+    assert reranker.apply_batch([], []) == []

@@ -48,3 +48,11 @@ def test_kinds_are_found_in_a_sample():
     assert fields.field_kinds(sample) == {
         "genre": "category", "rating": "number", "tags": "list", "name": "string", "released": "date",
     }  # fmt: skip
+
+
+def test_numbers_beyond_a_year_are_no_dates_and_beyond_floats_no_numbers():
+    """ISBNs look like years of ten digits; a JSON integer may have any number of digits."""
+    assert fields.field_kinds([{"isbn": f"97803064{number}"} for number in (10, 11, 12)]) == {"isbn": "string"}
+    assert not fields.near_dates("9780306406", ["2017-03-01"]).any()
+    assert not fields.near_numbers(10**400, [1, 2]).any()
+    assert fields.near_numbers(1e200, [1e200, -1e200, 10**400]) == pytest.approx([1, np.exp(-2), 0])

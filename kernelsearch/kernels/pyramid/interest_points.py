@@ -64,11 +64,24 @@ def laplacian_strengths(rows: QueryRows, texts: Texts, scales: tuple[Scale, ...]
         related = tokens.copy()
         tokens[place] = 1.0 if texts.mass is None else texts.mass
         related[place] = own * tokens[place]
-        smooth = [np.convolve(signal, weights)[half : half + len(signal)][place] for signal in (related, tokens)]
+        smooth = [_smoothed(signal, weights)[place] for signal in (related, tokens)]
         masses.append(smooth[0] / smooth[1])
     levels = np.stack([*masses, np.zeros(len(text))])
     result: Array = levels[:-1] - levels[1:]
     return result
+
+
+def _smoothed(signal: Array, weights: Array) -> Array:
+    """The sum of a window `weights`, as symmetric as `window` makes it, around each place of a signal; same shape.
+
+    The numbers are added in the same order at every place. With `np.convolve` the order depends on the place, and rounding
+    errors would decide which of two equal neighbours is a maximum: the points of a text would depend on the texts before it.
+    """
+    padded = np.pad(signal, len(weights) // 2)
+    total = np.zeros(len(signal))
+    for offset, weight in enumerate(weights.tolist()):
+        total += weight * padded[offset : offset + len(signal)]
+    return total
 
 
 def points_score(rows: QueryRows, texts: Texts, scales: tuple[Scale, ...], width: int, similarity: Similarity) -> Array:

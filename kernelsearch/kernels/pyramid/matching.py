@@ -37,6 +37,8 @@ GLOBAL_COLUMNS = 8
 WINDOW_TOKENS = 1 << 21
 #: Tokens of the documents worked on together, which bounds the memory of a level.
 TOKENS = 1 << 15
+#: Largest rounding errors of a similarity in single and in double precision.
+SINGLE_ERROR, DOUBLE_ERROR = 1e-5, 1e-12
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,11 @@ class Matcher:
     precision: type = np.float64
     step: int = 0
     columns: int = GLOBAL_COLUMNS
+
+    @property
+    def error(self) -> float:
+        """How far the similarities of equal texts, or sums of them that cancel, may be from each other by rounding."""
+        return SINGLE_ERROR if self.precision == np.float32 else DOUBLE_ERROR
 
     def scores(self, rows: QueryRows, texts: Texts) -> Array:
         """Similarities of the query and each text at each level, shape (texts, levels)."""

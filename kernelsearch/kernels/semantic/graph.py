@@ -60,12 +60,17 @@ class SemanticGraph:
         """From similarities in (0, 1]: d = 1 - s, made symmetric (either direction is enough), scaled to SPATIAL_ORDER.
 
         `left`, `right` and `similarity` (edges,) are word numbers below `words` and s; edges of a word to itself or with s ≤ 0
-        are left out.
+        are left out. An edge that is there twice counts once, with the larger s.
         """
         keep = (left != right) & (similarity > 0)
         left, right, similarity = left[keep], right[keep], similarity[keep]
-        # Sparse matrices drop zeros and sum duplicates; keeping s itself and taking the larger direction avoids both.
-        directed = sparse.csr_matrix((similarity.astype(np.float64), (left, right)), shape=(words, words))
+        # Sparse matrices add up duplicates, and drop zeros: of each edge the largest s, and s itself instead of a distance.
+        order = np.lexsort((-similarity, right, left))
+        left, right, similarity = left[order], right[order], similarity[order]
+        first = np.ones(len(order), dtype=bool)
+        first[1:] = (left[1:] != left[:-1]) | (right[1:] != right[:-1])
+        edges = (similarity[first].astype(np.float64), (left[first], right[first]))
+        directed = sparse.csr_matrix(edges, shape=(words, words))
         both = directed.maximum(directed.T).tocsr()
         both.sort_indices()
         distances = np.maximum(1.0 - both.data, 1e-3)

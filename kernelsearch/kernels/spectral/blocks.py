@@ -100,9 +100,12 @@ class RowBlocks:
         return out
 
     def project(self, right: NDArray[np.floating], scale: NDArray[np.floating]) -> Iterator[tuple[int, int, Any]]:
-        """(start, end, rows start..end-1 of Φ·X divided by `scale` (k,)) over all rows, X = `right` (width, k)."""
+        """(start, end, rows start..end-1 of Φ·X divided by `scale` (k,)) over all rows, X = `right` (width, k).
+
+        Rows of which X captures nothing but rounding errors are zeros, see `captured`.
+        """
         for start, end, block in self:
-            yield start, end, (block @ right) / scale
+            yield start, end, captured(block @ right, block) / scale
 
     def squared_norm(self) -> float:
         """|Φ|², the sum of all squared entries: the energy that there is to capture."""
@@ -111,6 +114,21 @@ class RowBlocks:
             values = block.data if sparse.issparse(block) else block
             total += float(np.vdot(values, values))
         return total
+
+
+def captured(images: NDArray[np.floating], block: Block) -> NDArray[np.floating]:
+    """The rows Φ·X of a block of Φ, `images`, with zeros in those that are shorter than √ε of their row of Φ.
+
+    A document that shares no feature with the directions X has an image of rounding errors. Whoever divides it by its length
+    would get a unit vector in a random direction.
+    """
+    if sparse.issparse(block):
+        squared = sparse.csr_matrix((block.data**2, block.indices, block.indptr), shape=block.shape)
+        squares = squared @ np.ones(block.shape[1], dtype=block.dtype)
+    else:
+        squares = np.einsum("ij,ij->i", block, block)
+    images[np.einsum("ij,ij->i", images, images) <= np.finfo(images.dtype).eps * squares] = 0
+    return images
 
 
 def _bytes(block: Any) -> int:

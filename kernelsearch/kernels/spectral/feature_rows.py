@@ -15,6 +15,7 @@ from kernelsearch.core.execution import Engine
 from kernelsearch.forward import ForwardIndex
 from kernelsearch.kernels.algebra import Kernel
 from kernelsearch.kernels.spectral import NystromMap, RowBlocks, choose_landmarks
+from kernelsearch.kernels.spectral.blocks import captured
 
 #: Up to this many documents the decomposition works in double precision; beyond it in single, which halves the memory.
 DOUBLE_LIMIT = 20_000
@@ -142,10 +143,10 @@ def _gram_times(part: PartRows, right: Floats) -> Floats:
 def _project(part: PartRows, shared: tuple[Floats, ...]) -> Floats:
     scale, *slabs = shared
     out = np.empty((part.end - part.start, len(scale)), dtype=part.rows.dtype)
-    for place, slab in enumerate(slabs):
-        columns = slice(place * SLAB, place * SLAB + slab.shape[1])
-        for start, end, block in part.rows.project(slab, scale[columns]):
-            out[start:end, columns] = block
+    for start, end, block in part.rows:
+        for place, slab in enumerate(slabs):
+            out[start:end, place * SLAB : place * SLAB + slab.shape[1]] = block @ slab
+        out[start:end] = captured(out[start:end], block) / scale
     return out
 
 

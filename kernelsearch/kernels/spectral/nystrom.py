@@ -9,15 +9,20 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.core.errors import OptionError
+from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.kernels.algebra import Collection, Kernel
 
 
 class NystromMap:
-    """The map φ of a kernel over the documents `landmarks` of `collection`, shape (documents, rank)."""
+    """The map φ of a kernel over the documents `landmarks` of `collection`, shape (documents, rank).
+
+    Raises InputError without landmarks, OptionError where the values among them are not those of a kernel.
+    """
 
     def __init__(self, kernel: Kernel, collection: Collection, landmarks: NDArray[np.integer]) -> None:
         self.kernel, self.collection, self.landmarks = kernel, collection, np.asarray(landmarks)
+        if not len(self.landmarks):
+            raise InputError(f"kernel {kernel}: no document has terms of the field, so there is nothing to decompose")
         gram = np.asarray(kernel.documents(collection, self.landmarks, self.landmarks), dtype=np.float64)
         scale = np.abs(gram).max(initial=0.0)
         if not np.isfinite(gram).all() or not np.allclose(gram, gram.T, atol=1e-8 * scale):

@@ -170,12 +170,8 @@ class MultiScaleKernel(TransformerMixin, BaseEstimator):  # type: ignore[misc]  
         ]
         if not known:
             return SemanticGraph.empty(len(self.vocabulary_))
-        # A pair that is there twice counts once, with the larger similarity: sparse matrices would add them up.
-        pairs: dict[tuple[int, int], float] = {}
-        for left, right, similarity in known:
-            pairs[left, right] = max(similarity, pairs.get((left, right), 0.0))
-        ends = np.array(list(pairs), dtype=np.int64)
-        return SemanticGraph.from_edges(len(self.vocabulary_), ends[:, 0], ends[:, 1], np.array(list(pairs.values())))
+        left, right, similarity = (np.array(column) for column in zip(*known, strict=True))
+        return SemanticGraph.from_edges(len(self.vocabulary_), left, right, similarity)
 
     def _background(self, level: int) -> Array:
         """The code at a level of the uniform distribution over words and positions, shape (columns × words,).

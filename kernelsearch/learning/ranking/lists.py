@@ -146,24 +146,27 @@ def normalise_features(X: Floats, lists: Lists, kind: str = "z") -> Floats:
     return (X - lists.spread(shift)) * lists.spread(inverse)
 
 
-def zscores(values: ArrayLike) -> Floats:
-    """`values` (rows,) or (rows, columns) of one list, each column with mean 0 and deviation 1; a constant column becomes 0."""
+def zscores(values: ArrayLike, error: float = 0.0) -> Floats:
+    """`values` (rows,) or (rows, columns) of one list, each column with mean 0 and deviation 1; a constant column becomes 0.
+
+    `error` is how far values may be from each other that should be equal, besides the rounding errors of double precision.
+    """
     table = np.asarray(values, dtype=np.float64)
     if not len(table):
         return table
     if table.ndim == 2 and table.shape[1] == 1:
-        return zscores(table[:, 0])[:, None]
+        return zscores(table[:, 0], error)[:, None]
     # As `normalise_features` does for many lists; for one, without its bookkeeping, and for one column with plain numbers.
     centred: Floats = table - table.mean(axis=0)
     if table.ndim == 1:
         lowest, highest = float(table.min()), float(table.max())
         deviation = math.sqrt(float(centred @ centred) / len(table))
-        alike = highest - lowest <= 1e-12 * max(abs(highest), abs(lowest))
+        alike = highest - lowest <= max(error, 1e-12 * max(abs(highest), abs(lowest)))
         centred *= 0.0 if alike or not deviation > 0 else 1.0 / deviation
         return centred
     low, high = table.min(axis=0), table.max(axis=0)
     scale = np.sqrt(np.mean(centred * centred, axis=0))
-    constant = high - low <= 1e-12 * np.maximum(np.abs(high), np.abs(low))
+    constant = high - low <= np.maximum(error, 1e-12 * np.maximum(np.abs(high), np.abs(low)))
     centred *= np.divide(1.0, scale, out=np.zeros_like(scale), where=~constant & (scale > 0))
     return centred
 

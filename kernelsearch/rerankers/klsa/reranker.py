@@ -51,6 +51,9 @@ KERNEL_PARAMETERS = {
     "vector_weight": "vector_weight",
 }  # fmt: skip
 
+#: The deviation of scores in single precision, as a share of the largest one, up to which they count as alike.
+ROUNDING = 1e-6
+
 #: λ without a given z, and with one.
 AUTOMATIC_WEIGHT, PAPER_WEIGHT = 0.5, 0.9
 
@@ -365,8 +368,11 @@ def fitting_command(index: OpenedIndex) -> str:
 
 
 def has_basis(index: OpenedIndex) -> bool:
-    """Whether klsa can be used without training: a basis is fitted, or the index is small enough to fit one on first use."""
-    return (basis_folder(index) / "meta.json").exists() or len(index.forward) <= FIT_ON_USE
+    """Whether klsa can be used without training: a basis is fitted, or can be on first use, because the index is small.
+
+    An index without terms has none.
+    """
+    return (basis_folder(index) / "meta.json").exists() or (len(index.forward.terms) > 0 and len(index.forward) <= FIT_ON_USE)
 
 
 def default_dims(documents: int) -> int:
@@ -380,9 +386,9 @@ def default_parts(documents: int, engine: Engine) -> int:
 
 
 def _deviation(values: NDArray[np.floating]) -> float:
-    """The standard deviation, 1 for values that are all alike."""
+    """The standard deviation, 1 for values that are all alike up to their rounding errors, those of single precision."""
     deviation = float(np.asarray(values, dtype=np.float64).std())
-    return deviation if deviation > 1e-12 else 1.0
+    return deviation if deviation > ROUNDING * float(np.abs(values).max(initial=0.0)) else 1.0
 
 
 def _kernel(parameters: Mapping[str, Any], index: OpenedIndex) -> Kernel:

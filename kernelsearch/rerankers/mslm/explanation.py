@@ -33,18 +33,19 @@ def explain(reranker: MultiScaleLM, query: Query, candidates: Candidates, doc: i
     rows = reranker.rows(query)
     raw = reranker.matcher.scores(rows, reranker.texts(rows, candidates.docs))
     levels = reranker.scaled_levels(raw)
-    combined = levels @ reranker.level_weights
+    combined = reranker.combined_levels(levels)
     place = reranker.place_of(candidates, doc)
     mix = reranker.settings.mix
     first = (1 - mix) * float(zscores(candidates.scores)[place])
-    spread = float(combined.std())
+    # 0 where all candidates are alike, then nothing is divided by the deviation.
+    spread = float((levels @ reranker.level_weights).std()) if combined.any() else 0.0
     matches = level_matches(precise(reranker.matcher), rows, reranker.texts(rows, np.array([doc])))
     text = sequences(reranker.forward, np.array([doc]))[1]
     contributions = [Contribution("first stage", first, "its score, z-scored over the candidates")]
     notes = []
-    total = mix * float(zscores(combined)[place]) + first
+    total = mix * float(combined[place]) + first
     for level, match in enumerate(matches):
-        deviation = float(raw[:, level].std()) if reranker.settings.normalise == "z" else 1.0
+        deviation = float(raw[:, level].std()) * levels[:, level].any() if reranker.settings.normalise == "z" else 1.0
         # A z-score is linear in the similarity, so a level's part is a sum over its words less the average candidate's.
         factor = mix * float(reranker.level_weights[level]) / (deviation * spread) if deviation * spread > 1e-12 else 0.0
         above = float(levels[place, level] - levels[:, level].mean())

@@ -215,12 +215,16 @@ class MultiScaleLM(Reranker[MultiScaleSettings]):
 
     def scaled_levels(self, levels: NDArray[np.float64]) -> NDArray[np.float64]:
         """Level similarities of a query's candidates as they are weighted, shape (candidates, levels)."""
-        return zscores(levels) if self.settings.normalise == "z" else levels
+        return zscores(levels, self.matcher.error) if self.settings.normalise == "z" else levels
+
+    def combined_levels(self, levels: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The z-scores of the weighted sums of `scaled_levels` (candidates, levels), shape (candidates,)."""
+        return zscores(levels @ self.level_weights, self.matcher.error)
 
     def score(self, query: Query, candidates: Candidates, context: Context = DEFAULT_CONTEXT) -> NDArray[np.float64]:
         """The weighted levels and the first stage, both z-scored, mixed by --mslm.mix."""
-        levels = self.scaled_levels(self.level_scores(query, candidates)) @ self.level_weights
-        return self.settings.mix * zscores(levels) + (1 - self.settings.mix) * zscores(candidates.scores)
+        matched = self.combined_levels(self.scaled_levels(self.level_scores(query, candidates)))
+        return self.settings.mix * matched + (1 - self.settings.mix) * zscores(candidates.scores)
 
     def apply_batch(
         self, queries: Sequence[Query], lists: Sequence[Candidates], context: Context = DEFAULT_CONTEXT

@@ -12,7 +12,7 @@ from kernelsearch.core.types import Candidates, Query
 from kernelsearch.forward.index import ForwardIndex
 from kernelsearch.kernels.perturbation import word_groups
 from kernelsearch.kernels.term_scores import term_scores
-from kernelsearch.rerankers.base import Context
+from kernelsearch.rerankers.base import CannotAct, Context
 from kernelsearch.rerankers.explanations import Contribution, Explanation
 from kernelsearch.rerankers.pert.expansion import Expansion
 from kernelsearch.rerankers.pert.plot import plane
@@ -47,8 +47,11 @@ def explain(reranker: PerturbationReranker, query: Query, candidates: Candidates
     """The score of the document in row `doc` by term of the expanded query.
 
     The notes hold the expanded query, every term's record and, with a perturbation kernel, its coordinates in the plot.
-    `reranker` is the method; the other parameters are those of `Reranker.explain`.
+    `reranker` is the method; the other parameters are those of `Reranker.explain`. Raises CannotAct where alpha is 0: the score
+    is the first stage's.
     """
+    if reranker.alpha == 0:
+        raise CannotAct("alpha is 0")
     index = reranker.index.forward
     expanded = reranker.expanded(query, candidates, context)
     records: list[WordRecord] = []

@@ -34,9 +34,11 @@ def plane(expansion: Expansion, strategy: str) -> tuple[Floats, tuple[str, str]]
         return spread, (f"change {names[0]}", f"change {names[1]}")
     centred = spread - spread.mean(axis=0)
     left, strengths, _ = np.linalg.svd(centred, full_matrices=False)
-    share = 100 * strengths**2 / max(float((strengths**2).sum()), 1e-12)
+    points = np.zeros((len(phi), 2))  # one word has one component
+    points[:, : min(len(strengths), 2)] = left[:, :2] * strengths[:2]
+    share = [*(100 * strengths**2 / max(float((strengths**2).sum()), 1e-12)), 0.0]
     labels = (f"first component of {phi.shape[1]} changes ({share[0]:.0f}%)", f"second component ({share[1]:.0f}%)")
-    return left[:, :2] * strengths[:2], labels
+    return points, labels
 
 
 def plot(expansion: Expansion, groups: NDArray[np.integer], strategy: str, path: Path) -> None:

@@ -58,7 +58,7 @@ class RelevanceClassifier(Reranker[RelevanceClassifierSettings]):
     def scaled_scores(self, candidates: Candidates) -> tuple[list[Floats], Floats]:
         """(each classifier's probabilities, the first stage's scores), each of shape (candidates,) and scaled to 0..1.
 
-        Raises CannotAct where the list is too short or all scores are equal.
+        Raises CannotAct where the list is too short, all scores are equal, or the documents have no term that can be used.
         """
         r, n = self.settings.r, self.settings.n
         if not self.settings.alpha:
@@ -81,6 +81,8 @@ class RelevanceClassifier(Reranker[RelevanceClassifierSettings]):
         rows = np.repeat(np.arange(len(docs)), np.diff(indptr))
         frequent = forward.df[forward.indices[places]] > RARE
         rows, places = rows[frequent], places[frequent]
+        if not len(places):
+            raise CannotAct(f"no term of its documents is in more than {RARE} documents")
         terms, columns = np.unique(forward.indices[places], return_inverse=True)
         counts, df = forward.frequencies[places], forward.df[forward.indices[places]]
         if self.settings.vectorizer == TFIDF:

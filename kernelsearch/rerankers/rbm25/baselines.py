@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelsearch.clicks.records import normalise_query
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, CannotAct, Context
 from kernelsearch.rerankers.rbm25 import CLICK_PRIOR, PAIRWISE_KERNEL, QUERY_SUBSTITUTION
@@ -34,7 +35,7 @@ class QuerySubstitution(ClickReranker[QuerySubstitutionSettings]):
         retrieved: list[Candidates],
         context: Context = DEFAULT_CONTEXT,
     ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
-        other = next((n for n, near in enumerate(similar.queries) if near.text != query.text.casefold()), None)
+        other = next((n for n, near in enumerate(similar.queries) if near.text != normalise_query(query.text)), None)
         if other is None:
             raise CannotAct("no other query in the click log is similar")
         docs = self.merged(candidates, [retrieved[other]], np.empty(0, dtype=np.int32))

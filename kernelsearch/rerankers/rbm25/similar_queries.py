@@ -200,6 +200,8 @@ class SimilarQueries:
         A query without clicks uses the best documents of its list in `lists` as if they had been clicked: so queries are found
         that share no term with it, but whose users clicked what it retrieves.
         """
+        if not queries:
+            return []
         own_ids = self.log.query_ids([query.text for query in queries])
         own = self._clicks(own_ids)
         asked = Queries.make(queries, self.vocabulary, own if lists is None else self._with_borrowed(own, lists))

@@ -107,11 +107,14 @@ class Neighbours:
         view: NDArray[np.float32] = faiss.rev_swig_ptr(faiss.downcast_index(self._index).get_xb(), len(self) * self.dims)
         return view.reshape(len(self), self.dims)
 
-    def search(self, queries: Vectors, k: int, *, effort: int | None = None) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    def search(
+        self, queries: Vectors, k: int, *, effort: int | None = None, among: NDArray[np.bool_] | None = None
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """Returns the k best rows per query and their inner products, best first: two arrays of shape (queries, k).
 
-        Row -1 means no result. `effort` is the number of clusters to search (ivf) or efSearch (hnsw). Raises OptionError for
-        `queries` of other than `dims` dimensions, ArtefactError for a damaged file.
+        Row -1 means no result. `effort` is the number of clusters to search (ivf) or efSearch (hnsw). `among` (n,) says which
+        rows may be found; default: all. Raises OptionError for `queries` of other than `dims` dimensions, ArtefactError for a
+        damaged file.
         """
         faiss = load_faiss()
         rows = _dense(queries)
@@ -120,15 +123,18 @@ class Neighbours:
         k = min(k, len(self))
         if k <= 0 or not len(rows):
             return np.empty((len(rows), 0), dtype=np.int64), np.empty((len(rows), 0), dtype=np.float32)
+        options = {} if among is None else {"sel": faiss.IDSelectorBitmap(np.packbits(among, bitorder="little"))}
         if self.kind == "flat":
-            scores, neighbours = self._index.search(rows, k)
+            scores, neighbours = self._index.search(rows, k, params=faiss.SearchParameters(**options) if options else None)
             return neighbours, scores
         rows = np.hstack([rows, np.zeros((len(rows), 1), dtype=np.float32)])
         if self.kind in CLUSTERED:
             index = faiss.downcast_index(self._index)
-            parameters: Any = faiss.SearchParametersIVF(nprobe=min(effort or default_probes(index.nlist), index.nlist))
+            parameters: Any = faiss.SearchParametersIVF(
+                nprobe=min(effort or default_probes(index.nlist), index.nlist), **options
+            )
         else:
-            parameters = faiss.SearchParametersHNSW(efSearch=max(effort or 0, 2 * k, 64))
+            parameters = faiss.SearchParametersHNSW(efSearch=max(effort or 0, 2 * k, 64), **options)
         try:
             scores, neighbours = self._index.search(rows, k, params=parameters)
         except RuntimeError as problem:

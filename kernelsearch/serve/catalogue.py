@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from kernelsearch.api.index import Index
 from kernelsearch.api.pipeline import Pipeline
+from kernelsearch.clicks.records import normalise_query
 from kernelsearch.core.errors import KernelSearchError
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import Reranker
@@ -52,6 +53,7 @@ class ServedIndex:
         self.index = Index(spec.path, language=settings.language, java_heap=settings.java_heap, vectors=spec.vectors)
         self.limits = settings.limits
         self.topics, self.qrels = spec.topics, spec.qrels
+        self._topics_by_text = {normalise_query(text): qid for qid, text in reversed(spec.topics.items())}
         self.clicks = ClickRecorder(self.index, spec.clicks, settings.record_clicks)
         self.texts = StoredDocuments(self.index)
         self._defaults = settings.methods
@@ -93,6 +95,16 @@ class ServedIndex:
     def _close(self) -> None:
         self.index.lucene.close()
         self.index.forget_pipelines()  # they and the index refer to each other, and so keep its files mapped
+
+    def topic_of(self, text: str, topic: str | None = None) -> str:
+        """The id of the topic with this `text`, whatever its case and blanks; "" if there is none.
+
+        Vectors and runs are given by topic id. `topic` is the one that a request names: it counts if this is its text.
+        """
+        normalised = normalise_query(text)
+        if topic is not None and normalise_query(self.topics[topic]) == normalised:
+            return topic
+        return self._topics_by_text.get(normalised, "")
 
     def sign(self, query: str, docids: Sequence[str]) -> dict[str, str]:
         """The fields for recording clicks on the list `docids` of `query`; none for an empty list, or without a click log."""

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 T = TypeVar("T")
+Integer = TypeVar("Integer", bound=np.integer)
 
 
 def chunks(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
@@ -15,3 +19,15 @@ def chunks(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
     [[1, 2], [3, 4], [5]]
     """
     return (items[start : start + size] for start in range(0, len(items), size))
+
+
+def difference(numbers: NDArray[Integer], others: NDArray[np.integer]) -> NDArray[Integer]:
+    """Returns the distinct `numbers` (n,) that are not among `others` (m,), ascending.
+
+    As numpy.setdiff1d, which takes several times as long for the documents of a query because it sorts both.
+
+    >>> difference(np.array([5, 2, 9, 5]), np.array([9, 1])).tolist()
+    [2, 5]
+    """
+    ordered = np.sort(numbers[np.isin(numbers, others, invert=True)])
+    return ordered[np.diff(ordered, prepend=ordered[:1] - 1) > 0]

@@ -121,7 +121,7 @@ def stored_fields(index: Index) -> tuple[str, ...]:
 
 
 def stored_record(raw: str | None) -> dict[str, Any]:
-    """The fields of the stored record `raw`; none where it isn't stored or is no JSON object, as other programs may store it."""
+    """The fields of the stored record `raw`; none where there is none or it is no JSON object."""
     try:
         record = parse_json(raw, "record") if raw else {}
     except InputError:

@@ -337,7 +337,7 @@ def rank_query(
     """
     depth = first_stage_depth(served, parameters, methods, full)
     pipeline = served.pipeline(methods, parameters.methods, parameters.first, depth)
-    query = served.index.query(text, parameters.topic or "")
+    query = served.index.query(text, served.topic_of(text, parameters.topic))
     if before is None:
         before = pipeline.retrieve([query])[0]
     after = pipeline.rerank([query], [before])[0] if before.depth else before

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from kernelsearch.api.index import Index
 from kernelsearch.api.pipeline import Pipeline
+from kernelsearch.clicks.records import normalise_query
 from kernelsearch.core.errors import KernelSearchError
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import Reranker
@@ -62,6 +63,7 @@ class ServedIndex:
         )
         self.limits = settings.limits
         self.topics, self.qrels = spec.topics, spec.qrels
+        self._topics_by_text = {normalise_query(text): qid for qid, text in reversed(spec.topics.items())}
         log_file = str(Path(spec.clicks).absolute()) if spec.clicks is not None else None
         self.clicks = ClickRecorder(self.index, log_file, settings.record_clicks, impressions.clicked)
         self.texts = StoredDocuments(self.index)
@@ -104,6 +106,16 @@ class ServedIndex:
     def _close(self) -> None:
         self.index.lucene.close()
         self.index.forget_pipelines()  # they and the index refer to each other, and so keep its files mapped
+
+    def topic_of(self, text: str, topic: str | None = None) -> str:
+        """The id of the topic with this `text`, whatever its case and blanks; "" if there is none.
+
+        Vectors and runs are given by topic id. `topic` is the one that a request names: it counts if this is its text.
+        """
+        normalised = normalise_query(text)
+        if topic is not None and normalise_query(self.topics[topic]) == normalised:
+            return topic
+        return self._topics_by_text.get(normalised, "")
 
     def sign(self, query: str, docids: Sequence[str]) -> dict[str, str]:
         """The fields for recording clicks on the list `docids` of `query`; none for an empty list, or without a click log."""

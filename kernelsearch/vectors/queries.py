@@ -52,7 +52,8 @@ class QueryVectors:
         if self._file is None and self._source is None:
             raise OptionError(
                 f"vectors {self._documents.name!r}: where do the queries' vectors come from? --vectors.queries FILE gives "
-                "them by topic id, --vectors.encoder FOLDER encodes them"
+                "them by topic id, --vectors.encoder FOLDER encodes them (kernelsearch.serve: --query-vectors FILE; in Python: "
+                'vectors={"queries": FILE} where the index is opened)'
             )
 
     def stamp(self) -> str:

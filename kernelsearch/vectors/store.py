@@ -100,13 +100,19 @@ class DocumentVectors:
 
         Best first. Documents without a vector are never among them. `effort` is that of `Neighbours.search`.
         """
-        among = None if self.present.all() else self.present
+        # A vector of zeros, which a document without one has, would be nearer than those with negative products.
+        among = None if self._complete else self.present
         rows, products = self.neighbours.search(np.atleast_2d(vectors), count, effort=effort, among=among)
-        out = []
-        for numbers, values in zip(rows, products, strict=True):
-            valid = numbers >= 0
-            out.append((numbers[valid].astype(np.int32), values[valid]))
-        return out
+        found = rows >= 0
+        return [
+            (numbers[valid].astype(np.int32), values[valid])
+            for numbers, values, valid in zip(rows, products, found, strict=True)
+        ]
+
+    @cached_property
+    def _complete(self) -> bool:
+        """Whether all documents have a vector."""
+        return bool(self.present.all())
 
     @cached_property
     def nearness(self) -> Nearness:

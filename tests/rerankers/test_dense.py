@@ -14,6 +14,7 @@ from kernelsearch import search as search_verb
 from kernelsearch.core.errors import ArtefactError, InputError, OptionError
 from kernelsearch.core.types import Candidates
 from kernelsearch.learning.ranking.fusers import CombSUM
+from kernelsearch.rerankers.auto.decision import may_decide
 from kernelsearch.rerankers.auto.reranker import AutoReranker
 from kernelsearch.rerankers.base import Context
 from kernelsearch.rerankers.dense.reranker import KernelDense
@@ -445,3 +446,36 @@ def test_features_of_the_same_vectors_share_their_products(index, monkeypatch):
     assert len(counted) == 1
     alone = np.column_stack([Features(index, (name,)).tables([query], [pool])[0] for name in ("dense", "hybrid:m/rm", "dense")])
     assert together.tolist() == alone.tolist() and len(counted) == 4
+
+
+def test_auto_searches_for_the_nearest_documents_once_per_query(index, monkeypatch):
+    """The decision whether words alone rank needs a few of them, the pool many."""
+    counted = []
+    plain = store.DocumentVectors.nearest
+
+    def count(self, vectors, *rest, **options):
+        counted.extend(vectors)
+        return plain(self, vectors, *rest, **options)
+
+    monkeypatch.setattr(store.DocumentVectors, "nearest", count)
+    query = index.query("water", "1")
+    lists = index.lucene.search([query], 1000)
+    assert may_decide(index.forward, query, lists[0].docs)
+    AutoReranker(index).apply_batch([query], lists, Context(hits=1000))
+    assert len(counted) == 1 and counted[0].tolist() == QUERY.tolist()
+
+
+def test_fewer_and_more_of_the_nearest_documents_are_those_of_numpy(index):
+    """Documents without a vector don't take the places of those with negative products."""
+    vectors = index.vectors("m")
+    queries = [index.query("water", "1"), index.query("copper", "3"), index.query("pipe", "none")]
+    order = sorted(IDS, key=lambda docid: -PRODUCTS[docid])
+    assert min(PRODUCTS.values()) < 0 < max(PRODUCTS.values())
+    expected = [order, order[::-1], []]
+    for count, asked in ((2, [0]), (4, [1, 0, 2, 1]), (1, [0, 1]), (3, [2, 1]), (6, [0, 0]), (5, [1, 0])):
+        near = vectors.nearest([queries[place] for place in asked], count)
+        assert [index.forward.docids.take(rows) for rows, _ in near] == [expected[place][:count] for place in asked]
+        for place, (rows, products) in zip(asked, near, strict=True):
+            sign = -1 if place else 1
+            exact = [sign * PRODUCTS[docid] for docid in index.forward.docids.take(rows)]
+            assert products.tolist() == pytest.approx(exact, rel=1e-5)

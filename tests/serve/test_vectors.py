@@ -59,6 +59,20 @@ def test_requests_choose_the_vectors_by_name(served, name):
     assert [hit["score"] for hit in answer["candidates"]] == pytest.approx(np.sort(products)[::-1][:5].tolist(), rel=1e-4)
 
 
+def test_the_vector_of_a_query_is_that_of_the_topic_with_its_text(served):
+    """Whether or not the request names the topic; another text than the topic's has no vector."""
+    client, docids, tables, queries = served
+    topics = read_topics(DEMO / "topics.tsv")
+    qid = list(queries)[3]
+    nearest = [docids[place] for place in np.argsort(-(tables["first"] @ queries[qid]))[:5]]
+    options = {"rerank": "dense", "dense.retrieve": 300, "hits": 5}
+    for request in ({"query": f" {topics[qid].upper()}  "}, {"query": topics[qid], "topic": qid}, {"topic": qid}):
+        answer = client.get("/v1/demo/search", params={**request, **options}).json()
+        assert [hit["docid"] for hit in answer["candidates"]] == nearest, request
+    edited = client.get("/v1/demo/search", params={"query": f"{topics[qid]} water", "topic": qid, **options}).json()
+    assert edited["fallback"] == "the query has no vector"
+
+
 @pytest.mark.parametrize("name", ["../../etc", "/etc/passwd", "nothing", "", "a/b", "first\x00"])
 def test_names_that_are_no_vectors_are_refused_in_one_line(served, name):
     answer = served[0].get("/v1/demo/search", params={"query": "tap", "rerank": "dense", "dense.vectors": name})

@@ -155,9 +155,11 @@ class AutoReranker(FusedReranker[AutoSettings]):
         known = vectors.queries.find(queries)  # in one call, which may encode the queries
         reasons: list[str | None] = [None] * len(queries)
         undecided = [number for number, query in enumerate(queries) if may_decide(forward, query, lists[number].docs)]
-        nearest = vectors.nearest([queries[number] for number in undecided], NEIGHBOURS)
+        # As many as the pool takes, which are then cached: searching for them takes as long as for the first ones.
+        nearest = vectors.nearest([queries[number] for number in undecided], max(NEIGHBOURS, self.settings.depth))
         for number, (near, _) in zip(undecided, nearest, strict=True):
-            vector, near = known[number], near[forward.live[near]]
+            vector, near = known[number], near[:NEIGHBOURS]
+            near = near[forward.live[near]]
             documents = vectors.documents
             nearness = None if vector is None else documents.nearness.of(vector, documents.unit(near))
             reasons[number] = words_decide(forward, queries[number], lists[number].docs, near, nearness)

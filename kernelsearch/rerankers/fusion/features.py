@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from kernelsearch.core.errors import OptionError
 from kernelsearch.core.options import Settings, option
+from kernelsearch.core.sequences import difference
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels.registry import plugins as kernel_plugins
 from kernelsearch.kernels.term_scores import scores as first_stage_scores
@@ -312,7 +313,7 @@ class Features:
         for number, (query, first) in enumerate(zip(queries, lists, strict=True)):
             listed = Candidates(first.docs[:depth], first.scores[:depth])
             others = [docs[number] for docs in retrieved]
-            new = np.setdiff1d(np.concatenate(others), listed.docs).astype(np.int32) if others else listed.docs[:0]
+            new = difference(np.concatenate(others), listed.docs) if others else listed.docs[:0]
             if not len(new):
                 pools.append(listed)
                 continue

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from kernelsearch.core.errors import ArtefactError, InputError, OptionError
 from kernelsearch.core.execution import map_in_threads
+from kernelsearch.core.sequences import difference
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels import bm25
 from kernelsearch.kernels.pyramid.compiled import WordRanges
@@ -204,7 +205,7 @@ class MultiScaleLM(Reranker[MultiScaleSettings]):
         docs, last = candidates.docs, getattr(self._cache, "last", None)
         if last is None or last.query != query:
             last = _Scored(query, self.rows(query), np.zeros(0, dtype=docs.dtype), np.zeros((0, len(self.scales))))
-        new = np.setdiff1d(docs, last.docs)
+        new = difference(docs, last.docs)
         if len(new):
             levels = self.matcher.scores_of_words(last.rows, self.word_ranges(new))
             together = np.concatenate([last.docs, new])

@@ -24,6 +24,7 @@ from kernelsearch.lucene.shards import Source, find_shards
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import CannotAct, TrainingData
 from kernelsearch.rerankers.explanations import Explanation
+from kernelsearch.trec import read_qrels, read_topics
 from kernelsearch.vectors.settings import VectorSettings
 
 if TYPE_CHECKING:
@@ -156,8 +157,8 @@ class Index(IndexFiles):
 
     def evaluate(
         self,
-        topics: Mapping[str, str],
-        qrels: Mapping[str, Mapping[str, int]],
+        topics: Mapping[str, str] | str | Path,
+        qrels: Mapping[str, Mapping[str, int]] | str | Path,
         methods: Mapping[str, keywords.Rerank] | Sequence[str | None] = (None, "auto"),
         *,
         measures: Sequence[str] = ("AP", "nDCG@10"),
@@ -169,8 +170,8 @@ class Index(IndexFiles):
 
         Parameters
         ----------
-        topics : {qid: text}; topics without judgements are left out
-        qrels : {qid: {docid: grade}}
+        topics : {qid: text}, or a file of topics; topics without judgements are left out
+        qrels : {qid: {docid: grade}}, or a file of judgements
         methods : names of methods, None for the first stage; or {label: method}, with methods as `search` takes them
         measures : by their names in ir_measures or trec_eval
         hits : documents per topic
@@ -179,7 +180,9 @@ class Index(IndexFiles):
         """
         from kernelsearch.api.evaluating import evaluate_methods
 
-        return evaluate_methods(self, topics, qrels, methods, measures=measures, hits=hits, threads=threads, **options)
+        texts = read_topics(topics) if isinstance(topics, str | Path) else topics
+        judged = read_qrels(qrels) if isinstance(qrels, str | Path) else qrels
+        return evaluate_methods(self, texts, judged, methods, measures=measures, hits=hits, threads=threads, **options)
 
     def similar(self, docid: str, k: int = 10, **options: Any) -> list[Hit]:
         """The `k` documents most similar to `docid`; options are those of `kernelsearch.similarity.SimilarDocuments`."""
@@ -195,8 +198,8 @@ class Index(IndexFiles):
         self,
         method: str,
         *,
-        topics: dict[str, str] | None = None,
-        qrels: dict[str, dict[str, int]] | None = None,
+        topics: dict[str, str] | str | Path | None = None,
+        qrels: dict[str, dict[str, int]] | str | Path | None = None,
         clicks: str | Path | None = None,
         output: str | Path | None = None,
         memory_limit: str | None = None,
@@ -204,13 +207,14 @@ class Index(IndexFiles):
     ) -> Path:
         """Fits what a method needs and returns the folder where it is kept: beside the index, or in `output`.
 
-        `topics` is {qid: text}, `qrels` {qid: {docid: grade}}, `clicks` a click log's file, each where the method learns from
-        it. `memory_limit`, such as "4G", bounds the memory of building. `options` are the method's own (`dims=300` for
-        --klsa.dims).
+        `topics` is {qid: text} or a file, `qrels` {qid: {docid: grade}} or a file, `clicks` a click log's file, each where the
+        method learns from it. `memory_limit`, such as "4G", bounds the memory of building. `options` are the method's own
+        (`dims=300`, or `klsa_dims=300` as in `search`, for --klsa.dims).
         """
+        options = {name.removeprefix(f"{method}_"): value for name, value in options.items()}
         data = TrainingData(
-            topics or {},
-            qrels or {},
+            read_topics(topics) if isinstance(topics, str | Path) else topics or {},
+            read_qrels(qrels) if isinstance(qrels, str | Path) else qrels or {},
             Path(clicks) if clicks is not None else None,
             Path(output) if output is not None else None,
             memory_limit=MemoryLimit.parse(memory_limit),

@@ -73,6 +73,19 @@ def test_tuning_from_python_gives_the_figures_of_evaluate(demo_index, few):
     assert "best of 4 settings" in repr(tuned) and f"{tuned.held_out:.4f}" in repr(tuned)
 
 
+def test_methods_of_an_index_take_files_too(demo_index, few, tmp_path):
+    topics, qrels = read_topics(few), read_qrels(DEMO / "qrels.txt")
+    by_files = demo_index.evaluate(few, str(DEMO / "qrels.txt"), [None])
+    assert by_files.to_dataframe().equals(demo_index.evaluate(topics, qrels, [None]).to_dataframe())
+    folders = [
+        demo_index.train("mslm", topics=few, qrels=DEMO / "qrels.txt", output=tmp_path / "files", mslm_window=3),
+        demo_index.train("mslm", topics=topics, qrels=qrels, output=tmp_path / "dicts", window=3),
+        demo_index.train("mslm", topics=topics, qrels=qrels, output=tmp_path / "wide", window=8),
+    ]
+    files, dicts, wide = (sorted((file.name, file.read_bytes()) for file in folder.rglob("*.npy")) for folder in folders)
+    assert files == dicts != wide
+
+
 def test_tuning_of_training_parameters_needs_a_place_for_them(demo_index, tmp_path):
     topics, qrels = read_topics(DEMO / "topics.tsv"), read_qrels(DEMO / "qrels.txt")
     with pytest.raises(OptionError, match="output: not given; what is fitted for each value of klsa_kernel"):

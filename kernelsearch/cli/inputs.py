@@ -73,7 +73,7 @@ def topics_from(topics: Mapping[str, str] | str | Path) -> Mapping[str, str]:
 
 
 def qrels_from(qrels: Mapping[str, Mapping[str, int]] | str | Path) -> Mapping[str, Mapping[str, int]]:
-    """The judgements `qrels` of a call in Python: what `load_qrels` takes, or {qid: {docid: grade}} and others, see `as_qrels`."""
+    """The judgements `qrels` of a call in Python: what `load_qrels` takes, or a mapping and others, see `as_qrels`."""
     return load_qrels(str(qrels)) if isinstance(qrels, str | Path) else as_qrels(qrels)
 
 

@@ -51,7 +51,7 @@ def reader_of(documents: Iterable[Mapping[str, Any]] | Any, join_titles: bool, n
     if is_frame(documents):
         # None and NaN are a table's empty cells.
         records = [
-            {name: value for name, value in record.items() if not _missing(value)} for record in documents.to_dict("records")
+            {name: value for name, value in record.items() if not _missing(value)} for record in records.to_dict("records")
         ]
     once, ids = iter(records) is records, list[str]()
 

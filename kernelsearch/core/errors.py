@@ -18,7 +18,10 @@ _keep_flags = False
 
 
 def show_flags(shown: bool = True) -> bool:
-    """Whether messages of exceptions are to name options as flags from now on, as the command line does; returns what was."""
+    """Makes messages of exceptions name options as flags from now on, as the command line does; returns whether they did.
+
+    With `shown` False they name them as keywords again.
+    """
     global _keep_flags
     before, _keep_flags = _keep_flags, shown
     return before

@@ -43,6 +43,8 @@ kernelsearch VERB --help describes a verb. The first steps:
 def main(argv: list[str] | None = None) -> None:
     """Runs the verb that the first argument names; without one, or with --help, lists the verbs."""
     arguments = sys.argv[1:] if argv is None else argv
+    if arguments[:1] == ["help"] and arguments[1:2] and arguments[1] in VERBS:
+        arguments = [arguments[1], "--help"]
     verb = arguments[0] if arguments else "--help"
     if verb in ("-h", "--help", "help"):
         print(USAGE.format(verbs="\n".join(f"  {name:<10} {summary}" for name, summary in VERBS.items())))

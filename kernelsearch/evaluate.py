@@ -66,8 +66,8 @@ EXAMPLES = """examples:
 
 def evaluate(
     index: Index | Source,
-    topics: Mapping[str, str] | str | Path,
-    qrels: Mapping[str, Mapping[str, int]] | str | Path,
+    topics: Mapping[str, str] | str | Path | Any,
+    qrels: Mapping[str, Mapping[str, int]] | str | Path | Any,
     methods: Mapping[str, keywords.Rerank] | Sequence[str | None] = (None, "auto"),
     *,
     measures: Sequence[str] = ("AP", "nDCG@10"),
@@ -80,8 +80,8 @@ def evaluate(
     Parameters
     ----------
     index : an opened index, or what `kernelsearch.open` takes
-    topics : {qid: text}, a file of topics or irds:NAME; topics without judgements are left out
-    qrels : {qid: {docid: grade}}, a file of judgements or irds:NAME
+    topics : {qid: text}, a file of topics, irds:NAME or a data frame (qid, query); topics without judgements are left out
+    qrels : {qid: {docid: grade}}, a file of judgements, irds:NAME or a data frame (qid, docno, label)
     methods : names of methods, None for the first stage; or {label: method}, with methods as `Index.search` takes them
     measures : by their names in ir_measures or trec_eval
     hits : documents per topic

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections import Counter
 
 from kernelsearch.api.pipeline import Pipeline, fallback_messages
+from kernelsearch.api.results import Results
 from kernelsearch.cli import config, console
 from kernelsearch.cli.flags import read_flags, require
 from kernelsearch.cli.pipelines import make_parser, open_pipeline, parse
@@ -27,7 +29,7 @@ EXAMPLES = """examples:
   python -m kernelsearch.search --index indexes/cacm --topics topics.tsv --shard 2/8 --output runs/part-2.txt"""
 
 #: Options of the short help.
-COMMON = ("index", "query", "topics", "output", "rerank", "hits", "rm3", "run", "config", "threads")
+COMMON = ("index", "query", "json", "topics", "output", "rerank", "hits", "rm3", "run", "config", "threads")
 #: Documents in the printed table, unless --hits is given.
 SHOWN = 10
 #: Options of a search of topics, by Python name: with --query they would be lost in silence.
@@ -53,7 +55,7 @@ def main(argv: list[str]) -> None:
     if settings.query is not None:
         # A config file holds the default, too, which is no wish for a table of a thousand lines.
         wished = first.hits != FirstStageSettings().hits or any(word.partition("=")[0] == "--hits" for word in argv)
-        fallbacks = _print_table(pipeline, settings.query, first.hits if wished else SHOWN, settings.threads)
+        fallbacks = _print_results(pipeline, settings, first.hits if wished else SHOWN)
     else:
         count, fallbacks = search_topics(pipeline, settings, progress=console.progress)
         console.notice(f"{settings.output}: {count} queries")
@@ -68,6 +70,8 @@ def _check(parser: argparse.ArgumentParser, settings: SearchSettings) -> None:
     require(parser, settings, "index")
     if (settings.query is None) == (settings.topics is None):
         parser.error("one of --query and --topics is needed")
+    if settings.json and settings.query is None:
+        parser.error("--json: has no effect without --query")
     if settings.query is not None and not settings.query.strip():
         raise InputError("--query: no text")
     for declared in settings.options if settings.query is not None else ():
@@ -82,19 +86,35 @@ def _check(parser: argparse.ArgumentParser, settings: SearchSettings) -> None:
         raise OptionError("--max-passage-delimiter: an empty text separates no passages")
 
 
-def _print_table(pipeline: Pipeline, text: str, top: int, threads: int) -> Counter[tuple[str, str]]:
-    """Prints the `top` documents for a query with titles and snippets; returns the fallbacks of the methods."""
-    results = pipeline.answer(text, top, threads=threads)
-    if not results:
-        console.notice(f"no document matches {text!r}; check the spelling, or use other words for the same thing")
-        return Counter(results.fallbacks)
-    columns = 4 if pipeline.rerankers else 3
+def _print_results(pipeline: Pipeline, settings: SearchSettings, top: int) -> Counter[tuple[str, str]]:
+    """Prints the `top` documents for the query as a table or as JSON; returns the fallbacks of the methods."""
+    results = pipeline.answer(str(settings.query), top, threads=settings.threads)
+    if settings.json:
+        moves = zip(results, results.moved(), strict=True)
+        record = {
+            "query": settings.query,
+            "methods": [method.name for method in pipeline.rerankers],
+            "hits": [
+                {"rank": rank, "docid": hit.docid, "score": hit.score, "moved": moved, "text": hit.contents}
+                for rank, (hit, moved) in enumerate(moves, 1)
+            ],
+        }
+        console.show(json.dumps(record, indent=1, ensure_ascii=False))
+    elif results:
+        _print_table(results, bool(pipeline.rerankers))
+    else:
+        console.notice(f"no document matches {settings.query!r}; check the spelling, or use other words for the same thing")
+    return Counter(results.fallbacks)
+
+
+def _print_table(results: Results, reranked: bool) -> None:
+    """Prints documents with titles and snippets."""
+    columns = 4 if reranked else 3
     header, cells = ("rank", "docid", "score", "moved")[:columns], [row[:columns] for row in results.cells()]
     snippets, words = results.snippets(console.text_width(header, cells))
     rows = [(*row, snippet) for row, snippet in zip(cells, snippets, strict=True)]
-    table = console.printable(text_table((*header, "text"), rows, align="><>><" if pipeline.rerankers else "><><"))
+    table = console.printable(text_table((*header, "text"), rows, align="><>><" if reranked else "><><"))
     print(console.in_colour(table, words))
-    return Counter(results.fallbacks)
 
 
 if __name__ == "__main__":

@@ -44,8 +44,8 @@ FROM_CONFIG = (*SINGLE_QUERY, "topics", "topics_format", "topics_field")
 
 def tune(
     index: Index | Source,
-    topics: Mapping[str, str] | str | Path,
-    qrels: Mapping[str, Mapping[str, int]] | str | Path,
+    topics: Mapping[str, str] | str | Path | Any,
+    qrels: Mapping[str, Mapping[str, int]] | str | Path | Any,
     rerank: keywords.Rerank = None,
     tried: Mapping[str, Any] | None = None,
     *,
@@ -62,8 +62,8 @@ def tune(
     Parameters
     ----------
     index : an opened index, or what `kernelsearch.open` takes
-    topics : {qid: text}, a file of topics or irds:NAME
-    qrels : {qid: {docid: grade}}, a file of judgements or irds:NAME
+    topics : {qid: text}, a file of topics, irds:NAME or a data frame (qid, query)
+    qrels : {qid: {docid: grade}}, a file of judgements, irds:NAME or a data frame (qid, docno, label)
     rerank : the methods, as in `Index.search`
     tried : {parameter: values}, such as {"k1": [0.9, 1.2], "klsa_z": [1, 5], "b": "0.1..0.9"}; a text is what the option --try
         takes, and ranges are drawn from with `samples`. Default: a small grid of the method

@@ -9,6 +9,7 @@ from typing import Any
 
 from kernelsearch.api.build import BuildSettings, build_index
 from kernelsearch.api.index import Index
+from kernelsearch.api.judged import is_frame
 from kernelsearch.api.staging import Reader
 from kernelsearch.core.errors import InputError
 from kernelsearch.trec.documents import make_document, number_record
@@ -47,10 +48,10 @@ def reader_of(documents: Iterable[Mapping[str, Any]] | Any, join_titles: bool, n
     the collection is not kept in memory.
     """
     records: Any = documents
-    if hasattr(documents, "to_dict") and hasattr(documents, "columns"):
+    if is_frame(documents):
         # None and NaN are a table's empty cells.
         records = [
-            {name: value for name, value in record.items() if not _missing(value)} for record in documents.to_dict("records")
+            {name: value for name, value in record.items() if not _missing(value)} for record in records.to_dict("records")
         ]
     once, ids = iter(records) is records, list[str]()
 

@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from kernelsearch.api import keywords
 from kernelsearch.api.explaining import explain_first_stage
 from kernelsearch.api.index_files import IndexFiles
+from kernelsearch.api.judged import as_qrels, as_topics, is_frame
 from kernelsearch.api.pipeline import Pipeline
 from kernelsearch.api.readable import DocumentExplanation
 from kernelsearch.api.results import Hit, Results, make_hits
-from kernelsearch.core.errors import IndexReplaced, InputError, OptionError
+from kernelsearch.core.errors import IndexReplaced, InputError, OptionError, quote
 from kernelsearch.core.memory_limit import MemoryLimit
 from kernelsearch.core.progress import Progress, silent
 from kernelsearch.lucene import jvm
@@ -113,7 +114,7 @@ class Index(IndexFiles):
 
     def search_batch(
         self,
-        texts: Mapping[str, str] | Sequence[str],
+        texts: Mapping[str, str] | Sequence[str] | Any,
         rerank: keywords.Rerank = None,
         k: int = 10,
         *,
@@ -122,12 +123,15 @@ class Index(IndexFiles):
     ) -> dict[str, Results]:
         """The best `k` documents for many queries, which are searched together, with `threads` threads.
 
-        `texts` is {qid: text}, or texts, whose numbers from 0 are their qids. `rerank` and the other parameters are those of
-        `search`. Returns {qid: results}.
+        `texts` is {qid: text}, texts, whose numbers from 0 are their qids, or a data frame (qid, query). `rerank` and the other
+        parameters are those of `search`. Returns {qid: results}.
         """
+        if isinstance(texts, str):
+            raise InputError(f"texts: a list of queries was expected, not one text ({quote(texts)}), which `search` takes")
         if k < 1:
             raise OptionError(f"k: {k} is below 1")
-        topics = dict(texts) if isinstance(texts, Mapping) else {str(number): text for number, text in enumerate(texts)}
+        named = isinstance(texts, Mapping) or is_frame(texts)
+        topics = as_topics(texts) if named else {str(number): text for number, text in enumerate(texts)}
         empty = next((qid for qid, text in topics.items() if not text.strip()), None)
         if empty is not None:
             raise InputError(f"query {empty} has no text")
@@ -163,8 +167,8 @@ class Index(IndexFiles):
 
     def evaluate(
         self,
-        topics: Mapping[str, str],
-        qrels: Mapping[str, Mapping[str, int]],
+        topics: Mapping[str, str] | str | Path | Any,
+        qrels: Mapping[str, Mapping[str, int]] | str | Path | Any,
         methods: Mapping[str, keywords.Rerank] | Sequence[str | None] = (None, "auto"),
         *,
         measures: Sequence[str] = ("AP", "nDCG@10"),
@@ -176,8 +180,8 @@ class Index(IndexFiles):
 
         Parameters
         ----------
-        topics : {qid: text}; topics without judgements are left out
-        qrels : {qid: {docid: grade}}
+        topics : {qid: text}, a file, or a data frame (qid, query); topics without judgements are left out
+        qrels : {qid: {docid: grade}}, a file, or a data frame (qid, docno, label)
         methods : names of methods, None for the first stage; or {label: method}, with methods as `search` takes them
         measures : by their names in ir_measures or trec_eval
         hits : documents per topic
@@ -186,7 +190,8 @@ class Index(IndexFiles):
         """
         from kernelsearch.api.evaluating import evaluate_methods
 
-        return evaluate_methods(self, topics, qrels, methods, measures=measures, hits=hits, threads=threads, **options)
+        texts, judged = as_topics(topics), as_qrels(qrels)
+        return evaluate_methods(self, texts, judged, methods, measures=measures, hits=hits, threads=threads, **options)
 
     def similar(self, docid: str, k: int = 10, **options: Any) -> list[Hit]:
         """The `k` documents most similar to `docid`; options are those of `kernelsearch.similarity.SimilarDocuments`."""
@@ -202,8 +207,8 @@ class Index(IndexFiles):
         self,
         method: str,
         *,
-        topics: dict[str, str] | None = None,
-        qrels: dict[str, dict[str, int]] | None = None,
+        topics: Mapping[str, str] | str | Path | Any = None,
+        qrels: Mapping[str, Mapping[str, int]] | str | Path | Any = None,
         clicks: str | Path | None = None,
         output: str | Path | None = None,
         memory_limit: str | None = None,
@@ -211,13 +216,14 @@ class Index(IndexFiles):
     ) -> Path:
         """Fits what a method needs and returns the folder where it is kept: beside the index, or in `output`.
 
-        `topics` is {qid: text}, `qrels` {qid: {docid: grade}}, `clicks` a click log's file, each where the method learns from
-        it. `memory_limit`, such as "4G", bounds the memory of building. `options` are the method's own (`dims=300` for
-        --klsa.dims).
+        `topics` and `qrels` are those of `evaluate`, `clicks` is a click log's file, each where the method learns from it.
+        `memory_limit`, such as "4G", bounds the memory of building. `options` are the method's own
+        (`dims=300`, or `klsa_dims=300` as in `search`, for --klsa.dims).
         """
+        options = {name.removeprefix(f"{method}_"): value for name, value in options.items()}
         data = TrainingData(
-            topics or {},
-            qrels or {},
+            {} if topics is None else as_topics(topics),
+            {} if qrels is None else as_qrels(qrels),
             Path(clicks) if clicks is not None else None,
             Path(output) if output is not None else None,
             memory_limit=MemoryLimit.parse(memory_limit),

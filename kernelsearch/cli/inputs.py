@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from kernelsearch.api.judged import as_qrels, as_topics
 from kernelsearch.clicks.records import Record, Skipped, from_qlogs, read
 from kernelsearch.core.errors import OptionError
 from kernelsearch.trec import read_qrels, read_topics
@@ -64,13 +65,13 @@ def load_qrels(source: str) -> dict[str, dict[str, int]]:
 
 
 def topics_from(topics: Mapping[str, str] | str | Path) -> Mapping[str, str]:
-    """The `topics` of a call in Python: {qid: text}, or what `load_topics` takes."""
-    return load_topics(str(topics)) if isinstance(topics, str | Path) else topics
+    """The `topics` of a call in Python: what `load_topics` takes, or {qid: text} and others, see `as_topics`."""
+    return load_topics(str(topics)) if isinstance(topics, str | Path) else as_topics(topics)
 
 
 def qrels_from(qrels: Mapping[str, Mapping[str, int]] | str | Path) -> Mapping[str, Mapping[str, int]]:
-    """The judgements `qrels` of a call in Python: {qid: {docid: grade}}, or what `load_qrels` takes."""
-    return load_qrels(str(qrels)) if isinstance(qrels, str | Path) else qrels
+    """The judgements `qrels` of a call in Python: what `load_qrels` takes, or a mapping and others, see `as_qrels`."""
+    return load_qrels(str(qrels)) if isinstance(qrels, str | Path) else as_qrels(qrels)
 
 
 def load_clicks(source: str, skipped: Skipped) -> Iterator[Record]:

@@ -46,6 +46,7 @@ class SearchSettings(PyseriniSettings, EngineSettings, QuerySettings):
         None, "search only the I-th of N parts of the topics, as I/N from 1 on; kernelsearch.merge joins the runs"
     )
     query: str | None = option(None, "search this query and print a table")
+    json: bool = option(False, "with --query: print JSON, with the texts of the documents")
     run: str | None = option(None, "rerank this run file instead of searching")
     output: str | None = option(None, "run file to write; - is standard output, here and with other commands")
     output_format: str = option("trec", "format of the run file", choices=("trec", "msmarco"))

@@ -17,7 +17,10 @@ _keep_flags = False
 
 
 def show_flags(shown: bool = True) -> bool:
-    """From now on messages name options as flags, as the command line does, if `shown`, else as keywords; returns what was."""
+    """Makes messages of exceptions name options as flags from now on, as the command line does; returns whether they did.
+
+    With `shown` False they name them as keywords again.
+    """
     global _keep_flags
     before, _keep_flags = _keep_flags, shown
     return before

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from types import NoneType
 from typing import Any, ClassVar, Self, get_args, get_origin, get_type_hints
 
-from kernelsearch.core.errors import OptionError, quote
+from kernelsearch.core.errors import OptionError, nearest, quote
 
 #: The largest whole number of an option: what Java's and numpy's 32-bit integers hold.
 LARGEST = 2**31 - 1
@@ -183,8 +183,9 @@ class Settings:
         known = {declared.key: field for field, declared in cls._declared.items()}
         for name in values:
             if name.replace("-", "_") not in known:
-                label = cls.owner or "option"
-                raise OptionError(f"{label}: unknown option {quote(name)}; known: {', '.join(sorted(known)) or 'none'}")
+                label = f"{cls.owner}: " if cls.owner else ""
+                listed = ", ".join(sorted(known)) or "none"
+                raise OptionError(f"{label}unknown option {quote(name)}; known: {listed}{nearest(name, known)}")
         return cls(**{known[name.replace("-", "_")]: value for name, value in values.items()})
 
     @classmethod

@@ -73,6 +73,42 @@ def test_tuning_from_python_gives_the_figures_of_evaluate(demo_index, few):
     assert "best of 4 settings" in repr(tuned) and f"{tuned.held_out:.4f}" in repr(tuned)
 
 
+def test_topics_and_judgements_may_be_data_frames(demo_index, few):
+    pandas = pytest.importorskip("pandas")
+    topics, qrels = read_topics(few), read_qrels(DEMO / "qrels.txt")
+    frame = pandas.DataFrame({"qid": list(topics), "query": list(topics.values())})
+    judged = pandas.DataFrame(
+        [(qid, docid, grade) for qid, grades in qrels.items() for docid, grade in grades.items()],
+        columns=["qid", "docno", "label"],
+    )
+    expected = demo_index.evaluate(topics, qrels, [None]).to_dataframe()
+    assert demo_index.evaluate(frame, judged, [None]).to_dataframe().equals(expected)
+    renamed = judged.rename(columns={"qid": "query_id", "docno": "doc_id", "label": "relevance"})
+    assert kernelsearch.evaluate(demo_index, frame, renamed, [None]).to_dataframe().equals(expected)
+    lists = demo_index.search_batch(frame, k=3)
+    assert {qid: results.docids for qid, results in lists.items()} == {
+        qid: results.docids for qid, results in demo_index.search_batch(topics, k=3).items()
+    }
+    assert list(demo_index.search_batch(frame["query"][:2], k=1)) == ["0", "1"]
+    with pytest.raises(InputError, match=r"topics: a data frame without a column query or text or title \(it has qid\)"):
+        demo_index.search_batch(frame[["qid"]])
+    with pytest.raises(InputError, match="a list of queries was expected, not one text"):
+        demo_index.search_batch("dripping tap")
+
+
+def test_methods_of_an_index_take_files_too(demo_index, few, tmp_path):
+    topics, qrels = read_topics(few), read_qrels(DEMO / "qrels.txt")
+    by_files = demo_index.evaluate(few, str(DEMO / "qrels.txt"), [None])
+    assert by_files.to_dataframe().equals(demo_index.evaluate(topics, qrels, [None]).to_dataframe())
+    folders = [
+        demo_index.train("mslm", topics=few, qrels=DEMO / "qrels.txt", output=tmp_path / "files", mslm_window=3),
+        demo_index.train("mslm", topics=topics, qrels=qrels, output=tmp_path / "dicts", window=3),
+        demo_index.train("mslm", topics=topics, qrels=qrels, output=tmp_path / "wide", window=8),
+    ]
+    files, dicts, wide = (sorted((file.name, file.read_bytes()) for file in folder.rglob("*.npy")) for folder in folders)
+    assert files == dicts != wide
+
+
 def test_tuning_of_training_parameters_needs_a_place_for_them(demo_index, tmp_path):
     topics, qrels = read_topics(DEMO / "topics.tsv"), read_qrels(DEMO / "qrels.txt")
     with pytest.raises(OptionError, match="output: not given; what is fitted for each value of klsa_kernel"):

@@ -1,11 +1,12 @@
 """The short help of every verb: what it does, examples, then the options that most calls need."""
 
 import importlib
+import json
 import re
 
 import pytest
 
-from kernelsearch.__main__ import VERBS
+from kernelsearch.__main__ import VERBS, main
 from kernelsearch.cli.console import Parser
 
 
@@ -77,6 +78,12 @@ def test_all_options_and_examples_are_one_flag_away(verb, capsys):
     assert "--max-line" in everything and "examples:" in everything
 
 
+def test_help_takes_the_name_of_a_verb(capsys):
+    with pytest.raises(SystemExit):
+        main(["help", "merge"])
+    assert "Merges the run files" in capsys.readouterr().out
+
+
 def test_help_of_a_verb_of_clicks(capsys):
     shown = shown_help(capsys, "clicks", "import", "--help")
     assert "Read logs into a database." in shown and "kernelsearch.clicks import --input monday.tsv" in shown
@@ -103,6 +110,23 @@ def test_reranked_lists_show_how_far_documents_moved(demo_index, capsys):
     for rank, line in enumerate(lines, 1):
         docid, moved = line.split()[1], line.split()[3]
         assert moved == ("=" if before[rank - 1] == docid else f"{before.index(docid) + 1 - rank:+d}")
+
+
+def test_search_prints_json(demo_index, capsys):
+    text = "fireplace fills room with smoke"
+    verb = importlib.import_module("kernelsearch.search")
+    verb.main(["--index", str(demo_index.path), "--query", text, "--rerank", "pert", "--hits", "5", "--json"])
+    record = json.loads(capsys.readouterr().out)
+    expected = demo_index.search(text, rerank="pert", k=5, hits=5)
+    assert (record["query"], record["methods"]) == (text, ["pert"])
+    assert [hit["docid"] for hit in record["hits"]] == expected.docids
+    assert [(hit["rank"], hit["moved"]) for hit in record["hits"]] == list(enumerate(expected.moved(), 1))
+    assert record["hits"][0]["text"] == expected[0].contents and record["hits"][0]["score"] == pytest.approx(expected[0].score)
+    verb.main(["--index", str(demo_index.path), "--query", "zzyzx", "--json"])
+    assert json.loads(capsys.readouterr().out)["hits"] == []
+    with pytest.raises(SystemExit):
+        verb.main(["--index", str(demo_index.path), "--topics", "t.tsv", "--output", "r.txt", "--json"])
+    assert "--json: has no effect without --query" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("columns", [80, 120])

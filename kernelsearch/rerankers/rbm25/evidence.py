@@ -70,7 +70,7 @@ class ClickEvidence:
         odds -= np.where(listed, SUPPORT_WEIGHT * (support - TYPICAL_SUPPORT), 0.0)
         weights = counted**2
         first = WEIGHT_OF_LAST * math.exp(float(np.average(np.minimum(counted, 1.0) * odds, weights=weights)))
-        repeated = NOISE ** float(np.average(np.maximum(counted - 1.0, 0.0), weights=weights))
+        repeated = math.pow(NOISE, float(np.average(np.maximum(counted - 1.0, 0.0), weights=weights)))
         share = float(weights.sum() / counted.sum() ** 3)
         return max(first * repeated, min(first, share))
 

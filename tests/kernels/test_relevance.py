@@ -144,9 +144,7 @@ def test_usable_words_by_their_letters_and_documents(make_collection):
     words = ["a", "ab", "a" * 20, "a" * 21, "é", "a1", "99", "a-b", "Ab", "zz"]
     texts = [words, ["ab"], ["ab", "zz"], *[["filler"]] * 17]
     collection = make_collection(texts)
-    usable = dict(
-        zip(sorted({*words, "filler"}, key=str.encode), relevance.usable_words(collection).tolist(), strict=True)
-    )
+    usable = dict(zip(sorted({*words, "filler"}, key=str.encode), relevance.usable_words(collection).tolist(), strict=True))
     # `ab` is in three of twenty documents, `zz` in two; an é has two bytes.
     expected = {"a" * 20, "é", "a1", "99", "zz"}
     assert {word for word, good in usable.items() if good} == expected

@@ -16,6 +16,7 @@ from kernelsearch.kernels.hyper import (
     Hyper,
     Pairs,
     PowerSeries,
+    Series,
     precomputed,
     precomputed_relevance,
 )
@@ -163,6 +164,19 @@ def test_values_at_the_radius_are_refused(series, queries, documents, side):
         ClosedSeries(base, series)(Pairs([0], [0]), Pairs([1], [1]))
     wide = ClosedSeries(base, EXPONENTIAL)(Pairs([0], [0]), Pairs([1], [1]))
     assert wide == pytest.approx(np.exp(queries * documents))
+
+
+def test_the_limit_is_the_root_of_the_radius():
+    """Σ (x/4)^i converges below 4: the values of either kernel must lie below 2, so that their product does."""
+    series = Series("quarters", lambda x: 1 / (1 - x / 4), 4.0)
+
+    def value(size):
+        both = Hyper(lambda a, b: np.full((len(a), len(b)), size), lambda a, b: np.full((len(a), len(b)), size))
+        return ClosedSeries(both, series)(Pairs([0], [0]), Pairs([1], [1]))
+
+    assert value(1.9) == pytest.approx(1 / (1 - 1.9**2 / 4))
+    with pytest.raises(OptionError, match="value of 2 is not below 2, the square root"):
+        value(2.0)
 
 
 def test_weights_of_zero_are_weights_and_their_number_is_checked():

@@ -115,21 +115,20 @@ def test_typical_distance_is_the_median_of_different_words():
     assert kernel.typical_distance(apart(0.0, 0.0, 0.0)) == kernel.typical_distance(np.zeros((1, 1))) == 1.0
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("groups", [1, 2, 3, 5, 9])
-def test_word_groups_join_the_nearest_clusters_by_their_mean_distance(seed, groups):
+@pytest.mark.parametrize("seed", range(8))
+def test_word_groups_join_the_nearest_clusters_by_their_mean_distance(seed):
     """Average linkage of distances (roots of squared ones), pair of clusters by pair of clusters."""
-    points = np.random.default_rng(seed).normal(size=(8, 2))
+    points = np.random.default_rng(seed).normal(size=(14, 2))
     squared = ((points[:, None] - points[None]) ** 2).sum(axis=2)
-    clusters = [[word] for word in range(8)]
-    while len(clusters) > groups:
+    clusters = [[word] for word in range(14)]
+    while len(clusters) > 1:
         pairs = [(a, b) for b in range(len(clusters)) for a in range(b)]
         a, b = min(pairs, key=lambda pair: np.sqrt(squared[np.ix_(clusters[pair[0]], clusters[pair[1]])]).mean())
         clusters[a] += clusters.pop(b)
-    expected = np.array([next(n for n, words in enumerate(clusters) if word in words) for word in range(8)])
-    result = kernel.word_groups(squared, groups)
-    assert ((result[:, None] == result) == (expected[:, None] == expected)).all()
-    assert sorted(set(result.tolist())) == list(range(len(clusters)))
+        expected = np.array([next(n for n, words in enumerate(clusters) if word in words) for word in range(14)])
+        result = kernel.word_groups(squared, len(clusters))
+        assert ((result[:, None] == result) == (expected[:, None] == expected)).all()
+        assert sorted(set(result.tolist())) == list(range(len(clusters)))
 
 
 def test_groups_of_one_word_and_of_words_that_coincide():

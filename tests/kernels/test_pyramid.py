@@ -193,13 +193,15 @@ def test_windows_and_interpolation_by_definition(width, mass):
             assert result == pytest.approx(np.array(expected))
 
 
+@pytest.mark.parametrize("shape", ["gaussian", "triangle"])
 @pytest.mark.parametrize("iterate", [False, True])
-def test_levels_are_interpolated_to_one_length(graph, iterate):
+def test_levels_are_interpolated_to_one_length(graph, iterate, shape):
     """Two columns are the first and the last one of a level, three have its middle; at scale infinity all are alike."""
     tokens, scales = [0, 1, 2, 3, 0], [0.0, 1.0, math.inf]
-    whole = gaussian_pyramid(tokens, graph, scales=scales, width=3, iterate=iterate)
+    options = {"scales": scales, "width": 3, "iterate": iterate, "shape": shape}
+    whole = gaussian_pyramid(tokens, graph, **options)
     for columns, places in ((2, [0, 4]), (3, [0, 2, 4])):
-        levels = gaussian_pyramid(tokens, graph, scales=scales, width=3, iterate=iterate, columns=columns)
+        levels = gaussian_pyramid(tokens, graph, **options, columns=columns)
         for level, full in zip(levels, whole, strict=True):
             assert level.code.toarray() == pytest.approx(full.code.toarray()[:, places])
 

@@ -9,7 +9,7 @@ import pytest
 
 from kernelsearch.core import compiled
 from kernelsearch.core.types import Query
-from kernelsearch.kernels.asymmetric import VSM, LogEntropy
+from kernelsearch.kernels.asymmetric import VSM, Dirichlet, JelinekMercer, LogEntropy
 from kernelsearch.kernels.documents import Cosine
 from kernelsearch.kernels.queries import BM25Cosine, Queries, TermCosine
 from kernelsearch.kernels.term_scores import scores, term_scores
@@ -131,6 +131,28 @@ def test_vsm_and_log_entropy_by_definition(animals):
     entropy = 1 + spread / math.log(len(TOKENS))
     expected = np.log1p(counts) @ (entropy**2 * np.log1p(asked))
     assert LogEntropy().scores(animals, query, DOCS) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("parameter", [0.1, 0.5, 0.8])
+def test_language_models_by_definition(animals, parameter):
+    """log(1 + tf / μP) and log(μ / (len + μ)) for each term of the query; log(1 + (1 - λ) tf / len / λP)."""
+    query = Query("", tuple(QUERY), tuple(QUERY.values()))
+    docs = [doc for doc in DOCS.tolist() if TOKENS[doc]]
+    known = {word: weight for word, weight in QUERY.items() if word in WORDS}
+    share = {word: (sum(tokens.count(word) for tokens in TOKENS) + 1) / (sum(map(len, TOKENS)) + 1) for word in known}
+    mu, lam = 10 * parameter, parameter
+    dirichlet = [
+        sum(
+            w * (math.log(1 + count(doc, t) / mu / share[t]) + math.log(mu / (len(TOKENS[doc]) + mu))) for t, w in known.items()
+        )
+        for doc in docs
+    ]
+    mercer = [
+        sum(w * math.log(1 + (1 - lam) * count(doc, t) / len(TOKENS[doc]) / lam / share[t]) for t, w in known.items())
+        for doc in docs
+    ]
+    assert Dirichlet(mu).scores(animals, query, np.array(docs)) == pytest.approx(dirichlet)
+    assert JelinekMercer(lam).scores(animals, query, np.array(docs)) == pytest.approx(mercer)
 
 
 def test_query_kernels_by_definition(animals):

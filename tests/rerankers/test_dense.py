@@ -445,3 +445,40 @@ def test_features_of_the_same_vectors_share_their_products(index, monkeypatch):
     assert len(counted) == 1
     alone = np.column_stack([Features(index, (name,)).tables([query], [pool])[0] for name in ("dense", "hybrid:m/rm", "dense")])
     assert together.tolist() == alone.tolist() and len(counted) == 4
+
+
+def test_dimensions_are_explained_by_the_size_of_their_products(index):
+    """The five largest of eight, numbered from 1, then the rest; the cosine beside them."""
+    query, listed = index.query("water", "1"), _candidates(index, ["d1", "d3"])
+    for place, docid in enumerate(("d1", "d3")):
+        explanation = KernelDense(index).explain(query, listed, int(listed.docs[place]))
+        products = VECTORS[IDS.index(docid)].astype(float) * QUERY
+        order = sorted(range(8), key=lambda dimension: -abs(products[dimension]))
+        *shown, rest = explanation.contributions[0].parts
+        assert [part.label for part in shown] == [f"dimension {dimension + 1}" for dimension in order[:5]]
+        assert [part.value for part in shown] == pytest.approx(products[order[:5]], rel=1e-5)
+        assert rest.label == "3 other dimensions" and rest.value == pytest.approx(products[order[5:]].sum(), abs=1e-5)
+        cosine = PRODUCTS[docid] / np.linalg.norm(VECTORS[IDS.index(docid)]) / np.linalg.norm(QUERY)
+        assert explanation.notes["cosine"] == pytest.approx(cosine, rel=1e-5) and explanation.notes["dimensions"] == 8
+        assert explanation.contributions[0].detail == f"cosine {cosine:.4f}"
+
+
+def test_documents_without_a_vector_keep_their_order_below_the_others(index, tmp_path):
+    """They get the lowest product less 1, and less again by a share of the list's length each."""
+    ids = ["d2", "d5"]
+    vectors = VECTORS[:2] * np.sign(VECTORS[:2] @ QUERY)[:, None]
+    np.savez(tmp_path / "few.npz", ids=np.array(ids), vectors=vectors)
+    vectors_verb(["--index", str(index.path), "--name", "few", "--input", str(tmp_path / "few.npz"), "--dtype", "float32"])
+    opened = kernelsearch.open(index.path, vectors={"queries": str(tmp_path / "topics.npz")})
+    reranker = KernelDense(opened, vectors="few")
+    listed = _candidates(opened, ["d6", "d2", "d1", "d5", "d3"])
+    products = vectors.astype(float) @ QUERY.astype(float)
+    expected = [products.min() - 1, products[0], products.min() - 1 - 1 / 5, products[1], products.min() - 1 - 2 / 5]
+    scores = reranker.score(opened.query("water", "1"), listed)
+    assert scores == pytest.approx(expected, rel=1e-5)
+    explanation = reranker.explain(opened.query("water", "1"), listed, int(listed.docs[2]))
+    assert explanation.score == pytest.approx(expected[2], rel=1e-5)
+    # Added documents have vectors; those of the list without one follow them.
+    ranked = KernelDense(opened, vectors="few", retrieve=2).apply(opened.query("water", "1"), _candidates(opened, ["d6", "d1"]))
+    order = sorted(ids, key=lambda docid: -products[ids.index(docid)])
+    assert opened.forward.docids.take(ranked.docs) == [*order, "d6", "d1"]

@@ -18,7 +18,8 @@ from kernelsearch.rerankers.auto.reranker import AutoReranker
 from kernelsearch.rerankers.base import Context
 from kernelsearch.rerankers.dense.reranker import KernelDense
 from kernelsearch.rerankers.fusion import model as models
-from kernelsearch.rerankers.fusion.features import Features, parse
+from kernelsearch.rerankers.fusion import recipes
+from kernelsearch.rerankers.fusion.features import HYBRID_VECTORS, Features, parse
 from kernelsearch.rerankers.fusion.recipes import hybrid_weights
 from kernelsearch.vectors import store
 from kernelsearch.vectors.__main__ import main as vectors_verb
@@ -482,3 +483,37 @@ def test_documents_without_a_vector_keep_their_order_below_the_others(index, tmp
     ranked = KernelDense(opened, vectors="few", retrieve=2).apply(opened.query("water", "1"), _candidates(opened, ["d6", "d1"]))
     order = sorted(ids, key=lambda docid: -products[ids.index(docid)])
     assert opened.forward.docids.take(ranked.docs) == [*order, "d6", "d1"]
+
+
+def test_deleted_documents_are_not_added(index, monkeypatch):
+    """Their vectors are still stored where another program deleted them."""
+    query, listed = index.query("water", "1"), _candidates(index, ["d4"])
+    best = max(IDS, key=lambda docid: PRODUCTS[docid])
+    live = np.array(index.forward.live)
+    assert best in index.forward.docids.take(KernelDense(index, retrieve=6).apply(query, listed).docs)
+    live[index.forward.rows_of([best])] = False
+    monkeypatch.setattr(index.forward, "live", live)
+    assert best not in index.forward.docids.take(KernelDense(index, retrieve=6).apply(query, listed).docs)
+
+
+def test_vectors_of_truncated_texts_weigh_less(index, monkeypatch):
+    """By their reliability, in the order of feedback documents and in auto's sum; the source leaves out deleted documents."""
+    for module in ("feature", "recipes"):
+        monkeypatch.setattr(f"kernelsearch.rerankers.fusion.{module}.reliability", lambda *documents: 0.4)
+    hybrid = Features(index, ["hybrid:m/top"]).features[0]
+    assert hybrid.weight == pytest.approx(0.4 * HYBRID_VECTORS)
+    assert recipes.hybrid_weights(index, "m")["dense:m"] == pytest.approx(0.4 * recipes.HYBRID_WEIGHTS["dense:NAME"])
+    live = np.array(index.forward.live)
+    source, query = Features(index, ["dense:m"]).features[0], index.query("water", "1")
+    (found,) = source.retrieve([query], [], 6)
+    live[found[0]] = False
+    monkeypatch.setattr(index.forward, "live", live)
+    assert source.retrieve([query], [], 6)[0].tolist() == found[1:].tolist()
+
+
+def test_auto_without_positions_adds_the_weights_of_the_match_to_the_first_stages(index, monkeypatch):
+    monkeypatch.setattr(index.forward, "has_positions", False)
+    reranker = AutoReranker(index)
+    weights = dict(zip(reranker.recipe, reranker.weights.tolist(), strict=True))
+    assert weights["first"] == recipes.HYBRID_WEIGHTS["mslm"] + recipes.HYBRID_WEIGHTS["first"] and "mslm" not in weights
+    assert reranker.importance() == pytest.approx(reranker.weights / sum(weights.values()))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import kernelsearch
-from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.core.errors import ArtefactError, InputError, OptionError
 from kernelsearch.core.execution import LocalEngine
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.evaluation.measures import parse_measures
@@ -72,10 +72,11 @@ def values(index, name, query, candidates, **options):
         ("votes", "fade", (0, 0.5), (-0.1,)),
     ],
 )
-def test_numbers_that_have_no_meaning_are_refused(kind, option, allowed, refused):
+def test_numbers_that_have_no_meaning_are_refused(index, kind, option, allowed, refused):
     """Numbers of documents and terms from 1 on, shares and b from 0 to 1, sharpness from equal weights to one document."""
     for value in allowed:
         assert getattr(parse(f"{kind}:{option}={value}").settings, option) == value
+        assert np.isfinite(values(index, f"{kind}:{option}={value}", *listed(index, "pump seal"))).all()
     for value in refused:
         with pytest.raises(OptionError, match=rf"--{kind}\.{option}: "):
             parse(f"{kind}:{option}={value}")
@@ -472,3 +473,13 @@ def test_a_model_with_autos_weights_ranks_as_auto_of_that_depth(index, model, tm
     own = next(option.default for option in registry.method("auto").options if option.key == "depth")
     for depth, expected in ((7, 7), (own + 1, own)):
         assert FusionReranker(index, model=str(tmp_path / "m"), depth=depth)._auto.settings.depth == expected
+
+
+def test_the_model_beside_the_index_is_used_unless_another_is_named(tmp_path, model):
+    built = kernelsearch.open(build_texts(tmp_path, TEXTS))
+    with pytest.raises(ArtefactError, match="no fusion is trained for it"):
+        FusionReranker(built)
+    data = TrainingData(topics={"1": "pump water"}, qrels={"1": {"b": 1}})
+    FusionReranker.method.fit(built, data, features="first cosine", sources="none", learner="combsum", depth=5)
+    assert FusionReranker(built).recipe == ("first", "cosine")
+    assert FusionReranker(built, model=model).recipe[-1] == "votes"

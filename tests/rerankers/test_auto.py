@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import kernelsearch
 from kernelsearch.api.pipeline import FirstStage, Pipeline
 from kernelsearch.core.errors import OptionError
 from kernelsearch.core.types import Candidates
@@ -17,7 +18,7 @@ from kernelsearch.rerankers.fusion.base import FusedReranker
 from kernelsearch.rerankers.fusion.features import READ, Features, parse
 from kernelsearch.rerankers.fusion.recipes import AUTO_WEIGHTS, READING_WEIGHTS
 from kernelsearch.trec import read_qrels, read_topics
-from tests.conftest import DEMO
+from tests.conftest import DEMO, build_texts
 
 
 class FirstAndFeedback(FusedReranker[AutoSettings]):
@@ -239,3 +240,17 @@ def test_a_posterior_sums_to_one_and_is_high_for_a_document_that_scores_alone(ti
     )
     assert alone[0] == pytest.approx(1 / (1 + 2 * np.exp(-8))) and alone[3] == 0
     assert alike == pytest.approx([1 / 3, 1 / 3, 1 / 3, 0])
+
+
+def test_equal_documents_are_matched_by_docid_and_the_list_is_kept(tmp_path, monkeypatch):
+    """Two documents of one text: the lower docid is the one that is matched; documents beyond the depth follow at the end."""
+    monkeypatch.setattr("kernelsearch.rerankers.auto.reranker.MATCHED", 1)
+    texts = {"b": "pump seal water", "a": "pump seal water", **{f"c{n}": f"pump {'pipe ' * n}" for n in range(1, 7)}}
+    opened = kernelsearch.open(build_texts(tmp_path, texts))
+    query = opened.query("pump seal")
+    listed = opened.lucene.search([query], 20)[0]
+    assert listed.depth == 8 and opened.forward.docids.take(listed.docs[:2]) == ["a", "b"]
+    for depth in (3, 8):
+        ranked = AutoReranker(opened, depth=depth).apply(query, listed)
+        assert opened.forward.docids.take(ranked.docs[:2]) == ["a", "b"]
+        assert sorted(ranked.docs.tolist()) == sorted(listed.docs.tolist()) and (np.diff(ranked.scores) < 0).all()

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import kernelsearch
+from kernelsearch.core.types import Query
+from kernelsearch.kernels.tfidf import vocabulary_idf
 from kernelsearch.rerankers.auto.decision import coverage, may_decide, words_decide
 from kernelsearch.rerankers.auto.reranker import AutoReranker
 from kernelsearch.rerankers.base import Context
@@ -152,3 +154,39 @@ def test_the_nearest_documents_matter_only_where_words_may_decide(demo_index):
     assert {(True, True), (False, False), (False, True)} <= set(decided)
     query = demo_index.query("unheardof words")
     assert not may_decide(forward, query, np.zeros(0, dtype=np.int32))
+
+
+def test_bounds_of_the_decision(tmp_path):
+    """Ten words, each in one document of its own and in the first: the share of the query is that of its words, exactly.
+
+    Nine of ten words are enough where the vector is far, six of ten where no near document has one, and a lead of .6 is not."""
+    words = [f"word{number}" for number in range(10)]
+    texts = {
+        "most": " ".join(words[:9]),
+        "eight": " ".join(words[:8]),
+        "six": " ".join(words[:6]),
+        "last": words[9],
+        "none": "x",
+    }
+    built = kernelsearch.build(
+        tmp_path / "index",
+        [{"id": docid, "contents": text} for docid, text in texts.items()] + [{"id": "rest", "contents": " ".join(words[6:])}],
+    )
+    weights = vocabulary_idf(built.forward)[built.forward.term_ids(words)]
+    query = Query("", tuple(words), tuple((1 / weights).tolist()))  # every word counts the same
+    row = {docid: built.forward.rows_of([docid]) for docid in (*texts, "rest")}
+    assert coverage(built.forward, query, np.concatenate([row["most"], row["six"]])) == pytest.approx([0.9, 0.6])
+
+    def decided(first, near, nearness, asked=query):
+        return words_decide(built.forward, asked, row[first], row[near], nearness)
+
+    assert decided("most", "most", 0.74) is not None and decided("eight", "eight", 0.74) is None
+    assert f"contains {90} % of the query" in decided("most", "most", 0.5)
+    assert decided("most", "most", 0.75) is None  # not below
+    assert decided("six", "none", None) is None and decided("eight", "none", None) is not None  # a lead of .6 is not more
+    assert decided("eight", "none", 0.999) is not None and decided("eight", "none", 1.0) is None
+    assert may_decide(built.forward, query, row["six"]) and not may_decide(built.forward, query, row["rest"])
+    three, two = (Query("", query.terms[:count], query.weights[:count]) for count in (3, 2))
+    assert decided("most", "none", None, three) is not None and decided("most", "none", None, two) is None
+    assert words_decide(built.forward, query, row["most"], np.zeros(0, dtype=int), 0.1) is None
+    assert words_decide(built.forward, query, np.zeros(0, dtype=int), row["none"], 0.1) is None

@@ -19,7 +19,8 @@ from kernelsearch.rerankers.auto.reranker import AutoReranker
 from kernelsearch.rerankers.base import Context
 from kernelsearch.rerankers.dense.reranker import KernelDense
 from kernelsearch.rerankers.fusion import model as models
-from kernelsearch.rerankers.fusion.features import Features, parse
+from kernelsearch.rerankers.fusion import recipes
+from kernelsearch.rerankers.fusion.features import HYBRID_VECTORS, Features, parse
 from kernelsearch.rerankers.fusion.recipes import hybrid_weights
 from kernelsearch.vectors import store
 from kernelsearch.vectors.__main__ import main as vectors_verb
@@ -479,3 +480,74 @@ def test_fewer_and_more_of_the_nearest_documents_are_those_of_numpy(index):
             sign = -1 if place else 1
             exact = [sign * PRODUCTS[docid] for docid in index.forward.docids.take(rows)]
             assert products.tolist() == pytest.approx(exact, rel=1e-5)
+
+
+def test_dimensions_are_explained_by_the_size_of_their_products(index):
+    """The five largest of eight, numbered from 1, then the rest; the cosine beside them."""
+    query, listed = index.query("water", "1"), _candidates(index, ["d1", "d3"])
+    for place, docid in enumerate(("d1", "d3")):
+        explanation = KernelDense(index).explain(query, listed, int(listed.docs[place]))
+        products = VECTORS[IDS.index(docid)].astype(float) * QUERY
+        order = sorted(range(8), key=lambda dimension: -abs(products[dimension]))
+        *shown, rest = explanation.contributions[0].parts
+        assert [part.label for part in shown] == [f"dimension {dimension + 1}" for dimension in order[:5]]
+        assert [part.value for part in shown] == pytest.approx(products[order[:5]], rel=1e-5)
+        assert rest.label == "3 other dimensions" and rest.value == pytest.approx(products[order[5:]].sum(), abs=1e-5)
+        cosine = PRODUCTS[docid] / np.linalg.norm(VECTORS[IDS.index(docid)]) / np.linalg.norm(QUERY)
+        assert explanation.notes["cosine"] == pytest.approx(cosine, rel=1e-5) and explanation.notes["dimensions"] == 8
+        assert explanation.contributions[0].detail == f"cosine {cosine:.4f}"
+
+
+def test_documents_without_a_vector_keep_their_order_below_the_others(index, tmp_path):
+    """They get the lowest product less 1, and less again by a share of the list's length each."""
+    ids = ["d2", "d5"]
+    vectors = VECTORS[:2] * np.sign(VECTORS[:2] @ QUERY)[:, None]
+    np.savez(tmp_path / "few.npz", ids=np.array(ids), vectors=vectors)
+    vectors_verb(["--index", str(index.path), "--name", "few", "--input", str(tmp_path / "few.npz"), "--dtype", "float32"])
+    opened = kernelsearch.open(index.path, vectors={"queries": str(tmp_path / "topics.npz")})
+    reranker = KernelDense(opened, vectors="few")
+    listed = _candidates(opened, ["d6", "d2", "d1", "d5", "d3"])
+    products = vectors.astype(float) @ QUERY.astype(float)
+    expected = [products.min() - 1, products[0], products.min() - 1 - 1 / 5, products[1], products.min() - 1 - 2 / 5]
+    scores = reranker.score(opened.query("water", "1"), listed)
+    assert scores == pytest.approx(expected, rel=1e-5)
+    explanation = reranker.explain(opened.query("water", "1"), listed, int(listed.docs[2]))
+    assert explanation.score == pytest.approx(expected[2], rel=1e-5)
+    # Added documents have vectors; those of the list without one follow them.
+    ranked = KernelDense(opened, vectors="few", retrieve=2).apply(opened.query("water", "1"), _candidates(opened, ["d6", "d1"]))
+    order = sorted(ids, key=lambda docid: -products[ids.index(docid)])
+    assert opened.forward.docids.take(ranked.docs) == [*order, "d6", "d1"]
+
+
+def test_deleted_documents_are_not_added(index, monkeypatch):
+    """Their vectors are still stored where another program deleted them."""
+    query, listed = index.query("water", "1"), _candidates(index, ["d4"])
+    best = max(IDS, key=lambda docid: PRODUCTS[docid])
+    live = np.array(index.forward.live)
+    assert best in index.forward.docids.take(KernelDense(index, retrieve=6).apply(query, listed).docs)
+    live[index.forward.rows_of([best])] = False
+    monkeypatch.setattr(index.forward, "live", live)
+    assert best not in index.forward.docids.take(KernelDense(index, retrieve=6).apply(query, listed).docs)
+
+
+def test_vectors_of_truncated_texts_weigh_less(index, monkeypatch):
+    """By their reliability, in the order of feedback documents and in auto's sum; the source leaves out deleted documents."""
+    for module in ("feature", "recipes"):
+        monkeypatch.setattr(f"kernelsearch.rerankers.fusion.{module}.reliability", lambda *documents: 0.4)
+    hybrid = Features(index, ["hybrid:m/top"]).features[0]
+    assert hybrid.weight == pytest.approx(0.4 * HYBRID_VECTORS)
+    assert recipes.hybrid_weights(index, "m")["dense:m"] == pytest.approx(0.4 * recipes.HYBRID_WEIGHTS["dense:NAME"])
+    live = np.array(index.forward.live)
+    source, query = Features(index, ["dense:m"]).features[0], index.query("water", "1")
+    (found,) = source.retrieve([query], [], 6)
+    live[found[0]] = False
+    monkeypatch.setattr(index.forward, "live", live)
+    assert source.retrieve([query], [], 6)[0].tolist() == found[1:].tolist()
+
+
+def test_auto_without_positions_adds_the_weights_of_the_match_to_the_first_stages(index, monkeypatch):
+    monkeypatch.setattr(index.forward, "has_positions", False)
+    reranker = AutoReranker(index)
+    weights = dict(zip(reranker.recipe, reranker.weights.tolist(), strict=True))
+    assert weights["first"] == recipes.HYBRID_WEIGHTS["mslm"] + recipes.HYBRID_WEIGHTS["first"] and "mslm" not in weights
+    assert reranker.importance() == pytest.approx(reranker.weights / sum(weights.values()))

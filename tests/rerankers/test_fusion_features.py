@@ -222,8 +222,9 @@ def test_defaults_of_features_are_those_of_anserini():
                 parse(f"{name}:b={wrong}")
 
 
-def test_weights_of_auto():
+def test_weights_of_auto(demo_index):
     """As docs/reproductions/auto.md and vectors.md chose them: a change has to be measured there."""
+    assert recipes.auto_weights(demo_index, None) == recipes.READING_WEIGHTS
     assert list(recipes.READING_WEIGHTS.values()) == [2.0, 1.0, *[1.0] * len(recipes.READ_FEEDBACK), 0.5]
     assert list(recipes.HYBRID_WEIGHTS.values()) == [0.75, 0.75, 1.0, 1.0, 1.0, 1.0, 3.0]
     assert list(recipes.HYBRID_WEIGHTS)[-1] == "dense:NAME" and recipes.PARTS_WEIGHT == 16.0

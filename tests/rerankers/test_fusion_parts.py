@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
+import shutil
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import kernelsearch
-from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.core.errors import ArtefactError, InputError, OptionError
 from kernelsearch.core.execution import LocalEngine
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.evaluation.measures import parse_measures
+from kernelsearch.learning.ranking.choose import Best
 from kernelsearch.learning.ranking.letor import Table
-from kernelsearch.lucene.models import BM25Model, DirichletModel
+from kernelsearch.lucene.models import RM3, BM25Model, DirichletModel, Rocchio
+from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import Context, TrainingData
 from kernelsearch.rerankers.fusion import base, part_features
 from kernelsearch.rerankers.fusion.base import followed_by
@@ -27,7 +30,7 @@ from kernelsearch.rerankers.fusion.recipes import CERTAINTY
 from kernelsearch.rerankers.fusion.reranker import FusionReranker, kinds, query_key
 from kernelsearch.rerankers.fusion.training_queries import TrainingQueries, TrainingVotes
 from kernelsearch.rerankers.fusion.training_table import FeaturePlan, training_table
-from tests.conftest import build_texts
+from tests.conftest import build_texts, rewrite_meta
 
 TEXTS = {
     "a": "apple pump seal",
@@ -69,10 +72,11 @@ def values(index, name, query, candidates, **options):
         ("votes", "fade", (0, 0.5), (-0.1,)),
     ],
 )
-def test_numbers_that_have_no_meaning_are_refused(kind, option, allowed, refused):
+def test_numbers_that_have_no_meaning_are_refused(index, kind, option, allowed, refused):
     """Numbers of documents and terms from 1 on, shares and b from 0 to 1, sharpness from equal weights to one document."""
     for value in allowed:
         assert getattr(parse(f"{kind}:{option}={value}").settings, option) == value
+        assert np.isfinite(values(index, f"{kind}:{option}={value}", *listed(index, "pump seal"))).all()
     for value in refused:
         with pytest.raises(OptionError, match=rf"--{kind}\.{option}: "):
             parse(f"{kind}:{option}={value}")
@@ -400,3 +404,82 @@ def test_an_earlier_batch_of_feedback_is_used_again_for_the_same_queries_only(in
     first = feature.expansions(queries)
     assert feature.expansions(queries) is first and asked == [2]
     assert len(feature.expansions(queries[:1])) == 1 and asked == [2, 1]
+
+
+def test_a_method_that_cannot_act_is_silent(index):
+    docs = np.arange(4, dtype=np.int32)
+    assert not values(index, "mslm", Query("", ("unheard",), (1.0,)), Candidates(docs, np.ones(4))).any()
+
+
+def test_documents_of_sources_score_at_most_as_the_lists_last(index):
+    """A list from elsewhere has scores that BM25 doesn't explain."""
+    query, every = index.query("pump", "1"), index.lucene.search([index.query("pump")], 10)[0]
+    foreign = Candidates(every.docs[-1:], np.array([1e-3]))
+    (pool,) = Features(index, ["first"], sources=["rm3"]).pool([query], [foreign], 5)
+    assert pool.depth > 1 and pool.docs[0] == foreign.docs[0] and pool.scores.tolist() == [1e-3] * pool.depth
+    ranks = index.forward.docid_rank[pool.docs[1:]]
+    assert (np.diff(ranks) > 0).all()  # equal scores in the order of docids
+
+
+@pytest.mark.parametrize(
+    ("name", "feedback"),
+    [
+        ("rm3:weight=0.2", RM3(10, 10, 0.2)),
+        ("rm3:docs=2,terms=3", RM3(3, 2)),
+        ("rocchio:beta=0.3", Rocchio(top_terms=10, top_docs=10, beta=0.3)),
+        ("rocchio:docs=2,terms=3", Rocchio(top_terms=3, top_docs=2)),
+    ],
+)
+def test_parameters_of_feedback_are_anserinis(demo_index, name, feedback):
+    query = demo_index.query("dripping tap washer")
+    (listed_,) = demo_index.lucene.search([query], 50, feedback=feedback)
+    table = Features(demo_index, [name]).tables([query], [listed_])[0]
+    assert table[:, 0] == pytest.approx(np.asarray(listed_.scores, dtype=float), rel=1e-5)
+
+
+def test_draws_follow_the_seed(index):
+    judged = {"1": {"b": 1}, "2": {"e": 1}, "3": {}}
+    drawn = [make_table(index, judged, negatives=1, random_state=seed)[1].X.tolist() for seed in range(6)]
+    assert len({str(rows) for rows in drawn}) > 1
+    assert drawn[2] == make_table(index, judged, negatives=1, random_state=2)[1].X.tolist()
+
+
+def test_queries_with_a_common_relevant_document_are_in_one_fold(index, tmp_path, monkeypatch):
+    """24 queries, the first and the last share a document, the others nothing."""
+    groups = {}
+
+    class Seen(Exception):
+        pass
+
+    def fit(learner, X, y, qid, **options):
+        groups.update(options["groups"])
+        raise Seen
+
+    monkeypatch.setattr(Best, "fit", fit)
+    texts = {f"d{number:02d}": f"word{number} common" for number in range(24)}
+    built = kernelsearch.open(build_texts(tmp_path, texts))
+    topics = {str(number): f"word{number} common" for number in range(24)}
+    qrels = {str(number): {f"d{number:02d}": 1} for number in range(24)}
+    qrels["23"]["d00"] = 1
+    data = TrainingData(topics=topics, qrels=qrels, output=tmp_path / "m")
+    with pytest.raises(Seen):
+        FusionReranker.method.fit(built, data, features="first cosine", sources="none")
+    assert groups[0] == groups[23] and len(set(groups.values())) == 23 and len(groups) == 24
+
+
+def test_a_model_with_autos_weights_ranks_as_auto_of_that_depth(index, model, tmp_path):
+    shutil.copytree(model, tmp_path / "m")
+    rewrite_meta(tmp_path / "m", lambda meta: meta["extra"].update(auto_with_vectors="none"))
+    own = next(option.default for option in registry.method("auto").options if option.key == "depth")
+    for depth, expected in ((7, 7), (own + 1, own)):
+        assert FusionReranker(index, model=str(tmp_path / "m"), depth=depth)._auto.settings.depth == expected
+
+
+def test_the_model_beside_the_index_is_used_unless_another_is_named(tmp_path, model):
+    built = kernelsearch.open(build_texts(tmp_path, TEXTS))
+    with pytest.raises(ArtefactError, match="no fusion is trained for it"):
+        FusionReranker(built)
+    data = TrainingData(topics={"1": "pump water"}, qrels={"1": {"b": 1}})
+    FusionReranker.method.fit(built, data, features="first cosine", sources="none", learner="combsum", depth=5)
+    assert FusionReranker(built).recipe == ("first", "cosine")
+    assert FusionReranker(built, model=model).recipe[-1] == "votes"

@@ -308,3 +308,12 @@ def test_the_first_document_can_be_retrieved_and_ties_go_by_docid(indexed):
     assert 0 in ranked.docs.tolist()
     level = KernelLSA(indexed, **{"lambda": 0.0}).apply(Query.from_tokens("", [word]), Candidates(docs[::-1], np.ones(5)))
     assert level.docs.tolist() == docs.tolist()
+
+
+def test_of_equal_scores_the_first_of_the_list_is_the_querys_document(indexed):
+    """z = 1: the paper's top-z keeps one document, which is the list's first."""
+    reranker, docs = KernelLSA(indexed, z=1, **{"lambda": 1.0}), np.array([30, 5, 12], dtype=np.int32)
+    rows = np.asarray(reranker.basis.rows, dtype=float)
+    for order in (docs, docs[::-1]):
+        scores = reranker.score(Query.from_tokens("", ["w"]), Candidates(order, np.full(3, 2.0, np.float32)))
+        assert scores == pytest.approx(2 * rows[order] @ rows[order[0]], abs=1e-5)

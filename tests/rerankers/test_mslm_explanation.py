@@ -186,7 +186,9 @@ def test_words_and_levels_have_the_parts_of_the_z_scores(parts_index, mode, norm
         combined = scaled @ [0.8, 0.6]
         place, nothing = list(PARTS).index(docid), list(PARTS).index("none")
         first = 0.3 * (candidates.scores[place] - candidates.scores.mean()) / candidates.scores.std()
-        assert explanation.score == pytest.approx(first + 0.7 * (combined[place] - combined.mean()) / combined.std(), abs=1e-5)
+        expected = first + 0.7 * (combined[place] - combined.mean()) / combined.std()
+        assert reranker.score(query, candidates)[place] == pytest.approx(expected, abs=1e-5)
+        assert explanation.score == pytest.approx(expected, abs=1e-5)
         assert explanation.contributions[0].value == pytest.approx(first)
         assert [part.label for part in explanation.contributions[1:]] == ["scale 2, words 0", "scale 5, words 0"]
         for level, weight in enumerate((0.8, 0.6)):

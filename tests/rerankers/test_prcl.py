@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
+from sklearn.svm import SVC
 
 from kernelsearch.core.types import Candidates
 from kernelsearch.rerankers.base import CannotAct
@@ -89,3 +91,35 @@ def test_documents_of_rare_terms_leave_the_list_alone(tiny):
     assert candidates.depth > 2
     ((_, reason),) = RelevanceClassifier(tiny, r=1, n=1).apply(query, candidates).fallbacks
     assert "more than 5 documents" in reason
+
+
+def test_both_classifiers_are_averaged_and_explained(demo_index, candidates):
+    """Logistic regression and a linear SVM with Pyserini's seed, scaled to 0..1 each, by scikit-learn."""
+    reranker = RelevanceClassifier(demo_index, classifiers="lr,svm", r=4, n=20, alpha=0.3)
+    vectors, labels = by_hand(demo_index, candidates.docs), [1] * 4 + [0] * 20
+    ends = np.r_[vectors[:4], vectors[-20:]]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        models = [
+            LogisticRegression(random_state=42).fit(ends, labels),
+            SVC(kernel="linear", probability=True, random_state=42).fit(ends, labels),
+        ]
+    learned = [model.predict_proba(vectors)[:, 1] for model in models]
+    scaled = [(values - values.min()) / np.ptp(values) for values in (*learned, candidates.scores.astype(float))]
+    query = demo_index.query(TEXT)
+    np.testing.assert_allclose(
+        reranker.score(query, candidates), 0.3 * (scaled[0] + scaled[1]) / 2 + 0.7 * scaled[2], atol=2e-5
+    )
+    why = reranker.explain(query, candidates, int(candidates.docs[9]))
+    expected = [0.3 * scaled[0][9] / 2, 0.3 * scaled[1][9] / 2, 0.7 * scaled[2][9]]
+    assert [part.value for part in why.contributions] == pytest.approx(expected, abs=2e-5)
+    assert why.contributions[2].detail == f"{scaled[2][9]:.4f} of 1, weight 0.7"
+    assert why.contributions[0].detail.endswith(" of 1, weight 0.3")
+
+
+def test_a_list_needs_more_documents_than_both_ends(demo_index, candidates):
+    query = demo_index.query(TEXT)
+    assert candidates.depth == 100
+    with pytest.raises(CannotAct, match="no more than r \\+ n = 100 documents"):
+        RelevanceClassifier(demo_index, r=4, n=96).score(query, candidates)
+    assert np.isfinite(RelevanceClassifier(demo_index, r=4, n=95).score(query, candidates)).all()

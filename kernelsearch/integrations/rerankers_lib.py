@@ -54,8 +54,8 @@ class KernelRanker(BaseRanker):
     ) -> RankedResults:
         """The documents `docs`, best first for `query`.
 
-        `doc_ids`, or the ids of Document objects, are docids of the index. `metadata` is kept with the documents, in place
-        of that of Document objects.
+        `doc_ids`, or the ids of Document objects, are docids of the index. `metadata` is kept with the documents, in place of
+        that of Document objects.
         """
         documents = _read_documents(docs, doc_ids, metadata)
         scores = self._first_stage_scores(query, documents)

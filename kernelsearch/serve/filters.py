@@ -67,18 +67,27 @@ def _comparable(value: Any, wanted: str) -> tuple[Any, Any]:
     if isinstance(value, bool):
         return str(value).lower(), wanted.lower()
     number, other = _number(value), _number(wanted)
-    return (str(value), wanted) if number is None or other is None else (number, other)
+    if number is None or other is None:
+        return str(value), wanted
+    if isinstance(number, int) and isinstance(other, int):
+        return number, other
+    return float(number), float(other)  # a stored number of more than 64 bits is a float, too
 
 
 def _number(value: Any) -> int | float | None:
-    """A value as a number: whole numbers exactly, since ids of 64 bits have more digits than a float."""
+    """A value as a finite number: whole numbers exactly, since ids of 64 bits have more digits than a float."""
     if isinstance(value, str) and NUMBER.fullmatch(value) is None:
         return None
+    if not math.isfinite(as_float := _as_float(value)):
+        return None
     try:
-        return int(value) if not isinstance(value, float) else _finite(value)
+        return as_float if isinstance(value, float) else int(value)
     except ValueError:
-        return _finite(float(value))
+        return as_float
 
 
-def _finite(number: float) -> float | None:
-    return number if math.isfinite(number) else None
+def _as_float(value: str | float) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import re
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
@@ -33,6 +34,8 @@ HEADERS = (
 PAGE_HEADERS = (*HEADERS, (b"cache-control", b"no-cache"))
 #: Answers contain tokens and what may need a key: no proxy may store them.
 ANSWER_HEADERS = (*HEADERS, (b"cache-control", b"no-store"))
+#: The scheme of an Authorization header, whose case is free.
+SCHEME = re.compile(rb"\Abearer +", re.IGNORECASE)
 #: Paths that need no key: the pages, which contain no data, and the health check.
 OPEN_PATHS = ("/", "/docs", "/health")
 
@@ -110,7 +113,7 @@ class Gate:
                 raise Refused(421, "Host: this server accepts requests only under its own host names (--host-names adds some)")
         path = scope["path"]
         if self._key is not None and not _is_page(path):
-            key = headers.get(b"x-api-key") or headers.get(b"authorization", b"").removeprefix(b"Bearer ")
+            key = headers.get(b"x-api-key") or SCHEME.sub(b"", headers.get(b"authorization", b""))
             if not hmac.compare_digest(key, self._key):
                 raise Refused(401, "an API key is needed: send it as X-API-Key, or as Authorization: Bearer KEY")
         length, most = headers.get(b"content-length", b"0"), self._max_body(path)

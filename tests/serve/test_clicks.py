@@ -22,6 +22,7 @@ from kernelsearch.serve import recording as recorder
 from kernelsearch.serve.catalogue import ServedIndex
 from kernelsearch.serve.impressions import LIFETIME, ClickedLists
 from kernelsearch.serve.settings import IndexSpec, Limits, ServiceSettings
+from tests.conftest import build_texts
 
 
 @pytest.fixture
@@ -236,23 +237,18 @@ def test_a_click_waits_for_a_batch_from_the_start_of_its_method(recording, monke
     assert answer.status_code == 200 and waited == [True]
 
 
-def test_a_click_counts_once_though_the_index_is_replaced_meanwhile(start, fitted, tmp_path):
-    shutil.copytree(fitted / "demo", tmp_path / "demo")
-    spec = IndexSpec("demo", str(tmp_path / "demo"), clicks=str(tmp_path / "new.db"))
+def test_a_click_counts_once_though_the_index_is_replaced_meanwhile(start, tmp_path):
+    path = build_texts(tmp_path, {"a": "a tap", "b": "a dripping tap", "c": "a blown fuse and a tap"})
+    spec = IndexSpec("demo", str(path), clicks=str(tmp_path / "new.db"))
     client = start(ServiceSettings((spec,), Limits(threads=1, seconds=120), record_clicks=True, allow_updates=True), warm=False)
     docids = shown(client, "tap")
-    assert click(client, docids[1], docids).json() == {
-        "recorded": True,
-        "clicks": {"queries": 1, "impressions": 1, "clicks": 1},
-    }
+    one = {"queries": 1, "impressions": 1, "clicks": 1}
+    assert click(client, docids[1], docids).json() == {"recorded": True, "clicks": one}
     added = client.post("/v1/demo/documents", json={"add": [{"id": "new", "contents": "an okapi"}]})
     assert added.status_code == 200 and shown(client, "okapi") == ["new"]
-    assert click(client, docids[1], docids).json()["recorded"] is False
+    assert click(client, docids[1], docids).json() == {"recorded": False, "clicks": one}
     # Another document of the list is a click on the same impression.
-    assert click(client, docids[2], docids).json() == {
-        "recorded": True,
-        "clicks": {"queries": 1, "impressions": 1, "clicks": 2},
-    }
+    assert click(client, docids[2], docids).json() == {"recorded": True, "clicks": {**one, "clicks": 2}}
 
 
 def test_queries_of_any_length_that_the_server_takes_can_be_clicked(start, settings, fitted, tmp_path):

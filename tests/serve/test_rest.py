@@ -7,6 +7,7 @@ import re
 import shutil
 from dataclasses import replace
 
+import orjson
 import pytest
 
 import kernelsearch
@@ -100,11 +101,13 @@ def test_the_description_counts_the_methods_that_a_request_may_name(client):
         ("id=9007199254740992", 9007199254740993, False),  # the same number as floats
         ("id>9007199254740992", 9007199254740993, True),
         ("id=9007199254740993", "9007199254740993", True),
+        ("id=123456789012345678901234567890", orjson.loads("123456789012345678901234567890"), True),  # a float
         ("year=2020.0", 2020, True),
         ("size=2e3", 2000, True),
         ("code=11", "1_1", False),  # the same number in Python's syntax
         ("code=3", "\N{ARABIC-INDIC DIGIT THREE}", False),
         ("price<=1e999", 5, False),
+        ("price=" + "9" * 400, int("9" * 400), True),  # as text: beyond floats
     ],
 )
 def test_filters_compare_whole_numbers_exactly(condition, value, holds):

@@ -196,7 +196,7 @@ def test_endpoints_require_the_key(start, settings):
         assert answer.status_code == 401 and "X-API-Key" in answer.json()["error"]
         assert client.get(path, headers={"x-api-key": "a secret"}).status_code == 401
         assert client.get(path, headers={"authorization": "Bearer wrong"}).status_code == 401
-    for headers in ({b"x-api-key": key}, {b"authorization": b"Bearer " + key}):
+    for headers in ({b"x-api-key": key}, {b"authorization": b"Bearer " + key}, {b"authorization": b"bearer  " + key}):
         assert client.get("/v1/demo/search?query=tap", headers=headers).status_code == 200
     for path in ("/", "/health"):
         assert client.get(path).status_code == 200

@@ -239,3 +239,20 @@ def test_a_posterior_sums_to_one_and_is_high_for_a_document_that_scores_alone(ti
     )
     assert alone[0] == pytest.approx(1 / (1 + 2 * np.exp(-8))) and alone[3] == 0
     assert alike == pytest.approx([1 / 3, 1 / 3, 1 / 3, 0])
+
+
+@pytest.mark.parametrize("changed", ["scores", "hits"])
+def test_a_list_of_the_same_documents_is_ranked_anew(demo_index, changed):
+    """The same reranker after another first stage that listed the same documents."""
+    query = demo_index.query("grout")
+    first = demo_index.lucene.search([query], 1000)[0]
+    context = Context(hits=1000)
+    reranker = AutoReranker(demo_index)
+    before = reranker.apply(query, first, context)
+    if changed == "scores":
+        first = Candidates(first.docs, np.linspace(9, 1, first.depth, dtype=np.float32) ** 2)
+    else:
+        context = Context(hits=first.depth)
+    after, expected = (ranker.apply(query, first, context) for ranker in (reranker, AutoReranker(demo_index)))
+    assert after.docs.tolist() == expected.docs.tolist() and after.scores.tolist() == expected.scores.tolist()
+    assert after.scores.tolist() != before.scores.tolist()

@@ -254,3 +254,20 @@ def test_equal_documents_are_matched_by_docid_and_the_list_is_kept(tmp_path, mon
         ranked = AutoReranker(opened, depth=depth).apply(query, listed)
         assert opened.forward.docids.take(ranked.docs[:2]) == ["a", "b"]
         assert sorted(ranked.docs.tolist()) == sorted(listed.docs.tolist()) and (np.diff(ranked.scores) < 0).all()
+
+
+@pytest.mark.parametrize("changed", ["scores", "hits"])
+def test_a_list_of_the_same_documents_is_ranked_anew(demo_index, changed):
+    """The same reranker after another first stage that listed the same documents."""
+    query = demo_index.query("grout")
+    first = demo_index.lucene.search([query], 1000)[0]
+    context = Context(hits=1000)
+    reranker = AutoReranker(demo_index)
+    before = reranker.apply(query, first, context)
+    if changed == "scores":
+        first = Candidates(first.docs, np.linspace(9, 1, first.depth, dtype=np.float32) ** 2)
+    else:
+        context = Context(hits=first.depth)
+    after, expected = (ranker.apply(query, first, context) for ranker in (reranker, AutoReranker(demo_index)))
+    assert after.docs.tolist() == expected.docs.tolist() and after.scores.tolist() == expected.scores.tolist()
+    assert after.scores.tolist() != before.scores.tolist()

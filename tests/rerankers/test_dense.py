@@ -111,6 +111,11 @@ def test_the_explanation_adds_up_to_the_score(index):
     assert sum(part.value for part in explanation.contributions[0].parts) == pytest.approx(explanation.score)
     without = KernelDense(index).explain(query, listed, int(listed.docs[0]))
     assert without.contributions[0].label == "the document has no vector"
+    # A document without a vector follows those that vectors add, too.
+    retrieving, listed = KernelDense(index, retrieve=6), _candidates(index, ["d4", max(IDS, key=PRODUCTS.__getitem__)])
+    ranked = retrieving.apply(query, listed)
+    assert ranked.depth == 6 and ranked.docs[-1] == listed.docs[0]
+    assert retrieving.explain(query, listed, int(listed.docs[0])).score == pytest.approx(float(ranked.scores[-1]))
 
 
 def test_what_is_missing_is_named(index, tiny, tmp_path):

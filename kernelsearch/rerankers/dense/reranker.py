@@ -63,15 +63,21 @@ class KernelDense(Reranker[DenseSettings]):
         """The reranked lists; with `retrieve`, the nearest documents of all queries are found in one call."""
         if not self.settings.retrieve:
             return super().apply_batch(queries, lists, context)
-        nearest = self.vectors.nearest(queries, self.settings.retrieve, effort=self.settings.effort)
+        merged = zip(queries, self._with_nearest(queries, lists), strict=True)
+        return [self.rescore(query, listed, context).top(context.hits) for query, listed in merged]
+
+    def _with_nearest(self, queries: Sequence[Query], lists: Sequence[Candidates]) -> list[Candidates]:
+        """The lists with the nearest documents that `retrieve` asks for, which are found in one call.
+
+        Rows alone matter to `score`; added documents come after the list's, so that the list's order is kept among those
+        without a vector.
+        """
         out = []
-        for query, listed, (docs, _) in zip(queries, lists, nearest, strict=True):
+        nearest = self.vectors.nearest(queries, self.settings.retrieve, effort=self.settings.effort)
+        for listed, (docs, _) in zip(lists, nearest, strict=True):
             new = np.setdiff1d(docs[self.index.forward.live[docs]], listed.docs)
-            # Rows alone matter to `score`; added documents come after the list's, so that the list's order is kept among those
-            # without a vector.
             added = np.full(len(new), listed.scores.min() if listed.depth else 0.0)
-            merged = Candidates(np.concatenate([listed.docs, new]), np.concatenate([listed.scores, added]))
-            out.append(self.rescore(query, merged, context).top(context.hits))
+            out.append(Candidates(np.concatenate([listed.docs, new]), np.concatenate([listed.scores, added])))
         return out
 
     def explain(self, query: Query, candidates: Candidates, doc: int, context: Context = DEFAULT_CONTEXT) -> Explanation:
@@ -82,7 +88,9 @@ class KernelDense(Reranker[DenseSettings]):
         docid = self.index.forward.docids[doc]
         notes: dict[str, Any] = {"vectors": self.vectors.name, "dimensions": self.vectors.documents.dims}
         if not self.vectors.documents.present[doc]:
-            score = float(self.score(query, candidates, context)[self.place_of(candidates, doc)])
+            # Such documents follow those with a vector, the added ones included.
+            (listed,) = self._with_nearest([query], [candidates]) if self.settings.retrieve else (candidates,)
+            score = float(self.score(query, listed, context)[self.place_of(listed, doc)])
             return Explanation(self.name, docid, score, (Contribution("the document has no vector", score),), notes)
         own = self.vectors.documents.take(np.array([doc]))[0].astype(np.float64)
         products = own * vector.astype(np.float64)

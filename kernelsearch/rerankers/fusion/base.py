@@ -22,8 +22,8 @@ from kernelsearch.rerankers.fusion.settings import DepthSettings
 from kernelsearch.rerankers.fusion.training_queries import TrainingVotes
 
 Floats = NDArray[np.float64]
-#: What a table depends on: the query, and the bytes of the first stage's rows.
-TableKey = tuple[Query, bytes]
+#: What a table depends on: the query, the bytes of the first stage's rows and scores, its model, and its number of hits.
+TableKey = tuple[Query, bytes, bytes, Model, int | None]
 
 #: Queries whose tables are cached, so that explaining what was just ranked computes nothing again.
 CACHED_TABLES = 32
@@ -84,7 +84,10 @@ class FusedReranker(Reranker[D]):
         self, queries: Sequence[Query], lists: Sequence[Candidates], context: Context
     ) -> list[tuple[Candidates, Floats]]:
         """Each query's whole pool and its normalised features, those of `table_recipe`, shape (pool, features)."""
-        keys = [(query, listed.docs.tobytes()) for query, listed in zip(queries, lists, strict=True)]
+        keys = [
+            (query, listed.docs.tobytes(), listed.scores.tobytes(), context.model, context.hits)
+            for query, listed in zip(queries, lists, strict=True)
+        ]
         cached = [self._tables.get(key) for key in keys]  # taken at once: another thread may drop them meanwhile
         missing = [number for number, entry in enumerate(cached) if entry is None]
         fresh: dict[int, tuple[Candidates, Floats]] = {}

@@ -245,7 +245,7 @@ class Top(FieldFeature[TopSettings]):
 
     With a `sharpness` they are weighted by their posterior (`kernels.relevance.posterior_weights`). Without one they are
     weighted by their scores, and a document is no evidence for itself: its own share is left out and the weights of the
-    others are scaled to sum to 1.
+    others are scaled to sum to 1. A single document, which has no others, keeps its cosine of 1 with itself.
     """
 
     settings_type = TopSettings
@@ -259,7 +259,6 @@ class Top(FieldFeature[TopSettings]):
         weights = scores / scores.sum()
         values = field.vectors.mean_cosines(weights)
         if best == 1:
-            values[0] = values.max(initial=0.0)  # the document that all others are compared with has no others to compare with
             return values
         own = np.where(field.vectors.inverse_norms[:best] > 0, weights, 0.0)  # a document's cosine with itself is 1, or 0
         values[:best] = (values[:best] - own) / (1 - weights)

@@ -124,12 +124,6 @@ class TrainingData:
     engine: Engine = field(default_factory=LocalEngine)  #: runs the tasks of training
     progress: Progress = silent  #: what long steps report to
 
-    def refuse(self, method: str, *names: str) -> None:
-        """Raises OptionError for data of these `names` that the user gave and `method` doesn't learn from."""
-        for name in names:
-            if getattr(self, name):
-                raise OptionError(f"--{name}: has no effect on --rerank {method}, which doesn't learn from it")
-
     def folder(self, index: OpenedIndex, name: str) -> Path:
         """Returns the folder to save an artefact in: `output`, or the folder `name` among the artefacts of `index`.
 

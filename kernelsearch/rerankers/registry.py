@@ -47,10 +47,13 @@ class Method:
     settings : the options of search
     reranker : the class of the reranker, as "module:class"
     fit_settings : the options of train; None for a method whose training has none
-    fitted_option : the option of search that takes the folder which `fit` saves, for methods that are fitted to the index alone
+    fitted_option : the option of search that takes the folder which `fit` saves, for methods that can be fitted to the index
+        alone
     retrieves : whether the method may add documents to the candidates
     fuses : whether it is a method over other methods, which can't be a feature of a fusion
     artefacts : the kinds of artefacts that the method saves beside an index, each an `ArtefactKind` as "module:name"
+    learns_from : what `fit` takes besides the index, of "topics", "qrels" and "clicks"; None: not declared, so train refuses
+        nothing
 
     `options` and `fit_options` are the declared options of `settings` and `fit_settings`, in order.
     """
@@ -64,6 +67,7 @@ class Method:
     retrieves: bool = False
     fuses: bool = False
     artefacts: tuple[str, ...] = ()
+    learns_from: tuple[str, ...] | None = None
     options: tuple[Option, ...] = field(init=False, repr=False, compare=False)
     fit_options: tuple[Option, ...] = field(init=False, repr=False, compare=False)
 

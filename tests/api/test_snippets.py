@@ -66,10 +66,7 @@ def test_highlight_marks_whole_words():
     ],
 )
 def test_texts_are_those_of_the_contents_or_of_the_record(tmp_path, flags, expected):
-    records = [
-        {"id": "1", "title": "Tap", "contents": "A dripping tap."},
-        {"id": "2", "title": "Tap", "text": "A dripping tap."},
-    ]
+    records = [{"id": name, "title": "Kitchen", name: "A dripping tap."} for name in ("contents", "text")]
     index = kernelsearch.build(tmp_path / "index", records, **flags)
     assert stored_texts(index.lucene, [0, 1]) == expected
     assert ("A dripping tap." in str(index.search("dripping"))) == any(expected)

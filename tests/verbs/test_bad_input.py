@@ -290,8 +290,6 @@ def test_messages_name_the_option_that_was_used(capsys, index):
         ("klsa", ("clicks",), "--clicks: has no effect on --rerank klsa"),
         ("mslm", ("clicks",), "--clicks: has no effect on --rerank mslm"),
         ("rbm25", ("clicks", "qrels"), "--qrels: has no effect on --rerank rbm25"),
-        ("fusion", ("topics", "qrels", "clicks"), "--clicks: has no effect on --rerank fusion"),
-        ("fusion", ("topics", "clicks"), "--clicks: --rerank fusion learns from them alone"),
         ("fusion", ("ltr_test",), "--ltr-test: has no effect without --ltr"),
         ("fusion", ("ltr", "qrels"), "--qrels: has no effect with --ltr"),
     ],

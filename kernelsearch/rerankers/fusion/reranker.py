@@ -246,8 +246,6 @@ def training_topics(data: TrainingData) -> tuple[dict[str, str], dict[str, dict[
     Raises InputError where no topic has a relevant document, OptionError where there is nothing to learn from.
     """
     if data.topics and data.qrels:
-        if data.clicks is not None:
-            raise OptionError("--clicks: has no effect on --rerank fusion, which learns from --topics and --qrels then")
         topics = {
             qid: text for qid, text in data.topics.items() if any(grade > 0 for grade in data.qrels.get(qid, {}).values())
         }
@@ -256,8 +254,6 @@ def training_topics(data: TrainingData) -> tuple[dict[str, str], dict[str, dict[
         return topics, data.qrels
     if data.clicks is None:
         raise OptionError("--rerank fusion: learns from --topics and --qrels, from --clicks, or from --ltr; none was given")
-    if data.topics or data.qrels:
-        raise OptionError("--clicks: --rerank fusion learns from them alone, not with --topics or --qrels")
     log = ClickLog(data.clicks)
     logged = list(log.all_queries())
     shown = log.shown(np.array([number for number, _ in logged], dtype=np.int64), clicked_only=True)

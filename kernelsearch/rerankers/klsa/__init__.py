@@ -10,6 +10,7 @@ KERNEL_LSA = Method(
     "kernelsearch.rerankers.klsa.reranker:KernelLSA",
     fit_settings=KernelLSAFitSettings,
     fitted_option="basis",
+    learns_from=(),
     retrieves=True,
     artefacts=("kernelsearch.rerankers.klsa.artefact:BASIS",),
 )

@@ -129,7 +129,6 @@ class KernelLSA(Reranker[KernelLSASettings]):
 
         A FAISS index over the rows is saved with it where the options ask for one.
         """
-        data.refuse(KERNEL_LSA.name, "topics", "qrels", "clicks")
         path = data.folder(index, KERNEL_LSA.name)
         limit = data.memory_limit
         memory = settings.memory * 1e9 if settings.memory is not None else 2e9 if limit is None else float(limit.features)

@@ -10,6 +10,7 @@ MULTISCALE_LM = Method(
     "kernelsearch.rerankers.mslm.reranker:MultiScaleLM",
     fit_settings=MultiScaleFitSettings,
     fitted_option="model",
+    learns_from=("topics", "qrels"),
     artefacts=("kernelsearch.rerankers.mslm.artefact:GRAPH",),
 )
 METHODS = (MULTISCALE_LM,)

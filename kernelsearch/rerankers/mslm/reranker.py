@@ -102,7 +102,6 @@ class MultiScaleLM(Reranker[MultiScaleSettings]):
 
         Where topics and judgements are given, level weights (BEM, Eq. 13) are learned and saved with it.
         """
-        data.refuse(cls.method.name, "clicks")
         if bool(data.topics) != bool(data.qrels):
             raise OptionError("--rerank mslm: level weights need both --topics and --qrels")
         path = data.folder(index, cls.method.name)

@@ -13,6 +13,7 @@ ROBUST_BM25 = Method(
     "Robust BM25: learns from the clicks of similar queries",
     RobustBM25Settings,
     "kernelsearch.rerankers.rbm25.reranker:RobustBM25",
+    learns_from=("clicks",),
     retrieves=True,
     artefacts=(
         "kernelsearch.rerankers.rbm25.artefact:SIMILAR_QUERIES",

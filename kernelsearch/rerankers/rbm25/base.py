@@ -69,7 +69,6 @@ class ClickReranker(Reranker[L]):
         """
         if data.clicks is None:
             raise OptionError(f"--rerank {cls.method.name}: needs --clicks, the log to import")
-        data.refuse(cls.method.name, "topics", "qrels")
         path = (data.output or index.artefacts) / "clicks.db"
         imported = new_database_beside(path)
         try:

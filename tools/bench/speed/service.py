@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 import urllib.request
 from contextlib import ExitStack
+from itertools import count
 
 from tools.bench import serve
 from tools.bench.speed.collection import Collection
-from tools.bench.speed.measuring import Bench, Pair
+from tools.bench.speed.measuring import Bench, Cost, Pair
 
 CLIENTS = (1, 8, 32)
 #: Seconds of a round and of the warm-up.
@@ -34,31 +35,46 @@ def run(bench: Bench, collections: list[Collection]) -> None:
             assert theirs is not None
             _beside(bench, ours, theirs, texts, size, clients)
         serve.load(ours, "auto", texts, 8, WARM_UP)
+        rounds = _Rounds(ours, "auto", texts, 8)
         for label, field in (("median", "p50"), ("99th percentile", "p99")):
-            latency = _figure(ours, "auto", texts, 8, field)
+            latency = rounds.figure(field)
             bench.add(Pair(f"auto, 8 clients, {label} of latency", "", size, latency, unit="ms by the clock", warm_up=0))
 
 
 def _beside(bench: Bench, ours: serve.Server, theirs: serve.Server, texts: list[str], size: int, clients: int) -> None:
     """Time per answer by the clock, and CPU time per request with most clients, of the same rounds."""
+    rounds = [_Rounds(server, None, texts, clients) for server in (ours, theirs)]
     for unit, field in (("ms per answer by the clock", "interval"), ("CPU ms per request", "cpu")):
         if field == "interval" or clients == CLIENTS[-1]:
             bench.compare(
                 *(f"BM25, 10 hits, {clients} client{'s' if clients > 1 else ''}", "Pyserini's REST server", size),
-                *(_figure(ours, None, texts, clients, field), _figure(theirs, None, texts, clients, field)),
+                *(made.figure(field) for made in rounds),
                 unit=unit,
                 warm_up=0,
             )
 
 
-def _figure(server: serve.Server, method: str | None, texts: list[str], clients: int, field: str):
-    def cost() -> float:
-        figures = serve.load(server, method, texts, clients, ROUND)
-        if figures.errors:
-            raise SystemExit(f"{server.name}: {figures.errors} errors")
-        return 1000 / figures.rate if field == "interval" else float(getattr(figures, field))
+class _Rounds:
+    """Rounds of load on a server, from which several figures are taken; a round is made when the first figure needs it."""
 
-    return cost
+    def __init__(self, server: serve.Server, method: str | None, texts: list[str], clients: int) -> None:
+        self._make = lambda: serve.load(server, method, texts, clients, ROUND)
+        self._server, self._made = server, list[serve.Figures]()
+
+    def figure(self, field: str) -> Cost:
+        """What the n-th call returns is a figure of the n-th round; `interval` is the time between two answers."""
+        places = count()
+
+        def cost() -> float:
+            place = next(places)
+            if place == len(self._made):
+                self._made.append(self._make())
+            figures = self._made[place]
+            if figures.errors:
+                raise SystemExit(f"{self._server.name}: {figures.errors} errors")
+            return 1000 / figures.rate if field == "interval" else float(getattr(figures, field))
+
+        return cost
 
 
 def _first_requests(bench: Bench, server: serve.Server, texts: list[str], size: int) -> None:

@@ -251,6 +251,18 @@ def test_row_limit_keeps_the_query_and_the_divergence_proper():
     assert rows.floor.sum() == pytest.approx(1)
 
 
+@pytest.mark.parametrize("limit", [1, 2, 3])
+def test_query_words_have_rows_whatever_their_weight(limit):
+    """The neighbours of the heavy word 1 receive more than the light word 2 has, and are left out all the same."""
+    graph = SemanticGraph.from_edges(WORDS, np.array([1, 1, 1]), np.array([5, 6, 7]), np.array([0.9, 0.8, 0.7]))
+    rows = make_rows(graph, [1, 2], (Scale(1, 2.0),), weights=np.array([10.0, 0.001]), limit=limit)
+    assert set(rows.words.tolist()) == ({1, 2} if limit < 3 else {1, 2, 5})  # 5 is the nearest neighbour
+
+
+def test_a_level_is_compared_at_every_whole_number_of_its_scale():
+    assert [Scale(scale, 0).step for scale in (0.0, 0.6, 1.0, 2.9, 4.0, math.inf)] == [1, 1, 1, 2, 4, 1]
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_empty_texts_score_as_background(mode):
     graph = random_graph(WORDS, 5)

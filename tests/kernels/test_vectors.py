@@ -61,6 +61,9 @@ def test_in_a_sum_every_part_has_unit_length(index, unit):
     lengths = np.sqrt(np.diag(words))
     expected = 2 * words / lengths[:, None] / lengths + unit[rows] @ unit[rows].T
     assert np.allclose(kernel.documents(index.forward, rows, rows), expected, atol=1e-6)
+    for text in ("vectors+2*bm25", "vectors:m + bm25*2", "(vectors:m)+2*(bm25)"):
+        turned = registry.kernel(text, {"k1": 1.2}, index.vectors)
+        assert np.allclose(turned.documents(index.forward, rows, rows), expected, atol=1e-6)
     # Without vectors a sum stays as it is.
     plain = registry.kernel("2*bm25+bm25", {"k1": 1.2}, index.vectors)
     assert np.allclose(plain.documents(index.forward, rows, rows), 3 * words)

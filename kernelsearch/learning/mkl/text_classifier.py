@@ -24,6 +24,7 @@ from kernelsearch.core.errors import ArtefactError, InputError, OptionError
 from kernelsearch.core.options import Settings, option
 from kernelsearch.core.progress import Progress, silent
 from kernelsearch.core.reading import parse_json
+from kernelsearch.kernels.pyramid.text_pyramid import SCALES
 from kernelsearch.learning.mkl.bem_mkl import BemMKL
 from kernelsearch.learning.mkl.multiscale_kernel import MultiScaleKernel
 from kernelsearch.learning.mkl.simple_mkl import SimpleMKL
@@ -41,9 +42,7 @@ class ClassifierSettings(Settings):
     weights: str = option(
         "sum", "weights of the levels: equal (sum), BEM-MKL (bem) or SimpleMKL (simple)", choices=("sum", "bem", "simple")
     )
-    scales: tuple[float, ...] = option(
-        (0.0, 1.0, 2.0, 4.0, float("inf")), "scales of the levels; inf is the bag of words", low=0, unbounded=True
-    )
+    scales: tuple[float, ...] = option(SCALES, "scales of the levels; inf is the bag of words", low=0, unbounded=True)
     pyramid: str = option(
         "gaussian",
         "levels: the smoothed texts (gaussian), or differences of successive ones (laplacian), which kernel js can't compare",

@@ -10,14 +10,16 @@ import pytest
 import kernelsearch
 from kernelsearch.clicks.importing import import_records
 from kernelsearch.clicks.records import Impression, Tally
+from kernelsearch.clicks.store import Shown
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.neighbours import Neighbours
 from kernelsearch.neighbours.sparse import LISTS
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import Context
+from kernelsearch.rerankers.rbm25.evidence import click_evidence, examined
 from kernelsearch.rerankers.rbm25.query_vectors import LoggedQueryVectors
 from kernelsearch.rerankers.rbm25.reranker import RobustBM25, _ranks
-from kernelsearch.rerankers.rbm25.similar_queries import Weights, validate
+from kernelsearch.rerankers.rbm25.similar_queries import Similar, Weights, validate
 from tests.conftest import build_texts
 
 TEXTS = {
@@ -314,3 +316,49 @@ def test_a_query_without_any_score_has_the_constant_alone(index, clicks):
     scores = lucene_scores(index, "seal")
     assert reranker.base(index.query("seal"), docs) == pytest.approx((scores / scores.max() + 0.25) / 1.25, rel=1e-5)
     assert math.isclose(reranker.base(index.query("seal"), docs).max(), 1.0)
+
+
+def test_clicks_count_by_the_need_that_queries_share(index):
+    """The correlation of the clicks, or the text's similarity between .3 and .6; 1 of 20 examinations may be noise."""
+    none = np.zeros((2, 2))
+    similar = Similar(np.array([5, 2]), (), np.ones(2), none, np.array([-1.0, 0.25]), np.array([0.45, 0.2]), -1, 0.0)
+    columns = np.array([
+        # query, document of the log, impressions, clicks, exposure, corrected clicks
+        [2, 1, 9, 3, 4.0, 3], [2, 2, 9, 2, 40.0, 2], [2, 4, 9, 1, 1.0, 1], [5, 1, 9, 4, 2.0, 4], [5, 3, 9, 0, 2.0, 0],
+    ]).T  # fmt: skip
+    shown = Shown(columns[0].astype(int), columns[1].astype(int), *columns[2:])
+    evidence = click_evidence(similar, shown, np.array([-1, 7, 0, 3, -1]))
+    assert evidence.docs.tolist() == [0, 7]  # the fourth document is not in the index, the third has no click
+    assert evidence.clicks == pytest.approx([0.25 * max(2 - 2, 0), 0.25 * (3 - 0.2) + 0.5 * (4 - 0.1)])
+    above = Similar(similar.ids, (), np.ones(2), none, np.array([-1.0, -1.0]), np.array([0.9, 0.1]), -1, 0.0)
+    assert click_evidence(above, shown, np.array([-1, 7, 0, 3, -1])).clicks == pytest.approx([0.0, 3.9])
+
+
+def test_unclicked_documents_count_by_their_examinations(index):
+    """e / (e + 1); nothing for a document that was not shown, 1 where the log of a query has no impressions."""
+    queries, docs, looks = np.array([2, 2, 5, 8]), np.array([1, 2, 1, 3]), np.array([3.0, 0.5, 1.0, 0.0])
+    shown = Shown(queries, docs, looks, looks, looks, looks)
+    rows = np.array([-1, 0, 6, 4])  # of the log's documents, by number
+    asked = [(2, 0), (2, 6), (2, 4), (5, 0), (5, 6), (8, 4), (8, 0)]
+    found = examined(shown, np.array([query for query, _ in asked]), np.array([doc for _, doc in asked]), rows)
+    assert found == pytest.approx([3 / 4, 0.5 / 1.5, 0.0, 1 / 2, 0.0, 1.0, 1.0])
+
+
+def test_a_logged_query_is_like_itself_by_text_and_another_by_the_mean_of_both_cosines(index, clicks):
+    reranker = RobustBM25(index, clicks=clicks, min_similarity=0.0, click_weight=0.0, ngram_weight=1.0, term_weight=3.0)
+    (near,) = reranker.similar.find([index.query("pump seal")], 10)
+    assert near.by_text[0] == pytest.approx(1) and near.kernel[0] == pytest.approx(4)
+    place = [query.text for query in near.queries].index("pump water")
+    ngrams, terms = (
+        RobustBM25(index, clicks=clicks, min_similarity=0.0, **{**zero, name: 1.0}).similar.find(
+            [index.query("pump seal")], 10
+        )[0]
+        for zero in [{"click_weight": 0.0, "ngram_weight": 0.0, "term_weight": 0.0}]
+        for name in ("ngram_weight", "term_weight")
+    )
+    cosines_ = [
+        dict(zip([query.text for query in part.queries], part.kernel, strict=True))["pump water"] for part in (ngrams, terms)
+    ]
+    assert near.by_text[place] == pytest.approx(sum(cosines_) / 2) and near.kernel[place] == pytest.approx(
+        cosines_[0] + 3 * cosines_[1]
+    )

@@ -124,7 +124,12 @@ def add_mcp(app: FastAPI, service: Service) -> AbstractAsyncContextManager[None]
 def _strict(tool: ToolType) -> ToolType:
     """A tool that refuses arguments which it does not have; the library would ignore them."""
     lenient = tool.fn_metadata.arg_model
-    model: Any = type(lenient.__name__, (lenient,), {"model_config": ConfigDict(extra="forbid"), "__module__": __name__})
-    tool.fn_metadata.arg_model = model
-    tool.parameters = model.model_json_schema(by_alias=True)
+
+    class Arguments(lenient):  # type: ignore[misc, valid-type]
+        """The arguments of the tool, and no others."""
+
+        model_config = ConfigDict(extra="forbid")
+
+    tool.fn_metadata.arg_model = Arguments
+    tool.parameters = Arguments.model_json_schema(by_alias=True)
     return tool

@@ -185,6 +185,7 @@ READERS: dict[str, tuple[str, bytes, Callable[[Path], Any]]] = {
     "conditions": (".toml", SHIPPED.read_bytes(), read_conditions),
     "clicks-sessions": ("", _SESSIONS.encode(), _clicks),
     "clicks-table": ("", b"query\tdocid\tclicks\timpressions\tposition\ntap\td1\t3\t9\t1.5\nfuse\td2\t1\t4\t2\n", _clicks),
+    "clicks-csv": ("", b'query;docid;clicked;rank\n"tap; ""old""";d1;true;1\nfuse;d2;0;2\nfuse;d3;1;\n', _clicks),
     "clicks-skipped": ("", _SESSIONS.encode(), lambda path: list(read_clicks(path, Skipped()))),
     "labelled-texts": (
         ".jsonl",

@@ -583,3 +583,11 @@ def test_rows_of_perturbations_have_one_length_per_query(tiny, tmp_path):
     file.write_text("\n")
     with pytest.raises(InputError, match=r"vectors.tsv: holds no perturbation"):
         pert(tiny, vectors=str(file))
+
+
+def test_lists_of_single_terms_are_those_of_the_first_stages_model(tiny):
+    query, _ = first(tiny, "water tap")
+    model = DirichletModel(100.0)
+    (lists,) = pert(tiny, strategy="tat", docs=5)._single_terms([query], context(model))
+    for term, listed in zip(query.terms, lists, strict=True):
+        same(listed, tiny.lucene.search([Query(term, (term,), (1.0,))], 5, model=model)[0])

@@ -76,6 +76,7 @@ def test_every_module_that_reads_is_fuzzed():
         "neighbours/faiss_files.py": "fuzzed as vectors-faiss",
         "encoders/onnx.py": "read_toml alone, which config fuzzes",
         "api/readable.py": "parse_json alone, of stored documents",
+        "api/snippets.py": "parse_json alone, of stored documents",
         "similarity/fields.py": "parse_json alone, of stored documents",
         "integrations/frames.py": "parse_json alone, of stored documents",
         "kernels/semantic/sources.py": "needs an index's terms; its line format is that of similar-pairs",

@@ -24,8 +24,9 @@ from kernelsearch.rerankers.fusion.base import followed_by
 from kernelsearch.rerankers.fusion.evidence import read_runs
 from kernelsearch.rerankers.fusion.explanation import decision_note, neighbour_likeness
 from kernelsearch.rerankers.fusion.feature_files import evaluate_scores
-from kernelsearch.rerankers.fusion.features import Features, best_ranks, parse
+from kernelsearch.rerankers.fusion.features import READ, Features, best_ranks, parse
 from kernelsearch.rerankers.fusion.learners import ANCHOR_SCALE, PENALTIES, anchored_learner
+from kernelsearch.rerankers.fusion.pool import Pool
 from kernelsearch.rerankers.fusion.recipes import CERTAINTY
 from kernelsearch.rerankers.fusion.reranker import FusionReranker, kinds, query_key
 from kernelsearch.rerankers.fusion.training_queries import TrainingQueries, TrainingVotes
@@ -208,11 +209,11 @@ def test_the_last_tables_are_cached_and_no_others(index, model, monkeypatch):
     queries = [index.query(text) for text in texts]
     lists = index.lucene.search(queries, 10)
     reranker.pool_tables(queries[:3], lists[:3], Context())
-    assert [query.text for query, _ in reranker._tables] == ["seal", "garden"]
-    cached = reranker._tables[queries[1], lists[1].docs.tobytes()]
+    assert [key[0].text for key in reranker._tables] == ["seal", "garden"]
+    cached = next(iter(reranker._tables.values()))
     assert reranker.pool_tables([queries[1]], [lists[1]], Context())[0] is cached
     reranker.pool_tables([queries[3]], [lists[3]], Context())
-    assert [query.text for query, _ in reranker._tables] == ["seal", "tap"]  # the one that was used longest ago is dropped
+    assert [key[0].text for key in reranker._tables] == ["seal", "tap"]  # the one that was used longest ago is dropped
 
 
 def test_features_belong_to_the_first_stages_model(index, model):
@@ -483,3 +484,38 @@ def test_the_model_beside_the_index_is_used_unless_another_is_named(tmp_path, mo
     FusionReranker.method.fit(built, data, features="first cosine", sources="none", learner="combsum", depth=5)
     assert FusionReranker(built).recipe == ("first", "cosine")
     assert FusionReranker(built, model=model).recipe[-1] == "votes"
+
+
+@pytest.mark.parametrize("normalise", ["z", "minmax", "none"])
+def test_features_are_normalised_as_in_training(index, tmp_path, normalise):
+    data = TrainingData(topics={"1": "pump water"}, qrels={"1": {"b": 1}}, output=tmp_path / "m")
+    fitted = {"features": "first cosine", "sources": "none", "learner": "combsum", "depth": 5}
+    FusionReranker.method.fit(index, data, normalise=normalise, **fitted)
+    query, candidates = listed(index, "pump seal tap")
+    reranker = FusionReranker(index, model=str(tmp_path / "m"), depth=3)
+    ((pool, table),) = reranker.pool_tables([query], [candidates], Context())
+    raw = Features(index, ["first", "cosine"]).tables([query], [candidates.top(3)])[0]
+    expected = {
+        "none": raw,
+        "minmax": (raw - raw.min(axis=0)) / np.ptp(raw, axis=0),
+        "z": (raw - raw.mean(axis=0)) / raw.std(axis=0),
+    }
+    assert pool.depth == 3 < candidates.depth
+    np.testing.assert_allclose(table, expected[normalise], atol=1e-9)
+
+
+def test_a_match_reorders_the_first_documents_on_the_first_stages_scale(demo_index):
+    """Its scores get the mean and the deviation of the first stage's; those of the others are at most the lowest of them."""
+    query = demo_index.query("how do I repair a leaking tap in the house")
+    candidates = demo_index.lucene.search([query], 80)[0]
+    feature = Features(demo_index, ["read:cosine/top"]).features[0]
+    match = values(demo_index, "cosine", query, candidates.top(READ))
+    first = candidates.scores.astype(float)
+    head = first[:READ].mean() + first[:READ].std() * (match - match.mean()) / match.std()
+    expected = np.concatenate([head, np.minimum(first[READ:], head.min())])
+    ranked, order = feature.ranked(Pool(demo_index, query, candidates))
+    assert candidates.depth == 80 > READ and (expected[READ:] == head.min()).any()
+    assert order.tolist() == np.argsort(-expected, kind="stable").tolist()
+    assert (
+        ranked.candidates.scores == pytest.approx(expected[order]) and (ranked.candidates.docs == candidates.docs[order]).all()
+    )

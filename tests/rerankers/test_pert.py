@@ -598,3 +598,11 @@ def test_without_a_weight_of_the_expansion_there_is_nothing_to_explain(tiny):
     """The list is the first stage's, whose scores are not those of the scaled query."""
     with pytest.raises(InputError, match=r"keeps the first stage's list.*alpha is 0"):
         tiny.explain("tap water tap", rerank="pert", pert_alpha=0.0)
+
+
+def test_lists_of_single_terms_are_those_of_the_first_stages_model(tiny):
+    query, _ = first(tiny, "water tap")
+    model = DirichletModel(100.0)
+    (lists,) = pert(tiny, strategy="tat", docs=5)._single_terms([query], context(model))
+    for term, listed in zip(query.terms, lists, strict=True):
+        same(listed, tiny.lucene.search([Query(term, (term,), (1.0,))], 5, model=model)[0])

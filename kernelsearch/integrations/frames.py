@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ import pandas as pd
 import pyterrier as pt
 from numpy.typing import NDArray
 
+from kernelsearch.api.pipeline import count_fallbacks, fallback_messages
 from kernelsearch.core.errors import InputError
 from kernelsearch.core.reading import parse_json
 from kernelsearch.core.types import Candidates, Query
@@ -18,6 +20,8 @@ from kernelsearch.forward.strings import StringTable
 
 if TYPE_CHECKING:
     from kernelsearch.api.index import Index
+
+logger = logging.getLogger(__name__)
 
 #: The columns that a transformer writes; it copies the other columns of its input.
 RANKING_COLUMNS = ("docid", "docno", "score", "rank")
@@ -84,8 +88,11 @@ def make_results(
 
     `columns` of `queries`, by default those that PyTerrier calls query columns, are repeated for each document. `documents` are
     the results that were reranked, whose further columns are joined by qid and docno; a document that a method added gets
-    those that have one value per query and are no fields of the documents.
+    those that have one value per query and are no fields of the documents. Queries whose list a method left unchanged are
+    counted in a warning, with the reason.
     """
+    for line in fallback_messages(count_fallbacks(lists)):
+        logger.warning("%s", line)
     columns = pt.model.query_columns(queries) if columns is None else columns
     depths = np.array([ranked.depth for ranked in lists], dtype=np.int64)
     docs = np.concatenate([ranked.docs for ranked in lists]) if lists else np.empty(0, dtype=np.int32)

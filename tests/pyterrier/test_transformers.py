@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import logging
 import os
 import pickle
 import subprocess
@@ -537,3 +538,16 @@ def test_other_pipelines_are_not_fused(demo_index, tmp_path):
     other = ks.Indexer(tmp_path / "i").index([{"docno": "a", "text": "tap"}])
     for pipeline in (ks.Retriever(other) >> ks.KernelLSA(demo_index), ks.Retriever(demo_index) % 5 >> ks.Expansion(demo_index)):
         assert not isinstance(pipeline.compile(), ks.FusedRetriever)
+
+
+def test_queries_whose_list_a_method_leaves_unchanged_are_reported(demo_index, topics, bm25, caplog, monkeypatch):
+    monkeypatch.setattr(logging.getLogger("kernelsearch"), "propagate", True)
+    first, (short, long) = bm25(topics.head(2)), topics["qid"][:2]
+    classifier = ks.transformer_class("prcl")(demo_index, r=3, n=10)
+    classifier(first)
+    assert not caplog.messages
+    few = pd.concat([first[first["qid"] == short].head(5), first[first["qid"] == long]])
+    reranked = classifier(few)
+    reason = "no more than r + n = 13 documents"
+    assert set(caplog.messages) == {f"prcl: 1 query keeps the first stage's list: {reason}"}
+    assert by_query(reranked)[short] == by_query(few)[short] and by_query(reranked)[long] != by_query(few)[long]

@@ -13,17 +13,12 @@ from kernelsearch.core.options import option
 from kernelsearch.engines import EngineSettings
 from kernelsearch.trec.documents import FORMATS, parse_columns
 
-#: Options that belong to a build, by name: an index that is changed keeps them.
-_BUILD_ONLY = (
-    *("input", "shards", "fields", "language", "positions", "docvectors", "contents", "raw", "optimize", "forward"),
-    *("force", "engine", "scheduler", "workers"),
-)
-
-#: Options, by Python name, that say how documents are read and indexed.
-_INPUT_ONLY = (
-    *("language", "positions", "docvectors", "contents", "raw", "optimize", "forward"),
-    *("format", "encoding", "columns", "number_documents", "join_titles", "skip_unreadable"),
-)
+#: Options, by Python name, that say how documents are indexed.
+_INDEXING = ("language", "positions", "docvectors", "contents", "raw", "optimize", "forward")
+#: Options that belong to a build: an index that is changed keeps them.
+_BUILD_ONLY = ("input", "shards", "fields", *_INDEXING, "force", "engine", "scheduler", "workers")
+#: Options that say how documents are read and indexed.
+_INPUT_ONLY = (*_INDEXING, "format", "encoding", "columns", "number_documents", "join_titles", "skip_unreadable")
 
 #: Options of the short help.
 COMMON = (
@@ -74,10 +69,9 @@ class IndexSettings(EngineSettings, BuildSettings):
         """Raises OptionError for options that have no effect where the forward index of an index that exists is written."""
         if self.shards:
             raise OptionError("--shards: only a new index can be split; --input names its documents")
-        for declared in type(self).options:
-            if declared.key in _INPUT_ONLY and getattr(self, declared.key) != declared.default:
-                flag = f"no-{declared.name}" if declared.default is True else declared.name
-                raise OptionError(f"--{flag}: has no effect without --input, which names documents to index")
+        for name in self._changed(_INPUT_ONLY):
+            flag = f"no-{name}" if getattr(self, name) is False else name
+            raise OptionError(f"--{flag.replace('_', '-')}: has no effect without --input, which names documents to index")
 
     def check_update(self) -> None:
         """Raises OptionError for options that have no effect on an index that is changed, not built."""
@@ -89,7 +83,10 @@ class IndexSettings(EngineSettings, BuildSettings):
                 f"has no effect with {flag}" if self.append is None else "would replace the documents 1, 2, ... of the index"
             )
             raise OptionError(f"--number-documents: {message}; documents to add need ids of their own")
-        values, defaults = self.to_dict(), type(self)().to_dict()
-        for name in _BUILD_ONLY:
-            if values[name] != defaults[name]:
-                raise OptionError(f"--{name}: has no effect with {flag}; the index keeps the settings that it was built with")
+        for name in self._changed(_BUILD_ONLY):
+            raise OptionError(f"--{name}: has no effect with {flag}; the index keeps the settings that it was built with")
+
+    def _changed(self, names: tuple[str, ...]) -> list[str]:
+        """Those of the options `names` that don't have their default."""
+        defaults = type(self)()
+        return [name for name in names if getattr(self, name) != getattr(defaults, name)]

@@ -323,6 +323,19 @@ def whole_number(text: str, *, low: int = -(2**63), high: int = 2**63 - 1) -> in
     return value
 
 
+def json_object(text: str | None) -> dict[str, Any]:
+    """The JSON object that `text` is, such as a stored record; an empty one for None and for any other text.
+
+    >>> json_object('{"id": "d1"}'), json_object("<DOC>")
+    ({'id': 'd1'}, {})
+    """
+    try:
+        record = parse_json(text, "record") if text else {}
+    except InputError:
+        return {}
+    return record if isinstance(record, dict) else {}
+
+
 def to_number(text: str) -> float:
     """Returns the number that a text is, which may be infinite; ValueError for other text.
 

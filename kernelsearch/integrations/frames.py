@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from kernelsearch.api.pipeline import count_fallbacks, fallback_messages
 from kernelsearch.core.errors import InputError
-from kernelsearch.core.reading import parse_json
+from kernelsearch.core.reading import json_object
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.forward.strings import StringTable
 
@@ -124,16 +124,7 @@ def stored_fields(index: Index) -> tuple[str, ...]:
     """The columns that `Text` can add: those of the first document of `index`, with its text as TEXT."""
     contents, raw = (index.lucene.stored([0], field)[0] for field in ("contents", "raw"))
     names = [TEXT] if contents is not None or raw is not None else []
-    return (*names, *(name for name in stored_record(raw) if name not in ("id", "contents", TEXT)))
-
-
-def stored_record(raw: str | None) -> dict[str, Any]:
-    """The fields of the stored record `raw`; none where there is none or it is no JSON object."""
-    try:
-        record = parse_json(raw, "record") if raw else {}
-    except InputError:
-        return {}
-    return record if isinstance(record, dict) else {}
+    return (*names, *(name for name in json_object(raw) if name not in ("id", "contents", TEXT)))
 
 
 def _describe_added(frame: pd.DataFrame, known: pd.DataFrame, extra: Sequence[str], added: NDArray[np.bool_]) -> pd.DataFrame:

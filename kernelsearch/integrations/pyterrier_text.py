@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from kernelsearch.api.build import BuildSettings, build_index
 from kernelsearch.api.building import reader_of
 from kernelsearch.core.errors import IndexProblem, InputError
-from kernelsearch.integrations.frames import TEXT, stored_fields, stored_record
+from kernelsearch.core.reading import json_object
+from kernelsearch.integrations.frames import TEXT, stored_fields
 from kernelsearch.integrations.hits import IndexSource, open_index
 from kernelsearch.integrations.pyterrier_base import IndexTransformer, format_options
 
@@ -69,7 +70,7 @@ class Text(IndexTransformer):
         """Each field's values of documents, which are rows of the index."""
         contents = self.index.lucene.stored(documents, "contents")
         enough = self.fields == (TEXT,) and None not in contents
-        records = [] if enough else [stored_record(raw) for raw in self.index.lucene.stored(documents, "raw")]
+        records = [] if enough else [json_object(raw) for raw in self.index.lucene.stored(documents, "raw")]
         columns = []
         for name in self.fields:
             if name == TEXT:

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.core.errors import InputError
-from kernelsearch.core.reading import parse_json
+from kernelsearch.core.reading import json_object
 from kernelsearch.rerankers.base import OpenedIndex
 
 Floats = NDArray[np.float64]
@@ -28,14 +27,7 @@ NAME_WORDS = 8
 
 def records(index: OpenedIndex, docs: NDArray[np.integer]) -> list[dict[str, Any]]:
     """The stored records of the rows `docs` of `index`; an empty one where none is stored or it isn't JSON."""
-    out: list[dict[str, Any]] = []
-    for raw in index.lucene.stored(docs):
-        try:
-            record = parse_json(raw, "stored document") if raw else {}
-        except InputError:
-            record = {}
-        out.append(record if isinstance(record, dict) else {})
-    return out
+    return [json_object(raw) for raw in index.lucene.stored(docs)]
 
 
 def field_kinds(sample: Sequence[dict[str, Any]]) -> dict[str, str]:

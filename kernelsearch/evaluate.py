@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,49 +12,17 @@ from kernelsearch.api.evaluating import Measured
 from kernelsearch.api.index import Index
 from kernelsearch.api.report import page
 from kernelsearch.cli import console
+from kernelsearch.cli.evaluate_settings import BaselineSettings, EvaluateSettings, ReportSettings, check_all_pairs
 from kernelsearch.cli.flags import add_flags, read_flags, require
 from kernelsearch.cli.inputs import load_qrels, load_topics, qrels_from, topics_from
 from kernelsearch.cli.verbs import CallableModule
 from kernelsearch.core.files import check_output, write_file
-from kernelsearch.core.options import Settings, option
 from kernelsearch.evaluation.comparison import Procedure
-from kernelsearch.evaluation.measures import DEFAULT, parse_measures
+from kernelsearch.evaluation.measures import parse_measures
 from kernelsearch.evaluation.r_loss import split_r_loss
 from kernelsearch.evaluation.run_files import add_baseline
 from kernelsearch.evaluation.run_reports import report_on_runs
-from kernelsearch.evaluation.tables import FORMATS
 from kernelsearch.lucene.shards import Source
-
-
-@dataclass(frozen=True, kw_only=True)
-class EvaluateSettings(Settings):
-    """What is measured, and how it is printed."""
-
-    qrels: str | None = option(None, "relevance judgements: a TREC or BEIR file, or irds:NAME")
-    measures: tuple[str, ...] = option(
-        DEFAULT, "measures, by their names in ir_measures or trec_eval; with a baseline R-Loss@1000 as well"
-    )
-    per_query: bool = option(False, "print the values of every topic as well")
-    complete: bool = option(True, "count judged topics that a run lacks as zero, as trec_eval -c does")
-    format: str = option("text", "format of the results", choices=FORMATS)
-    output: str | None = option(None, "file to write the results to instead of printing them")
-
-
-@dataclass(frozen=True, kw_only=True)
-class BaselineSettings(Settings):
-    """The run to compare with; `Procedure` has the other options of a comparison."""
-
-    baseline: str | None = option(None, "run file to compare the other runs with")
-    all_pairs: bool = option(False, "test every pair of runs, not only against the baseline; corrected over all pairs")
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReportSettings(Settings):
-    """The HTML page."""
-
-    html: str | None = option(None, "HTML file to write tables and plots to; plots of differences and risk need --baseline")
-    topics: str | None = option(None, "topics, to show their texts on the page: a file or irds:NAME")
-
 
 EXAMPLES = """examples:
   python -m kernelsearch.evaluate --qrels qrels.txt runs/bm25.txt
@@ -117,12 +84,7 @@ def main(argv: list[str]) -> None:
     for flag, output in (("--output", settings.output), ("--html", report.html)):
         check_output(flag, output, (*paths, settings.qrels, report.topics))
     if against.all_pairs:
-        if len(paths) < 2:
-            parser.error("--all-pairs: needs at least two runs")
-        if settings.format == "csv":
-            parser.error("--all-pairs: has no place in --format csv; use json, text, markdown or latex")
-        if procedure.test == "none":
-            parser.error("--all-pairs: needs a --test")
+        check_all_pairs(parser, len(paths), settings.format, procedure)
     asked, r_losses = split_r_loss(settings.measures)
     if r_losses and baseline is None:
         parser.error(f"--measures: {r_losses[0]} is a comparison; name the run to compare with by --baseline")

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections import Counter
 
 from kernelsearch.api.pipeline import Pipeline, fallback_messages
 from kernelsearch.api.results import Results
 from kernelsearch.cli import config, console
-from kernelsearch.cli.flags import read_flags, require
+from kernelsearch.cli.flags import read_flags
 from kernelsearch.cli.pipelines import make_parser, open_pipeline, parse
 from kernelsearch.cli.pyserini_flags import REFUSED, refuse
 from kernelsearch.cli.running import search_topics, write_recipe
-from kernelsearch.cli.search_settings import SearchSettings
-from kernelsearch.core.errors import InputError, OptionError
-from kernelsearch.core.files import check_output, is_special
+from kernelsearch.cli.search_settings import SearchSettings, check_combination
+from kernelsearch.core.files import is_special
 from kernelsearch.core.tables import text_table
 from kernelsearch.lucene.first_stage import FirstStageSettings
-from kernelsearch.trec.topics import parse_part
 
 EXAMPLES = """examples:
   python -m kernelsearch.search --index indexes/cacm --query "time sharing systems"
@@ -32,11 +29,6 @@ EXAMPLES = """examples:
 COMMON = ("index", "query", "json", "topics", "output", "rerank", "hits", "rm3", "run", "config", "threads")
 #: Documents in the printed table, unless --hits is given.
 SHOWN = 10
-#: Options of a search of topics, by Python name: with --query they would be lost in silence.
-FOR_TOPICS = {
-    *("run", "output", "output_format", "tag", "shard", "engine", "topics_format", "topics_field"),
-    *("tokenizer", "remove_query", "max_passage", "remove_duplicates"),
-}
 
 
 def main(argv: list[str]) -> None:
@@ -48,7 +40,7 @@ def main(argv: list[str]) -> None:
     )
     arguments, recipe = parse(parser, argv)
     settings = read_flags(SearchSettings, arguments)
-    _check(parser, settings)
+    check_combination(parser, settings)
     pipeline, first = open_pipeline(arguments, settings, console.progress)
     for line in config.differences(recipe, pipeline) if recipe else ():
         console.notice(line)
@@ -63,27 +55,6 @@ def main(argv: list[str]) -> None:
             write_recipe(pipeline, settings, first)
     for line in fallback_messages(fallbacks):
         console.notice(line)
-
-
-def _check(parser: argparse.ArgumentParser, settings: SearchSettings) -> None:
-    """Refuses combinations of options that make no search."""
-    require(parser, settings, "index")
-    if (settings.query is None) == (settings.topics is None):
-        parser.error("one of --query and --topics is needed")
-    if settings.json and settings.query is None:
-        parser.error("--json: has no effect without --query")
-    if settings.query is not None and not settings.query.strip():
-        raise InputError("--query: no text")
-    for declared in settings.options if settings.query is not None else ():
-        if declared.key in FOR_TOPICS and getattr(settings, declared.key) != declared.default:
-            parser.error(f"--{declared.name}: has no effect without --topics")
-    if settings.topics is not None and settings.output is None:
-        parser.error("--output: the run file to write is not given")
-    check_output("--output", settings.output, (settings.topics, settings.run))
-    if settings.shard is not None:
-        parse_part(settings.shard)
-    if settings.max_passage and not settings.max_passage_delimiter:
-        raise OptionError("--max-passage-delimiter: an empty text separates no passages")
 
 
 def _print_results(pipeline: Pipeline, settings: SearchSettings, top: int) -> Counter[tuple[str, str]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -14,14 +13,11 @@ from kernelsearch.api.index import Index
 from kernelsearch.api.tune import Tuned
 from kernelsearch.cli import console
 from kernelsearch.cli.flags import read_flags, require
-from kernelsearch.cli.inputs import qrels_from, topics_from
-from kernelsearch.cli.pipelines import SINGLE_QUERY, PipelineSettings, make_parser, parse, read_pipeline
-from kernelsearch.cli.tuning import TuneSettings, tune_on_topics, tune_pipeline, write_best
+from kernelsearch.cli.pipelines import SINGLE_QUERY, make_parser, parse, read_pipeline
+from kernelsearch.cli.tuning import TuneSettings, tune_pipeline, tune_with_keywords, write_best
 from kernelsearch.cli.verbs import CallableModule
-from kernelsearch.core.errors import OptionError
 from kernelsearch.core.files import check_output
 from kernelsearch.lucene.shards import Source
-from kernelsearch.tuning import space
 from kernelsearch.tuning.space import default_grid
 
 EXAMPLES = """--try NAME=VALUES says what to try, and may be repeated: k1=0.9,1.2 for the first stage, klsa.z=1,5 for a method,
@@ -78,35 +74,8 @@ def tune(
     Raises InputError where no topic is judged, OptionError for an unknown parameter or value.
     """
     opened = index if isinstance(index, Index) else Index(index)
-    methods, first = keywords.split(rerank, options)
-    names = [name for name, _ in methods]
-    texts = [space.dimension_text(name, values, names) for name, values in tried.items()] if tried else default_grid(names)
-    parts = space.split({text.partition("=")[0]: None for text in texts}, names)[1] if names else {}
-    fitted = [f"{name}_{key}" for name, part in parts.items() for key in space.fit_part(name, part)]
-    if fitted and output is None:
-        raise OptionError(f"output: not given; what is fitted for each value of {', '.join(fitted)} is kept beside it")
-    chosen = PipelineSettings(first, methods)
-    with tempfile.TemporaryDirectory(prefix="kernelsearch-tune-") as scratch:
-        settings = TuneSettings.of(
-            {
-                "index": tuple(map(str, opened.shards.folders)),
-                "topics": topics if isinstance(topics, str) else None,
-                "qrels": qrels if isinstance(qrels, str) else None,
-                "language": opened.language,
-                **{f"vectors_{name}": value for name, value in opened.vector_settings.to_dict().items()},
-                "measure": measure,
-                "samples": samples,
-                "folds": folds,
-                "seed": seed,
-                "processes": processes,
-                "output": str(output or Path(scratch) / "tuned.toml"),
-            }
-        )
-        pipeline = chosen.open(opened)
-        tuned = tune_on_topics(settings, chosen, pipeline, topics_from(topics), qrels_from(qrels), texts)
-        if output is not None:
-            write_best(settings, tuned, pipeline)
-    return tuned
+    choices = {"measure": measure, "samples": samples, "folds": folds, "seed": seed, "processes": processes}
+    return tune_with_keywords(opened, topics, qrels, keywords.split(rerank, options), tried, choices, output)
 
 
 def main(argv: list[str]) -> None:

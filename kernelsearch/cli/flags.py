@@ -34,7 +34,7 @@ class JavaSettings(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class IndexSettings(JavaSettings):
+class IndexReaderSettings(JavaSettings):
     """Options of every verb that reads an index."""
 
     index: str | tuple[str, ...] | None = option(
@@ -46,7 +46,7 @@ class IndexSettings(JavaSettings):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        ends = IndexSettings.options
+        ends = IndexReaderSettings.options
         rest = tuple(declared for declared in cls.options if declared not in ends)
         cls.flags = (*ends[:1], *rest, *ends[1:])
 
@@ -75,7 +75,7 @@ class IndexSettings(JavaSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class VectorFlags(IndexSettings):
+class VectorFlags(IndexReaderSettings):
     """Options of every verb whose methods may use vectors."""
 
     vectors_name: str | None = _vector_flag("name")

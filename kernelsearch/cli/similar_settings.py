@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass
 
-from kernelsearch.cli.flags import IndexSettings, require
+from kernelsearch.cli.flags import IndexReaderSettings, require
 from kernelsearch.cli.inputs import load_qrels
 from kernelsearch.core.files import check_output
 from kernelsearch.core.options import option
@@ -23,7 +23,7 @@ MEASURES = ("P@1", "P@5", "P@10", "AP")
 
 
 @dataclass(frozen=True, kw_only=True)
-class SimilarSettings(IndexSettings):
+class SimilarSettings(IndexReaderSettings):
     """Options of similar."""
 
     docid: str | None = option(None, "find documents similar to this one")

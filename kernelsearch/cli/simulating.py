@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kernelsearch.cli.flags import IndexSettings
+from kernelsearch.cli.flags import IndexReaderSettings
 from kernelsearch.clicks.models import Cascade, ClickModel, PositionBased
 from kernelsearch.clicks.simulate import needs_from_run, needs_from_search, simulate, write_sessions
 from kernelsearch.core.errors import OptionError
@@ -14,7 +14,7 @@ from kernelsearch.core.progress import Progress, silent
 
 
 @dataclass(frozen=True, kw_only=True)
-class SimulateSettings(IndexSettings):
+class SimulateSettings(IndexReaderSettings):
     """Options of simulate; the lists that are shown are those of BM25 on the index."""
 
     run: str | None = option(None, "run file whose lists are shown, instead of those of an index")

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import logging
 import os
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from kernelsearch.api.pipeline import Pipeline
+from kernelsearch.api.index import Index
+from kernelsearch.api.pipeline import Methods, Pipeline
 from kernelsearch.api.tune import Tuned, identity, settings_to_try, tune
 from kernelsearch.cli import config
 from kernelsearch.cli.flags import TOPIC_FORMATS, QuerySettings
-from kernelsearch.cli.inputs import load_qrels, load_topics
+from kernelsearch.cli.inputs import load_qrels, load_topics, qrels_from, topics_from
 from kernelsearch.cli.pipelines import SINGLE_QUERY, PipelineSettings
-from kernelsearch.core.errors import InputError
+from kernelsearch.core.errors import InputError, OptionError
 from kernelsearch.core.options import option
 from kernelsearch.core.progress import Progress, silent
 from kernelsearch.evaluation.measures import parse_measures
+from kernelsearch.lucene.first_stage import FirstStageSettings
 from kernelsearch.rerankers import registry
 from kernelsearch.tuning import space
 from kernelsearch.tuning.journal import Journal
+from kernelsearch.tuning.space import default_grid
 from kernelsearch.tuning.trials import Plan
 from kernelsearch.vectors.settings import VectorSettings
 
@@ -97,6 +102,55 @@ def tune_on_topics(
             processes=settings.processes,
             progress=progress,
         )
+
+
+def tune_with_keywords(
+    index: Index,
+    topics: Any,
+    qrels: Any,
+    chosen: tuple[Methods, FirstStageSettings],
+    tried: Mapping[str, Any] | None,
+    choices: Mapping[str, Any],
+    output: str | Path | None,
+) -> Tuned:
+    """Tunes with the keywords of a call in Python.
+
+    Parameters
+    ----------
+    index : the opened index
+    topics, qrels : what `topics_from` and `qrels_from` take
+    chosen : the methods and the first stage to start from
+    tried : {parameter: values}, see `space.dimension_text`; None: a small grid of the method
+    choices : options of tune, by Python name
+    output : config file for the best setting; None: nothing is kept
+
+    Raises OptionError for parameters of training without `output`, since what is fitted for them is kept beside it.
+    """
+    methods, first = chosen
+    names = [name for name, _ in methods]
+    texts = [space.dimension_text(name, values, names) for name, values in tried.items()] if tried else default_grid(names)
+    parts = space.split({text.partition("=")[0]: None for text in texts}, names)[1] if names else {}
+    fitted = [f"{name}_{key}" for name, part in parts.items() for key in space.fit_part(name, part)]
+    if fitted and output is None:
+        raise OptionError(f"output: not given; what is fitted for each value of {', '.join(fitted)} is kept beside it")
+    start = PipelineSettings(first, methods)
+    with tempfile.TemporaryDirectory(prefix="kernelsearch-tune-") as scratch:
+        settings = TuneSettings.of(
+            {
+                "index": tuple(map(str, index.shards.folders)),
+                "topics": topics if isinstance(topics, str) else None,
+                "qrels": qrels if isinstance(qrels, str) else None,
+                "language": index.language,
+                **{f"vectors_{name}": value for name, value in index.vector_settings.to_dict().items()},
+                **choices,
+                "output": str(output or Path(scratch) / "tuned.toml"),
+            }
+        )
+        pipeline = start.open(index)
+        tuned = tune_on_topics(settings, start, pipeline, topics_from(topics), qrels_from(qrels), texts)
+        if output is not None:
+            write_best(settings, tuned, pipeline)
+    return tuned
 
 
 def _make_plan(

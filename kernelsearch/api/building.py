@@ -75,5 +75,5 @@ def reader_of(documents: Iterable[Mapping[str, Any]] | Any, join_titles: bool, n
     return read
 
 
-def _missing(value: Any) -> bool:
+def _missing(value: object) -> bool:
     return value is None or (isinstance(value, float) and math.isnan(value))

@@ -36,7 +36,7 @@ def as_qrels(qrels: Mapping[str, Mapping[str, int]] | str | Path | Any) -> dict[
     return judged
 
 
-def is_frame(value: Any) -> bool:
+def is_frame(value: object) -> bool:
     """Whether a value is a data frame, of pandas or like it."""
     return hasattr(value, "columns") and hasattr(value, "to_dict")
 

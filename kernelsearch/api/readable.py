@@ -217,7 +217,7 @@ def _fields(raw: str | None, docid: str) -> Mapping[str, Any]:
     return record if isinstance(record, dict) else {"contents": raw or ""}
 
 
-def _strings(value: Any) -> Iterator[str]:
+def _strings(value: object) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):

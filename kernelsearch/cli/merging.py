@@ -118,7 +118,7 @@ def _settings(recipe: config.Config) -> dict[str, Any]:
     return {"rerank": [name for name, _ in recipe.methods], **verb, **recipe.first, **methods, **made}
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     return "unset" if value is None else repr(value)
 
 

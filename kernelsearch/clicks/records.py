@@ -236,7 +236,7 @@ def _tally(cells: list[str], columns: dict[str, int | None], shown: int) -> Tall
     return Tally(query, docid, int(clicks), int(impressions), max(position, 1.0))
 
 
-def _session(record: Any) -> Impression:
+def _session(record: object) -> Impression:
     if not isinstance(record, dict):
         raise _Bad("not an object")
     text, items = record.get("query"), record.get("items")
@@ -272,7 +272,7 @@ def _checked_list(query: str, items: Any) -> Impression:
     return Impression(query, tuple(seen), ranks, clicks)
 
 
-def _item(item: Any, place: int) -> tuple[str, int, bool]:
+def _item(item: object, place: int) -> tuple[str, int, bool]:
     if not isinstance(item, dict):
         raise _Bad("an item that is not an object")
     docid = item.get("docid", item.get("doc_id"))

@@ -60,7 +60,7 @@ class Option:
     def __post_init__(self) -> None:
         object.__setattr__(self, "key", self.name.replace("-", "_").replace(".", "_"))
 
-    def parse(self, value: Any, owner: str = "") -> Any:
+    def parse(self, value: object, owner: str = "") -> Any:
         """Returns the checked value of the option, from a string of the command line or from Python.
 
         `owner` is the method that the option belongs to, for messages. Raises OptionError.
@@ -115,7 +115,7 @@ class Option:
         return parsed
 
 
-def _split(value: Any) -> list[Any]:
+def _split(value: object) -> list[Any]:
     """The values in one word after a flag: a word may hold several, separated by commas."""
     return value.split(",") if isinstance(value, str) else [value]
 
@@ -125,7 +125,7 @@ def _describe(kind: type) -> str:
 
 
 def option(
-    default: Any,
+    default: object,
     help: str,
     *,
     choices: tuple[Any, ...] | None = None,

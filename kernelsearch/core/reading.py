@@ -299,7 +299,7 @@ def read_toml(path: str | Path) -> dict[str, Any]:
     return table
 
 
-def _levels(value: Any) -> int:
+def _levels(value: object) -> int:
     """The depth of nested tables and lists, counted up to MAX_DEPTH + 1."""
     level, values = 0, [value]
     while values and level <= MAX_DEPTH:

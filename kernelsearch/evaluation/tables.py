@@ -263,7 +263,7 @@ def as_json(
     return json.dumps(_finite(record), indent=1, ensure_ascii=False) + "\n"
 
 
-def _finite(value: Any) -> Any:
+def _finite(value: object) -> Any:
     """JSON has no infinities (TRisk can be one): they become text."""
     if isinstance(value, dict):
         return {key: _finite(item) for key, item in value.items()}

@@ -56,12 +56,12 @@ def _kind(column: list[Any]) -> str:
     return "category" if len(set(texts)) <= max(2, len(texts) // 2) else "string"
 
 
-def same_category(value: Any, others: Sequence[Any]) -> Floats:
+def same_category(value: object, others: Sequence[Any]) -> Floats:
     """1 for each of `others` that equals `value`, else 0, shape (others,)."""
     return np.array([float(value is not None and value == other) for other in others])
 
 
-def shared_items(value: Any, others: Sequence[Any]) -> Floats:
+def shared_items(value: object, others: Sequence[Any]) -> Floats:
     """Jaccard of `value` and each of `others`, shape (others,): the share of items that both lists have.
 
     A single value is a list of one.
@@ -71,7 +71,7 @@ def shared_items(value: Any, others: Sequence[Any]) -> Floats:
     return np.array([len(mine & theirs) / len(mine | theirs) if mine and theirs else 0.0 for theirs in sets])
 
 
-def near_numbers(value: Any, others: Sequence[Any], scale: float | None = None) -> Floats:
+def near_numbers(value: object, others: Sequence[Any], scale: float | None = None) -> Floats:
     """RBF of x = `value` and each y of `others`, exp(-(x - y)² / (2 s²)), shape (others,); 0 for what is no number.
 
     s is the deviation of `others` unless `scale` gives it.
@@ -88,12 +88,12 @@ def near_numbers(value: Any, others: Sequence[Any], scale: float | None = None) 
     return np.where(np.isfinite(numbers), np.exp(-distances / 2), 0.0)
 
 
-def near_dates(value: Any, others: Sequence[Any], scale: float | None = None) -> Floats:
+def near_dates(value: object, others: Sequence[Any], scale: float | None = None) -> Floats:
     """RBF over days of dates such as 2017-03-01; the parameters are those of `near_numbers`, `scale` in days."""
     return near_numbers(_day(value), [_day(other) for other in others], scale)
 
 
-def like_strings(value: Any, others: Sequence[Any]) -> Floats:
+def like_strings(value: object, others: Sequence[Any]) -> Floats:
     """A string kernel of `value` and each of `others`, shape (others,): the cosine of sets of three letters in a row.
 
     Spaces at the ends are included.
@@ -103,7 +103,7 @@ def like_strings(value: Any, others: Sequence[Any]) -> Floats:
     return np.array([len(mine & theirs) / math.sqrt(len(mine) * len(theirs)) if mine and theirs else 0.0 for theirs in sets])
 
 
-def _items(value: Any) -> set[str]:
+def _items(value: object) -> set[str]:
     items = value if isinstance(value, list) else [] if value in (None, "") else [value]
     return {str(item).lower() for item in items}
 
@@ -115,7 +115,7 @@ def _number(value: Any) -> float:
         return math.nan
 
 
-def _day(value: Any) -> float | None:
+def _day(value: object) -> float | None:
     """Days since year 1 of a date such as 2017-03-01, 2017-03 or 2017."""
     text = str(value).strip().removesuffix("Z")
     for form in ("%Y-%m-%d", "%Y/%m/%d", "%Y-%m", "%d.%m.%Y"):
@@ -129,6 +129,6 @@ def _day(value: Any) -> float | None:
         return None
 
 
-def _trigrams(value: Any) -> set[str]:
+def _trigrams(value: object) -> set[str]:
     text = f" {' '.join(str(value).lower().split())} " if value not in (None, "") else ""
     return {text[place : place + 3] for place in range(len(text) - 2)}

@@ -190,7 +190,7 @@ def _keys(record: Mapping[str, Any]) -> str:
     return short(", ".join(map(str, record)), 200) or "nothing"
 
 
-def _id_text(value: Any, place: str) -> str:
+def _id_text(value: object, place: str) -> str:
     if not isinstance(value, str | int | float) or isinstance(value, bool):
         raise InputError(f"{place}: document id {quote(value)} is neither text nor a number")
     try:

@@ -24,7 +24,7 @@ def find_value(record: Mapping[str, Any], name: str) -> Any:
     return find_value(inner, rest)
 
 
-def text_of(value: Any, key: str, place: str) -> str:
+def text_of(value: object, key: str, place: str) -> str:
     """The text `value`, the lines of a list of texts, or "" for null; InputError, with `place` and key, for other values."""
     if value is None:
         return ""

@@ -58,7 +58,7 @@ def dimension_text(name: str, values: Any, methods: Sequence[str]) -> str:
     return f"{name}={('|' if many else ',').join(_typed(value) for value in values)}"
 
 
-def _typed(value: Any) -> str:
+def _typed(value: object) -> str:
     """A value as the command line takes it."""
     return ",".join(map(str, value)) if isinstance(value, tuple | list) else _shown(value) if value is None else str(value)
 
@@ -187,7 +187,7 @@ def label(setting: Setting) -> str:
     return " ".join(f"{name}={_shown(value)}" for name, value in setting.items()) or "as given"
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if value is None:

@@ -4,6 +4,7 @@ from importlib import metadata
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from tools import ROOT, freeze
@@ -57,6 +58,19 @@ def test_all_dependencies_are_pinned_for_every_python(python):
                 continue
             todo += [(result, more) for more in ("", *needed.extras)]
     assert len(seen) > 100 and not missing
+
+
+def test_pinned_versions_are_for_every_release_of_the_oldest_python():
+    """Debian 12 has Python 3.11.2, for which a package that needs 3.11.5 can't be installed."""
+    oldest = "3.12.0" if name_of_environment() == "lucene10" else "3.11.0"
+    pinned = {canonicalize_name(pin.partition("==")[0]) for pin in read_pins(CONSTRAINTS / f"{name_of_environment()}.txt")}
+    needed = {
+        f"{installed.name} {installed.version}": installed.metadata.get("Requires-Python")
+        for installed in metadata.distributions()
+        if canonicalize_name(installed.name) in pinned
+    }
+    assert len(needed) > 100
+    assert [name for name, text in needed.items() if text and not SpecifierSet(text).contains(oldest)] == []
 
 
 PAGE = """<html><a href="../files/pack-1.0-cp312-cp312-linux_x86_64.whl#sha256=aa">x</a>

@@ -9,10 +9,10 @@ from kernelsearch.api.pipeline import Pipeline, fallback_messages
 from kernelsearch.api.results import Results
 from kernelsearch.cli import config, console
 from kernelsearch.cli.flags import read_flags
-from kernelsearch.cli.pipelines import make_parser, open_pipeline, parse
+from kernelsearch.cli.pipelines import check_search, make_parser, open_pipeline, parse
 from kernelsearch.cli.pyserini_flags import REFUSED, refuse
 from kernelsearch.cli.running import search_topics, write_recipe
-from kernelsearch.cli.search_settings import SearchSettings, check_combination
+from kernelsearch.cli.search_settings import SearchSettings
 from kernelsearch.core.files import is_special
 from kernelsearch.core.tables import text_table
 from kernelsearch.lucene.first_stage import FirstStageSettings
@@ -40,7 +40,7 @@ def main(argv: list[str]) -> None:
     )
     arguments, recipe = parse(parser, argv)
     settings = read_flags(SearchSettings, arguments)
-    check_combination(parser, settings)
+    check_search(parser, settings)
     pipeline, first = open_pipeline(arguments, settings, console.progress)
     for line in config.differences(recipe, pipeline) if recipe else ():
         console.notice(line)

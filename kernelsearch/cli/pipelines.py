@@ -10,13 +10,15 @@ from kernelsearch.api.index import Index
 from kernelsearch.api.pipeline import Methods, Pipeline
 from kernelsearch.cli import config, pyserini_flags
 from kernelsearch.cli.console import Parser
-from kernelsearch.cli.flags import add_flags, add_method_flags, method_values, read_flags, refuse_unused
-from kernelsearch.cli.search_settings import IN_CONFIG, SearchSettings
+from kernelsearch.cli.flags import add_flags, add_method_flags, method_values, read_flags, refuse_unused, require
+from kernelsearch.cli.search_settings import FOR_TOPICS, IN_CONFIG, SearchSettings
 from kernelsearch.core.errors import IndexProblem, InputError, OptionError
+from kernelsearch.core.files import check_output
 from kernelsearch.core.options import Option
 from kernelsearch.core.progress import Progress
 from kernelsearch.lucene.first_stage import FirstStage, FirstStageSettings
 from kernelsearch.rerankers import registry
+from kernelsearch.trec.topics import parse_part
 
 #: Options of a config file that apply to a single query on the terminal; what the file says about a run does not.
 SINGLE_QUERY = ("index", "language", "java_heap", "vectors_name", "vectors_queries", "vectors_encoder")
@@ -68,6 +70,27 @@ def parse(
             raise InputError(f"{arguments.config}: {flag}: taken by search only; without it, other documents would be ranked")
     config.fill(arguments, recipe)
     return arguments, recipe
+
+
+def check_search(parser: argparse.ArgumentParser, settings: SearchSettings) -> None:
+    """Refuses `settings` that make no search, through the error of `parser` where an option is missing or has no effect."""
+    require(parser, settings, "index")
+    if (settings.query is None) == (settings.topics is None):
+        parser.error("one of --query and --topics is needed")
+    if settings.json and settings.query is None:
+        parser.error("--json: has no effect without --query")
+    if settings.query is not None and not settings.query.strip():
+        raise InputError("--query: no text")
+    for declared in settings.options if settings.query is not None else ():
+        if declared.key in FOR_TOPICS and getattr(settings, declared.key) != declared.default:
+            parser.error(f"--{declared.name}: has no effect without --topics")
+    if settings.topics is not None and settings.output is None:
+        parser.error("--output: the run file to write is not given")
+    check_output("--output", settings.output, (settings.topics, settings.run))
+    if settings.shard is not None:
+        parse_part(settings.shard)
+    if settings.max_passage and not settings.max_passage_delimiter:
+        raise OptionError("--max-passage-delimiter: an empty text separates no passages")
 
 
 @dataclass(frozen=True)

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import dataclass
 
-from kernelsearch.cli.flags import TOPIC_FORMATS, QuerySettings, require
-from kernelsearch.core.errors import InputError, OptionError
-from kernelsearch.core.files import check_output
+from kernelsearch.cli.flags import TOPIC_FORMATS, QuerySettings
 from kernelsearch.core.options import Settings, option
 from kernelsearch.engines import EngineSettings
-from kernelsearch.trec.topics import parse_part
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,24 +69,3 @@ FOR_TOPICS = {
     *("run", "output", "output_format", "tag", "shard", "engine", "topics_format", "topics_field"),
     *("tokenizer", "remove_query", "max_passage", "remove_duplicates"),
 }
-
-
-def check_combination(parser: argparse.ArgumentParser, settings: SearchSettings) -> None:
-    """Refuses `settings` that make no search, through the error of `parser` where an option is missing or has no effect."""
-    require(parser, settings, "index")
-    if (settings.query is None) == (settings.topics is None):
-        parser.error("one of --query and --topics is needed")
-    if settings.json and settings.query is None:
-        parser.error("--json: has no effect without --query")
-    if settings.query is not None and not settings.query.strip():
-        raise InputError("--query: no text")
-    for declared in settings.options if settings.query is not None else ():
-        if declared.key in FOR_TOPICS and getattr(settings, declared.key) != declared.default:
-            parser.error(f"--{declared.name}: has no effect without --topics")
-    if settings.topics is not None and settings.output is None:
-        parser.error("--output: the run file to write is not given")
-    check_output("--output", settings.output, (settings.topics, settings.run))
-    if settings.shard is not None:
-        parse_part(settings.shard)
-    if settings.max_passage and not settings.max_passage_delimiter:
-        raise OptionError("--max-passage-delimiter: an empty text separates no passages")

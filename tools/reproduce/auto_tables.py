@@ -30,10 +30,8 @@ Floats = NDArray[np.float64]
 
 #: Candidates per source; the most topics of a collection's own and of made ones; the fewest made ones, abstracts apart.
 DEPTH, TOPICS, MADE, FEWEST = 500, 250, 200, 100
-#: Conditions on which `auto` was below BM25 by more than .5%, measured again on so many made topics.
-LARGER, LARGER_CONDITIONS = 600, (
-    "cacm, known items", "cisi, titles", "cisi, conclusions", "npl, noisy known items", "scifact, noisy known items",
-)  # fmt: skip
+#: Made topics per condition where `auto` is measured again on more of them.
+LARGER = 600
 #: Documents that are joined to a long one.
 PARTS = 4
 OWN_TOPICS = {
@@ -184,38 +182,43 @@ def compute_conditions(collections: Path, scratch: Path) -> Iterator[Condition]:
             index = corpus_index(long, scratch, f"{corpus}-long-documents")
             yield measured(f"{corpus}, long documents", "long documents", corpus, index, topics, qrels, scratch)
     for corpus in CORPORA:
+        yield from made_conditions(corpus, collections, scratch)
         dataset = DATASETS[corpus]
-        index = dataset.open_index(collections, scratch / "indexes" / dataset.folder)
-        documents = read_corpus(collections / dataset.folder / dataset.corpus)
-        for kind, (topics, qrels) in (
-            ("known items", known_items(documents, MADE, codes=False)),
-            ("noisy known items", known_items(documents, MADE, 5, codes=False)),
-            ("posts", posts(documents, MADE)),
-        ):
-            yield measured(f"{corpus}, {kind}", kind, corpus, index, topics, qrels, scratch)
-        made = {"titles": titles(documents, MADE), "conclusions": conclusions(documents, MADE, codes=False)}
-        made = {kind: parts for kind, parts in made.items() if len(parts[1]) >= FEWEST}
         if OWN_TOPICS[corpus] == "topical":
-            made["abstracts"] = abstracts(documents, dataset.read(collections)[1], MADE)
-        for kind, (bodies, topics, qrels) in made.items():
-            index = corpus_index(bodies, scratch, f"{corpus}-{kind}")
-            yield measured(f"{corpus}, {kind}", kind, corpus, index, topics, qrels, scratch)
+            documents = read_corpus(collections / dataset.folder / dataset.corpus)
+            bodies, topics, qrels = abstracts(documents, dataset.read(collections)[1], MADE)
+            index = corpus_index(bodies, scratch, f"{corpus}-abstracts")
+            yield measured(f"{corpus}, abstracts", "abstracts", corpus, index, topics, qrels, scratch)
 
 
 def larger_conditions(collections: Path, scratch: Path) -> Iterator[Condition]:
-    """LARGER_CONDITIONS with LARGER topics each, or as many as the corpus gives."""
-    for name in LARGER_CONDITIONS:
-        corpus, _, kind = name.partition(", ")
-        dataset = DATASETS[corpus]
-        documents = read_corpus(collections / dataset.folder / dataset.corpus)
-        if kind in ("titles", "conclusions"):
-            made = titles(documents, LARGER) if kind == "titles" else conclusions(documents, LARGER, codes=False)
-            bodies, topics, qrels = made
+    """The conditions of made topics with one relevant document, with LARGER topics each or as many as the corpus gives."""
+    for corpus in CORPORA:
+        yield from made_conditions(corpus, collections, scratch, LARGER)
+
+
+def made_conditions(corpus: str, collections: Path, scratch: Path, count: int = MADE) -> Iterator[Condition]:
+    """The conditions of topics with one relevant document that are made from `corpus`, at most `count` topics each.
+
+    `collections` and `scratch` are those of `compute_conditions`. The topics of a smaller `count` are among those of a larger.
+    """
+    dataset = DATASETS[corpus]
+    index = dataset.open_index(collections, scratch / "indexes" / dataset.folder)
+    documents = read_corpus(collections / dataset.folder / dataset.corpus)
+    suffix = "" if count == MADE else f", {count} topics"
+    for kind, (topics, qrels) in (
+        ("known items", known_items(documents, count, codes=False)),
+        ("noisy known items", known_items(documents, count, 5, codes=False)),
+        ("posts", posts(documents, count)),
+    ):
+        yield measured(f"{corpus}, {kind}{suffix}", kind, corpus, index, topics, qrels, scratch, most=count)
+    for kind, (bodies, topics, qrels) in {
+        "titles": titles(documents, count),
+        "conclusions": conclusions(documents, count, codes=False),
+    }.items():
+        if len(qrels) >= FEWEST:
             index = corpus_index(bodies, scratch, f"{corpus}-{kind}")
-        else:
-            topics, qrels = known_items(documents, LARGER, 5 if kind.startswith("noisy") else 0, codes=False)
-            index = dataset.open_index(collections, scratch / "indexes" / dataset.folder)
-        yield measured(f"{name}, {LARGER} topics", kind, corpus, index, topics, qrels, scratch, most=LARGER)
+            yield measured(f"{corpus}, {kind}{suffix}", kind, corpus, index, topics, qrels, scratch, most=count)
 
 
 def long_documents(documents: Documents, qrels: Judgements, folder: Path) -> tuple[Documents, Judgements]:

@@ -265,8 +265,18 @@ class Index(IndexFiles):
         if len(self.shards.folders) > 1:
             raise OptionError(f"{self.name}: {len(self.shards.folders)} indexes; open the one to change")
         self.refuse_replaced()
+        chosen = self.shards.chosen_artefacts
+        if chosen is not None and chosen.absolute() == find_shards(self.path).artefacts.absolute():
+            chosen = None  # the index's own place, as in an index that came from another process
         updated = update_index(
-            self.path, read, ids, threads=threads, memory_limit=memory_limit, deleting="ids", progress=self.progress
+            self.path,
+            read,
+            ids,
+            threads=threads,
+            memory_limit=memory_limit,
+            deleting="ids",
+            artefacts=chosen,
+            progress=self.progress,
         )
         logger.info("%s: %s", self.name, updated)
         self._superseded = True
@@ -274,7 +284,7 @@ class Index(IndexFiles):
             self.path,
             language=self.language,
             java_heap=self.java_heap,
-            artefacts=self.shards.chosen_artefacts,
+            artefacts=chosen,
             progress=self.progress,
             vectors=self.vector_settings,
         )

@@ -13,6 +13,7 @@ from kernelsearch.api.judged import is_frame
 from kernelsearch.api.staging import Reader
 from kernelsearch.core.errors import InputError
 from kernelsearch.trec.documents import make_document, number_record
+from kernelsearch.trec.formats.structured import refuse_repeated
 
 
 def build(
@@ -49,6 +50,7 @@ def reader_of(documents: Iterable[Mapping[str, Any]] | Any, join_titles: bool, n
     """
     records: Any = documents
     if is_frame(documents):
+        refuse_repeated(map(str, documents.columns), "documents")
         # None and NaN are a table's empty cells.
         records = [
             {name: value for name, value in record.items() if not _missing(value)} for record in records.to_dict("records")

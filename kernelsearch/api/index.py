@@ -131,7 +131,7 @@ class Index(IndexFiles):
         if k < 1:
             raise OptionError(f"k: {k} is below 1")
         named = isinstance(texts, Mapping) or is_frame(texts)
-        topics = as_topics(texts) if named else {str(number): text for number, text in enumerate(texts)}
+        topics = as_topics(texts if named else dict(enumerate(texts)))
         empty = next((qid for qid, text in topics.items() if not text.strip()), None)
         if empty is not None:
             raise InputError(f"query {empty} has no text")

@@ -22,6 +22,13 @@ def test_from_a_dataframe_with_empty_cells(tmp_path):
     assert index.search("zebra").docids == ["1"] and index.search("fuse").docids == ["2"]
 
 
+def test_two_columns_of_one_name_are_refused(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame([["1", "a zebra", "a fuse"]], columns=["id", "contents", "contents"])
+    with pytest.raises(InputError, match=r"documents: 2 columns are called 'contents'"):
+        kernelsearch.build(tmp_path / "i", frame)
+
+
 def test_documents_without_ids_are_numbered(tmp_path):
     documents = [{"contents": "a zebra"}, {"contents": "a fuse"}]
     index = kernelsearch.build(tmp_path / "i", iter(documents), number_documents=True)

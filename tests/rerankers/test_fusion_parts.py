@@ -256,7 +256,7 @@ def test_parts_of_an_explanation_by_size_with_the_rank_by_each_feature(index, mo
         assert explanation.notes["decision"]["parts"]["certainty"] == pytest.approx(parts[row, 3], abs=1e-4)
         assert "evidence" not in explanation.notes
     outside = int(np.setdiff1d(np.arange(6), pool.docs)[0])
-    with pytest.raises(OptionError, match="is not among the first 1000; only those are fused"):
+    with pytest.raises(OptionError, match=f"is not among the {pool.depth} documents that .* scores"):
         reranker.explain(query, candidates, outside)
 
 

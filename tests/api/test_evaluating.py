@@ -5,8 +5,10 @@ import pytest
 
 import kernelsearch
 from kernelsearch import evaluate, search
+from kernelsearch.api import keywords
 from kernelsearch.api.judged import as_qrels, as_topics
 from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.rerankers import registry
 from kernelsearch.trec import read_qrels, read_topics
 from tests.conftest import DEMO
 
@@ -95,6 +97,27 @@ def test_topics_and_judgements_may_be_data_frames(demo_index, few):
         demo_index.search_batch(frame[["qid"]])
     with pytest.raises(InputError, match="a list of queries was expected, not one text"):
         demo_index.search_batch("dripping tap")
+
+
+def test_queries_that_a_method_cannot_act_on_are_counted(demo_index, caplog):
+    topics, qrels = {"1": "dripping tap", "2": "mould"}, {"1": {"hr001": 1}, "2": {"hr002": 1}}
+    measured = demo_index.evaluate(topics, qrels, "prcl", hits=20)
+    assert list(measured.evaluations) == ["prcl"]
+    assert "prcl: 2 queries keep the first stage's list: no more than r + n = 110 documents" in caplog.messages
+
+
+def test_options_of_a_method_whose_name_has_an_underscore(monkeypatch):
+    klsa, pert = registry.method("klsa"), registry.method("pert")
+    methods = {"my": pert, "my_own": klsa}
+    monkeypatch.setattr(registry, "method", methods.__getitem__)
+    monkeypatch.setattr(registry, "names", lambda: list(methods))
+    chosen, _ = keywords.split(["my", "my_own"], {"my_own_z": 3, "my_alpha": 0.25, "k1": 1.0})
+    assert {name: {key: options.get(key) for key in ("z", "alpha")} for name, options in chosen} == {
+        "my": {"z": None, "alpha": 0.25},
+        "my_own": {"z": 3, "alpha": None},
+    }
+    with pytest.raises(OptionError, match="my_own_z: has no effect without rerank='my_own'"):
+        keywords.split(None, {"my_own_z": 3})
 
 
 def test_data_frames_are_checked_as_files_are():

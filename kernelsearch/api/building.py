@@ -51,7 +51,6 @@ def reader_of(documents: Iterable[Mapping[str, Any]] | Any, join_titles: bool, n
     records: Any = documents
     if is_frame(documents):
         refuse_repeated(map(str, documents.columns), "documents")
-        # None and NaN are a table's empty cells.
         records = [
             {name: value for name, value in record.items() if not _missing(value)} for record in records.to_dict("records")
         ]
@@ -77,5 +76,6 @@ def reader_of(documents: Iterable[Mapping[str, Any]] | Any, join_titles: bool, n
     return read
 
 
-def _missing(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and math.isnan(value))
+def _missing(value: object) -> bool:
+    """Whether a cell of a table is empty: None, NaN, or pandas' NA and NaT, which are equal to nothing."""
+    return value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and math.isnan(value))

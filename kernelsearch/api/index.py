@@ -28,6 +28,7 @@ from kernelsearch.lucene.shards import Source, find_shards
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import CannotAct, TrainingData
 from kernelsearch.rerankers.explanations import Explanation
+from kernelsearch.trec.documents import id_text
 from kernelsearch.vectors.settings import VectorSettings
 
 if TYPE_CHECKING:
@@ -254,10 +255,11 @@ class Index(IndexFiles):
     def delete(self, ids: Iterable[str], *, memory_limit: str | None = None) -> Index:
         """Deletes the documents `ids` and returns the index without them, opened; this object refuses to search from now on.
 
-        `memory_limit` is that of `kernelsearch.index`. Ids that the index doesn't have are logged. Raises InputError where it
+        Ids that are numbers become text, as in `add`. `memory_limit` is that of `kernelsearch.index`. Ids that the index doesn't have are logged. Raises InputError where it
         has none of them, or no others.
         """
-        return self._updated(None, (ids,) if isinstance(ids, str) else tuple(ids), 0, memory_limit)
+        wanted = [ids] if isinstance(ids, str) else list(ids)
+        return self._updated(None, [id_text(docid, "ids") for docid in wanted], 0, memory_limit)
 
     def _updated(self, read: Reader | None, ids: Sequence[str], threads: int, memory_limit: str | None) -> Index:
         from kernelsearch.api.updating import update_index

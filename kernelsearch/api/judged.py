@@ -63,7 +63,7 @@ def as_qrels(qrels: Mapping[str, Mapping[str, int]] | str | Path | Any) -> dict[
     return judged
 
 
-def _text(value: Any, qid: str) -> str:
+def _text(value: object, qid: str) -> str:
     if isinstance(value, numbers.Real) and math.isfinite(value):
         return str(value)
     if not isinstance(value, str):
@@ -71,7 +71,7 @@ def _text(value: Any, qid: str) -> str:
     return value
 
 
-def _grade(value: Any, place: str) -> int:
+def _grade(value: object, place: str) -> int:
     """A grade of any numeric type, such as the floats of a frame that was merged with another, or as text."""
     if isinstance(value, str):
         with suppress(ValueError):

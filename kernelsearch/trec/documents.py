@@ -7,6 +7,8 @@ other fields it had.
 from __future__ import annotations
 
 import logging
+import math
+import numbers
 import os
 import re
 import stat
@@ -164,7 +166,7 @@ def make_document(record: Mapping[str, Any], place: str, *, join_titles: bool = 
             "id=NAME,contents=NAME names other keys, --number-documents (in Python: number_documents=True) numbers the "
             f"documents{envelope}"
         )
-    docid = check_id(_id_text(docid, place), "document", place)
+    docid = check_id(id_text(docid, place), "document", place)
     where = f"{place}: document {short(docid)}"
     title = text_of(record.get("title"), "title", where)
     if "contents" in record:
@@ -190,12 +192,14 @@ def _keys(record: Mapping[str, Any]) -> str:
     return short(", ".join(map(str, record)), 200) or "nothing"
 
 
-def _id_text(value: Any, place: str) -> str:
-    if not isinstance(value, str | int | float) or isinstance(value, bool):
+def id_text(value: object, place: str) -> str:
+    """The document id `value`, a text or a number of any type, as text; InputError, which begins with `place`, for others."""
+    if not isinstance(value, str | numbers.Real) or isinstance(value, bool):
         raise InputError(f"{place}: document id {quote(value)} is neither text nor a number")
     try:
         # A column of ids in which some cells are empty is one of floats in many tables.
-        return str(int(value) if isinstance(value, float) and value.is_integer() else value).strip()
+        whole = not isinstance(value, str) and math.isfinite(value) and value == int(value)
+        return str(int(value) if whole else value).strip()
     except ValueError:  # an integer of more than 4,300 digits
         raise InputError(f"{place}: document id of {quote(value)} is too long") from None
 

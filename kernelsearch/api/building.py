@@ -50,7 +50,7 @@ def reader_of(documents: Iterable[Mapping[str, Any]] | Any, join_titles: bool, n
     """
     records: Any = documents
     if is_frame(documents):
-        refuse_repeated(map(str, documents.columns), "documents")
+        refuse_repeated(map(str, records.columns), "documents")
         records = [
             {name: value for name, value in record.items() if not _missing(value)} for record in records.to_dict("records")
         ]

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+
 @dataclass(frozen=True, repr=False)
 class Measured:
     """Methods measured on the same topics.

@@ -62,7 +62,10 @@ def follow_elsewhere(old: Index, new: Index, *, name: Path, added: Collection[st
 
 
 def _follow_one(kind: ArtefactKind | None, change: DocumentChange, name: Path, label: Path, otherwise: str) -> None:
-    """Saves one artefact for changed documents; logs what a user should know, or why it can't follow and what that means."""
+    """Saves one artefact for changed documents; logs what a user should know, or why it can't follow and what that means.
+
+    `name` is the index in messages, `label` the artefact.
+    """
     command = f"; python -m kernelsearch.{kind.command} makes it again" if kind is not None else ""
     command = command.format(flags=f"--index {name}", name=change.folder.name)
     try:
@@ -73,7 +76,7 @@ def _follow_one(kind: ArtefactKind | None, change: DocumentChange, name: Path, l
             logger.info("%s: %s %s%s", name, label, message, command)
     except KernelSearchError as problem:
         shutil.rmtree(change.target, ignore_errors=True)
-        reason = str(problem).replace(str(change.target), str(change.folder)).replace(str(change.new.path), str(name))
+        reason = str(problem).replace(str(change.target), str(change.folder)).replace(change.new.name, str(name))
         logger.warning("%s: %s %s (%s)%s", name, label, otherwise, reason, command)
 
 

@@ -255,8 +255,8 @@ class Index(IndexFiles):
     def delete(self, ids: Iterable[str], *, memory_limit: str | None = None) -> Index:
         """Deletes the documents `ids` and returns the index without them, opened; this object refuses to search from now on.
 
-        Ids that are numbers become text, as in `add`. `memory_limit` is that of `kernelsearch.index`. Ids that the index doesn't have are logged. Raises InputError where it
-        has none of them, or no others.
+        Ids that are numbers become text, as in `add`. `memory_limit` is that of `kernelsearch.index`. Ids that the index
+        doesn't have are logged. Raises InputError where it has none of them, or no others.
         """
         wanted = [ids] if isinstance(ids, str) else list(ids)
         return self._updated(None, [id_text(docid, "ids") for docid in wanted], 0, memory_limit)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import numbers
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -64,7 +63,8 @@ def as_qrels(qrels: Mapping[str, Mapping[str, int]] | str | Path | Any) -> dict[
 
 
 def _text(value: object, qid: str) -> str:
-    if isinstance(value, numbers.Real) and math.isfinite(value):
+    value = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(value, int | float) and math.isfinite(value):
         return str(value)
     if not isinstance(value, str):
         raise InputError(f"topics: the text of topic {short(qid)} is {quote(value)}, a text was expected")
@@ -76,7 +76,8 @@ def _grade(value: object, place: str) -> int:
     if isinstance(value, str):
         with suppress(ValueError):
             value = whole_number(value)
-    if isinstance(value, numbers.Real) and math.isfinite(value) and value == int(value) and abs(value) <= MAX_GRADE:
+    value = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(value, int | float) and math.isfinite(value) and value == int(value) and abs(value) <= MAX_GRADE:
         return int(value)
     raise InputError(f"{place}: grade {quote(value)} is not a whole number from -{MAX_GRADE} to {MAX_GRADE}")
 

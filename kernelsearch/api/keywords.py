@@ -32,7 +32,9 @@ def split(rerank: Rerank, options: Mapping[str, Any]) -> tuple[Methods, FirstSta
             first[name] = value
             continue
         # The longest name: that of a method of another package may have an underscore, and begin like another one.
-        owned = max((entry for entry in methods if name.startswith(f"{entry[0]}_")), key=lambda entry: len(entry[0]), default=None)
+        owned = max(
+            (entry for entry in methods if name.startswith(f"{entry[0]}_")), key=lambda entry: len(entry[0]), default=None
+        )
         if owned is None:
             raise OptionError(_unknown_option(name, names))
         owned[1][name.removeprefix(f"{owned[0]}_")] = value

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelsearch.core.errors import InputError, quote
+from kernelsearch.core.errors import InputError
 from kernelsearch.core.progress import Progress, silent
 from kernelsearch.forward.strings import hashes
 from kernelsearch.trec.documents import contains_title
@@ -97,6 +97,8 @@ def stage_documents(
                 files[count // STRIDE % spread].write(_to_json(document))
             except UnicodeEncodeError:
                 raise InputError(f"{place}: text with a lone surrogate, which is not valid Unicode") from None
+            except TypeError as problem:  # a dict of Python may have other keys than JSON
+                raise InputError(f"{place}: {problem}") from None
             if count < GUESSED:
                 guess.add(document["contents"])
             keys.append(_hash(document["id"]))
@@ -148,8 +150,6 @@ def make_readable(document: dict[str, Any], place: str) -> int:
             raise InputError(f"{place}: values nested more than {MAX_DEPTH} deep, which Anserini can't read")
         entries: Any = container.items() if isinstance(container, dict) else enumerate(container)
         for key, value in list(entries):
-            if not isinstance(key, str | int | float | None):
-                raise InputError(f"{place}: a key that is not text: {quote(key)}")
             if not isinstance(value, str) and hasattr(value, "tolist"):  # a number or an array of numpy
                 value = container[key] = value.tolist()
             if isinstance(key, str) and len(key) > MAX_KEY:

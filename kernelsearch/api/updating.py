@@ -146,8 +146,8 @@ def _alone(index: Path) -> Iterator[None]:
 def _exchanging(artefacts: Path | None) -> Iterator[Path | None]:
     """Yields a temporary folder for new states of what is in the folder `artefacts`; they replace the old ones at the end.
 
-    Everything else in `artefacts` stays. Yields None where there is no such folder. By the time of the replacement the index has
-    been changed, so that a failure is logged and not raised: the old state of an artefact is refused when it is loaded.
+    Everything else in `artefacts` stays. Yields None where there is no such folder. By the time of the replacement the index
+    has been changed, so that a failure is logged and not raised: the old state of an artefact is refused when it is loaded.
     """
     if artefacts is None or not artefacts.is_dir():
         yield None

@@ -7,8 +7,6 @@ other fields it had.
 from __future__ import annotations
 
 import logging
-import math
-import numbers
 import os
 import re
 import stat
@@ -194,12 +192,13 @@ def _keys(record: Mapping[str, Any]) -> str:
 
 def id_text(value: object, place: str) -> str:
     """The document id `value`, a text or a number of any type, as text; InputError, which begins with `place`, for others."""
-    if not isinstance(value, str | numbers.Real) or isinstance(value, bool):
+    if hasattr(value, "tolist"):  # a number of numpy
+        value = value.tolist()
+    if not isinstance(value, str | int | float) or isinstance(value, bool):
         raise InputError(f"{place}: document id {quote(value)} is neither text nor a number")
     try:
         # A column of ids in which some cells are empty is one of floats in many tables.
-        whole = not isinstance(value, str) and math.isfinite(value) and value == int(value)
-        return str(int(value) if whole else value).strip()
+        return str(int(value) if isinstance(value, float) and value.is_integer() else value).strip()
     except ValueError:  # an integer of more than 4,300 digits
         raise InputError(f"{place}: document id of {quote(value)} is too long") from None
 

@@ -157,7 +157,9 @@ def refuse_repeated(names: Iterable[str], place: str) -> None:
     """
     counts = Counter(filter(None, names))
     if repeated := [name for name, count in counts.items() if count > 1]:
-        raise InputError(f"{place}: {counts[repeated[0]]} columns are called {quote(repeated[0])}; rename or remove all but one")
+        raise InputError(
+            f"{place}: {counts[repeated[0]]} columns are called {quote(repeated[0])}; rename or remove all but one"
+        )
 
 
 def read_parquet(path: Path, encoding: str) -> Records:

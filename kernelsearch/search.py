@@ -46,7 +46,7 @@ def main(argv: list[str]) -> None:
         console.notice(line)
     if settings.query is not None:
         # A config file holds the default, too, which is no wish for a table of a thousand lines.
-        wished = first.hits != FirstStageSettings().hits or any(word.partition("=")[0] == "--hits" for word in argv)
+        wished = first.hits != FirstStageSettings().hits or "hits" in arguments.given
         fallbacks = _print_results(pipeline, settings, first.hits if wished else SHOWN)
     else:
         count, fallbacks = search_topics(pipeline, settings, progress=console.progress)

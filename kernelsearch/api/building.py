@@ -13,6 +13,7 @@ from kernelsearch.api.judged import is_frame
 from kernelsearch.api.staging import Reader
 from kernelsearch.core.errors import InputError
 from kernelsearch.trec.documents import make_document, number_record
+from kernelsearch.trec.formats.structured import refuse_repeated
 
 
 def build(
@@ -49,7 +50,7 @@ def reader_of(documents: Iterable[Mapping[str, Any]] | Any, join_titles: bool, n
     """
     records: Any = documents
     if is_frame(documents):
-        # None and NaN are a table's empty cells.
+        refuse_repeated(map(str, records.columns), "documents")
         records = [
             {name: value for name, value in record.items() if not _missing(value)} for record in records.to_dict("records")
         ]
@@ -76,4 +77,5 @@ def reader_of(documents: Iterable[Mapping[str, Any]] | Any, join_titles: bool, n
 
 
 def _missing(value: object) -> bool:
-    return value is None or (isinstance(value, float) and math.isnan(value))
+    """Whether a cell of a table is empty: None, NaN, or pandas' NA and NaT, which are equal to nothing."""
+    return value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and math.isnan(value))

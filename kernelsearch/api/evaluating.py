@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kernelsearch.api import keywords
+from kernelsearch.api.pipeline import fallback_messages
 from kernelsearch.core.errors import InputError
 from kernelsearch.core.tables import import_pandas
 from kernelsearch.evaluation.comparison import Comparison, compare
@@ -16,6 +19,8 @@ from kernelsearch.trec.runs import printed_scores
 
 if TYPE_CHECKING:
     from kernelsearch.api.index import Index
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, repr=False)
@@ -66,7 +71,11 @@ def evaluate_methods(
     threads: int = 1,
     **options: Any,
 ) -> Measured:
-    """Searches the judged topics with each method and measures the lists; the parameters are those of `Index.evaluate`."""
+    """Searches the judged topics with each method and measures the lists; the parameters are those of `Index.evaluate`.
+
+    Queries that a method could not act on are counted in a warning.
+    """
+    methods = [methods] if isinstance(methods, str) else methods
     runs = methods if isinstance(methods, Mapping) else {name or "first stage": name for name in methods}
     judged = {qid: dict(qrels[qid]) for qid in topics if qid in qrels}
     if not judged:
@@ -78,6 +87,8 @@ def evaluate_methods(
     evaluations = {}
     for name, rerank in runs.items():
         lists = index.search_batch(texts, rerank, k=hits, threads=threads, **{"hits": hits, **options})
+        for line in fallback_messages(Counter(reason for results in lists.values() for reason in results.fallbacks)):
+            logger.warning("%s", line)
         # Scores as a run file has them, in which ties keep the order of the list.
         run = {
             qid: list(zip(results.docids, map(float, printed_scores(results.scores)), strict=True))

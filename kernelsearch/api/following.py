@@ -10,10 +10,11 @@ from pathlib import Path
 from kernelsearch.api.artefact_kinds import VECTORS, kind_of
 from kernelsearch.api.carrying import REPLACED, keep_trained
 from kernelsearch.api.index import Index
-from kernelsearch.core.errors import ArtefactError, KernelSearchError
+from kernelsearch.core.errors import ArtefactError, InputError, KernelSearchError
 from kernelsearch.core.progress import Progress
+from kernelsearch.core.reading import parse_json
 from kernelsearch.lucene.shards import COLLECTIONS
-from kernelsearch.rerankers.artefact_kinds import DocumentChange
+from kernelsearch.rerankers.artefact_kinds import ArtefactKind, DocumentChange
 
 logger = logging.getLogger(__name__)
 
@@ -42,18 +43,49 @@ def follow(old: Index, new: Index, *, name: Path, added: Collection[str], progre
             if not keep_trained(name, folder, label, target):
                 logger.info("%s: %s, of a collection with other indexes, is dropped", name, label)
             continue
-        command = f"; python -m kernelsearch.{kind.command} makes it again" if kind is not None else ""
-        command = command.format(flags=f"--index {name}", name=folder.name)
-        try:
-            if kind is None or kind.follow is None:
-                raise ArtefactError("can't follow a change of documents")
-            message = kind.follow(DocumentChange(folder, place, old, new, added, progress))
-            if message:
-                logger.info("%s: %s %s%s", name, label, message, command)
-        except KernelSearchError as problem:
-            shutil.rmtree(place, ignore_errors=True)
-            reason = str(problem).replace(str(new.path), str(name))
-            logger.warning("%s: %s is dropped (%s)%s", name, label, reason, command)
+        _follow_one(kind, DocumentChange(folder, place, old, new, added, progress), name, label, otherwise="is dropped")
+
+
+def follow_elsewhere(old: Index, new: Index, *, name: Path, added: Collection[str], progress: Progress) -> None:
+    """As `follow`, for artefacts in a folder that the user chose, which may hold other things.
+
+    Only what was made for the index `old` is brought up to date, into the artefacts of `new`. What can't follow stays as it is;
+    it is refused when it is loaded.
+    """
+    source, target = old.shards.artefacts, new.shards.artefacts
+    saved = sorted(((kind_of(folder), folder) for folder in _folders(source)), key=lambda entry: entry[0] is not VECTORS)
+    for kind, folder in saved:
+        if kind is None or kind.derived or _fingerprint(folder) != old.fingerprint:
+            continue
+        change = DocumentChange(folder, target / folder.relative_to(source), old, new, added, progress)
+        _follow_one(kind, change, name, folder, otherwise="can't be used any more")
+
+
+def _follow_one(kind: ArtefactKind | None, change: DocumentChange, name: Path, label: Path, otherwise: str) -> None:
+    """Saves one artefact for changed documents; logs what a user should know, or why it can't follow and what that means.
+
+    `name` is the index in messages, `label` the artefact.
+    """
+    command = f"; python -m kernelsearch.{kind.command} makes it again" if kind is not None else ""
+    command = command.format(flags=f"--index {name}", name=change.folder.name)
+    try:
+        if kind is None or kind.follow is None:
+            raise ArtefactError("can't follow a change of documents")
+        message = kind.follow(change)
+        if message:
+            logger.info("%s: %s %s%s", name, label, message, command)
+    except KernelSearchError as problem:
+        shutil.rmtree(change.target, ignore_errors=True)
+        reason = str(problem).replace(str(change.target), str(change.folder)).replace(change.new.name, str(name))
+        logger.warning("%s: %s %s (%s)%s", name, label, otherwise, reason, command)
+
+
+def _fingerprint(folder: Path) -> str | None:
+    """The fingerprint of the index that the artefact `folder` was made for; None where its description is damaged."""
+    try:
+        return str(parse_json((folder / "meta.json").read_bytes(), "meta.json")["fingerprint"])
+    except (OSError, InputError, KeyError, TypeError):
+        return None
 
 
 def _folders(source: Path) -> list[Path]:

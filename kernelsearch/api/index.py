@@ -28,6 +28,7 @@ from kernelsearch.lucene.shards import Source, find_shards
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import CannotAct, TrainingData
 from kernelsearch.rerankers.explanations import Explanation
+from kernelsearch.trec.documents import id_text
 from kernelsearch.vectors.settings import VectorSettings
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ class Index(IndexFiles):
         if k < 1:
             raise OptionError(f"k: {k} is below 1")
         named = isinstance(texts, Mapping) or is_frame(texts)
-        topics = as_topics(texts) if named else {str(number): text for number, text in enumerate(texts)}
+        topics = as_topics(texts if named else dict(enumerate(texts)))
         empty = next((qid for qid, text in topics.items() if not text.strip()), None)
         if empty is not None:
             raise InputError(f"query {empty} has no text")
@@ -254,10 +255,11 @@ class Index(IndexFiles):
     def delete(self, ids: Iterable[str], *, memory_limit: str | None = None) -> Index:
         """Deletes the documents `ids` and returns the index without them, opened; this object refuses to search from now on.
 
-        `memory_limit` is that of `kernelsearch.index`. Ids that the index doesn't have are logged. Raises InputError where it
-        has none of them, or no others.
+        Ids that are numbers become text, as in `add`. `memory_limit` is that of `kernelsearch.index`. Ids that the index
+        doesn't have are logged. Raises InputError where it has none of them, or no others.
         """
-        return self._updated(None, (ids,) if isinstance(ids, str) else tuple(ids), 0, memory_limit)
+        wanted = [ids] if isinstance(ids, str) else list(ids)
+        return self._updated(None, [id_text(docid, "ids") for docid in wanted], 0, memory_limit)
 
     def _updated(self, read: Reader | None, ids: Sequence[str], threads: int, memory_limit: str | None) -> Index:
         from kernelsearch.api.updating import update_index
@@ -265,8 +267,18 @@ class Index(IndexFiles):
         if len(self.shards.folders) > 1:
             raise OptionError(f"{self.name}: {len(self.shards.folders)} indexes; open the one to change")
         self.refuse_replaced()
+        chosen = self.shards.chosen_artefacts
+        if chosen is not None and chosen.absolute() == find_shards(self.path).artefacts.absolute():
+            chosen = None  # the index's own place, as in an index that came from another process
         updated = update_index(
-            self.path, read, ids, threads=threads, memory_limit=memory_limit, deleting="ids", progress=self.progress
+            self.path,
+            read,
+            ids,
+            threads=threads,
+            memory_limit=memory_limit,
+            deleting="ids",
+            artefacts=chosen,
+            progress=self.progress,
         )
         logger.info("%s: %s", self.name, updated)
         self._superseded = True
@@ -274,7 +286,7 @@ class Index(IndexFiles):
             self.path,
             language=self.language,
             java_heap=self.java_heap,
-            artefacts=self.shards.chosen_artefacts,
+            artefacts=chosen,
             progress=self.progress,
             vectors=self.vector_settings,
         )

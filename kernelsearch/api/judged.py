@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from kernelsearch.core.errors import InputError
+from kernelsearch.core.errors import InputError, quote, short
+from kernelsearch.core.reading import whole_number
 from kernelsearch.trec import read_qrels, read_topics
+from kernelsearch.trec.formats.structured import refuse_repeated
+from kernelsearch.trec.qrels import MAX_GRADE
 
 #: The names of the columns in frames: PyTerrier's, then those of ir_datasets and our own.
 QIDS, TEXTS = ("qid", "query_id"), ("query", "text", "title")
@@ -15,25 +20,66 @@ DOCIDS, GRADES = ("docno", "doc_id", "docid"), ("label", "relevance", "grade")
 
 
 def as_topics(topics: Mapping[str, str] | str | Path | Any) -> dict[str, str]:
-    """{qid: text} of `topics`: such a mapping, a file, or a data frame with columns such as qid and query."""
+    """{qid: text} of `topics`: such a mapping, a file, or a data frame with columns such as qid and query.
+
+    Ids that are numbers become text. A frame may repeat a topic, as one with a row per document does. Raises InputError for a
+    text that is none and for two texts of one topic.
+    """
     if isinstance(topics, str | Path):
         return read_topics(topics)
-    if is_frame(topics):
-        qids, texts = (_column(topics, names, "topics") for names in (QIDS, TEXTS))
-        return dict(zip(qids, texts, strict=True))
-    return dict(topics)
+    if not is_frame(topics):
+        if not isinstance(topics, Mapping):
+            raise InputError(f"topics: {{qid: text}} was expected, not {quote(topics)}")
+        return {str(qid): _text(text, str(qid)) for qid, text in topics.items()}
+    texts: dict[str, str] = {}
+    for qid, text in zip(_texts(topics, QIDS, "topics"), _column(topics, TEXTS, "topics"), strict=True):
+        text = _text(text, qid)
+        if texts.setdefault(qid, text) != text:
+            raise InputError(f"topics: topic {short(qid)} has two texts, {quote(texts[qid])} and {quote(text)}")
+    return texts
 
 
 def as_qrels(qrels: Mapping[str, Mapping[str, int]] | str | Path | Any) -> dict[str, dict[str, int]]:
-    """{qid: {docid: grade}} of `qrels`: such a mapping, a file, or a data frame with columns such as qid, docno and label."""
+    """{qid: {docid: grade}} of `qrels`: such a mapping, a file, or a data frame with columns such as qid, docno and label.
+
+    Raises InputError for a grade that is no whole number and for two grades of one document, as a file with them is refused.
+    """
     if isinstance(qrels, str | Path):
         return read_qrels(qrels)
-    if not is_frame(qrels):
-        return {qid: dict(grades) for qid, grades in qrels.items()}
-    judged: dict[str, dict[str, int]] = {}
-    for qid, docid, grade in zip(*(_column(qrels, names, "qrels") for names in (QIDS, DOCIDS, GRADES)), strict=True):
-        judged.setdefault(qid, {})[docid] = int(grade)
+    if is_frame(qrels):
+        qids, docids = (_texts(qrels, names, "qrels") for names in (QIDS, DOCIDS))
+        rows = list(zip(qids, docids, _column(qrels, GRADES, "qrels"), strict=True))
+    elif isinstance(qrels, Mapping) and all(isinstance(grades, Mapping) for grades in qrels.values()):
+        rows = [(str(qid), str(docid), grade) for qid, grades in qrels.items() for docid, grade in grades.items()]
+    else:
+        raise InputError("qrels: {qid: {docid: grade}} was expected")
+    judged: dict[str, dict[str, int]] = {} if is_frame(qrels) else {str(qid): {} for qid in qrels}
+    for qid, docid, value in rows:
+        place = f"qrels: topic {short(qid)}, document {short(docid)}"
+        grade = _grade(value, place)
+        if judged.setdefault(qid, {}).setdefault(docid, grade) != grade:
+            raise InputError(f"{place} is judged twice, with different grades")
     return judged
+
+
+def _text(value: object, qid: str) -> str:
+    value = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(value, int | float) and math.isfinite(value):
+        return str(value)
+    if not isinstance(value, str):
+        raise InputError(f"topics: the text of topic {short(qid)} is {quote(value)}, a text was expected")
+    return value
+
+
+def _grade(value: object, place: str) -> int:
+    """A grade of any numeric type, such as the floats of a frame that was merged with another, or as text."""
+    if isinstance(value, str):
+        with suppress(ValueError):
+            value = whole_number(value)
+    value = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(value, int | float) and math.isfinite(value) and value == int(value) and abs(value) <= MAX_GRADE:
+        return int(value)
+    raise InputError(f"{place}: grade {quote(value)} is not a whole number from -{MAX_GRADE} to {MAX_GRADE}")
 
 
 def is_frame(value: object) -> bool:
@@ -41,11 +87,17 @@ def is_frame(value: object) -> bool:
     return hasattr(value, "columns") and hasattr(value, "to_dict")
 
 
-def _column(frame: Any, names: tuple[str, ...], what: str) -> list[str]:
-    """The values of the first column that the frame has of `names`, as texts."""
+def _texts(frame: Any, names: tuple[str, ...], what: str) -> list[str]:
+    """The values of a column as texts; see `_column`."""
+    return [str(value) for value in _column(frame, names, what)]
+
+
+def _column(frame: Any, names: tuple[str, ...], what: str) -> list[Any]:
+    """The values of the first column that the frame has of `names`; InputError where it has none, or two of one name."""
+    refuse_repeated(map(str, frame.columns), what)
     for name in names:
         if name in frame.columns:
-            return [str(value) for value in frame[name]]
+            return list(frame[name])
     raise InputError(
         f"{what}: a data frame without a column {' or '.join(names)} (it has {', '.join(map(str, frame.columns))})"
     )

@@ -31,12 +31,13 @@ def split(rerank: Rerank, options: Mapping[str, Any]) -> tuple[Methods, FirstSta
         if name in known:
             first[name] = value
             continue
-        owner, _, rest = name.partition("_")
-        owned = [values for method, values in methods if method == owner]
-        if not rest or not owned:
-            raise OptionError(_unknown_option(name, owner, names))
-        for values in owned:
-            values[rest] = value
+        # The longest name: that of a method of another package may have an underscore, and begin like another one.
+        owned = max(
+            (entry for entry in methods if name.startswith(f"{entry[0]}_")), key=lambda entry: len(entry[0]), default=None
+        )
+        if owned is None:
+            raise OptionError(_unknown_option(name, names))
+        owned[1][name.removeprefix(f"{owned[0]}_")] = value
     checked = [(name, registry.method(name).settings.check(values)) for name, values in methods]
     return checked, FirstStageSettings.of(first)
 
@@ -51,9 +52,10 @@ def _methods(rerank: Rerank) -> Methods:
     return [(name, {}) for name in rerank]
 
 
-def _unknown_option(name: str, owner: str, methods: list[str]) -> str:
-    if owner in registry.names():
-        return f"{name}: has no effect without rerank={owner!r}"
+def _unknown_option(name: str, methods: list[str]) -> str:
+    for owner in sorted(registry.names(), key=len, reverse=True):
+        if owner not in methods and name.startswith(f"{owner}_"):
+            return f"{name}: has no effect without rerank={owner!r}"
     known = [option.key for option in FirstStageSettings.options]
     for method in methods:
         options = [option.key for option in registry.method(method).options]

@@ -211,7 +211,7 @@ def _stored(index: Index, rows: NDArray[np.int32]) -> list[tuple[str, Mapping[st
 
 def _fields(raw: str | None, docid: str) -> Mapping[str, Any]:
     try:
-        record = parse_json(raw, docid) if raw else {}
+        record = parse_json(raw, docid, stored=True) if raw else {}
     except InputError:  # a record of another collection class, such as TREC text
         record = raw
     return record if isinstance(record, dict) else {"contents": raw or ""}

@@ -49,7 +49,7 @@ def stored_texts(lucene: LuceneIndex, docs: Sequence[int] | NDArray[np.integer])
 def _record_text(record: str | None) -> str:
     """The text of a stored record: a JSON object, or what another format of documents has, such as TREC's markup."""
     try:
-        fields = parse_json(record, "record") if record else {}
+        fields = parse_json(record, "record", stored=True) if record else {}
     except InputError:
         return record or ""
     texts = {name: value for name, value in fields.items() if isinstance(value, str)} if isinstance(fields, dict) else {}

@@ -97,6 +97,8 @@ def stage_documents(
                 files[count // STRIDE % spread].write(_to_json(document))
             except UnicodeEncodeError:
                 raise InputError(f"{place}: text with a lone surrogate, which is not valid Unicode") from None
+            except TypeError as problem:  # a dict of Python may have other keys than JSON
+                raise InputError(f"{place}: {problem}") from None
             if count < GUESSED:
                 guess.add(document["contents"])
             keys.append(_hash(document["id"]))
@@ -129,6 +131,8 @@ def _to_json(document: dict[str, Any]) -> str:
 def make_readable(document: dict[str, Any], place: str) -> int:
     """Replaces, in place, the numbers of a document that JSON doesn't have by null and returns how many there were.
 
+    Numbers and arrays of numpy become those of Python.
+
     Values that are lists or dicts are replaced by copies first: they may belong to the caller of `kernelsearch.build`. Raises
     InputError, which begins with `place`, for a docid, string, key or integer that is too long, or for values nested too
     deeply, for Anserini's parser or for Lucene.
@@ -146,6 +150,8 @@ def make_readable(document: dict[str, Any], place: str) -> int:
             raise InputError(f"{place}: values nested more than {MAX_DEPTH} deep, which Anserini can't read")
         entries: Any = container.items() if isinstance(container, dict) else enumerate(container)
         for key, value in list(entries):
+            if not isinstance(value, str) and hasattr(value, "tolist"):  # a number or an array of numpy
+                value = container[key] = value.tolist()
             if isinstance(key, str) and len(key) > MAX_KEY:
                 raise InputError(f"{place}: a key of {len(key)} characters ({key[:40]}...), Anserini's limit is {MAX_KEY}")
             if isinstance(value, str):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import logging
 import os
 import re
 import shutil
@@ -19,14 +20,14 @@ from pathlib import Path
 
 from kernelsearch.api.build import export_fields, refuse_empty
 from kernelsearch.api.carrying import carrying_clicks
-from kernelsearch.api.following import follow
+from kernelsearch.api.following import follow, follow_elsewhere
 from kernelsearch.api.index import Index
 from kernelsearch.api.staging import Reader, indexing_threads, stage_documents
 from kernelsearch.core.errors import IndexProblem, InputError, KernelSearchError, OptionError
 from kernelsearch.core.files import write_folder
 from kernelsearch.core.memory_limit import MemoryLimit
 from kernelsearch.core.progress import Progress, silent
-from kernelsearch.core.replacing import STAGED, remove_leftovers, temporary_prefix
+from kernelsearch.core.replacing import OLD, PARTIAL, STAGED, remove_leftovers, replace_folder, temporary_name, temporary_prefix
 from kernelsearch.lucene.build import build_index as run_anserini
 from kernelsearch.lucene.index import CONTENTS, LuceneIndex
 from kernelsearch.lucene.integrity import note_written
@@ -40,6 +41,8 @@ from kernelsearch.lucene.shards import (
     write_index_record,
     write_record,
 )
+
+logger = logging.getLogger(__name__)
 
 #: Unknown docids that a message names.
 NAMED = 10
@@ -79,6 +82,7 @@ def update_index(
     deleting: str = "delete",
     threads: int = 0,
     memory_limit: str | None = None,
+    artefacts: Path | None = None,
     progress: Progress = silent,
 ) -> Updated:
     """Adds documents to an index, replaces those of the same id, and deletes others, in one step.
@@ -91,6 +95,7 @@ def update_index(
     source, deleting : the names of the documents and of the ids in messages
     threads : indexing threads, as in a build
     memory_limit : memory limit, as in a build
+    artefacts : a folder of artefacts besides the index's own; those of this index in it are brought up to date as well
     progress : gets the progress of the steps
 
     The analyser, the fields and what is stored are those of the index. Raises InputError for wrong documents, where no id
@@ -105,10 +110,11 @@ def update_index(
     before = shards.fingerprint  # now: it is computed at its first use
     with (
         _alone(index),
+        _exchanging(artefacts) as elsewhere,
         write_folder(index, replace=True, last=carrying_clicks(index)) as folder,
         tempfile.TemporaryDirectory(dir=folder.parent, prefix=temporary_prefix(index), suffix=STAGED) as stage,
     ):
-        update = _Update(index, shards, read, tuple(dict.fromkeys(delete)), folder, Path(stage), progress)
+        update = _Update(index, shards, read, tuple(dict.fromkeys(delete)), folder, Path(stage), progress, artefacts, elsewhere)
         try:
             updated = update.run(source, deleting, threads, MemoryLimit.parse(memory_limit))
         except KernelSearchError as problem:
@@ -136,9 +142,39 @@ def _alone(index: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
+@contextmanager
+def _exchanging(artefacts: Path | None) -> Iterator[Path | None]:
+    """Yields a temporary folder for new states of what is in the folder `artefacts`; they replace the old ones at the end.
+
+    Everything else in `artefacts` stays. Yields None where there is no such folder. By the time of the replacement the index
+    has been changed, so that a failure is logged and not raised: the old state of an artefact is refused when it is loaded.
+    """
+    if artefacts is None or not artefacts.is_dir():
+        yield None
+        return
+    inside = artefacts / "successors"
+    remove_leftovers(inside)
+    with tempfile.TemporaryDirectory(dir=artefacts, prefix=temporary_prefix(inside), suffix=PARTIAL) as folder:
+        yield Path(folder)
+        for successor in sorted(meta.parent for meta in Path(folder).rglob("meta.json")):
+            place = artefacts / successor.relative_to(folder)
+            aside = temporary_name(place, OLD)
+            try:
+                place.parent.mkdir(parents=True, exist_ok=True)
+                aside.mkdir()
+                replace_folder(successor, place, aside)
+            except OSError as problem:
+                logger.warning("%s: cannot be written (%s)", place, problem.strerror or problem)
+            finally:
+                shutil.rmtree(aside, ignore_errors=True)
+
+
 @dataclass(frozen=True)
 class _Update:
-    """One change of the index in `index` into `folder`, with staging files in `stage`."""
+    """One change of the index in `index` into `folder`, with staging files in `stage`.
+
+    `artefacts` is a folder of artefacts besides the index's own, None for none; `elsewhere` is the folder for their successors.
+    """
 
     index: Path
     shards: Shards
@@ -147,6 +183,8 @@ class _Update:
     folder: Path
     stage: Path
     progress: Progress
+    artefacts: Path | None = None
+    elsewhere: Path | None = None
 
     def run(self, source: str, deleting: str, threads: int, limit: MemoryLimit | None) -> Updated:
         """Indexes what is added, rewrites the index, exports the forward index and brings what was derived up to date."""
@@ -165,6 +203,10 @@ class _Update:
         self.export(old, new, limit)
         follow(old, new, name=self.index, added=added_docids, progress=self.progress)
         new.lucene.close()
+        if self.elsewhere is not None:
+            old, new = Index(self.index, artefacts=self.artefacts), Index(self.folder, artefacts=self.elsewhere)
+            follow_elsewhere(old, new, name=self.index, added=added_docids, progress=self.progress)
+            new.lucene.close()
         indexed, empty = ([docid for docid, text in added_docids.items() if text is wanted] for wanted in (True, False))
         replaced = sum(counts[docid] > 0 for docid in indexed)
         removed = sum(counts[docid] for docid in (*deleted, *empty))

@@ -52,10 +52,11 @@ def parse(
     """Parses the flags `argv` by `parser` and fills what they leave open from the file of `--config`.
 
     `allowed` are the options that are taken from the top level of the file; None: all of search, or those of a single query.
-    Returns the arguments and the content of the file, or None without one. Raises InputError for a file with an option that
-    changes what is retrieved and that is not allowed.
+    Returns the arguments and the content of the file, or None without one. `arguments.given` are the names of those that were
+    on the command line. Raises InputError for a file with an option that changes what is retrieved and that is not allowed.
     """
     arguments = parser.parse_args(argv)
+    arguments.given = frozenset(vars(arguments))
     if not pyserini_flags.REWRITTEN.isdisjoint(vars(arguments)):
         pyserini_flags.rewrite(arguments)
     if not hasattr(arguments, "config"):

@@ -48,7 +48,9 @@ class SearchSettings(PyseriniSettings, EngineSettings, QuerySettings):
     query: str | None = option(None, "search this query and print a table")
     json: bool = option(False, "with --query: print JSON, with the texts of the documents")
     run: str | None = option(None, "rerank this run file instead of searching")
-    output: str | None = option(None, "run file to write; - is standard output, here and with other commands")
+    output: str | None = option(
+        None, "run file to write, gzipped if its name ends with .gz; - is standard output, here and with other commands"
+    )
     output_format: str = option("trec", "format of the run file", choices=("trec", "msmarco"))
     tag: str | None = option(None, "tag of the run; default: the names of the methods")
     threads: int = option(

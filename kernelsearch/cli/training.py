@@ -63,9 +63,6 @@ def train(arguments: argparse.Namespace, *, progress: Progress = silent) -> Fitt
     for name in ("topics", "qrels", "clicks") if settings.ltr else ("ltr_test",):
         if getattr(settings, name) is not None:
             raise OptionError(f"--{name.replace('_', '-')}: has no effect {'with' if settings.ltr else 'without'} --ltr")
-    for name in ("topics", "qrels", "clicks") if method.learns_from is not None else ():
-        if getattr(settings, name) is not None and name not in (method.learns_from or ()):
-            raise OptionError(f"--{name}: has no effect on --rerank {method.name}, which doesn't learn from it")
     options = collect(arguments, method.fit_options, method.name)
     refuse_unused({name: values for name, values in method_values(arguments).items() if name != method.name})
     with make_engine(settings) as engine:

@@ -16,7 +16,7 @@ import numpy as np
 from kernelsearch.clicks.records import Impression, Record, Skipped, Tally, read
 from kernelsearch.clicks.store import FORMAT, INDEXES, SCHEMA, new_database_beside, replace_database, report_errors
 from kernelsearch.clicks.sums import Numbers, ShownSums
-from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.core.errors import ClickLogError, InputError, OptionError
 from kernelsearch.core.files import refuse_special
 from kernelsearch.core.progress import Progress, silent
 from kernelsearch.core.replacing import lock_folder
@@ -107,7 +107,7 @@ def import_records(
         with nullcontext() if append or not exists else lock_folder(path.absolute().parent, timeout):
             replaced = replace_database(path, temporary)
     except (sqlite3.OperationalError, OSError) as problem:
-        raise InputError(f"{path}: cannot be written ({problem})") from None
+        raise ClickLogError(f"{path}: cannot be written ({problem})") from None
     finally:
         temporary.unlink(missing_ok=True)
     return dataclasses.replace(imported, replaced=replaced)
@@ -180,8 +180,8 @@ def _setting(connection: sqlite3.Connection, path: Path, name: str) -> float:
         if settings["format"] == FORMAT:
             return float(settings[name])
     except KeyError:
-        raise InputError(f"{path}: not a click database") from None
-    raise InputError(f"{path}: click database of format {settings['format']}, this version reads {FORMAT}")
+        raise ClickLogError(f"{path}: not a click database") from None
+    raise ClickLogError(f"{path}: click database of format {settings['format']}, this version reads {FORMAT}")
 
 
 def _fill(

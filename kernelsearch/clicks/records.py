@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from kernelsearch.core.errors import InputError, short
 from kernelsearch.core.reading import byte_lines, parse_json, to_number
-from kernelsearch.trec.formats.structured import find_delimiter
+from kernelsearch.trec.formats.structured import find_delimiter, refuse_repeated
 
 #: The largest rank (the database has 32 bits for it) and the largest number of clicks (whole in 64-bit floats).
 MAX_RANK, MAX_COUNT = 2**31 - 1, 2**53
@@ -119,7 +119,7 @@ def _parse_line(line: bytes) -> Any:
         return parse_json(text, "")
     except InputError as problem:
         message = str(problem)
-        reasons = {"surrogate": "not UTF-8", "deeper": "nested too deeply"}
+        reasons = {"surrogate": "not UTF-8", "deeper": "nested too deeply", "twice": "a key that occurs twice"}
         raise _Bad(next((reason for word, reason in reasons.items() if word in message), "not JSON")) from None
 
 
@@ -158,6 +158,7 @@ def from_table(
         header = [name.strip().lower() for name in _cells(text, delimiter)]
     except _Bad as reason:
         raise InputError(f"{path}: line {number}: {reason}; the header of a click table was expected") from None
+    refuse_repeated(header, f"{path}: line {number}")
     columns = {role: _column(header, names) for role, names in _COLUMNS.items()}
     missing = [role for role in ("query", "docid", "clicks") if columns[role] is None]
     if missing:
@@ -212,7 +213,7 @@ def _tally(cells: list[str], columns: dict[str, int | None], shown: int) -> Tall
         if column is None or cells[column] == "":
             return default
         try:
-            value = to_number(_TRUTH.get(cells[column].strip().lower(), cells[column].strip()))
+            value = to_number(_TRUTH.get(cells[column].strip().lower(), cells[column]))
         except ValueError:
             raise _Bad(f"{role} not a number") from None
         if not math.isfinite(value) or value < 0:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from xxhash import xxh3_128
 
 from kernelsearch.clicks.records import normalise_query
-from kernelsearch.core.errors import BusyError, InputError
+from kernelsearch.core.errors import BusyError, ClickLogError, InputError
 from kernelsearch.core.replacing import PARTIAL, remove_leftovers, temporary_name
 
 FORMAT = 1
@@ -54,7 +54,7 @@ SIDE_FILES = ("-wal", "-shm")
 
 @contextmanager
 def report_errors(path: Path, action: str = "read") -> Iterator[None]:
-    """Turns SQLite's exceptions into BusyError and InputError with the database's path.
+    """Turns SQLite's exceptions into BusyError and ClickLogError with the database's path.
 
     `action` completes the message "cannot be ...": `read` or another participle.
     """
@@ -64,10 +64,10 @@ def report_errors(path: Path, action: str = "read") -> Iterator[None]:
         if (problem.sqlite_errorcode or 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             raise BusyError(f"{path}: locked by another process; try again later") from None
         if "no such table" in str(problem):
-            raise InputError(f"{path}: not a click database ({problem})") from None
-        raise InputError(f"{path}: cannot be {action} ({problem})") from None
+            raise ClickLogError(f"{path}: not a click database ({problem})") from None
+        raise ClickLogError(f"{path}: cannot be {action} ({problem})") from None
     except sqlite3.DatabaseError as problem:
-        raise InputError(f"{path}: not a click database ({problem})") from None
+        raise ClickLogError(f"{path}: not a click database ({problem})") from None
 
 
 def connect_to_read(path: Path) -> sqlite3.Connection:
@@ -132,7 +132,7 @@ class ClickLog:
         self.identity = file_identity(self.path)
         settings = dict(self._rows("SELECT name, value FROM settings"))
         if settings.get("format") != FORMAT:
-            raise InputError(f"{self.path}: click database of format {settings.get('format')}, this version reads {FORMAT}")
+            raise ClickLogError(f"{self.path}: click database of format {settings.get('format')}, this version reads {FORMAT}")
         self.eta = float(settings["eta"])
         self.generation = int(settings["generation"])  #: increases with every change, to detect stale derived data
         self.documents = int(self._rows("SELECT COUNT(*) FROM documents")[0][0])
@@ -145,7 +145,7 @@ class ClickLog:
                 # Checked after connecting: a connection keeps the file that it has opened.
                 if file_identity(self.path) != self.identity:
                     connection.close()
-                    raise InputError(f"{self.path}: the click database has been replaced since it was opened")
+                    raise ClickLogError(f"{self.path}: the click database has been replaced since it was opened")
                 self._local.connection = connection
             rows: list[tuple[Any, ...]] = self._local.connection.execute(statement, values).fetchall()
         return rows

@@ -62,6 +62,10 @@ class EncodingError(InputError):
     """A text file with bytes that are not valid in its encoding."""
 
 
+class ClickLogError(InputError):
+    """A click log that is damaged, of another format, or can't be read or written."""
+
+
 class OptionError(KernelSearchError):
     """An option with an unknown name or a value that it doesn't take."""
 

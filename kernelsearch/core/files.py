@@ -8,6 +8,7 @@ its absolute path.
 from __future__ import annotations
 
 import errno
+import gzip
 import io
 import os
 import re
@@ -27,12 +28,19 @@ from kernelsearch.core.streams import shown_path, wait_for_pipe
 def write_file(path: str | Path) -> Iterator[IO[str]]:
     """Opens a text file for writing that gets its name only when it is complete; an older file survives a failure.
 
-    Folders of the path are created. Raises InputError if the file can't be written.
+    Folders of the path are created. A file whose name ends with `.gz` is gzipped; equal texts give equal files. Raises
+    InputError if the file can't be written.
     """
-    with _complete_file(path) as output, io.TextIOWrapper(output, encoding="utf-8", newline="\n") as stream:
-        yield stream
-        stream.flush()
-        output.raw.sync()
+    with _complete_file(path) as output:
+        # Without a name and a time in its header. Level 6 is that of gzip itself; Python's 9 takes much longer.
+        gzipped = gzip.GzipFile("", "wb", 6, output, mtime=0) if str(path).lower().endswith(".gz") else None
+        with io.TextIOWrapper(gzipped or output, encoding="utf-8", newline="\n") as stream:
+            yield stream
+            stream.flush()
+            if gzipped is not None:
+                gzipped.close()  # writes its last block
+            output.flush()
+            output.raw.sync()
 
 
 def write_bytes(path: str | Path, content: bytes) -> None:

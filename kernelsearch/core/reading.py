@@ -16,6 +16,7 @@ import json
 import os
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -242,18 +243,19 @@ def json_lines(source: str | Path | TextFile, encoding: str = "utf-8") -> Iterat
         yield number, record
 
 
-def parse_json(text: str | bytes, place: str) -> Any:
+def parse_json(text: str | bytes, place: str, *, stored: bool = False) -> Any:
     """Returns the value of a JSON text. `place` names it in messages, as file and line.
 
-    Raises InputError for text that is not JSON, is nested deeper than MAX_DEPTH, or has an integer of more than 4,300 digits or
-    half of a surrogate pair, which no file can hold.
+    Raises InputError for text that is not JSON, is nested deeper than MAX_DEPTH, has a key twice in one object, an integer of
+    more than 4,300 digits or half of a surrogate pair, which no file can hold. With `stored`, for a record that an index holds
+    already, the last value of a key is taken, as Anserini does.
     """
     try:
         if isinstance(text, bytes):
             text = text.decode("utf-8")
         if text.count("[") + text.count("{") > MAX_DEPTH and _depth(text) > MAX_DEPTH:
             raise InputError(f"{place}: JSON nested deeper than {MAX_DEPTH}")
-        value = json.loads(text)
+        value = json.loads(text) if stored else _STRICT.decode(text)
         if "\\u" in text:
             json.dumps(value, ensure_ascii=False).encode()
     except json.JSONDecodeError as problem:
@@ -265,6 +267,19 @@ def parse_json(text: str | bytes, place: str) -> Any:
     except (ValueError, RecursionError) as problem:  # an integer with too many digits
         raise InputError(f"{place}: not valid JSON ({problem})") from None
     return value
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The JSON object that `pairs` are; ValueError for a key that occurs twice, of which Python would take the last value."""
+    record = dict(pairs)
+    if len(record) < len(pairs):
+        repeated = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+        raise ValueError(f"the key {quote(repeated)} occurs twice in one object")
+    return record
+
+
+#: Made once: `json.loads` would make a decoder per text.
+_STRICT = json.JSONDecoder(object_pairs_hook=_unique_keys)
 
 
 def _depth(text: str) -> int:
@@ -309,13 +324,18 @@ def _levels(value: object) -> int:
     return level
 
 
+#: Texts that are numbers; with re.ASCII, white space is that of C.
+_WHOLE = re.compile(r"\s*[+-]?\d+\s*", re.ASCII)
+_NUMBER = re.compile(r"\s*[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|inf(?:inity)?|nan)\s*", re.ASCII | re.IGNORECASE)
+
+
 def whole_number(text: str, *, low: int = -(2**63), high: int = 2**63 - 1) -> int:
     """Returns the integer that a text is; ValueError for other text and for numbers below `low` or above `high`.
 
     >>> whole_number("12", high=20)
     12
     """
-    if len(text) > 40 or not _is_plain(text):
+    if len(text) > 40 or not _WHOLE.fullmatch(text):
         raise ValueError(f"{quote(text)} is not a whole number")
     value = int(text)
     if not low <= value <= high:
@@ -330,26 +350,24 @@ def json_object(text: str | None) -> dict[str, Any]:
     ({'id': 'd1'}, {})
     """
     try:
-        record = parse_json(text, "record") if text else {}
+        record = parse_json(text, "record", stored=True) if text else {}
     except InputError:
         return {}
     return record if isinstance(record, dict) else {}
 
 
 def to_number(text: str) -> float:
-    """Returns the number that a text is, which may be infinite; ValueError for other text.
+    """Returns the number that a text is, which may be infinite or NaN; ValueError for other text.
+
+    Blanks, tabs and line breaks around it are ignored. Python's own conversion would also read 1_000, digits of other scripts
+    and separators among ASCII's control characters, which no other tool does.
 
     >>> to_number("-1.5e3")
     -1500.0
     """
-    if not _is_plain(text):
+    if not _NUMBER.fullmatch(text):
         raise ValueError(f"{quote(text)} is not a number")
     return float(text)
-
-
-def _is_plain(text: str) -> bool:
-    """Whether a number has no underscore and no digits beyond ASCII's, which Python reads and no other tool does."""
-    return text.isascii() and "_" not in text
 
 
 def _check_encoding(encoding: str) -> None:

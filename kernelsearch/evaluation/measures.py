@@ -165,8 +165,9 @@ def _through_ir_measures(
         if measure.NAME == "NumRel":  # the only measure that is not zero for a topic that the run lacks
             for qid in set(judged) - set(ranks):
                 computed[str(measure)][qid] = float(sum(grade >= 1 for grade in judged[qid].values()))
-    # ir_measures yields topics in no fixed order; means must not depend on it in the last bit.
-    return {name: {qid: by_topic[qid] for qid in judged if qid in by_topic} for name, by_topic in computed.items()}
+    # ir_measures yields topics in no fixed order; means must not depend on it in the last bit. Some measures, alone, have no
+    # value for a topic without a relevant document in the list, and zero beside other measures.
+    return {name: {qid: by_topic.get(qid, 0.0) for qid in judged} for name, by_topic in computed.items()}
 
 
 def _check_ids_and_grades(qrels: Qrels, run: Run) -> None:

@@ -296,8 +296,14 @@ class ForwardIndex:
         """The offset of each row's tokens in the stored positions, shape (n+1,)."""
         return np.concatenate([[0], np.cumsum(self.lengths, dtype=np.int64)])
 
+    def require_terms(self) -> None:
+        """Raises IndexProblem if no document has a term in the field."""
+        if not len(self.terms):
+            raise IndexProblem(f"{self.path}: field {self.field!r} has no terms: its texts are stop words and signs only")
+
     def require_positions(self) -> None:
-        """Raises IndexProblem if the field was indexed without token positions."""
+        """Raises IndexProblem if the field has no terms, or was indexed without token positions."""
+        self.require_terms()
         if not self.has_positions:
             raise IndexProblem(
                 f"{self.path}: field {self.field!r} was indexed without positions; index again with positions "

@@ -156,18 +156,3 @@ def _as_arrow(strings: StringTable) -> Any:
     data, ends = strings.arrays
     offsets = np.concatenate([[0], ends]).astype(np.int64)
     return pa.LargeStringArray.from_buffers(len(ends), pa.py_buffer(offsets), pa.py_buffer(np.asarray(data)))
-
-
-def read_topics(frame: pd.DataFrame | None) -> dict[str, str] | None:
-    """{qid: text} of a frame of queries or results; None for None."""
-    return None if frame is None else {str(qid): str(text) for qid, text in zip(frame["qid"], frame["query"], strict=True)}
-
-
-def read_qrels(frame: pd.DataFrame | None) -> dict[str, dict[str, int]] | None:
-    """{qid: {docid: grade}} of a frame of judgements (columns qid, docno, label); None for None."""
-    if frame is None:
-        return None
-    qrels: dict[str, dict[str, int]] = {}
-    for qid, docno, label in zip(frame["qid"], frame["docno"], frame["label"], strict=True):
-        qrels.setdefault(str(qid), {})[str(docno)] = int(label)
-    return qrels

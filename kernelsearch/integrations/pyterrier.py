@@ -25,6 +25,7 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 
+from kernelsearch.api.judged import as_qrels
 from kernelsearch.api.keywords import split
 from kernelsearch.api.pipeline import Pipeline
 from kernelsearch.core.errors import InputError, OptionError
@@ -183,8 +184,7 @@ class KernelTransformer(IndexTransformer):
         `topics_or_res_tr` and `qrels_tr` are the training topics and their judgements. Validation topics and judgements
         (`topics_or_res_va`, `qrels_va`) are accepted because PyTerrier passes them, and not used.
         """
-        topics, qrels = frames.read_topics(topics_or_res_tr), frames.read_qrels(qrels_tr)
-        self.index.train(self.method, topics=topics, qrels=qrels, clicks=clicks, **options)
+        self.index.train(self.method, topics=topics_or_res_tr, qrels=qrels_tr, clicks=clicks, **options)
         self._pipeline = None
 
 
@@ -238,14 +238,13 @@ class Fusion(pt.Estimator):
         from kernelsearch.rerankers.fusion.settings import FusionFitSettings
 
         if "features" not in topics_or_res_tr.columns:
-            topics, qrels = frames.read_topics(topics_or_res_tr), frames.read_qrels(qrels_tr)
-            self._required_index().train("fusion", topics=topics, qrels=qrels, **self.options)
+            self._required_index().train("fusion", topics=topics_or_res_tr, qrels=qrels_tr, **self.options)
             self._reranker = None
             return
         settings = FusionFitSettings.of(self.options)
-        frame = topics_or_res_tr.merge(qrels_tr[["qid", "docno", "label"]], on=["qid", "docno"], how="left")
-        frame = frame.sort_values("qid", kind="stable")
-        labels = frame["label"].fillna(0).to_numpy(dtype=np.float64)
+        frame, judged = topics_or_res_tr.sort_values("qid", kind="stable"), as_qrels(qrels_tr)
+        pairs = zip(frame["qid"], frame["docno"], strict=True)
+        labels = np.array([judged.get(str(qid), {}).get(str(docno), 0) for qid, docno in pairs], dtype=np.float64)
         self._learner = make_learner(
             settings.learner, normalise=settings.normalise, folds=settings.folds, random_state=settings.random_state
         )

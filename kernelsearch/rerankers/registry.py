@@ -89,7 +89,13 @@ class Method:
         return self.load()(index, **options)
 
     def fit(self, index: OpenedIndex, data: TrainingData, **options: Any) -> Path:
-        """Fits what the method needs on `index` and `data`, with options of train by name; returns the folder saved to."""
+        """Fits what the method needs on `index` and `data`, with options of train by name; returns the folder saved to.
+
+        Raises OptionError for data that the method doesn't learn from.
+        """
+        for name in ("topics", "qrels", "clicks") if self.learns_from is not None else ():
+            if getattr(data, name) and name not in (self.learns_from or ()):
+                raise OptionError(f"--{name}: has no effect on --rerank {self.name}, which doesn't learn from it")
         return self.load().fit(index, data, self.read_fit_settings(options))
 
     def fit_features(self, data: TrainingData, **options: Any) -> FittedFeatures:

@@ -19,6 +19,8 @@ from pydantic import BaseModel, ValidationError
 from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Match
 
+from kernelsearch.core.errors import InputError
+from kernelsearch.core.reading import parse_json
 from kernelsearch.core.version import __version__
 from kernelsearch.serve import answers, explanations, models, parameters
 from kernelsearch.serve.catalogue import ServedIndex
@@ -32,6 +34,7 @@ M = TypeVar("M", bound=BaseModel)
 
 PAGE = Path(__file__).parent / "page"
 SWAGGER = Path(fastapi_offline.__file__).parent / "static"  #: Swagger UI's script and styles
+INLINE_BODY = 64 * 1024  #: bytes of a JSON body up to which it is parsed at once; a larger one is parsed in a thread
 COLUMNS = 3  #: lists beside the first stage's that can be compared at once
 
 DESCRIPTION = """Search with Lucene, rerank with kernel methods, compare the lists, and explain the scores.
@@ -164,11 +167,18 @@ def _add_body_routes(app: FastAPI, service: Service) -> None:
         )
 
 
-async def _json_body(request: Request) -> bytes:
+async def _json_body(request: Request) -> Any:
+    """The value of a JSON body; raises Refused."""
     # A page of another origin can send this type only after a CORS preflight, which is refused without --cors.
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON_TYPE:
         raise Refused(415, "Content-Type: application/json is expected")
-    return await request.body()
+    body = await request.body()
+    try:
+        if len(body) <= INLINE_BODY:
+            return parse_json(body, "body")
+        return await asyncio.get_running_loop().run_in_executor(None, parse_json, body, "body")
+    except InputError as problem:
+        raise Refused(400, str(problem)) from None
 
 
 def _openapi_post(schema: dict[str, Any], model: type[BaseModel], limits: Limits) -> dict[str, Any]:
@@ -278,10 +288,10 @@ def _add_click_route(app: FastAPI, service: Service) -> None:
         return Response(await service.answer(name, _record_click, service, click, client), media_type=JSON_TYPE)
 
 
-def _validated(model: type[M], body: bytes) -> M:
-    """A JSON body as a model; raises Refused, which names the first field that is wrong."""
+def _validated(model: type[M], record: Any) -> M:
+    """A JSON value as a model; raises Refused, which names the first field that is wrong."""
     try:
-        return model.model_validate_json(body)
+        return model.model_validate(record)
     except ValidationError as problem:
         first = problem.errors()[0]
         where = ".".join(map(str, first["loc"])) or "body"

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernelsearch.core.errors import OptionError, quote
+from kernelsearch.core.reading import to_number
 
 OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq,
@@ -19,8 +20,6 @@ OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-#: What counts as a number in a text: Python's own conversion would also read 1_000, and digits of other scripts.
-NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
 SYNTAX = re.compile(r"([^=!<>]+)(!=|<=|>=|=|<|>)(.*)", re.DOTALL)
 
 
@@ -76,18 +75,13 @@ def _comparable(value: Any, wanted: str) -> tuple[Any, Any]:
 
 def _number(value: Any) -> int | float | None:
     """A value as a finite number: whole numbers exactly, since ids of 64 bits have more digits than a float."""
-    if isinstance(value, str) and NUMBER.fullmatch(value) is None:
+    try:
+        as_float = to_number(value) if isinstance(value, str) else float(value)
+    except (ValueError, OverflowError):  # text, or a whole number beyond the range of floats
         return None
-    if not math.isfinite(as_float := _as_float(value)):
+    if not math.isfinite(as_float):
         return None
     try:
         return as_float if isinstance(value, float) else int(value)
     except ValueError:
         return as_float
-
-
-def _as_float(value: str | float) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf

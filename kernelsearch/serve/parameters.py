@@ -8,8 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import parse_qsl
 
-import orjson
-
 from kernelsearch.core.errors import OptionError, nearest
 from kernelsearch.core.options import Option
 from kernelsearch.lucene.first_stage import FirstStageSettings
@@ -173,16 +171,12 @@ class Reader:
             raise OptionError(f"more than {MAX_PARAMETERS} parameters") from None
         return self.read_pairs(pairs)
 
-    def read_json(self, body: bytes, *others: str) -> tuple[Parameters, dict[str, Any]]:
-        """The parameters in `body`, a JSON object with the names of a query string; raises OptionError.
+    def read_json(self, record: Any, *others: str) -> tuple[Parameters, dict[str, Any]]:
+        """The parameters in `record`, a JSON object with the names of a query string; raises OptionError.
 
         `others` are names that are no parameters; they are returned as they are, where the object has them. Values are strings,
         numbers, booleans and lists of them; null is the default.
         """
-        try:
-            record = orjson.loads(body)
-        except orjson.JSONDecodeError as problem:
-            raise OptionError(f"body: not JSON ({str(problem)[:100]})") from None
         if not isinstance(record, dict) or len(record) > MAX_PARAMETERS:
             raise OptionError(f"body: a JSON object with at most {MAX_PARAMETERS} names is expected")
         rest = {name: record.pop(name) for name in others if name in record}

@@ -164,7 +164,7 @@ def make_document(record: Mapping[str, Any], place: str, *, join_titles: bool = 
             "id=NAME,contents=NAME names other keys, --number-documents (in Python: number_documents=True) numbers the "
             f"documents{envelope}"
         )
-    docid = check_id(_id_text(docid, place), "document", place)
+    docid = check_id(id_text(docid, place), "document", place)
     where = f"{place}: document {short(docid)}"
     title = text_of(record.get("title"), "title", where)
     if "contents" in record:
@@ -190,7 +190,10 @@ def _keys(record: Mapping[str, Any]) -> str:
     return short(", ".join(map(str, record)), 200) or "nothing"
 
 
-def _id_text(value: object, place: str) -> str:
+def id_text(value: object, place: str) -> str:
+    """The document id `value`, a text or a number of any type, as text; InputError, which begins with `place`, for others."""
+    if hasattr(value, "tolist"):  # a number of numpy
+        value = value.tolist()
     if not isinstance(value, str | int | float) or isinstance(value, bool):
         raise InputError(f"{place}: document id {quote(value)} is neither text nor a number")
     try:

@@ -1,3 +1,6 @@
+import json
+
+import numpy as np
 import pytest
 
 import kernelsearch
@@ -20,6 +23,38 @@ def test_from_a_dataframe_with_empty_cells(tmp_path):
     pandas = pytest.importorskip("pandas")
     index = kernelsearch.build(tmp_path / "i", pandas.DataFrame(DOCUMENTS))
     assert index.search("zebra").docids == ["1"] and index.search("fuse").docids == ["2"]
+
+
+def test_values_of_pandas_and_numpy_are_stored_as_those_of_python(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(
+        {
+            "id": [1.0, 2.0],
+            "contents": ["a zebra", "a fuse"],
+            "when": pandas.to_datetime(["2020-01-01", None]),
+            "year": pandas.array([1999, None], dtype="Int64"),
+        }
+    )
+    index = kernelsearch.build(tmp_path / "i", frame)
+    stored = [json.loads(hit.raw) for hit in (index.search("zebra")[0], index.search("fuse")[0])]
+    assert stored[0] == {"id": "1", "contents": "a zebra", "when": "2020-01-01 00:00:00", "year": 1999}
+    assert stored[1] == {"id": "2", "contents": "a fuse"}
+    new = {"id": np.int64(3), "contents": "an okapi", "v": np.float32(2.5), "w": np.arange(2), "x": [np.float32("nan")]}
+    index = index.add([new])
+    assert json.loads(index.search("okapi")[0].raw) == {"id": "3", "contents": "an okapi", "v": 2.5, "w": [0, 1], "x": [None]}
+    index = index.delete(frame["id"][:1]).delete([np.int64(3)])
+    assert index.search("zebra okapi fuse").docids == ["2"]
+    with pytest.raises(InputError, match="ids: document id None is neither text nor a number"):
+        index.delete([None])
+    with pytest.raises(InputError, match="document 0: keys must be str, int, float, bool or None, not tuple"):
+        index.add([{"id": "4", "contents": "x", ("a", 1): 2}])
+
+
+def test_two_columns_of_one_name_are_refused(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame([["1", "a zebra", "a fuse"]], columns=["id", "contents", "contents"])
+    with pytest.raises(InputError, match=r"documents: 2 columns are called 'contents'"):
+        kernelsearch.build(tmp_path / "i", frame)
 
 
 def test_documents_without_ids_are_numbered(tmp_path):

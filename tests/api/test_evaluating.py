@@ -5,7 +5,10 @@ import pytest
 
 import kernelsearch
 from kernelsearch import evaluate, search
+from kernelsearch.api import keywords
+from kernelsearch.api.judged import as_qrels, as_topics
 from kernelsearch.core.errors import InputError, OptionError
+from kernelsearch.rerankers import registry
 from kernelsearch.trec import read_qrels, read_topics
 from tests.conftest import DEMO
 
@@ -94,6 +97,51 @@ def test_topics_and_judgements_may_be_data_frames(demo_index, few):
         demo_index.search_batch(frame[["qid"]])
     with pytest.raises(InputError, match="a list of queries was expected, not one text"):
         demo_index.search_batch("dripping tap")
+
+
+def test_queries_that_a_method_cannot_act_on_are_counted(demo_index, caplog):
+    topics, qrels = {"1": "dripping tap", "2": "mould"}, {"1": {"hr001": 1}, "2": {"hr002": 1}}
+    measured = demo_index.evaluate(topics, qrels, "prcl", hits=20)
+    assert list(measured.evaluations) == ["prcl"]
+    assert "prcl: 2 queries keep the first stage's list: no more than r + n = 110 documents" in caplog.messages
+
+
+def test_options_of_a_method_whose_name_has_an_underscore(monkeypatch):
+    klsa, pert = registry.method("klsa"), registry.method("pert")
+    methods = {"my": pert, "my_own": klsa}
+    monkeypatch.setattr(registry, "method", methods.__getitem__)
+    monkeypatch.setattr(registry, "names", lambda: list(methods))
+    chosen, _ = keywords.split(["my", "my_own"], {"my_own_z": 3, "my_alpha": 0.25, "k1": 1.0})
+    assert {name: {key: options.get(key) for key in ("z", "alpha")} for name, options in chosen} == {
+        "my": {"z": None, "alpha": 0.25},
+        "my_own": {"z": 3, "alpha": None},
+    }
+    with pytest.raises(OptionError, match="my_own_z: has no effect without rerank='my_own'"):
+        keywords.split(None, {"my_own_z": 3})
+
+
+def test_data_frames_are_checked_as_files_are():
+    pandas = pytest.importorskip("pandas")
+
+    def frame(*rows, columns=("qid", "docno", "label")):
+        return pandas.DataFrame(rows, columns=list(columns))
+
+    assert as_qrels(frame(("1", "a", 2.0), ("1", "a", 2.0), (7, "b", "1"))) == {"1": {"a": 2}, "7": {"b": 1}}
+    assert as_qrels({7: {"a": np.int64(1)}, "8": {}}) == {"7": {"a": 1}, "8": {}}
+    rows = frame(("1", "a", "tap"), ("1", "b", "tap"), (2, "a", 2020), columns=("qid", "docno", "query"))
+    assert as_topics(rows) == {"1": "tap", "2": "2020"} and as_topics({2: "tap"}) == {"2": "tap"}
+    for read, data, message in (
+        (as_qrels, frame(("1", "a", 1), ("1", "a", 0)), "topic 1, document a is judged twice, with different grades"),
+        (as_qrels, frame(("1", "a", float("nan"))), "document a: grade nan is not a whole number"),
+        (as_qrels, {"1": {"a": 0.5}}, "document a: grade 0.5 is not a whole number"),
+        (as_qrels, {"1": {"a"}}, r"\{qid: \{docid: grade\}\} was expected"),
+        (as_topics, frame(("1", "tap"), ("1", "fuse"), columns=("qid", "query")), "topic 1 has two texts, 'tap' and 'fuse'"),
+        (as_topics, frame(("1", None), ("2", "tap"), columns=("qid", "query")), "the text of topic 1 is (None|nan), a text"),
+        (as_topics, frame(("1", "2", "tap"), columns=("qid", "qid", "query")), "topics: 2 columns are called 'qid'"),
+        (as_topics, ["tap"], r"\{qid: text\} was expected"),
+    ):
+        with pytest.raises(InputError, match=message):
+            read(data)
 
 
 def test_methods_of_an_index_take_files_too(demo_index, few, tmp_path):

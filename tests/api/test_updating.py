@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import pickle
 
 import numpy as np
 import pytest
@@ -10,10 +11,11 @@ import kernelsearch
 from kernelsearch import index as index_verb
 from kernelsearch.api import updating
 from kernelsearch.api.checking import check_index
+from kernelsearch.api.index import Index
 from kernelsearch.clicks.importing import import_log
 from kernelsearch.clicks.store import ClickLog
-from kernelsearch.core import artefacts
-from kernelsearch.core.errors import IndexProblem, IndexReplaced, InputError, OptionError
+from kernelsearch.core import artefacts, replacing
+from kernelsearch.core.errors import ArtefactError, IndexProblem, IndexReplaced, InputError, OptionError
 from kernelsearch.lucene.index import LuceneIndex
 from kernelsearch.rerankers.fusion import model as models
 from tests.conftest import DEMO, TINY, write_jsonl
@@ -310,6 +312,42 @@ def test_artefacts_in_another_place_follow_too(tmp_path, monkeypatch):
     after = index.add(NEW)
     assert (tmp_path / "elsewhere" / after.fingerprint / "klsa" / "meta.json").is_file()
     assert len(after.forward) == 8 and after.search("tap", "klsa").docids
+
+
+@pytest.mark.parametrize("exchanges", [True, False])
+def test_artefacts_in_a_chosen_folder_follow_and_the_rest_of_it_stays(tmp_path, monkeypatch, caplog, exchanges):
+    if not exchanges:  # as on systems that can't exchange two folders in one step
+        monkeypatch.setattr(replacing, "exchange", lambda first, second: False)
+    kernelsearch.build(tmp_path / "other", NEW).train("klsa", dims=2, output=tmp_path / "chosen" / "other")
+    kernelsearch.build(tmp_path / "i", TINY)
+    index = Index(tmp_path / "i", artefacts=tmp_path / "chosen")
+    index.train("klsa", dims=2)
+    index.train("klsa", dims=2, kernel="rbf", landmarks=4, output=tmp_path / "chosen" / "rbf")
+    (tmp_path / "chosen" / "notes.txt").write_text("mine")
+    listed = sorted(entry.name for entry in (tmp_path / "chosen").iterdir())
+    foreign = (tmp_path / "chosen" / "other" / "meta.json").read_bytes()
+    after = index.add(NEW)
+    basis = after.pipeline("klsa").rerankers[0].basis
+    assert after.artefacts == tmp_path / "chosen" and basis.rows.shape == (8, 2) and basis.meta["extra"]["folded"] == 3
+    assert len(after.forward) == 8
+    assert sorted(entry.name for entry in (tmp_path / "chosen").iterdir()) == listed
+    assert (tmp_path / "chosen" / "notes.txt").read_text() == "mine"
+    assert (tmp_path / "chosen" / "other" / "meta.json").read_bytes() == foreign
+    assert "rbf can't be used any more" in caplog.text and "other can't" not in caplog.text
+    with pytest.raises(ArtefactError, match="before this one changed"):
+        after.search("tap", "klsa", klsa_basis=str(tmp_path / "chosen" / "rbf"))
+    with pytest.raises(InputError):  # a change that fails leaves it as it was
+        after.delete(["nobody"])
+    assert after.pipeline("klsa").rerankers[0].basis.rows.shape == (8, 2)
+    assert sorted(entry.name for entry in (tmp_path / "chosen").iterdir()) == listed
+
+
+def test_an_index_from_another_process_is_changed_in_its_own_place(tmp_path):
+    index = kernelsearch.build(tmp_path / "i", TINY)
+    index.train("klsa", dims=2)
+    after = pickle.loads(pickle.dumps(index)).add(NEW)
+    assert after.pipeline("klsa").rerankers[0].basis.rows.shape == (8, 2)
+    assert after.shards.chosen_artefacts is None
 
 
 def test_models_of_a_collection_with_other_indexes_are_kept_apart(tmp_path, capsys):

@@ -44,6 +44,7 @@ def test_bad_lines_are_counted_by_reason_and_the_first_is_named(tmp_path):
         b'{"query": " ", "items": [{"docid": "a", "clicked": true}]}',
         b"\xff\xfe",
         b"{broken too",
+        b'{"query": "q", "query": "r", "items": [{"docid": "a", "clicked": true}]}',
     ]
     bad += [
         b'{"query": "q", "items": [{"docid": "a"}]}',
@@ -58,6 +59,7 @@ def test_bad_lines_are_counted_by_reason_and_the_first_is_named(tmp_path):
         "not an object": 1,
         "no query": 1,
         "not UTF-8": 1,
+        "a key that occurs twice": 1,
         "an item without clicked flag": 1,
         "a rank that is not a whole number from 1": 1,
     }
@@ -110,6 +112,15 @@ def test_rows_of_a_table_of_events_are_impressions(tmp_path):
         Tally("hose", *rest) for rest in (("a", 1, 1, 1.0), ("b", 0, 1, 2.0), ("c", 1, 1, 1.0))
     ]
     assert dict(skipped.counts) == {"clicks not a number": 1}
+
+
+@pytest.mark.parametrize("header", ["query,docid,clicks,Clicks", "query\tdocid\tclicks\tquery"])
+def test_a_table_with_two_columns_of_one_name_is_refused(tmp_path, header):
+    path = tmp_path / "log.csv"
+    path.write_text(f"\n{header}\n")
+    name = header[-6:].strip().lower()
+    with pytest.raises(InputError, match=rf"log\.csv: line 2: 2 columns are called '{name}'"):
+        list(read(path, Skipped()))
 
 
 def test_a_json_array_is_named(tmp_path):

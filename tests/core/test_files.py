@@ -1,3 +1,4 @@
+import gzip
 import os
 import socket
 import stat
@@ -20,6 +21,27 @@ def test_failed_write_keeps_the_old_file_and_leaves_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == [file]
 
 
+@pytest.mark.parametrize("name", ["run.txt.gz", "RUN.GZ"])
+def test_a_file_called_gz_is_gzipped_and_appears_whole_or_not_at_all(tmp_path, name):
+    text = "1 Q0 d1 1 2.5 tag\n" * 50_000
+    for folder in ("a", "b"):
+        with write_file(tmp_path / folder / name) as stream:
+            stream.write(text)
+    content = (tmp_path / "a" / name).read_bytes()
+    assert gzip.decompress(content).decode() == text and len(content) < len(text) / 50
+    assert content == (tmp_path / "b" / name).read_bytes()
+    with pytest.raises(RuntimeError), write_file(tmp_path / "a" / name) as stream:
+        stream.write("half of the new")
+        raise RuntimeError
+    assert (tmp_path / "a" / name).read_bytes() == content and len(list((tmp_path / "a").iterdir())) == 1
+    read, write = os.pipe()
+    with write_file(f"/dev/fd/{write}") as stream:  # a pipe has no name that says what it is
+        stream.write("plain")
+    os.close(write)
+    assert os.read(read, 100) == b"plain"
+    os.close(read)
+
+
 def test_written_file_has_the_usual_permissions(tmp_path):
     with write_file(tmp_path / "a") as stream:
         stream.write("x")
@@ -33,10 +55,11 @@ def test_write_into_a_place_that_is_no_folder(tmp_path):
         pass
 
 
-def test_full_disk_is_one_clear_line_and_loses_nothing(tmp_path):
+@pytest.mark.parametrize("name", ["run.txt", "run.txt.gz"])
+def test_full_disk_is_one_clear_line_and_loses_nothing(tmp_path, name):
     if not os.path.exists("/dev/full"):
         pytest.skip("no /dev/full on this system")
-    with pytest.raises(InputError, match=r"cannot be written .No space left"), write_file(tmp_path / "run.txt") as stream:
+    with pytest.raises(InputError, match=r"cannot be written .No space left"), write_file(tmp_path / name) as stream:
         os.dup2(os.open("/dev/full", os.O_WRONLY), stream.fileno())
         stream.write("x" * 100_000)
     assert list(tmp_path.iterdir()) == []

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import math
 import os
 import subprocess
 import sys
@@ -12,7 +13,17 @@ import pytest
 
 from kernelsearch.core import reading, streams
 from kernelsearch.core.errors import InputError, quote
-from kernelsearch.core.reading import TextFile, json_lines, lines, open_bytes, parse_json, read_toml, whole_number
+from kernelsearch.core.reading import (
+    TextFile,
+    json_lines,
+    json_object,
+    lines,
+    open_bytes,
+    parse_json,
+    read_toml,
+    to_number,
+    whole_number,
+)
 
 
 @pytest.fixture
@@ -169,6 +180,7 @@ def test_a_file_without_permission_is_named(tmp_path):
         ('{"a": "\\ud800"}', "half of a surrogate pair"),
         ('{"a" 1}', "f: line 3, column 6: not valid JSON"),
         (b'"\xff"', "not valid UTF-8 .byte 2"),
+        ('{"a": 1, "b": [{"c": 1, "a": 2, "c": 3}]}', "the key 'c' occurs twice in one object"),
     ],
 )
 def test_json_that_would_break_a_reader_is_refused_in_a_short_line(text, message):
@@ -215,6 +227,21 @@ def test_whole_numbers_have_bounds():
         with pytest.raises(ValueError) as caught:
             whole_number(text)
         assert len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize("mark", ["\x1c", "\x1d", "\x1e", "\x1f", "_", "\u00a0", "\u0663", "x", ""])
+def test_a_number_is_what_other_tools_read_as_one(mark):
+    for read in (to_number, whole_number):
+        assert read("12") == read(" +12\t") == 12
+        for text in (mark, f"12{mark}") if mark else ("",):
+            with pytest.raises(ValueError, match=r"is not a"):
+                read(text)
+    assert to_number(".5") == 0.5 and to_number("5.e-1") == 0.5 and to_number("-Infinity") == -math.inf
+    assert math.isnan(to_number("NaN"))
+
+
+def test_a_stored_record_has_the_last_value_of_a_key():
+    assert json_object('{"a": 1, "a": 2}') == {"a": 2} == parse_json('{"a": 1, "a": 2}', "d1", stored=True)
 
 
 def test_quotes_are_short_and_escaped():

@@ -160,3 +160,15 @@ def test_of_a_document_listed_twice_the_lower_rank_counts():
     run = {"1": [("a", 4.0), ("b", 3.0), ("a", 2.0), ("c", 1.0)]}
     result = evaluate({"1": {"a": 1, "c": 1}}, run, parse_measures(["AP", "RR"]))
     assert (result.mean("RR"), result.mean("AP")) == (0.5, (1 / 2 + 2 / 3) / 2)
+
+
+@pytest.mark.parametrize(
+    "names", [["Accuracy"], ["Accuracy", "AP"], ["RR@10"], ["ERR@10"], ["Accuracy", "P(rel=2)@5", "RR@10"]]
+)
+def test_every_topic_has_a_value_whatever_else_is_measured(names):
+    qrels = {"1": {"a": 1, "b": 0}, "2": {"a": 0, "b": 0}, "3": {"x": 1}, "4": {}}
+    run = {"1": [("a", 2.0), ("b", 1.0)], "2": [("b", 1.0)], "4": [("a", 1.0)]}
+    values = evaluate(qrels, run, parse_measures(names)).values
+    for name in names:
+        assert list(values[name]) == list(qrels) and all(values[name][qid] == 0.0 for qid in "234")
+    assert values[names[0]]["1"] > 0

@@ -74,6 +74,10 @@ def test_the_same_seed_gives_the_same_model(kind):
 def test_net_finds_the_bounded_minimum():
     """Against an independent solver on the same loss."""
     X, y, qid = lists(queries=10)
+    assert SimTripletNet(iterations=0).fit(X, y, qid).weights_.tolist() == [2.0 / X.shape[1]] * X.shape[1]
+    start = [-1.0, *range(1, X.shape[1])]
+    assert SimTripletNet(iterations=0, start=start).fit(X, y, qid).weights_.tolist() == [0.0, *range(1, X.shape[1])]
+    assert SimTripletNet(iterations=0, start=start, signed=True).fit(X, y, qid).weights_.tolist() == start
     learner = SimTripletNet(penalty=0.01).fit(X, y, qid)
     groups = Lists.of(qid)
     D, w = triplet_differences(normalise_features(X, groups, "z"), y, groups, 200, 0)

@@ -454,6 +454,17 @@ def test_a_fitted_fusion_is_equal_to_its_copy_only(topics, qrels, bm25):
     pd.testing.assert_frame_equal(pickle.loads(pickle.dumps(fitted))(results), fitted(results))
 
 
+def test_fusion_reads_judgements_as_files_are_read(topics, qrels, bm25):
+    results = bm25(topics).assign(features=lambda frame: [np.array([score, 1 / score]) for score in frame["score"]])
+    expected, fitted = ks.Fusion(learner="net"), ks.Fusion(learner="net")
+    expected.fit(results, qrels)
+    repeated = pd.concat([qrels, qrels.head(3)]).assign(label=lambda frame: frame["label"].astype(float))
+    fitted.fit(results.assign(label=7), repeated)
+    pd.testing.assert_frame_equal(fitted(results), expected(results))
+    with pytest.raises(InputError, match="is judged twice, with different grades"):
+        fitted.fit(results, pd.concat([qrels, qrels.head(1).assign(label=9)]))
+
+
 def test_stored_texts_are_added(demo_index, topics, bm25):
     import json
 

@@ -290,3 +290,14 @@ def test_topics_without_judgements_teach_nothing():
     for half in ({"topics": {"1": "tap"}}, {"qrels": {"1": {"d": 1}}}, {}):
         with pytest.raises(OptionError, match="learns from --topics and --qrels, from --clicks, or from --ltr; none was given"):
             training_topics(TrainingData(**half))
+
+
+def test_clicks_beside_judgements_are_refused_and_not_ignored(demo_index, tmp_path):
+    judged = {"topics": {"1": "tap"}, "qrels": {"1": {"d": 1}}}
+    for data in (judged, {"topics": judged["topics"]}, {"qrels": judged["qrels"]}):
+        with pytest.raises(OptionError, match="--clicks: has no effect with --topics and --qrels"):
+            demo_index.train("fusion", clicks=DEMO / "clicks.jsonl", output=tmp_path / "m", **data)
+    for method, data in (("klsa", judged), ("mslm", {"clicks": DEMO / "clicks.jsonl"}), ("rbm25", judged)):
+        with pytest.raises(OptionError, match=f"--(topics|clicks): has no effect on --rerank {method}"):
+            demo_index.train(method, output=tmp_path / "m", **data)
+    assert not (tmp_path / "m").exists()

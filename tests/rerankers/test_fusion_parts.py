@@ -256,7 +256,7 @@ def test_parts_of_an_explanation_by_size_with_the_rank_by_each_feature(index, mo
         assert explanation.notes["decision"]["parts"]["certainty"] == pytest.approx(parts[row, 3], abs=1e-4)
         assert "evidence" not in explanation.notes
     outside = int(np.setdiff1d(np.arange(6), pool.docs)[0])
-    with pytest.raises(OptionError, match="is not among the first 1000; only those are fused"):
+    with pytest.raises(OptionError, match=f"is not among the {pool.depth} documents that .* scores"):
         reranker.explain(query, candidates, outside)
 
 
@@ -289,7 +289,7 @@ def test_likeness_is_the_cosine_of_words(index):
     assert all(set(entry) == {"words"} for entry in likeness)
 
 
-def test_scores_of_a_run_and_its_lowest_for_what_it_lacks(index, tmp_path):
+def test_scores_of_a_run_and_its_lowest_for_what_it_lacks(index, tmp_path, caplog):
     """The first row is known, an unknown docid is passed over; the order of the file is that of the run."""
     path = tmp_path / "run.txt"
     path.write_text("1 Q0 e 1 9 x\n1 Q0 gone 2 8 x\n1 Q0 a 3 7 x\n1 Q0 c 4 -2 x\n2 Q0 gone 1 5 x\n", encoding="utf-8")
@@ -307,6 +307,14 @@ def test_scores_of_a_run_and_its_lowest_for_what_it_lacks(index, tmp_path):
     for text in ("x", "=file", "x="):
         with pytest.raises(OptionError, match=rf"--o: '{text}' should read NAME=FILE"):
             read_runs((text,), "--o")
+    with pytest.raises(OptionError, match=r"--o: x names two files, a\.txt and b\.txt"):
+        read_runs(("x=a.txt", "x=b.txt"), "--o")
+    runs = {"x": str(path), "y": str(path)}
+    for recipe in (["first", "run:x"], ["read:run:x/top"]):
+        with pytest.raises(OptionError, match=r"--fusion\.runs: y: has no effect, because no feature of the model is run:y"):
+            Features(index, recipe, runs=runs)
+        Features(index, recipe, runs={"x": str(path)})
+    assert f"{path}: 2 of its documents are not in {index.name} and are left out" in caplog.messages
     path.write_text("1 Q0 gone 1 9 x\n1 Q0 lost 2 8 x\n", encoding="utf-8")
     with pytest.raises(InputError, match="none of its 2 documents is in"):
         Features(index, [f"run:{path}"])

@@ -183,6 +183,15 @@ def test_step_and_columns_are_used(index):
     assert not np.allclose(few, many, atol=1e-4)
 
 
+def test_an_index_of_stop_words_has_no_terms_instead_of_no_positions(tmp_path):
+    opened = kernelsearch.open(build_texts(tmp_path, {"a": "the and of", "b": "to be or not"}))
+    for attempt in (lambda: opened.search("tap", "mslm"), lambda: opened.train("mslm")):
+        with pytest.raises(IndexProblem, match="field 'contents' has no terms: its texts are stop words and signs only"):
+            attempt()
+    with pytest.raises(InputError, match="all features are zero: the field's texts are stop words and signs only, or"):
+        opened.search("tap", "klsa")
+
+
 def test_training_errors_are_plain(index):
     with pytest.raises(OptionError, match="both --topics and --qrels"):
         MultiScaleLM.method.fit(index, TrainingData(topics={"1": "pump"}))

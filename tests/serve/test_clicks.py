@@ -270,8 +270,11 @@ def test_a_damaged_log_is_named_without_its_folder_and_leaves_the_rest_usable(re
         time.sleep(0.1)
     for path in ("/v1/demo/suggest?prefix=t", "/v1/demo/search?query=tap&rerank=rbm25"):
         answer = recording.get(path)
-        assert answer.status_code == 400 and "clicks.db" in answer.json()["error"]
+        assert answer.status_code == 500 and "clicks.db" in answer.json()["error"]
         assert str(tmp_path) not in answer.text and "/" not in answer.json()["error"]
+    docids = shown(recording, "tap")
+    answer = click(recording, docids[0], docids)
+    assert answer.status_code == 500 and "clicks.db: not a click database" in answer.json()["error"]
     described = recording.get("/v1/indexes")
     assert described.status_code == 200 and described.json()["indexes"][0]["clicks"] is None
     assert str(tmp_path) not in described.text

@@ -68,6 +68,12 @@ def test_bad_changes_are_refused_and_change_nothing(own):
         answer = client.post(PATH, json=body)
         assert answer.status_code == status and message in answer.json()["error"], (body, answer.text)
         assert "/" not in answer.json()["error"]
+    for content in (
+        b'{"delete": ["a"], "delete": ["b"]}',
+        b'{"add": [{"id": "d", "contents": "%s", "id": "e"}]}' % (b"x" * 70_000),
+    ):
+        answer = client.post(PATH, content=content, headers={"content-type": "application/json"})
+        assert answer.status_code == 400 and "occurs twice in one object" in answer.json()["error"]
     assert client.post(PATH, content=b"x" * (16 << 20) + b"x").status_code == 413
     assert client.post("/v1/none/documents", json={"delete": ["a"]}).status_code == 404
     assert result(client, "tap") == ["c", "a"]

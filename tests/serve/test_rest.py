@@ -40,7 +40,8 @@ def test_a_json_body_has_the_parameters_of_a_query_string(client):
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (b"{", "body: not JSON"),
+        (b"{", "body, column 2: not valid JSON"),
+        (b'{"query": "tap", "hits": 3, "hits": 5}', "body: not valid JSON (the key 'hits' occurs twice in one object)"),
         (b"[1]", "body: a JSON object"),
         (b'{"query": {"text": "tap"}}', "query: a string, a number"),
         (b'{"query": ["dripping", "tap"]}', "query: a string, a number, true or false is expected"),

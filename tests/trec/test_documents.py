@@ -53,6 +53,12 @@ def test_csv_with_header_quotes_and_line_breaks(tmp_path):
     assert read(file) == [{"id": "1", "contents": "A, b\ntwo\nlines", "title": "A, b", "text": "two\nlines", "price": "3.5"}]
 
 
+def test_columns_without_a_name_may_be_several(tmp_path):
+    file = tmp_path / "c.csv"
+    file.write_text("id,text,,\n1,a,,\n")
+    assert [document["contents"] for document in read(file)] == ["a"]
+
+
 def test_tsv_without_header_takes_quotes_as_text(tmp_path):
     file = tmp_path / "c.tsv"
     file.write_text('7\tsays "hello\n8\tx\n')
@@ -82,6 +88,8 @@ def test_tsv_of_a_spreadsheet_has_quoted_cells_below_its_header(tmp_path):
         ("c.jsonl", '{"id": "1"}\n', "document 1 has no text"),
         ("c.jsonl", '{"id": "1", "contents": 5}\n', "document 1: contents has the type int, a text was expected"),
         ("c.csv", "id,text\n1,a,b\n", "line 2: 3 columns, 2 were expected"),
+        ("c.csv", "\nid,text,Text \n1,a,b\n", "line 2: 2 columns are called 'text'; rename or remove all but one"),
+        ("c.tsv", "id\tid\ttext\n1\t2\tb\n", "line 1: 2 columns are called 'id'"),
         ("c.trec", "<DOC>\n<DOCNO>1</DOCNO>\n", "line 1: <DOC> without </DOC>"),
         ("c.trec", "<DOC>\n<DOCNO>1</DOCNO>\n<DOC>\n<DOCNO>2</DOCNO>\n</DOC>\n", "line 3: <DOC> within the document of line 1"),
         ("c.trec", "<DOC>\nx\n</DOC>\nstray\n", "line 1: a document without an id"),
@@ -238,6 +246,14 @@ def test_json_array(tmp_path):
     file.write_text('[{"id": 1,')
     with pytest.raises(InputError, match="not valid JSON"):
         read(file)
+
+
+def test_parquet_with_two_columns_of_one_name(tmp_path):
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    table = pyarrow.Table.from_arrays([pyarrow.array([text]) for text in ("1", "a", "b")], names=["id", "text", "text"])
+    parquet.write_table(table, tmp_path / "c.parquet")
+    with pytest.raises(InputError, match=r"c\.parquet: 2 columns are called 'text'"):
+        read(tmp_path / "c.parquet")
 
 
 def test_parquet(tmp_path):

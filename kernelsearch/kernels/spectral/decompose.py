@@ -60,7 +60,10 @@ def decompose(
         raise OptionError(f"solver: {solver!r} is not one of {', '.join(SOLVERS)}")
     total = rows.squared_norm()
     if total <= 0:
-        raise InputError("decomposition: all features are zero: the field has no terms, or the kernel is multiplied by zero")
+        raise InputError(
+            "decomposition: all features are zero: the field's texts are stop words and signs only, or the kernel is "
+            "multiplied by zero"
+        )
     by_features = rows.shape[1] <= rows.shape[0]
     size = min(rows.shape)
     apply = rows.gram_times if by_features else (lambda x: rows.times(rows.transposed_times(x)))

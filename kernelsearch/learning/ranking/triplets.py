@@ -118,6 +118,8 @@ class SimTripletNet(TripletLearner):
             slope = -(weights / (1 + np.exp(np.clip(margins, -500, 500)))) @ differences + self.penalty * away
             return float(value), slope
 
+        if not self.iterations:  # L-BFGS-B takes a step even so
+            return start if self.signed else np.maximum(start, 0.0)
         bounds = None if self.signed else [(0.0, None)] * len(start)
         options = {"maxiter": self.iterations}
         result: Floats = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x

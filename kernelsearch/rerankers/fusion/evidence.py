@@ -122,6 +122,7 @@ class RunFeature(Feature[RunFeatureSettings]):
         if not settings.file:
             raise OptionError("feature run: names no file; run:FILE, or run:NAME with --fusion.runs NAME=FILE")
         self.path = context.runs.get(settings.file, settings.file)
+        context.used_runs.add(settings.file)
         if settings.file not in context.runs and not Path(settings.file).exists():
             raise InputError(f"run:{settings.file}: no such file; --fusion.runs {settings.file}=FILE gives one for that name")
         self.lists: dict[str, Candidates] = {}
@@ -135,6 +136,8 @@ class RunFeature(Feature[RunFeatureSettings]):
             self.lists[qid] = Candidates(rows[known], scores[known])
         if self.lists and not any(listed.depth for listed in self.lists.values()):
             raise InputError(f"{self.path}: none of its {unknown} documents is in {self.index.name}")
+        if unknown:
+            logger.warning("%s: %d of its documents are not in %s and are left out", self.path, unknown, self.index.name)
 
     def values(self, pools: Sequence[Pool]) -> list[Floats]:
         return [self._pool_values(pool) for pool in pools]
@@ -163,5 +166,7 @@ def read_runs(runs: Sequence[str] | None, option: str) -> dict[str, str]:
         name, equals, file = text.partition("=")
         if not equals or not name or not file:
             raise OptionError(f"{option}: {text!r} should read NAME=FILE")
+        if name in out:
+            raise OptionError(f"{option}: {name} names two files, {out[name]} and {file}")
         out[name] = file
     return out

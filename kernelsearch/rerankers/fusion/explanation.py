@@ -36,14 +36,17 @@ def explain(reranker: FusedReranker[Any], query: Query, candidates: Candidates, 
     `evidence` is the part of the score that came from words, from vectors, and from feedback that both chose; with the feature
     `posterior`, `certainty` is the document that the first stage puts first and its probability among the best: how much it
     counts against the other evidence, and `decision` says how far feedback goes for the query and why (`decision_note`). Raises
-    OptionError for a document outside the fused pool. `reranker` is the method; the other parameters are those of
-    `Reranker.explain`.
+    OptionError for a document that is not among those of the tables. `reranker` is the method; the other parameters are those
+    of `Reranker.explain`.
     """
     pool, table = reranker.tables([query], [candidates], context)[0]
     row = position(pool, doc)
     docid = reranker.index.forward.docids[doc]
     if row is None:
-        raise OptionError(f"--docid: {docid} is not among the first {reranker.settings.depth}; only those are fused")
+        raise OptionError(
+            f"--docid: {docid} is not among the {pool.depth} documents that {reranker.name} scores for this query; the others "
+            "of the list follow them"
+        )
     parts = reranker.learner.contributions(table)[row]
     order = np.argsort(-np.abs(parts), kind="stable")
     ranks = (table > table[row]).sum(axis=0) + 1

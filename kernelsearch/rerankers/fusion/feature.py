@@ -50,6 +50,7 @@ class FeatureContext:
     runs: Mapping[str, str] = dataclass_field(default_factory=dict)
     #: Features that others are built on, by name, so that they are made once.
     shared: dict[str, Feature[Any]] = dataclass_field(default_factory=dict)
+    used_runs: set[str] = dataclass_field(default_factory=set)  #: names of the run files that a feature has read
     _searches: dict[BM25Model, FeedbackSearch] = dataclass_field(default_factory=dict)
     _reliabilities: dict[str, float] = dataclass_field(default_factory=dict)
 

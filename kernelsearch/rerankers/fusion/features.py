@@ -293,6 +293,9 @@ class Features:
         by_name = {}
         for name, spec in specs.items():
             by_name[name] = context.shared[name] = context.shared.get(name) or build(spec, context)
+        for name in context.runs:
+            if name not in context.used_runs:
+                raise OptionError(f"--fusion.runs: {name}: has no effect, because no feature of the model is run:{name}")
         self.features = [by_name[name] for name in recipe]
         self.sources = [by_name[name] for name in sources]
         for name in sources:

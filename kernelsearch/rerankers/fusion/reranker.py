@@ -245,6 +245,8 @@ def training_topics(data: TrainingData) -> tuple[dict[str, str], dict[str, dict[
 
     Raises InputError where no topic has a relevant document, OptionError where there is nothing to learn from.
     """
+    if data.clicks is not None and (data.topics or data.qrels):
+        raise OptionError("--clicks: has no effect with --topics and --qrels, from which fusion then learns")
     if data.topics and data.qrels:
         topics = {
             qid: text for qid, text in data.topics.items() if any(grade > 0 for grade in data.qrels.get(qid, {}).values())

@@ -104,6 +104,7 @@ class MultiScaleLM(Reranker[MultiScaleSettings]):
         """
         if bool(data.topics) != bool(data.qrels):
             raise OptionError("--rerank mslm: level weights need both --topics and --qrels")
+        index.forward.require_terms()
         path = data.folder(index, cls.method.name)
         graph = build_graph(index, settings, data.memory_limit, data.engine)
         logger.info("%d pairs of related words over %d words", graph.edges, graph.words)

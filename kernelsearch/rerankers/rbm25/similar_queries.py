@@ -22,7 +22,7 @@ from scipy import sparse
 from kernelsearch.clicks.importing import import_log
 from kernelsearch.clicks.store import ClickLog
 from kernelsearch.core import artefacts, invariants
-from kernelsearch.core.errors import ArtefactError, InputError
+from kernelsearch.core.errors import ArtefactError, ClickLogError, InputError
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.forward import ForwardIndex
 from kernelsearch.kernels.queries import (
@@ -322,7 +322,7 @@ def check_log(index: OpenedIndex, log: ClickLog, source: str) -> NDArray[np.inte
 def open_log(index: OpenedIndex, log: str | None, owner: str = "rbm25", option: str = "clicks") -> ClickLog:
     """Opens a click log: a database, a log file (imported beside the index at first use), or for None the index's own.
 
-    Raises InputError, which names the `option` of the method `owner`, where there is none.
+    Raises InputError, which names the `option` of the method `owner`, where there is none; ClickLogError for a damaged one.
     """
     if log is None:
         path = index.artefacts / "clicks.db"
@@ -342,5 +342,8 @@ def open_log(index: OpenedIndex, log: str | None, owner: str = "rbm25", option: 
     state = f"{path.absolute()} {file.st_size} {file.st_mtime_ns}"
     stored = index.artefacts / f"clicks-{hashlib.sha256(state.encode()).hexdigest()[:12]}.db"
     if not stored.exists():
-        import_log([path], stored)
+        try:
+            import_log([path], stored)
+        except InputError as problem:
+            raise ClickLogError(str(problem)) from None
     return ClickLog(stored)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from kernelsearch.core.errors import InputError, OptionError, short
+from kernelsearch.core.errors import InputError, OptionError, quote, short
 from kernelsearch.core.reading import TextFile, json_lines, open_file, parse_json, report_damage
 from kernelsearch.trec.formats import ID_NAMES, TEXT_NAMES, Records
 
@@ -134,6 +135,7 @@ def _header(row: list[str], place: str, id_names: Collection[str], text_names: C
     names = [cell.strip().lower() for cell in row]
     columns = short(", ".join(names), 200)
     if not set(id_names or text_names).isdisjoint(names):
+        refuse_repeated(names, place)
         return names, False
     if not id_names and len(names) > 1:
         raise InputError(
@@ -146,6 +148,18 @@ def _header(row: list[str], place: str, id_names: Collection[str], text_names: C
             "name it with --columns id=NAME,contents=NAME, or number the documents with --number-documents"
         )
     return ["id", "contents"] if id_names else ["contents"], True
+
+
+def refuse_repeated(names: Iterable[str], place: str) -> None:
+    """Raises InputError for a table with two columns of one name, of which one would be lost; `place` is its header.
+
+    Columns without a name are no fields.
+    """
+    counts = Counter(filter(None, names))
+    if repeated := [name for name, count in counts.items() if count > 1]:
+        raise InputError(
+            f"{place}: {counts[repeated[0]]} columns are called {quote(repeated[0])}; rename or remove all but one"
+        )
 
 
 def read_parquet(path: Path, encoding: str) -> Records:
@@ -161,6 +175,7 @@ def read_parquet(path: Path, encoding: str) -> Records:
         open_file(path) as stream,
         pyarrow.parquet.ParquetFile(stream) as file,
     ):
+        refuse_repeated(file.schema_arrow.names, str(path))
         for batch in file.iter_batches():
             for record in batch.to_pylist():
                 count += 1

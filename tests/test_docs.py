@@ -253,29 +253,77 @@ def test_every_parameter_on_the_api_page_is_described():
     assert missing == []
 
 
-def test_every_parameter_of_the_package_is_described():
+@pytest.mark.parametrize("package", ["kernelsearch", "tools"])
+def test_every_public_function_and_its_parameters_are_described(package):
     """As for the page of the API; a docstring may also refer to another function's ("the parameters are those of ...").
 
-    The docstring of a module counts for the names that it has in backquotes, that of a base class for its subclasses.
+    The docstrings of a module and of the package count for the names that they have in backquotes, that of a base class for its
+    subclasses.
     """
-    files = sorted((ROOT / "kernelsearch").rglob("*.py"))
-    modules = {file: ast.parse(file.read_text(encoding="utf-8")) for file in files}
+    assert missing_descriptions(ROOT / package) == []
+
+
+def test_what_is_not_described_is_found(tmp_path):
+    (tmp_path / "__init__.py").write_text('"""Everywhere, `seed` is that of the random numbers."""')
+    (tmp_path / "module.py").write_text(
+        '"""A module in which `folder` is that of the results."""\n'
+        "def bare(): pass\n"
+        "def partly(path, seed, folder, depth):\n    'Reads the file `path`.'\n"
+        "def same(depth):\n    'The parameters are those of `partly`.'\n"
+        "def _private(path): pass\n"
+        "class Base:\n    'Has a `size`; `full` says whether it is used.'\n"
+        "    def __init__(self, size, colour): pass\n"
+        "    def grow(self, amount):\n        'Grows.'\n"
+        "    def full(self): pass\n"
+        "class Child(Base):\n"
+        "    def grow(self, amount): pass\n"
+        "    def shrink(self): pass\n"
+    )
+    names = (
+        "bare",
+        "partly(depth)",
+        "Base.__init__(colour)",
+        "Base.grow(amount)",
+        "Child",
+        "Child.grow(amount)",
+        "Child.shrink",
+    )
+    assert missing_descriptions(tmp_path) == [f"module.py: {name}" for name in names]
+
+
+def missing_descriptions(package: Path) -> list[str]:
+    """Public classes and functions of a package that have no docstring, and parameters that none describes."""
+    modules = {file: ast.parse(file.read_text(encoding="utf-8")) for file in sorted(package.rglob("*.py"))}
     classes = {node.name: node for module in modules.values() for node in module.body if isinstance(node, ast.ClassDef)}
+    everywhere = ast.get_docstring(modules[package / "__init__.py"]) or ""
     missing = []
     for file, module in modules.items():
-        common = " ".join(re.findall(r"`\w+`", ast.get_docstring(module) or ""))
+        common = " ".join(re.findall(r"`\w+`", f"{everywhere} {ast.get_docstring(module) or ''}"))
+        names: list[str] = []
         for node in module.body:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("_"):
-                missing += [f"{file.relative_to(ROOT)}: {name}" for name in undescribed(node, common)]
+                names += [] if ast.get_docstring(node) or is_overload(node) else [node.name]
+                names += undescribed(node, common) if ast.get_docstring(node) else []
             elif isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                family = with_bases(node, classes)
-                for part in node.body:
-                    if is_public_method(part) and not is_from_elsewhere(part, family, classes):
-                        same = [other for member in family for other in member.body if getattr(other, "name", "") == part.name]
-                        documented = [*family, *(other for other in same if isinstance(other, type(part)))]
-                        text = " ".join(ast.get_docstring(other) or "" for other in documented)
-                        missing += [f"{file.relative_to(ROOT)}: {node.name}.{name}" for name in undescribed(part, text)]
-    assert missing == []
+                names += [] if ast.get_docstring(node) else [node.name]
+                names += [f"{node.name}.{name}" for name in missing_in_class(node, classes, common)]
+        missing += [f"{file.relative_to(package)}: {name}" for name in names]
+    return missing
+
+
+def missing_in_class(node: ast.ClassDef, classes: dict[str, ast.ClassDef], common: str) -> list[str]:
+    """The same for the methods of a class; the docstring of a class may describe a method or property, in backquotes."""
+    family, names = with_bases(node, classes), []
+    of_classes = " ".join(ast.get_docstring(member) or "" for member in family)
+    for part in node.body:
+        if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef) and is_public_method(part):
+            if is_from_elsewhere(part, family, classes) or is_overload(part):
+                continue
+            same = [other for member in family for other in member.body if getattr(other, "name", "") == part.name]
+            own = " ".join(ast.get_docstring(other) or "" for other in same if isinstance(other, type(part))).strip()
+            names += [] if own or part.name == "__init__" or f"`{part.name}`" in of_classes else [part.name]
+            names += undescribed(part, f"{common} {own} {of_classes}")
+    return names
 
 
 def with_bases(node: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> list[ast.ClassDef]:
@@ -285,22 +333,25 @@ def with_bases(node: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> list[ast
     return [node, *(member for base in bases for member in with_bases(base, classes))]
 
 
-def is_public_method(part: ast.stmt) -> bool:
-    return isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef) and (
-        part.name == "__init__" or not part.name.startswith("_")
-    )
+def is_public_method(part: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    return part.name == "__init__" or not part.name.startswith("_")
 
 
-def is_from_elsewhere(part: ast.stmt, family: list[ast.ClassDef], classes: dict[str, ast.ClassDef]) -> bool:
+def is_from_elsewhere(
+    part: ast.FunctionDef | ast.AsyncFunctionDef, family: list[ast.ClassDef], classes: dict[str, ast.ClassDef]
+) -> bool:
     """Whether a method has no docstring and one of its class's bases, a protocol or of another package, declares it."""
-    assert isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef)
     foreign = [base for node in family for base in node.bases if ast.unparse(base).partition("[")[0] not in classes]
     return part.name != "__init__" and not ast.get_docstring(part) and bool(foreign or "setter" in ast.unparse(part))
 
 
+def is_overload(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    return any(ast.unparse(decorator) == "overload" for decorator in function.decorator_list)
+
+
 def undescribed(function: ast.FunctionDef | ast.AsyncFunctionDef, text_of_class: str) -> list[str]:
     own = ast.get_docstring(function) or ""
-    if any(ast.unparse(decorator) == "overload" for decorator in function.decorator_list):
+    if is_overload(function):
         return []
     if re.search(r"parameters are (those|the same)|^As `", own):
         return []

@@ -19,7 +19,7 @@ BEGIN, END = "<!-- conditions -->", "<!-- end of conditions -->"
 
 
 def section(scratch: Path) -> str:
-    """The section of docs/reproductions/fusion.md; empty where nothing was measured."""
+    """The section of docs/reproductions/fusion.md from the results in `scratch`; empty where nothing was measured."""
     rows, worst, measured = [], [], {}
     for name in (*COLLECTIONS, *MADE_CONDITIONS):
         result = scratch / "results" / f"condition-{name}.json"
@@ -45,7 +45,10 @@ def section(scratch: Path) -> str:
 
 
 def predicted(measured: Mapping[str, Mapping[str, Any]]) -> str:
-    """The range of what cross-validation over the training topics says of the chosen model, against its held-out MAP."""
+    """The range of what cross-validation over the training topics says of the chosen model, against its held-out MAP, as text.
+
+    `measured` has the results of the conditions by name.
+    """
     ratios = []
     for values in measured.values():
         rounds = zip(values["candidates"], values["choices"], strict=True)

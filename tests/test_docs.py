@@ -12,6 +12,7 @@ import ast
 import contextlib
 import importlib
 import importlib.util
+import json
 import os
 import re
 import shlex
@@ -24,7 +25,10 @@ from pathlib import Path
 import pytest
 
 import kernelsearch
-from tests.conftest import ROOT
+from kernelsearch.clicks.importing import import_log
+from kernelsearch.serve.settings import IndexSpec, Limits, ServiceSettings
+from kernelsearch.trec import read_qrels, read_topics
+from tests.conftest import DEMO, ROOT
 from tools import make_api_docs, notebooks
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -213,6 +217,53 @@ def test_links_lead_somewhere(page):
         target_page = page.parent / path if path else page
         assert target_page.exists(), f"{page.name}: {target}"
         assert not anchor or anchor in anchors(target_page), f"{page.name}: no heading {anchor} in {target_page.name}"
+
+
+def test_the_examples_of_the_http_api_are_what_the_service_answers(fitted, tmp_path, monkeypatch):
+    """Requests of docs/http-api.md, with the answers below them; tests/serve has clicks and changes of documents."""
+    pytest.importorskip("fastapi")
+    from kernelsearch.serve.catalogue import ServedIndex
+    from tests.serve.conftest import make_client
+
+    monkeypatch.setattr(ServedIndex, "warm_up", lambda _: None)  # of methods that no request names
+    shutil.copytree(fitted, tmp_path / "demo")
+    import_log([DEMO / "clicks.jsonl"], tmp_path / "clicks.db")
+    topics, qrels = read_topics(DEMO / "topics.tsv"), read_qrels(DEMO / "qrels.txt")
+    index = IndexSpec("demo", str(tmp_path / "demo"), topics, qrels, str(tmp_path / "clicks.db"))
+    text = (ROOT / "docs" / "http-api.md").read_text(encoding="utf-8")
+    requests = list(re.finditer(r"^`(GET|POST) (\S+)`", text, re.MULTILINE))
+    assert len(requests) >= 12
+    with make_client(ServiceSettings((index,), Limits(threads=2), record_clicks=True, allow_updates=True)) as client:
+        for request, end in zip(requests, [*(later.start() for later in requests[1:]), len(text)], strict=True):
+            found = re.findall(r"^```json\n(.*?)^```", text[request.end() : end], re.MULTILINE | re.DOTALL)
+            first, *others = (json.loads(block) for block in found)
+            if request[2].endswith(("/click", "/documents")):
+                continue
+            given = client.get(request[2]) if request[1] == "GET" else client.post(request[2], json=first)
+            assert given.status_code == 200, f"{request[0]}: {given.text}"
+            assert_shows(first if request[1] == "GET" else others[0] if others else {}, given.json(), request[0])
+
+
+def assert_shows(shown: object, given: object, where: str) -> None:
+    """`shown` is `given` without some entries of its objects and lists; "..." stands for any text."""
+    if isinstance(shown, dict):
+        assert isinstance(given, dict) and shown.keys() <= given.keys(), f"{where}: {shown.keys()}"
+        for name, value in shown.items():
+            assert_shows(value, given[name], f"{where}: {name}")
+    elif isinstance(shown, list):
+        assert isinstance(given, list)
+        rest = iter(given)
+        for entry in shown:
+            if entry != "...":
+                named = [name for name in ("name", "label", "query", "docid") if isinstance(entry, dict) and name in entry]
+                found = next((other for other in rest if all(other[name] == entry[name] for name in named[:1])), None)
+                assert_shows(entry, found, where)
+    elif isinstance(shown, float):
+        assert given == pytest.approx(shown, rel=1e-4), where
+    elif isinstance(shown, str) and "..." in shown:
+        assert isinstance(given, str) and re.fullmatch(".*".join(map(re.escape, shown.split("..."))), given, re.DOTALL), where
+    else:
+        assert given == shown, where
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

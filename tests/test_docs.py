@@ -26,6 +26,7 @@ import pytest
 
 import kernelsearch
 from kernelsearch.clicks.importing import import_log
+from kernelsearch.rerankers import registry
 from kernelsearch.serve.settings import IndexSpec, Limits, ServiceSettings
 from kernelsearch.trec import read_qrels, read_topics
 from tests.conftest import DEMO, ROOT
@@ -417,6 +418,27 @@ def undescribed(function: ast.FunctionDef | ast.AsyncFunctionDef, text_of_class:
         and not re.search(rf"\b{name.lower().rstrip('_')}", text)
         and not any(part.rstrip("s") in words for part in name.lower().split("_") if len(part) > 2)
     ]
+
+
+#: Pages that describe the options of methods that have no page of their name.
+OPTION_PAGES = {
+    **dict.fromkeys(("auto", "fusion"), ("fusion", "vectors")),
+    **dict.fromkeys(("pairwise", "substitution", "clickprior"), ("rbm25",)),
+    "dense": ("vectors",),
+    "prcl": ("pyserini",),
+}
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in registry.names() if registry.method(name).reranker.startswith("kernelsearch.")]
+)
+def test_every_option_of_a_method_is_on_its_page(name):
+    """In a span of code: `--klsa.z`, or `z` in a table whose head has `--klsa.`."""
+    texts = [(ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8") for page in OPTION_PAGES.get(name, (name,))]
+    words = {word for text in texts for span in re.findall(r"`([^`\n]+)`", text) for word in re.findall(r"[\w-]+", span)}
+    method = registry.method(name)
+    missing = [option.name for option in (*method.options, *method.fit_options) if option.name not in words]
+    assert missing == []
 
 
 def test_every_page_is_in_the_site():

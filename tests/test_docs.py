@@ -441,6 +441,16 @@ def test_every_option_of_a_method_is_on_its_page(name):
     assert missing == []
 
 
+def test_costs_of_methods_are_about_those_of_the_page_on_speed():
+    """`make bench` writes docs/speed.md; docs/which-method.md quotes its times of the smaller collection."""
+    quoted = dict(re.findall(r"^\| `?(\w+)`? \| ([\d.]+) ms \|", (ROOT / "docs" / "which-method.md").read_text(), re.MULTILINE))
+    row = re.compile(r"^\| (\w+) \| Anserini's \w+ \| 10,000 \| CPU ms per query \| ([\d.]+) \|", re.MULTILINE)
+    measured = dict(row.findall((ROOT / "docs" / "speed.md").read_text(encoding="utf-8")))
+    assert {"BM25", "klsa", "pert", "mslm", "auto"} <= quoted.keys() & measured.keys()
+    for method, milliseconds in quoted.items():
+        assert float(milliseconds) == pytest.approx(float(measured[method]), rel=0.4), method
+
+
 def test_every_page_is_in_the_site():
     """mkdocs.yml's navigation has every page of docs/, once."""
     listed = re.findall(r": ([\w/.-]+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)

@@ -12,6 +12,7 @@ import ast
 import contextlib
 import importlib
 import importlib.util
+import json
 import os
 import re
 import shlex
@@ -24,7 +25,11 @@ from pathlib import Path
 import pytest
 
 import kernelsearch
-from tests.conftest import ROOT
+from kernelsearch.clicks.importing import import_log
+from kernelsearch.rerankers import registry
+from kernelsearch.serve.settings import IndexSpec, Limits, ServiceSettings
+from kernelsearch.trec import read_qrels, read_topics
+from tests.conftest import DEMO, ROOT
 from tools import make_api_docs, notebooks
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -215,6 +220,53 @@ def test_links_lead_somewhere(page):
         assert not anchor or anchor in anchors(target_page), f"{page.name}: no heading {anchor} in {target_page.name}"
 
 
+def test_the_examples_of_the_http_api_are_what_the_service_answers(fitted, tmp_path, monkeypatch):
+    """Requests of docs/http-api.md, with the answers below them; tests/serve has clicks and changes of documents."""
+    pytest.importorskip("fastapi")
+    from kernelsearch.serve.catalogue import ServedIndex
+    from tests.serve.conftest import make_client
+
+    monkeypatch.setattr(ServedIndex, "warm_up", lambda _: None)  # of methods that no request names
+    shutil.copytree(fitted, tmp_path / "demo")
+    import_log([DEMO / "clicks.jsonl"], tmp_path / "clicks.db")
+    topics, qrels = read_topics(DEMO / "topics.tsv"), read_qrels(DEMO / "qrels.txt")
+    index = IndexSpec("demo", str(tmp_path / "demo"), topics, qrels, str(tmp_path / "clicks.db"))
+    text = (ROOT / "docs" / "http-api.md").read_text(encoding="utf-8")
+    requests = list(re.finditer(r"^`(GET|POST) (\S+)`", text, re.MULTILINE))
+    assert len(requests) >= 12
+    with make_client(ServiceSettings((index,), Limits(threads=2), record_clicks=True, allow_updates=True)) as client:
+        for request, end in zip(requests, [*(later.start() for later in requests[1:]), len(text)], strict=True):
+            found = re.findall(r"^```json\n(.*?)^```", text[request.end() : end], re.MULTILINE | re.DOTALL)
+            first, *others = (json.loads(block) for block in found)
+            if request[2].endswith(("/click", "/documents")):
+                continue
+            given = client.get(request[2]) if request[1] == "GET" else client.post(request[2], json=first)
+            assert given.status_code == 200, f"{request[0]}: {given.text}"
+            assert_shows(first if request[1] == "GET" else others[0] if others else {}, given.json(), request[0])
+
+
+def assert_shows(shown: object, given: object, where: str) -> None:
+    """`shown` is `given` without some entries of its objects and lists; "..." stands for any text."""
+    if isinstance(shown, dict):
+        assert isinstance(given, dict) and shown.keys() <= given.keys(), f"{where}: {shown.keys()}"
+        for name, value in shown.items():
+            assert_shows(value, given[name], f"{where}: {name}")
+    elif isinstance(shown, list):
+        assert isinstance(given, list)
+        rest = iter(given)
+        for entry in shown:
+            if entry != "...":
+                named = [name for name in ("name", "label", "query", "docid") if isinstance(entry, dict) and name in entry]
+                found = next((other for other in rest if all(other[name] == entry[name] for name in named[:1])), None)
+                assert_shows(entry, found, where)
+    elif isinstance(shown, float):
+        assert given == pytest.approx(shown, rel=1e-4), where
+    elif isinstance(shown, str) and "..." in shown:
+        assert isinstance(given, str) and re.fullmatch(".*".join(map(re.escape, shown.split("..."))), given, re.DOTALL), where
+    else:
+        assert given == shown, where
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_commands_stand_in_blocks_that_run(page):
     """Commands of ours and Python that is only indented, or fenced as text, would not be run."""
@@ -253,29 +305,77 @@ def test_every_parameter_on_the_api_page_is_described():
     assert missing == []
 
 
-def test_every_parameter_of_the_package_is_described():
+@pytest.mark.parametrize("package", ["kernelsearch", "tools"])
+def test_every_public_function_and_its_parameters_are_described(package):
     """As for the page of the API; a docstring may also refer to another function's ("the parameters are those of ...").
 
-    The docstring of a module counts for the names that it has in backquotes, that of a base class for its subclasses.
+    The docstrings of a module and of the package count for the names that they have in backquotes, that of a base class for its
+    subclasses.
     """
-    files = sorted((ROOT / "kernelsearch").rglob("*.py"))
-    modules = {file: ast.parse(file.read_text(encoding="utf-8")) for file in files}
+    assert missing_descriptions(ROOT / package) == []
+
+
+def test_what_is_not_described_is_found(tmp_path):
+    (tmp_path / "__init__.py").write_text('"""Everywhere, `seed` is that of the random numbers."""')
+    (tmp_path / "module.py").write_text(
+        '"""A module in which `folder` is that of the results."""\n'
+        "def bare(): pass\n"
+        "def partly(path, seed, folder, depth):\n    'Reads the file `path`.'\n"
+        "def same(depth):\n    'The parameters are those of `partly`.'\n"
+        "def _private(path): pass\n"
+        "class Base:\n    'Has a `size`; `full` says whether it is used.'\n"
+        "    def __init__(self, size, colour): pass\n"
+        "    def grow(self, amount):\n        'Grows.'\n"
+        "    def full(self): pass\n"
+        "class Child(Base):\n"
+        "    def grow(self, amount): pass\n"
+        "    def shrink(self): pass\n"
+    )
+    names = (
+        "bare",
+        "partly(depth)",
+        "Base.__init__(colour)",
+        "Base.grow(amount)",
+        "Child",
+        "Child.grow(amount)",
+        "Child.shrink",
+    )
+    assert missing_descriptions(tmp_path) == [f"module.py: {name}" for name in names]
+
+
+def missing_descriptions(package: Path) -> list[str]:
+    """Public classes and functions of a package that have no docstring, and parameters that none describes."""
+    modules = {file: ast.parse(file.read_text(encoding="utf-8")) for file in sorted(package.rglob("*.py"))}
     classes = {node.name: node for module in modules.values() for node in module.body if isinstance(node, ast.ClassDef)}
+    everywhere = ast.get_docstring(modules[package / "__init__.py"]) or ""
     missing = []
     for file, module in modules.items():
-        common = " ".join(re.findall(r"`\w+`", ast.get_docstring(module) or ""))
+        common = " ".join(re.findall(r"`\w+`", f"{everywhere} {ast.get_docstring(module) or ''}"))
+        names: list[str] = []
         for node in module.body:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("_"):
-                missing += [f"{file.relative_to(ROOT)}: {name}" for name in undescribed(node, common)]
+                names += [] if ast.get_docstring(node) or is_overload(node) else [node.name]
+                names += undescribed(node, common) if ast.get_docstring(node) else []
             elif isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                family = with_bases(node, classes)
-                for part in node.body:
-                    if is_public_method(part) and not is_from_elsewhere(part, family, classes):
-                        same = [other for member in family for other in member.body if getattr(other, "name", "") == part.name]
-                        documented = [*family, *(other for other in same if isinstance(other, type(part)))]
-                        text = " ".join(ast.get_docstring(other) or "" for other in documented)
-                        missing += [f"{file.relative_to(ROOT)}: {node.name}.{name}" for name in undescribed(part, text)]
-    assert missing == []
+                names += [] if ast.get_docstring(node) else [node.name]
+                names += [f"{node.name}.{name}" for name in missing_in_class(node, classes, common)]
+        missing += [f"{file.relative_to(package)}: {name}" for name in names]
+    return missing
+
+
+def missing_in_class(node: ast.ClassDef, classes: dict[str, ast.ClassDef], common: str) -> list[str]:
+    """The same for the methods of a class; the docstring of a class may describe a method or property, in backquotes."""
+    family, names = with_bases(node, classes), []
+    of_classes = " ".join(ast.get_docstring(member) or "" for member in family)
+    for part in node.body:
+        if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef) and is_public_method(part):
+            if is_from_elsewhere(part, family, classes) or is_overload(part):
+                continue
+            same = [other for member in family for other in member.body if getattr(other, "name", "") == part.name]
+            own = " ".join(ast.get_docstring(other) or "" for other in same if isinstance(other, type(part))).strip()
+            names += [] if own or part.name == "__init__" or f"`{part.name}`" in of_classes else [part.name]
+            names += undescribed(part, f"{common} {own} {of_classes}")
+    return names
 
 
 def with_bases(node: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> list[ast.ClassDef]:
@@ -285,22 +385,25 @@ def with_bases(node: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> list[ast
     return [node, *(member for base in bases for member in with_bases(base, classes))]
 
 
-def is_public_method(part: ast.stmt) -> bool:
-    return isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef) and (
-        part.name == "__init__" or not part.name.startswith("_")
-    )
+def is_public_method(part: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    return part.name == "__init__" or not part.name.startswith("_")
 
 
-def is_from_elsewhere(part: ast.stmt, family: list[ast.ClassDef], classes: dict[str, ast.ClassDef]) -> bool:
+def is_from_elsewhere(
+    part: ast.FunctionDef | ast.AsyncFunctionDef, family: list[ast.ClassDef], classes: dict[str, ast.ClassDef]
+) -> bool:
     """Whether a method has no docstring and one of its class's bases, a protocol or of another package, declares it."""
-    assert isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef)
     foreign = [base for node in family for base in node.bases if ast.unparse(base).partition("[")[0] not in classes]
     return part.name != "__init__" and not ast.get_docstring(part) and bool(foreign or "setter" in ast.unparse(part))
 
 
+def is_overload(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    return any(ast.unparse(decorator) == "overload" for decorator in function.decorator_list)
+
+
 def undescribed(function: ast.FunctionDef | ast.AsyncFunctionDef, text_of_class: str) -> list[str]:
     own = ast.get_docstring(function) or ""
-    if any(ast.unparse(decorator) == "overload" for decorator in function.decorator_list):
+    if is_overload(function):
         return []
     if re.search(r"parameters are (those|the same)|^As `", own):
         return []
@@ -315,6 +418,37 @@ def undescribed(function: ast.FunctionDef | ast.AsyncFunctionDef, text_of_class:
         and not re.search(rf"\b{name.lower().rstrip('_')}", text)
         and not any(part.rstrip("s") in words for part in name.lower().split("_") if len(part) > 2)
     ]
+
+
+#: Pages that describe the options of methods that have no page of their name.
+OPTION_PAGES = {
+    **dict.fromkeys(("auto", "fusion"), ("fusion", "vectors")),
+    **dict.fromkeys(("pairwise", "substitution", "clickprior"), ("rbm25",)),
+    "dense": ("vectors",),
+    "prcl": ("pyserini",),
+}
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in registry.names() if registry.method(name).reranker.startswith("kernelsearch.")]
+)
+def test_every_option_of_a_method_is_on_its_page(name):
+    """In a span of code: `--klsa.z`, or `z` in a table whose head has `--klsa.`."""
+    texts = [(ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8") for page in OPTION_PAGES.get(name, (name,))]
+    words = {word for text in texts for span in re.findall(r"`([^`\n]+)`", text) for word in re.findall(r"[\w-]+", span)}
+    method = registry.method(name)
+    missing = [option.name for option in (*method.options, *method.fit_options) if option.name not in words]
+    assert missing == []
+
+
+def test_costs_of_methods_are_about_those_of_the_page_on_speed():
+    """`make bench` writes docs/speed.md; docs/which-method.md quotes its times of the smaller collection."""
+    quoted = dict(re.findall(r"^\| `?(\w+)`? \| ([\d.]+) ms \|", (ROOT / "docs" / "which-method.md").read_text(), re.MULTILINE))
+    row = re.compile(r"^\| (\w+) \| Anserini's \w+ \| 10,000 \| CPU ms per query \| ([\d.]+) \|", re.MULTILINE)
+    measured = dict(row.findall((ROOT / "docs" / "speed.md").read_text(encoding="utf-8")))
+    assert {"BM25", "klsa", "pert", "mslm", "auto"} <= quoted.keys() & measured.keys()
+    for method, milliseconds in quoted.items():
+        assert float(milliseconds) == pytest.approx(float(measured[method]), rel=0.4), method
 
 
 def test_every_page_is_in_the_site():

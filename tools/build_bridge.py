@@ -23,9 +23,9 @@ JAVA_TARGET = 11
 
 
 def build(output: Path, javac: str = "javac") -> list[Path]:
-    """Compiles into `output` and returns the files there: the class files, and a note of the compiler and of checksums.
+    """Compiles with `javac` into the folder `output` and returns the files there: the class files, and a note.
 
-    The same source gives the same bytes with the same major version of javac.
+    The note names the compiler and has checksums. The same source gives the same bytes with the same major version of javac.
     """
     version = subprocess.run([javac, "-version"], capture_output=True, text=True, check=True)
     with tempfile.TemporaryDirectory() as folder:
@@ -43,11 +43,12 @@ def build(output: Path, javac: str = "javac") -> list[Path]:
 
 
 def checksums(files: list[Path]) -> str:
-    """SHA-256 of files, in the format of sha256sum."""
+    """SHA-256 of `files`, in the format of sha256sum."""
     return "".join(f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in files)
 
 
 def main() -> None:
+    """Compiles and prints the files and their sizes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("output", nargs="?", type=Path, default=SOURCE.parent, help="folder for the class files")
     for file in build(parser.parse_args().output):

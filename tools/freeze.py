@@ -49,6 +49,7 @@ class _Links(HTMLParser):
         self.links: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Collects the address of a link: the attribute `href` among `attrs` of a `tag` that is `a`."""
         self.links += [value for name, value in attrs if tag == "a" and name == "href" and value]
 
 
@@ -66,8 +67,9 @@ def index_address() -> str:
 
 
 def file_hashes(page: str, name: str, version: str) -> list[str]:
-    """The SHA-256 of the files of a `version` of the package `name` on a `page` of the index; no wheels for a Python below
-    3.11.
+    """The SHA-256 of the files of a `version` of the package `name` on a `page` of the index.
+
+    Wheels for a Python below 3.11 are left out.
     """
     parser = _Links()
     parser.feed(page)

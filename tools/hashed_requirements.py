@@ -31,7 +31,7 @@ def read_hashes(path: Path = HASHES) -> dict[str, list[str]]:
 
 
 def requirements(pins: list[str], hashes: dict[str, list[str]]) -> list[str]:
-    """The lines of a requirements file; raises SystemExit for a pin without hashes."""
+    """The lines of a requirements file for `pins`, with their `hashes`; raises SystemExit for a pin without hashes."""
     missing = [pin for pin in pins if not hashes.get(pin)]
     if missing:
         raise SystemExit(f"{HASHES.name}: no hashes of {', '.join(missing)}; run make freeze")

@@ -29,7 +29,7 @@ READ_BY_HAND = {
 
 
 def requirements(name: str, extras: frozenset[str] = frozenset()) -> list[tuple[str, frozenset[str]]]:
-    """The direct dependencies of an installed distribution with these extras: (name, extras)."""
+    """The direct dependencies of the installed distribution `name` with these `extras`: (name, extras)."""
     from packaging.requirements import Requirement
 
     result = []
@@ -49,7 +49,7 @@ def _declared(extras: frozenset[str]) -> list[str]:
 
 
 def installed(extras: frozenset[str]) -> dict[str, str]:
-    """{distribution: licence} of everything that kernelsearch with these extras needs and that is installed here."""
+    """{distribution: licence} of everything that kernelsearch with these `extras` needs and that is installed here."""
     waiting, seen = [("kernelsearch", extras)], set()
     licences: dict[str, str] = {}
     while waiting:
@@ -68,7 +68,7 @@ def installed(extras: frozenset[str]) -> dict[str, str]:
 
 
 def licence_of(name: str) -> str:
-    """The licence of an installed distribution in one line, from its metadata; empty where there is none."""
+    """The licence of the installed distribution `name` in one line, from its metadata; empty where there is none."""
     if name in READ_BY_HAND:
         return READ_BY_HAND[name]
     fields: Any = metadata.metadata(name)

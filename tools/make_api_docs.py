@@ -99,7 +99,7 @@ _NAMED = (ast.ClassDef, ast.FunctionDef)
 
 
 def source_of(module: str) -> Path:
-    """The file of a module or package."""
+    """The file of a `module` or package."""
     path = ROOT.joinpath(*module.split("."))
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
@@ -166,6 +166,7 @@ def _is(node: ast.FunctionDef, *decorators: str) -> bool:
 
 
 def main() -> None:
+    """Writes the page."""
     argparse.ArgumentParser(description=__doc__).parse_args()
     OUTPUT.write_text(page(), encoding="utf-8")
     print(f"{OUTPUT}: written")

@@ -97,12 +97,12 @@ class Mutant:
 
 
 def places(tree: ast.Module) -> list[ast.expr]:
-    """The operators and numbers of a module."""
+    """The operators and numbers of the module `tree`."""
     return [node for node in ast.walk(tree) if isinstance(node, ast.expr) and _changed(node) is not None]
 
 
 def mutation(tree: ast.Module, number: int) -> tuple[range, int, str, ast.Module]:
-    """(lines, column, what was changed, changed module) for one of the `places` of a module."""
+    """(lines, column, what was changed, changed module) for place `number` of the `places` of the module `tree`."""
     mutant = copy.deepcopy(tree)
     node = places(mutant)[number]
     field, value = _changed(node) or ("", None)
@@ -124,7 +124,7 @@ def _changed(node: ast.AST) -> tuple[str, object] | None:
 
 
 def sample(count: int, seed: int, packages: list[str], root: Path = ROOT) -> list[Mutant]:
-    """A random sample of mutants of a checkout, in random order."""
+    """At most `count` random mutants of these `packages` of the checkout at `root`, in random order by `seed`."""
     generator = random.Random(seed)
     modules = {
         (package, file.relative_to(root)): ast.parse(file.read_text(encoding="utf-8"))
@@ -141,10 +141,10 @@ def sample(count: int, seed: int, packages: list[str], root: Path = ROOT) -> lis
 
 
 class Tests:
-    """The tests of some packages in a copy of the checkout, and which of them execute a line.
+    """The tests of some `packages` in `checkout`, a copy of the project, and which of them execute a line.
 
     Tests that fail without any change are left out and listed in `broken`. The run without a change is not repeated where its
-    results are in the copy.
+    results are in the copy. `budget` bounds the seconds that the tests of one mutant take together.
     """
 
     def __init__(self, checkout: Path, packages: list[str], budget: float = float("inf")) -> None:
@@ -179,7 +179,7 @@ class Tests:
         return {"broken": sorted(broken), "seconds": seconds}
 
     def covering(self, mutant: Mutant) -> list[str]:
-        """The tests that execute the mutant's lines, or for code that runs on import the tests that execute any of the file.
+        """The tests that execute the lines of `mutant`, or for code that runs on import the tests that execute any of the file.
 
         A fixture may be shared by all tests of a file; where the setup of a test executes the lines, the whole file is run. The
         fastest tests are first.
@@ -202,7 +202,7 @@ class Tests:
         ]
 
     def outcome(self, mutant: Mutant, limit: float) -> str:
-        """ "killed", "survived", "not covered", or "too slow" after `limit` seconds of CPU time."""
+        """What the tests make of `mutant`: "killed", "survived", "not covered", or "too slow" after `limit` CPU seconds."""
         if not (tests := self.covering(mutant)):
             return "not covered"
         target = self._checkout / mutant.file

@@ -27,9 +27,9 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def run(notebook: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
-    """Runs the code cells in their order in the working folder; yields each with the text that it printed or shows.
+    """Runs the code cells of `notebook` in the working folder, in their order; yields each with the text that it prints.
 
-    As in Jupyter, the value of a last expression is shown.
+    As in Jupyter, the value of a last expression is printed.
     """
     names: dict[str, object] = {"__name__": "__main__"}
     for number, cell in enumerate(notebook["cells"], 1):
@@ -47,12 +47,12 @@ def run(notebook: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
 
 
 def output(cell: dict[str, Any]) -> str:
-    """The stored output of a code cell."""
+    """The stored output of a code `cell`."""
     return "".join(line for part in cell["outputs"] for line in part["text"])
 
 
 def markdown(notebook: dict[str, Any], name: str) -> str:
-    """A notebook as a page of the site; `name` is its file, which the page links."""
+    """A `notebook` as a page of the site; `name` is its file, which the page links."""
     parts = []
     for cell in notebook["cells"]:
         source = "".join(cell["source"])

@@ -14,7 +14,7 @@ from tools import make_api_docs, notebooks
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Adds a page for each notebook."""
+    """Adds a page for each notebook to the `files` of the site; `config` is that of MkDocs."""
     for path in sorted(notebooks.FOLDER.glob("*.ipynb")):
         text = notebooks.markdown(notebooks.read(path), path.name)
         files.append(File.generated(config, f"notebooks/{path.stem}.md", content=text))
@@ -22,7 +22,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
-    """The page's Markdown, with links to the pages of notebooks.
+    """The `markdown` of a `page`, with links to the pages of notebooks.
 
     Entries of api.md, which are made for reading in a checkout, become directives of mkdocstrings.
     """
@@ -32,7 +32,7 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
 
 
 def remarks_first(text: str) -> str:
-    """A docstring with the paragraphs below its parameters above them: griffe reads them as parameters."""
+    """The docstring `text` with the paragraphs below its parameters above them: griffe reads them as parameters."""
     head, title, tail = text.partition("\nParameters\n----------\n")
     if not title:
         return text
@@ -46,6 +46,6 @@ class FencedExamples(griffe.Extension):
     """Shows examples of docstrings as code, which Markdown would take for quotations, and remarks as text."""
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
-        """Changes the docstring of a class, function or attribute."""
+        """Changes the docstring of `obj`, a class, function or attribute."""
         if obj.docstring is not None:
             obj.docstring.value = remarks_first(make_api_docs.fence_examples(obj.docstring.value))

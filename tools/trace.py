@@ -42,7 +42,7 @@ class Trace:
         self._names: dict[str, str | None] = {}
 
     def run(self, function: Callable[[list[str]], object], argv: list[str]) -> None:
-        """Calls a verb's `main` with its arguments and records it."""
+        """Calls `function`, a verb's `main`, with its arguments `argv` and records the calls."""
         threading.setprofile(self._record)
         sys.setprofile(self._record)
         try:

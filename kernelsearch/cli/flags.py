@@ -96,7 +96,9 @@ class QuerySettings(VectorFlags):
 
 
 def add_flags(parser: argparse.ArgumentParser, options: Iterable[Option], owner: str = "", title: str | None = None) -> None:
-    """Adds the flags of `options`, `--name` or `--OWNER.name`, to `parser`, below the heading `title` of the help if given.
+    """Adds the flags of `options` to `parser`, below the heading `title` of the help if given.
+
+    A flag is `--name`, or `--owner.name` where `owner` is given.
 
     A flag that is not on the command line leaves no attribute, so that config files and defaults can fill its place.
     """

@@ -17,6 +17,8 @@ from kernelsearch.forward.selection import Occurrences
 
 
 class Statistics(Protocol):
+    """What BM25 needs of the statistics of a field: the number of documents and their mean length in tokens."""
+
     @property
     def documents(self) -> int: ...
 

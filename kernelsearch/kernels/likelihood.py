@@ -17,6 +17,8 @@ from kernelsearch.kernels.bm25 import known_terms
 
 
 class Statistics(Protocol):
+    """What query likelihood needs of the statistics of a field: the number of its tokens."""
+
     @property
     def tokens(self) -> int: ...
 

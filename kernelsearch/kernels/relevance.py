@@ -19,6 +19,8 @@ Floats = NDArray[np.float64]
 
 
 class Statistics(Protocol):
+    """What relevance models need of the statistics of a field: the numbers of documents and of tokens."""
+
     @property
     def documents(self) -> int: ...
 
@@ -27,6 +29,8 @@ class Statistics(Protocol):
 
 
 class Vocabulary(Protocol):
+    """What relevance models need of the terms of a field; the forward index has it."""
+
     def made_of(self, allowed: NDArray[np.bool_], shortest: int = 0, longest: int | None = None) -> NDArray[np.bool_]: ...
 
 

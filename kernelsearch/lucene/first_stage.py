@@ -30,7 +30,7 @@ class FirstStageSettings(Settings):
     """Options of the first stage, with Pyserini's names."""
 
     hits: int = option(1000, "documents to retrieve per query", low=1)
-    bm25: bool = option(True, "rank with BM25 (the default)")
+    bm25: bool = option(True, "rank by BM25")
     k1: float = option(0.9, "BM25: saturation of term frequencies (k1)", low=0)
     b: float = option(0.4, "BM25: document length normalisation (b)", low=0, high=1)
     qld: bool = option(False, "rank by query likelihood with Dirichlet smoothing instead of BM25")

@@ -45,7 +45,10 @@ class Plot:
         return self.height - self.BOTTOM - (value - low) / (high - low) * (self.height - self.TOP - self.BOTTOM)
 
     def bars(self, values: Sequence[float], titles: Sequence[str]) -> None:
-        """One bar a value from zero, at 0, 1, 2, ...; gains and losses in two colours; titles are shown under the mouse."""
+        """Draws one bar per value of `values`, from zero, at 0, 1, 2, ...; gains and losses have two colours.
+
+        `titles` are the texts that a browser shows while the pointer is on a bar.
+        """
         step = self.x(1) - self.x(0)
         wide = step * 0.8 if step > 3 else step
         for place, (value, title) in enumerate(zip(values, titles, strict=True)):

@@ -355,7 +355,7 @@ def _add_error_handlers(app: FastAPI) -> None:
 
 
 class DirectRoute:
-    """An ASGI application that calls one route of a FastAPI application directly, and the application for all other requests.
+    """An ASGI application that calls one `route` of the application `app` directly, and `app` for all other requests.
 
     FastAPI's middleware, dependency resolution and routing take longer than a short search; this route needs none of them.
     """

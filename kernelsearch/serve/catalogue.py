@@ -192,8 +192,8 @@ class ServedIndex:
     ) -> Pipeline:
         """The pipeline of a request.
 
-        `options` are the request's options by method, which override those of the server; `first` those of the first stage,
-        which retrieves `candidates` documents.
+        `methods` are the names of the rerankers, `options` the request's options by method, which override those of the server,
+        `first` those of the first stage, which retrieves `candidates` documents.
         """
         chosen = {name: {**self._default_options(name), **options.get(name, {})} for name in methods}
         return self.index.pipeline(chosen, **{**first, "hits": candidates})

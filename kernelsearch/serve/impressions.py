@@ -88,7 +88,7 @@ class ClickedLists:
 
 
 class ClientRates:
-    """How often each client may do something: a token bucket per client, full at first. Thread-safe."""
+    """How often each client may do something, `per_minute` times: a token bucket per client, full at first. Thread-safe."""
 
     def __init__(self, per_minute: int) -> None:
         self.per_minute = per_minute

@@ -29,7 +29,7 @@ PATH = "/mcp"
 
 
 def add_mcp(app: FastAPI, service: Service) -> AbstractAsyncContextManager[None]:
-    """Adds the endpoint of `service` to the application; returns a context that must be open while the application serves."""
+    """Adds the endpoint of `service` to `app`; returns a context that must be open while the application serves."""
     try:
         from mcp.server import MCPServer
         from mcp.server.mcpserver.exceptions import ToolError

@@ -160,7 +160,7 @@ class Reader:
         )
 
     def read(self, query_string: bytes) -> Parameters:
-        """The parameters of a query string; raises OptionError with the parameter's name."""
+        """The parameters in `query_string`, still percent-encoded; raises OptionError with the parameter's name."""
         try:
             pairs = parse_qsl(
                 query_string.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MAX_PARAMETERS

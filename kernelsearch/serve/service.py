@@ -148,7 +148,10 @@ class Service:
         return True
 
     def update(self, name: str, add: list[dict[str, Any]], delete: list[str]) -> Updated:
-        """Adds and deletes documents of an index and serves its new state; raises Refused while another change runs."""
+        """Adds and deletes documents of the index `name` and serves its new state; raises Refused while another change runs.
+
+        `add` are documents as `kernelsearch.build` takes them, `delete` are docids.
+        """
         served = self.index(name)
         if not self._updating[name].acquire(blocking=False):
             raise Refused(409, f"{name}: another change of the documents is running; try again later")

@@ -51,7 +51,7 @@ class Job(Generic[T]):
     dropped: bool = False
 
     def can_join(self, other: Job[Any]) -> bool:
-        """Whether one call can answer both jobs."""
+        """Whether one call can answer this job and `other`."""
         return self.shared is not None and self.function is other.function and self.shared == other.shared
 
 

@@ -23,6 +23,7 @@ from kernelsearch.rerankers.klsa.basis import LatentBasis, fit_basis
 
 
 def main() -> None:
+    """Fits both bases and prints their times, residuals and principal angles."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--index", required=True, help="the index to measure on")
     parser.add_argument("--dims", type=int, default=300, help="dimensions")
@@ -59,7 +60,7 @@ def main() -> None:
 
 
 def angle(left: LatentBasis, right: LatentBasis, leading: int) -> float:
-    """The largest principal angle between the leading dimensions, in radians.
+    """The largest principal angle between the first `leading` dimensions of the bases `left` and `right`, in radians.
 
     From the sine: an angle of 1e-4 has a cosine that single precision can't tell from 1.
     """
@@ -68,7 +69,10 @@ def angle(left: LatentBasis, right: LatentBasis, leading: int) -> float:
 
 
 def gap(basis: LatentBasis, leading: int) -> float:
-    """How much smaller the first singular value behind the leading ones is than the last of them, relatively."""
+    """The gap behind the first `leading` singular values of `basis`: how much smaller the next one is, relatively.
+
+    NaN where there is no next one.
+    """
     values = np.asarray(basis.values)
     return float(1 - values[leading] / values[leading - 1]) if leading < len(values) else float("nan")
 

@@ -38,6 +38,7 @@ MEASURES = {
 
 
 def main() -> None:
+    """Compares both libraries on the collections that the flags ask for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pyserini", default=".venv-pyserini/bin/python", help="the Python that has the full pyserini")
     parser.add_argument("--documents", type=int, help="number of documents of the only collection, instead of both collections")
@@ -61,7 +62,16 @@ def main() -> None:
 
 
 def compare(folder: Path, size: int, made_up: bool, pyserini: str, rounds: int) -> None:
-    """Builds one collection and prints its table."""
+    """Builds one collection and prints its table.
+
+    Parameters
+    ----------
+    folder : where collection, index and queries are written
+    size : number of documents
+    made_up : synthetic text, even where the machine has enough real text
+    pyserini : the Python that has the full pyserini
+    rounds : processes per measure and library; the median counts
+    """
     kind, queries = write_collection(folder, size, made_up)
     start = time.perf_counter()
     flags = ["--input", folder / "corpus.jsonl", "--index", folder / "index", "--threads", "2"]
@@ -96,7 +106,10 @@ def compare(folder: Path, size: int, made_up: bool, pyserini: str, rounds: int) 
 
 
 def write_collection(folder: Path, size: int, made_up: bool) -> tuple[str, list[str]]:
-    """Writes corpus.jsonl and returns what it is made of, and queries: a few words of one document each."""
+    """Writes `size` documents to corpus.jsonl in `folder`; returns a description of the text, and queries.
+
+    The text is synthetic if `made_up`, or where the machine has too little real text. A query is three words of one document.
+    """
     if not made_up:
         kind, count = "package descriptions and manual pages", dump(folder, machine_text.records(size))
     if made_up or count < size:
@@ -114,6 +127,7 @@ def write_collection(folder: Path, size: int, made_up: bool) -> tuple[str, list[
 
 
 def dump(folder: Path, records: Iterable[dict[str, str]]) -> int:
+    """Writes `records`, one JSON object per line, to corpus.jsonl in `folder`; returns their number."""
     count = 0
     with open(folder / "corpus.jsonl", "w", encoding="utf-8") as stream:
         for record in records:
@@ -123,7 +137,15 @@ def dump(folder: Path, records: Iterable[dict[str, str]]) -> int:
 
 
 def probe(python: str, library: str, measure: str, folder: Path) -> dict:
-    """One process of tools.bench.probes, with the seconds until its first line of output."""
+    """Runs one process of tools.bench.probes and returns its figures, with the seconds until its first line of output.
+
+    Parameters
+    ----------
+    python : the interpreter of the library
+    library : pyserini or kernelsearch
+    measure : a key of MEASURES
+    folder : has `index` and `queries.json`; the errors of the process are written to it
+    """
     command = [python, "-m", "tools.bench.probes", library, measure, str(folder / "index"), str(folder / "queries.json")]
     with open(folder / "complaints.txt", "w+", encoding="utf-8") as complaints:
         start = time.perf_counter()
@@ -139,6 +161,7 @@ def probe(python: str, library: str, measure: str, folder: Path) -> dict:
 
 
 def check_agreement(runs: dict[str, list[dict]]) -> None:
+    """Ends the program where the ranked lists differ; `runs` has the figures of the probe `search` by library."""
     theirs, ours = runs["pyserini"][0]["lists"], runs["kernelsearch"][0]["lists"]
     if theirs != ours:
         raise SystemExit("pyserini and kernelsearch found different documents: nothing to compare")

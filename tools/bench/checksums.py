@@ -38,7 +38,11 @@ print(time.perf_counter() - start, inside[0])
 
 
 def seconds(index: str, query: str, rerank: str, mode: str) -> tuple[float, float]:
-    """Seconds of opening and the first search in a new process, and those inside the verification; `mode`: off, on or full."""
+    """Seconds of opening `index` and the first search in a new process, and those inside the verification.
+
+    `query` is the text to search for, `rerank` the method (empty for none). `mode`: off (nothing is verified), on (unchanged
+    files are recognised) or full (all files are read).
+    """
     done = subprocess.run(
         [sys.executable, "-c", MEASURE, index, query, rerank, mode], capture_output=True, text=True, check=True
     )
@@ -47,11 +51,12 @@ def seconds(index: str, query: str, rerank: str, mode: str) -> tuple[float, floa
 
 
 def main() -> None:
+    """Prints the fastest times with and without verification."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--index", required=True)
-    parser.add_argument("--query", required=True)
-    parser.add_argument("--rerank", default="pert")
-    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--index", required=True, help="the index to measure on")
+    parser.add_argument("--query", required=True, help="the text to search for")
+    parser.add_argument("--rerank", default="pert", help="method of the search (%(default)s)")
+    parser.add_argument("--repeat", type=int, default=5, help="processes per measurement; the fastest counts (%(default)s)")
     arguments = parser.parse_args()
     times: dict[str, list[tuple[float, float]]] = {"off": [], "on": [], "full": []}
     for _ in range(arguments.repeat):

@@ -22,6 +22,7 @@ WARM = 64
 
 
 def main() -> None:
+    """Starts one process per contender and prints their throughput; with --contender, is that process."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--index", required=True, help="the index to measure on")
     parser.add_argument("--topics", required=True, help="file of topics")
@@ -56,7 +57,11 @@ def main() -> None:
 
 
 def measure(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Reranks all topics with one engine."""
+    """Reranks all topics with one engine.
+
+    `arguments` are those of the command line; `arguments.contender` is "local" or a number of Dask workers. Returns queries per
+    second (`rate`), CPU seconds (`cpu`), number of topics, seconds until the timed part (`start`) and a checksum of the lists.
+    """
     from kernelsearch.api.index import Index
     from kernelsearch.api.topics import Topic, run_topics
     from kernelsearch.core.execution import LocalEngine
@@ -85,7 +90,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def processor(engine: Any) -> float:
-    """CPU seconds of this process and of all workers so far."""
+    """CPU seconds of this process and of all workers of `engine` so far."""
     workers = engine.client.run(time.process_time).values() if engine.name == "dask" else ()
     return time.process_time() + sum(workers)
 

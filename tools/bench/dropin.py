@@ -30,21 +30,22 @@ from tools.bench.process_memory import process_memory
 
 @dataclass
 class Hit:
-    """A hit of someone else's."""
+    """A hit as another library returns it: any object with `docid` and `score`."""
 
     docid: str
     score: float
 
 
 def main() -> None:
+    """Prints the table of all adapters and methods, then memory and threads of many queries."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--index", required=True, help="the index to measure on")
     parser.add_argument("--topics", required=True, help="file of topics")
     parser.add_argument("--methods", default="klsa,pert,mslm", help="methods to measure, besides none")
     parser.add_argument("--hits", type=int, default=1000, help="documents per query of the first stage")
-    parser.add_argument("--topics-count", type=int, default=30)
+    parser.add_argument("--topics-count", type=int, default=30, help="number of topics, from the first on")
     parser.add_argument("--rounds", type=int, default=5, help="timed rounds")
-    parser.add_argument("--queries", type=int, default=10_000, help="of the test for leaks; 0 leaves it out")
+    parser.add_argument("--queries", type=int, default=10_000, help="queries of the test for leaks; 0 leaves it out")
     arguments = parser.parse_args()
     index = kernelsearch.open(arguments.index)
     topics = dict(list(read_topics(arguments.topics).items())[: arguments.topics_count])
@@ -58,7 +59,16 @@ def main() -> None:
 
 
 def compare(index: kernelsearch.Index, topics: dict[str, str], name: str | None, hits: int, rounds: int) -> list[tuple]:
-    """One row for each adapter: a query's time in the core and through the adapter."""
+    """The rows of one method: the time per query in the core and through each adapter.
+
+    Parameters
+    ----------
+    index : the opened index
+    topics : texts of queries by topic id
+    name : the method, None for the first stage alone
+    hits : documents per query of the first stage
+    rounds : timed rounds
+    """
     pipeline = index.pipeline(name, hits=hits)
     texts, qids = list(topics.values()), list(topics)
 
@@ -89,6 +99,10 @@ def compare(index: kernelsearch.Index, topics: dict[str, str], name: str | None,
 
 
 def rerank_rows(index: kernelsearch.Index, name: str, texts: Sequence[str], hits: int, rounds: int) -> list[tuple]:
+    """The rows of `KernelReranker` on `index`, which reranks first-stage lists of `hits` documents for the queries `texts`.
+
+    `name` is the method, `rounds` the number of timed rounds.
+    """
     reranker = KernelReranker(index, name)
     lists = {text: docids_and_scores(index, index.lucene.search([index.query(text)], hits)[0]) for text in texts}
     objects = {text: [Hit(*pair) for pair in zip(*both, strict=True)] for text, both in lists.items()}
@@ -123,6 +137,10 @@ def rerank_rows(index: kernelsearch.Index, name: str, texts: Sequence[str], hits
 def pyterrier_row(
     index: kernelsearch.Index, pipeline: Pipeline, name: str, topics: dict[str, str], hits: int, rounds: int
 ) -> tuple:
+    """The row of PyTerrier's retriever and method; the core searches all `topics` (texts by id) in one batch with `pipeline`.
+
+    `index` is that of both, `name` the method, `hits` the documents per query, `rounds` half the number of timed rounds.
+    """
     import pandas as pd
 
     import kernelsearch.integrations.pyterrier as ks
@@ -145,7 +163,7 @@ def read(hits: Sequence) -> list[tuple[str, float]]:
 
 
 def docids_and_scores(index: kernelsearch.Index, result: Candidates) -> tuple[list[str], list[float]]:
-    """A list as the border has it: docids and scores."""
+    """The docids and scores of a ranked list `result`, which has row numbers of `index`."""
     return index.forward.docids.take(result.docs), result.scores.tolist()
 
 
@@ -158,7 +176,18 @@ def row(
     inputs: Sequence[str],
     rounds: int,
 ) -> tuple[str, ...]:
-    """A line of the table; without `reading`, what the call gives back holds docids and scores already."""
+    """A row of the table.
+
+    Parameters
+    ----------
+    adapter : the name of the adapter
+    method : the name of the method
+    core : answers one input without the adapter
+    call : answers one input through the adapter
+    reading : reads every hit of the adapter's answer; None: the answer has docids and scores already
+    inputs : queries; one empty text where `core` and `call` answer all queries in one call
+    rounds : timed rounds
+    """
     functions = [core, call] + ([lambda text: reading(call(text))] if reading else [])
     times = np.full((len(functions), rounds, len(inputs)), np.inf)
     for text in inputs:  # warm
@@ -179,7 +208,10 @@ def row(
 
 
 def leaks(index: kernelsearch.Index, texts: Sequence[str], queries: int, threads: int = 8) -> None:
-    """Memory and Java's threads before and after many queries from threads that come and go."""
+    """Prints memory and Java's threads before and during `queries` searches for `texts` in `index`.
+
+    They come from `threads` threads, which are started anew for every fifth of the searches.
+    """
     searcher = KernelSearcher(index, rerank="pert", hits=50)
 
     def work(start: int, count: int) -> None:

@@ -46,7 +46,7 @@ CONTENDERS = (
 
 
 def load(folder: Path) -> sparse.csr_matrix:
-    """The matrix, memory-mapped."""
+    """The matrix that `save` has written to `folder`, memory-mapped."""
     parts = [np.load(folder / f"{name}.npy", mmap_mode="r") for name in ("data", "indices", "indptr")]
     shape = tuple(json.loads((folder / "shape.json").read_text()))
     matrix = sparse.csr_matrix(shape, dtype=np.float32)
@@ -55,7 +55,7 @@ def load(folder: Path) -> sparse.csr_matrix:
 
 
 def save(folder: Path, counts: sparse.csr_matrix) -> None:
-    """BM25 features (k1 2, b .75) of term counts."""
+    """Writes the BM25 features (k1 2, b .75) of term counts, a matrix of shape (documents, terms), to `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     total = counts.shape[0]
     df = np.bincount(counts.indices, minlength=counts.shape[1])
@@ -72,7 +72,10 @@ def save(folder: Path, counts: sparse.csr_matrix) -> None:
 
 
 def real_text(collections: Path, documents: int, words: int = 60) -> sparse.csr_matrix:
-    """Term counts of passages of real text, cut from all collections at hand."""
+    """Term counts of `documents` passages of `words` words of real text, cut from all collections in the folder `collections`.
+
+    Returns a matrix of shape (passages, terms); fewer passages where there is too little text.
+    """
     passages: list[list[str]] = []
     for file in sorted([*collections.glob("*/corpus.jsonl"), *collections.glob("*/data.jsonl")]):
         with open(file, encoding="utf-8") as stream:
@@ -93,13 +96,14 @@ def real_text(collections: Path, documents: int, words: int = 60) -> sparse.csr_
 
 
 def synthetic(documents: int) -> sparse.csr_matrix:
+    """Term counts of so many synthetic `documents`, shape (documents, terms)."""
     from tools.data.synthetic import Generator
 
     return Generator(documents).matrix()
 
 
 class Peak(threading.Thread):
-    """Samples this process's anonymous memory."""
+    """Samples this process's anonymous memory, in bytes."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
@@ -108,19 +112,22 @@ class Peak(threading.Thread):
 
     @staticmethod
     def now() -> int:
+        """The anonymous memory of this process."""
         return process_memory("RssAnon")
 
     def run(self) -> None:
+        """Takes samples until `end` is called."""
         while not self._over.wait(0.02):
             self.highest = max(self.highest, self.now())
 
     def end(self) -> int:
+        """Stops; returns by how much the highest sample exceeds the first."""
         self._over.set()
         return max(self.highest, self.now()) - self.start_bytes
 
 
 def solve(contender: str, matrix: sparse.csr_matrix, dims: int) -> np.ndarray:
-    """V, shape (features, dims)."""
+    """The right singular vectors of `matrix` by a `contender` of CONTENDERS, shape (features, dims)."""
     iterations = int(result[1]) if (result := re.search(r"(\d+) iterations", contender)) else None
     if contender.startswith("kernelsearch"):
         from kernelsearch.kernels.spectral import RowBlocks, decompose
@@ -142,7 +149,10 @@ def solve(contender: str, matrix: sparse.csr_matrix, dims: int) -> np.ndarray:
 
 
 def work(contender: str, folder: Path, dims: int) -> dict[str, float]:
-    """One contender's figures."""
+    """The figures of one contender on the matrix in `folder`: CPU and wall seconds, peak memory in bytes, captured energy.
+
+    `dims` is the number of dimensions.
+    """
     matrix = load(folder)
     solve(contender, matrix[:500, :].copy()[:, :400], 5)  # imports and first calls are not what is measured
     peak = Peak()
@@ -161,12 +171,22 @@ def work(contender: str, folder: Path, dims: int) -> dict[str, float]:
 
 
 def limit_cpu(seconds: int) -> None:
-    """Ends this process after a number of seconds of CPU time, whatever else the machine does."""
+    """Ends this process after so many `seconds` of CPU time, whatever else the machine does."""
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
 
 
 def compare(folder: Path, dims: int, pythons: dict[str, str], limit: int, contenders: tuple[str, ...]) -> None:
-    """Prints one table: all contenders on one matrix."""
+    """Prints one table: all contenders on one matrix.
+
+    Parameters
+    ----------
+    folder : the folder of the matrix
+    dims : number of dimensions
+    pythons : the interpreter of a library by its name; an empty one leaves its contenders out, the default is this
+        interpreter
+    limit : seconds of CPU time that a contender may take
+    contenders : which to run, of CONTENDERS
+    """
     matrix = load(folder)
     print(
         f"\n{folder.name}: {matrix.shape[0]:,} documents, {matrix.shape[1]:,} features, {matrix.nnz:,} postings; "
@@ -196,7 +216,10 @@ def compare(folder: Path, dims: int, pythons: dict[str, str], limit: int, conten
 
 
 def scaling(scratch: Path, sizes: tuple[int, ...], dims: int) -> None:
-    """Prints how the decomposition's cost grows with the postings."""
+    """Prints how the cost of the decomposition into `dims` dimensions grows with the postings of collections of these `sizes`.
+
+    Matrices are made in the folder `scratch`.
+    """
     print(f"\nGrowth, {dims} dimensions\n\n| documents | postings | CPU s | CPU s per million postings | memory MB |")
     print("| --- | --- | --- | --- | --- |")
     for documents in sizes:
@@ -222,7 +245,10 @@ def scaling(scratch: Path, sizes: tuple[int, ...], dims: int) -> None:
 
 
 def reranking(collections: Path, scratch: Path) -> None:
-    """Prints what reranking 1,000 candidates takes, with everything that the method does per query."""
+    """Prints what reranking 1,000 candidates of npl takes, with everything that the method does per query.
+
+    `collections` is the folder of the collections, `scratch` that of the index.
+    """
     from kernelsearch.rerankers.klsa.reranker import KernelLSA
     from tools.data.datasets import DATASETS
 
@@ -244,7 +270,11 @@ def reranking(collections: Path, scratch: Path) -> None:
 
 
 def retrieval(folder: Path, dims: int, kinds: tuple[str, ...]) -> None:
-    """Prints what looking up 1,000 neighbours costs, and how many of the true ones are found."""
+    """Prints what looking up 1,000 neighbours costs, and how many of the true ones are found.
+
+    The documents are the rows of a decomposition of the matrix in `folder` into `dims` dimensions; `kinds` are those of the
+    FAISS indexes to measure.
+    """
     from kernelsearch.kernels.spectral import RowBlocks, decompose
     from kernelsearch.neighbours import Neighbours
 
@@ -272,7 +302,10 @@ def retrieval(folder: Path, dims: int, kinds: tuple[str, ...]) -> None:
 
 
 def made(scratch: Path, name: str, documents: int, make: Any) -> Path:
-    """A matrix's folder; made if the scratch folder doesn't have it."""
+    """The folder of the matrix `name` of so many `documents` below `scratch`.
+
+    Where it does not exist, it is written from the term counts that `make` returns.
+    """
     folder = scratch / f"{name}-{documents}"
     if not (folder / "shape.json").exists():
         save(folder, make())
@@ -280,6 +313,7 @@ def made(scratch: Path, name: str, documents: int, make: Any) -> Path:
 
 
 def main() -> None:
+    """Runs the parts that are asked for; with --worker, is the process of one contender."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--gensim", default="", help="a Python that has gensim; left out if not named")
     default = os.environ.get("KERNELSEARCH_COLLECTIONS") or ROOT.parent / "shared" / "collections"

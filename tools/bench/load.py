@@ -32,7 +32,7 @@ class Load:
         return self.requests / self.seconds
 
     def percentile(self, percent: float) -> float:
-        """A percentile of the latencies in milliseconds."""
+        """The percentile `percent` (0 to 100) of the latencies in milliseconds."""
         return float(np.percentile(self.latencies, percent)) * 1000
 
 
@@ -46,6 +46,7 @@ class _Client:
         self._sent = 0.0
 
     def send(self, request: bytes) -> None:
+        """Sends a request; `receive` returns its answer."""
         self._buffer, self._sent = b"", time.perf_counter()
         self.socket.sendall(request)
 
@@ -66,7 +67,10 @@ class _Client:
 
 
 def run_load(port: int, requests: Sequence[bytes], clients: int, seconds: float) -> Load:
-    """Sends requests in random order over `clients` connections for `seconds`."""
+    """Sends requests in random order over `clients` connections for `seconds` to `port` of this machine.
+
+    `requests` are complete HTTP requests as bytes.
+    """
     chosen, latencies, errors = random.Random(0), [], 0
     with selectors.DefaultSelector() as selector:
         connections = [_Client(port) for _ in range(clients)]

@@ -30,6 +30,7 @@ print(built.kind)
 
 
 def main() -> None:
+    """Measures every limit and prints the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--index", required=True, type=Path, help="the index to measure on")
     parser.add_argument("--scratch", required=True, type=Path, help="folder for indexes and results")

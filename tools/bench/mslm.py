@@ -54,13 +54,14 @@ System = Callable[[int], tuple[float, float]]
 
 
 def main() -> None:
+    """Measures all systems at every depth and prints the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--index", required=True, help="the index to measure on")
     parser.add_argument("--topics", required=True, help="file of topics")
     parser.add_argument("--rounds", type=int, default=3, help="timed rounds")
     parser.add_argument("--queries", type=int, default=40, help="number of topics, from the first on")
     parser.add_argument("--prcl-queries", type=int, default=5, help="number of topics that PRCL answers")
-    parser.add_argument("--depths", type=int, nargs="+", default=[100, 1000])
+    parser.add_argument("--depths", type=int, nargs="+", default=[100, 1000], help="numbers of candidates per query")
     parser.add_argument("--pyserini", default=".venv-pyserini/bin/python", help="the Python that has the full pyserini")
     arguments = parser.parse_args()
     index = kernelsearch.open(arguments.index)
@@ -84,6 +85,8 @@ def main() -> None:
 
 
 def ours(reranker: MultiScaleLM, queries: list[Query], lists: dict[int, list[Candidates]]) -> System:
+    """A system: `reranker` on the first stage's `lists` (by depth) of `queries`."""
+
     def run(depth: int) -> tuple[float, float]:
         wall, cpu = time.perf_counter(), time.process_time()
         for query, result in zip(queries, lists[depth], strict=True):
@@ -95,7 +98,16 @@ def ours(reranker: MultiScaleLM, queries: list[Query], lists: dict[int, list[Can
 
 
 def peers(python: str, index: str, texts: list[str], few: int, depths: list[int]) -> dict[str, System]:
-    """The real pyserini in a process of its own, which stays warm from round to round and ends with this one."""
+    """Pyserini's systems by label, in one process, which stays warm from round to round and ends with this one.
+
+    Parameters
+    ----------
+    python : the interpreter that has the full pyserini
+    index : the folder of the index
+    texts : the queries
+    few : number of queries that PRCL answers
+    depths : the lengths of the lists that will be asked for
+    """
     module = "tools.bench.mslm_pyserini"
     # Its own messages (a vectorizer's progress, Java's warnings) would hide the tables.
     process = subprocess.Popen(
@@ -126,7 +138,7 @@ def peers(python: str, index: str, texts: list[str], few: int, depths: list[int]
 
 
 def report(systems: dict[str, System], depth: int, rounds: int) -> None:
-    """Prints medians over rounds, and the best round's processor time."""
+    """Prints medians over `rounds` of all systems (by name) at one `depth`, and the best round's processor time."""
     result: dict[str, list[tuple[float, float]]] = {name: [] for name in systems}
     for number in range(rounds + 1):
         for name, run in systems.items():

@@ -20,6 +20,7 @@ POSITIVE, NEGATIVE = 10, 100
 
 
 def main() -> None:
+    """Answers the lines of standard input."""
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     # Java and the vectorizer print where they like: the answers get a channel of their own.
     answers = os.fdopen(os.dup(1), "w")

@@ -25,6 +25,7 @@ Round = Callable[[], None]
 
 
 def main() -> None:
+    """Measures all systems and prints the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--index", required=True, help="the index to measure on")
     parser.add_argument("--topics", required=True, help="file of topics")
@@ -59,7 +60,10 @@ def main() -> None:
 
 
 def make_systems(index: kernelsearch.Index, texts: list[str], hits: int) -> dict[str, Round]:
-    """The systems that run inside this project, each as one round over all queries."""
+    """The systems that run inside this project by name, each as one round over all queries.
+
+    `index` is the opened index, `texts` are the queries, `hits` is the number of documents per query.
+    """
     lucene = index.lucene
     reranker, plain, context = PerturbationReranker(index), PerturbationReranker(index, method="rm3-all"), Context(hits=hits)
     queries = lucene.queries(texts)
@@ -112,7 +116,10 @@ def make_systems(index: kernelsearch.Index, texts: list[str], hits: int) -> dict
 
 
 def make_pyserini(path: str, texts: list[str], hits: int) -> Round | None:
-    """Pyserini's own searcher with RM3, hit by hit into Python as its users get it."""
+    """Pyserini's own searcher with RM3 on the index at `path`, hit by hit into Python; None where it can't be imported.
+
+    The round answers the queries `texts` with `hits` documents each.
+    """
     try:
         from pyserini.search.lucene import LuceneSearcher
     except ImportError:

@@ -20,7 +20,7 @@ HITS = 1000
 
 
 class Pyserini:
-    """pyserini as its documentation uses it, on the Java that kernelsearch uses too."""
+    """pyserini as its documentation uses it, on the Java that kernelsearch uses too; `path` is the folder of the index."""
 
     def __init__(self, path: str) -> None:
         start_java()
@@ -30,15 +30,16 @@ class Pyserini:
         self.searcher = LuceneSearcher(path)
 
     def search(self, text: str, hits: int) -> tuple[list[str], list[float]]:
+        """Docids and scores of the first `hits` documents for a query `text`."""
         result = self.searcher.search(text, hits)
         return [hit.docid for hit in result], [hit.score for hit in result]
 
     def hits(self, text: str) -> list[str]:
-        """What `vectors` takes: the ranked list, however the library names its documents."""
+        """What `vectors` takes: the docids of the first HITS documents for a query `text`."""
         return self.search(text, HITS)[0]
 
     def vectors(self, docids: list[str]) -> int:
-        """Makes the term vectors of some documents and returns how many postings they have."""
+        """Makes the term vectors of the documents `docids` and returns how many postings they have."""
         reader = self.reader()
         return sum(len(reader.get_document_vector(docid) or ()) for docid in docids)
 
@@ -51,10 +52,11 @@ class Pyserini:
         self.sample = docids[: len(docids) // 2]
 
     def export(self) -> int:
-        """A sample of the collection, since all of it would take too long."""
+        """Makes the term vectors of the sample, since all would take too long; returns how many postings they have."""
         return self.vectors(self.sample)
 
     def reader(self):
+        """The reader of the index, opened on first use."""
         if not hasattr(self, "_reader"):
             from pyserini.index.lucene import LuceneIndexReader
 
@@ -63,7 +65,7 @@ class Pyserini:
 
 
 class Kernelsearch:
-    """kernelsearch, from the index to numpy arrays."""
+    """kernelsearch, from the index to numpy arrays; the methods are those of `Pyserini`."""
 
     def __init__(self, path: str) -> None:
         import kernelsearch
@@ -71,6 +73,7 @@ class Kernelsearch:
         self.index = kernelsearch.open(path)
 
     def search(self, text: str, hits: int) -> tuple[list[str], list[float]]:
+        """Docids and scores of the first `hits` documents for a query `text`."""
         result = self._ranked(text, hits)
         return self.index.forward.docids.take(result.docs), result.scores.tolist()
 
@@ -79,16 +82,21 @@ class Kernelsearch:
         return lucene.search(lucene.queries([text]), hits)[0]
 
     def hits(self, text: str):
+        """The row numbers of the first HITS documents for a query `text`."""
         return self._ranked(text, HITS).docs
 
     def vectors(self, docs) -> int:
+        """Reads the term vectors of the rows `docs` and returns how many postings they have."""
         return self.index.forward.matrix(docs).nnz
 
     def prepare_export(self) -> None:
         """Nothing: we export all at once, so the time in which Java warms up is part of it."""
 
     def export(self) -> int:
-        """What get_document_vector gives, of the whole collection: vocabulary, docids and every row's terms and frequencies."""
+        """What get_document_vector gives, of the whole collection: vocabulary, docids and every row's terms and frequencies.
+
+        Returns the number of postings.
+        """
         from kernelsearch.lucene.index import CONTENTS
         from kernelsearch.lucene.postings import AT_ONCE, LucenePostings
 
@@ -98,7 +106,7 @@ class Kernelsearch:
         return len(source.rows(0, len(scan.lengths), scan, False)[0])
 
     def forward(self) -> int:
-        """The forward index as it is stored: positions and statistics too, written to disk."""
+        """Writes the forward index as it is stored, with positions and statistics; returns the number of postings."""
         from pathlib import Path
 
         from kernelsearch.api.export import export
@@ -127,13 +135,14 @@ def start_java() -> None:
 
 
 def first(library, queries: list[str]) -> dict:
+    """Prints a line when `library` has answered the first of `queries`."""
     library.search(queries[0], 10)
     print("first result", flush=True)
     return {}
 
 
 def search(library, queries: list[str]) -> dict:
-    """Milliseconds per query (median of wall clock), after a warm-up; and the first lists, so that they can be compared."""
+    """Milliseconds per query of `library` (median of wall clock), after a warm-up; and the lists of the first ten `queries`."""
     for text in queries[:30]:
         library.search(text, HITS)
     times = []
@@ -145,7 +154,10 @@ def search(library, queries: list[str]) -> dict:
 
 
 def vectors(library, queries: list[str]) -> dict:
-    """Milliseconds for the term vectors of 1,000 hits (median over queries), after a warm-up."""
+    """Milliseconds of `library` for the term vectors of 1,000 hits, after a warm-up.
+
+    The median over ten of the first 30 `queries`: those with the longest lists.
+    """
     lists = sorted((library.hits(text) for text in queries[:30]), key=len)[-10:]  # the longest: 1,000 hits unless it is small
     library.vectors(lists[0][:200])
     times, postings = [], 0
@@ -157,7 +169,11 @@ def vectors(library, queries: list[str]) -> dict:
 
 
 def export(library, queries: list[str], method: str = "export") -> dict:
-    """Thousands of postings per second of processor time, all threads of the process counted."""
+    """Thousands of postings per second of processor time, all threads of the process counted.
+
+    `library` is a `Pyserini` or `Kernelsearch`, `queries` are texts of which the first one starts Java; `method` is the method
+    of `library` that exports.
+    """
     library.hits(queries[0])  # Java runs and the index is open
     library.prepare_export()
     start = time.process_time()
@@ -166,10 +182,15 @@ def export(library, queries: list[str], method: str = "export") -> dict:
 
 
 def forward(library, queries: list[str]) -> dict:
+    """Thousands of postings per second of processor time for the forward index of `library`, positions included; see `export`.
+
+    `queries` are texts of which the first one starts Java.
+    """
     return export(library, queries, "forward")
 
 
 def main() -> None:
+    """Runs one measurement and prints its figures as JSON."""
     libraries = {"pyserini": Pyserini, "kernelsearch": Kernelsearch}
     measures = {"first": first, "search": search, "vectors": vectors, "export": export, "forward": forward}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -2,10 +2,10 @@
 
 
 def process_memory(field: str, pid: int | str = "self") -> int:
-    """Bytes in a field of /proc/PID/status; 0 once the process has ended.
+    """Bytes in a `field` of /proc/PID/status; 0 once the process has ended.
 
-    VmRSS is all that is resident, RssAnon the same without mapped files, VmHWM the peak of VmRSS. `getrusage` would count the
-    process that started this one, too.
+    `pid` is the number of the process, by default of this one. VmRSS is all that is resident, RssAnon the same without mapped
+    files, VmHWM the peak of VmRSS. `getrusage` would count the process that started this one, too.
     """
     try:
         with open(f"/proc/{pid}/status", encoding="utf-8") as stream:

@@ -1,4 +1,4 @@
-"""What FAISS's kinds lose and save on a fitted basis: recall of the nearest rows against an exact scan, size, time a query.
+"""What FAISS's kinds lose and save on a fitted basis: recall of the nearest rows against an exact scan, size, time per query.
 
     python -m tools.bench.quantisers BASIS_FOLDER [--queries 200] [--k 100]
 
@@ -19,6 +19,7 @@ from kernelsearch.neighbours import CLUSTERED, Neighbours
 
 
 def main() -> None:
+    """Builds an index of every kind and prints the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("basis", type=Path, help="the folder of a basis, or a folder with its rows.npy")
     parser.add_argument("--queries", type=int, default=200, help="number of queries")

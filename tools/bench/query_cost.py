@@ -35,6 +35,7 @@ FIVE_LEVELS = {"scales": (0, 1, 2, 4, float("inf"))}
 
 
 def main() -> None:
+    """Measures all systems by turns and prints the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--index", required=True, help="the index to measure on")
     parser.add_argument("--topics", required=True, help="file of topics")
@@ -74,7 +75,7 @@ def main() -> None:
 
 
 def make_systems(index: Index, hits: int) -> dict[str, System]:
-    """The systems by name; what an index can't offer is left out."""
+    """The systems by name, with `hits` documents per query; what `index` has no model for is left out."""
 
     def search(
         feedback: Feedback | None = None, method: str = "", depth: int = hits, options: dict[str, Any] | None = None
@@ -109,7 +110,7 @@ def make_systems(index: Index, hits: int) -> dict[str, System]:
 
 
 def cpu_time(system: System, texts: list[str]) -> float:
-    """Milliseconds of processor time per query."""
+    """Milliseconds of processor time per query of `texts`, answered one by one by `system`."""
     begun = time.process_time()
     for text in texts:
         system(text)

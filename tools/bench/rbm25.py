@@ -32,18 +32,18 @@ from tools.data.datasets import open_index
 
 
 def words(rng: np.random.Generator, count: int) -> list[str]:
-    """Distinct made-up words."""
+    """So many (`count`) random words of four to nine letters, drawn with `rng`."""
     letters = np.array(list("abcdefghijklmnopqrstuvwxyz"))
     return ["".join(rng.choice(letters, size=int(rng.integers(4, 10)))) for _ in range(count)]
 
 
 def zipf(rng: np.random.Generator, size: int, count: int) -> np.ndarray:
-    """`count` numbers below `size`, small ones often."""
+    """`count` numbers below `size`, small ones often, drawn with `rng`."""
     return np.minimum((size ** rng.random(count) - 1), size - 1).astype(np.int64)
 
 
 def make_index(folder: Path, documents: int, vocabulary: list[str]) -> kernelsearch.Index:
-    """An index of random documents of 60 words."""
+    """An index in `folder` of so many `documents` of 60 random words of `vocabulary`."""
     rng = np.random.default_rng(1)
     source = folder / "corpus.jsonl"
     with open(source, "w", encoding="utf-8") as stream:
@@ -54,7 +54,10 @@ def make_index(folder: Path, documents: int, vocabulary: list[str]) -> kernelsea
 
 
 def make_log(vocabulary: list[str], documents: int, impressions: int) -> Iterator[Impression]:
-    """Lists of ten for queries of three words; a tenth as many distinct queries as impressions, popular ones often."""
+    """Lists of ten for queries of three words; a tenth as many distinct queries as impressions, popular ones often.
+
+    `vocabulary` are the words of the queries, `documents` is the number of documents d0, d1, ... in the lists.
+    """
     rng = np.random.default_rng(2)
     distinct = max(impressions // 10, 10)
     queries = [" ".join(vocabulary[n] for n in row) for row in zipf(rng, len(vocabulary), 3 * distinct).reshape(-1, 3)]
@@ -69,7 +72,10 @@ def make_log(vocabulary: list[str], documents: int, impressions: int) -> Iterato
 
 
 def timed_queries(index: kernelsearch.Index, database: Path, texts: list[str]) -> tuple[np.ndarray, np.ndarray, float]:
-    """Milliseconds of CPU and wall of finding similar queries and of all beyond retrieval, shapes (queries, 2); mean pairs."""
+    """Milliseconds of CPU and wall of finding similar queries and of all beyond retrieval, shapes (queries, 2); mean pairs.
+
+    `index` has the documents, `database` is the click log, `texts` are the queries; the first five are not counted.
+    """
     reranker = RobustBM25(index, clicks=str(database), similar=20, pairs_per_query=25, min_similarity=0)
     queries = index.lucene.queries(texts)
     lists = index.lucene.search(queries, 1000)
@@ -93,13 +99,14 @@ def timed_queries(index: kernelsearch.Index, database: Path, texts: list[str]) -
 
 
 def emptied(folder: Path) -> Path:
-    """The folder, without what an earlier run has left there."""
+    """The `folder`, without what an earlier run has left there."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     return folder
 
 
 def main() -> None:
+    """Measures every size of the log and prints the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", required=True, type=Path, help="scratch folder, emptied")
     parser.add_argument(

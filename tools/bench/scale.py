@@ -48,6 +48,7 @@ built.save(folder / f"neighbours.{built.kind}")
 
 
 def main() -> None:
+    """Measures the sizes that have no results yet, and prints the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scratch", required=True, type=Path, help="where collections, indexes and results go")
     parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES), help="documents of each collection")
@@ -65,7 +66,10 @@ def main() -> None:
 
 
 def measure(arguments: argparse.Namespace, size: int, results: Path) -> None:
-    """Runs a size's stages that have no result yet."""
+    """Runs the stages of `size` documents that have no result yet, and appends what they cost to the file `results`.
+
+    `arguments` are those of the command line.
+    """
     folder = arguments.scratch / str(size)
     folder.mkdir(exist_ok=True)
     index, corpus, topics = folder / "index", folder / "corpus.jsonl", folder / "topics.tsv"
@@ -101,7 +105,7 @@ def measure(arguments: argparse.Namespace, size: int, results: Path) -> None:
 
 
 def write_collection(size: int, corpus: Path, topics: Path) -> None:
-    """The seeded collection and its topics."""
+    """Writes a seeded collection of `size` documents to the file `corpus`, and queries to the file `topics`."""
     generator = synthetic.GrowingGenerator(size, mean_length=80)
     topics.write_text("".join(f"{qid}\t{text}\n" for qid, text in generator.queries(TOPICS)), encoding="utf-8")
     partial = corpus.with_suffix(".partial")
@@ -110,7 +114,11 @@ def write_collection(size: int, corpus: Path, topics: Path) -> None:
 
 
 def watched(command: list[str], log: Path) -> dict[str, Any]:
-    """Runs a command; seconds, CPU seconds, peak memory in all (with mapped files) and of its own (without), in bytes."""
+    """Runs a command with its output in the file `log`; ends the program where it fails.
+
+    Returns seconds, CPU seconds (`cpu`), peak memory in bytes with mapped files (`peak`) and without (`own`), and the last two
+    lines of output (`said`).
+    """
     start, own = time.perf_counter(), 0
     with open(log, "w", encoding="utf-8") as stream:
         process = subprocess.Popen(command, cwd=ROOT, stdout=stream, stderr=stream)
@@ -131,11 +139,12 @@ def watched(command: list[str], log: Path) -> dict[str, Any]:
 
 
 def disk(folder: Path) -> int:
-    """Bytes below a folder, the collection's text left out."""
+    """Bytes below `folder`, the collection's text left out."""
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file() and not file.name.startswith("corpus"))
 
 
 def counts(index: Path) -> dict[str, int]:
+    """Postings, tokens and terms of the contents of `index`."""
     from kernelsearch.forward import ForwardIndex
 
     forward = ForwardIndex(index / "kernelsearch" / "forward" / "contents")
@@ -147,7 +156,7 @@ def counts(index: Path) -> dict[str, int]:
 
 
 def read(results: Path) -> dict[tuple[int, str], dict[str, Any]]:
-    """Results so far by size and stage; a later line replaces an earlier one."""
+    """Results so far, from the file `results`, by size and stage; a later line replaces an earlier one."""
     if not results.exists():
         return {}
     lines = [json.loads(line) for line in results.read_text(encoding="utf-8").splitlines()]
@@ -155,7 +164,10 @@ def read(results: Path) -> dict[tuple[int, str], dict[str, Any]]:
 
 
 def report(result: dict[tuple[int, str], dict[str, Any]]) -> None:
-    """Costs per stage and size, and growth exponents: the slope of log cost over log documents."""
+    """Prints costs per stage and size, and growth exponents: the slope of log cost over log documents.
+
+    `result` has the costs by size and stage, as `read` returns them.
+    """
     sizes = sorted({size for size, _ in result})
     rows = [
         (f"{size:,}", stage, f"{figures['seconds']:,.0f}", f"{figures['cpu']:,.0f}", *_gigabytes(figures))

@@ -22,6 +22,8 @@ from tools.bench import scale
 
 @dataclass(frozen=True)
 class Collection:
+    """The size of a collection: documents in all, distinct terms (`postings`) and indexed tokens per document."""
+
     name: str
     documents: float
     postings: float  #: distinct terms per document
@@ -42,8 +44,9 @@ HEAPS = 1 / 1.77
 
 
 def main() -> None:
+    """Prints one row per collection of the plan."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("results", type=Path)
+    parser.add_argument("results", type=Path, help="scale.json of tools.bench.scale")
     result = scale.read(parser.parse_args().results)
     rows = [row(result, collection) for collection in COLLECTIONS]
     header = ("collection", "postings", "terms", *(f"{stage} CPU h" for stage in (*BY_POSTINGS, *BY_DOCUMENTS)))
@@ -51,6 +54,7 @@ def main() -> None:
 
 
 def row(result: dict[tuple[int, str], dict[str, Any]], collection: Collection) -> tuple[object, ...]:
+    """The row of `collection`, scaled from the largest measured one; `result` has measured costs by size and stage."""
     size = max(documents for documents, stage in result if stage == "faiss")
     measured = {stage: result[size, stage] for stage in (*BY_POSTINGS, *BY_DOCUMENTS)}
     base = measured["export"]
@@ -75,7 +79,7 @@ def row(result: dict[tuple[int, str], dict[str, Any]], collection: Collection) -
 
 
 def exponent(result: dict[tuple[int, str], dict[str, Any]], stage: str) -> float:
-    """The slope of log CPU time over log documents."""
+    """The slope of log CPU time over log documents of a `stage`; `result` has measured costs by size and stage."""
     sizes = sorted(documents for documents, name in result if name == stage)
     return float(np.polyfit(np.log(sizes), np.log([result[size, stage]["cpu"] for size in sizes]), 1)[0]) if sizes[1:] else 1.0
 

@@ -61,7 +61,7 @@ class Server:
     port: int
 
     def request(self, text: str, method: str | None) -> bytes:
-        """The bytes of a request."""
+        """The bytes of an HTTP request for ten hits of the query `text`; `method` reranks, None for BM25 alone."""
         if self.name == "pyserini":
             body = json.dumps({"query": text, "hits": 10}).encode()
             head = f"POST /v1/indexes/msmarco-v1-passage/search HTTP/1.1\r\nContent-Length: {len(body)}\r\n"
@@ -70,6 +70,7 @@ class Server:
         return f"GET /v1/bench/search?{urllib.parse.urlencode(chosen)} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
 
     def docids(self, text: str) -> list[str]:
+        """The docids of the first ten documents for the query `text`."""
         url = f"http://127.0.0.1:{self.port}"
         if self.name == "pyserini":
             data = json.dumps({"query": text, "hits": 10}).encode()
@@ -81,16 +82,18 @@ class Server:
             return [entry["docid"] for entry in json.load(answer)["candidates"]]
 
     def cpu_seconds(self) -> float:
+        """CPU seconds of the process so far."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def megabytes(self) -> float:
+        """Resident memory of the process."""
         return process_memory("VmRSS", self.process.pid) / 1e6
 
 
 @dataclass
 class Figures:
-    """One round's figures."""
+    """One round: requests per second, percentiles of the latency in ms, CPU ms per request, answers other than 200."""
 
     rate: float
     p50: float
@@ -100,6 +103,7 @@ class Figures:
 
 
 def main() -> None:
+    """Starts the servers and prints the tables of load and memory."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--index", required=True, help="an index on which the methods are fitted")
     parser.add_argument("--topics", required=True, help="the queries")
@@ -135,7 +139,18 @@ def load_table(
     rounds: int,
     warm_up: int,
 ) -> str:
-    """Figures of every server, method and number of clients; pyserini's server has BM25 alone."""
+    """Figures of every server, method and number of clients; pyserini's server has BM25 alone.
+
+    Parameters
+    ----------
+    servers : ours, and pyserini's where it is measured
+    methods : names of rerankers; None is BM25 alone
+    texts : the queries
+    clients : numbers of connections
+    seconds : duration of a round
+    rounds : timed rounds; the medians count
+    warm_up : requests to each server before a method is measured
+    """
     rows = []
     for method in methods:
         asked = [server for server in servers if method is None or server.name != "pyserini"]
@@ -155,6 +170,8 @@ def load_table(
 
 
 def medians(figures: list[Figures]) -> tuple[str, ...]:
+    """The cells of a row: medians over the rounds in `figures`, and the sum of the errors."""
+
     def middle(name: str) -> float:
         return statistics.median(getattr(round_figures, name) for round_figures in figures)
 
@@ -163,7 +180,10 @@ def medians(figures: list[Figures]) -> tuple[str, ...]:
 
 
 def load(server: Server, method: str | None, texts: list[str], clients: int, seconds: float) -> Figures:
-    """One round of load."""
+    """One round of load on `server` by so many `clients` for so many `seconds`.
+
+    `texts` are the queries, `method` is the reranker, None for BM25 alone.
+    """
     before = server.cpu_seconds()
     seen = run_load(server.port, [server.request(text, method) for text in texts], clients, seconds)
     spent = server.cpu_seconds() - before
@@ -171,7 +191,7 @@ def load(server: Server, method: str | None, texts: list[str], clients: int, sec
 
 
 def memory_table(server: Server, methods: list[str | None], texts: list[str], total: int) -> str:
-    """The server's resident memory while it answers requests of four random words for lists of all kinds."""
+    """The resident memory of `server` during `total` requests of four random words of `texts`, each by one of `methods`."""
     import http.client
 
     words = sorted({word for text in texts for word in text.split()})
@@ -192,6 +212,7 @@ def memory_table(server: Server, methods: list[str | None], texts: list[str], to
 
 
 def same_lists(ours: Server, theirs: Server, texts: list[str]) -> None:
+    """Ends the program where the servers `ours` and `theirs` differ on one of the first twenty queries of `texts`."""
     for text in texts[:20]:
         if ours.docids(text) != theirs.docids(text):
             raise SystemExit(f"the servers' lists differ for {text!r}")
@@ -199,6 +220,7 @@ def same_lists(ours: Server, theirs: Server, texts: list[str]) -> None:
 
 @contextmanager
 def our_server(index: str, clicks: str | None):
+    """Runs the service of this project on `index` while the context lasts; `clicks` is a click log or None."""
     port = free_port()
     command = [
         sys.executable,
@@ -217,18 +239,20 @@ def our_server(index: str, clicks: str | None):
 
 @contextmanager
 def pyserini_server(python: str, index: str):
+    """Runs pyserini's server on `index` while the context lasts; `python` is an interpreter that has the full pyserini."""
     port = free_port()
     with running(Server("pyserini", start([python, "-c", PYSERINI, index, str(port)]), port)) as server:
         yield server
 
 
 def start(command: list[str]) -> subprocess.Popen[bytes]:
+    """Starts `command` without waiting for it; its output is discarded."""
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=None, env=environment())
 
 
 @contextmanager
 def running(server: Server):
-    """Waits until the server answers, and stops it at the end."""
+    """Waits until `server` answers, and stops it at the end."""
     try:
         for _ in range(1200):
             if server.process.poll() is not None:
@@ -247,6 +271,7 @@ def running(server: Server):
 
 
 def free_port() -> int:
+    """A port of this machine that nobody listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -33,7 +33,7 @@ NEAREST = 10
 
 
 def make_queries(vocabulary: list[str], count: int, asked: int) -> tuple[list[str], list[str]]:
-    """Distinct queries of a log, and others that are asked."""
+    """So many (`count`) distinct queries of a log, and `asked` others that are looked up; `vocabulary` are their words."""
     rng = np.random.default_rng(4)
     needs = [
         " ".join(vocabulary[n] for n in zipf(rng, len(vocabulary), k)) for k in rng.integers(1, 6, 2 * count // 5).tolist()
@@ -45,7 +45,7 @@ def make_queries(vocabulary: list[str], count: int, asked: int) -> tuple[list[st
 
 
 def exact(similar: SimilarQueries, asked: list[str]) -> np.ndarray:
-    """Numbers of the nearest logged queries, all of them compared, shape (asked, NEAREST)."""
+    """Numbers of the nearest logged queries of `similar` for the texts `asked`, all compared, shape (asked, NEAREST)."""
     questions = similar._features(asked)
     ids, values = np.zeros((len(asked), 0), dtype=np.int64), np.zeros((len(asked), 0))
     stream = iter(similar.log.all_queries())
@@ -59,7 +59,10 @@ def exact(similar: SimilarQueries, asked: list[str]) -> np.ndarray:
 
 
 def measure(index: kernelsearch.Index, database: Path, asked: list[str]) -> tuple[str, ...]:
-    """One row of the table."""
+    """One row of the table, without the size of the log: searches for the texts `asked` among the queries of `database`.
+
+    `index` has the documents of the click log `database`.
+    """
     start = time.process_time()
     similar = SimilarQueries(index, ClickLog(database), weights=Weights(clicks=0.0))
     prepared = time.process_time() - start
@@ -80,6 +83,7 @@ def measure(index: kernelsearch.Index, database: Path, asked: list[str]) -> tupl
 
 
 def main() -> None:
+    """Measures every number of logged queries and prints the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", required=True, type=Path, help="scratch folder, emptied")
     parser.add_argument(

@@ -26,7 +26,10 @@ DEPTH = 1000
 
 
 def make_systems(index: kernelsearch.Index, queries: list[Query], name: str | None) -> dict[str, Callable[[Query], object]]:
-    """What is measured, by label: a function of one query."""
+    """What is measured, by label: a function of one query.
+
+    `queries` are those that will be asked for, `name` is that of the vectors of `index` (None: the only ones).
+    """
     vectors = index.vectors(name)
     flat = faiss.IndexFlatIP(vectors.documents.dims)
     flat.add(np.asarray(vectors.documents.matrix, dtype=np.float32))
@@ -60,7 +63,7 @@ def make_systems(index: kernelsearch.Index, queries: list[Query], name: str | No
 
 
 def cpu_milliseconds(system: Callable[[Query], object], queries: list[Query]) -> float:
-    """Processor time per query, Java included."""
+    """Processor time of `system` per query of `queries`, in milliseconds, Java included."""
     began = time.process_time()
     for query in queries:
         system(query)

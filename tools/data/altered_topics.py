@@ -25,7 +25,7 @@ ENDINGS = ("", "and why", "please", "and how do you know", "in your opinion", "i
 
 
 def misspelled(topics: Topics, share: float = 0.3, seed: int = 17) -> Topics:
-    """The topics with one wrong letter in this share of the words of four and more letters, drawn by chance.
+    """The `topics` with one wrong letter in this `share` of the words of four and more letters, drawn by chance.
 
     A letter is exchanged with the next one, left out, doubled, or replaced by another; the first letter stays.
     """
@@ -44,7 +44,7 @@ def misspelled(topics: Topics, share: float = 0.3, seed: int = 17) -> Topics:
 
 
 def questions(topics: Topics, seed: int = 19) -> Topics:
-    """The topics as questions: between an opening and an ending that say nothing about the subject."""
+    """The `topics` as questions: between an opening and an ending, drawn by chance, that say nothing about the subject."""
     generator = np.random.default_rng(seed)
     out: Topics = {}
     for qid, text in topics.items():
@@ -54,7 +54,7 @@ def questions(topics: Topics, seed: int = 19) -> Topics:
 
 
 def with_identifiers(documents: Documents, share: float = 0.3, seed: int = 23) -> Documents:
-    """The documents with this share of their pairs of neighbouring words joined as in source code.
+    """The `documents` with this `share` of their pairs of neighbouring words joined as in source code, drawn by chance.
 
     Half of them as `boundaryLayer`, the others as `boundary_layer`: Lucene's tokeniser takes both for one word.
     """
@@ -74,10 +74,10 @@ def with_identifiers(documents: Documents, share: float = 0.3, seed: int = 23) -
 def passages(
     documents: Documents, qrels: Judgements, words: int = 60, copies: float = 0.5, seed: int = 29
 ) -> tuple[Documents, Judgements]:
-    """Passages of so many words, each beginning in the middle of the one before, and near duplicates of some of them.
+    """Passages of so many `words` of the `documents`, each beginning in the middle of the one before, and near duplicates.
 
-    Per passage there are `copies` near duplicates on average, in which a tenth of the words is left out. A passage has its
-    document's grade.
+    Per passage there are `copies` near duplicates on average, in which a tenth of the words is left out. A passage has the
+    grade that its document has in `qrels`. Returns the passages as documents, and their judgements.
     """
     generator = np.random.default_rng(seed)
     out: Documents = []

@@ -20,7 +20,10 @@ Judgements = dict[str, dict[str, int]]
 
 @dataclass(frozen=True)
 class Dataset:
-    """A collection's folder, and the files in it; `training` are topics and judgements that are not measured."""
+    """A collection's folder, and the files in it; `training` are topics and judgements that are not measured.
+
+    `language` is that of the analyser. The methods' `collections` is the folder of all collections.
+    """
 
     folder: str
     corpus: str = "corpus.jsonl"
@@ -30,11 +33,11 @@ class Dataset:
     language: str = "en"
 
     def read(self, collections: Path) -> tuple[Topics, Judgements]:
-        """The measured topics and their judgements."""
+        """The measured topics and their judgements, from the files below `collections`."""
         return self._read(collections, self.topics, self.qrels)
 
     def read_training(self, collections: Path) -> tuple[Topics, Judgements] | None:
-        """Topics and judgements to learn from, None where the dataset has none of their own."""
+        """Topics and judgements to learn from, below `collections`; None where the dataset has none of their own."""
         return self._read(collections, *self.training) if self.training else None
 
     def _read(self, collections: Path, topics: str, qrels: str) -> tuple[Topics, Judgements]:
@@ -42,7 +45,7 @@ class Dataset:
         return read_topics(folder / topics), read_qrels(folder / qrels)
 
     def open_index(self, collections: Path, path: Path) -> kernelsearch.Index:
-        """The index at `path`, built where it is missing."""
+        """The index at `path`, built from the documents below `collections` where it is missing."""
         return open_index(path, collections / self.folder / self.corpus, self.language)
 
 
@@ -62,7 +65,7 @@ DATASETS = {
 
 
 def open_index(path: Path, source: Path, language: str = "en") -> kernelsearch.Index:
-    """The index at `path`, built from the documents at `source` where it is missing."""
+    """The index at `path`, built from the documents at `source` where it is missing; `language` is that of the analyser."""
     if not path.exists():
         settings = BuildSettings(language=language)
         build_index(path, partial(read_documents, str(source)), settings, source=str(source), progress=console.progress)
@@ -70,12 +73,12 @@ def open_index(path: Path, source: Path, language: str = "en") -> kernelsearch.I
 
 
 def judged_topics(topics: Topics, qrels: Judgements) -> list[str]:
-    """The ids of the topics that have a relevant document, in the topics' order."""
+    """The ids of the `topics` that have a relevant document in `qrels`, in the topics' order."""
     return [qid for qid in topics if any(grade > 0 for grade in qrels.get(qid, {}).values())]
 
 
 def add_collections_option(parser: argparse.ArgumentParser) -> None:
-    """Adds --collections, the folder of the test collections."""
+    """Adds --collections, the folder of the test collections, to `parser`."""
     parser.add_argument(
         "--collections",
         type=Path,

@@ -21,7 +21,10 @@ IMPRESSIONS, DEPTH = 3000, 10
 
 
 def make(output: Path) -> None:
-    """Indexes the bundled collection in a temporary folder and simulates users on BM25's lists for its topics and variants."""
+    """Writes the click log of users that are simulated on BM25's lists for the bundled topics and their variants to `output`.
+
+    The bundled collection is indexed in a temporary folder.
+    """
     with tempfile.TemporaryDirectory() as folder:
         index = open_index(Path(folder) / "index", DATA / "corpus.jsonl")
         docids = index.forward.docids
@@ -36,6 +39,7 @@ def make(output: Path) -> None:
 
 
 def main() -> int:
+    """Writes or compares the bundled log; returns 1 where it differs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="compare the bundled log with what would be written")
     if not parser.parse_args().check:

@@ -61,7 +61,7 @@ def manual_pages() -> Iterator[dict[str, str]]:
 
 
 def without_markup(text: str) -> str:
-    """The words of a manual page: requests such as .TP, comments, fonts and escapes removed."""
+    """The words of the `text` of a manual page: requests such as .TP, comments, fonts and escapes removed."""
     text = re.sub(r'\\".*', "", text)
     text = re.sub(r"^[.'] *[A-Za-z]{1,3}\b", "", text, flags=re.MULTILINE)
     text = re.sub(r"\\f(?:\[\w*\]|\(\w\w|\w)|\\s[-+]?\d|\\[&,/^|]|\\\(\w\w|\\\[[^\]]*\]", "", text)
@@ -69,6 +69,7 @@ def without_markup(text: str) -> str:
 
 
 def main() -> None:
+    """Writes the documents."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--documents", type=int, help="largest number of documents")
     parser.add_argument("--out", required=True, help="the JSONL file to write")

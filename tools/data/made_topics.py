@@ -26,7 +26,7 @@ WORD = re.compile(r"[A-Za-z]{3,}(-[A-Za-z]+)*")
 
 
 def read_corpus(path: Path) -> Documents:
-    """The documents of a JSONL file."""
+    """The documents of the JSONL file `path`."""
     with open(path, encoding="utf-8") as stream:
         return [json.loads(line) for line in stream]
 
@@ -34,10 +34,10 @@ def read_corpus(path: Path) -> Documents:
 def known_items(
     documents: Documents, count: int, noise: int = 0, seed: int = 7, codes: bool = True
 ) -> tuple[Topics, Judgements]:
-    """Up to ten words out of one sentence per topic, with the sentence's document as the only answer.
+    """Topics of up to ten words out of one sentence each, with the sentence's document as the only answer; at most `count`.
 
-    `noise` adds so many words of another document, drawn by chance, to at most six of the sentence. Without `codes` words are
-    made of letters, see WORD.
+    `noise` adds so many words of another one of `documents`, drawn by chance, to at most six of the sentence. Without `codes`
+    words are made of letters, see WORD. `seed` decides which sentences and words are drawn.
     """
     generator = np.random.default_rng(seed)
     topics: Topics = {}
@@ -72,7 +72,7 @@ def _drawn_words(
 
 
 def without_words(topics: Topics, share: float = 0.5, seed: int = 5) -> Topics:
-    """The topics without this share of their words, drawn by chance; a topic keeps at least its first word."""
+    """The `topics` without this `share` of their words, drawn by chance; a topic keeps at least its first word."""
     generator = np.random.default_rng(seed)
     remaining = {qid: [word for word in text.split() if generator.random() > share] for qid, text in topics.items()}
     return {qid: " ".join(words or topics[qid].split()[:1]) for qid, words in remaining.items()}
@@ -89,10 +89,10 @@ CONVERSATION = (
 
 
 def posts(documents: Documents, count: int, seed: int = 11) -> tuple[Topics, Judgements]:
-    """Posts of a social network about one sentence each, whose document is the only answer.
+    """Posts of a social network about one sentence of `documents` each, whose document is the only answer; at most `count`.
 
     Half of the sentence's words, at most 14, within six to ten words of conversation, a name, a hashtag made of two of the
-    words and a shortened address.
+    words and a shortened address, drawn by chance.
     """
     generator = np.random.default_rng(seed)
     topics: Topics = {}
@@ -113,8 +113,8 @@ def abstracts(
 ) -> tuple[Documents, Topics, Judgements]:
     """The first `words` words of a document as topics; what else is relevant to a topic of the collection are its answers.
 
-    One relevant document is drawn per judged topic that has at least three, at most `count`, and all of them are taken out of
-    the documents.
+    One relevant document is drawn per topic of `qrels` that has at least three, at most `count`, and all of them are taken out
+    of the `documents`. Returns the remaining documents, the topics and their judgements.
     """
     generator = np.random.default_rng(seed)
     texts = {str(document["id"]): document["contents"] for document in documents}
@@ -138,7 +138,10 @@ def abstracts(
 
 
 def titles(documents: Documents, count: int, seed: int = 3) -> tuple[Documents, Topics, Judgements]:
-    """Titles as topics, and the documents without their titles."""
+    """At most `count` titles of `documents` as topics, and the documents without their titles.
+
+    Returns documents, topics and judgements.
+    """
     bodies, usable = [], []
     for number, document in enumerate(documents):
         title, text = document.get("title") or "", document["contents"]
@@ -151,9 +154,10 @@ def titles(documents: Documents, count: int, seed: int = 3) -> tuple[Documents, 
 
 
 def conclusions(documents: Documents, count: int, seed: int = 5, codes: bool = True) -> tuple[Documents, Topics, Judgements]:
-    """Last sentences of abstracts as topics, and the documents without them.
+    """At most `count` last sentences of abstracts as topics, and the `documents` without them.
 
-    Without `codes`, what follows an abstract of cacm (see RECORD) stays in the document and is no sentence of it.
+    Without `codes`, what follows an abstract of cacm (see RECORD) stays in the document and is no sentence of it. Returns
+    documents, topics and judgements.
     """
     bodies, usable = [], []
     for number, document in enumerate(documents):

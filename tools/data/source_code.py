@@ -25,7 +25,7 @@ def standard_library() -> Path:
 
 
 def functions(folder: Path) -> Iterator[tuple[str, str | None]]:
-    """The text of every function below a folder, without its docstring, and the docstring; in the order of the files' names."""
+    """The text of every function below `folder`, without its docstring, and the docstring; in the order of the files' names."""
     for path in sorted(folder.rglob("*.py")):
         if SKIPPED & set(path.relative_to(folder).parts):
             continue
@@ -49,7 +49,10 @@ def functions(folder: Path) -> Iterator[tuple[str, str | None]]:
 
 
 def code_topics(folder: Path, count: int, seed: int = 0) -> tuple[Documents, Topics, Judgements]:
-    """Functions as documents, and first sentences of docstrings as topics, each with its function as the only answer."""
+    """The functions below `folder` as documents, and `count` first sentences of docstrings, drawn by chance, as topics.
+
+    The function is the only answer of its sentence. Returns documents, topics and judgements.
+    """
     documents: Documents = []
     sentences: dict[str, str] = {}
     for text, docstring in functions(folder):
@@ -64,6 +67,6 @@ def code_topics(folder: Path, count: int, seed: int = 0) -> tuple[Documents, Top
 
 
 def in_camel_case(documents: Documents) -> Documents:
-    """The documents with names such as parse_json_file written as parseJsonFile."""
+    """The `documents` with names such as parse_json_file written as parseJsonFile."""
     joint = re.compile(r"(?<=[a-z0-9])_([a-z])")
     return [{**document, "contents": joint.sub(lambda match: match[1].upper(), document["contents"])} for document in documents]

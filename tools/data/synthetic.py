@@ -22,7 +22,11 @@ BLOCK = 20_000
 
 
 class Generator:
-    """Documents in blocks of token numbers; block i depends on the seed and i alone."""
+    """Documents in blocks of token numbers; block i depends on the seed and i alone.
+
+    `vocabulary` and `topics` are numbers of words and of latent topics, `mean_length` is in tokens per document, `background`
+    is the share of the tokens that belong to no topic.
+    """
 
     def __init__(
         self,
@@ -63,7 +67,7 @@ class Generator:
         return (rank * 7919 + self._shift[topic]) % self.vocabulary
 
     def matrix(self, dtype: type = np.float32) -> sparse.csr_matrix:
-        """Term counts of all documents, shape (documents, vocabulary), with sorted rows."""
+        """Term counts of all documents as numbers of type `dtype`, shape (documents, vocabulary), with sorted rows."""
         parts = []
         for lengths, words in self.blocks():
             indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
@@ -84,7 +88,10 @@ class Generator:
                 place += 1
 
     def queries(self, count: int) -> Iterator[tuple[str, str]]:
-        """(qid, text) of topics: three to six words of one topic, drawn as a document's words are, without the commonest."""
+        """(qid, text) of `count` queries: three to six words of one latent topic.
+
+        They are drawn as a document's words are, without the commonest.
+        """
         rng = np.random.default_rng([self.seed, 1 << 20])
         for number in range(count):
             topic = np.full(200, rng.integers(self.topics))
@@ -131,23 +138,24 @@ def _spelt(number: int) -> str:
 
 
 def write_jsonl(generator: Generator, path: Path) -> None:
-    """The collection as a file, a block of documents in memory at a time."""
+    """Writes the documents of `generator` to the file `path`, with one block of them in memory at a time."""
     with open(path, "w", encoding="utf-8") as stream:
         # Ids and words are plain letters: JSON needs no escapes.
         stream.writelines(f'{{"id": "{record["id"]}", "contents": "{record["contents"]}"}}\n' for record in generator.records())
 
 
 def main() -> None:
+    """Writes the collection, and queries where they are asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--documents", type=int, default=500_000, help="number of documents")
     parser.add_argument("--growing", action="store_true", help="a vocabulary that grows with the collection, as text's does")
     parser.add_argument("--vocabulary", type=int, help="words to draw from (default: 100,000; growing: 4,000,000)")
     parser.add_argument("--topics", type=int, default=400, help="latent topics")
-    parser.add_argument("--mean-length", type=float, default=80.0)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--mean-length", type=float, default=80.0, help="mean number of tokens per document")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the random numbers")
     parser.add_argument("--out", required=True, help="the JSONL file to write")
     parser.add_argument("--queries", type=int, default=0, help="number of topics to write, besides the collection")
-    parser.add_argument("--topics-out", help="the TSV file for them")
+    parser.add_argument("--topics-out", help="the TSV file of the topics")
     arguments = parser.parse_args()
     kind = GrowingGenerator if arguments.growing else Generator
     options = {} if arguments.vocabulary is None else {"vocabulary": arguments.vocabulary}

@@ -68,7 +68,11 @@ def choose(conditions: Sequence[Condition], gains: NDArray[np.float64], without:
 
 
 def page(conditions: Sequence[Condition], larger: Sequence[Condition], claims: str) -> str:
-    """The page docs/reproductions/auto.md; `larger` are conditions with more topics, `claims` its section on learned fusion."""
+    """The page docs/reproductions/auto.md.
+
+    `larger` are conditions that were measured on more topics than their namesakes in `conditions`, `claims` is the text of the
+    section on learned fusion.
+    """
     rankers: dict[str, Mapping[str, float]] = {
         "RM3": {"rm3": 1.0}, "pert": {"pert": 1.0}, "mslm": {MATCH: 1.0}, "klsa": {"klsa": 1.0}, "auto": READING_WEIGHTS,
     }  # fmt: skip
@@ -130,7 +134,11 @@ def chosen_table(
     gains: NDArray[np.float64],
     chosen: Mapping[str, int],
 ) -> str:
-    """What the procedure chooses with a collection left out, and what this gives on it, beside `auto`."""
+    """What the procedure chooses with a collection left out, and what this gives on it, beside `auto`.
+
+    `compared` are the settings (weights by feature), `auto`'s first; `gains` has shape (settings, conditions); `chosen` has the
+    number of the chosen setting by the collection that is left out.
+    """
     rows = []
     for corpus, setting in (*chosen.items(), ("none", choose(conditions, gains))):
         own = np.array([condition.corpus == corpus or corpus == "none" for condition in conditions])
@@ -149,7 +157,7 @@ def chosen_table(
 
 
 def steps_table(conditions: Sequence[Condition]) -> str:
-    """What the two decisions per query change: gains per kind of topics, and the risk over all conditions."""
+    """What the two decisions per query change: gains per kind of topics, and the risk over all `conditions`."""
     soft = {MATCH: 2.0, "bm25:field=title": 1.0, **dict.fromkeys((*SOFT_FEEDBACK, FEEDBACK[2]), 1.0)}
     certainty = {CERTAINTY: READING_WEIGHTS[CERTAINTY]}
     steps: dict[str, Mapping[str, float]] = {
@@ -169,7 +177,10 @@ def steps_table(conditions: Sequence[Condition]) -> str:
 
 
 def larger_table(conditions: Sequence[Condition], larger: Sequence[Condition]) -> str:
-    """Conditions that were measured again on more topics: `auto` and `mslm` on the page's topics and on all of them."""
+    """Conditions that were measured again on more topics: `auto` and `mslm` on the page's topics and on all of them.
+
+    `conditions` are those of the page, `larger` the same with more topics.
+    """
     before, rows = {condition.name: condition for condition in conditions}, []
     for condition in larger:
         name = condition.name.rpartition(", ")[0]
@@ -184,7 +195,7 @@ def larger_table(conditions: Sequence[Condition], larger: Sequence[Condition]) -
 
 
 def kind_means(conditions: Sequence[Condition], weights: Mapping[str, float]) -> list[str]:
-    """The mean gain per kind of topics."""
+    """The mean gain over `conditions` per kind of topics by these `weights` of features, in percent, as text."""
     gains = [(condition.kind, condition.gain(condition.ap(weights))) for condition in conditions]
     return [f"{100 * np.mean([gain for other, gain in gains if other == kind]):+.1f}%" for kind in KINDS]
 
@@ -339,7 +350,7 @@ the overlap is .71 on topical queries, .72 on the others, .65 on noisy known ite
 
 
 def kept_claims(path: Path) -> str:
-    """The section on learned fusion that a page has; "" where there is none."""
+    """The section on learned fusion that the page at `path` has; "" where there is none."""
     text = path.read_text(encoding="utf-8") if path.exists() else ""
     _, heading, rest = text.partition(CLAIMS_HEADING)
     return heading + rest.partition("\n## ")[0].rstrip("\n") + "\n" if heading else ""

@@ -27,7 +27,10 @@ GATES = (*((name,) for name in MEASURES), ("terms", "effective", "cohesion"), ME
 
 
 class GatedCondition:
-    """A condition with AP at both ends of the gate, and the measures of its queries."""
+    """A condition with AP per topic at both ends of the gate (`low`, `high`), and the measures of its queries.
+
+    `measures` has shape (topics, MEASURES).
+    """
 
     def __init__(self, condition: Condition) -> None:
         self.condition = condition
@@ -46,13 +49,25 @@ class GatedCondition:
 
 
 def shares(parameters: Floats, gated: GatedCondition, columns: Sequence[int], centre: Floats, scale: Floats) -> Floats:
-    """The logistic gate of each query, between 0 and 1."""
+    """The logistic gate of each query of `gated`, between 0 and 1, shape (topics,).
+
+    Parameters
+    ----------
+    parameters : the constant, then one weight per column
+    gated : the condition
+    columns : places in MEASURES of the measures that the gate uses
+    centre : mean of every measure, shape (MEASURES,)
+    scale : standard deviation of every measure, shape (MEASURES,)
+    """
     values = np.clip((gated.measures[:, columns] - centre[columns]) / scale[columns], -3, 3)
     return np.asarray(1 / (1 + np.exp(-(parameters[0] + values @ parameters[1:]))))
 
 
 def gates_table(conditions: Sequence[Condition]) -> str:
-    """Mean gains of every gate with the row's collection left out, and of the constant gate with the same mean."""
+    """Mean gains over `conditions` of every gate, and of the constant gate with the same mean.
+
+    A gate is fitted without the collection of the condition that it is measured on.
+    """
     gated_conditions = [GatedCondition(condition) for condition in conditions]
     every = np.concatenate([gated.measures for gated in gated_conditions])
     centre, scale = every.mean(axis=0), every.std(axis=0)
@@ -104,7 +119,7 @@ def bounded(order: NDArray[np.int64], match: NDArray[np.int64], factor: float, d
 def bounds_table(conditions: Sequence[Condition], choose: Callable[[Sequence[Condition], Floats, str | None], int]) -> str:
     """Feedback of several weights without and with a bound on how far it moves a document below its place by match.
 
-    `choose` takes the conditions, the gains (settings, conditions) and a collection to leave out, and returns a setting; the
+    `choose` takes the `conditions`, the gains (settings, conditions) and a collection to leave out, and returns a setting; the
     last row has its choices without each condition's collection.
     """
     matches = [condition.order({MATCH: 1.0}) for condition in conditions]
@@ -126,7 +141,7 @@ def bounds_table(conditions: Sequence[Condition], choose: Callable[[Sequence[Con
 
 
 def bound_cells(conditions: Sequence[Condition], aps: Sequence[Floats]) -> list[str]:
-    """The cells of a row of `bounds_table`, from AP per topic of each condition."""
+    """The cells of a row of `bounds_table`; `aps` is AP per topic of each of the `conditions`."""
     topical = np.array([condition.kind in TOPICAL for condition in conditions])
     own = np.array([condition.kind == "topical" for condition in conditions])
     gains = np.array([100 * condition.gain(values) for condition, values in zip(conditions, aps, strict=True)])
@@ -137,7 +152,7 @@ def bound_cells(conditions: Sequence[Condition], aps: Sequence[Floats]) -> list[
 
 
 def saturated(limit: float) -> Callable[[Floats], Floats]:
-    """z -> limit · log(1 + z/limit) above 0: large z-scores count less."""
+    """z -> `limit` · log(1 + z/`limit`) above 0: large z-scores count less."""
 
     def shape(values: Floats) -> Floats:
         return np.where(values > 0, limit * np.log1p(np.maximum(values, 0) / limit), values)
@@ -146,7 +161,7 @@ def saturated(limit: float) -> Callable[[Floats], Floats]:
 
 
 def variants_table(conditions: Sequence[Condition]) -> str:
-    """Variants of the sum that act per query, measured on all conditions."""
+    """Variants of the sum that act per query, measured on all `conditions`."""
     soft = {name: weight for name, weight in READING_WEIGHTS.items() if name not in FEEDBACK[:2]}
     soft |= dict.fromkeys(SOFT_FEEDBACK, 1.0)
     certain_match = {name: weight for name, weight in READING_WEIGHTS.items() if name != CERTAINTY} | {READ_CERTAINTY: 0.5}

@@ -30,8 +30,10 @@ Floats = NDArray[np.float64]
 
 #: Candidates per source; the most topics of a collection's own and of made ones; the fewest made ones, abstracts apart.
 DEPTH, TOPICS, MADE, FEWEST = 500, 250, 200, 100
-#: Made topics per condition where `auto` is measured again on more of them.
-LARGER = 600
+#: Conditions on which `auto` was below BM25 by more than .5%, measured again on so many made topics.
+LARGER, LARGER_CONDITIONS = 600, (
+    "cacm, known items", "cisi, titles", "cisi, conclusions", "npl, noisy known items", "scifact, noisy known items",
+)  # fmt: skip
 #: Documents that are joined to a long one.
 PARTS = 4
 OWN_TOPICS = {
@@ -138,28 +140,31 @@ class Condition:
         gate: Floats | None = None,
         shape: Callable[[Floats], Floats] | None = None,
     ) -> Floats:
-        """AP per topic of a weighted sum, see `order`."""
+        """AP per topic of a weighted sum; `weights`, `gate` and `shape` are those of `order`."""
         if len(weights) == 1 and MATCH not in weights:
             return self.alone[next(iter(weights))]
         return self.ap_of(self.order(weights, gate, shape))
 
     def ap_of(self, order: NDArray[np.int64]) -> Floats:
-        """AP per topic of an order of the candidates, shape (topics, candidates)."""
+        """AP per topic of an `order` of the candidates, shape (topics, candidates)."""
         hits = np.take_along_axis(self.relevant, order, axis=1)
         precision = np.cumsum(hits, axis=1) / np.arange(1, hits.shape[1] + 1)
         return np.asarray((precision * hits).sum(axis=1) / self.totals + self.rest)
 
     def gain(self, values: Floats) -> float:
-        """The relative change in MAP over the first stage, of AP per topic."""
+        """The relative change in MAP over the first stage; `values` is AP per topic."""
         return float(values.mean() / self.base.mean() - 1)
 
     def error(self, values: Floats) -> float:
-        """The standard error of `gain`, from the differences per topic."""
+        """The standard error of `gain`, from the differences per topic; `values` is AP per topic."""
         return float((values - self.base).std() / np.sqrt(len(values)) / self.base.mean())
 
 
 def standardised(tables: Floats, present: NDArray[np.bool_]) -> Floats:
-    """z-scores per topic and feature among the candidates that exist, 0 for the others and for constant features."""
+    """z-scores of `tables` per topic and feature, shape (topics, candidates, features).
+
+    Candidates that are not `present` (topics, candidates) are left out of mean and deviation; they and constant features get 0.
+    """
     count = np.maximum(present.sum(axis=1), 1)[:, None]
     tables = np.where(present[:, :, None], tables, 0.0)
     centred = np.where(present[:, :, None], tables - (tables.sum(axis=1) / count)[:, None], 0.0)
@@ -168,7 +173,10 @@ def standardised(tables: Floats, present: NDArray[np.bool_]) -> Floats:
 
 
 def compute_conditions(collections: Path, scratch: Path) -> Iterator[Condition]:
-    """All conditions, one after the other; their features come from the scratch folder where they were computed before."""
+    """All conditions, one after the other, from the files below `collections`.
+
+    Their features come from the folder `scratch` where they were computed before.
+    """
     for name, kind in OWN_TOPICS.items():
         dataset = DATASETS[name]
         index = dataset.open_index(collections, scratch / "indexes" / dataset.folder)
@@ -182,47 +190,48 @@ def compute_conditions(collections: Path, scratch: Path) -> Iterator[Condition]:
             index = corpus_index(long, scratch, f"{corpus}-long-documents")
             yield measured(f"{corpus}, long documents", "long documents", corpus, index, topics, qrels, scratch)
     for corpus in CORPORA:
-        yield from made_conditions(corpus, collections, scratch)
         dataset = DATASETS[corpus]
+        index = dataset.open_index(collections, scratch / "indexes" / dataset.folder)
+        documents = read_corpus(collections / dataset.folder / dataset.corpus)
+        for kind, (topics, qrels) in (
+            ("known items", known_items(documents, MADE, codes=False)),
+            ("noisy known items", known_items(documents, MADE, 5, codes=False)),
+            ("posts", posts(documents, MADE)),
+        ):
+            yield measured(f"{corpus}, {kind}", kind, corpus, index, topics, qrels, scratch)
+        made = {"titles": titles(documents, MADE), "conclusions": conclusions(documents, MADE, codes=False)}
+        made = {kind: parts for kind, parts in made.items() if len(parts[1]) >= FEWEST}
         if OWN_TOPICS[corpus] == "topical":
-            documents = read_corpus(collections / dataset.folder / dataset.corpus)
-            bodies, topics, qrels = abstracts(documents, dataset.read(collections)[1], MADE)
-            index = corpus_index(bodies, scratch, f"{corpus}-abstracts")
-            yield measured(f"{corpus}, abstracts", "abstracts", corpus, index, topics, qrels, scratch)
+            made["abstracts"] = abstracts(documents, dataset.read(collections)[1], MADE)
+        for kind, (bodies, topics, qrels) in made.items():
+            index = corpus_index(bodies, scratch, f"{corpus}-{kind}")
+            yield measured(f"{corpus}, {kind}", kind, corpus, index, topics, qrels, scratch)
 
 
 def larger_conditions(collections: Path, scratch: Path) -> Iterator[Condition]:
-    """The conditions of made topics with one relevant document, with LARGER topics each or as many as the corpus gives."""
-    for corpus in CORPORA:
-        yield from made_conditions(corpus, collections, scratch, LARGER)
+    """LARGER_CONDITIONS with LARGER topics each, or as many as the corpus gives.
 
-
-def made_conditions(corpus: str, collections: Path, scratch: Path, count: int = MADE) -> Iterator[Condition]:
-    """The conditions of topics with one relevant document that are made from `corpus`, at most `count` topics each.
-
-    `collections` and `scratch` are those of `compute_conditions`. The topics of a smaller `count` are among those of a larger.
+    The parameters are those of `compute_conditions`.
     """
-    dataset = DATASETS[corpus]
-    index = dataset.open_index(collections, scratch / "indexes" / dataset.folder)
-    documents = read_corpus(collections / dataset.folder / dataset.corpus)
-    suffix = "" if count == MADE else f", {count} topics"
-    for kind, (topics, qrels) in (
-        ("known items", known_items(documents, count, codes=False)),
-        ("noisy known items", known_items(documents, count, 5, codes=False)),
-        ("posts", posts(documents, count)),
-    ):
-        yield measured(f"{corpus}, {kind}{suffix}", kind, corpus, index, topics, qrels, scratch, most=count)
-    for kind, (bodies, topics, qrels) in {
-        "titles": titles(documents, count),
-        "conclusions": conclusions(documents, count, codes=False),
-    }.items():
-        if len(qrels) >= FEWEST:
+    for name in LARGER_CONDITIONS:
+        corpus, _, kind = name.partition(", ")
+        dataset = DATASETS[corpus]
+        documents = read_corpus(collections / dataset.folder / dataset.corpus)
+        if kind in ("titles", "conclusions"):
+            made = titles(documents, LARGER) if kind == "titles" else conclusions(documents, LARGER, codes=False)
+            bodies, topics, qrels = made
             index = corpus_index(bodies, scratch, f"{corpus}-{kind}")
-            yield measured(f"{corpus}, {kind}{suffix}", kind, corpus, index, topics, qrels, scratch, most=count)
+        else:
+            topics, qrels = known_items(documents, LARGER, 5 if kind.startswith("noisy") else 0, codes=False)
+            index = dataset.open_index(collections, scratch / "indexes" / dataset.folder)
+        yield measured(f"{name}, {LARGER} topics", kind, corpus, index, topics, qrels, scratch, most=LARGER)
 
 
 def long_documents(documents: Documents, qrels: Judgements, folder: Path) -> tuple[Documents, Judgements]:
-    """Related documents joined to long ones, PARTS in each, and the judgements of these; `folder` has a vector per document."""
+    """Related `documents` joined to long ones, PARTS in each, and the judgements of these, from `qrels`.
+
+    `folder` has corpus.npz with a vector per document.
+    """
     stored = np.load(folder / "corpus.npz")
     ids, texts = stored["ids"].tolist(), {str(document["id"]): document["contents"] for document in documents}
     groups = related_groups(stored["vectors"].astype(np.float32), PARTS, np.random.default_rng(0))
@@ -234,7 +243,7 @@ def long_documents(documents: Documents, qrels: Judgements, folder: Path) -> tup
 
 
 def corpus_index(documents: Documents, scratch: Path, name: str) -> kernelsearch.Index:
-    """The index of made documents, built where it is missing."""
+    """The index of made `documents`, built in `scratch` under `name` where it is missing."""
     source = scratch / f"{name}.jsonl"
     if not source.exists():
         source.parent.mkdir(parents=True, exist_ok=True)
@@ -252,7 +261,19 @@ def measured(
     scratch: Path,
     most: int = TOPICS,
 ) -> Condition:
-    """The condition of a kind's judged topics, at most `most` of them, drawn by chance."""
+    """The condition of a kind's judged topics, at most `most` of them, drawn by chance; features are cached in `scratch`.
+
+    Parameters
+    ----------
+    name : the name of the condition, unique
+    kind : one of KINDS
+    corpus : the collection that the documents are from
+    index : the index of the documents
+    topics : texts by topic id
+    qrels : their judgements
+    scratch : the folder of the cache
+    most : the largest number of topics
+    """
     cache = scratch / "tables" / f"{name.replace(', ', '-').replace(' ', '-')}.npz"
     if not cache.exists():
         qids = judged_topics(topics, qrels)
@@ -271,7 +292,8 @@ def measured(
 def computed(index: kernelsearch.Index, queries: list[Query], qrels: Judgements) -> dict[str, NDArray[np.generic]]:
     """Per topic n the features of its candidates, "Xn", which ones are relevant, "rn", and together `totals` and `evidence`.
 
-    The language model, the slowest feature, is computed for the best of the sums in WIDE alone and is NaN elsewhere.
+    `queries` are searched for in `index`, `qrels` has their judgements. The language model, the slowest feature, is computed
+    for the best of the sums in WIDE alone and is NaN elsewhere.
     """
     features = Features(index, RECIPE, sources=("rm",))
     levels, reading = features.features[1], features.features[RECIPE.index(FEEDBACK[0])]
@@ -304,7 +326,7 @@ def computed(index: kernelsearch.Index, queries: list[Query], qrels: Judgements)
 
 
 def query_evidence(index: kernelsearch.Index, query: Query, ranked: Candidates) -> list[float]:
-    """The figures that EVIDENCE names, from the order of feedback documents."""
+    """The figures that EVIDENCE names, for a `query`; `ranked` are the feedback documents, best first, rows of `index`."""
     forward, weights = index.forward, posterior_weights(ranked.scores)
     if not len(weights):
         return [float(len(query.terms)), 0.0, 0.0, 0.0]
@@ -322,7 +344,7 @@ def query_evidence(index: kernelsearch.Index, query: Query, ranked: Candidates) 
 
 
 def loaded(name: str, kind: str, corpus: str, data: Mapping[str, NDArray[np.generic]]) -> Condition:
-    """A condition from its cached features."""
+    """A condition with this `name`, `kind` and `corpus` from its cached features `data`, as `computed` returns them."""
     totals = np.asarray(data["totals"], dtype=np.int64)
     count = len(totals)
     features = [np.asarray(data[f"X{number}"], dtype=np.float32) for number in range(count)]

@@ -28,7 +28,7 @@ TRAINED = {
 
 
 def relevant_docids(qrels: Judgements, qid: str) -> set[str]:
-    """The documents that are right for a topic."""
+    """The ids of the documents that are relevant to the topic `qid` in `qrels`."""
     return {docid for docid, grade in qrels.get(qid, {}).items() if grade > 0}
 
 
@@ -39,7 +39,10 @@ def related_topics(qrels: Judgements, others: Judgements) -> set[str]:
 
 
 def measure(collections: Path, scratch: Path) -> dict[str, dict[str, float]]:
-    """AP per test topic of every row, {row: {qid: AP}}; taken from the scratch folder where it was measured before."""
+    """AP per test topic of every row, {row: {qid: AP}}; taken from the folder `scratch` where it was measured before.
+
+    `collections` is the folder of the collections.
+    """
     cache = scratch / "claims.json"
     if not cache.exists():
         test = open_table("scifact", collections, scratch, "scifact train")
@@ -64,7 +67,7 @@ def measure(collections: Path, scratch: Path) -> dict[str, dict[str, float]]:
 
 
 def section(collections: Path, scratch: Path) -> str:
-    """The section of docs/reproductions/auto.md."""
+    """The section of docs/reproductions/auto.md; `collections` and `scratch` are those of `measure`."""
     values = measure(collections, scratch)
     dataset = DATASETS["scifact"]
     topics, qrels = dataset.read(collections)

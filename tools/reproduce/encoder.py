@@ -24,7 +24,7 @@ SEED = 0
 
 
 def texts_of(file: Path) -> dict[str, str]:
-    """{id: text} of a file of documents or topics."""
+    """{id: text} of a `file` of documents (JSONL) or topics (TSV)."""
     if file.suffix == ".tsv":
         return read_topics(file)
     with open(file, encoding="utf-8") as stream:

@@ -49,7 +49,11 @@ PAGE = ROOT / "docs" / "reproductions" / "fusion.md"
 
 
 def cross_validate(X: NDArray, y: NDArray, qid: NDArray, normalise: str) -> dict[str, Any]:
-    """P@1..10, AP of each query and seconds per fold of the four learners and the plain sum, five folds over queries."""
+    """P@1..10, AP of each query and seconds per fold of the four learners and the plain sum, five folds over queries.
+
+    `X` has shape (rows, features), `y` (rows,) the grades, `qid` (rows,) the query of each row; `normalise` is that of the
+    learners.
+    """
     out: dict[str, Any] = {}
     lists = Lists.of(qid)
     judged = [rows for rows in lists if (y[rows] > 0).any()]
@@ -70,7 +74,10 @@ def cross_validate(X: NDArray, y: NDArray, qid: NDArray, normalise: str) -> dict
 
 
 def by_share_of_positives(X: NDArray, y: NDArray, qid: NDArray, normalise: str) -> dict[str, list[float]]:
-    """MAP on untouched test queries when only a share of the training positives is kept."""
+    """MAP on untouched test queries when only a share of the training positives is kept; a list over shares per learner.
+
+    The parameters are those of `cross_validate`.
+    """
     held_out = query_folds(qid, FOLDS, SEED)[0]
     chance = np.random.default_rng(SEED)
     lists = Lists.of(qid[held_out])
@@ -87,7 +94,8 @@ def by_share_of_positives(X: NDArray, y: NDArray, qid: NDArray, normalise: str) 
 def by_ratio_of_positives(X: NDArray, y: NDArray, qid: NDArray, normalise: str) -> dict[str, Any]:
     """Cross-validated MAP on the queries less than a ratio of whose documents are relevant (Figure 3 of the paper).
 
-    Queries without a relevant document are left out. The online learners are measured beside the four.
+    Queries without a relevant document are left out. The online learners are measured beside the four. The parameters are those
+    of `cross_validate`.
     """
     lists = Lists.of(qid)
     positive = lists.spread(np.array([(y[rows] > 0).mean() for rows in lists]))
@@ -107,7 +115,10 @@ def by_ratio_of_positives(X: NDArray, y: NDArray, qid: NDArray, normalise: str) 
 
 
 def measure_lists(collections: Path, scratch: Path, parts: set[str]) -> None:
-    """The four learners on MQ2008 and on similar documents."""
+    """Saves the results of the four learners on MQ2008 and on similar documents in `scratch`, as far as `parts` has them.
+
+    `collections` is the folder of the collections; of `parts`, "ltr" and "similar" count here.
+    """
     if "ltr" in parts:
         tables = [read_letor(collections / "ltr_mq2008" / f"{name}.txt", 46) for name in ("train", "vali", "test")]
         X, y, qid = (np.concatenate(columns) for columns in zip(*tables, strict=True))
@@ -132,6 +143,7 @@ def measure_lists(collections: Path, scratch: Path, parts: set[str]) -> None:
 
 
 def main() -> None:
+    """Measures the parts that are asked for and writes the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_collections_option(parser)
     parser.add_argument(

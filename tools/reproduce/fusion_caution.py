@@ -24,12 +24,15 @@ TOLERANCE = 1.0
 
 
 def among_equals(tried: Tried) -> str:
-    """A rule without the parameter: inputs and learners alike, the first that is half a standard error below the best."""
+    """A rule without the parameter: inputs and learners alike, the first that is half a standard error below the best.
+
+    `tried` has AP per training topic by candidate, in cross-validation; the name of the chosen candidate is returned.
+    """
     return preferred(tried, (), default_learner().caution)[0]
 
 
 def cautious(caution: float) -> Callable[[Tried], str]:
-    """The rule of `Best` with this number of standard errors."""
+    """The rule of `Best` with `caution` standard errors: a function that chooses among candidates as `among_equals` does."""
     learner = default_learner()
     return lambda tried: preferred(tried, learner.inputs, learner.caution, caution)[0]
 
@@ -39,7 +42,7 @@ RULES["inputs as learners"] = among_equals
 
 
 def gains(values: Mapping[str, Any], rule: Callable[[Tried], str]) -> tuple[float, float]:
-    """What a rule chooses, in percent against the better of BM25 and auto: as the topics are, and as new.
+    """What a `rule` chooses, in percent against the better of BM25 and auto: as the topics are, and as new.
 
     `values` are the results of a condition.
     """
@@ -54,12 +57,15 @@ def gains(values: Mapping[str, Any], rule: Callable[[Tried], str]) -> tuple[floa
 
 
 def corpus_of(condition: str) -> str:
-    """The collection of a condition: "scifact" of "scifact train -> scifact"."""
+    """The collection of a `condition`: "scifact" of "scifact train -> scifact"."""
     return condition.rpartition(" -> ")[2].partition(", ")[0]
 
 
 def chosen_rule(table: NDArray[np.float64], seen: NDArray[np.bool_]) -> int:
-    """The rule that the procedure chooses on some conditions; `table` (rules, conditions) are percent against the better."""
+    """The number of the rule that the procedure chooses on the conditions that `seen` (conditions,) marks.
+
+    `table` (rules, conditions) has percents against the better of BM25 and auto.
+    """
     means, losses = table[:, seen].mean(axis=1), np.minimum(table[:, seen], 0).mean(axis=1)
     return int(np.argmax(np.where(means >= means.max() - TOLERANCE, losses, -np.inf)))
 

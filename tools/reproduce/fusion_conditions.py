@@ -67,10 +67,12 @@ class Table:
 
     @cached_property
     def starts(self) -> NDArray[np.int64]:
+        """The first row of each topic, and the number of rows at the end, shape (topics + 1,)."""
         return np.searchsorted(self.place, np.arange(len(self.totals) + 1))
 
     @cached_property
     def relevant(self) -> sparse.csr_matrix:
+        """Which documents are relevant to the voters, shape (voters, documents)."""
         shape = (self.sims.shape[1], int(self.ndocs))
         return sparse.csr_matrix((np.ones(len(self.rel_rows)), (self.rel_cols, self.rel_rows)), shape=shape)
 
@@ -85,7 +87,10 @@ class Table:
         return np.asarray((own @ self.relevant.T).toarray() > 0)
 
     def entry(self, topic: int, voters: NDArray[np.bool_], pool: NDArray[np.bool_] | None = None) -> Entry:
-        """A topic's candidates with the votes of some voters; `pool` are other rows than those found so."""
+        """The candidates of a `topic` (its number) with the votes of those `voters` (voters,) that are marked.
+
+        `pool` (rows of the topic,) marks the candidates; by default those that the sources and these votes find.
+        """
         rows = slice(self.starts[topic], self.starts[topic + 1])
         settings = parse(VOTES).settings
         assert isinstance(settings, VotesSettings)
@@ -108,6 +113,7 @@ class Entry:
     pool: NDArray[np.bool_]
 
     def ap(self, scores: NDArray[np.float64]) -> float:
+        """Average precision of the order by `scores` (candidates,), of the first DEPTH documents."""
         order = np.lexsort((self.rank, -scores))[:DEPTH]
         return float(average_precision(np.flatnonzero(self.relevant[order]), self.total))
 
@@ -115,7 +121,10 @@ class Entry:
 def compute(
     index: kernelsearch.Index, topics: Topics, qrels: Judgements, voting: tuple[Topics, Judgements] | None, cache: Path
 ) -> Table:
-    """The table of judged topics; all other topics vote, or those of `voting`. AP of BM25 and `auto` come with it."""
+    """The table of judged `topics`; all other topics vote, or those of `voting`. AP of BM25 and `auto` come with it.
+
+    `qrels` has the judgements, `index` the documents; the file `cache` has the table where it was computed before.
+    """
     if not cache.exists():
         qids, forward, cosine = judged_topics(topics, qrels), index.forward, Cosine()
         queries = index.lucene.queries([topics[qid] for qid in qids], qids)
@@ -179,7 +188,7 @@ class Training:
     def measured(self, best: Best, table: Table, topics: Sequence[int], voters: NDArray[np.bool_]) -> dict[str, Any]:
         """What every candidate gives, chosen or not: {"tried": cross-validated AP, "fusion" and "as new": AP of `topics`}.
 
-        Each is {candidate: AP per topic}; the other parameters are those of `ranked`.
+        Each is {candidate: AP per topic}. `best` is fitted to these rows; `table`, `topics` and `voters` are those of `ranked`.
         """
         out: dict[str, Any] = {
             "tried": {name: values.tolist() for name, values in best.tried_.items()},
@@ -195,7 +204,10 @@ class Training:
 
 
 def learn(table: Table, learned: NDArray[np.bool_], *, voting: bool = True) -> Best:
-    """What `train --rerank fusion` learns from some topics of a table: (topics,) marks them; they vote unless told not to."""
+    """What `train --rerank fusion` learns from those topics of a `table` that `learned` (topics,) marks.
+
+    They vote unless `voting` is False.
+    """
     return training_data(table, learned, voting=voting).fitted()
 
 
@@ -205,7 +217,7 @@ def default_learner() -> Best:
 
 
 def training_data(table: Table, learned: NDArray[np.bool_], *, voting: bool = True) -> Training:
-    """What `learn` learns from."""
+    """What `learn` learns from; the parameters are the same."""
     numbers, chance = np.flatnonzero(learned), np.random.default_rng(SEED)
     measured = set(np.random.default_rng(SEED).permutation(len(numbers))[:COMPLETE].tolist())
     parts, complete = [], []
@@ -230,8 +242,9 @@ def training_data(table: Table, learned: NDArray[np.bool_], *, voting: bool = Tr
 
 
 def ranked(table: Table, best: Best, topics: Sequence[int], voters: NDArray[np.bool_], as_new: bool) -> list[float]:
-    """AP of topics by what was chosen; `as_new` leaves out the votes of those that a topic has a relevant document in common
-    with.
+    """AP of `topics` (numbers in `table`) by what `best` has chosen, with the votes of `voters` (voters,).
+
+    `as_new` leaves out the votes of those that a topic has a relevant document in common with.
     """
     return ranked_by(table, best.choice_, best.chosen_, topics, voters, as_new)
 
@@ -239,7 +252,10 @@ def ranked(table: Table, best: Best, topics: Sequence[int], voters: NDArray[np.b
 def ranked_by(
     table: Table, name: str, learner: Learner, topics: Sequence[int], voters: NDArray[np.bool_], as_new: bool
 ) -> list[float]:
-    """AP of topics by one fitted candidate; a model that has chosen auto's weights ranks as `auto` does."""
+    """AP of `topics` by one fitted candidate, `learner`, with the votes of `voters` (voters,).
+
+    A model that has chosen auto's weights (`name` "auto") ranks as `auto` does. `table` and `as_new` are those of `ranked`.
+    """
     if name == "auto":
         return [float(table.auto[topic]) for topic in topics]
     aps = []
@@ -250,7 +266,10 @@ def ranked_by(
 
 
 def measure_conditions(collections: Path, scratch: Path, only: set[str]) -> None:
-    """Measures all conditions, or some, and keeps AP per topic in the scratch folder."""
+    """Measures all conditions, or those whose names are in `only`, and saves AP per topic in the folder `scratch`.
+
+    `collections` is the folder of the collections.
+    """
     for name in (*COLLECTIONS, *MADE_CONDITIONS):
         result = scratch / "results" / f"condition-{name}.json"
         if (only and name not in only) or result.exists():
@@ -286,7 +305,10 @@ def measure_conditions(collections: Path, scratch: Path, only: set[str]) -> None
 
 
 def open_table(name: str, collections: Path, scratch: Path, training: str) -> Table:
-    """The table of a dataset's topics, voted for by those of the dataset `training` where it is named; or of made topics."""
+    """The table of a dataset's topics, voted for by those of the dataset `training` where it is named; or of made topics.
+
+    `name` is a dataset or "DATASET, KIND"; `collections` and `scratch` are the folders of the collections and of the cache.
+    """
     cache = scratch / "tables" / f"{training + ' -> ' if training else ''}{name}.npz"
     dataset = DATASETS[name.partition(", ")[0] if name not in DATASETS else name]
     path = scratch / "indexes" / dataset.folder

@@ -19,7 +19,7 @@ BEGIN, END = "<!-- conditions -->", "<!-- end of conditions -->"
 
 
 def section(scratch: Path) -> str:
-    """The section of docs/reproductions/fusion.md; empty where nothing was measured."""
+    """The section of docs/reproductions/fusion.md from the results in `scratch`; empty where nothing was measured."""
     rows, worst, measured = [], [], {}
     for name in (*COLLECTIONS, *MADE_CONDITIONS):
         result = scratch / "results" / f"condition-{name}.json"
@@ -45,7 +45,10 @@ def section(scratch: Path) -> str:
 
 
 def predicted(measured: Mapping[str, Mapping[str, Any]]) -> str:
-    """The range of what cross-validation over the training topics says of the chosen model, against its held-out MAP."""
+    """The range of what cross-validation over the training topics says of the chosen model, against its held-out MAP, as text.
+
+    `measured` has the results of the conditions by name.
+    """
     ratios = []
     for values in measured.values():
         rounds = zip(values["candidates"], values["choices"], strict=True)
@@ -85,10 +88,10 @@ whose mean is within one percent of the best, the one with the smallest mean los
 The rules differ in few conditions. {caution:g} is chosen with every collection left out except cisi, whose titles are the
 only condition with a loss above .5% by smaller numbers; two and more take gains away where topics are few (cacm) or have one
 relevant document (scifact). The folds of scifact are close to the limit, with 1.6 to 2.9 standard errors and MAP .6980;
-`python -m kernelsearch.reproduce` has .6741 with the same folds, a difference that was not examined (of one fold the choice
-was compared, and is the same). Two rules without a gain: to take a stronger regularisation that passes where the best learner
-fails (the same as {caution:g} in all conditions), and the largest lower bound of the gain (one standard error: -.8% on cisi's
-titles; 1.5: cacm +7.1 instead of +11.2%).
+in `python -m kernelsearch.reproduce` one of its five folds is below the limit and keeps `auto`, and MAP is .6741. Two rules
+without a gain: to take a stronger regularisation that passes where the best learner fails (the same as {caution:g} in all
+conditions), and the largest lower bound of the gain (one standard error: -.8% on cisi's titles; 1.5: cacm +7.1 instead of
++11.2%).
 
 A model that has chosen `auto`'s weights ranks exactly as `auto` does, which scales its features among the best 100 documents:
 on npl the same weights with features scaled over the whole pool gave .6% less.

@@ -26,7 +26,7 @@ BEGIN, END = "<!-- few topics -->", "<!-- end of few topics -->"
 
 
 def measure_few(collections: Path, scratch: Path) -> None:
-    """Measures the collections and keeps the gains over BM25 per number of topics and draw in the scratch folder."""
+    """Measures the `collections` and saves the gains over BM25 per number of topics and draw in the folder `scratch`."""
     for name in COLLECTIONS:
         result = scratch / "results" / f"few-{name}.json"
         if result.exists():
@@ -52,7 +52,7 @@ def measure_few(collections: Path, scratch: Path) -> None:
 
 
 def few_section(scratch: Path) -> str:
-    """The section of docs/reproductions/fusion.md; empty where nothing was measured."""
+    """The section of docs/reproductions/fusion.md from the results in `scratch`; empty where nothing was measured."""
     files = {name: scratch / "results" / f"few-{name}.json" for name in COLLECTIONS}
     gains = {name: json.loads(file.read_text(encoding="utf-8")) for name, file in files.items() if file.exists()}
     if not gains:

@@ -76,10 +76,12 @@ Bu, Niu, Ma & Long, "Listwise Multi-Kernel Similarity Learning Algorithm for Sim
 
 
 def probability(p: float) -> str:
+    """A `p` value with four decimals."""
     return f"{p:.4f}" if p >= 1e-4 else "<.0001"
 
 
 def mean(values: dict[str, float]) -> float:
+    """The mean of `values` by topic."""
     return float(np.mean(list(values.values())))
 
 
@@ -91,6 +93,17 @@ def write_page(
     test: Callable[..., float],
     correct: Callable[..., Any],
 ) -> None:
+    """Writes the page.
+
+    Parameters
+    ----------
+    page : the file; figures are written beside it
+    conditions : the text of the sections on conditions and on few topics
+    read_result : returns what was saved under a name, None where it was not measured
+    collections : names of the collections with tables
+    test : the p value of paired differences
+    correct : corrects a list of p values for multiple tests by a named method
+    """
     results = {name: result for name in collections if (result := read_result(f"fusion-{name}"))}
     parts = [HEAD.format(aims=aims(results, test, correct)), conditions, fusion_section(results, test, correct)]
     for key, title in (
@@ -107,19 +120,25 @@ def write_page(
 def p_values(
     values: dict[str, Any], against: str, rows: list[str], test: Callable[..., float], correct: Callable[..., Any]
 ) -> dict[str, float]:
-    """Of each row against another, by AP, Holm over the rows."""
+    """p values of each of `rows` against the row `against`, by AP, corrected over the rows (Holm).
+
+    `values` are the measures by row, {row: {measure: {qid: value}}}; `test` and `correct` are those of `write_page`.
+    """
     topics = sorted(values["BM25"]["AP"])
     differences = [[values[label]["AP"][qid] - values[against]["AP"][qid] for qid in topics] for label in rows]
     return dict(zip(rows, correct([test(difference) for difference in differences], "holm"), strict=True))
 
 
 def rival_of(values: dict[str, Any]) -> str:
-    """The best of Anserini's and Pyserini's own on the measured topics."""
+    """The best of Anserini's and Pyserini's own rows on the measured topics; `values` are those of `p_values`."""
     return max((label for label in RIVALS if label in values), key=lambda label: mean(values[label]["AP"]))
 
 
 def aims(results: dict[str, Any], test: Callable[..., float], correct: Callable[..., Any]) -> str:
-    """How `best` and `auto` compare with BM25 and the best rival, over the collections that count."""
+    """How `best` and `auto` compare with BM25 and the best rival, over the collections that count.
+
+    `results` has what was saved of each collection; `test` and `correct` are those of `write_page`.
+    """
     counted = {name: results[name]["values"] for name in COUNTED if name in results}
     gains = {
         label: [100 * (mean(values[label]["AP"]) / mean(values["BM25"]["AP"]) - 1) for values in counted.values()]
@@ -145,6 +164,7 @@ def aims(results: dict[str, Any], test: Callable[..., float], correct: Callable[
 
 
 def fusion_section(results: dict[str, Any], test: Callable[..., float], correct: Callable[..., Any]) -> str:
+    """The tables of all collections, and of the mean gains; the parameters are those of `aims`."""
     out = ["## Fusion\n\n"]
     for name, result in results.items():
         values, notes = result["values"], result["notes"]
@@ -195,6 +215,16 @@ def fusion_section(results: dict[str, Any], test: Callable[..., float], correct:
 def lists_section(
     key: str, title: str, result: dict[str, Any], test: Callable[..., float], correct: Callable[..., Any], page: Path
 ) -> str:
+    """The section of one experiment on lists of features, with its figures.
+
+    Parameters
+    ----------
+    key : the name of the experiment in the names of figures
+    title : the heading
+    result : what `tools.reproduce.fusion` has saved of it
+    test, correct : those of `write_page`
+    page : the file of the page
+    """
     table, out = result["table"], [f"## {title}\n\n"]
     queries = len(table["SimListMKL"]["AP"])
     out.append(f"Five-fold cross-validation over {queries} lists (the form of the paper's Table 1 and Figure 4). ")
@@ -237,7 +267,10 @@ def lists_section(
 
 
 def ratio_lines(ratios: dict[str, Any], figure: Path) -> str:
-    """The paper's Figure 3: MAP on the queries less than a ratio of whose documents are relevant, as a table and a picture."""
+    """The paper's Figure 3: MAP on the queries less than a ratio of whose documents are relevant, as a table and a picture.
+
+    `ratios` is what `by_ratio_of_positives` returns, `figure` the file of the picture.
+    """
     draw_ratios(ratios["MAP"], figure)
     out = [
         f"\n![MAP by the ratio of relevant documents]({figure.name})\n\n",
@@ -258,7 +291,10 @@ def ratio_lines(ratios: dict[str, Any], figure: Path) -> str:
 
 
 def draw_ratios(values: dict[str, list[float]], path: Path) -> None:
-    """One line per learner, MAP over the bound of the ratio."""
+    """Draws one line per learner, MAP over the bound of the ratio, to `path`.
+
+    `values` are MAP by learner, in the order of RATIOS.
+    """
     figure = new_figure(6, 3.4)
     axes = figure.add_subplot()
     colours = ("#c8553d", "#4c86a8", "#6a994e", "#8d6a9f", "#b08900", "#5f6b6d", "#d08aa5")
@@ -271,7 +307,10 @@ def draw_ratios(values: dict[str, list[float]], path: Path) -> None:
 
 
 def draw(shares: dict[str, list[float]], table: dict[str, Any], title: str, path: Path) -> None:
-    """Left: MAP with fewer training positives. Right: P@k (the paper's Figure 2)."""
+    """Draws to `path`, left: MAP with fewer training positives (`shares`). Right: P@k of `table` (the paper's Figure 2).
+
+    `title` is that of the picture; both dictionaries have one entry per learner.
+    """
     figure = new_figure(9, 3.4)
     left, right = figure.subplots(1, 2)
     for (label, values), colour, marker in zip(

@@ -49,18 +49,20 @@ POWER = 2.0
 
 
 def open_dataset(collections: Path, scratch: Path, name: str) -> kernelsearch.Index:
-    """The index of a collection in the scratch folder, built where it is missing."""
+    """The index of the collection `name` of `collections` in the folder `scratch`, built where it is missing."""
     dataset = DATASETS[name]
     return dataset.open_index(collections, scratch / "indexes" / dataset.folder)
 
 
 def save_result(scratch: Path, name: str, result: dict[str, Any]) -> None:
+    """Saves `result` under `name` in `scratch`, as JSON."""
     path = scratch / "results"
     path.mkdir(parents=True, exist_ok=True)
     (path / f"{name}.json").write_text(json.dumps(result))
 
 
 def read_result(scratch: Path, name: str) -> dict[str, Any] | None:
+    """The result that was saved under `name` in `scratch`; None where there is none."""
     path = scratch / "results" / f"{name}.json"
     return json.loads(path.read_text()) if path.exists() else None
 
@@ -72,6 +74,8 @@ def feature_table(
 
     Without `sample`: whole pools with raw features, whatever any fold may want (`first` marks the documents that the first
     stage, RM3 or Rocchio found). With it, a table to learn from, z-scored: all positives and NEGATIVES drawn others per topic.
+    `topics` and `qrels` are those of `index`, `memory` are the training queries; the file `cache` has the table where it was
+    computed before.
     """
     if cache.exists():
         return dict(np.load(cache))
@@ -111,7 +115,7 @@ def feature_table(
 
 
 def drawn(y: NDArray, chance: np.random.Generator) -> NDArray[np.int64]:
-    """A topic's rows to learn from: all positives and NEGATIVES uniformly drawn others."""
+    """A topic's rows to learn from, of grades `y`: all positives and NEGATIVES others, drawn uniformly with `chance`."""
     others = np.flatnonzero(y <= 0)
     if len(others) > NEGATIVES:
         others = chance.choice(others, NEGATIVES, replace=False)
@@ -119,14 +123,14 @@ def drawn(y: NDArray, chance: np.random.Generator) -> NDArray[np.int64]:
 
 
 def without_votes(table: dict[str, NDArray]) -> dict[str, NDArray]:
-    """The table of what the first stage, RM3 and Rocchio found, z-scored, without the column of votes."""
+    """The `table` of what the first stage, RM3 and Rocchio found, z-scored, without the column of votes."""
     kept_rows = {key: table[key][table["first"]] for key in ("docs", "y", "place")}
     X = normalise_features(table["X"][table["first"]][:, :-1], Lists.of(kept_rows["place"]), "z")
     return {**table, **kept_rows, "X": X}
 
 
 def run_of(index: Any, table: dict[str, NDArray], scores: NDArray) -> dict[str, list[tuple[str, float]]]:
-    """A run of at most DEPTH documents per topic; ties in docid order."""
+    """A run of at most DEPTH documents per topic of `table` by `scores` (rows,); ties in the order of the docids of `index`."""
     run = {}
     for rows in Lists.of(table["place"]):
         docs = table["docs"][rows]
@@ -146,13 +150,17 @@ class Fold:
     ranked: dict[str, NDArray]
 
     def run(self, index: Any, learner: Learner, with_votes: bool) -> dict[str, list[tuple[str, float]]]:
+        """The run of the ranked topics after `learner` was fitted to this fold; `with_votes` includes the last column."""
         columns = slice(None) if with_votes else slice(0, -1)
         learner.fit(self.X[:, columns], self.y, self.place)
         return run_of(index, self.ranked, learner.predict(self.ranked["X"][:, columns], self.ranked["place"]))
 
 
 def with_memory(index: Any, table: dict[str, NDArray], topics: dict[str, str], memory: TrainingQueries) -> dict[str, NDArray]:
-    """A table of whole pools with the votes of some training queries: their documents come in, features are z-scored."""
+    """A `table` of whole pools with the votes of the training queries `memory`: their documents come in, features are z-scored.
+
+    `index` and `topics` are those of the table.
+    """
     names, training_votes = [str(qid) for qid in table["qids"]], TrainingVotes(index, memory, leave_out=True)
     queries, column = index.lucene.queries([topics[qid] for qid in names], names), np.zeros(len(table["y"]))
     for rows in Lists.of(table["place"]):
@@ -164,11 +172,15 @@ def with_memory(index: Any, table: dict[str, NDArray], topics: dict[str, str], m
 
 
 def remembered(index: Any, names: list[str], topics: dict[str, str], qrels: Any) -> TrainingQueries:
+    """The topics with these ids (`names`) and their judgements in `qrels` as training queries."""
     return TrainingQueries.of(index.lucene.queries([topics[qid] for qid in names], names), qrels)
 
 
 def folds_of(index: Any, table: dict[str, NDArray], topics: dict[str, str], qrels: Any) -> Iterator[Fold]:
-    """Five folds over the topics; what is held out is neither learned from nor remembered."""
+    """Five folds over the topics of `table`; what is held out is neither learned from nor votes.
+
+    `topics` and `qrels` are those of `index`.
+    """
     for held_out in query_folds(table["qids"], FOLDS, SEED):
         learned = [str(qid) for qid in table["qids"][~held_out]]
         whole = with_memory(index, table, topics, remembered(index, learned, topics, qrels))
@@ -179,7 +191,10 @@ def folds_of(index: Any, table: dict[str, NDArray], topics: dict[str, str], qrel
 
 
 def measure_fusion(collections: Path, scratch: Path, only: set[str]) -> None:
-    """Measures baselines, fusers and learners on the collections, and keeps the results in the scratch folder."""
+    """Measures baselines, fusers and learners on the `collections`, and saves the results in the folder `scratch`.
+
+    Where `only` has names, other collections are left out.
+    """
     for name in COLLECTIONS:
         if only and name not in only:
             continue
@@ -224,12 +239,16 @@ def measure_fusion(collections: Path, scratch: Path, only: set[str]) -> None:
 
 
 def auto_run(index: Any, topics: dict[str, str], qrels: Any) -> dict[str, list[tuple[str, float]]]:
+    """The run of `auto` on `index` for the topics that `qrels` has."""
     queries = index.lucene.queries([topics[qid] for qid in qrels], list(qrels))
     return as_run(index, queries, Pipeline(index, FirstStage(hits=DEPTH), [("auto", {})]).search(queries))
 
 
 def measure_auto(collections: Path, scratch: Path, only: set[str]) -> None:
-    """Measures `auto` again in results that exist, after its weights have changed."""
+    """Measures `auto` again in results that exist, after its weights have changed.
+
+    The parameters are those of `measure_fusion`.
+    """
     for name in COLLECTIONS:
         result = read_result(scratch, f"fusion-{name}")
         if result is None or (only and name not in only):
@@ -243,6 +262,7 @@ def measure_auto(collections: Path, scratch: Path, only: set[str]) -> None:
 
 
 def as_run(index: Any, queries: list, lists: list[Candidates]) -> dict[str, list[tuple[str, float]]]:
+    """The ranked `lists` of `queries` as a run: {qid: [(docid, score), ...]}."""
     return {
         query.qid: list(zip(index.forward.docids.take(ranked.docs), ranked.scores.tolist(), strict=True))
         for query, ranked in zip(queries, lists, strict=True)
@@ -250,7 +270,10 @@ def as_run(index: Any, queries: list, lists: list[Candidates]) -> dict[str, list
 
 
 def baselines(index: Any, topics: dict[str, str], qrels: Any, scratch: Path, folder: str) -> dict[str, Any]:
-    """Anserini's own: BM25, RM3, Rocchio; and the runs of Pyserini's PRCL where tools.reproduce.prcl_runs has made them."""
+    """Anserini's own: BM25, RM3, Rocchio; and the runs of Pyserini's PRCL where tools.reproduce.prcl_runs has made them.
+
+    Runs of the topics that `qrels` has, by row; `folder` is the collection's name in the files of PRCL in `scratch`.
+    """
     queries = index.lucene.queries([topics[qid] for qid in qrels], list(qrels))
     out = {
         label: as_run(index, queries, index.lucene.search(queries, DEPTH, feedback=feedback))

@@ -31,7 +31,7 @@ PAGE = ROOT / "docs" / "reproductions" / "kinds.md"
 
 
 def open_condition(name: str, collections: Path, scratch: Path) -> tuple[kernelsearch.Index, Topics, Judgements]:
-    """The index, the topics and the judgements of a condition."""
+    """The index, the topics and the judgements of the condition `name`; made documents are indexed in `scratch`."""
     if name in CODE:
         documents, topics, qrels = code_topics(standard_library(), TOPICS)
         documents = documents if name == "code" else in_camel_case(documents)
@@ -51,7 +51,7 @@ def open_condition(name: str, collections: Path, scratch: Path) -> tuple[kernels
 
 
 def measure(name: str, collections: Path, scratch: Path) -> dict[str, list[float]]:
-    """AP per topic of every method, for at most TOPICS topics, drawn by chance."""
+    """AP per topic of every method under the condition `name`, for at most TOPICS topics, drawn by chance."""
     index, topics, qrels = open_condition(name, collections, scratch)
     qids = judged_topics(topics, qrels)
     drawn = [qids[place] for place in sorted(np.random.default_rng(SEED).permutation(len(qids))[:TOPICS])]
@@ -60,7 +60,7 @@ def measure(name: str, collections: Path, scratch: Path) -> dict[str, list[float
 
 
 def section(measured: dict[str, dict[str, list[float]]]) -> str:
-    """The page."""
+    """The text of the page; `measured` has AP per topic by condition and method."""
     rows = []
     for name, values in measured.items():
         base = np.array(values["BM25"])

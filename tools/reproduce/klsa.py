@@ -57,10 +57,14 @@ class Setting:
         self.lists = self.index.lucene.search(self.queries, 1000, model=self.context.model)
 
     def precision(self, lists: list) -> np.ndarray:
+        """Average precision of the ranked `lists` of the queries, shape (queries,)."""
         return self.judged.average_precision(lists)
 
     def ranker(self, kernel: str = "bm25", space: tuple[float, float] | None = None, **options: Any) -> KernelLSA:
-        """A reranker over a basis of 300 dimensions, fitted once; `space`: its k1 and b, if not the first stage's."""
+        """A reranker over a basis of 300 dimensions of a `kernel`, fitted once.
+
+        `space` has k1 and b of the basis, if not the first stage's; `options` are those of the reranker.
+        """
         k1, b = space or (self.k1, self.b)
         place = self.scratch / "bases" / f"{self.index.path.name}-{kernel}-{k1:g}-{b:g}"
         if not place.exists():
@@ -68,7 +72,10 @@ class Setting:
         return KernelLSA(self.index, basis=str(place), **options)
 
     def sweep(self, z: int, dims: int, weights: tuple[float, ...] = WEIGHTS, **options: Any) -> dict[float, np.ndarray]:
-        """Average precision per query for every λ; the latent scores don't depend on it."""
+        """Average precision per query for every λ of `weights`; the latent scores don't depend on it.
+
+        `z` and `dims` are klsa's options of these names, `options` are others of `ranker`.
+        """
         ranker = self.ranker(z=z, dims=dims, **options)
         latent = [
             ranker.latent(ranker.spread(listed.scores, listed.docs), listed.docs).astype(np.float64) for listed in self.lists
@@ -84,11 +91,14 @@ class Setting:
         }
 
     def applied(self, **options: Any) -> np.ndarray:
-        """Average precision per query of the method as a user runs it."""
+        """Average precision per query of the method as a user runs it, with these `options`."""
         return self.precision(self.ranker(**options).apply_batch(self.queries, self.lists, self.context))
 
     def lsi(self, kernel: str, cosine: bool = False) -> np.ndarray:
-        """Average precision per query of latent semantic indexing: all documents, no threshold or smoothing, 300 dimensions."""
+        """Average precision per query of latent semantic indexing: all documents, no threshold or smoothing, 300 dimensions.
+
+        `kernel` is that of the documents; `cosine` compares at unit length.
+        """
         options: dict[str, Any] = {"scores": "kernel", "z": 10**9, "lambda": 1.0, "cosine": cosine}
         ranker = self.ranker(kernel, **options)
         docs = self.index.forward.live_docs
@@ -98,7 +108,7 @@ class Setting:
 
 
 def prepare(name: str, collections: Path, scratch: Path) -> tuple[Any, list, JudgedRows]:
-    """Index, judged queries and judgements of a collection; the index is built if the scratch folder doesn't have it."""
+    """Index, judged queries and judgements of the collection `name` below `collections`; the index is built in `scratch`."""
     dataset = DATASETS[name]
     index = dataset.open_index(collections, scratch / "indexes" / dataset.folder)
     topics, judgements = dataset.read(collections)
@@ -108,7 +118,7 @@ def prepare(name: str, collections: Path, scratch: Path) -> tuple[Any, list, Jud
 
 
 def measure(name: str, collections: Path, scratch: Path) -> dict[str, Any]:
-    """Everything the page says about a collection: {(k1, b): results}."""
+    """Everything the page says about the collection `name`: {(k1, b): results}."""
     index, queries, judged = prepare(name, collections, scratch)
     result: dict[Any, Any] = {"queries": len(queries)}
     for k1, b in PARAMETERS:
@@ -128,7 +138,7 @@ def measure(name: str, collections: Path, scratch: Path) -> dict[str, Any]:
 
 
 def latent(name: str, collections: Path, scratch: Path) -> dict[str, Any]:
-    """A row of the table of latent semantic indexing: MAP by column, and p of kernel LSA against the strongest LSI."""
+    """The row of `name` in the table of latent semantic indexing: MAP by column, and p of kernel LSA against the best LSI."""
     setting = Setting(*prepare(name, collections, scratch), *PARAMETERS[1], scratch)
     kernel_lsa, strong = setting.applied(z=1, **{"lambda": 0.9}), setting.lsi("logentropy", cosine=True)
     return {
@@ -142,7 +152,10 @@ def latent(name: str, collections: Path, scratch: Path) -> dict[str, Any]:
 
 
 def gains(name: str, collections: Path, scratch: Path) -> dict[Any, float]:
-    """MAP over BM25's, less 1, for settings that might be the default: {(k1 and b of the space, dims, z, λ): gain}."""
+    """MAP over BM25's, less 1, on the collection `name` for settings that might be the default.
+
+    The keys are (k1 and b of the space, dims, z, λ).
+    """
     setting = Setting(*prepare(name, collections, scratch), *PARAMETERS[0], scratch)
     base = setting.precision(setting.lists).mean()
     return {
@@ -155,7 +168,7 @@ def gains(name: str, collections: Path, scratch: Path) -> dict[Any, float]:
 
 
 def measured_once(measure: Callable, name: str, collections: Path, scratch: Path) -> dict[Any, Any]:
-    """What `measure` finds, from the scratch folder if it has been measured before."""
+    """What `measure` returns for the collection `name`, from `scratch` if it has been measured before."""
     file = scratch / "results" / f"{measure.__name__} {name}.txt"
     if file.exists():
         return ast.literal_eval(file.read_text(encoding="utf-8"))
@@ -173,7 +186,10 @@ def _paired_p(first: np.ndarray, second: np.ndarray) -> float:
 
 
 def draw(results: dict[str, Any], path: Path) -> None:
-    """The paper's Figure 1 for each of its collections: MAP against λ, one line per z, baselines BM25 (grey) and LSI."""
+    """Draws the paper's Figure 1 to `path`: MAP against λ, one line per z, baselines BM25 (grey) and LSI.
+
+    `results` are those of `measure` and, as "latent", of `latent` by collection.
+    """
     import matplotlib
 
     figure = new_figure(11, 4.2)
@@ -205,7 +221,7 @@ LSI_TITLE = "## Latent semantic indexing\n"
 
 
 def read_page(text: str) -> dict[str, Any]:
-    """What `draw` needs, from the tables of the page."""
+    """What `draw` needs, from the tables in the `text` of the page."""
 
     def cells(title: str) -> list[list[str]]:
         lines = text.partition(f"\n## {title}\n")[2].partition("\n## ")[0].splitlines()
@@ -223,7 +239,7 @@ def read_page(text: str) -> dict[str, Any]:
 
 
 def lsi_table(rows: dict[str, dict[str, float]]) -> str:
-    """The section on latent semantic indexing."""
+    """The section on latent semantic indexing; `rows` are those of `latent` by collection."""
     lines = [
         LSI_TITLE,
         "300 dimensions, k1 2, b .75 where BM25 is concerned. p: paired t-test of kernel LSA against the strong LSI, the one "
@@ -242,7 +258,7 @@ def lsi_table(rows: dict[str, dict[str, float]]) -> str:
 
 
 def tables(results: dict[str, Any]) -> str:
-    """The page's tables."""
+    """The page's tables; `results` are those of `draw`."""
     lines = [
         "## The settings of the paper, and others",
         "",
@@ -280,7 +296,10 @@ def tables(results: dict[str, Any]) -> str:
 
 
 def default_tables(result: dict[str, dict[Any, float]]) -> str:
-    """How the default was chosen: the best setting on the other collections, and what it gives on the one left out."""
+    """How the default was chosen: the best setting on the other collections, and what it gives on the one left out.
+
+    `result` has the gains by collection and setting.
+    """
     names = list(result)
     mean = {key: np.mean([result[name][key] for name in names]) for key in result[names[0]]}
     shown = sorted(mean, key=lambda key: -mean[key])[:6]
@@ -313,6 +332,7 @@ def default_tables(result: dict[str, dict[Any, float]]) -> str:
 
 
 def main() -> None:
+    """Measures what the scratch folder lacks and writes the page, or prints tables of some collections."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add_collections_option(parser)
     parser.add_argument(

@@ -36,7 +36,10 @@ Set = tuple[list[Query], list[NDArray[np.integer]]]
 
 
 def pseudo_queries(index: kernelsearch.Index, seed: int = 0) -> Set:
-    """PSEUDO queries of strong terms from one half of a document's terms, and the GOLD best documents for the other half."""
+    """PSEUDO queries of strong terms from one half of a document's terms, and the GOLD best documents for the other half.
+
+    Documents of `index` and their halves are drawn by `seed`.
+    """
     forward, chance = index.forward, np.random.default_rng(seed)
     frequency = np.asarray(forward.df)
     idf = np.log(1 + (len(forward.live_docs) - frequency + 0.5) / (frequency + 0.5))
@@ -63,7 +66,7 @@ def pseudo_queries(index: kernelsearch.Index, seed: int = 0) -> Set:
 
 
 def judged(index: kernelsearch.Index, topics: dict[str, str], qrels: dict[str, dict[str, int]]) -> Set:
-    """Judged topics as queries with their relevant documents' rows."""
+    """The judged ones of `topics` as queries, with the rows in `index` of the documents that are relevant by `qrels`."""
     qids = judged_topics(topics, qrels)
     relevant: list[NDArray[np.integer]] = [
         index.forward.rows_of([docid for docid, grade in qrels[qid].items() if grade > 0]) for qid in qids
@@ -72,13 +75,16 @@ def judged(index: kernelsearch.Index, topics: dict[str, str], qrels: dict[str, d
 
 
 def mean_ap(lists: list[Candidates], relevant: list[NDArray[np.integer]]) -> float:
-    """MAP of ranked lists."""
+    """MAP of ranked `lists`; `relevant` has the rows of the relevant documents of each."""
     pairs = zip(lists, relevant, strict=True)
     return float(np.mean([average_precision(np.flatnonzero(np.isin(listed.docs, rows)), len(rows)) for listed, rows in pairs]))
 
 
 def gains(index: kernelsearch.Index, queries: list[Query], relevant: list[NDArray[np.integer]]) -> dict[str, float]:
-    """The change in MAP over BM25, in percent, of each setting "DIMS, RETRIEVE" that the basis allows."""
+    """The change in MAP over BM25, in percent, of each setting "DIMS, RETRIEVE" that the basis of `index` allows.
+
+    `relevant` has the rows of the relevant documents of each of the `queries`.
+    """
     first, out = index.lucene.search(queries, HITS), {}
     base, fitted = mean_ap(first, relevant), KernelLSA(index).basis.dims
     for dims in DIMS:

@@ -43,11 +43,15 @@ MODES = ("global", "mean", "sum", "max", "points")
 
 
 def names(levels: tuple[Scale, ...]) -> list[str]:
+    """Labels of `levels` by their spatial scale."""
     return ["unigram" if s == Scale(INF, 0) else f"{s.spatial:g}".replace("inf", "∞") for s in levels]
 
 
 def score(name: str, setting: str, collections: Path, scratch: Path) -> None:
-    """Keeps every query's first stage, judgements and per-level similarities in SCRATCH/mslm-NAME-SETTING.npz."""
+    """Keeps every query's first stage, judgements and per-level similarities in SCRATCH/mslm-NAME-SETTING.npz.
+
+    `name` is a collection below `collections`, `setting` a key of SETTINGS.
+    """
     index = DATASETS[name].open_index(collections, scratch / "indexes" / name)
     topics, qrels = DATASETS[name].read(collections)
     judgements = {"": qrels}
@@ -78,7 +82,11 @@ def score(name: str, setting: str, collections: Path, scratch: Path) -> None:
 
 
 def similarities(reranker, across, query, docs) -> dict[str, np.ndarray]:
-    """Level similarities by mode, each (documents, levels); the three ways over windows share their columns."""
+    """Level similarities by mode, each (documents, levels); the three ways over windows share their columns.
+
+    `reranker` has all levels, `across` those with positions, for interest points; `docs` are the rows of the documents that
+    `query` is compared with.
+    """
     rows = reranker.rows(query)
     texts = reranker.texts(rows, docs)
     out: dict[str, list[np.ndarray]] = {mode: [] for mode in MODES}
@@ -96,12 +104,12 @@ def similarities(reranker, across, query, docs) -> dict[str, np.ndarray]:
 
 
 def average_precision(hits: np.ndarray, relevant: int) -> float:
-    """Average precision of a ranked list: whether each document is relevant, and how many relevant documents there are."""
+    """Average precision of a ranked list: `hits` (documents,) says which are relevant, `relevant` how many there are in all."""
     return float((np.cumsum(hits) / np.arange(1, len(hits) + 1))[hits].sum() / relevant)
 
 
 class SavedSimilarities:
-    """A collection's kept similarities and what can be made of them; `judgements` is "" or ALL (cran's second file)."""
+    """Similarities of a collection that were kept at `path`; `judgements` is "" or ALL (cran's second file)."""
 
     def __init__(self, path: Path, judgements: str = "") -> None:
         data = np.load(path)
@@ -111,7 +119,10 @@ class SavedSimilarities:
         self.usable = [q for q in range(self.count) if f"{q}-max" in self.data]
 
     def measures(self, query: int, values: np.ndarray | None, mix: float = 1.0) -> tuple[float, float, float]:
-        """AP, P@5, P@10 of a query's list whose first DEPTH documents are put in the order of `values`, mixed with BM25."""
+        """AP, P@5, P@10 of a `query`'s list whose first DEPTH documents are put in the order of `values`, mixed with BM25.
+
+        `mix` is the share of the values; without `values` (None) the first stage's order is measured.
+        """
         grades, first = self.data[f"{query}-grades{self.judgements}"], self.data[f"{query}-first"]
         if values is not None:
             blend = mix * zscores(values) + (1 - mix) * zscores(first[:DEPTH])
@@ -122,17 +133,24 @@ class SavedSimilarities:
         return average_precision(hits, relevant), float(hits[:5].sum() / 5), float(hits[:10].sum() / 10)
 
     def all(self, mode: str | None, weights: np.ndarray | None = None, mix: float = 1.0) -> np.ndarray:
-        """Measures of all queries, shape (queries, 3). None is the first stage."""
+        """Measures of all queries, shape (queries, 3); `mode`, `weights` and `mix` are those of `value` and `measures`."""
         return np.array([self.measures(q, self.value(q, mode, weights), mix) for q in range(self.count)])
 
     def value(self, query: int, mode: str | None, weights: np.ndarray | None) -> np.ndarray | None:
+        """The sum of a `query`'s level similarities in a `mode`, z-scored, by `weights` (levels,); uniform ones by default.
+
+        None for the first stage (`mode` None), and for queries without similarities.
+        """
         if mode is None or query not in self.usable:
             return None
         levels = self.data[f"{query}-{mode}"]
         return zscores(levels) @ (uniform_weights(levels.shape[1]) if weights is None else weights)
 
     def learned(self, mode: str, chosen: np.ndarray, standardise: bool = True) -> np.ndarray | None:
-        """BEM weights from some training queries."""
+        """BEM weights of the levels in a `mode` from the `chosen` training queries; None where none of them can be used.
+
+        `standardise` brings the similarities of a query to z-scores.
+        """
         parts = []
         for query in chosen:
             if query in self.usable:
@@ -142,7 +160,11 @@ class SavedSimilarities:
         return bem_weights(preference_margins(parts)) if parts else None
 
     def draws(self, mode: str, mix: float) -> tuple[float, float, np.ndarray, np.ndarray]:
-        """Mean AP with learned and with uniform weights over random draws, tested on the other queries; all weights drawn."""
+        """Mean AP with learned and with uniform weights over random draws, tested on the other queries.
+
+        `mode` and `mix` are those of `measures`. Then come the weights of every draw, and the p values of learned against
+        uniform.
+        """
         rng = np.random.default_rng(0)
         uniform = self.all(mode, None, mix)[:, 0]
         candidates, learned_ap, uniform_ap, pairs = [], [], [], []
@@ -160,20 +182,21 @@ class SavedSimilarities:
 
 
 def p_value(first: np.ndarray, second: np.ndarray) -> float:
-    """Two-sided Wilcoxon signed-rank test; 1 where nothing differs."""
+    """Two-sided Wilcoxon signed-rank test of the pairs of `first` and `second`; 1 where nothing differs."""
     return float(wilcoxon(first, second).pvalue) if np.any(first != second) else 1.0
 
 
 def star(first: np.ndarray, second: np.ndarray) -> str:
-    """▲ or ▼ where first differs from second by the Wilcoxon test at 0.05."""
+    """▲ or ▼ where the mean of `first` differs from that of `second` by the Wilcoxon test at 0.05."""
     if p_value(first, second) >= 0.05:
         return ""
     return "▲" if first.mean() > second.mean() else "▼"
 
 
 def main() -> None:
+    """Scores collections, or writes the tables and figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("score", "report"))
+    parser.add_argument("what", choices=("score", "report"), help="score collections, or write the tables and figures")
     parser.add_argument("names", nargs="*", default=COLLECTIONS, help="collections to score")
     add_collections_option(parser)
     parser.add_argument("--scratch", type=Path, required=True, help="folder for indexes and similarities")

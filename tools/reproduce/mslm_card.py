@@ -55,7 +55,10 @@ class Judged:
 
 
 def likelihood(index: kernelsearch.Index, query: Query, docs: np.ndarray) -> np.ndarray:
-    """Dirichlet-smoothed log likelihood with exact lengths; -inf for documents without any of the words."""
+    """Dirichlet-smoothed log likelihood of `query` with exact lengths; -inf for documents without its words.
+
+    `docs` are the documents' rows in `index`.
+    """
     forward = index.forward
     terms = forward.term_ids(query.terms)
     known = terms >= 0
@@ -68,6 +71,7 @@ def likelihood(index: kernelsearch.Index, query: Query, docs: np.ndarray) -> np.
 
 
 def judged_queries(name: str, collections: Path, index: kernelsearch.Index) -> list[Judged]:
+    """The judged queries of the collection `name` below `collections`, with their documents in `index`."""
     topics, qrels = replace(DATASETS[name], qrels="qrels.txt").read(collections)
     known = judged_topics(topics, qrels)
     queries = index.lucene.queries([topics[qid] for qid in known], known)
@@ -84,7 +88,11 @@ def judged_queries(name: str, collections: Path, index: kernelsearch.Index) -> l
 
 
 def cells(index: kernelsearch.Index, queries: list[Judged], graph: SemanticGraph, depth: int, width: int) -> np.ndarray:
-    """MAP by cell, in the order of CELLS."""
+    """MAP over `queries` by cell, in the order of CELLS.
+
+    `graph` is the word graph, `depth` the number of documents per query that are put in order, `width` that of the windows (0:
+    two scales to each side).
+    """
     options = {"semantic": [WIDE.semantic], "weighting": "none", "width": width}
     reranker = MultiScaleLM(index, scales=[WIDE.spatial], **options)
     reranker.graph = graph
@@ -109,8 +117,9 @@ def cells(index: kernelsearch.Index, queries: list[Judged], graph: SemanticGraph
 
 
 def main() -> None:
+    """Prints the table of each collection."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="+", choices=("cran", "cisi", "cacm"))
+    parser.add_argument("names", nargs="+", choices=("cran", "cisi", "cacm"), help="collections to measure")
     add_collections_option(parser)
     parser.add_argument("--scratch", type=Path, required=True, help="folder for indexes")
     parser.add_argument("--only", help="the setting with this label")

@@ -23,7 +23,10 @@ LABELS = {"global": "global", "mean": "local, mean", "sum": "local, sum", "max":
 
 
 def report(scratch: Path, retrieval: bool = True) -> None:
-    """Rewrites the page's tables and draws its figures from what is in the scratch folder."""
+    """Rewrites the page's tables and draws its figures from what is in the folder `scratch`.
+
+    Without `retrieval` only those on classification.
+    """
     tables: dict[str, str] = {}
     for setting in ("paper-kl", "ours-js", "card-js") if retrieval else ():
         saved = {}
@@ -67,7 +70,7 @@ RELATED = [("new", "york"), ("york", "city"), ("york", "time"), ("iphone", "appl
 
 
 def draw_example(path: Path) -> None:
-    """The paper's Figure 2 with a graph drawn by hand from its description."""
+    """Draws the paper's Figure 2 to `path`, with a graph made by hand from its description."""
     left, right = (np.array([WORDS.index(pair[side]) for pair in RELATED]) for side in (0, 1))
     graph = SemanticGraph.from_edges(len(WORDS), left, right, np.full(len(RELATED), 0.5))
     levels = gaussian_pyramid([WORDS.index(word) for word in TEXT], graph, width=5)
@@ -75,12 +78,15 @@ def draw_example(path: Path) -> None:
 
 
 def only(level: int, count: int) -> np.ndarray:
-    """Weights that take one level alone."""
+    """Weights of `count` levels that take one `level` alone."""
     return np.eye(count)[level]
 
 
 def paper_table(saved: dict[str, SavedSimilarities]) -> str:
-    """MAP alone, with KL and uniform weights over the paper's levels; marks against the unigram model."""
+    """MAP alone, with KL and uniform weights over the paper's levels; marks against the unigram model.
+
+    `saved` has the similarities by the name of the collection.
+    """
     base = {name: similarities.all("max", only(0, len(PAPER)))[:, 0] for name, similarities in saved.items()}
     rows = [["BM25 (first stage)", *(rounded(similarities.all(None)[:, 0].mean()) for similarities in saved.values())]]
     rows.append(["unigram LM", *(rounded(values.mean()) for values in base.values())])
@@ -93,7 +99,7 @@ def paper_table(saved: dict[str, SavedSimilarities]) -> str:
 
 
 def precision_table(saved: dict[str, SavedSimilarities]) -> str:
-    """P@5 / P@10 of the same runs."""
+    """P@5 / P@10 of the same runs of `saved`."""
     base = {name: similarities.all("max", only(0, len(PAPER))) for name, similarities in saved.items()}
 
     def cell(values: np.ndarray, other: np.ndarray) -> str:
@@ -108,7 +114,7 @@ def precision_table(saved: dict[str, SavedSimilarities]) -> str:
 
 
 def ours_table(saved: dict[str, SavedSimilarities], mix: float) -> str:
-    """MAP with idf mass and JS, alone (mix 1) or mixed with BM25; marks against BM25."""
+    """MAP with idf mass and JS, alone (`mix` 1) or mixed with BM25; marks against BM25. `saved` is that of `paper_table`."""
     base = {name: similarities.all(None)[:, 0] for name, similarities in saved.items()}
     count = len(OURS)
     lines: list[tuple[str, str, np.ndarray | None]] = [
@@ -125,7 +131,7 @@ def ours_table(saved: dict[str, SavedSimilarities], mix: float) -> str:
 
 
 def card_table(saved: dict[str, SavedSimilarities]) -> str:
-    """MAP of one wide level without idf, mixed with BM25."""
+    """MAP of one wide level without idf, mixed with BM25. `saved` is that of `paper_table`."""
     base = {name: similarities.all(None)[:, 0] for name, similarities in saved.items()}
     rows = [["BM25", *(rounded(values.mean()) for values in base.values())]]
     for label, mode, level in (
@@ -140,7 +146,7 @@ def card_table(saved: dict[str, SavedSimilarities]) -> str:
 
 
 def held_out_table(saved: dict[str, SavedSimilarities]) -> str:
-    """The default on the queries that settings were chosen on and on the others."""
+    """The default on the queries of `saved` that settings were chosen on and on the others."""
     rows = []
     for name, similarities in saved.items():
         first, ours = similarities.all(None)[:, 0], similarities.all("max", only(5, len(OURS)), 0.5)[:, 0]
@@ -156,7 +162,10 @@ def held_out_table(saved: dict[str, SavedSimilarities]) -> str:
 
 
 def draws_table(saved: dict[str, SavedSimilarities], weights: dict[str, dict[str, np.ndarray]], mix: float = 1.0) -> str:
-    """Learned against uniform weights over the draws; fills `weights[collection][mode]` with every draw's weights."""
+    """Learned against uniform weights over the draws, with a share `mix` of the similarities and the rest BM25's.
+
+    `saved` is that of `paper_table`; fills `weights[collection][mode]` with every draw's weights.
+    """
     rows = []
     for mode in MODES:
         cells = []
@@ -169,7 +178,10 @@ def draws_table(saved: dict[str, SavedSimilarities], weights: dict[str, dict[str
 
 
 def draw_weights(weights: dict[str, dict[str, np.ndarray]], levels: list[str], path: Path) -> None:
-    """The form of the paper's Figure 5: mean weight of each level and its deviation over the draws."""
+    """Draws the form of the paper's Figure 5 to `path`: mean weight of each level and its deviation over the draws.
+
+    `weights` are those of `draws_table`, `levels` are the labels of the levels.
+    """
     figure = new_figure(11.5, 2.9)
     panels = figure.subplots(1, len(weights), sharey=True, squeeze=False)[0]
     chosen = ("global", "mean", "max")
@@ -189,7 +201,10 @@ def draw_weights(weights: dict[str, dict[str, np.ndarray]], levels: list[str], p
 
 
 def class_table(splits: list[dict]) -> str:
-    """Mean accuracy by row and kernel; ▲▼ against the better of the two bags of words, paired t-test at 0.05."""
+    """Mean accuracy by row and kernel; ▲▼ against the better of the two bags of words, paired t-test at 0.05.
+
+    `splits` are the results of `tools.reproduce.mslm_text`, one per split.
+    """
     kernels = list(splits[0]["accuracy"])
     rows = []
     for row in splits[0]["accuracy"][kernels[0]]:
@@ -206,7 +221,10 @@ def class_table(splits: list[dict]) -> str:
 
 
 def draw_scales(splits: list[dict], path: Path) -> None:
-    """The form of the paper's Figure 4: accuracy by scale, with the bag of words and the combinations as lines."""
+    """Draws the form of the paper's Figure 4 to `path`: accuracy by scale, the bag of words and the combinations as lines.
+
+    `splits` are those of `class_table`.
+    """
     kernels = list(splits[0]["levels"])
     figure = new_figure(9.5, 2.9)
     panels = figure.subplots(1, len(kernels), sharey=True)

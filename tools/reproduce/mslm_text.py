@@ -35,11 +35,25 @@ UNLABELLED = 3000
 
 
 def accuracy(train: np.ndarray, test: np.ndarray, y: np.ndarray, truth: np.ndarray) -> float:
+    """The share of `truth` that an SVM predicts, fitted to the kernel matrix `train` (training, training) and its labels `y`.
+
+    `test` is the kernel matrix of the test texts, shape (test, training).
+    """
     return float((SVC(kernel="precomputed", C=C).fit(train, y).predict(test) == truth).mean())
 
 
 def split_results(texts: list[str], labels: np.ndarray, sizes: tuple[int, int], columns: int, words: int, seed: int) -> dict:
-    """Accuracies of one random split, by kernel and row, and the weights that both MKL methods learned."""
+    """Accuracies of one random split, by kernel and row, and the weights that both MKL methods learned.
+
+    Parameters
+    ----------
+    texts : all texts
+    labels : their classes
+    sizes : numbers of training and of test texts
+    columns : columns of a text's pyramid
+    words : the largest vocabulary
+    seed : of the split
+    """
     order = np.random.default_rng(seed).permutation(len(texts))
     train, test = order[: sizes[0]], order[sizes[0] : sum(sizes)]
     known, unseen = [texts[i] for i in train], [texts[i] for i in test]
@@ -70,8 +84,9 @@ def split_results(texts: list[str], labels: np.ndarray, sizes: tuple[int, int], 
 
 
 def main() -> None:
+    """Measures the splits that the file lacks."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("name", choices=("class_trecq", "class_r8"))
+    parser.add_argument("name", choices=("class_trecq", "class_r8"), help="the collection of texts")
     parser.add_argument("--splits", type=int, default=20, help="number of random splits")
     parser.add_argument("--train", type=int, default=200, help="training texts per split")
     parser.add_argument("--test", type=int, default=400, help="test texts per split")

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 
 def rounded(value: float) -> str:
-    """A measure with four decimals and without the leading zero."""
+    """A measure's `value` with four decimals and without the leading zero."""
     return f"{value:.4f}".removeprefix("0")
 
 
@@ -23,13 +23,13 @@ def risk(change: NDArray[np.float64]) -> str:
 
 
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table whose first column is text and whose other columns are numbers."""
+    """A Markdown table of `header` and `rows` whose first column is text and whose other columns are numbers."""
     lines = ["| " + " | ".join(header) + " |", "| --- |" + " ---: |" * (len(header) - 1)]
     return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
 
 
 def replace_between(text: str, begin: str, end: str, body: str) -> str:
-    """The text with `body`, on lines of its own, between two markers; a text without the markers is refused."""
+    """The `text` with `body`, on lines of its own, between the markers `begin` and `end`; SystemExit where it has none."""
     head, opened, rest = text.partition(begin)
     _, closed, tail = rest.partition(end)
     if not opened or not closed:

@@ -60,12 +60,16 @@ def grid() -> Iterator[dict[str, Any]]:
 
 
 def key(setting: dict[str, Any]) -> str:
+    """The name of a `setting` in the names of files."""
     return "_".join(f"{name}={value}" for name, value in sorted(setting.items()))
 
 
 @dataclass
 class Collection:
-    """A collection's index, judged queries and first-stage lists; nothing is loaded before it is needed."""
+    """A collection's index, judged queries and first-stage lists; nothing is loaded before it is needed.
+
+    `folder` is that of all collections, `index_path` that of the index.
+    """
 
     name: str
     dataset: Dataset
@@ -79,50 +83,61 @@ class Collection:
 
     @cached_property
     def index(self) -> kernelsearch.Index:
+        """The opened index, built where it is missing."""
         return self.dataset.open_index(self.folder, self.index_path)
 
     @cached_property
     def topics_and_qrels(self) -> tuple[Topics, Judgements]:
+        """Texts and judgements by topic id."""
         return self.dataset.read(self.folder)
 
     @cached_property
     def qids(self) -> list[str]:
+        """The ids of the topics that have a relevant document."""
         return judged_topics(*self.topics_and_qrels)
 
     @cached_property
     def queries(self) -> list[Any]:
+        """The analysed judged topics."""
         topics = self.topics_and_qrels[0]
         return self.index.lucene.queries([topics[qid] for qid in self.qids], self.qids)
 
     @cached_property
     def first(self) -> list[Candidates]:
+        """BM25's lists of 1,000 documents."""
         return self.index.lucene.search(self.queries, 1000)
 
     @cached_property
     def judged(self) -> JudgedRows:
+        """The judgements by rows of the index."""
         return JudgedRows(self.index.forward, self.topics_and_qrels[1], self.qids)
 
     def figures(self, lists: list[list[Candidates]]) -> dict[str, Any]:
-        """AP and relevant documents at each depth, (settings, queries)."""
+        """AP and relevant documents at each depth, (settings, queries), of the ranked `lists` of every setting."""
         out = {"ap": np.array([self.judged.average_precision(ranked) for ranked in lists])}
         out |= {f"found{depth}": np.array([self.judged.retrieved(ranked, depth) for ranked in lists]) for depth in DEPTHS}
         return out
 
     def sweep(self, options: dict[str, Any], alphas: tuple[float, ...]) -> list[list[Candidates]]:
+        """The lists of `pert` with these `options` for each of `alphas`, weights of the expansion."""
         reranker = PerturbationReranker(self.index, **options)
         return reranker.sweep(self.queries, self.first, alphas, Context(hits=1000, threads=2))
 
     def feedback(self, method: Feedback) -> list[Candidates]:
+        """The lists of Lucene's feedback `method`."""
         return self.index.lucene.search(self.queries, 1000, feedback=method, threads=2)
 
 
 def anserini(name: str, alpha: float) -> Feedback:
-    """Anserini's methods on the same scale: (1 - alpha) query + alpha feedback."""
+    """Anserini's method `name` on the same scale: (1 - `alpha`) query + `alpha` feedback."""
     return RM3(original_weight=1 - alpha) if name == "Anserini RM3" else Rocchio(alpha=1 - alpha, beta=alpha)
 
 
 def collections(arguments: argparse.Namespace) -> list[Collection]:
-    """The five collections, cacm twice: with the repaired judgements, and with Anserini's own."""
+    """The five collections, cacm twice: with the repaired judgements, and with Anserini's own.
+
+    `arguments` are those of the command line.
+    """
     folder, indexes = arguments.collections, Path(arguments.indexes or arguments.scratch / "indexes")
     repaired = {name: replace(DATASETS[name], qrels="qrels.txt") for name in NAMES}
     named_collections = [Collection(name, dataset, folder, indexes / name) for name, dataset in repaired.items()]
@@ -130,7 +145,10 @@ def collections(arguments: argparse.Namespace) -> list[Collection]:
 
 
 def unseen(arguments: argparse.Namespace) -> list[Collection]:
-    """Queries that had no part in choosing the default: nfcorpus' development queries, and a click log of football names."""
+    """Queries that had no part in choosing the default: nfcorpus' development queries, and a click log of football names.
+
+    `arguments` are those of the command line.
+    """
     folder, indexes = arguments.collections, Path(arguments.indexes or arguments.scratch / "indexes")
     return [
         Collection("nfcorpus", DATASETS["nfcorpus dev"], folder, indexes / "nfcorpus"),
@@ -139,13 +157,17 @@ def unseen(arguments: argparse.Namespace) -> list[Collection]:
 
 
 def stored(scratch: Path, collection: Collection, system: str) -> Path:
+    """The file below `scratch` of the figures of a `system` on a `collection`."""
     judged = collection.judgements.replace("qrels", "").replace("txt", "").strip(".")
     name = f"{collection.name}-{judged}" if judged else collection.name
     return scratch / "figures" / name / f"{system.replace('/', '-')}.npz"
 
 
 def make(scratch: Path, collection: Collection, system: str, lists: Any) -> None:
-    """Computes and keeps a system's figures unless they are there already."""
+    """Computes and saves the figures of a `system` on a `collection` in `scratch`, unless they are there already.
+
+    `lists` returns the ranked lists of every setting of the system.
+    """
     path = stored(scratch, collection, system)
     if path.exists():
         return
@@ -157,7 +179,10 @@ def make(scratch: Path, collection: Collection, system: str, lists: Any) -> None
 
 
 def curves(scratch: Path, named_collections: list[Collection]) -> None:
-    """Figure 3's systems at all values of alpha, on the repaired judgements."""
+    """Saves Figure 3's systems at all values of alpha in `scratch`.
+
+    Of `named_collections`, those with the repaired judgements count.
+    """
     for collection in named_collections:
         if collection.judgements != "qrels.txt":
             continue
@@ -190,7 +215,10 @@ def curves(scratch: Path, named_collections: list[Collection]) -> None:
 
 
 def grid_search(scratch: Path, named_collections: list[Collection]) -> None:
-    """The settings that the default is chosen from, on the judgements that Anserini's published figures use."""
+    """Saves the settings that the default is chosen from in `scratch`, on the judgements that Anserini's published figures use.
+
+    `named_collections` are those of `collections`.
+    """
     for collection in named_collections:
         if collection.name == "cacm" and collection.judgements == "qrels.txt":
             continue
@@ -206,7 +234,7 @@ def grid_search(scratch: Path, named_collections: list[Collection]) -> None:
 
 
 def default_on(scratch: Path, named_collections: list[Collection]) -> None:
-    """The default, and what it is compared with, on queries that it was not chosen on."""
+    """Saves the default, and what it is compared with, on `named_collections` that it was not chosen on, in `scratch`."""
     for collection in named_collections:
         make(scratch, collection, "BM25", lambda collection=collection: [collection.first])
         make(scratch, collection, "RM3 as shipped", lambda collection=collection: [collection.feedback(RM3())])
@@ -221,16 +249,18 @@ def default_on(scratch: Path, named_collections: list[Collection]) -> None:
 
 
 def read(scratch: Path, collection: Collection, system: str) -> dict[str, Any]:
+    """The figures of a `system` on a `collection` that `make` has saved in `scratch`."""
     with np.load(stored(scratch, collection, system)) as arrays:
         return dict(arrays)
 
 
 def main() -> None:
+    """Measures what the scratch folder lacks and writes the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_collections_option(parser)
     parser.add_argument("--scratch", type=Path, required=True, help="folder for indexes and figures")
     parser.add_argument("--indexes", help="folder of ready indexes by collection name")
-    parser.add_argument("--step", choices=("curves", "grid", "unseen", "page", "all"), default="all")
+    parser.add_argument("--step", choices=("curves", "grid", "unseen", "page", "all"), default="all", help="what to do")
     parser.add_argument("--only", help="collections of this step, separated by commas")
     arguments = parser.parse_args()
     named_collections = collections(arguments)

@@ -1,4 +1,4 @@
-"""Tables and figures of docs/reproductions/pert.md, from the figures that tools.reproduce.pert keeps."""
+"""Tables and figures of docs/reproductions/pert.md, from the figures that tools.reproduce.pert keeps in `scratch`."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ PROTOTYPE = {
 
 
 def points(scratch: Path, collection: Collection, system: str, depth: int = 1000) -> list[risk.RiskPoint]:
+    """The curve of risk and reward of a `system` on a `collection`; relevant documents are counted down to `depth`."""
     base, figures = read(scratch, collection, "BM25"), read(scratch, collection, system)
     alphas = ALPHAS if len(figures["ap"]) == len(ALPHAS) else (0.5,) * len(figures["ap"])
     return risk.risk_reward_curve(
@@ -49,7 +50,7 @@ def points(scratch: Path, collection: Collection, system: str, depth: int = 1000
 
 
 def half_table(scratch: Path, collection: Collection) -> str:
-    """All systems at alpha = .5 with paired t-tests against BM25 and RM3."""
+    """All systems on a `collection` at alpha = .5 with paired t-tests against BM25 and RM3."""
     base, rm3 = read(scratch, collection, "BM25")["ap"][0], read(scratch, collection, "Anserini RM3")["ap"][HALF]
     rows = [("BM25", f"{base.mean():.4f}", "", "", "", "", "", "", "")]
     for system in [*CURVES, *ANSERINI, "Rocchio as shipped"]:
@@ -74,11 +75,12 @@ def half_table(scratch: Path, collection: Collection) -> str:
 
 
 def probability(first: Any, other: Any) -> str:
+    """p of the paired t-test of `first` against `other`, AP per query each, as text."""
     return "1" if np.allclose(first, other) else f"{ttest_rel(first, other).pvalue:.2g}"
 
 
 def kernel_table(scratch: Path, collections: list[Collection]) -> str:
-    """Does the kernel matter? LOO against each alternative at alpha = .5, all queries of all collections together."""
+    """Does the kernel matter? LOO against each alternative at alpha = .5, all queries of all `collections` together."""
     base = np.concatenate([read(scratch, collection, "BM25")["ap"][0] for collection in collections])
     systems = {
         system: np.concatenate([read(scratch, collection, system)["ap"][HALF] for collection in collections])
@@ -110,6 +112,7 @@ def kernel_table(scratch: Path, collections: list[Collection]) -> str:
 
 
 def prototype_table(scratch: Path, collections: list[Collection]) -> str:
+    """MAP at alpha = .5 on `collections` beside that of an earlier prototype."""
     rows = []
     for system, expected in PROTOTYPE.items():
         ours = [read(scratch, collection, system)["ap"][HALF].mean() for collection in collections]
@@ -118,7 +121,10 @@ def prototype_table(scratch: Path, collections: list[Collection]) -> str:
 
 
 def choose(scratch: Path, collections: list[Collection]) -> tuple[dict[str, Any], float]:
-    """The rule: of the settings that hurt at least a quarter fewer queries than RM3, the one of the highest mean gain."""
+    """The rule: of the settings that hurt at least a quarter fewer queries than RM3, the one of the highest mean gain.
+
+    Measured on `collections`; returns the setting and alpha.
+    """
     best: tuple[float, dict[str, Any], float] | None = None
     bases = [read(scratch, collection, "BM25")["ap"][0] for collection in collections]
     limit = 0.75 * sum(
@@ -138,7 +144,7 @@ def choose(scratch: Path, collections: list[Collection]) -> tuple[dict[str, Any]
 
 
 def default_table(scratch: Path, collections: list[Collection]) -> str:
-    """RM3 against the setting chosen on the other collections, against the one chosen on all, and against the default."""
+    """RM3 against the setting chosen on the other `collections`, against the one chosen on all, and against the default."""
     everywhere = choose(scratch, collections)
     default = {**FIXED, "kappa": 0.01, "method": "program"}
     rows, sums = [], np.zeros(4, dtype=int)
@@ -165,7 +171,7 @@ def default_table(scratch: Path, collections: list[Collection]) -> str:
 
 
 def unseen_table(scratch: Path, others: list[Collection]) -> str:
-    """The default on queries that had no part in choosing it."""
+    """The default on collections (`others`) whose queries had no part in choosing it."""
     rows = []
     for collection in others:
         base, rm3 = read(scratch, collection, "BM25")["ap"][0], read(scratch, collection, "RM3 as shipped")["ap"][0]
@@ -180,6 +186,7 @@ def unseen_table(scratch: Path, others: list[Collection]) -> str:
 
 
 def described(setting: dict[str, Any], alpha: float) -> str:
+    """A `setting` and `alpha` in words."""
     risky = f", kappa {setting['kappa']}" if setting["method"] == "program" else ""
     return (
         f"{setting['method']}, alpha {alpha}, {setting['docs']} documents, {setting['terms']} words, "
@@ -188,7 +195,10 @@ def described(setting: dict[str, Any], alpha: float) -> str:
 
 
 def write_page(scratch: Path, collections: list[Collection], others: list[Collection]) -> None:
-    """Rewrites the marked parts of the page, and the figures."""
+    """Rewrites the marked parts of the page, and the figures.
+
+    `collections` are those of `tools.reproduce.pert.collections`, `others` those of its `unseen`.
+    """
     repaired = [collection for collection in collections if collection.judgements == "qrels.txt"]
     published = [next(collection for collection in collections if collection.judgements != "qrels.txt"), *repaired[1:]]
     panels = {

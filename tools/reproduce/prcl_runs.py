@@ -23,12 +23,13 @@ POSITIVE, NEGATIVE, HITS = 10, 100, 1000
 
 
 class CachedVectorizer:
-    """A vectorizer of Pyserini's that remembers the vectors it has made: rows don't depend on each other."""
+    """A `vectorizer` of Pyserini's that remembers the vectors it has made: rows don't depend on each other."""
 
     def __init__(self, vectorizer: Any) -> None:
         self.vectorizer, self.rows = vectorizer, dict[str, Any]()
 
     def get_vectors(self, docids: list[str]) -> Any:
+        """The vectors of the documents `docids`, shape (docids, terms)."""
         from scipy import sparse
 
         new = [docid for docid in dict.fromkeys(docids) if docid not in self.rows]
@@ -39,7 +40,10 @@ class CachedVectorizer:
 
 
 def reranked(ranker: Any, hits: Any) -> list[tuple[float, str]]:
-    """(score, docid), best first; lists too short for the classifier stay as they are, as in Pyserini's command."""
+    """(score, docid), best first, by Pyserini's `ranker`; lists of `hits` too short for the classifier stay as they are.
+
+    Pyserini's command does the same.
+    """
     docids, scores = [hit.docid.strip() for hit in hits], [float(hit.score) for hit in hits]
     if len(docids) > POSITIVE + NEGATIVE:
         scores, docids = ranker.rerank(docids, scores)
@@ -47,6 +51,7 @@ def reranked(ranker: Any, hits: Any) -> list[tuple[float, str]]:
 
 
 def main() -> None:
+    """Writes the run files."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_collections_option(parser)
     parser.add_argument("--indexes", type=Path, required=True, help="a folder of Lucene indexes named after the collections")

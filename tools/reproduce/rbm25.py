@@ -57,7 +57,7 @@ class Condition:
 
 
 def typo(word: str, rng: np.random.Generator) -> str:
-    """A word with one letter lost, doubled, swapped or wrong; short words stay."""
+    """A `word` with one letter lost, doubled, swapped or wrong; short words stay."""
     if len(word) < 4:
         return word
     at = int(rng.integers(1, len(word) - 1))
@@ -68,7 +68,7 @@ def typo(word: str, rng: np.random.Generator) -> str:
 
 
 def variant(text: str, rng: np.random.Generator) -> str:
-    """Another wording: a fifth of the words dropped, a quarter mistyped, a tenth of the blanks lost."""
+    """Another wording of `text`: a fifth of the words dropped, a quarter mistyped, a tenth of the blanks lost."""
     words = text.split()
     typed = []
     for word in words:
@@ -81,7 +81,10 @@ def variant(text: str, rng: np.random.Generator) -> str:
 
 
 def clickable_half(index: kernelsearch.Index, topics: dict[str, str], qrels: Judgements) -> Judgements:
-    """The half of each topic's relevant documents that BM25 ranks best: the log's users never see the others."""
+    """The half of each topic's relevant documents that BM25 ranks best: the log's users never see the others.
+
+    `topics` and `qrels` are those of `index`; the judgements of the half are returned.
+    """
     result = index.lucene.search(index.lucene.queries(list(topics.values())), 1000)
     out = {}
     for qid, ranked in zip(topics, result, strict=True):
@@ -98,7 +101,11 @@ def simulated_log(
     clickable: Judgements,
     hidden: dict[str, set[str]],
 ) -> dict[str, set[str]]:
-    """Ten impressions per query on BM25's lists, hidden documents left out; returns what was clicked for each topic."""
+    """Simulates ten impressions per query on BM25's lists into the click log `path`; returns what was clicked for each topic.
+
+    `wordings` are (topic id, text), `clickable` has the grades that users click by, `hidden` the documents per topic that are
+    left out of lists.
+    """
     lists = index.lucene.search(index.lucene.queries([text for _, text in wordings]), 40)
     needs = [
         Need(text, tuple(d for d in index.forward.docids.take(result.docs) if d not in hidden.get(qid, ())), clickable[qid])
@@ -120,14 +127,20 @@ def simulated_log(
 
 
 def judged(folder: Path, prefix: str = "") -> tuple[Topics, Judgements]:
-    """Topics that have a relevant document, and the judgements."""
+    """Topics of a collection's `folder` that have a relevant document, and the judgements.
+
+    `prefix` is that of the names of both files.
+    """
     topics, qrels = Dataset(folder.name, topics=f"{prefix}topics.tsv", qrels=f"{prefix}qrels.txt").read(folder.parent)
     qids = judged_topics(topics, qrels)
     return {qid: topics[qid] for qid in qids}, {qid: qrels[qid] for qid in qids}
 
 
 def variant_conditions(index: kernelsearch.Index, scratch: Path, topics: dict[str, str], qrels: Judgements) -> list[Condition]:
-    """Four wordings and the topic itself are logged. Asked: a logged wording, and a fifth one that isn't."""
+    """Four wordings and the topic itself are logged. Asked: a logged wording, and a fifth one that isn't.
+
+    `topics` and `qrels` are those of `index`; the log is written to `scratch`.
+    """
     rng = np.random.default_rng(SEED)
     clickable = clickable_half(index, topics, qrels)
     hidden = {q: {d for d, g in qrels[q].items() if g > 0} - set(clickable[q]) for q in topics}
@@ -142,7 +155,10 @@ def variant_conditions(index: kernelsearch.Index, scratch: Path, topics: dict[st
 
 
 def unseen_halves(index: kernelsearch.Index, scratch: Path, topics: dict[str, str], qrels: Judgements) -> list[Condition]:
-    """Every second topic is logged with four wordings, the others are asked; then the other way round."""
+    """Every second topic is logged with four wordings, the others are asked; then the other way round.
+
+    The parameters are those of `variant_conditions`.
+    """
     rng = np.random.default_rng(SEED)
     out = []
     for turn in (0, 1):
@@ -156,7 +172,10 @@ def unseen_halves(index: kernelsearch.Index, scratch: Path, topics: dict[str, st
 
 
 def folds_of_real_log(scratch: Path, folder: Path, topics: dict[str, str], qrels: Judgements) -> list[Condition]:
-    """Five folds by query: a query's clicks, in any locale and with or without accents, are never in the log it is asked on."""
+    """Five folds by query: a query's clicks, in any locale and with or without accents, are never in the log it is asked on.
+
+    `folder` has the log clicks.tsv, `topics` and `qrels` are asked; the logs of the folds are written to `scratch`.
+    """
 
     def plain(text: str) -> str:
         letters = unicodedata.normalize("NFKD", normalise_query(text))
@@ -177,7 +196,10 @@ def folds_of_real_log(scratch: Path, folder: Path, topics: dict[str, str], qrels
 
 
 def known_items(scratch: Path, folder: Path) -> list[Condition]:
-    """A log of clicks alone: queries of one or two words of a title, each for that one document; a fifth of them is asked."""
+    """A log of clicks alone: queries of one or two words of a title, each for that one document; a fifth of them is asked.
+
+    `folder` is the collection's; the log is written to `scratch`.
+    """
     rng = np.random.default_rng(5)
     with open(folder / "corpus.jsonl", encoding="utf-8") as stream:
         documents = [json.loads(line) for line in stream]
@@ -201,7 +223,10 @@ def known_items(scratch: Path, folder: Path) -> list[Condition]:
 
 
 def run_methods(index: kernelsearch.Index, condition: Condition) -> dict[str, dict[str, list[str]]]:
-    """Ranked docids of every method, by the test's number. Similar queries and their lists are found once for all methods."""
+    """Ranked docids of every method on `index` under a `condition`, by the test's number.
+
+    Similar queries and their lists are found once for all methods.
+    """
     queries = index.lucene.queries([text for _, text in condition.tests])
     lists = index.lucene.search(queries, 1000)
     runs = {"BM25": lists, "BM25+RM3": index.lucene.search(queries, 1000, feedback=RM3())}
@@ -239,7 +264,7 @@ METHODS: list[tuple[str, str, dict[str, Any]]] = [
 
 
 def evaluate(conditions: Sequence[Condition], index: kernelsearch.Index) -> dict[str, dict[str, Any]]:
-    """Figures of each method over all tests of these conditions (folds of one experiment)."""
+    """Figures of each method over all tests of these `conditions` (folds of one experiment) on `index`."""
     values: dict[str, dict[str, list[float]]] = {}
     for condition in conditions:
         qrels = {str(n): condition.qrels[qid] for n, (qid, _) in enumerate(condition.tests)}
@@ -260,7 +285,7 @@ def evaluate(conditions: Sequence[Condition], index: kernelsearch.Index) -> dict
 
 
 def per_query(qrels: Judgements, run: dict[str, dict[str, float]], measures: list[Any]) -> dict[str, list[float]]:
-    """Values by measure, in the order of `qrels`; 0 for queries without documents."""
+    """Values by measure of a `run`, in the order of `qrels`; 0 for queries without documents. `measures` are ir_measures'."""
     result: dict[str, dict[str, float]] = {str(measure): {} for measure in measures}
     for metric in ir_measures.iter_calc(measures, qrels, run):
         result[str(metric.measure)][metric.query_id] = metric.value
@@ -268,7 +293,10 @@ def per_query(qrels: Judgements, run: dict[str, dict[str, float]], measures: lis
 
 
 def summary(measured: dict[str, list[float]], base: dict[str, list[float]], robust: dict[str, list[float]]) -> dict[str, Any]:
-    """Means, queries better and worse than BM25 by more than .001 AP, and the paired t-tests against BM25 and Robust BM25."""
+    """Means, queries better and worse than BM25 by more than .001 AP, and the paired t-tests against BM25 and Robust BM25.
+
+    `measured`, `base` and `robust` are values per query by measure: of the method, of BM25 and of Robust BM25.
+    """
     change = np.array(measured["AP"]) - np.array(base["AP"])
     return {
         **{name: float(np.mean(numbers)) if numbers else None for name, numbers in measured.items()},
@@ -282,7 +310,7 @@ def summary(measured: dict[str, list[float]], base: dict[str, list[float]], robu
 
 
 def p_value(values: list[float], others: list[float]) -> float | None:
-    """p of the paired t-test; None where all pairs are equal."""
+    """p of the paired t-test of `values` against `others`; None where all pairs are equal."""
     return float(stats.ttest_rel(values, others).pvalue) if np.any(np.array(values) - np.array(others)) else None
 
 
@@ -290,6 +318,7 @@ def p_value(values: list[float], others: list[float]) -> float | None:
 
 
 def table(figures: dict[str, dict[str, Any]]) -> str:
+    """The Markdown table of `figures`, which `evaluate` returns."""
     lines = [
         "| | MAP | nDCG@1 | nDCG@3 | nDCG@5 | residual MAP | better / worse | p, BM25 | p, Robust BM25 |",
         "| --- " * 9 + "|",
@@ -303,11 +332,15 @@ def table(figures: dict[str, dict[str, Any]]) -> str:
 
 
 def shown_p(p: float | None) -> str:
+    """`p` with three decimals; None is 1."""
     return "1" if p is None else ("< .001" if p < 0.001 else f"{p:.3f}".lstrip("0"))
 
 
 def draw(parts: dict[str, dict[str, Any]], path: Path) -> None:
-    """Change of average precision against BM25, query by query, sorted: a row of panels for each collection."""
+    """Draws the change of average precision against BM25, query by query, sorted, to `path`: a row of panels per collection.
+
+    `parts` has the figures by collection and condition.
+    """
     columns = ["logged variants", "variants never logged", "unseen topics"]
     figure = new_figure(10, 2.9 * len(parts))
     axes = figure.subplots(len(parts), 3, sharex=True, sharey=True, squeeze=False)
@@ -330,6 +363,7 @@ def draw(parts: dict[str, dict[str, Any]], path: Path) -> None:
 
 
 def write_page(scratch: Path) -> None:
+    """Rewrites the tables of the page and its picture from the figures in `scratch`."""
     parts = {name: json.loads(file.read_text()) for name in PARTS if (file := scratch / f"{name}.json").exists()}
     text = PAGE.read_text(encoding="utf-8")
     for part, result in parts.items():
@@ -342,18 +376,27 @@ def write_page(scratch: Path) -> None:
 
 
 def part_cran(index: kernelsearch.Index, folder: Path, scratch: Path) -> list[list[Condition]]:
-    """Variants of all topics; all topics as unseen ones, each half on a log of the other."""
+    """Variants of all topics; all topics as unseen ones, each half on a log of the other.
+
+    `folder` is the collection's, whose documents `index` has; logs are written to `scratch`.
+    """
     variants = variant_conditions(index, scratch, *judged(folder))
     return [*([condition] for condition in variants), unseen_halves(index, scratch, *judged(folder))]
 
 
 def part_training(index: kernelsearch.Index, folder: Path, scratch: Path) -> list[list[Condition]]:
-    """As cran is asked, and short queries for one document each on a log of clicks alone."""
+    """As cran is asked, and short queries for one document each on a log of clicks alone.
+
+    The parameters are those of `part_cran`.
+    """
     return [*part_cran(index, folder, scratch), known_items(scratch, folder)]
 
 
 def part_nfcorpus(index: kernelsearch.Index, folder: Path, scratch: Path) -> list[list[Condition]]:
-    """Variants of all test topics; all test topics as unseen ones on a log of the training topics."""
+    """Variants of all test topics; all test topics as unseen ones on a log of the training topics.
+
+    The parameters are those of `part_cran`.
+    """
     topics, qrels = judged(folder)
     variants = variant_conditions(index, scratch, topics, qrels)
     training, relevant = judged(folder, "train.")
@@ -365,6 +408,7 @@ def part_nfcorpus(index: kernelsearch.Index, folder: Path, scratch: Path) -> lis
 
 
 def part_zerozero(index: kernelsearch.Index, folder: Path, scratch: Path) -> list[list[Condition]]:
+    """Queries of a real log, each on a log without its clicks; the parameters are those of `part_cran`."""
     return [folds_of_real_log(scratch, folder, *judged(folder))]
 
 
@@ -374,6 +418,7 @@ TRAINING = {"cacm": part_training, "cisi": part_training}
 
 
 def main() -> None:
+    """Measures the parts and rewrites the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_collections_option(parser)
     parser.add_argument("--scratch", required=True, type=Path, help="folder for indexes, logs and figures")

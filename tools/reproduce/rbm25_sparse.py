@@ -42,8 +42,9 @@ def single_clicks(
 ) -> list[Impression]:
     """One list of ten documents per topic with one click.
 
-    It is on the best-ranked relevant document, on a random other one of the list, or on a random other one of `everything`
-    where that is given. A document that BM25 doesn't rank among the first ten takes the last place of the list.
+    With `right` it is on the best-ranked relevant document, otherwise on a random irrelevant one of the list, or of
+    `everything` where that is given. A document that BM25 doesn't rank among the first ten takes the last place of the list.
+    `rankings` are BM25's docids per topic of `topics`, `qrels` their judgements.
     """
     rng = np.random.default_rng(SEED)
     log = []
@@ -62,7 +63,10 @@ def single_clicks(
 
 
 def two_clicks(topics: dict[str, str], rankings: Sequence[Sequence[str]], qrels: Judgements) -> list[Impression]:
-    """Two equal lists per topic with a click on the same relevant document, a random one of the lowest grade in the list."""
+    """Two equal lists per topic with a click on the same relevant document, a random one of the lowest grade in the list.
+
+    The parameters are those of `single_clicks`.
+    """
     rng = np.random.default_rng(SEED)
     log = []
     for (qid, text), ranking in zip(topics.items(), rankings, strict=True):
@@ -78,7 +82,10 @@ def two_clicks(topics: dict[str, str], rankings: Sequence[Sequence[str]], qrels:
 
 
 def logs(index: kernelsearch.Index, topics: dict[str, str], qrels: Judgements) -> dict[str, list[Impression]]:
-    """The logs by the name of their condition, from wrong and sparse to ten impressions per topic."""
+    """The logs by the name of their condition, from wrong and sparse to ten impressions per topic.
+
+    `topics` and `qrels` are those of `index`.
+    """
     take = index.forward.docids.take
     lists = index.lucene.search(index.lucene.queries(list(topics.values())), 1000)
     rankings = [take(listed.docs) for listed in lists]
@@ -104,7 +111,10 @@ def logs(index: kernelsearch.Index, topics: dict[str, str], qrels: Judgements) -
 
 
 def measure(index: kernelsearch.Index, scratch: Path, topics: dict[str, str], qrels: Judgements) -> list[list[float | str]]:
-    """A row per condition: its name, MAP of BM25 and of each form."""
+    """A row per condition: its name, MAP of BM25 and of each form.
+
+    `topics` and `qrels` are those of `index`; logs are written to `scratch`.
+    """
     queries = index.lucene.queries(list(topics.values()))
     lists = index.lucene.search(queries, 1000)
 
@@ -128,7 +138,10 @@ def measure(index: kernelsearch.Index, scratch: Path, topics: dict[str, str], qr
 
 
 def table(rows: Sequence[Sequence[float | str]]) -> str:
-    """Markdown; the last columns compare auto with the better of the other two forms and with BM25."""
+    """The Markdown table of `rows`; the last columns compare auto with the better of the other two forms and with BM25.
+
+    A row has the collection, then what `measure` returns.
+    """
     lines = [
         "| collection | log per topic | BM25 | printed | prior | auto | against the better form | against BM25 |",
         "| --- " * 8 + "|",

@@ -57,20 +57,20 @@ class Collection:
     qrels: Judgements
 
     def precisions(self, lists: Sequence[Candidates]) -> list[float]:
-        """The average precision of each query's list."""
+        """The average precision of each query's list of `lists`."""
         return [float(value) for value in self.judged.average_precision(list(lists))]
 
     def mean(self, lists: Sequence[Candidates]) -> float:
-        """The mean average precision."""
+        """The mean average precision of `lists`."""
         return float(np.mean(self.precisions(lists)))
 
     def run(self, rerank: Mapping[str, Mapping[str, object]]) -> list[Candidates]:
-        """The lists of a method with its options."""
+        """The lists of a method with its options: `rerank` is {method: {option: value}}."""
         return self.index.pipeline(rerank, hits=DEPTH).rerank(self.queries, self.lists)
 
 
 def open_collection(dataset: Dataset, collections: Path, scratch: Path) -> Collection:
-    """The collection with its vectors imported."""
+    """The collection of `dataset` with its vectors imported; `collections` has its files, `scratch` its index."""
     folder = collections / dataset.folder / "minilm"
     path = scratch / "indexes" / dataset.folder
     built = dataset.open_index(collections, path)
@@ -86,7 +86,7 @@ def open_collection(dataset: Dataset, collections: Path, scratch: Path) -> Colle
 
 
 def fuse(index: kernelsearch.Index, left: Candidates, right: Candidates, kind: str) -> Candidates:
-    """Two lists as one, from the lists alone: by reciprocal ranks, or by sums of z-scores.
+    """Two lists `left` and `right` of `index` as one, from the lists alone: `kind` "rrf" by reciprocal ranks, else by z-scores.
 
     A document that a list doesn't have gets nothing by ranks, and the list's lowest z-score by scores.
     """
@@ -109,7 +109,10 @@ def fuse(index: kernelsearch.Index, left: Candidates, right: Candidates, kind: s
 
 
 def latent_settings(collection: Collection, scratch: Path) -> dict[Setting, list[float]]:
-    """Average precisions of kernel LSA over the sum of words and vectors, by weight, best documents and latent share."""
+    """Average precisions of kernel LSA over the sum of words and vectors, by weight, best documents and latent share.
+
+    The bases of `collection` are fitted in `scratch`.
+    """
     out = {}
     for weight in WEIGHTS:
         basis = scratch / "bases" / f"{collection.index.path.name}-{weight:g}"
@@ -123,7 +126,10 @@ def latent_settings(collection: Collection, scratch: Path) -> dict[Setting, list
 
 
 def leave_one_out(tables: Mapping[str, Mapping[S, float]]) -> dict[str, S]:
-    """For each collection the setting with the highest geometric mean over the other collections."""
+    """For each collection the setting with the highest geometric mean over the other collections.
+
+    `tables` has a measure by collection and setting.
+    """
     chosen = {}
     for name in tables:
         others = [table for other, table in tables.items() if other != name]
@@ -132,7 +138,7 @@ def leave_one_out(tables: Mapping[str, Mapping[S, float]]) -> dict[str, S]:
 
 
 def milliseconds(collection: Collection) -> float:
-    """The median time to score 1,000 candidates by their vectors, query vector known, in milliseconds."""
+    """The median time to score 1,000 candidates of `collection` by their vectors, query vector known, in milliseconds."""
     vectors, rows = collection.index.vectors(NAME), np.random.default_rng(0).permutation(len(collection.index.forward))
     docs: NDArray[np.int64] = np.resize(rows, DEPTH)
     times = []
@@ -152,7 +158,7 @@ class Measured:
     milliseconds: float
 
     def save(self, path: Path) -> None:
-        """Writes the figures as JSON."""
+        """Writes the figures to the file `path` as JSON."""
         path.parent.mkdir(parents=True, exist_ok=True)
         value = {
             "figures": self.figures,
@@ -163,14 +169,14 @@ class Measured:
 
     @classmethod
     def load(cls, path: Path) -> Measured:
-        """Reads the figures of `save`."""
+        """Reads the figures that `save` has written to `path`."""
         value = json.loads(path.read_text(encoding="utf-8"))
         latent = {(weight, int(best), share): precisions for weight, best, share, precisions in value["latent"]}
         return cls(value["figures"], latent, value["milliseconds"])
 
 
 def measure(name: str, collections: Path, scratch: Path) -> Measured:
-    """Measures one collection."""
+    """Measures the collection `name` below `collections`; indexes and tables are kept in `scratch`."""
     collection = open_collection(MEASURED[name], collections, scratch)
     dense = collection.run({"dense": {"retrieve": DEPTH}})
     pairs = list(zip(collection.lists, dense, strict=True))
@@ -191,7 +197,7 @@ def measure(name: str, collections: Path, scratch: Path) -> Measured:
 
 
 def page_text(measured: Mapping[str, Measured]) -> str:
-    """The page's tables."""
+    """The page's tables; `measured` has the figures by collection."""
     latent = leave_one_out({name: _means(result.latent) for name, result in measured.items()})
     rows: dict[str, dict[str, NDArray[np.float64]]] = {}
     for name, result in measured.items():

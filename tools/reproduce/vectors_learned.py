@@ -39,7 +39,10 @@ class Tables:
 def feature_tables(
     index: kernelsearch.Index, queries: Sequence[Query], qrels: Mapping[str, Mapping[str, int]], name: str, cache: Path
 ) -> Tables:
-    """The default recipe of fusion with the vectors `name`, without votes of training queries; computed once."""
+    """The default recipe of fusion with the vectors `name`, without votes of training queries; computed once, into `cache`.
+
+    `queries` are those of `index`, `qrels` has their judgements.
+    """
     recipe = tuple(feature for feature in parse_recipe(RECIPE) if not feature.startswith("votes"))
     recipe = tuple(dict.fromkeys((*recipe, *hybrid_weights(index, name), f"dense-rm:{name}")))
     if not cache.exists():
@@ -73,7 +76,8 @@ def learned_lists(
 ) -> list[Candidates]:
     """Lists of `fusion` with its default learner, five folds over the queries: what ranks a query has not seen it.
 
-    Where cross-validation chooses `auto`'s weights, `auto` itself ranks, as in `fusion`; `by_auto` are its lists.
+    `tables` has the features of the queries `qids` on `index` with the vectors `name`. Where cross-validation chooses `auto`'s
+    weights, `auto` itself ranks, as in `fusion`; `by_auto` are its lists.
     """
     out: list[Candidates] = [Candidates(docs, np.zeros(len(docs))) for docs in tables.docs]
     for held_out in query_folds(np.array(qids), FOLDS, SEED):
@@ -99,7 +103,10 @@ def learned_lists(
 def training_rows(
     tables: Tables, places: Sequence[int]
 ) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]]:
-    """Per query that has both, all relevant candidates and a draw of others: features, labels and the query's number."""
+    """Per query that has both, all relevant candidates and a draw of others: features, labels and the query's number.
+
+    `places` are the numbers of the queries in `tables`.
+    """
     chance = np.random.default_rng(SEED)
     for place in places:
         relevant = tables.relevant[place]

@@ -35,7 +35,10 @@ SEED, KINDS = 0, ("first", "mean")
 
 
 def related_groups(vectors: NDArray[np.float32], parts: int, random: np.random.Generator) -> list[NDArray[np.int64]]:
-    """Rows of `vectors` in groups, in random order: a random row and its nearest neighbours among those that no group has."""
+    """Rows of `vectors` in groups of `parts`: a random row and its nearest neighbours among those that no group has.
+
+    `random` draws the rows and the order within a group.
+    """
     groups, free = [], np.ones(len(vectors), dtype=bool)
     for row in random.permutation(len(vectors)).tolist():
         if not free[row]:
@@ -48,7 +51,7 @@ def related_groups(vectors: NDArray[np.float32], parts: int, random: np.random.G
 
 
 def join_judgements(qrels: Judgements, joined: dict[str, str]) -> Judgements:
-    """Judgements of long documents: the highest grade of their parts."""
+    """Judgements of long documents: the highest grade in `qrels` of their parts; `joined` is {docid: long document}."""
     out: Judgements = {}
     for qid, grades in qrels.items():
         grouped = out.setdefault(qid, {})
@@ -59,7 +62,10 @@ def join_judgements(qrels: Judgements, joined: dict[str, str]) -> Judgements:
 
 
 def build(dataset: Dataset, collections: Path, folder: Path, parts: int) -> dict[str, str]:
-    """Builds the index of long documents with its vectors where it is missing; returns {docid: id of its long document}."""
+    """Builds the index of long documents with its vectors in `folder` where it is missing; returns {docid: long document}.
+
+    `dataset` below `collections` has the documents, of which `parts` are joined.
+    """
     stored = np.load(collections / dataset.folder / "minilm" / "corpus.npz")
     ids, vectors = [str(docid) for docid in stored["ids"]], stored["vectors"].astype(np.float32)
     groups = related_groups(vectors, parts, np.random.default_rng(SEED))
@@ -83,7 +89,7 @@ def build(dataset: Dataset, collections: Path, folder: Path, parts: int) -> dict
 
 
 def measure(dataset: Dataset, collections: Path, scratch: Path, parts: int) -> dict[str, float]:
-    """Mean average precision by label."""
+    """Mean average precision by label on long documents of `parts` documents of `dataset`; indexes are kept in `scratch`."""
     folder = scratch / f"{dataset.folder}-{parts}"
     joined = build(dataset, collections, folder, parts)
     topics, judged = dataset.read(collections)

@@ -53,8 +53,10 @@ Setting = tuple[float, float, float]
 
 @dataclass(frozen=True)
 class Table:
-    """The pool of a query: its documents, their z-scored features with the first stage's score in the place of mslm's, and mslm
-    (NaN where it was not computed)."""
+    """The pool of a query: its documents (`docs`), their z-scored `features`, and mslm's score (`match`).
+
+    The features have the first stage's score in the place of mslm's; `match` is NaN where it was not computed.
+    """
 
     docs: NDArray[np.int32]
     features: NDArray[np.float64]
@@ -62,7 +64,7 @@ class Table:
 
 
 def auto_tables(collection: Collection) -> tuple[tuple[str, ...], list[Table]]:
-    """The features of `auto` by name, and the tables of a collection's queries."""
+    """The features of `auto` by name, and the tables of the queries of `collection`."""
     auto, context = AutoReranker(collection.index, vectors=NAME), Context(hits=DEPTH)
     features = Features(collection.index, (MATCH,), model=context.model, threads=context.threads)
     tables = []
@@ -79,7 +81,10 @@ def auto_tables(collection: Collection) -> tuple[tuple[str, ...], list[Table]]:
 
 
 def ranked(collection: Collection, recipe: tuple[str, ...], table: Table, setting: Setting) -> Candidates:
-    """The list of a query by weights, as `auto` ranks: the best documents with mslm, then the others."""
+    """The list of a query of `collection` by weights, as `auto` ranks: the best documents with mslm, then the others.
+
+    `table` is the query's, with the features of `recipe`; `setting` has the weights.
+    """
     dense, feedback, mslm = setting
     dense *= reliability(collection.index.vectors(NAME).documents, collection.index.forward.lengths)
     fixed = {MATCH: mslm, PLAIN: WORDS - mslm, f"dense:{NAME}": dense, f"hybrid:{NAME}/{CERTAINTY}": 1.0}
@@ -98,7 +103,7 @@ def ranked(collection: Collection, recipe: tuple[str, ...], table: Table, settin
 
 
 def hybrids(collection: Collection) -> dict[str, float]:
-    """Mean average precision of BM25, of the vectors and of both plain hybrids."""
+    """Mean average precision of BM25, of the vectors and of both plain hybrids on `collection`."""
     dense = collection.run({"dense": {"retrieve": DEPTH}})
     pairs = list(zip(collection.lists, dense, strict=True))
     return {
@@ -110,7 +115,7 @@ def hybrids(collection: Collection) -> dict[str, float]:
 
 
 def measure(name: str, collections: Path, scratch: Path) -> dict[str, float]:
-    """Mean average precision of the plain hybrids and of every setting."""
+    """Mean average precision of the plain hybrids and of every setting on the collection `name`."""
     collection = open_collection(MEASURED[name], collections, scratch)
     recipe, tables = auto_tables(collection)
     out = hybrids(collection)
@@ -122,7 +127,7 @@ def measure(name: str, collections: Path, scratch: Path) -> dict[str, float]:
 
 
 def words_alone(collection: Collection) -> dict[int, Candidates]:
-    """The lists of those queries that `auto` ranks by words alone although they have vectors, {place: list}."""
+    """The lists of those queries of `collection` that `auto` ranks by words alone although they have vectors, {place: list}."""
     decided = AutoReranker(collection.index, vectors=NAME).ranked_by_words(collection.queries, collection.lists)
     places = np.flatnonzero(decided).tolist()
     words, context = AutoReranker(collection.index, vectors="none"), Context(hits=DEPTH)
@@ -132,12 +137,12 @@ def words_alone(collection: Collection) -> dict[int, Candidates]:
 
 
 def smallest_lead(setting: str, others: Mapping[str, Mapping[str, float]]) -> float:
-    """The smallest ratio of a setting to the better plain hybrid over collections."""
+    """The smallest ratio of a `setting` to the better plain hybrid over collections; `others` has figures by collection."""
     return min(figures[setting] / max(figures["RRF"], figures["z-scores"]) for figures in others.values())
 
 
 def encoded(topics: Topics, model: str, file: Path) -> Path:
-    """A file with the vectors of queries, made where it is missing."""
+    """The `file` with the vectors of `topics`, made by the encoder in the folder `model` where it is missing."""
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
         np.savez(file, ids=np.array(list(topics)), vectors=open_encoder(model).queries(list(topics.values())))
@@ -145,7 +150,7 @@ def encoded(topics: Topics, model: str, file: Path) -> Path:
 
 
 def made_collection(name: str, topics: Topics, qrels: Judgements, file: Path, collections: Path, scratch: Path) -> Collection:
-    """A collection with other topics, whose vectors are in a file."""
+    """The collection `name` with other `topics` and judgements `qrels`; the vectors of the topics are in `file`."""
     dataset = MEASURED[name]
     open_collection(dataset, collections, scratch)  # imports the vectors
     index = kernelsearch.open(scratch / "indexes" / dataset.folder, vectors={"name": NAME, "queries": str(file)})
@@ -156,7 +161,10 @@ def made_collection(name: str, topics: Topics, qrels: Judgements, file: Path, co
 
 
 def with_auto(collection: Collection) -> dict[str, float]:
-    """Mean average precision of the plain hybrids and of `auto`: by words, with vectors, without its decision for words."""
+    """Mean average precision on `collection` of the plain hybrids and of `auto`: by words, with vectors, and undecided.
+
+    Undecided is `auto` with vectors without its decision to rank some queries by words alone.
+    """
     words, both = (collection.mean(collection.run({"auto": {"vectors": vectors}})) for vectors in ("none", NAME))
     with mock.patch.object(auto_reranker, "words_decide", return_value=None):
         undecided = collection.mean(collection.run({"auto": {"vectors": NAME}}))
@@ -169,7 +177,10 @@ def with_auto(collection: Collection) -> dict[str, float]:
 
 
 def measure_known(name: str, collections: Path, scratch: Path, model: str) -> dict[str, float]:
-    """`with_auto` for queries of words of one sentence, each for the document that the sentence is from."""
+    """`with_auto` for queries of words of one sentence, each for the document of `name` that the sentence is from.
+
+    `model` is the folder of the encoder.
+    """
     dataset = MEASURED[name]
     topics, qrels = known_items(read_corpus(collections / dataset.folder / dataset.corpus), KNOWN)
     file = encoded(topics, model, scratch / "known" / f"{name}.npz")
@@ -177,7 +188,10 @@ def measure_known(name: str, collections: Path, scratch: Path, model: str) -> di
 
 
 def measure_weak(name: str, collections: Path, scratch: Path) -> dict[str, float]:
-    """`with_auto` for at most WEAK of the topics, of which words see half and vectors the whole: words are the weaker side."""
+    """`with_auto` for at most WEAK topics of `name`, of which words see half and vectors the whole.
+
+    Words are the weaker side there.
+    """
     dataset = MEASURED[name]
     topics, qrels = dataset.read(collections)
     qids = judged_topics(topics, qrels)
@@ -188,7 +202,10 @@ def measure_weak(name: str, collections: Path, scratch: Path) -> dict[str, float
 
 
 def page_text(measured: Mapping[str, Mapping[str, float]], made: Mapping[str, Mapping[str, Mapping[str, float]]]) -> str:
-    """The tables: of the weights, and per kind of made topics the figures by collection."""
+    """The tables: of the weights, and per kind of made topics the figures by collection.
+
+    `measured` has figures by collection and setting, `made` figures by kind, collection and label.
+    """
     settings = [json.dumps(setting) for setting in product(DENSE, FEEDBACK, MSLM)]
     chosen = {}
     for name in measured:

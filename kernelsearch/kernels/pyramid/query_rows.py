@@ -113,10 +113,10 @@ class QueryRows:
     - `relevant`: words that contribute to a row at any scale; `slots` (vocabulary,): a word's place in `relevant`, and the
       number of relevant words for all other words
 
-    The constructor takes the `graph` of words, `eta`, the share of the background in a column, and the `importance` of each
-    word of the vocabulary, if it differs. Parameters of the methods: `scale`, a level, `semantic` its scale along words, one
-    of those of the constructor; `texts`, texts seen through these rows; `width`, the window's width in positions (0: as the
-    scale needs).
+    The constructor takes the `graph` of words, the `scales` of the levels, `eta`, the share of the background in a column, and
+    the `importance` of each word of the vocabulary, if it differs. Parameters of the methods: `scale`, a level, `semantic` its
+    scale along words, one of those of the constructor; `texts`, texts seen through these rows; `width`, the window's width in
+    positions (0: as the scale needs).
     """
 
     def __init__(

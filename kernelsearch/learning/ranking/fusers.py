@@ -131,7 +131,7 @@ def _parameter_names(constructor: Callable[..., None]) -> tuple[str, ...]:
 
 
 class CombSUM(Learner):
-    """The sum of normalised features, each with a fixed weight (default: 1)."""
+    """The sum of normalised features with fixed `weights` (features,); None: 1 each."""
 
     name = "combsum"
 

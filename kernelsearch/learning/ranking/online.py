@@ -60,7 +60,10 @@ class OnlineTriplets(TripletLearner):
 
 
 class OKWL(OnlineTriplets):
-    """Online kernel weight learning: gradient descent on the hinge loss, ω ← max(0, ω + η (K⁺ - K⁻)) where it is above 0."""
+    """Online kernel weight learning: gradient descent on the hinge loss, ω ← max(0, ω + η (K⁺ - K⁻)) where it is above 0.
+
+    η is `learning_rate`.
+    """
 
     name = "okwl"
 
@@ -108,8 +111,8 @@ class OnlineSimListMKL(LinearLearner):
     """The listwise loss (Eqs. 6-8) with a linear f: after each list ω ← max(0, ω + η Σ_i y_i K_i), y the lambdas with |ΔAP|.
 
     It starts from equal weights of `strength` / features (CombSUM), as the trees of SimListMKL do. `delta` is one of
-    `lambdas.DELTAS`; `fit` takes `passes` over the lists in random order. The default rate was the best of 0.0003 to 0.03
-    on the folds of MQ2008's training file (docs/fusion.md).
+    `lambdas.DELTAS`; `fit` takes `passes` over the lists in the random order of `random_state`. η is `learning_rate`; its
+    default was the best of 0.0003 to 0.03 on the folds of MQ2008's training file (docs/fusion.md).
     """
 
     name = "online"

@@ -161,12 +161,12 @@ class RunFeature(Feature[RunFeatureSettings]):
 
 def read_runs(runs: Sequence[str] | None, option: str) -> dict[str, str]:
     """{name: file} of `runs`, an option's values NAME=FILE; raises OptionError, which names `option`, for other values."""
-    out = {}
+    files: dict[str, str] = {}
     for text in runs or ():
         name, equals, file = text.partition("=")
         if not equals or not name or not file:
             raise OptionError(f"{option}: {text!r} should read NAME=FILE")
-        if name in out:
-            raise OptionError(f"{option}: {name} names two files, {out[name]} and {file}")
-        out[name] = file
-    return out
+        if name in files:
+            raise OptionError(f"{option}: {name} names two files, {files[name]} and {file}")
+        files[name] = file
+    return files

@@ -74,7 +74,10 @@ class FeatureContext:
 
 
 class FeedbackSearch:
-    """The best `depth` documents of `index` by BM25 (`model`). A thread's last batch is cached: features share it."""
+    """The best `depth` documents of `index` by BM25 (`model`), searched with `threads` threads.
+
+    A thread's last batch is cached: features share it.
+    """
 
     def __init__(self, index: OpenedIndex, model: BM25Model, threads: int) -> None:
         self.index, self.model, self.threads, self.depth = index, model, threads, 0

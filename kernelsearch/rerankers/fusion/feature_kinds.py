@@ -54,7 +54,7 @@ class JelinekMercerFeatureSettings(FieldSettings):
 
 
 class KernelFeature(FieldFeature[F]):
-    """A kernel between query and documents, on a field."""
+    """The kernel `kernel_name` between query and documents, on a field."""
 
     def __init__(self, kernel_name: str, settings: F, context: FeatureContext) -> None:
         super().__init__(settings, context)

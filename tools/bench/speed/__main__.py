@@ -88,6 +88,7 @@ GROUPS: dict[str, tuple[Callable[[Bench, list[Collection]], None], Section]] = {
 
 
 def main() -> None:
+    """Measures the groups that are asked for and writes or prints their sections."""
     parser = argparse.ArgumentParser(
         prog="python -m tools.bench.speed", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

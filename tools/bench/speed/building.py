@@ -24,7 +24,7 @@ SMALL = 2000
 
 
 def run(bench: Bench, collections: list[Collection]) -> None:
-    """Indexing and the basis are repeated on the smallest collection only."""
+    """Measures `collections` into `bench`; indexing and the basis are repeated on the first, smallest one only."""
     for collection in collections:
         smallest = collection is collections[0]
         _indexing(bench, collection, once=not smallest)
@@ -53,12 +53,15 @@ def _indexing(bench: Bench, collection: Collection, once: bool) -> None:
 
 
 def build_index(corpus: Path, target: Path) -> None:
-    """`kernelsearch.index` with one thread."""
+    """Runs `kernelsearch.index` with one thread; `corpus` is a folder with corpus.jsonl, `target` the folder of the index."""
     command("kernelsearch.index", "--input", corpus / "corpus.jsonl", "--index", target, "--threads", "1")
 
 
 def build_with_anserini(corpus: Path, target: Path) -> None:
-    """IndexCollection, which `python -m pyserini.index.lucene` runs, with the same things stored and one segment."""
+    """Runs IndexCollection, as `python -m pyserini.index.lucene` does, with the same things stored and one segment.
+
+    `corpus` is a folder with corpus.jsonl, `target` the folder of the index.
+    """
     java = [find_java() / "bin" / "java", "-cp", find_jar(), "io.anserini.index.IndexCollection"]
     source = ["-collection", "JsonCollection", "-generator", "DefaultLuceneDocumentGenerator", "-input", corpus]
     stored = ["-storePositions", "-storeDocvectors", "-storeContents", "-storeRaw", "-optimize"]

@@ -64,7 +64,7 @@ class Collection:
         return texts
 
     def random_texts(self, count: int) -> list[str]:
-        """So many queries of words that are neither rare nor in every tenth document."""
+        """So many (`count`) queries of words that are neither rare nor in every tenth document."""
         forward, rng = self.index.forward, np.random.default_rng(1)
         usual = np.flatnonzero((forward.df > 20) & (forward.df < self.documents // 10))
         return [" ".join(forward.terms.take(rng.choice(usual, TERMS, replace=False))) for _ in range(count)]
@@ -93,13 +93,16 @@ class Collection:
 
 
 def unit_vectors(rng: np.random.Generator, count: int) -> np.ndarray:
-    """Random vectors of unit length, float16 of shape (count, VECTOR_DIMS)."""
+    """Random vectors of unit length drawn with `rng`, float16 of shape (count, VECTOR_DIMS)."""
     vectors = rng.standard_normal((count, VECTOR_DIMS), dtype=np.float32)
     return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float16)
 
 
 def command(module: str, *arguments: object) -> None:
-    """Runs `python -m MODULE` of this checkout."""
+    """Runs `python -m MODULE` of this checkout, quietly; ends the program with its errors where it fails.
+
+    `module` is the name of the module, `arguments` follow it on the command line.
+    """
     words = [sys.executable, "-m", module, *map(str, arguments)]
     done = subprocess.run(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment())
     if done.returncode:

@@ -16,7 +16,7 @@ MEASURES = ("AP", "nDCG@10", "P@10", "R@1000")
 
 
 def run(bench: Bench, collections: list[Collection]) -> None:
-    """Reading the files is part of the time."""
+    """Measures into `bench`; reading the files is part of the time. `collections` are not used: the run is made here."""
     folder = bench.folder / "evaluation"
     folder.mkdir()
     write_files(folder)
@@ -31,7 +31,7 @@ def run(bench: Bench, collections: list[Collection]) -> None:
 
 
 def write_files(folder: Path) -> None:
-    """A random run, and judgements of some of its documents."""
+    """Writes run.txt, a random run, and qrels.txt, judgements of some of its documents, to `folder`."""
     rng = np.random.default_rng(0)
     with (folder / "run.txt").open("w") as run_file, (folder / "qrels.txt").open("w") as qrels:
         for topic in range(TOPICS):

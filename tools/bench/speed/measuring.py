@@ -57,7 +57,10 @@ class Row:
 
 
 def measure(pair: Pair, repetitions: int) -> Row:
-    """Path and peer take turns, so that a busy machine slows both alike."""
+    """Measures `pair`, with path and peer by turns, so that a busy machine slows both alike.
+
+    `repetitions` are counted, after those of the warm-up; one alone where the pair is measured `once`.
+    """
     count, warm_up = (1, 0) if pair.once else (repetitions, pair.warm_up)
     costs = [(pair.ours(), pair.theirs() if pair.theirs else None) for _ in range(warm_up + count)][warm_up:]
     own = [ours for ours, _ in costs]
@@ -85,7 +88,10 @@ def used_cpu() -> float:
 
 
 def cpu_time(work: Work, scale: float = 1000) -> Cost:
-    """The CPU seconds of the work, times `scale`: 1000 gives milliseconds, 1000 / queries milliseconds per query."""
+    """A function that returns the CPU seconds of one call of `work`, times `scale`.
+
+    1000 gives milliseconds, 1000 / queries milliseconds per query.
+    """
 
     def run() -> float:
         start = used_cpu()
@@ -96,7 +102,7 @@ def cpu_time(work: Work, scale: float = 1000) -> Cost:
 
 
 def clock_time(work: Work, scale: float = 1000) -> Cost:
-    """As `cpu_time`, by the clock."""
+    """A function that returns the seconds of one call of `work` by the clock, times `scale`."""
 
     def run() -> float:
         start = time.perf_counter()
@@ -109,7 +115,7 @@ def clock_time(work: Work, scale: float = 1000) -> Cost:
 class Peers:
     """Libraries of another environment in one process, `tools.bench.speed.peers`; it is started when it is first needed.
 
-    `missing` are the tasks that could not be set up, with the reason.
+    `python` is the interpreter of that environment; `missing` are the tasks that could not be set up, with the reason.
     """
 
     def __init__(self, python: Path) -> None:
@@ -118,9 +124,10 @@ class Peers:
         self._process: subprocess.Popen[str] | None = None
 
     def task(self, name: str, folder: Path, scale: float = 1000, *, clock: bool = False) -> Cost | None:
-        """Sets a task up on what a folder holds; returns its cost in CPU seconds (or by the clock) times `scale`.
+        """Sets the task `name` up on what `folder` holds; returns a function that runs it once and gives its cost.
 
-        None where the environment or the library is not installed.
+        The cost is in CPU seconds (or by the `clock`) times `scale`. None where the environment or the library is not
+        installed.
         """
         if not self.python.exists():
             self.missing[name] = f"{self.python} does not exist"
@@ -170,7 +177,7 @@ class Bench:
     rows: list[Row] = field(default_factory=list)
 
     def add(self, pair: Pair | None) -> None:
-        """Measures a pair; None stands for one whose peer is not installed."""
+        """Measures `pair` and adds its row; None stands for one whose peer is not installed."""
         if pair is None:
             return
         row = measure(pair, self.repetitions)
@@ -178,6 +185,9 @@ class Bench:
         print(f"{row.path} / {row.peer or '-'} / {row.documents}: {row.ours:.3g} {row.theirs or 0:.3g}", file=sys.stderr)
 
     def compare(self, path: str, peer: str, documents: int, ours: Cost, theirs: Cost | None, **options: Any) -> None:
-        """Measures a path beside a peer; nothing where the peer is not installed."""
+        """Measures `path` beside `peer` on so many `documents`, with the costs `ours` and `theirs`.
+
+        Does nothing where `theirs` is None: the peer is not installed. `options` are further fields of `Pair`.
+        """
         if theirs is not None:
             self.add(Pair(path, peer, documents, ours, theirs, **options))

@@ -36,7 +36,10 @@ class Section:
 
 
 def write_page(path: Path, new: dict[str, str], order: Sequence[Section]) -> None:
-    """Writes the sections that were measured, which are given by title, and keeps the others that the page has."""
+    """Writes the page at `path`: the sections that were measured, and those of the old page for the others.
+
+    `new` are the texts of measured sections by title, `order` are all sections in the order of the page.
+    """
     old = _sections(path.read_text(encoding="utf-8")) if path.exists() else {}
     sections = [new.get(section.title) or old.get(section.title) for section in order]
     path.write_text(HEAD + "\n".join(text for text in sections if text), encoding="utf-8")
@@ -49,7 +52,10 @@ def _sections(text: str) -> dict[str, str]:
 
 
 def render(section: Section, rows: list[Row], missing: dict[str, str], load: float) -> str:
-    """A section in Markdown."""
+    """A section in Markdown: a table of its `rows`, what is `missing` (reasons by task), and when and where it was measured.
+
+    `load` is the machine's load average at the beginning.
+    """
     lines = [f"## {section.title}", ""]
     if rows:
         lines += [f"| {' | '.join(COLUMNS)} |", "| --- | --- | ---: | --- | ---: | ---: | ---: | --- | --- |"]
@@ -73,7 +79,7 @@ def render(section: Section, rows: list[Row], missing: dict[str, str], load: flo
 
 
 def cells(row: Row, rows: Sequence[Row]) -> tuple[str, ...]:
-    """A row of the table."""
+    """The cells of a row of the table; `rows` are all of the section, with which growth is computed."""
     spread = f"{number(row.least)} to {number(row.most)}" if row.repetitions > 1 else ""
     theirs = "" if row.theirs is None else number(row.theirs)
     ratio = "" if row.ratio is None else number(row.ratio)
@@ -91,7 +97,7 @@ def _growth(row: Row, rows: Sequence[Row]) -> str:
 
 
 def number(value: float) -> str:
-    """A number with three digits, or all digits before the point."""
+    """A `value` with three digits, or all digits before the point."""
     if value == 0:
         return "0"
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

@@ -25,13 +25,13 @@ SAMPLE, FEW, TEXTS = 500, 3, 16
 
 
 def queries(folder: Path) -> list[str]:
-    """The texts of the queries."""
+    """The texts of the queries, from queries.json in `folder`."""
     texts: list[str] = json.loads((folder / "queries.json").read_text(encoding="utf-8"))
     return texts
 
 
 def bm25s(folder: Path) -> Callable[[], Any]:
-    """BM25 of bm25s with its default scoring: queries one by one, tokenised like the documents."""
+    """BM25 of bm25s with its default scoring on corpus.jsonl of `folder`: queries one by one, tokenised like the documents."""
     import bm25s
 
     texts = [json.loads(line)["contents"] for line in (folder / "corpus" / "corpus.jsonl").open(encoding="utf-8")]
@@ -46,7 +46,7 @@ def bm25s(folder: Path) -> Callable[[], Any]:
 
 
 def gensim(folder: Path) -> Callable[[], Any]:
-    """gensim's LsiModel of the same weighted matrix."""
+    """gensim's LsiModel of the weighted matrix in `folder`."""
     from gensim.matutils import Sparse2Corpus
     from gensim.models import LsiModel
     from scipy import sparse
@@ -57,7 +57,7 @@ def gensim(folder: Path) -> Callable[[], Any]:
 
 
 def ranx(folder: Path) -> Callable[[], Any]:
-    """ranx: reads a run and evaluates it by four measures."""
+    """ranx: reads run.txt and qrels.txt of `folder` and evaluates by four measures."""
     from ranx import Qrels, Run, evaluate
 
     measures = ["map", "ndcg@10", "precision@10", "recall@1000"]
@@ -66,7 +66,7 @@ def ranx(folder: Path) -> Callable[[], Any]:
 
 
 def pytrec_eval(folder: Path) -> Callable[[], Any]:
-    """trec_eval's code through pytrec_eval: reads a run and evaluates it by four measures."""
+    """trec_eval's code through pytrec_eval: reads run.txt and qrels.txt of `folder` and evaluates by four measures."""
     import pytrec_eval
 
     def run() -> object:
@@ -91,7 +91,10 @@ def start_pyserini() -> None:
 
 
 def document_vectors(folder: Path) -> Callable[[], Any]:
-    """Pyserini's get_document_vector of a sample of documents; writes how many postings these have to postings.txt."""
+    """Pyserini's get_document_vector of a sample of the documents of the index in `folder`.
+
+    Writes how many postings the sample has to postings.txt.
+    """
     import random
 
     start_pyserini()
@@ -107,7 +110,7 @@ def document_vectors(folder: Path) -> Callable[[], Any]:
 
 
 def prcl(folder: Path) -> Callable[[], Any]:
-    """Pyserini's pseudo-relevance classifier: logistic regression over tf·idf of BM25's list."""
+    """Pyserini's pseudo-relevance classifier: logistic regression over tf·idf of BM25's list, on the index in `folder`."""
     start_pyserini()
     from pyserini.search.lucene import LuceneSearcher
     from pyserini.search.lucene.reranker import ClassifierType, PseudoRelevanceClassifierReranker
@@ -125,7 +128,7 @@ def prcl(folder: Path) -> Callable[[], Any]:
 
 
 class KnownQueries:
-    """A query encoder that looks vectors up, so that both sides search without an encoder."""
+    """A query encoder that looks vectors of queries.npz in `folder` up, so that both sides search without an encoder."""
 
     def __init__(self, folder: Path) -> None:
         import numpy as np
@@ -134,12 +137,12 @@ class KnownQueries:
         self.vectors = dict(zip(queries(folder), vectors, strict=True))
 
     def encode(self, query: str) -> Any:
-        """The vector of a query."""
+        """The vector of a `query`, float32."""
         return self.vectors[query]
 
 
 def faiss_searcher(folder: Path) -> Callable[[], Any]:
-    """Pyserini's FaissSearcher on a flat index."""
+    """Pyserini's FaissSearcher on the flat index in `folder`; writes the bytes by which memory grows to faiss_memory.txt."""
     start_pyserini()
     from pyserini.search.faiss import FaissSearcher
 
@@ -151,7 +154,7 @@ def faiss_searcher(folder: Path) -> Callable[[], Any]:
 
 
 def hybrid_searcher(folder: Path) -> Callable[[], Any]:
-    """Pyserini's HybridSearcher: FaissSearcher and LuceneSearcher, scores normalised and added."""
+    """Pyserini's HybridSearcher: FaissSearcher and LuceneSearcher on the indexes in `folder`, scores normalised and added."""
     start_pyserini()
     from pyserini.search.faiss import FaissSearcher
     from pyserini.search.hybrid import HybridSearcher
@@ -206,7 +209,10 @@ def encoder_model(folder: Path) -> Callable[[], Any]:
 
 
 def sentence_transformers(folder: Path) -> Callable[[], Any]:
-    """sentence-transformers with that model: mean pooling, unit length, 256 tokens, batches of 32."""
+    """sentence-transformers with the model of `encoder_model` in `folder`.
+
+    Mean pooling, unit length, 256 tokens, batches of 32.
+    """
     import torch
     from sentence_transformers import SentenceTransformer, models
 
@@ -226,6 +232,7 @@ TASKS: dict[str, Callable[[Path], Callable[[], Any]]] = {
 
 
 def main() -> None:
+    """Answers the questions of standard input until it ends."""
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     # Libraries print where they like: the answers have a channel of their own.
     answers = os.fdopen(os.dup(1), "w")

@@ -28,7 +28,7 @@ SEARCHER, RM3_PEER = "Anserini's SimpleSearcher", "Anserini's RM3"
 
 
 def pipeline(collection: Collection, method: str = "", feedback: Feedback | None = None) -> Pipeline:
-    """The pipeline of a method, or the first stage alone."""
+    """The pipeline of a `method` on `collection`, or the first stage alone; `feedback` is that of the first stage, or None."""
     options = dict(METHODS.get(method, {}))
     if method == "klsa":
         options["basis"] = str(fit_klsa(collection))
@@ -36,7 +36,7 @@ def pipeline(collection: Collection, method: str = "", feedback: Feedback | None
 
 
 def fit_klsa(collection: Collection) -> Path:
-    """The folder of a fitted basis."""
+    """The folder of the basis of `collection`, which is fitted on the first call."""
     folder = collection.folder / "klsa"
     if not folder.exists():
         fit_basis(folder, collection.index.forward, BM25(k1=2.0, b=0.75), dims=DIMS)
@@ -44,7 +44,7 @@ def fit_klsa(collection: Collection) -> Path:
 
 
 def run(bench: Bench, collections: list[Collection]) -> None:
-    """All paths on the smallest collection, those of the first stage and `auto` on the larger ones too."""
+    """Measures into `bench`: all paths on the first, smallest of `collections`, BM25, RM3 and `auto` on the larger ones too."""
     for collection in collections:
         _search(bench, collection, smallest=collection is collections[0])
 
@@ -78,7 +78,10 @@ def _search(bench: Bench, collection: Collection, smallest: bool) -> None:
 
 
 def run_threads(bench: Bench, collections: list[Collection]) -> None:
-    """Many queries with two processes beside one, by the clock: with both warm, and as whole commands."""
+    """Measures into `bench` two processes beside one, by the clock: with both warm, and as whole commands.
+
+    Only the first of `collections` is used.
+    """
     collection = collections[0]
     size, unit = collection.documents, "ms per query by the clock"
     topics = [Topic(str(number), text) for number, text in enumerate(collection.random_texts(WARM_TOPICS))]

@@ -17,7 +17,7 @@ ROUND, WARM_UP = 1.0, 4.0
 
 
 def run(bench: Bench, collections: list[Collection]) -> None:
-    """Both servers run on the smallest collection, and take turns."""
+    """Measures into `bench` both servers by turns, on the first, smallest of `collections`."""
     collection = collections[0]
     index, texts, size = str(collection.folder / "index"), collection.texts, collection.documents
     python = bench.pyserini.python
@@ -62,7 +62,10 @@ class _Rounds:
         self._server, self._made = server, list[serve.Figures]()
 
     def figure(self, field: str) -> Cost:
-        """What the n-th call returns is a figure of the n-th round; `interval` is the time between two answers."""
+        """A function whose n-th call returns a figure of the n-th round: a `field` of `serve.Figures`, or `interval`.
+
+        `interval` is the time between two answers in milliseconds.
+        """
         places = count()
 
         def cost() -> float:

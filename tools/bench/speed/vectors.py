@@ -15,7 +15,7 @@ from tools.bench.speed.peers import HITS, TEXTS
 
 
 def run(bench: Bench, collections: list[Collection]) -> None:
-    """Scores, nearest documents, hybrids on all sizes; encoding on the smallest."""
+    """Measures into `bench` scores, nearest documents and hybrids on all `collections`; encoding on the first, smallest one."""
     faiss.omp_set_num_threads(1)
     for collection in collections:
         _search(bench, collection, warm_up=2 if collection is collections[0] else 1)

@@ -27,7 +27,7 @@ INTERVAL = 0.05
 
 
 @dataclass
-class Limits:
+class InputLimits:
     """What inputs may hold. The command line sets `limits` from `--max-line`, `--max-input` and `--pipe-wait`."""
 
     line: int = 64 << 20  #: longest line, in bytes
@@ -36,7 +36,7 @@ class Limits:
 
 
 #: The limits of this process.
-limits = Limits()
+limits = InputLimits()
 
 
 def open_raw(path: str | Path) -> tuple[io.RawIOBase, bytes]:

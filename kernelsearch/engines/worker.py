@@ -15,14 +15,14 @@ import sys
 import threading
 from typing import IO, Any, NamedTuple
 
-from kernelsearch.core.streams import Limits, limits
+from kernelsearch.core.streams import InputLimits, limits
 from kernelsearch.lucene import jvm
 
 
 class Preparation(NamedTuple):
     """What a worker takes over from the process that starts it."""
 
-    limits: Limits  #: of inputs
+    limits: InputLimits  #: of inputs
     java_heap: str | None
     java_options: tuple[str, ...]
 

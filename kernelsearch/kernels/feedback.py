@@ -37,7 +37,7 @@ BATCH = 64
 
 
 @dataclass(frozen=True, eq=False)
-class Expansion:
+class FeedbackQuery:
     """A query as feedback weights it.
 
     `terms` are term numbers, ascending; `weights` (terms,) is parallel to them. `unknown` are the weights of the query's words
@@ -67,12 +67,12 @@ class FeedbackExpander:
         made = self.expand(queries, lists, feedback)
         return [expansion.to_query(self.index, query) for query, expansion in zip(queries, made, strict=True)]
 
-    def expand(self, queries: Sequence[Query], lists: Sequence[Candidates], feedback: Feedback) -> list[Expansion]:
+    def expand(self, queries: Sequence[Query], lists: Sequence[Candidates], feedback: Feedback) -> list[FeedbackQuery]:
         """The weighted queries in term numbers, one per query.
 
         `lists` hold Lucene's scores of each query's best documents, `feedback` are the model and its parameters.
         """
-        out: list[Expansion] = []
+        out: list[FeedbackQuery] = []
         for part in chunks(list(zip(queries, lists, strict=True)), BATCH):
             words = _QueryWords.of(self.index, [query for query, _ in part])
             part_lists = [candidates for _, candidates in part]
@@ -115,7 +115,7 @@ class FeedbackExpander:
         """The alphabetical places of the terms in Java where they aren't the term numbers."""
         return java_maps.utf16_ranks(self.index.terms)
 
-    def _rm3(self, words: _QueryWords, lists: Sequence[Candidates], rm3: RM3) -> list[Expansion]:
+    def _rm3(self, words: _QueryWords, lists: Sequence[Candidates], rm3: RM3) -> list[FeedbackQuery]:
         counts = self._counts(lists, rm3.docs, self._rare_english if rm3.english else self._rare)
         counts = self._strongest_of_documents(counts, rm3.terms)
         norms = np.bincount(counts.rows, weights=counts.frequencies, minlength=len(counts.scores)).astype(np.float32)
@@ -133,7 +133,7 @@ class FeedbackExpander:
         zeros = np.zeros(len(own.unknown), dtype=np.float32)
         return words.split(terms, mixed(query, expansion), mixed(own.unknown, zeros))
 
-    def _rocchio(self, words: _QueryWords, lists: Sequence[Candidates], rocchio: Rocchio) -> list[Expansion]:
+    def _rocchio(self, words: _QueryWords, lists: Sequence[Candidates], rocchio: Rocchio) -> list[FeedbackQuery]:
         parts = [self._mean_document(lists, rocchio.top_docs, rocchio.top_terms)]
         if rocchio.negative:
             bottom = [Candidates(ranked.docs[::-1], ranked.scores[::-1]) for ranked in lists]
@@ -157,7 +157,7 @@ class FeedbackExpander:
         values = sums.values / held[sums.queries]
         return self._scaled(self._cut(sums._replace(values=values), terms), power=2)
 
-    def _bm25prf(self, words: _QueryWords, lists: Sequence[Candidates], prf: BM25PRF) -> list[Expansion]:
+    def _bm25prf(self, words: _QueryWords, lists: Sequence[Candidates], prf: BM25PRF) -> list[FeedbackQuery]:
         counts = self._counts(lists, prf.docs, None)
         held = np.bincount(counts.owners, minlength=len(lists))
         size = len(self.index.terms)
@@ -332,7 +332,7 @@ class _QueryWords:
             (self.unknown_weights / norms[self.unknown_owners]).astype(np.float32),
         )
 
-    def split(self, keys: Numbers, weights: Singles, unknown: Singles, *, positive: bool = False) -> list[Expansion]:
+    def split(self, keys: Numbers, weights: Singles, unknown: Singles, *, positive: bool = False) -> list[FeedbackQuery]:
         """The expansions of all queries from ascending keys and their weights."""
         bounds = np.searchsorted(keys, np.arange(self.queries + 1) * self.size)
         terms = keys % self.size if self.size else keys
@@ -341,7 +341,7 @@ class _QueryWords:
             if weight > 0 or not positive:
                 others[owner][word] = weight
         return [
-            Expansion(terms[start:end], weights[start:end], rest)
+            FeedbackQuery(terms[start:end], weights[start:end], rest)
             for start, end, rest in zip(bounds[:-1].tolist(), bounds[1:].tolist(), others, strict=True)
         ]
 

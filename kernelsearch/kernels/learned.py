@@ -1,7 +1,7 @@
 """Kernels learned from pairs of queries and documents, with their feature maps.
 
 Wu, Xu, Li & Oyama, "Asymmetric Kernel Learning" (2010), Theorem 2 with Lemma 2 of its proof: the learned function
-k*(q, d) = g(q, d) · Σ_i α_i g(q_i, d_i) k_Q(q, q_i) k_D(d, d_i) is an asymmetric kernel. The sum is an `Expansion`, and k* is
+k*(q, d) = g(q, d) · Σ_i α_i g(q_i, d_i) k_Q(q, q_i) k_D(d, d_i) is an asymmetric kernel. The sum is a `PairExpansion`; k* is
 its product with g, which `AsymmetricKernelLearner.as_kernel` makes: it can be added, multiplied and scaled as any other kernel.
 """
 
@@ -21,7 +21,7 @@ from kernelsearch.kernels.hyper import Hyper
 
 
 @dataclass(frozen=True)
-class Expansion(Kernel):
+class PairExpansion(Kernel):
     """Σ_i c_i k_Q(q, q_i) k_D(d, d_i) over m pairs of a query and a document of one collection.
 
     k_Q(q, q') = <φ_Q(q), φ_Q(q')> by the query side of `query_kernel`, k_D is the document kernel of `document_kernel`.

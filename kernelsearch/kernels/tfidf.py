@@ -27,7 +27,7 @@ def vocabulary_idf(index: ForwardIndex) -> Floats:
     return idf
 
 
-class DocumentVectors:
+class TfidfVectors:
     """The tf·idf vectors of the rows `docs` of a forward index, as the kernel `cosine` has them."""
 
     def __init__(self, index: ForwardIndex, docs: NDArray[np.integer]) -> None:

@@ -9,7 +9,7 @@ from kernelsearch.core import compiled
 from kernelsearch.core.errors import IndexProblem
 from kernelsearch.kernels import bm25
 from kernelsearch.kernels.spectral.unit_products import unit_products
-from kernelsearch.kernels.tfidf import DocumentVectors, compiled_cosines, vocabulary_idf
+from kernelsearch.kernels.tfidf import TfidfVectors, compiled_cosines, vocabulary_idf
 
 built = pytest.mark.skipif(compiled.loops() is None, reason="installed without a C compiler")
 
@@ -56,7 +56,7 @@ def test_scores_of_an_index_are_numpys(demo_index, monkeypatch):
     weights, shares = rng.uniform(0.1, 2, len(terms)), rng.dirichlet(np.ones(7))
 
     def computed():
-        vectors = DocumentVectors(forward, docs)
+        vectors = TfidfVectors(forward, docs)
         return bm25.scores(forward, terms, weights, docs, k1=1.2, b=0.7), vectors.inverse_norms, vectors.mean_cosines(shares)
 
     with_loops = computed()

@@ -13,7 +13,7 @@ from kernelsearch.kernels.asymmetric import VSM, Dirichlet, JelinekMercer, LogEn
 from kernelsearch.kernels.documents import Cosine
 from kernelsearch.kernels.queries import BM25Cosine, Queries, TermCosine
 from kernelsearch.kernels.term_scores import scores, term_scores
-from kernelsearch.kernels.tfidf import DocumentVectors
+from kernelsearch.kernels.tfidf import TfidfVectors
 from kernelsearch.lucene.models import BM25Model, DirichletModel, JelinekMercerModel
 
 TEXTS = [
@@ -103,7 +103,7 @@ def unit(vector):
 
 
 def test_cosines_of_tfidf_by_definition(animals, loops):
-    vectors = DocumentVectors(animals, DOCS)
+    vectors = TfidfVectors(animals, DOCS)
     assert vectors.matrix.toarray() == pytest.approx(np.array([tfidf(doc) for doc in DOCS]), rel=1e-6)
     lengths = [np.linalg.norm(tfidf(doc)) for doc in DOCS]
     assert vectors.inverse_norms == pytest.approx([1 / length if length else 0 for length in lengths], rel=1e-6)
@@ -114,7 +114,7 @@ def test_cosines_of_tfidf_by_definition(animals, loops):
     assert Cosine().scores(animals, query, DOCS) == pytest.approx(expected, rel=1e-6)
     for weights in ([0.5, 0.1, 0.3, 0.1], [1.0], [0.2, 0.3]):
         centre = sum(weight * unit(tfidf(doc)) for weight, doc in zip(weights, DOCS, strict=False))
-        fresh = DocumentVectors(animals, DOCS)  # the inverse norms of the other one are known already
+        fresh = TfidfVectors(animals, DOCS)  # the inverse norms of the other one are known already
         assert fresh.mean_cosines(np.array(weights)) == pytest.approx([unit(tfidf(doc)) @ centre for doc in DOCS], rel=1e-6)
 
 

@@ -7,12 +7,12 @@ import pytest
 
 from kernelsearch.kernels import bm25, likelihood
 from kernelsearch.kernels.documents import Cosine
-from kernelsearch.kernels.tfidf import DocumentVectors
+from kernelsearch.kernels.tfidf import TfidfVectors
 
 
 def test_cosines_are_those_of_the_kernel(tiny):
     docs = tiny.forward.rows_of(["d5", "d4", "d1", "d2"])  # d4 has stop words only
-    vectors = DocumentVectors(tiny.forward, docs)
+    vectors = TfidfVectors(tiny.forward, docs)
     query = tiny.query("dripping tap water water unknown")
     result = vectors.query_cosines(tiny.forward.term_ids(query.terms), query.weights)
     assert result == pytest.approx(Cosine().scores(tiny.forward, query, docs))
@@ -22,7 +22,7 @@ def test_cosines_are_those_of_the_kernel(tiny):
 
 
 def test_a_query_without_known_terms_is_like_nothing(tiny):
-    vectors = DocumentVectors(tiny.forward, np.array([0, 1]))
+    vectors = TfidfVectors(tiny.forward, np.array([0, 1]))
     assert vectors.query_cosines(np.array([-1]), [1.0]).tolist() == [0, 0]
 
 

@@ -30,7 +30,7 @@ from kernelsearch.kernels.hyper import (
     precomputed,
     precomputed_relevance,
 )
-from kernelsearch.kernels.learned import Expansion, hyper_kernel
+from kernelsearch.kernels.learned import PairExpansion, hyper_kernel
 from kernelsearch.learning.ranking.asymmetric import AsymmetricKernelLearner
 from kernelsearch.lucene.models import BM25Model, JelinekMercerModel
 from kernelsearch.rerankers.base import Context
@@ -223,7 +223,7 @@ def test_theorem_2_the_learned_kernel_is_a_kernel_with_maps(collection):
     ]
     assert predicted == pytest.approx(learner.predict(pairs), rel=1e-6)
     expansion = kernel.right
-    assert isinstance(expansion, Expansion) and expansion.has_map
+    assert isinstance(expansion, PairExpansion) and expansion.has_map
     maps = expansion.document_features(forward, everything) @ expansion.query_features(forward, query).T
     assert maps.toarray().ravel() == pytest.approx(expected, rel=1e-4, abs=1e-6)
     assert expansion.documents(forward, everything, everything) == pytest.approx(

@@ -15,7 +15,7 @@ from kernelsearch.core.execution import LocalEngine
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.evaluation.measures import parse_measures
 from kernelsearch.learning.ranking.choose import Best
-from kernelsearch.learning.ranking.letor import Table
+from kernelsearch.learning.ranking.letor import LetorTable
 from kernelsearch.lucene.models import RM3, BM25Model, DirichletModel, Rocchio
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.base import Context, TrainingData
@@ -387,11 +387,11 @@ def test_the_learner_of_a_fusion_chooses_among_known_weights_and_nets_pulled_tow
 
 def test_measures_of_a_feature_file_break_ties_against_relevance():
     """Row 1 has the grade and the score of others; the second query has nothing relevant."""
-    table = Table(np.zeros((5, 1)), np.array([1.0, 0.0, 0.0, 0.0, 2.0]), np.array([1, 1, 2, 3, 3]))
+    table = LetorTable(np.zeros((5, 1)), np.array([1.0, 0.0, 0.0, 0.0, 2.0]), np.array([1, 1, 2, 3, 3]))
     scores = np.array([0.5, 0.5, 1.0, 0.1, 0.7])
     evaluation = evaluate_scores(table, scores, parse_measures(["AP", "P@1"]), "file")
     assert evaluation.mean("AP") == pytest.approx((0.5 + 1) / 2) and evaluation.mean("P@1") == pytest.approx(0.5)
-    fractions = Table(table.X, np.array([1.0, 0.5, 0, 0, 0]), table.qid)
+    fractions = LetorTable(table.X, np.array([1.0, 0.5, 0, 0, 0]), table.qid)
     with pytest.raises(InputError, match=r"file: row 2: grade 0\.5 is not a whole number"):
         evaluate_scores(fractions, scores, parse_measures(["AP"]), "file")
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 import kernelsearch
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels.relevance import effective_documents, posterior_weights
-from kernelsearch.kernels.tfidf import DocumentVectors, vocabulary_idf
+from kernelsearch.kernels.tfidf import TfidfVectors, vocabulary_idf
 from kernelsearch.learning.ranking.lists import zscores
 from kernelsearch.rerankers.auto.reranker import MATCHED
 from kernelsearch.rerankers.fusion.features import Features, ReadFeature
@@ -334,7 +334,7 @@ def query_evidence(index: kernelsearch.Index, query: Query, ranked: Candidates) 
     rarest = float(np.log(1 + (forward.statistics.documents + 0.5) / 0.5))  # Lucene's idf of a term that occurs nowhere
     idf = np.where(terms >= 0, vocabulary_idf(forward)[np.maximum(terms, 0)], rarest) * np.array(query.weights)
     occurs = forward.term_frequencies(ranked.docs[:1], terms)[0] > 0
-    vectors = DocumentVectors(forward, ranked.docs[: len(weights)])
+    vectors = TfidfVectors(forward, ranked.docs[: len(weights)])
     unit = vectors.matrix.multiply(vectors.inverse_norms[:, None]).tocsr()
     pairs = np.outer(weights, weights)
     np.fill_diagonal(pairs, 0.0)

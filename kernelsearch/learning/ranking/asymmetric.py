@@ -16,7 +16,7 @@ from kernelsearch.core.errors import OptionError
 from kernelsearch.core.types import Query
 from kernelsearch.kernels.algebra import Collection, Kernel
 from kernelsearch.kernels.hyper import Hyper, HyperKernel, Pairs
-from kernelsearch.kernels.learned import Expansion
+from kernelsearch.kernels.learned import PairExpansion
 from kernelsearch.learning.ranking.dual import maximise_dual
 
 
@@ -98,7 +98,7 @@ class AsymmetricKernelLearner:
             for number in np.unique(pairs.queries).tolist():
                 own = pairs.queries == number
                 gains[own] = relevance.scores(collection, queries[number], rows[own])
-        expansion = Expansion(
+        expansion = PairExpansion(
             query_kernel,
             document_kernel,
             tuple(queries[number] for number in pairs.queries.tolist()),

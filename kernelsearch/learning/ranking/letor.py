@@ -16,7 +16,7 @@ from kernelsearch.core.reading import lines, to_number, whole_number
 MAX_FEATURE = 100_000
 
 
-class Table(NamedTuple):
+class LetorTable(NamedTuple):
     """Rows of features with their grades and query ids."""
 
     X: NDArray[np.float64]  #: (rows, features)
@@ -24,7 +24,7 @@ class Table(NamedTuple):
     qid: NDArray[np.int64]  #: (rows,)
 
 
-def read_letor(path: str | Path, features: int | None = None) -> Table:
+def read_letor(path: str | Path, features: int | None = None) -> LetorTable:
     """Reads the file `path`, gzipped or not. `features` is how many columns a model expects; a file with more is refused.
 
     A column that no row names is a column of zeros. Raises InputError, with the line, for a line of another form.
@@ -62,4 +62,4 @@ def read_letor(path: str | Path, features: int | None = None) -> Table:
         raise InputError(f"{path}: {len(rows)} rows of {largest} features don't fit into memory") from None
     for row, (places, values) in zip(X, rows, strict=True):
         row[places] = values
-    return Table(X, np.array(grades), np.array(queries, dtype=np.int64))
+    return LetorTable(X, np.array(grades), np.array(queries, dtype=np.int64))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from kernelsearch.core.errors import OptionError
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels.relevance import POSTERIOR_SHARPNESS, posterior_weights
-from kernelsearch.kernels.tfidf import DocumentVectors
+from kernelsearch.kernels.tfidf import TfidfVectors
 from kernelsearch.rerankers.base import Context, OpenedIndex, position
 from kernelsearch.rerankers.explanations import Contribution, Explanation, feedback_note
 from kernelsearch.rerankers.fusion.features import HybridFeature, ReadFeature
@@ -126,7 +126,7 @@ def neighbour_likeness(index: OpenedIndex, doc: int, docs: NDArray[np.int32], ve
     Cosines of tf·idf vectors (`words`) and, unless `vectors` is None, of the vectors of that name (`vectors`).
     """
     rows = np.concatenate([[doc], docs]).astype(np.int32)
-    columns = {"words": DocumentVectors(index.forward, rows).mean_cosines(np.ones(1))[1:]}
+    columns = {"words": TfidfVectors(index.forward, rows).mean_cosines(np.ones(1))[1:]}
     if vectors is not None:
         unit = index.vectors(vectors).documents.unit(rows)
         columns["vectors"] = (unit[1:] @ unit[0]).astype(np.float64)

@@ -14,7 +14,7 @@ from kernelsearch.core.progress import Progress, silent
 from kernelsearch.evaluation.measures import Evaluation, Measure, evaluate
 from kernelsearch.learning.folds import query_folds
 from kernelsearch.learning.ranking.fusers import Learner
-from kernelsearch.learning.ranking.letor import Table
+from kernelsearch.learning.ranking.letor import LetorTable
 from kernelsearch.learning.ranking.lists import Lists
 from kernelsearch.rerankers.fusion import model as models
 from kernelsearch.rerankers.fusion.learners import fit_learner, log_choice, make_learner
@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 MEASURES = ("AP", "nDCG@10", "P@1", "P@10")
 
 
-def fit_table(table: Table, settings: LearnerSettings, *, folds: int = 5, engine: Engine | None = None) -> Learner:
+def fit_table(table: LetorTable, settings: LearnerSettings, *, folds: int = 5, engine: Engine | None = None) -> Learner:
     """The learner that `settings` describe, fitted on `table`; `folds` are those by which `best` chooses.
 
     `engine` runs the training of learners that can use its workers; None: this process. Raises TableError for a table that
@@ -45,7 +45,7 @@ def fit_table(table: Table, settings: LearnerSettings, *, folds: int = 5, engine
     return learner
 
 
-def save_model(path: str | Path, learner: Learner, table: Table) -> Path:
+def save_model(path: str | Path, learner: Learner, table: LetorTable) -> Path:
     """Saves a learner that was fitted on `table` as the artefact `path`, and returns the folder."""
     recipe = [f"column:{number}" for number in range(1, table.X.shape[1] + 1)]
     return models.save(path, learner, recipe, {"rows": len(table.y), "queries": len(np.unique(table.qid))})
@@ -59,7 +59,7 @@ def load_model(path: str | Path) -> Learner:
     return model.learner
 
 
-def held_out_scores(table: Table, settings: LearnerSettings, folds: int, progress: Progress = silent) -> Floats:
+def held_out_scores(table: LetorTable, settings: LearnerSettings, folds: int, progress: Progress = silent) -> Floats:
     """Scores of all rows of `table`, shape (rows,), each by a learner that was fitted on the other folds of the queries.
 
     `settings` are those of the learners, `folds` is the number of folds, of which `progress` is told.
@@ -67,13 +67,13 @@ def held_out_scores(table: Table, settings: LearnerSettings, folds: int, progres
     scores = np.zeros(len(table.y))
     with progress("folds", total=folds, unit="fold") as bar:
         for held_out in query_folds(table.qid, folds, settings.random_state):
-            learner = fit_table(Table(table.X[~held_out], table.y[~held_out], table.qid[~held_out]), settings)
+            learner = fit_table(LetorTable(table.X[~held_out], table.y[~held_out], table.qid[~held_out]), settings)
             scores[held_out] = learner.predict(table.X[held_out], table.qid[held_out])
             bar.update()
     return scores
 
 
-def evaluate_scores(table: Table, scores: Floats, measures: Sequence[Measure], path: str | Path) -> Evaluation:
+def evaluate_scores(table: LetorTable, scores: Floats, measures: Sequence[Measure], path: str | Path) -> Evaluation:
     """Measures of the queries of `table` that have something relevant, by `scores` (rows,); `path` names the file in messages.
 
     Of rows with equal scores those with the lower grade come first, whatever their order in the file. Raises InputError for

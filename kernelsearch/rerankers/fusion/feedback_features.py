@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from kernelsearch.core.options import Settings, option
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels import bm25, relevance
-from kernelsearch.kernels.feedback import Expansion
+from kernelsearch.kernels.feedback import FeedbackQuery
 from kernelsearch.kernels.relevance import POSTERIOR_DOCUMENTS, POSTERIOR_SHARPNESS, posterior_weights
 from kernelsearch.lucene.models import RM3, BM25Model, Feedback, Rocchio
 from kernelsearch.rerankers.fusion.feature import (
@@ -76,7 +76,7 @@ class FeedbackFeature(Feature[E]):
     def feedback(self) -> Feedback:
         """The feedback method with this feature's settings."""
 
-    def expansions(self, queries: list[Query]) -> list[Expansion]:
+    def expansions(self, queries: list[Query]) -> list[FeedbackQuery]:
         """The expanded queries. A thread's last batch is cached: retrieving candidates and scoring them need the same ones."""
         last_queries, expansions = getattr(self._cache, "last", ([], []))
         if last_queries != queries:

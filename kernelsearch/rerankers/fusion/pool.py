@@ -13,7 +13,7 @@ from kernelsearch.core.compiled import PostingRows
 from kernelsearch.core.types import Candidates, Query
 from kernelsearch.forward.index import ForwardIndex
 from kernelsearch.forward.selection import Occurrences
-from kernelsearch.kernels.tfidf import DocumentVectors
+from kernelsearch.kernels.tfidf import TfidfVectors
 from kernelsearch.rerankers.base import OpenedIndex
 
 
@@ -50,9 +50,9 @@ class CandidateField:
         return self.index.select(self.docs).frequencies
 
     @cached_property
-    def vectors(self) -> DocumentVectors:
+    def vectors(self) -> TfidfVectors:
         """tf·idf vectors of all rows, which several features share."""
-        return DocumentVectors(self.index, self.docs)
+        return TfidfVectors(self.index, self.docs)
 
     def matrix(self, docs: NDArray[np.integer] | None = None, dtype: DTypeLike = np.float64) -> sparse.csr_matrix:
         """Term frequencies of the rows `docs`, all of them for None, as `dtype`, shape (rows, terms)."""

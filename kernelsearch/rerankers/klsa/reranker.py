@@ -62,7 +62,7 @@ AUTOMATIC_WEIGHT, PAPER_WEIGHT = 0.5, 0.9
 AUTOMATIC_RETRIEVE = 200
 
 
-class Scale(NamedTuple):
+class MixScale(NamedTuple):
     """What is subtracted from latent and query scores, and what they are divided by, before they are mixed."""
 
     latent_mean: float = 0.0
@@ -77,7 +77,7 @@ class LatentQuery(NamedTuple):
     vector: NDArray[np.float32]  #: the query's latent vector, (dims,)
     query_scores: NDArray[np.floating]  #: k_q of the candidates, (candidates,)
     latent: NDArray[np.float32]  #: inner products of the vector with the candidates' target vectors, (candidates,)
-    scale: Scale  #: brings both kinds of scores to one scale
+    scale: MixScale  #: brings both kinds of scores to one scale
 
 
 class KernelLSA(Reranker[KernelLSASettings]):
@@ -239,12 +239,12 @@ class KernelLSA(Reranker[KernelLSASettings]):
         lengths = np.linalg.norm(coordinates * self.basis.values[: self.dims], axis=1)
         return divide_rows(coordinates, lengths.astype(np.float32))
 
-    def scale(self, latent: NDArray[np.floating], query_scores: NDArray[np.floating]) -> Scale:
+    def scale(self, latent: NDArray[np.floating], query_scores: NDArray[np.floating]) -> MixScale:
         """How scores of a list are brought to one scale: as they are with a given z or a λ of 0, else by mean and deviation."""
         if not self.automatic or self.weight == 0 or not len(latent):
-            return Scale()
+            return MixScale()
         own = np.asarray(query_scores, dtype=np.float64)
-        return Scale(float(latent.mean()), _deviation(latent), float(own.mean()), _deviation(own))
+        return MixScale(float(latent.mean()), _deviation(latent), float(own.mean()), _deviation(own))
 
     def apply_batch(
         self, queries: Sequence[Query], lists: Sequence[Candidates], context: Context = DEFAULT_CONTEXT
@@ -319,7 +319,7 @@ class KernelLSA(Reranker[KernelLSASettings]):
         exact = first_stage_scores(forward, context.model, terms, query.weights, docs).astype(np.float32)
         return np.asarray(np.minimum(exact, candidates.scores.min()))
 
-    def mix(self, latent: NDArray[np.floating], query_scores: NDArray[np.floating], scale: Scale) -> NDArray[np.float64]:
+    def mix(self, latent: NDArray[np.floating], query_scores: NDArray[np.floating], scale: MixScale) -> NDArray[np.float64]:
         """λ times the latent scores plus 1 - λ times the query scores, both on one scale, shape (documents,)."""
         smoothed = (latent.astype(np.float64) - scale.latent_mean) / scale.latent_deviation
         own = (query_scores.astype(np.float64) - scale.score_mean) / scale.score_deviation

@@ -25,7 +25,7 @@ NOTHING: Floats = np.zeros((0, 0))
 
 
 @dataclass(frozen=True)
-class Expansion:
+class PertExpansion:
     """The terms that a query is expanded with, and all that an explanation needs.
 
     Where the method keeps all query terms, arrays over words begin with them.
@@ -87,7 +87,7 @@ def read_vectors(path: str) -> dict[str, Floats]:
     return {qid: np.array(rows) for qid, rows in by_qid.items()}
 
 
-class Expander:
+class PertExpander:
     """Computes expansions on one index with the method's `settings`; `vectors` are perturbations by qid, if any."""
 
     def __init__(self, index: ForwardIndex, settings: PerturbationSettings, vectors: dict[str, Floats] | None = None) -> None:
@@ -120,7 +120,7 @@ class Expander:
 
     def expand(
         self, query: Query, candidates: Candidates, model: Model, single_terms: Sequence[Candidates] | None = None
-    ) -> Expansion:
+    ) -> PertExpansion:
         """The expansion of `query` from its list `candidates` under `model`; CannotAct where no document or term can be used.
 
         `single_terms` are the lists of the query's terms alone, where those are the variants; otherwise the variants' lists are
@@ -142,14 +142,14 @@ class Expander:
     def _document_weights(self, scores: Floats) -> Floats:
         return relevance.document_weights(scores, self.settings.docs, self.settings.weighting, self.settings.temperature)
 
-    def _relevance_model(self, query: Query, docs: NDArray[np.int32], weights: Floats) -> Expansion:
+    def _relevance_model(self, query: Query, docs: NDArray[np.int32], weights: Floats) -> PertExpansion:
         """Anserini's relevance model: documents are cut to their strongest terms, without smoothing or the query's terms."""
         count = self.settings.terms
         feedback = relevance.feedback_words(self.index, docs, weights, self.usable, keep=count)
         best = relevance.strongest(feedback, count)
         return self._of_words(query, best, best.p, docs, weights)
 
-    def _local_context(self, query: Query, own: NDArray[np.int64], docs: NDArray[np.int32], weights: Floats) -> Expansion:
+    def _local_context(self, query: Query, own: NDArray[np.int64], docs: NDArray[np.int32], weights: Floats) -> PertExpansion:
         """Xu & Croft's local context analysis: weights fall with the rank of a word; `own` are the query's terms."""
         beliefs = local_context.beliefs(self.index, docs, own, self.usable)
         best = relevance.strongest(beliefs, self.settings.terms)
@@ -157,17 +157,17 @@ class Expander:
 
     def _of_words(
         self, query: Query, best: relevance.Words, shares: Floats, docs: NDArray[np.int32], weights: Floats
-    ) -> Expansion:
+    ) -> PertExpansion:
         """An expansion by words of the feedback documents alone; `shares` (words,) are their weights before scaling."""
         if not len(best.terms):
             raise CannotAct("the feedback documents have no usable word")
         strings, ones = tuple(self.index.words(best.terms)), np.ones(len(best.p))
-        return Expansion(query, strings, best.terms, 0, best.p, shares / shares.sum(), ones, ones, docs, weights)
+        return PertExpansion(query, strings, best.terms, 0, best.p, shares / shares.sum(), ones, ones, docs, weights)
 
     def _with_query_terms(
         self, query: Query, terms: NDArray[np.int64], known: NDArray[np.bool_], candidates: Candidates, scores: Floats,
         docs: NDArray[np.int32], weights: Floats, model: Model, single_terms: Sequence[Candidates] | None,
-    ) -> Expansion:  # fmt: skip
+    ) -> PertExpansion:  # fmt: skip
         """The query's terms and the strongest feedback terms, weighted by the relevance model and the program's choice."""
         settings = self.settings
         own = terms[known]
@@ -215,7 +215,7 @@ class Expander:
             except Infeasible:
                 raise CannotAct("the expansion program's constraints contradict each other") from None
         mass = choice * p
-        return Expansion(
+        return PertExpansion(
             query, strings, words, len(own), p, mass / mass.sum(), choice, gain, docs, weights, coordinates, apart, quadratic
         )
 

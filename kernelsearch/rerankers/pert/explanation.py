@@ -14,7 +14,7 @@ from kernelsearch.kernels.perturbation import word_groups
 from kernelsearch.kernels.term_scores import term_scores
 from kernelsearch.rerankers.base import CannotAct, Context
 from kernelsearch.rerankers.explanations import Contribution, Explanation
-from kernelsearch.rerankers.pert.expansion import Expansion
+from kernelsearch.rerankers.pert.expansion import PertExpansion
 from kernelsearch.rerankers.pert.plot import plane
 
 if TYPE_CHECKING:
@@ -73,12 +73,12 @@ def explain(reranker: PerturbationReranker, query: Query, candidates: Candidates
     return Explanation(reranker.name, index.docids[doc], total, reasons, notes)
 
 
-def grouped(expansion: Expansion, groups: int) -> NDArray[np.int64]:
+def grouped(expansion: PertExpansion, groups: int) -> NDArray[np.int64]:
     """At most `groups` groups of the terms of `expansion` by the kernel's distances, shape (words,); one without a kernel."""
     return word_groups(expansion.apart, groups) if len(expansion.apart) else np.zeros(len(expansion.words), dtype=np.int64)
 
 
-def word_records(index: ForwardIndex, expansion: Expansion, groups: NDArray[np.int64]) -> list[WordRecord]:
+def word_records(index: ForwardIndex, expansion: PertExpansion, groups: NDArray[np.int64]) -> list[WordRecord]:
     """The records of the terms of `expansion` on `index`, in its order; `groups` (words,) are numbered from 0."""
     frequencies = index.term_frequencies(expansion.docs, expansion.terms)
     lengths = np.maximum(np.asarray(index.lengths[expansion.docs], dtype=np.float64), 1.0)

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelsearch.plots.figures import literal_text, new_figure, save_figure
-from kernelsearch.rerankers.pert.expansion import Expansion
+from kernelsearch.rerankers.pert.expansion import PertExpansion
 
 Floats = NDArray[np.float64]
 
 
-def plane(expansion: Expansion, strategy: str) -> tuple[Floats, tuple[str, str]]:
+def plane(expansion: PertExpansion, strategy: str) -> tuple[Floats, tuple[str, str]]:
     """Two coordinates per term of `expansion`, shape (words, 2), and the labels of the axes; `strategy` says what variants are.
 
     Figure 2 plots log phi, but phi can be negative: sign(phi) log(1 + |phi| / median |phi|) is drawn instead. With two variants
@@ -41,7 +41,7 @@ def plane(expansion: Expansion, strategy: str) -> tuple[Floats, tuple[str, str]]
     return points, labels
 
 
-def plot(expansion: Expansion, groups: NDArray[np.integer], strategy: str, path: Path) -> None:
+def plot(expansion: PertExpansion, groups: NDArray[np.integer], strategy: str, path: Path) -> None:
     """Draws the terms of an expansion into the PNG or SVG file `path`; squares are query terms.
 
     `groups` (words,) gives the colours, `strategy` is that of `plane`.

@@ -18,7 +18,7 @@ from kernelsearch.core.types import Candidates, Query
 from kernelsearch.kernels.term_scores import scores as first_stage_scores
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, CannotAct, Context, Explanation, OpenedIndex, Reranker
 from kernelsearch.rerankers.pert import PERTURBATION
-from kernelsearch.rerankers.pert.expansion import Expander, Expansion, read_vectors
+from kernelsearch.rerankers.pert.expansion import PertExpander, PertExpansion, read_vectors
 from kernelsearch.rerankers.pert.settings import PerturbationSettings
 from kernelsearch.trec.weighted_queries import read_weighted_queries, weighted_line, write_weighted_queries
 
@@ -34,13 +34,13 @@ class PerturbationReranker(Reranker[PerturbationSettings]):
     def __init__(self, index: OpenedIndex, **options: Any) -> None:
         super().__init__(index, **options)
         vectors = read_vectors(self.settings.vectors) if self.settings.vectors else None
-        self.expander = Expander(index.forward, self.settings, vectors)
+        self.expander = PertExpander(index.forward, self.settings, vectors)
         #: Expanded queries of a file by qid; None: they are computed.
         self.read_queries = read_weighted_queries(self.settings.queries) if self.settings.queries else None
         self.alpha = 1.0 if self.settings.method == "rm1" else self.settings.alpha
         self._to_save: dict[str, Query] = {}  # all expanded queries so far by qid, where they are saved
 
-    def expansion(self, query: Query, candidates: Candidates, context: Context = DEFAULT_CONTEXT) -> Expansion:
+    def expansion(self, query: Query, candidates: Candidates, context: Context = DEFAULT_CONTEXT) -> PertExpansion:
         """The terms that the query is expanded with, before they are mixed with the query; raises CannotAct without any."""
         return self.expander.expand(query, candidates, context.model, self._single_terms([query], context)[0])
 
@@ -108,7 +108,7 @@ class PerturbationReranker(Reranker[PerturbationSettings]):
         context: Context = DEFAULT_CONTEXT,
     ) -> list[list[Candidates]]:
         """The lists at each of `alphas`, values of alpha, as [alpha][query]: one expansion per query, one call into Lucene."""
-        expansions: list[Expansion | None] = []
+        expansions: list[PertExpansion | None] = []
         for query, candidates, single_terms in zip(queries, lists, self._single_terms(queries, context), strict=True):
             try:
                 expansions.append(self.expander.expand(query, candidates, context.model, single_terms))

@@ -56,7 +56,7 @@ DUALITY_GAP = 1e-9
 
 
 @dataclass(frozen=True)
-class Pairs:
+class PreferencePairs:
     """The m preference pairs of the log, over u documents, that the dual is solved on.
 
     `owner` (m,) points into the similar queries, `better` and `worse` (m,) into `docs` (u,), the documents' rows; `bounds` (m,)
@@ -80,7 +80,7 @@ class Learned:
     """
 
     similar: Similar
-    pairs: Pairs
+    pairs: PreferencePairs
     gains: NDArray[np.float64]
     theta: NDArray[np.float64]
     features: sparse.csr_matrix
@@ -265,7 +265,7 @@ class RobustBM25(ClickReranker[RobustBM25Settings]):
         parts = [kernel.document_features(field, docs) for kernel, field in self._document_kernels]
         return parts[0] if len(parts) == 1 else sparse.hstack(parts, format="csr") / np.sqrt(len(parts))
 
-    def _pairs(self, similar: Similar, retrieved: list[Candidates]) -> Pairs:
+    def _pairs(self, similar: Similar, retrieved: list[Candidates]) -> PreferencePairs:
         chosen, rows, ids = self.settings, self._pair_rows, self._pair_ids(similar)
         limit = chosen.pairs_per_query
         shown = self._pair_log.shown(ids)
@@ -291,7 +291,7 @@ class RobustBM25(ClickReranker[RobustBM25Settings]):
         owner, better, worse, bounds = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         docs, numbers = np.unique(np.concatenate([better, worse]), return_inverse=True)
         first, second = numbers.reshape(2, -1)
-        return Pairs(owner, first, second, docs.astype(np.int32), bounds / chosen.lambda_)
+        return PreferencePairs(owner, first, second, docs.astype(np.int32), bounds / chosen.lambda_)
 
     def _over_retrieved(self, seen: Shown, retrieved: Candidates, limit: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Pairs of clicked documents over retrieved ones that weren't shown, for logs that record clicks only."""
@@ -301,7 +301,9 @@ class RobustBM25(ClickReranker[RobustBM25Settings]):
         better, worse = round_robin(clicked[clicked >= 0].astype(np.int64), others.astype(np.int64), limit)
         return better.astype(np.int32), worse.astype(np.int32)
 
-    def _gains(self, similar: Similar, retrieved: list[Candidates], pairs: Pairs, context: Context) -> NDArray[np.float64]:
+    def _gains(
+        self, similar: Similar, retrieved: list[Candidates], pairs: PreferencePairs, context: Context
+    ) -> NDArray[np.float64]:
         """g of both documents of each pair for the pair's query, shape (m, 2)."""
         if not self.uses_bm25:
             return np.ones((len(pairs.owner), 2))
@@ -340,7 +342,7 @@ def _scaled(scores: NDArray[np.float64], best: NDArray[np.floating], epsilon: fl
     return np.asarray((np.minimum(share, 1.0) + epsilon) / (1.0 + epsilon))
 
 
-def _differences(features: sparse.csr_matrix, pairs: Pairs, gains: NDArray[np.float64]) -> NDArray[np.float64]:
+def _differences(features: sparse.csr_matrix, pairs: PreferencePairs, gains: NDArray[np.float64]) -> NDArray[np.float64]:
     """The bracket of W(i, j) in section 5.3: inner products of g⁺φ(d⁺) - g⁻φ(d⁻), shape (m, m)."""
     gram = (features @ features.T).toarray()
     m = len(gains)

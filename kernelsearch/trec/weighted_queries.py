@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -11,6 +10,10 @@ from kernelsearch.core.errors import InputError, short
 from kernelsearch.core.files import write_file
 from kernelsearch.core.reading import json_lines
 from kernelsearch.core.types import Query
+
+
+#: The largest weight: Lucene has single precision for its product with a term's score, which ends at 3.4e38.
+MAX_WEIGHT = 1e30
 
 
 def weighted_line(query: Query) -> str:
@@ -36,8 +39,8 @@ def read_weighted_queries(path: str | Path) -> dict[str, Query]:
             raise InputError(
                 f'{path}: line {number}: not a weighted query such as {{"qid": "1", "terms": {{"word": 0.5}}}}'
             ) from None
-        if not all(math.isfinite(weight) and weight >= 0 for weight in weights):
-            raise InputError(f"{path}: line {number}: weights must be finite and not negative")
+        if not all(0 <= weight <= MAX_WEIGHT for weight in weights):
+            raise InputError(f"{path}: line {number}: weights must be finite and not negative, and at most {MAX_WEIGHT:g}")
         if qid in queries:
             raise InputError(f"{path}: line {number}: query {short(qid)} appears twice")
         queries[qid] = Query(text, tuple(map(str, terms)), weights, qid)

@@ -387,6 +387,14 @@ def test_saved_queries_give_the_same_lists(tiny, tmp_path):
     assert after.fallbacks == (("pert", f"{file} has no expanded query for it"),)
 
 
+@pytest.mark.parametrize("terms", ["{}", '{"tap": 0}'])
+def test_an_expanded_query_without_a_term_keeps_the_list(tiny, tmp_path, terms):
+    (tmp_path / "q.jsonl").write_text(f'{{"qid": "7", "terms": {terms}}}\n')
+    kept = tiny.search_batch({"7": "water tap"}, "pert", pert_queries=str(tmp_path / "q.jsonl"))["7"]
+    assert kept.docids == tiny.search("water tap").docids
+    assert "has no term with a weight above 0 for it" in kept.fallbacks[0][1]
+
+
 def test_queries_are_printed(tiny, capsys):
     query, candidates = first(tiny, "fuse")
     pert(tiny, save_queries="-").apply(query, candidates, context())

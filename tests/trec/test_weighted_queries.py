@@ -20,6 +20,8 @@ def test_round_trip(tmp_path):
         ("{}\n", "q.jsonl: line 1: not a weighted query"),
         ('{"qid": 1, "terms": {"a": 1}}\n{"qid": "1", "terms": {}}\n', "q.jsonl: line 2: query 1 appears twice"),
         ('{"qid": 1, "terms": {"a": -1}}\n', "q.jsonl: line 1: weights must be finite and not negative"),
+        ('{"qid": 1, "terms": {"a": 1e300}}\n', "q.jsonl: line 1: weights must be finite and not negative, and at most 1e.30"),
+        ('{"qid": 1, "terms": {"a": NaN}}\n', "q.jsonl: line 1: weights must be finite and not negative"),
         ('{"qid": 1, "terms": ["a"]}\n', "q.jsonl: line 1: not a weighted query"),
         ('{"qid": 1, "terms": {"a": "much"}}\n', "q.jsonl: line 1: not a weighted query"),
     ],

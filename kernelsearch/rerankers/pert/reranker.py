@@ -65,6 +65,8 @@ class PerturbationReranker(Reranker[PerturbationSettings]):
         if self.read_queries is not None:
             if query.qid not in self.read_queries:
                 raise CannotAct(f"{self.settings.queries} has no expanded query for it")
+            if not any(self.read_queries[query.qid].weights):
+                raise CannotAct(f"{self.settings.queries} has no term with a weight above 0 for it")
             return self.read_queries[query.qid]
         return self.expander.expand(query, candidates, context.model, single_terms).mixed(self.alpha)
 

@@ -81,7 +81,8 @@ def auto_tables(collection: Collection) -> tuple[tuple[str, ...], list[Table]]:
 def ranked(collection: Collection, recipe: tuple[str, ...], table: Table, setting: Setting) -> Candidates:
     """The list of a query by weights, as `auto` ranks: the best documents with mslm, then the others."""
     dense, feedback, mslm = setting
-    dense *= reliability(collection.index.vectors(NAME).documents, collection.index.forward.lengths)
+    forward = collection.index.forward
+    dense *= reliability(collection.index.vectors(NAME).documents, forward.lengths, forward.live)
     fixed = {MATCH: mslm, PLAIN: WORDS - mslm, f"dense:{NAME}": dense, f"hybrid:{NAME}/{CERTAINTY}": 1.0}
     weights = np.array([fixed.get(name, feedback) for name in recipe])
     ties = collection.index.forward.docid_rank[table.docs]

@@ -125,4 +125,4 @@ def _coded(rows: NDArray[np.float32], largest: int) -> tuple[NDArray[np.float32]
 
 
 def _lengths(rows: NDArray[np.float32]) -> NDArray[np.float32]:
-    return np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    return np.asarray(np.sqrt(np.einsum("ij,ij->i", rows, rows)))

@@ -123,7 +123,7 @@ class DocumentVectors:
             products = np.stack([self._products(query, near) for query, near in zip(queries, np.maximum(rows, 0), strict=True)])
             products[rows < 0] = -np.inf
             order = np.argsort(-products, axis=1, kind="stable")
-            rows, products = (np.take_along_axis(values, order, axis=1) for values in (rows, products))
+            rows, products = np.take_along_axis(rows, order, axis=1), np.take_along_axis(products, order, axis=1)
         return [
             (numbers[numbers >= 0].astype(np.int32), values[numbers >= 0])
             for numbers, values in zip(rows, products, strict=True)

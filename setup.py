@@ -9,7 +9,7 @@ setup(
     ext_modules=[
         Extension(
             "kernelsearch.core._loops",
-            sources=["kernelsearch/core/_loops.c", "kernelsearch/core/_postings.c", "kernelsearch/core/_runs.c"],
+            sources=[f"kernelsearch/core/{name}.c" for name in ("_loops", "_postings", "_runs", "_vectors")],
             depends=["kernelsearch/core/_loops.h"],
             # No contraction to fused operations and no reordering of sums: results are the same on every processor.
             extra_compile_args=["-std=c99", "-O3", "-ffp-contract=off", "-fno-trapping-math"],

@@ -12,7 +12,6 @@ from kernelsearch.core import artefacts
 from kernelsearch.core.errors import ArtefactError, InputError
 from kernelsearch.core.reading import parse_json
 from kernelsearch.forward import index as forward
-from kernelsearch.neighbours import CLUSTERED
 from kernelsearch.rerankers import registry
 from kernelsearch.rerankers.artefact_kinds import ArtefactKind, DocumentChange
 from kernelsearch.vectors import store as vectors
@@ -44,7 +43,7 @@ def _follow_vectors(change: DocumentChange) -> str:
     present = (rows >= 0) & stored.present[np.maximum(rows, 0)]
     if not present.any():
         raise ArtefactError("none of the documents has a vector")
-    kind = next((kind for kind in (*CLUSTERED, "hnsw") if (change.folder / f"neighbours.{kind}").exists()), "flat")
+    kind = stored.saved_kind or "flat"
 
     def fill(partial: Path) -> None:
         with artefacts.BlockWriter(partial / "matrix.npy", stored.matrix.dtype, (len(rows), stored.dims)) as writer:

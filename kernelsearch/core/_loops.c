@@ -18,7 +18,7 @@ enum { JENSEN_SHANNON = 0, KULLBACK_LEIBLER = 1 };
 enum { MODE_MAX = 0, MODE_MEAN = 1, MODE_SUM = 2 };
 
 /* Raised with every change of a function's arguments or meaning; compiled.py compares it. */
-int kernelsearch_version(void) { return 3; }
+int kernelsearch_version(void) { return 4; }
 
 /* ln x for positive normal x, with an error of less than two units in the last place. The mantissa m lies between the roots of
    1/2 and 2, and ln m = 2 artanh s for s = (m - 1) / (m + 1); coefficients of FreeBSD's e_log.c. It has no branches and no

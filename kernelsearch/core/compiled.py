@@ -1,4 +1,4 @@
-"""The compiled inner loops (`_loops.c`, `_postings.c`, `_runs.c`), loaded through ctypes, which releases the GIL meanwhile.
+"""The compiled inner loops (`_loops.c` and the C files beside it), loaded through ctypes, which releases the GIL meanwhile.
 
 They are optional: an installation without a C compiler has none, and callers then use numpy, which gives the same to rounding.
 The environment variable KERNELSEARCH_COMPILED=0 turns them off.
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 #: The environment variable that turns the compiled loops off when it is 0.
 SWITCH = "KERNELSEARCH_COMPILED"
 #: The version of the functions that this module calls; a library of another version, left by an earlier build, is not used.
-VERSION = 3
+VERSION = 4
 OUT_OF_RANGE, OUT_OF_MEMORY = 1, 2
 
 #: Types of arguments: an array's address, a size, a number, a choice.
@@ -46,6 +46,8 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "kernelsearch_mean_cosines": (*POSTINGS, ADDRESS, SIZE, ADDRESS, ADDRESS, SIZE, ADDRESS, ADDRESS),
     "kernelsearch_run_lines": (ADDRESS, SIZE, SIZE, SIZE, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS),
     "kernelsearch_unit_products": (ADDRESS, SIZE, SIZE, SIZE, ADDRESS, ADDRESS, ADDRESS, SIZE, ADDRESS),
+    "kernelsearch_half_products": (ADDRESS, SIZE, SIZE, ADDRESS, ADDRESS, SIZE, ADDRESS),
+    "kernelsearch_code_products": (ADDRESS, SIZE, SIZE, ADDRESS, SIZE, ADDRESS),
 }
 
 

@@ -15,7 +15,6 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -30,6 +29,8 @@ from kernelsearch.neighbours.faiss_files import check_file
 
 #: Kinds of clustered indexes, with FAISS's name for how each stores its vectors.
 CLUSTERED = {"ivf": "Flat", "ivf-fp16": "SQfp16", "ivf-sq8": "SQ8"}
+#: Those that store rounded coordinates.
+ROUNDED = ("ivf-fp16", "ivf-sq8")
 KINDS = ("auto", "flat", *CLUSTERED, "hnsw")
 
 #: The environment variable that selects OpenBLAS's kernels.
@@ -87,25 +88,17 @@ class Neighbours:
         longest = max((float(np.einsum("ij,ij->i", rows, rows).max()) for rows in _dense_blocks(vectors, block)), default=0.0)
         if kind in CLUSTERED:
             clusters = clusters or max(1, min(int(4 * math.sqrt(total)), total // 39))
-            index = faiss.index_factory(dims + 1, f"IVF{clusters},{CLUSTERED[kind]}", faiss.METRIC_INNER_PRODUCT)
+            width = _width(kind, dims)
+            index = faiss.index_factory(width, f"IVF{clusters},{CLUSTERED[kind]}", faiss.METRIC_INNER_PRODUCT)
             index.cp.seed, index.cp.niter, index.cp.max_points_per_centroid = random_state, 10, 64
             sample = np.random.default_rng(random_state).choice(total, min(total, 64 * clusters), replace=False)
-            index.train(_sample(vectors, np.sort(sample), longest, block))
+            index.train(_sample(vectors, np.sort(sample), longest, width, block))
         else:
             index = faiss.IndexHNSWFlat(dims + 1, links, faiss.METRIC_INNER_PRODUCT)
             index.hnsw.efConstruction = 80
         for rows in _dense_blocks(vectors, block):
-            index.add(_with_equal_norms(rows, longest))
+            index.add(_with_equal_norms(rows, longest, index.d))
         return cls(index, kind, dims)
-
-    @cached_property
-    def matrix(self) -> NDArray[np.float32] | None:
-        """The vectors of an exact index, shape (n, dims), as they are in its memory; None for the other kinds."""
-        if self.kind != "flat" or not len(self):
-            return None
-        faiss = load_faiss()
-        view: NDArray[np.float32] = faiss.rev_swig_ptr(faiss.downcast_index(self._index).get_xb(), len(self) * self.dims)
-        return view.reshape(len(self), self.dims)
 
     def search(
         self, queries: Vectors, k: int, *, effort: int | None = None, among: NDArray[np.bool_] | None = None
@@ -129,7 +122,7 @@ class Neighbours:
         if self.kind == "flat":
             scores, neighbours = self._index.search(rows, k, params=faiss.SearchParameters(sel=selector))
             return neighbours, scores
-        rows = np.hstack([rows, np.zeros((len(rows), 1), dtype=np.float32)])
+        rows = np.hstack([rows, np.zeros((len(rows), self._index.d - self.dims), dtype=np.float32)])
         if self.kind in CLUSTERED:
             index = faiss.downcast_index(self._index)
             probes = min(effort or default_probes(index.nlist), index.nlist)
@@ -153,13 +146,16 @@ class Neighbours:
     def load(cls, path: Path, kind: str, *, rows: int | None = None, dims: int | None = None) -> Neighbours:
         """Reads the index of this `kind` saved as `path`; its vectors are memory-mapped where FAISS supports it (ivf).
 
+        `dims` must be given for `ivf-fp16` and `ivf-sq8`, whose files hold more coordinates. Those of earlier versions don't.
         Raises ArtefactError for a file that is damaged or has other than `rows` vectors of `dims` dimensions.
         """
         index = open_index(path, mapped=kind in CLUSTERED)
-        width = index.d - (kind != "flat")
-        if (rows is not None and index.ntotal != rows) or (dims is not None and width != dims):
-            raise ArtefactError(f"{path}: damaged ({index.ntotal} vectors of {width} dimensions, not {rows} of {dims})")
-        return cls(index, kind, width, path)
+        stored = index.d - (kind != "flat")
+        if dims is not None and index.d == _width(kind, dims):
+            stored = dims
+        if (rows is not None and index.ntotal != rows) or (dims is not None and stored != dims):
+            raise ArtefactError(f"{path}: damaged ({index.ntotal} vectors of {stored} dimensions, not {rows} of {dims})")
+        return cls(index, kind, stored, path)
 
 
 def open_index(path: Path, *, mapped: bool) -> Any:
@@ -170,11 +166,15 @@ def open_index(path: Path, *, mapped: bool) -> Any:
     faiss = load_faiss()
     try:
         check_file(path, contents=False)
-        return faiss.read_index(str(path), faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY if mapped else 0)
+        index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY if mapped else 0)
     except InputError as problem:
         raise ArtefactError(str(problem)) from None
     except (RuntimeError, MemoryError) as problem:
         raise ArtefactError(f"{path}: damaged, not a valid FAISS index ({str(problem).splitlines()[-1][:120]})") from None
+    if mapped:
+        # FAISS starts 32 threads per search that read the lists ahead: on a file in the page cache this takes as long again.
+        faiss.downcast_InvertedLists(faiss.downcast_index(index).invlists).prefetch_nthread = 0
+    return index
 
 
 def require_rows(numbers: NDArray[np.int64], rows: int, path: Path | None) -> None:
@@ -234,15 +234,26 @@ def _dense_blocks(vectors: Vectors, size: int) -> Iterator[NDArray[np.float32]]:
     return (_dense(vectors[start : start + size]) for start in range(0, vectors.shape[0], size))
 
 
-def _sample(vectors: Vectors, rows: NDArray[np.int64], longest: float, block: int) -> NDArray[np.float32]:
+def _width(kind: str, dims: int) -> int:
+    """The coordinates that an approximate index of this `kind` stores per vector of `dims` dimensions.
+
+    FAISS decodes coordinates of eight and sixteen bits one by one, six times slower, unless their number is a multiple of 16.
+    """
+    return -(-(dims + 1) // 16) * 16 if kind in ROUNDED else dims + 1
+
+
+def _sample(vectors: Vectors, rows: NDArray[np.int64], longest: float, width: int, block: int) -> NDArray[np.float32]:
     """Some rows with equal norms, converted in blocks to avoid a second copy of them all."""
-    out = np.empty((len(rows), vectors.shape[1] + 1), dtype=np.float32)
+    out = np.empty((len(rows), width), dtype=np.float32)
     for start in range(0, len(rows), block):
-        out[start : start + block] = _with_equal_norms(_dense(vectors[rows[start : start + block]]), longest)
+        out[start : start + block] = _with_equal_norms(_dense(vectors[rows[start : start + block]]), longest, width)
     return out
 
 
-def _with_equal_norms(rows: NDArray[np.float32], longest: float) -> NDArray[np.float32]:
-    """Rows with one more coordinate, which makes the square of every norm `longest`."""
+def _with_equal_norms(rows: NDArray[np.float32], longest: float, width: int) -> NDArray[np.float32]:
+    """Rows with one more coordinate, which makes the square of every norm `longest`, and zeros up to `width` coordinates."""
     missing = np.maximum(longest - np.einsum("ij,ij->i", rows, rows), 0)
-    return np.hstack([rows, np.sqrt(missing)[:, None]])
+    out = np.zeros((len(rows), width), dtype=np.float32)
+    out[:, : rows.shape[1]] = rows
+    out[:, rows.shape[1]] = np.sqrt(missing)
+    return out

@@ -88,9 +88,10 @@ def add_mcp(app: FastAPI, service: Service) -> AbstractAsyncContextManager[None]
         own = {"query": query, "rerank": rerank, "docid": docid}
         return await answer(explanations.explain, index, explain_reader, own, options)
 
-    async def similar(index: str, docid: str, hits: int = 10) -> str:
-        """Returns the documents of an index that are most similar to one of them, as JSON."""
-        return await answer(answers.similar, index, similar_reader, {"hits": hits}, {}, docid)
+    async def similar(index: str, docid: str, hits: int = 10, other: str | None = None) -> str:
+        """Returns the documents of an index that are most similar to one of them, as JSON; the similarity to the document
+        `other` is explained."""
+        return await answer(answers.similar, index, similar_reader, {"hits": hits, "other": other}, {}, docid)
 
     async def list_indexes() -> str:
         """Lists the indexes with their numbers of documents and the methods that are ready on each, as JSON."""

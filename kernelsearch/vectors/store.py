@@ -13,13 +13,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsearch.core import artefacts, invariants
+from kernelsearch.core import artefacts, compiled, invariants
 from kernelsearch.core.errors import ArtefactError, InputError, OptionError, quote
 from kernelsearch.core.memory_limit import MemoryLimit
 from kernelsearch.core.progress import Progress, silent
 from kernelsearch.core.rows import unit_rows
 from kernelsearch.forward import ForwardIndex
 from kernelsearch.neighbours import CLUSTERED, Neighbours
+from kernelsearch.neighbours.codes import Codes, usable
+from kernelsearch.neighbours.index import FLAT_LIMIT, ROUNDED
 from kernelsearch.vectors import nearness
 from kernelsearch.vectors.nearness import Nearness
 from kernelsearch.vectors.readers import BLOCK, VectorReader
@@ -76,9 +78,7 @@ class DocumentVectors:
 
     def take(self, docs: NDArray[np.integer]) -> NDArray[np.float32]:
         """The vectors of the documents in the rows `docs`, shape (documents, dims); zeros for those without one."""
-        flat = self.__dict__.get("neighbours")  # once made: it holds the same values as float32, ready to use
-        values = self.matrix if flat is None or flat.matrix is None else flat.matrix
-        return np.asarray(values[docs], dtype=np.float32)
+        return np.asarray(self.matrix[docs], dtype=np.float32)
 
     def unit(self, docs: NDArray[np.integer]) -> NDArray[np.float32]:
         """As `take` of `docs`, at unit length."""
@@ -86,11 +86,24 @@ class DocumentVectors:
 
     def scores(self, vector: NDArray[np.floating], docs: NDArray[np.integer]) -> NDArray[np.float32]:
         """Inner products of `vector` (dims,) with those of the rows `docs`, shape (documents,); NaN where there is none."""
-        weights = np.asarray(vector, dtype=np.float32)
-        products = np.empty(len(docs), dtype=np.float32)
-        for start in range(0, len(docs), SCORED_ROWS):
-            products[start : start + SCORED_ROWS] = self.take(docs[start : start + SCORED_ROWS]) @ weights
+        products = self._products(np.ascontiguousarray(vector, dtype=np.float32), docs)
         products[~self.present[docs]] = np.nan
+        return products
+
+    def _products(self, vector: NDArray[np.float32], docs: NDArray[np.integer]) -> NDArray[np.float32]:
+        """As `scores`, 0 where there is no vector."""
+        products = np.empty(len(docs), dtype=np.float32)
+        library = compiled.loops()
+        if library is None or self.matrix.dtype != np.float16 or not self.matrix.flags.c_contiguous:
+            for start in range(0, len(docs), SCORED_ROWS):
+                products[start : start + SCORED_ROWS] = self.take(docs[start : start + SCORED_ROWS]) @ vector
+            return products
+        rows, shape = np.ascontiguousarray(docs, dtype=np.int32), self.matrix.shape
+        compiled.call(
+            library.kernelsearch_half_products,
+            *((self.matrix, np.float16, *shape), *shape, (vector, np.float32, self.dims)),
+            *((rows, np.int32, len(rows)), len(rows), (products, np.float32, len(rows))),
+        )
         return products
 
     def nearest(
@@ -102,11 +115,18 @@ class DocumentVectors:
         """
         # A vector of zeros, which a document without one has, would be nearer than those with negative products.
         among = None if self._complete else self.present
-        rows, products = self.neighbours.search(np.atleast_2d(vectors), count, effort=effort, among=among)
-        found = rows >= 0
+        queries = np.atleast_2d(np.asarray(vectors, dtype=np.float32))
+        if self._codes is not None:
+            return list(self._codes.search(queries, count, self._products, among=among))
+        rows, products = self.neighbours.search(queries, count, effort=effort, among=among)
+        if self.saved_kind in ROUNDED:  # the coordinates, and so the products and their order
+            products = np.stack([self._products(query, near) for query, near in zip(queries, np.maximum(rows, 0), strict=True)])
+            products[rows < 0] = -np.inf
+            order = np.argsort(-products, axis=1, kind="stable")
+            rows, products = np.take_along_axis(rows, order, axis=1), np.take_along_axis(products, order, axis=1)
         return [
-            (numbers[valid].astype(np.int32), values[valid])
-            for numbers, values, valid in zip(rows, products, found, strict=True)
+            (numbers[numbers >= 0].astype(np.int32), values[numbers >= 0])
+            for numbers, values in zip(rows, products, strict=True)
         ]
 
     @cached_property
@@ -122,10 +142,20 @@ class DocumentVectors:
     @cached_property
     def neighbours(self) -> Neighbours:
         """The FAISS index over the vectors: the saved one, or an exact one made from the vectors."""
-        for kind in (*CLUSTERED, "hnsw"):
-            if (file := self.path / f"neighbours.{kind}").exists():
-                return Neighbours.load(file, kind, rows=len(self), dims=self.dims)
-        return Neighbours.build(self.matrix, "flat")
+        kind = self.saved_kind
+        if kind is None:
+            return Neighbours.build(self.matrix, "flat")
+        return Neighbours.load(self.path / f"neighbours.{kind}", kind, rows=len(self), dims=self.dims)
+
+    @cached_property
+    def saved_kind(self) -> str | None:
+        """The kind of the saved FAISS index; None where there is none, and a search compares all vectors."""
+        return next((kind for kind in (*CLUSTERED, "hnsw") if (self.path / f"neighbours.{kind}").exists()), None)
+
+    @cached_property
+    def _codes(self) -> Codes | None:
+        """What an exact search reads instead of all vectors; None where a FAISS index is searched."""
+        return Codes(self.matrix) if self.saved_kind is None and usable(self.matrix) else None
 
 
 def validate(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
@@ -288,6 +318,8 @@ def finish(partial: Path, present: NDArray[np.bool_], neighbours: str, limit: Me
     written.
     """
     matrix = np.load(partial / "matrix.npy", mmap_mode="r")
+    if neighbours == "auto":  # the exact products of what is found are computed anyway, so eight bits suffice to find it
+        neighbours = "flat" if len(matrix) <= FLAT_LIMIT else "ivf-sq8"
     for name, array in {"present": present, **Nearness.measure(matrix, present).arrays()}.items():
         artefacts.write_array(partial / f"{name}.npy", array)
     if neighbours == "flat":

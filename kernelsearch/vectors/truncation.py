@@ -1,4 +1,4 @@
-"""How much of the documents' texts their vectors have seen: encoders cut texts at a number of tokens."""
+"""How much of the documents' texts their vectors have seen: encoders cut texts, and documents may lack a vector."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ def read_shares(documents: DocumentVectors, lengths: NDArray[np.integer]) -> NDA
     return np.minimum(1.0, limit / np.maximum(pieces, 1.0)) if limit else np.ones(len(pieces))
 
 
-def reliability(documents: DocumentVectors, lengths: NDArray[np.integer]) -> float:
-    """What the z-scores of vectors that have seen a part of each text say about the whole texts: a factor of at most 1.
+def reliability(documents: DocumentVectors, lengths: NDArray[np.integer], live: NDArray[np.bool_]) -> float:
+    """What the z-scores of vectors that have seen a part of the texts say about all texts: a factor of at most 1.
 
     If a text consists of n equal parts with independent scores, the correlation between the score of a part and the mean of all
     is sqrt(1/n). The expected z-score of the whole text is then the part's, times the square root of the share that was read;
-    the factor is the mean of these square roots, 1 without documents. `documents` and `lengths` are those of `read_shares`.
+    the factor is the mean of these square roots, 1 without documents. Nothing was read of a document without a vector, unless
+    it is deleted. `documents` and `lengths` are those of `read_shares`, `live` (rows,) is false for deleted documents.
     """
     shares = read_shares(documents, lengths)
-    return float(np.sqrt(shares).mean()) if len(shares) else 1.0
+    return float(np.sqrt(shares).sum() / (documents.present | live).sum()) if len(shares) else 1.0

@@ -10,7 +10,8 @@ from scipy import sparse
 
 from kernelsearch.core.errors import ArtefactError, OptionError
 from kernelsearch.neighbours import Neighbours
-from kernelsearch.neighbours.index import CORE, _has_avx512
+from kernelsearch.neighbours import index as index_module
+from kernelsearch.neighbours.index import CORE, _has_avx512, load_faiss
 from tests.conftest import ROOT
 
 
@@ -101,6 +102,34 @@ def test_round_trip(vectors, queries, kind, tmp_path):
     assert len(loaded) == 1000 and loaded.dims == 24
     for result, expected in zip(built.search(queries, 7), loaded.search(queries, 7), strict=True):
         assert np.array_equal(result, expected)
+
+
+@pytest.mark.parametrize("earlier", [False, True])
+@pytest.mark.parametrize("kind", ["ivf-fp16", "ivf-sq8"])
+def test_files_of_rounded_coordinates_with_and_without_places_that_fill_up(
+    vectors, queries, kind, earlier, tmp_path, monkeypatch
+):
+    """FAISS is fast for a multiple of 16 coordinates; files of earlier versions have one more than the vectors."""
+    with monkeypatch.context() as changed:
+        if earlier:
+            changed.setattr(index_module, "_width", lambda kind, dims: dims + 1)
+        built = Neighbours.build(vectors[:1000], kind, clusters=10)
+    built.save(tmp_path / "n.faiss")
+    assert load_faiss().read_index(str(tmp_path / "n.faiss")).d == (25 if earlier else 32)
+    loaded = Neighbours.load(tmp_path / "n.faiss", kind, rows=1000, dims=24)
+    rows, _ = loaded.search(queries, 20, effort=10)
+    assert loaded.dims == 24 and np.array_equal(rows, built.search(queries, 20, effort=10)[0])
+    assert recall(rows, best(vectors[:1000], queries, 20)[0]) > 0.9
+    with pytest.raises(ArtefactError, match=r"1000 vectors of .* not 1000 of 13"):
+        Neighbours.load(tmp_path / "n.faiss", kind, rows=1000, dims=13)
+
+
+def test_a_mapped_file_is_searched_without_further_threads(vectors, queries, tmp_path):
+    """FAISS would start 32 per search, which read ahead."""
+    Neighbours.build(vectors, "ivf").save(tmp_path / "n.faiss")
+    loaded = Neighbours.load(tmp_path / "n.faiss", "ivf")
+    lists = load_faiss().downcast_InvertedLists(load_faiss().downcast_index(loaded._index).invlists)
+    assert lists.prefetch_nthread == 0
 
 
 def test_asking_for_more_than_there_is(vectors, queries):

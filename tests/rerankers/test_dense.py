@@ -317,8 +317,10 @@ def test_autos_feedback_comes_from_documents_that_words_and_vectors_rank_best_to
     listed = index.lucene.search([query], 10)[0]
     pool = Features(index, ["first"], sources=["rm", "dense:m"]).pool([query], [listed], 10)[0]
     products = np.array([PRODUCTS.get(docid, np.nan) for docid in index.forward.docids.take(pool.docs)])
-    products[np.isnan(products)] = np.nanmean(products)
-    together = (z(pool.scores.astype(np.float64)[:, None]) + 1.25 * z(products[:, None]))[:, 0]
+    known, first = ~np.isnan(products), pool.scores.astype(np.float64)
+    slope, offset = np.polyfit(first[known], products[known], 1)
+    products[~known] = offset + slope * first[~known] if slope > 0 else products[known].mean()
+    together = (z(first[:, None]) + 1.25 * 5 / 6 * z(products[:, None]))[:, 0]  # five of six documents have a vector
     order = np.argsort(-together)
     assert order.tolist() != list(range(pool.depth))
     agreed = Candidates(pool.docs[order], together[order])
@@ -328,7 +330,7 @@ def test_autos_feedback_comes_from_documents_that_words_and_vectors_rank_best_to
     match = Features(index, ["mslm"]).tables([query], [pool])[0][:, 0]
     heights = np.exp(10 * (together - together.min()) / (together.max() - together.min()))
     table = np.column_stack([match, pool.scores, feedback, heights / heights.sum(), products])
-    scores = z(table) @ np.array([0.75, 0.75, 1, 1, 1, 1, 3])
+    scores = z(table) @ np.array([0.75, 0.75, 1, 1, 1, 1, 3 * 5 / 6])
     ranked = AutoReranker(index).apply(query, listed, Context(hits=10))
     assert ranked.docs.tolist() == pool.docs[np.argsort(-scores)].tolist()
     assert ranked.scores == pytest.approx(np.sort(scores)[::-1], abs=1e-4)
@@ -354,7 +356,7 @@ def test_the_weights_of_auto_name_the_vectors(index, tmp_path, name):
     if name != "m":
         vectors_verb(["--index", str(index.path), "--name", name, "--input", str(tmp_path / "v.npz")])
     weights = hybrid_weights(index, name)
-    assert weights[f"dense:{name}"] == 3 and f"hybrid:{name}/klsa:lambda=1" in weights
+    assert weights[f"dense:{name}"] == pytest.approx(3 * 5 / 6) and f"hybrid:{name}/klsa:lambda=1" in weights
 
 
 def test_a_trained_fusion_takes_the_vectors_of_the_index(index, tmp_path):
@@ -362,7 +364,7 @@ def test_a_trained_fusion_takes_the_vectors_of_the_index(index, tmp_path):
     folder = index.train("fusion", topics=topics, qrels=qrels, output=tmp_path / "model")
     model = models.load(folder)
     weights = dict(zip(model.recipe, model.learner.weights, strict=True))
-    assert weights["dense:m"] == 3 and weights["hybrid:m/klsa:lambda=1"] == 1 and weights["rm"] == 0
+    assert weights["dense:m"] == pytest.approx(3 * 5 / 6) and weights["hybrid:m/klsa:lambda=1"] == 1 and weights["rm"] == 0
     assert model.notes["sources"] == ["rm", "rm3", "votes:power=4,fade=1.5", "dense:m"]
     words = models.load(index.train("fusion", topics=topics, qrels=qrels, output=tmp_path / "words", vectors="none"))
     assert not any("dense" in name for name in words.recipe)
@@ -556,3 +558,13 @@ def test_auto_without_positions_adds_the_weights_of_the_match_to_the_first_stage
     weights = dict(zip(reranker.recipe, reranker.weights.tolist(), strict=True))
     assert weights["first"] == recipes.HYBRID_WEIGHTS["mslm"] + recipes.HYBRID_WEIGHTS["first"] and "mslm" not in weights
     assert reranker.importance() == pytest.approx(reranker.weights / sum(weights.values()))
+
+
+@pytest.mark.parametrize(("count", "used"), [(2, False), (3, True)])
+def test_auto_takes_vectors_that_half_of_the_documents_have(index, tmp_path, caplog, count, used):
+    index.add_vectors("m", np.eye(8)[:count], IDS[:count])
+    with caplog.at_level("INFO"):
+        opened = kernelsearch.open(index.path, vectors={"queries": str(tmp_path / "topics.npz")})
+        assert AutoReranker(opened).vectors == ("m" if used else None)
+    assert (f"auto: words alone: {count} of 6 documents have a vector; --auto.vectors m uses them" in caplog.text) != used
+    assert AutoReranker(opened, vectors="m").vectors == "m"

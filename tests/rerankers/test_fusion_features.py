@@ -256,6 +256,17 @@ def test_defaults_of_training_are_those_of_the_options():
     assert (SimListMKL().min_weight, SimListMKL().penalty) == (1.0, 1.0)
 
 
-def test_a_candidate_without_a_vector_gets_the_mean_of_the_others():
-    assert DenseFeature._known_or_mean(np.array([np.nan, 1.0, 3.0])).tolist() == [2.0, 1.0, 3.0]
-    assert DenseFeature._known_or_mean(np.array([np.nan, np.nan])).tolist() == [0.0, 0.0]
+@pytest.mark.parametrize(
+    ("products", "first", "expected"),
+    [
+        ([np.nan, 1.0, 3.0], [5.0, 5.0, 5.0], [2.0, 1.0, 3.0]),
+        ([np.nan, 1.0, 3.0, np.nan], [7.0, 4.0, 5.0, 3.0], [7.0, 1.0, 3.0, -1.0]),
+        ([np.nan, 3.0, 1.0], [7.0, 4.0, 5.0], [2.0, 3.0, 1.0]),  # the line would fall
+        ([np.nan, np.nan], [2.0, 1.0], [0.0, 0.0]),
+        ([2.0, 1.0], [1.0, 2.0], [2.0, 1.0]),
+    ],
+)
+def test_a_candidate_without_a_vector_gets_what_its_score_lets_expect(products, first, expected):
+    """The value at its first-stage score of the line through the others; by hand."""
+    pool = Pool(None, None, Candidates(np.arange(len(first), dtype=np.int32), np.array(first)))
+    assert DenseFeature._known_or_expected(np.array(products), pool) == pytest.approx(expected)

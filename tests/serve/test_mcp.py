@@ -51,6 +51,7 @@ def test_tools_give_the_rest_apis_answers(tools, client):
     for name, arguments, path in (
         ("doc", {"docid": "hr001"}, "/v1/demo/doc/hr001"),
         ("similar", {"docid": "hr001", "hits": 2}, "/v1/demo/similar/hr001?hits=2"),
+        ("similar", {"docid": "hr001", "hits": 1, "other": "hr220"}, "/v1/demo/similar/hr001?hits=1&other=hr220"),
         ("explain", {"query": "tap", "rerank": "klsa"}, "/v1/demo/explain?query=tap&rerank=klsa"),
         ("explain", {"query": "tap"}, "/v1/demo/explain?query=tap"),
     ):

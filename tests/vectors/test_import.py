@@ -361,7 +361,7 @@ def test_nearest_documents_through_every_kind_of_index(index, tmp_path, kind):
     exact = np.sort(vectors @ query)[::-1]
     order = [ids[place] for place in np.argsort(-(vectors @ query))]
     assert index.forward.docids.take(rows) == order  # d4 has no vector and is not among them
-    assert np.allclose(products, exact, atol=0.05)
+    assert np.allclose(products, exact, atol=1e-5)  # not those of rounded coordinates
 
 
 def test_the_limit_chooses_smaller_blocks(index, table, tmp_path):
@@ -380,4 +380,24 @@ def test_documents_without_a_vector_take_no_place_among_the_nearest(index, tmp_p
     index.add_vectors("negative", vectors, ids, dtype="float32", neighbours=kind)
     ((rows, products),) = index.vectors("negative").documents.nearest(np.array([[1.0, 0]]), 3)
     assert [index.forward.docids[row] for row in rows] == ["d5", "d3", "d1"]
-    assert np.allclose(products, [-1, -2, -3], atol=0.02)
+    assert np.allclose(products, [-1, -2, -3], atol=1e-5)
+
+
+@pytest.mark.parametrize("dims", [5, 40])
+@pytest.mark.parametrize("switch", ["1", "0"])
+def test_products_with_stored_float16_are_those_of_their_values(index, tmp_path, monkeypatch, dims, switch):
+    """With and without the compiled loops, for ordinary, subnormal and largest values."""
+    monkeypatch.setenv("KERNELSEARCH_COMPILED", switch)
+    rng = np.random.default_rng(dims)
+    values = np.outer([1, 1e-5, 3e-8, 6e4, -1], np.linspace(-1, 1, dims)) + np.outer([0.1, 0, 0, 0, 0], rng.normal(size=dims))
+    values = values.astype(np.float16)
+    index.add_vectors("half", values, ["d1", "d2", "d3", "d4", "d5"])
+    stored, query = index.vectors("half").documents, rng.normal(size=dims).astype(np.float32)
+    rows = index.forward.rows_of(["d4", "d2", "d6", "d1", "d3", "d5", "d2"])
+    expected = values[[3, 1, 0, 0, 2, 4, 1]].astype(np.float64) @ query.astype(np.float64)
+    expected[2] = np.nan
+    assert stored.scores(query, rows) == pytest.approx(expected, rel=1e-4, nan_ok=True)
+    near, products = stored.nearest(query, 10)[0]
+    order = np.argsort(-expected[[3, 1, 4, 0, 5]])
+    assert near.tolist() == index.forward.rows_of(["d1", "d2", "d3", "d4", "d5"])[order].tolist()
+    assert products == pytest.approx(expected[[3, 1, 4, 0, 5]][order], rel=1e-4)

@@ -30,12 +30,15 @@ def test_the_share_is_that_of_word_pieces_within_the_limit(index, table, tmp_pat
     assert documents.present.tolist() == [True, True, True, False, True, True]
     # 1.9 word pieces per term: 9.5, 19, 38, 76 and 0
     assert read_shares(documents, lengths).tolist() == pytest.approx([1, 1, 0.5, 0.25, 1])
-    assert reliability(documents, lengths) == pytest.approx((3 + math.sqrt(0.5) + 0.5) / 5)
+    live = np.ones(6, dtype=bool)
+    assert reliability(documents, lengths, live) == pytest.approx((3 + math.sqrt(0.5) + 0.5 + 0) / 6)
+    live[3] = False  # a deleted document needs no vector
+    assert reliability(documents, lengths, live) == pytest.approx((3 + math.sqrt(0.5) + 0.5) / 5)
 
 
 def test_whole_texts_are_reliable(index, table, tmp_path):
     documents = imported(index, table, tmp_path, "--max-tokens", "0")
-    assert reliability(documents, np.full(6, 10**6)) == 1.0
+    assert reliability(documents, np.full(6, 10**6), documents.present) == 1.0
 
 
 def test_the_limit_is_the_imports_or_the_encoders_or_minilms(index, table, tmp_path):
@@ -83,7 +86,7 @@ def test_auto_trusts_vectors_of_long_documents_less(index, table, tmp_path):
     write_npz(tmp_path / "q.npz", ["1"], np.ones((1, 4), dtype=np.float32))
     documents = imported(index, table, tmp_path, "--max-tokens", "4")
     opened = kernelsearch.open(index.path, vectors={"queries": str(tmp_path / "q.npz")})
-    factor = reliability(documents, opened.forward.lengths)
+    factor = reliability(documents, opened.forward.lengths, opened.forward.live)
     assert factor < 0.9
     auto = AutoReranker(opened)
     weights = dict(zip(auto.recipe, auto.weights.tolist(), strict=True))

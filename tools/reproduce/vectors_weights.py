@@ -86,7 +86,8 @@ def ranked(collection: Collection, recipe: tuple[str, ...], table: Table, settin
     `table` is the query's, with the features of `recipe`; `setting` has the weights.
     """
     dense, feedback, mslm = setting
-    dense *= reliability(collection.index.vectors(NAME).documents, collection.index.forward.lengths)
+    forward = collection.index.forward
+    dense *= reliability(collection.index.vectors(NAME).documents, forward.lengths, forward.live)
     fixed = {MATCH: mslm, PLAIN: WORDS - mslm, f"dense:{NAME}": dense, f"hybrid:{NAME}/{CERTAINTY}": 1.0}
     weights = np.array([fixed.get(name, feedback) for name in recipe])
     ties = collection.index.forward.docid_rank[table.docs]

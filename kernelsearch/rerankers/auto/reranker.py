@@ -20,8 +20,9 @@ On an index of source code, BM25 that finds words inside identifiers is added (f
 On an index with vectors, the inner product with the query's vector is added to the match, and the nearest documents of the
 whole index are added to the candidates. Feedback documents are then those with the largest weighted sum of the z-scores of
 first stage and vectors: documents on which both agree are relevant more often than the first ones by words alone. Both weights
-of the vectors are multiplied by their reliability, which falls with the share of the texts that the encoder has not read
-(`kernelsearch.vectors.truncation`). Queries for known documents are ranked by words alone (`decision`).
+of the vectors are multiplied by their reliability, which falls with the share of the texts that the encoder has not read, and
+with that of the documents without a vector (`kernelsearch.vectors.truncation`). Queries for known documents are ranked by words
+alone (`decision`).
 
 `python -m tools.reproduce.auto` shows, leaving one collection out at a time, how the weights were chosen and which
 alternatives were tried (docs/reproductions/auto.md).

@@ -34,8 +34,9 @@ class DenseFeatureSettings(Settings):
 class DenseFeature(Feature[DenseFeatureSettings]):
     """The inner product of the query's vector with the documents'.
 
-    A document without a vector gets the mean of the others, which after z-scores is 0: it is neither raised nor lowered. For
-    a query without a vector all documents get 0.
+    A document without a vector gets what its first-stage score lets expect: the value of the straight line through the others
+    (least squares over the pool). With their mean instead, a document that words put first would fall behind all those that
+    have a vector near to the query's. For a query without a vector all documents get 0.
     """
 
     settings_type = DenseFeatureSettings
@@ -56,7 +57,7 @@ class DenseFeature(Feature[DenseFeatureSettings]):
 
     def pool_values(self, pool: Pool, vector: NDArray[np.float32]) -> Floats:
         """The feature's values for one pool and the query's vector, shape (candidates,)."""
-        return self._known_or_mean(self.products(pool, vector))
+        return self._known_or_expected(self.products(pool, vector), pool)
 
     def products(self, pool: Pool, vector: NDArray[np.float32]) -> Floats:
         """The inner products of a pool's documents with the query's `vector`, NaN for those without one, shape (candidates,).
@@ -69,10 +70,17 @@ class DenseFeature(Feature[DenseFeatureSettings]):
         return pool.products[name].copy()
 
     @staticmethod
-    def _known_or_mean(scores: Floats) -> Floats:
+    def _known_or_expected(scores: Floats, pool: Pool) -> Floats:
         missing = np.isnan(scores)
+        if missing.all():
+            return np.zeros(pool.depth)
         if missing.any():
-            scores[missing] = 0.0 if missing.all() else scores[~missing].mean()
+            known, first = scores[~missing], np.asarray(pool.candidates.scores, dtype=np.float64)
+            deviations = first - first[~missing].mean()
+            spread = np.square(deviations[~missing]).sum()
+            # The pool joins lists by words and by vectors; this alone makes both fall against each other, so no line falls.
+            slope = max(0.0, deviations[~missing] @ known / spread) if spread else 0.0
+            scores[missing] = known.mean() + slope * deviations[missing]
         return scores
 
     def retrieve(self, queries: Sequence[Query], lists: Sequence[Candidates], depth: int) -> list[NDArray[np.int32]]:
@@ -94,7 +102,7 @@ class DenseRelevanceModel(DenseFeature):
         if not len(order):
             return np.zeros(pool.depth)
         mean = posterior_weights(scores[order]) @ documents.take(rows[order])
-        return self._known_or_mean(documents.scores(mean.astype(np.float32), rows).astype(np.float64))
+        return self._known_or_expected(documents.scores(mean.astype(np.float32), rows).astype(np.float64), pool)
 
 
 @dataclass(frozen=True, kw_only=True)

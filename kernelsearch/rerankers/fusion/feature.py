@@ -63,7 +63,7 @@ class FeatureContext:
         """The factor for the `vectors` of that name (`kernelsearch.vectors.truncation`), computed once for all features."""
         if vectors not in self._reliabilities:
             documents = self.index.vectors(vectors).documents
-            self._reliabilities[vectors] = reliability(documents, self.index.forward.lengths)
+            self._reliabilities[vectors] = reliability(documents, self.index.forward.lengths, self.index.forward.live)
         return self._reliabilities[vectors]
 
     def feedback_search(self, model: BM25Model, depth: int) -> FeedbackSearch:

@@ -65,6 +65,11 @@ HYBRID_WEIGHTS = {
 }
 
 
+#: The share of the documents that must have a vector for vectors that nobody named: with half of them `auto` was as good as by
+#: words alone or better, with fewer worse (docs/reproductions/vectors.md, "Documents without a vector").
+ENOUGH_VECTORS = 0.5
+
+
 def auto_weights(index: OpenedIndex, vectors: str | None) -> dict[str, float]:
     """{feature: weight} of `auto` on `index` with the vectors of that name, by words alone for None; fusion starts there."""
     return reading_weights(index) if vectors is None else hybrid_weights(index, vectors)
@@ -79,10 +84,10 @@ def reading_weights(index: OpenedIndex) -> dict[str, float]:
 def hybrid_weights(index: OpenedIndex, vectors: str) -> dict[str, float]:
     """{feature: weight} of `auto` on `index` with the vectors of that name, from which a trained fusion starts, too.
 
-    Vectors that have seen a part of the texts get a lower weight (`kernelsearch.vectors.truncation`).
+    Vectors that have seen a part of the texts, or of the documents, get a lower weight (`kernelsearch.vectors.truncation`).
     """
     weights = {name.replace("NAME", vectors, 1): weight for name, weight in HYBRID_WEIGHTS.items()}
-    weights[f"dense:{vectors}"] *= reliability(index.vectors(vectors).documents, index.forward.lengths)
+    weights[f"dense:{vectors}"] *= reliability(index.vectors(vectors).documents, index.forward.lengths, index.forward.live)
     return weights
 
 
@@ -90,8 +95,8 @@ def usable_vectors(index: OpenedIndex, wanted: str | None, method: str) -> str |
     """The name of the vectors of `index` to use, None for words alone; `wanted` is an option's value, "none" for words alone.
 
     Vectors that the option names, or that were named when the index was opened, must be usable, otherwise OptionError or
-    ArtefactError is raised. Without a name, vectors that can't be used are left out, which is logged; `method` is the method's
-    name, for the log.
+    ArtefactError is raised. Without a name, vectors that can't be used or that most documents lack are left out, which is
+    logged; `method` is the method's name, for the log.
     """
     name = wanted or index.vector_settings.default_name
     if wanted == "none" or (name is None and not vector_names(index.artefacts)):
@@ -103,6 +108,11 @@ def usable_vectors(index: OpenedIndex, wanted: str | None, method: str) -> str |
         if name is not None:
             raise
         logger.info("%s: words alone, without vectors: %s", method, problem)
+        return None
+    present, live = vectors.documents.present, index.forward.live
+    if name is None and (present & live).sum() < ENOUGH_VECTORS * live.sum():
+        text = "%s: words alone: %d of %d documents have a vector; --%s.vectors %s uses them"
+        logger.info(text, method, (present & live).sum(), live.sum(), method, vectors.name)
         return None
     return vectors.name
 

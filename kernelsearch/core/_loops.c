@@ -332,20 +332,19 @@ static void column_similarity(Level *level, int64_t lane, double *out)
 /* Upper bounds of the similarities of a text's columns. psi is homogeneous and concave, so adding up cells of both sides can't
    lower the sum of psi: the similarity of coarse columns bounds that of the columns. Where only the best window counts, most
    columns are then never computed. A coarse column has the query's largest rows, runs of the other rows (rows of neighbouring
-   words are contiguous), and all other words. Single precision moves a bound by less than SLACK. */
-enum { COARSE_ROWS = 7, COARSE_RUNS = 8, CELLS = COARSE_ROWS + COARSE_RUNS + 1 };
-/* With many query columns, bounds take as long as the similarities themselves. */
-enum { BOUNDED_COLUMNS = 4 };
-static const double SLACK = 1e-5;
+   words are contiguous), and all other words. It is computed in single precision, which moves a bound by less than SLACK. */
+enum { COARSE_ROWS = 15, COARSE_RUNS = 48, CELLS = COARSE_ROWS + COARSE_RUNS + 1 };
+/* Longer queries would need large tables of bounds for long texts. */
+enum { BOUNDED_COLUMNS = 16 };
+/* More than the rounding errors of a bound; ten times as much lets hardly more columns be computed. */
+static const double SLACK = 1e-4;
 
 typedef struct {
     float *lent;         /* (slots, CELLS): what a token of a slot gives to the cells */
-    double *query;       /* (columns, CELLS) */
-    double floor[CELLS];
+    float *query;        /* (columns, CELLS) */
+    float floor[CELLS];
     double *base;        /* (columns): what the query's side alone adds to the similarity */
     /* of one text */
-    double *mass;        /* (text columns, CELLS) */
-    double *phi_mass, *added, *phi_added; /* as mass */
     double *bounds;      /* (text columns, columns) */
     double *windows;     /* (text columns + columns): bounds of windows by their first column */
     double *similarity;  /* (text columns, columns), of the columns that were computed */
@@ -355,9 +354,8 @@ typedef struct {
 
 static void coarse_free(Coarse *coarse)
 {
-    free(coarse->lent); free(coarse->query); free(coarse->base);
-    free(coarse->mass); free(coarse->phi_mass); free(coarse->added); free(coarse->phi_added); free(coarse->bounds);
-    free(coarse->windows); free(coarse->similarity); free(coarse->computed); free(coarse->begin);
+    free(coarse->lent); free(coarse->query); free(coarse->base); free(coarse->bounds); free(coarse->windows);
+    free(coarse->similarity); free(coarse->computed); free(coarse->begin);
 }
 
 /* Fills in an empty Coarse for a level and texts of at most so many columns. */
@@ -371,10 +369,7 @@ static int coarse_prepare(Coarse *coarse, const Level *level, int64_t longest)
     failed |= sized((void **)&mass, rows, sizeof(double));
     failed |= sized((void **)&coarse->lent, slots * CELLS, sizeof(float));
     failed |= sized((void **)&coarse->base, columns, sizeof(double));
-    failed |= sized((void **)&coarse->query, columns * CELLS, sizeof(double));
-    double **tables[] = {&coarse->mass, &coarse->phi_mass, &coarse->added, &coarse->phi_added};
-    for (size_t k = 0; k < sizeof tables / sizeof tables[0]; k++)
-        failed |= sized((void **)tables[k], longest * CELLS, sizeof(double));
+    failed |= sized((void **)&coarse->query, columns * CELLS, sizeof(float));
     failed |= sized((void **)&coarse->bounds, longest * columns, sizeof(double));
     failed |= sized((void **)&coarse->similarity, longest * columns, sizeof(double));
     failed |= sized((void **)&coarse->windows, longest + columns, sizeof(double));
@@ -397,12 +392,12 @@ static int coarse_prepare(Coarse *coarse, const Level *level, int64_t longest)
     }
     for (int64_t r = 0; r <= rows; r++) {
         const int64_t cell = r < rows ? cell_of[r] : CELLS - 1;
-        coarse->floor[cell] += level->floor[r];
-        for (int64_t j = 0; j < columns; j++) coarse->query[j * CELLS + cell] += level->query[j * (rows + 1) + r];
+        coarse->floor[cell] += (float)level->floor[r];
+        for (int64_t j = 0; j < columns; j++) coarse->query[j * CELLS + cell] += (float)level->query[j * (rows + 1) + r];
     }
     for (int64_t j = 0; j < columns; j++)
         for (int64_t k = 0; k < CELLS; k++) {
-            const double part = phi(coarse->query[j * CELLS + k]);
+            const double part = phi((double)coarse->query[j * CELLS + k]);
             coarse->base[j] += level->divergence == JENSEN_SHANNON ? 0.5 * part : part;
         }
     for (int64_t slot = 0; slot < slots; slot++) {
@@ -415,35 +410,32 @@ static int coarse_prepare(Coarse *coarse, const Level *level, int64_t longest)
     return GOOD;
 }
 
-/* The bounds of the first `count` text columns from the mass that was added up. */
-static void coarse_bounds(Coarse *coarse, const Level *level, int64_t count)
+/* ln x as `logarithm`, in single precision; ln FLT_MIN for smaller x. */
+static inline float short_logarithm(float x)
 {
-    const int64_t columns = level->columns, size = count * CELLS;
-    const double scale = 1 / (1 + level->eta);
-    double *restrict mass = coarse->mass;
-    for (int64_t p = 0; p < count; p++)
-        for (int64_t k = 0; k < CELLS; k++) {
-            const double value = mass[p * CELLS + k] * scale + coarse->floor[k];
-            mass[p * CELLS + k] = value > 0 ? value : 0;
-        }
-    if (level->divergence == KULLBACK_LEIBLER) {
-        logarithms(mass, coarse->phi_mass, size);
-        for (int64_t p = 0; p < count; p++)
-            for (int64_t j = 0; j < columns; j++)
-                coarse->bounds[p * columns + j] =
-                    inner_product(coarse->query + j * CELLS, coarse->phi_mass + p * CELLS, CELLS) - coarse->base[j];
-        return;
-    }
-    phis(mass, coarse->phi_mass, size);
-    for (int64_t j = 0; j < columns; j++) {
-        for (int64_t p = 0; p < count; p++)
-            memcpy(coarse->added + p * CELLS, coarse->query + j * CELLS, (size_t)CELLS * sizeof(double));
-        phis_of_sums(coarse->added, mass, coarse->phi_added, size);
-        for (int64_t p = 0; p < count; p++) {
-            const double sums = summed(coarse->phi_added + p * CELLS, CELLS) - summed(coarse->phi_mass + p * CELLS, CELLS);
-            coarse->bounds[p * columns + j] = 0.5 * sums - coarse->base[j];
-        }
-    }
+    const uint32_t one = UINT32_C(0x3f800000), root_half = UINT32_C(0x3f3504f3);
+    uint32_t bits;
+    float mantissa, power, s, z;
+    x = x > FLT_MIN ? x : FLT_MIN;
+    memcpy(&bits, &x, sizeof bits);
+    bits += one - root_half;
+    power = (float)((int32_t)(bits >> 23) - 127);
+    bits = (bits & UINT32_C(0x007fffff)) + root_half;
+    memcpy(&mantissa, &bits, sizeof mantissa);
+    s = (mantissa - 1.0f) / (mantissa + 1.0f);
+    z = s * s;
+    return power * 0.693147181f + s * (2.0f + z * (0.666666667f + z * (0.4f + z * 0.285714286f)));
+}
+
+/* The sum of CELLS values. */
+static inline double summed_cells(const float *values)
+{
+    float sums[16] = {0};
+    for (int k = 0; k < CELLS; k += 16)
+        for (int lane = 0; lane < 16; lane++) sums[lane] += values[k + lane];
+    for (int lane = 0; lane < 8; lane++) sums[lane] += sums[lane + 8];
+    for (int lane = 0; lane < 4; lane++) sums[lane] += sums[lane + 4];
+    return (double)((sums[0] + sums[1]) + (sums[2] + sums[3]));
 }
 
 /* A text as the loop below has it: its relevant tokens, the slots and masses of all tokens, and its columns. */
@@ -453,26 +445,41 @@ typedef struct {
     int64_t relevant_count, columns, half, step;
 } Text;
 
-/* Adds up the tokens of a text in the coarse columns, which must be 0 before, and notes the first token of each. */
-VECTORISED static void coarse_masses(
-    double *restrict sums, const float *restrict lent, const Text *restrict text, unsigned char *restrict empty,
-    int32_t *restrict begin)
+/* The bounds of column p. */
+VECTORISED static void coarse_bounds(
+    const Coarse *restrict coarse, const Level *restrict level, const Text *restrict text, int64_t p)
 {
-    int64_t from = 0, last = 0;
-    for (int64_t k = 0; k < text->relevant_count; k++) {
+    const int64_t columns = level->columns, offset = text->half - p * text->step;
+    const float scale = (float)(text->shares[p] / (1 + level->eta));
+    float mass[CELLS] = {0}, parts[CELLS];
+    for (int64_t k = coarse->begin[p]; k < text->relevant_count && text->relevant[k] <= p * text->step + text->half; k++) {
         const int64_t t = text->relevant[k];
-        const float *restrict given = lent + (int64_t)text->slot_of[t] * CELLS;
-        while (from * text->step < t - text->half) from++;
-        while (last + 1 < text->columns && (last + 1) * text->step <= t + text->half) last++;
-        for (int64_t p = from; p <= last; p++) {
-            const double share = text->mass[t] * text->window[t - p * text->step + text->half] * text->shares[p];
-            double *restrict column = sums + p * CELLS;
-            for (int cell = 0; cell < CELLS; cell++) column[cell] += share * (double)given[cell];
-            if (empty[p]) {
-                empty[p] = 0;
-                begin[p] = (int32_t)k;
-            }
+        const float share = (float)(text->mass[t] * text->window[t + offset]);
+        const float *restrict given = coarse->lent + (int64_t)text->slot_of[t] * CELLS;
+        for (int cell = 0; cell < CELLS; cell++) mass[cell] += share * given[cell];
+    }
+    for (int cell = 0; cell < CELLS; cell++) mass[cell] = mass[cell] * scale + coarse->floor[cell];
+    /* A difference, which may have lost all its digits; more of it can only raise the bound. */
+    mass[CELLS - 1] = (mass[CELLS - 1] > 0 ? mass[CELLS - 1] : 0) + (float)SLACK;
+    if (level->divergence == KULLBACK_LEIBLER) {
+        float logs[CELLS];
+        for (int cell = 0; cell < CELLS; cell++) logs[cell] = short_logarithm(mass[cell]);
+        for (int64_t j = 0; j < columns; j++) {
+            const float *restrict query = coarse->query + j * CELLS;
+            for (int cell = 0; cell < CELLS; cell++) parts[cell] = query[cell] * logs[cell];
+            coarse->bounds[p * columns + j] = summed_cells(parts) - coarse->base[j];
         }
+        return;
+    }
+    float phi_mass[CELLS];
+    for (int cell = 0; cell < CELLS; cell++) phi_mass[cell] = mass[cell] * short_logarithm(mass[cell]);
+    for (int64_t j = 0; j < columns; j++) {
+        const float *restrict query = coarse->query + j * CELLS;
+        for (int cell = 0; cell < CELLS; cell++) {
+            const float sum = query[cell] + mass[cell];
+            parts[cell] = sum * short_logarithm(sum) - phi_mass[cell];
+        }
+        coarse->bounds[p * columns + j] = 0.5 * summed_cells(parts) - coarse->base[j];
     }
 }
 
@@ -503,14 +510,19 @@ static double best_window(Level *level, Coarse *coarse, const Text *text, const 
 {
     const int64_t columns = level->columns;
     const int64_t windows = text->columns > columns ? text->columns - columns + 1 : 1;
-    int64_t first = 0;
-    memset(coarse->mass, 0, (size_t)(text->columns * CELLS) * sizeof(double));
+    int64_t first = 0, begin = 0;
     for (int64_t p = 0; p < text->columns; p++) {
-        coarse->computed[p] = 1; /* a column without tokens */
-        memcpy(coarse->similarity + p * columns, empty, (size_t)columns * sizeof(double));
+        const int64_t low = p * text->step - text->half, high = p * text->step + text->half;
+        while (begin < text->relevant_count && text->relevant[begin] < low) begin++;
+        coarse->begin[p] = (int32_t)begin;
+        coarse->computed[p] = begin == text->relevant_count || text->relevant[begin] > high;
+        if (coarse->computed[p]) {
+            memcpy(coarse->similarity + p * columns, empty, (size_t)columns * sizeof(double));
+            memcpy(coarse->bounds + p * columns, empty, (size_t)columns * sizeof(double));
+        } else {
+            coarse_bounds(coarse, level, text, p);
+        }
     }
-    coarse_masses(coarse->mass, coarse->lent, text, coarse->computed, coarse->begin);
-    coarse_bounds(coarse, level, text->columns);
     for (int64_t start = 0; start < windows; start++) {
         double bound = 0;
         for (int64_t j = 0; j < columns; j++)

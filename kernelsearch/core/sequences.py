@@ -24,10 +24,13 @@ def chunks(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
 def difference(numbers: NDArray[Integer], others: NDArray[np.integer]) -> NDArray[Integer]:
     """Returns the distinct `numbers` (n,) that are not among `others` (m,), ascending.
 
-    As numpy.setdiff1d, which takes several times as long for the documents of a query because it sorts both.
+    As numpy.setdiff1d, which takes several times as long for the documents of a query.
 
     >>> difference(np.array([5, 2, 9, 5]), np.array([9, 1])).tolist()
     [2, 5]
     """
-    ordered = np.sort(numbers[np.isin(numbers, others, invert=True)])
+    ordered = np.sort(numbers)
+    if len(others):
+        excluded = np.sort(others)
+        ordered = ordered[excluded.take(excluded.searchsorted(ordered), mode="clip") != ordered]
     return ordered[np.diff(ordered, prepend=ordered[:1] - 1) > 0]

@@ -239,7 +239,12 @@ class Reranker(ABC, Generic[S]):
         return [reranker.apply_batch(queries, lists, context) for reranker in rerankers]
 
     def ordered(self, docs: NDArray[np.int32], scores: NDArray[np.floating]) -> Candidates:
-        """Rows and their scores as a list, by score descending, then docid ascending.
+        """Rows and their scores as a list in the order of `best_first`."""
+        order = self.best_first(docs, scores)
+        return Candidates(docs[order], scores[order])
+
+    def best_first(self, docs: NDArray[np.int32], scores: NDArray[np.floating]) -> NDArray[np.int64]:
+        """The places of `docs`, by score descending, then docid ascending, shape (documents,).
 
         Raises InputError for a score that is not finite.
         """
@@ -249,7 +254,7 @@ class Reranker(ABC, Generic[S]):
             raise InputError(f"{self.name}: a document got the score {ranked[-1 if np.isfinite(ranked[0]) else 0]}")
         if (ranked[1:] == ranked[:-1]).any():  # sorting by two keys takes several times as long, and ties are rare
             order = np.lexsort((self.index.forward.docid_rank[docs], -scores))
-        return Candidates(docs[order], scores[order])
+        return order
 
     def place_of(self, candidates: Candidates, doc: int) -> int:
         """As `position`; raises InputError where the list doesn't have the document."""

@@ -81,6 +81,23 @@ def test_equals_numpy(monkeypatch, scales, options, mode, divergence):
 
 
 @built
+@pytest.mark.parametrize("divergence", ["js", "kl"])
+def test_the_best_window_where_nothing_is_left_for_other_words(monkeypatch, divergence):
+    """The cell of all other words is a difference of two numbers that are nearly equal."""
+    rng = np.random.default_rng(2)
+    graph = SemanticGraph.from_edges(11, np.zeros(10, dtype=int), np.arange(1, 11), rng.uniform(0.2, 0.9, 10))
+    matcher = Matcher((Scale(4, 0.7),), "max", divergence)
+    rows = QueryRows(
+        graph, np.array([0]), np.ones(1), rng.dirichlet(np.ones(11)), matcher.scales,
+        eta=1e-6, limit=5, importance=rng.uniform(0.5, 2, 11),
+    )  # fmt: skip
+    # Words that give all their mass to the rows of the query's word and their own; the query's word also gives to others.
+    texts = ranges([rng.choice(rows.words[1:], 300).tolist() for _ in range(20)])
+    expected = by_numpy(monkeypatch, matcher, rows, texts)
+    np.testing.assert_allclose(matcher.scores_of_words(rows, texts), expected, rtol=1e-6)
+
+
+@built
 def test_no_texts_and_none_but_empty_ones(monkeypatch):
     matcher = Matcher((Scale(4, 0.7), Scale(INF, 0.7)))
     for sizes in ((), (0,), (0, 0)):

@@ -135,11 +135,13 @@ class QueryRows:
         self.query, self.weights = np.asarray(query, dtype=np.int64), np.asarray(weights, dtype=np.float64)
         # The graph's weights are symmetric, so the words that a query word contributes to are the columns of its row.
         reach = graph.weights_of(self.query, max(scale.semantic for scale in scales))
-        mass = np.bincount(reach.words, np.repeat(self.weights, np.diff(reach.indptr)) * reach.weights)
-        mass[self.query] = np.inf
         # A neighbour that receives nothing, as all do at scale 0, is one of the other words.
-        words, seen = np.unique(reach.words[reach.weights > 0], return_index=True)
-        largest = np.sort(np.argsort(-mass[words], kind="stable")[: max(limit, len(self.query))])
+        receives = reach.weights > 0
+        received = (np.repeat(self.weights, np.diff(reach.indptr)) * reach.weights)[receives]
+        words, seen, places = np.unique(reach.words[receives], return_index=True, return_inverse=True)
+        mass = np.bincount(places, received)
+        mass[np.searchsorted(words, self.query)] = np.inf
+        largest = np.sort(np.argsort(-mass, kind="stable")[: max(limit, len(self.query))])
         # Rows of neighbouring query words are contiguous: matching works on runs of rows.
         self.words = words[largest[np.argsort(seen[largest])]].astype(np.int64)
         self.background: Array = np.asarray(background[self.words], dtype=np.float64)

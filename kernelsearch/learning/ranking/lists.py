@@ -130,6 +130,8 @@ def normalise_features(X: Floats, lists: Lists, kind: str = "z") -> Floats:
         raise OptionError(f"normalisation {kind!r} is not one of {', '.join(NORMALISATIONS)}")
     if kind == "none" or not len(X):
         return X
+    if kind == "z" and len(lists) == 1:
+        return zscores(X)
     sorted_rows = X[lists.order]
     low = np.minimum.reduceat(sorted_rows, lists.starts)
     high = np.maximum.reduceat(sorted_rows, lists.starts)

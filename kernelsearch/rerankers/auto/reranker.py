@@ -45,7 +45,7 @@ from kernelsearch.rerankers.auto import AUTO
 from kernelsearch.rerankers.auto.decision import may_decide, words_decide
 from kernelsearch.rerankers.auto.settings import AutoSettings
 from kernelsearch.rerankers.base import DEFAULT_CONTEXT, Context, Explanation, OpenedIndex
-from kernelsearch.rerankers.fusion.base import FusedReranker, followed_by
+from kernelsearch.rerankers.fusion.base import FusedReranker, extended
 from kernelsearch.rerankers.fusion.features import Features
 from kernelsearch.rerankers.fusion.recipes import PARTS, PLAIN, auto_weights, available, usable_vectors
 from kernelsearch.vectors.nearness import NEIGHBOURS
@@ -87,7 +87,8 @@ class AutoReranker(FusedReranker[AutoSettings]):
 
     def tables(self, queries: Sequence[Query], lists: Sequence[Candidates], context: Context) -> list[Table]:
         """Each query's best MATCHED documents, in the first stage's order, and their features, z-scored among them."""
-        return self._matched(queries, self.pool_tables(queries, lists, context), context)
+        pools = self.pool_tables(queries, lists, context)
+        return self._matched(queries, pools, [self._order(pool, table) for pool, table in pools], context)
 
     def apply_batch(
         self, queries: Sequence[Query], lists: Sequence[Candidates], context: Context = DEFAULT_CONTEXT
@@ -114,20 +115,27 @@ class AutoReranker(FusedReranker[AutoSettings]):
         ((pool, table),) = pools
         if not pool.depth:
             return listed
-        ((best, features),) = self._matched([query], pools, context)
+        order = self._order(pool, table)
+        ((best, features),) = self._matched([query], pools, [order], context)
         ranked = self.ordered(best.docs, self.learner.predict(features))
-        others = self.ordered(pool.docs, self.learner.predict(table)).docs
-        others = np.concatenate([others, listed.docs[~np.isin(listed.docs, others)]])
-        return followed_by(ranked, others, self.limit(listed, pool, context))
+        others = pool.docs[order[best.depth :]]
+        if not np.array_equal(pool.docs[: listed.depth], listed.docs):  # the list is deeper than the pool
+            others = np.concatenate([others, listed.docs[~np.isin(listed.docs, pool.docs)]])
+        return extended(ranked, others, self.limit(listed, pool, context))
 
-    def _matched(self, queries: Sequence[Query], pools: Sequence[Table], context: Context) -> list[Table]:
-        """Of each pool the best documents with the match in the place of the first stage's score."""
+    def _order(self, pool: Candidates, table: NDArray[np.float64]) -> NDArray[np.int64]:
+        """The places of a pool's documents by the sum with the first stage's score, best first."""
+        return self.best_first(pool.docs, self.learner.predict(table))
+
+    def _matched(
+        self, queries: Sequence[Query], pools: Sequence[Table], orders: Sequence[NDArray[np.int64]], context: Context
+    ) -> list[Table]:
+        """Of each pool the best documents by `_order` with the match in the place of the first stage's score."""
         if self.recipe[0] == PLAIN:
             return list(pools)
         chosen = []
-        for pool, table in pools:
-            ties = self.index.forward.docid_rank[pool.docs]
-            best = np.sort(np.lexsort((ties, -self.learner.predict(table)))[:MATCHED])
+        for (pool, table), order in zip(pools, orders, strict=True):
+            best = np.sort(order[:MATCHED])
             chosen.append((Candidates(pool.docs[best], pool.scores[best]), table[best, 1:]))
         matches = self._match_features(context).tables(queries, [best for best, _ in chosen])
         return [

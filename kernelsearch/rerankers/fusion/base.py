@@ -171,6 +171,10 @@ class FusedReranker(Reranker[D]):
 
 def followed_by(best: Candidates, docs: NDArray[np.int32], limit: int) -> Candidates:
     """The list `best`, then the documents of `docs` that it lacks, in their order, with falling scores; at most `limit`."""
-    rest = docs[~np.isin(docs, best.docs)]
-    below = float(best.scores[-1]) - 1 - np.arange(len(rest))
-    return Candidates(np.concatenate([best.docs, rest])[:limit], np.concatenate([best.scores, below])[:limit])
+    return extended(best, docs[~np.isin(docs, best.docs)], limit)
+
+
+def extended(best: Candidates, others: NDArray[np.int32], limit: int) -> Candidates:
+    """The list `best`, then the documents `others`, none of which it has, with falling scores; at most `limit`."""
+    below = float(best.scores[-1]) - 1 - np.arange(len(others))
+    return Candidates(np.concatenate([best.docs, others])[:limit], np.concatenate([best.scores, below])[:limit])

@@ -352,7 +352,8 @@ class Features:
 
     def _tables(self, pools: Sequence[Pool]) -> list[Floats]:
         columns = [feature.values(pools) for feature in self.features]
-        return [np.column_stack([column[number] for column in columns]) for number in range(len(pools))]
+        # A feature is contiguous in memory: normalising and adding up features takes a third of the time.
+        return [np.array([column[number] for column in columns]).T for number in range(len(pools))]
 
 
 def best_ranks(docs: NDArray[np.int32], lists: Sequence[NDArray[np.int32]]) -> NDArray[np.int64]:

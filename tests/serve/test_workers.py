@@ -95,6 +95,7 @@ def test_one_thread_makes_quick_calls_and_others_take_what_can_not_share_one(mak
         while not calls.seen:
             await asyncio.sleep(0.001)
         waiting += [asyncio.ensure_future(workers.run_together(calls, "a", number)) for number in (2, 3)]
+        await asyncio.sleep(0.02)
         assert await workers.run(len, "four") == 4
         assert calls.seen == [[1]]  # though a thread was free
         calls.release.set()

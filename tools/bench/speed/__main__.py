@@ -118,8 +118,9 @@ def main() -> None:
             function(bench, collections)
             bench.libraries.close()
             bench.pyserini.close()
-            print(f"{name}: {time.perf_counter() - begun:.0f} s, {used_cpu() - spent:.0f} CPU s", file=sys.stderr)
-            text = render(section, bench.rows, {**bench.libraries.missing, **bench.pyserini.missing}, load)
+            seconds = time.perf_counter() - begun
+            print(f"{name}: {seconds:.0f} s, {used_cpu() - spent:.0f} CPU s", file=sys.stderr)
+            text = render(section, bench.rows, {**bench.libraries.missing, **bench.pyserini.missing}, load, seconds)
             if arguments.page:
                 write_page(arguments.page, {section.title: text}, order)  # now, so that a run that is stopped has written it
             else:

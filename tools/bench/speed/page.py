@@ -19,8 +19,8 @@ turns, so that a busy machine slows both alike; the tables have medians over the
 the times where there is no peer). CPU time is that of all threads of a process and of those that it starts. *Growth* is how
 many times longer path and peer take on the larger collection. The collection is synthetic (`tools/data/synthetic.py`).
 
-`make bench` measures all of it and writes this page; `make bench BENCH_ARGS="--only service,vectors"` replaces two sections. Each
-section says when, where and for how long it was measured{total}. Large collections are in [memory limits and
+`make bench` measures all of it and writes this page; `make bench BENCH_ARGS="--only service,vectors"` replaces two sections.
+Each section says when, where and for how long it was measured{total}. Large collections are in [memory limits and
 Dask](scale.md), other measurements against Pyserini in [the Lucene bridge](measurements/bridge.md).
 
 """

@@ -45,10 +45,10 @@ GROUPS: dict[str, tuple[Callable[[Bench, list[Collection]], None], Section]] = {
         searching.run_threads,
         Section(
             "Two processes",
-            "320 queries of four words (3,000 for BM25), 1,000 hits, in batches: this process and another one (`ProcessEngine`), both warm, "
-            "beside this process alone; then whole commands that write a run, 3,000 topics by BM25 and 800 by auto, from start "
-            "to end (further processes are started for more than three seconds of work only). 0.59 means 1.7 times the "
-            "throughput.",
+            "320 queries of four words (3,000 for BM25), 1,000 hits, in batches: this process and another one "
+            "(`ProcessEngine`), both warm, beside this process alone; then whole commands that write a run, 3,000 topics by "
+            "BM25 and 800 by auto, from start to end (further processes are started for more than three seconds of work "
+            "only). 0.59 means 1.7 times the throughput.",
         ),
     ),
     "build": (

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kernelsearch.core.errors import InputError
 from kernelsearch.core.progress import Progress, silent
@@ -37,6 +38,8 @@ MAX_DOCID = 32_766
 SMALL = 50_000
 #: Documents from which the language of a collection is guessed.
 GUESSED = 200
+#: Docids whose hashes are computed together, which takes less time per docid.
+HASHED_AT_ONCE = 1000
 
 logger = logging.getLogger(__name__)
 
@@ -80,6 +83,7 @@ def stage_documents(
     """
     count, titles, apart, nulls, keys = 0, False, 0, 0, array("Q")
     names: dict[str, None] = {}
+    docids: list[str] = []  # whose hashes are not computed yet
     guess = LanguageGuess()
     most = 1 if whole else threads or os.cpu_count() or 1
     with ExitStack() as stack:
@@ -101,12 +105,16 @@ def stage_documents(
                 raise InputError(f"{place}: {problem}") from None
             if count < GUESSED:
                 guess.add(document["contents"])
-            keys.append(_hash(document["id"]))
+            docids.append(document["id"])
+            if len(docids) == HASHED_AT_ONCE:
+                keys.frombytes(_hashes(docids).tobytes())
+                docids.clear()
             count += 1
             titles = titles or bool(document.get("title"))
             apart += not contains_title(document["contents"], document.get("title") or "")
             names.update(dict.fromkeys(name for name in document if not _is_contents(document, name)))
             bar.update()
+    keys.frombytes(_hashes(docids).tobytes())
     _refuse_duplicates(read, keys)
     if nulls:
         logger.warning("%d numbers that JSON doesn't have (NaN, Infinity) are stored as null", nulls)
@@ -123,9 +131,13 @@ def _is_contents(document: dict[str, Any], name: str) -> bool:
     return name in TEXT_NAMES and isinstance(value, str) and document["contents"].endswith(value)
 
 
+#: json.dumps with these options would make an encoder per document.
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=str).encode
+
+
 def _to_json(document: dict[str, Any]) -> str:
     """A document as one line; values that JSON doesn't have, such as dates of a Parquet file, are written as text."""
-    return json.dumps(document, ensure_ascii=False, allow_nan=False, default=str) + "\n"
+    return _encode(document) + "\n"
 
 
 def make_readable(document: dict[str, Any], place: str) -> int:
@@ -199,8 +211,8 @@ def _file_name(number: int) -> str:
     return f"{number:03d}.jsonl"
 
 
-def _hash(docid: str) -> int:
-    return int(hashes([docid.encode("utf-8")])[0])
+def _hashes(docids: Sequence[str]) -> NDArray[np.uint64]:
+    return hashes([docid.encode("utf-8") for docid in docids]).astype(np.uint64)
 
 
 def _refuse_duplicates(read: Reader, keys: array[int]) -> None:
@@ -212,7 +224,7 @@ def _refuse_duplicates(read: Reader, keys: array[int]) -> None:
     places: dict[str, str] = {}
     for place, document in read():
         docid = document["id"]
-        if _hash(docid) in repeated:
+        if int(_hashes([docid])[0]) in repeated:
             if docid in places:
                 raise InputError(f"{place}: document id {docid!r} appears twice (first at {places[docid]})")
             places[docid] = place

@@ -64,13 +64,10 @@ class Engine(ABC):
         shared: Shared,
         *,
         label: str,
-        alone: Callable[[Item, Shared], Result] | None = None,
     ) -> Iterator[Result]:
         """Yields function(item, shared) for every one of `items`, in order, as results become ready.
 
         `label` is that of `map`. `shared` is sent to each worker once; it must be picklable where workers are processes.
-        `alone` is called instead of `function` where this process executes one task at a time: it gives the same results and
-        may use several threads.
         """
 
     @abstractmethod
@@ -103,10 +100,8 @@ class LocalEngine(Engine):
         shared: Shared,
         *,
         label: str,
-        alone: Callable[[Item, Shared], Result] | None = None,
     ) -> Iterator[Result]:
-        execute = alone or function
-        return (execute(item, shared) for item in items)
+        return (function(item, shared) for item in items)
 
     def hold(self, function: Callable[[Item], Any], items: Sequence[Item], *, label: str) -> Held:
         return _LocalHeld([function(item) for item in items])

@@ -233,10 +233,11 @@ def lines(path: str | Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]
 def json_lines(source: str | Path | TextFile, encoding: str = "utf-8") -> Iterator[tuple[int, dict[str, Any]]]:
     """Yields (line number from 1, object) of the JSONL file `source` in `encoding`, gzipped or not, without blank lines."""
     text = source if isinstance(source, TextFile) else TextFile(source, encoding)
+    file = shown_path(text.path)
     for number, line in text:
         if not line.strip():
             continue
-        place = f"{shown_path(text.path)}: line {number}"
+        place = f"{file}: line {number}"
         record = parse_json(line, place)
         if not isinstance(record, dict):
             raise InputError(f"{place}: a JSON object was expected")

@@ -104,7 +104,6 @@ class DaskEngine(Engine):
         shared: Shared,
         *,
         label: str,
-        alone: Callable[[Item, Shared], Result] | None = None,
     ) -> Iterator[Result]:
         """See `Engine.map_shared`. `shared` is the result of a task, which each worker fetches once."""
         shared_future = self._send(shared, label)

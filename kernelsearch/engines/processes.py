@@ -6,6 +6,7 @@ where the first tasks show that the others will take long enough, it starts furt
 
 from __future__ import annotations
 
+import fcntl
 import logging
 import os
 import pickle
@@ -17,23 +18,28 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from kernelsearch.core.execution import Item, LocalEngine, Result, Shared
 from kernelsearch.core.streams import limits
 from kernelsearch.engines.worker import Failure, Open, Preparation, Task, Warned, send
 from kernelsearch.lucene import jvm
 
-#: Seconds of remaining work from which on further processes are started. One takes some seconds of CPU time until its Java is
-#: as fast as that of this process, so a command of eight seconds gained nothing by it (docs/speed.md).
-WORTH = 8.0
-#: Seconds of work after which the time of a task says something about the next ones: the first tasks load what all use, and
-#: Java has not compiled their code yet.
-TELLING = 2.0
+#: Seconds of remaining work from which on further processes are started: one takes about a second until it searches.
+WORTH = 3.0
+#: Seconds of remaining work from which on their Java compiles with its optimising compiler, too, which takes some seconds of
+#: CPU time. Below, commands of 5 to 8 seconds became 10 % shorter by further processes without it, and 5 % longer by
+#: processes with it (docs/speed.md).
+LONG = 20.0
+#: Seconds of work after which the time of a task says something about the next ones: the first tasks load what all use.
+TELLING = 0.5
 #: Tasks per process that may be finished or under way before their turn, so that memory doesn't grow with their number.
 AHEAD = 4
 #: The libraries of linear algebra get one thread in each worker, because the workers share the cores already.
 ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
+#: Bytes that a pipe to or from a worker holds: with the system's 64 KB, a worker could not write a batch of lists before this
+#: process, busy with a batch of its own, has read the beginning.
+PIPE_SIZE = 1 << 20
 #: What a worker runs: not multiprocessing's spawn, which would import the user's main module again.
 PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from kernelsearch.engines.worker import main; main()"
 
@@ -62,20 +68,16 @@ class ProcessEngine(LocalEngine):
         shared: Shared,
         *,
         label: str,
-        alone: Callable[[Item, Shared], Result] | None = None,
     ) -> Iterator[Result]:
         """Yields function(item, shared) for every one of `items`, in order, as results become ready.
 
-        `shared` is pickled and sent to each process once; `label` has no effect. `alone` is called instead of `function` as
-        long as there are no other processes.
+        `shared` is pickled and sent to each process once; `label` has no effect.
         """
         if self.processes < 2 or len(items) < 2:
-            return super().map_shared(function, items, shared, label=label, alone=alone)
-        return self._map(function, items, shared, alone or function)
+            return super().map_shared(function, items, shared, label=label)
+        return self._map(function, items, shared)
 
-    def _map(
-        self, function: Callable[[Item, Any], Result], items: Sequence[Item], shared: Any, alone: Callable[[Item, Any], Result]
-    ) -> Iterator[Result]:
+    def _map(self, function: Callable[[Item, Any], Result], items: Sequence[Item], shared: Any) -> Iterator[Result]:
         call = _Call(function, items, AHEAD * self.processes)
         library = logging.getLogger("kernelsearch")
         library.addHandler(self._warnings)
@@ -90,12 +92,12 @@ class ProcessEngine(LocalEngine):
                     if mine is None:
                         continue
                     begun = time.perf_counter()
-                    call.finish(mine, _executed(function if self._workers else alone, items[mine], shared))
+                    call.finish(mine, _executed(function, items[mine], shared))
                     seconds = time.perf_counter() - begun
                     spent += seconds
                     left = len(items) - mine - 1
-                    if mine and not self._workers and self.processes > 1 and _worth_starting(spent, seconds, left):
-                        self.start()
+                    if mine and not self._workers and self.processes > 1 and _worth_starting(spent, seconds * left):
+                        self.start(brief=seconds * left < LONG)
                         self._share(call, shared)
                 yield outcome.value()
                 self._repeat(outcome.warnings)
@@ -106,11 +108,14 @@ class ProcessEngine(LocalEngine):
             if not complete:
                 self.close()  # workers may be in the middle of tasks whose results nobody will read
 
-    def start(self) -> None:
-        """Starts the other processes, for callers who know that they will be worth it."""
+    def start(self, *, brief: bool = False) -> None:
+        """Starts the other processes, for callers who know that they will be worth it.
+
+        `brief` says that they will end before optimised code pays for the time that Java takes to make it.
+        """
         try:
             while len(self._workers) < self.processes - 1:
-                self._workers.append(_Worker())
+                self._workers.append(_Worker(brief))
         except (OSError, TypeError) as problem:  # TypeError: a program that embeds Python, without an interpreter to start
             logger.info("processes: %d of %d could be started (%s)", len(self._workers), self.processes - 1, problem)
             self.processes = 1 + len(self._workers)
@@ -142,12 +147,9 @@ class ProcessEngine(LocalEngine):
         self._workers = []
 
 
-def _worth_starting(spent: float, seconds: float, left: int) -> bool:
-    """Whether the tasks that are `left` take long enough if each takes as many `seconds` as the last one.
-
-    `spent` are the seconds of all tasks so far.
-    """
-    return spent >= TELLING and seconds * left > WORTH
+def _worth_starting(spent: float, remaining: float) -> bool:
+    """Whether tasks that took `spent` seconds so far show that those that remain, for `remaining` seconds, take long enough."""
+    return spent >= TELLING and remaining > WORTH
 
 
 class _Outcome(NamedTuple):
@@ -246,14 +248,20 @@ class _Call:
 
 
 class _Worker:
-    """A worker process, and the thread of this process that sends it tasks and receives their results."""
+    """A worker process, and the thread of this process that sends it tasks and receives their results.
 
-    def __init__(self) -> None:
+    `brief` says that it will not work for long.
+    """
+
+    def __init__(self, brief: bool) -> None:
+        self._brief = brief
         command = [sys.executable, "-c", PROGRAM, *sys.path]
         # A session of its own, so that Ctrl-C reaches this process alone, which then ends its workers.
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=os.environ | ONE_THREAD, start_new_session=True
         )
+        for stream in (self._process.stdin, self._process.stdout):
+            _widen(stream)
         self.calls: queue.SimpleQueue[tuple[_Call, tuple[Any, bytes]] | None] = queue.SimpleQueue()
         self.alive = True
         self._ended = False
@@ -265,7 +273,7 @@ class _Worker:
         pending: deque[int] = deque()
         call: _Call | None = None
         try:
-            self._send(Preparation(limits, *jvm.configuration()))
+            self._send(Preparation(limits, *jvm.configuration(), self._brief))
             while (given := self.calls.get()) is not None:
                 call, (shared, pickled) = given
                 if opened is not shared:
@@ -323,6 +331,13 @@ class _Worker:
             assert stream is not None
             with suppress(OSError):  # what is left in a buffer can't be sent any more
                 stream.close()
+
+
+def _widen(pipe: IO[bytes] | None) -> None:
+    """Lets `pipe` hold PIPE_SIZE bytes, where the system knows this call and allows so many."""
+    if pipe is not None and hasattr(fcntl, "F_SETPIPE_SZ"):
+        with suppress(OSError):
+            fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIPE_SIZE)
 
 
 class _Templates(logging.Handler):

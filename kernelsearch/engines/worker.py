@@ -25,6 +25,7 @@ class Preparation(NamedTuple):
     limits: InputLimits  #: of inputs
     java_heap: str | None
     java_options: tuple[str, ...]
+    brief: bool  #: whether it will not work for long
 
 
 class Open(NamedTuple):
@@ -113,6 +114,8 @@ def main() -> None:
 def _prepare(preparation: Preparation) -> None:
     vars(limits).update(vars(preparation.limits))
     jvm.configure(heap=preparation.java_heap, options=preparation.java_options)
+    if preparation.brief:
+        jvm.expect_few_calls()
 
 
 def _receive(messages: queue.SimpleQueue[Any]) -> None:

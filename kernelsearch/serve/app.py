@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
@@ -17,7 +17,6 @@ from fastapi.routing import APIRoute
 from fastapi.staticfiles import StaticFiles
 from pydantic import BaseModel, ValidationError
 from starlette.middleware.cors import CORSMiddleware
-from starlette.routing import Match
 
 from kernelsearch.core.errors import InputError
 from kernelsearch.core.reading import parse_json
@@ -87,7 +86,7 @@ def make_app(settings: ServiceSettings) -> Application:
     )
     app.state.service = service
     _add_error_handlers(app)
-    search_route = _add_search_route(app, service)
+    direct = _add_search_route(app, service)
     _add_body_routes(app, service)
     _add_ranking_routes(app, service)
     _add_description_routes(app, service)
@@ -111,7 +110,7 @@ def make_app(settings: ServiceSettings) -> Application:
     async def documentation() -> Response:
         return FileResponse(PAGE / "docs.html")
 
-    gate = Gate(DirectRoute(app, search_route), settings, service.metrics)
+    gate = Gate(direct, settings, service.metrics)
     if not settings.cors:
         return gate
     # Outside the gate, because a preflight has no key.
@@ -123,17 +122,20 @@ def make_app(settings: ServiceSettings) -> Application:
     )
 
 
-def _add_search_route(app: FastAPI, service: Service) -> APIRoute:
-    """The route of searches, which `DirectRoute` calls."""
+def _add_search_route(app: FastAPI, service: Service) -> DirectRoute:
+    """Adds the route of searches; returns the application that answers them without FastAPI."""
     path, reader = "/v1/{index}/search", Reader(parameters.SEARCH, service.settings.limits, ranks=True)
+
+    async def answer(name: str, query_string: bytes) -> bytes:
+        return await service.search(name, reader.read(query_string))
 
     @app.get(path, **_openapi(reader, models.SearchAnswer))
     async def search_index(request: Request) -> Response:
         """A ranked list: that of the first stage, or of methods that rerank it."""
-        read = reader.read(request.scope["query_string"])
-        return Response(await service.search(request.path_params["index"], read), media_type=JSON_TYPE)
+        return Response(await answer(request.path_params["index"], request.scope["query_string"]), media_type=JSON_TYPE)
 
-    return next(route for route in app.routes if isinstance(route, APIRoute) and route.path == path)
+    route = next(route for route in app.routes if isinstance(route, APIRoute) and route.path == path)
+    return DirectRoute(app, route, answer)
 
 
 def _add_body_routes(app: FastAPI, service: Service) -> None:
@@ -355,27 +357,31 @@ def _add_error_handlers(app: FastAPI) -> None:
 
 
 class DirectRoute:
-    """An ASGI application that calls one `route` of the application `app` directly, and `app` for all other requests.
+    """An ASGI application that answers GET requests of one route directly, and calls `app`, whose route it is, for all others.
 
     FastAPI's middleware, dependency resolution and routing take longer than a short search; this route needs none of them.
+    `answer` gets the index's name in the path and the query string, and returns the answer as JSON.
     """
 
-    def __init__(self, app: FastAPI, route: APIRoute) -> None:
-        self.app, self.route = app, route
+    def __init__(self, app: FastAPI, route: APIRoute, answer: Callable[[str, bytes], Awaitable[bytes]]) -> None:
+        self.app, self.route, self.answer = app, route, answer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one request."""
-        match, child_scope = self.route.matches(scope) if scope["type"] == "http" else (Match.NONE, {})
-        if match is not Match.FULL:
+        direct = scope["type"] == "http" and scope["method"] == "GET"
+        match = self.route.path_regex.match(scope["path"]) if direct else None
+        if match is None:
             await self.app(scope, receive, send)
             return
-        scope.update(child_scope)
         scope["route"] = self.route  # the metrics read it
         try:
-            response = await self.route.endpoint(Request(scope, receive))
+            body = await self.answer(match["index"], scope["query_string"])
         except Exception as error:
-            response = error_response(error)
-        await response(scope, receive, send)
+            await error_response(error)(scope, receive, send)
+            return
+        headers = [(b"content-length", str(len(body)).encode()), (b"content-type", JSON_TYPE.encode())]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
 
 
 def _openapi(

@@ -46,6 +46,7 @@ class _LimitedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Accepts a connection, or answers 503 where there are too many."""
         super().connection_made(transport)
+        self.transport = _JoinedWrites(transport, self.loop)  # type: ignore[assignment]
         if len(self.connections) > self.limits.connections:
             self._refuse(503, "too many connections; try again later")
         else:
@@ -162,3 +163,40 @@ class _LimitedProtocol(HttpToolsProtocol):
             head = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % len(body)
             self.transport.write(STATUS_LINE[status] + head + body)
         self.transport.close()
+
+
+class _JoinedWrites:
+    """The transport of a connection that sends what is written in one iteration of the event `loop` by one system call.
+
+    uvicorn writes the head and the body of an answer separately, and each call wakes the client.
+    """
+
+    __slots__ = ("_loop", "_parts", "_transport")
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport, self._loop = transport, loop
+        self._parts: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        """Writes `data` at the end of the present iteration."""
+        if not self._parts:
+            self._loop.call_soon(self._flush)
+        self._parts.append(data)
+
+    def _flush(self) -> None:
+        parts, self._parts = self._parts, []
+        if parts and not self._transport.is_closing():
+            self._transport.write(b"".join(parts))
+
+    def close(self) -> None:
+        """Closes the connection when everything is sent."""
+        self._flush()
+        self._transport.close()
+
+    def abort(self) -> None:
+        """Closes the connection at once."""
+        self._transport.abort()
+
+    def is_closing(self) -> bool:
+        """Whether the connection is closed or will be."""
+        return self._transport.is_closing()

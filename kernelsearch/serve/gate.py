@@ -87,7 +87,7 @@ class Gate:
                 message = {**message, "body": b""}
             await send(message)
 
-        self.metrics.in_flight.inc()
+        self.metrics.in_flight += 1
         try:
             headers = dict(scope["headers"])
             self._check(scope, headers)
@@ -99,7 +99,7 @@ class Gate:
         except Refused as refused:
             await refuse(send_with_headers, refused.status, str(refused))
         finally:
-            self.metrics.in_flight.dec()
+            self.metrics.in_flight -= 1
             self.metrics.done(_endpoint(scope), status, time.perf_counter() - start)
 
     def _check(self, scope: Scope, headers: dict[bytes, bytes]) -> None:

@@ -21,7 +21,7 @@ class _Registry(CollectorRegistry):
 class Metrics:
     """The metrics of one server: requests by endpoint and status, their times, the present load, recorded clicks.
 
-    Attributes: `in_flight`, a gauge of requests without an answer; `clicks`, a counter of recorded clicks.
+    Attributes: `in_flight`, the number of requests without an answer; `clicks`, a counter of recorded clicks.
     """
 
     def __init__(self, busy: Callable[[], int]) -> None:
@@ -35,7 +35,8 @@ class Metrics:
             buckets=BUCKETS,
             registry=self._registry,
         )
-        self.in_flight = self._gauge("in_flight", "Requests without an answer yet.")
+        self.in_flight = 0
+        self._gauge("in_flight", "Requests without an answer yet.").set_function(lambda: self.in_flight)
         self._gauge("working", "Requests that run in a thread or wait for one.").set_function(busy)
         #: Counters of answers with one status.
         self._by_status = {
@@ -43,6 +44,8 @@ class Metrics:
             504: self._counter("late_total", "Requests that timed out."),
         }
         self.clicks = self._counter("clicks_total", "Clicks added to click logs.")
+        #: The series of an endpoint and a status: looking them up by their labels takes longer than adding to them.
+        self._series: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
 
     def _counter(self, name: str, help: str, *labels: str) -> Counter:
         return Counter(f"kernelsearch_{name}", help, labels, registry=self._registry)
@@ -52,8 +55,11 @@ class Metrics:
 
     def done(self, endpoint: str, status: int, seconds: float) -> None:
         """Counts an answered request: the path template of its route, its HTTP status, and the `seconds` that it took."""
-        self._requests.labels(endpoint, status).inc()
-        self._seconds.labels(endpoint).observe(seconds)
+        if (endpoint, status) not in self._series:
+            self._series[endpoint, status] = self._requests.labels(endpoint, status), self._seconds.labels(endpoint)
+        requests, times = self._series[endpoint, status]
+        requests.inc()
+        times.observe(seconds)
         if status in self._by_status:
             self._by_status[status].inc()
 

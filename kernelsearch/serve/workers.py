@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
@@ -15,8 +17,11 @@ from kernelsearch.lucene import jvm
 S = TypeVar("S", bound=Hashable)
 T = TypeVar("T")
 
-#: Maximum number of requests per call: each of them waits for all.
-MAX_BATCH = 8
+#: Maximum number of requests per call: each of them waits for all. The larger one is for quick calls.
+MAX_BATCH, MAX_QUICK_BATCH = 8, 32
+#: CPU seconds per request below which a shared call is quick: most of them are Python's, which one thread executes at a time.
+#: With 32 clients, one thread with larger calls then answered 1.2 times as many requests as two (docs/speed.md, Service).
+QUICK = 0.0005
 #: The job that the present thread runs by itself, as `job`.
 _present = threading.local()
 
@@ -73,6 +78,8 @@ class Workers:
         self.threads, self.waiting, self.seconds = threads, waiting, seconds
         self.busy = 0  #: requests that run or wait
         self._free = threads
+        self._sharing = 0  # threads that run a shared call
+        self._cost = math.inf  # CPU seconds per request of the last shared call
         self._waiting: deque[Job[Any]] = deque()
         self._batches: SimpleQueue[list[Job[Any]] | None] = SimpleQueue()
         self._running = [threading.Thread(target=self._work, name=f"worker {n}", daemon=True) for n in range(threads)]
@@ -87,7 +94,8 @@ class Workers:
         """As `run`, for `function(shared, items)`, which returns one result per item.
 
         Requests with the same function and `shared` that wait at the same time are answered by one call, so that the cost per
-        call (two context switches, a call into Java) is paid once. Where the call fails, each item is tried alone.
+        call (two context switches, a call into Java) is paid once. Where the call fails, each item is tried alone. As long as
+        such calls are quick, one thread makes them.
         """
         return await self._await(Job(function, item, shared, asyncio.get_running_loop().create_future()))
 
@@ -107,17 +115,34 @@ class Workers:
 
     def _dispatch(self) -> None:
         """Gives waiting jobs to free threads, in batches."""
-        while self._free and self._waiting:
-            most = min(MAX_BATCH, -(-len(self._waiting) // self._free))  # an equal share for each free thread
-            jobs = [self._waiting.popleft()]
-            while self._waiting and len(jobs) < most and self._waiting[0].can_join(jobs[0]):
-                jobs.append(self._waiting.popleft())
+        while self._free and (jobs := self._take()):
             self._free -= 1
+            self._sharing += jobs[0].shared is not None
             self._batches.put(jobs)
 
-    def _finish(self, jobs: list[Job[Any]], outcomes: list[Outcome]) -> None:
+    def _take(self) -> list[Job[Any]]:
+        """The next jobs for a thread, which one call answers; none where nothing waits but what the next quick call answers."""
+        waiting, quick = self._waiting, self._cost < QUICK
+        if quick and self._sharing and waiting and waiting[0].shared is not None:
+            place = next((number for number, job in enumerate(waiting) if job.shared is None), None)
+            if place is None:
+                return []
+            job = waiting[place]
+            del waiting[place]
+            return [job]
+        most = MAX_QUICK_BATCH if quick else min(MAX_BATCH, -(-len(waiting) // self._free))  # an equal share per free thread
+        jobs: list[Job[Any]] = []
+        while waiting and len(jobs) < most and (not jobs or waiting[0].can_join(jobs[0])):
+            jobs.append(waiting.popleft())
+        return jobs
+
+    def _finish(self, jobs: list[Job[Any]], outcomes: list[Outcome], cpu: float) -> None:
+        """Passes the outcomes on; the call took `cpu` seconds of CPU time."""
         self.busy -= len(jobs)
         self._free += 1
+        if jobs[0].shared is not None:
+            self._sharing -= 1
+            self._cost = cpu / len(jobs)
         for job, (result, problem) in zip(jobs, outcomes, strict=True):
             if job.future.done():  # timed out
                 continue
@@ -140,10 +165,12 @@ class Workers:
         jobs = self._batches.get()
         if jobs is None:
             return False
+        begun = time.thread_time()
         outcomes = _outcomes(jobs)
+        cpu = time.thread_time() - begun
         loop = jobs[0].future.get_loop()
         if not loop.is_closed():
-            loop.call_soon_threadsafe(self._finish, jobs, outcomes)
+            loop.call_soon_threadsafe(self._finish, jobs, outcomes, cpu)
         return True
 
     def close(self) -> None:

@@ -9,14 +9,16 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from kernelsearch import search
-from kernelsearch.api.topics import Topic, _BatchSettings, _run_batch, run_topics
+from kernelsearch.api.topics import Topic, _BatchSettings, _Lists, _run_batch, run_topics
 from kernelsearch.clicks.importing import import_log
 from kernelsearch.core.errors import IndexReplaced, InputError
 from kernelsearch.core.execution import LocalEngine
 from kernelsearch.core.streams import limits
+from kernelsearch.core.types import Candidates
 from kernelsearch.engines import processes
 from kernelsearch.engines.processes import ProcessEngine
 from kernelsearch.lucene import jvm
@@ -55,6 +57,11 @@ def wait_for_worker(engine):
 def slowly(item, shared):
     time.sleep(0.01)
     return item, os.getpid()
+
+
+def java_options(item, shared):
+    time.sleep(0.01)
+    return "-XX:TieredStopAtLevel=1" in jvm.jvm_options(), os.getpid()
 
 
 def with_shared(item, shared):
@@ -113,20 +120,50 @@ def test_the_shared_object_is_that_of_the_call(engine):
 
 def test_few_tasks_start_no_process(monkeypatch):
     monkeypatch.undo()
-    seen = []
     with ProcessEngine(2) as engine:
-        result = engine.map_shared(with_shared, range(30), 2, label="test", alone=lambda i, s: seen.append(i) or i * s)
-        assert list(result) == [2 * item for item in range(30)]
-        assert seen == list(range(30)) and not engine._workers
+        assert list(engine.map_shared(with_shared, range(30), 2, label="test")) == [2 * item for item in range(30)]
+        assert not engine._workers
 
 
 @pytest.mark.parametrize(
-    ("spent", "seconds", "left", "worth"),
-    [(1.9, 0.5, 100, False), (2.0, 0.5, 100, True), (2.0, 0.5, 16, False), (2.0, 0.5, 17, True), (60.0, 0.05, 100, False)],
+    ("spent", "remaining", "worth"),
+    [(0.4, 50.0, False), (0.6, 50.0, True), (0.6, 2.9, False), (0.6, 3.1, True), (60.0, 2.0, False)],
 )
-def test_processes_are_started_where_much_is_left(monkeypatch, spent, seconds, left, worth):
+def test_processes_are_started_where_much_is_left(monkeypatch, spent, remaining, worth):
     monkeypatch.undo()
-    assert processes._worth_starting(spent, seconds, left) is worth
+    assert processes._worth_starting(spent, remaining) is worth
+
+
+@pytest.mark.parametrize("brief", [True, False])
+def test_java_of_a_worker_optimises_only_for_long_work(brief):
+    with ProcessEngine(2) as engine:
+        engine.start(brief=brief)
+        for _ in range(100):
+            found = [few for few, pid in engine.map_shared(java_options, range(20), None, label="test") if pid != HERE]
+            if found:
+                break
+    assert set(found) == {brief}
+
+
+def test_lists_that_were_sent_are_those_that_were_computed():
+    def ranked(docs, scores, *fallbacks):
+        return Candidates(np.array(docs, np.int32), np.array(scores), fallbacks)
+
+    lists = [
+        ranked([3, 1], [2.5, 0.1]),
+        ranked([], []),
+        ranked([7], [1e-300], ("klsa", "no document")),
+        ranked([2, 0, 9], [3, 2, 1.0]),
+    ]
+    mixed = [*lists, Candidates(np.array([4], np.int32), np.array([0.1], np.float32))]
+    for sent in (lists, mixed, []):
+        received = pickle.loads(pickle.dumps(_Lists(sent)))
+        assert [(x.docs.tolist(), x.scores.tolist(), x.fallbacks) for x in received] == [
+            (x.docs.tolist(), x.scores.tolist(), x.fallbacks) for x in sent
+        ]
+        assert all(
+            x.docs.dtype == y.docs.dtype and x.scores.dtype == y.scores.dtype for x, y in zip(received, sent, strict=True)
+        )
 
 
 @pytest.mark.parametrize("program", [None, "/nowhere/python"])
@@ -237,12 +274,12 @@ def test_lists_are_those_of_one_process(engine, demo_index, topics, tmp_path, me
         assert comparable(run_topics(pipeline, topics, engine=engine)) == expected
 
 
-@pytest.mark.parametrize(("processes", "threads", "here", "there"), [(1, 3, 3, 3), (3, 1, 3, 1), (2, 4, 4, 2)])
-def test_any_engine_that_declares_processes_gets_batches_for_all(demo_index, topics, processes, threads, here, there):
+@pytest.mark.parametrize(("processes", "threads", "each"), [(1, 3, 3), (3, 1, 1), (2, 4, 2)])
+def test_any_engine_that_declares_processes_gets_batches_for_all(demo_index, topics, processes, threads, each):
     class Recording(LocalEngine):
-        def map_shared(self, function, items, shared, *, label, alone):
+        def map_shared(self, function, items, shared, *, label):
             self.sizes = [len(item) for item in items]
-            self.threads = [task.args[0].threads for task in (alone, function)]
+            self.threads = function.args[0].threads
             return super().map_shared(function, items, shared, label=label)
 
     engine = Recording()
@@ -250,7 +287,7 @@ def test_any_engine_that_declares_processes_gets_batches_for_all(demo_index, top
     lists = list(run_topics(demo_index.pipeline(), topics, engine=engine, batch_size=10, threads=threads))
     assert [ranked.qid for ranked in lists] == [topic.qid for topic in topics] and sum(engine.sizes) == len(topics)
     assert max(engine.sizes) == 10 if processes == 1 else len(engine.sizes) > 5 * processes
-    assert engine.threads == [here, there]
+    assert engine.threads == each
 
 
 def test_a_run_of_two_threads_is_that_of_one(demo_index, tmp_path):

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kernelsearch.serve.workers import MAX_BATCH, Overloaded, TimedOut, Workers
+from kernelsearch.serve.workers import MAX_BATCH, MAX_QUICK_BATCH, QUICK, Overloaded, TimedOut, Workers
 
 pytest.importorskip("fastapi")
 
@@ -29,9 +29,13 @@ def make():
 
 
 class Calls:
-    """A function that remembers how it was called; the first call waits until it is let go."""
+    """A function that remembers how it was called; the first call waits until it is let go.
 
-    def __init__(self) -> None:
+    `cpu` are the seconds of CPU time that each call takes for each of its items.
+    """
+
+    def __init__(self, cpu: float = 0) -> None:
+        self.cpu = cpu
         self.seen: list[list[Any]] = []
         self.release = threading.Event()
 
@@ -39,6 +43,9 @@ class Calls:
         self.seen.append(items)
         if len(self.seen) == 1:
             self.release.wait(60)
+        end = time.thread_time() + self.cpu * len(items)
+        while time.thread_time() < end:
+            pass
         if "bad" in items:
             raise ValueError(f"bad among {len(items)}")
         return [f"{shared} {item}" for item in items]
@@ -68,10 +75,34 @@ def test_only_consecutive_requests_of_one_kind_share_a_call(make):
     assert calls.seen == [["first"], [1], [2, 3], [4]]
 
 
-def test_requests_per_call_are_limited(make):
+@pytest.mark.parametrize(("cpu", "most"), [(0, MAX_QUICK_BATCH), (4 * QUICK, MAX_BATCH)])
+def test_requests_per_call_are_limited(make, cpu, most):
+    calls = Calls(cpu)
+    asyncio.run(ask(make(), calls, [("a", number) for number in range(most + 2)]))
+    assert [len(items) for items in calls.seen] == [1, most, 2]
+
+
+def test_one_thread_makes_quick_calls_and_others_take_what_can_not_share_one(make):
     calls = Calls()
-    asyncio.run(ask(make(), calls, [("a", number) for number in range(MAX_BATCH + 2)]))
-    assert [len(items) for items in calls.seen] == [1, MAX_BATCH, 2]
+    calls.release.set()
+
+    async def work() -> list[Any]:
+        workers = make(threads=2)
+        await workers.run_together(calls, "a", "first")  # tells that calls are quick
+        calls.release.clear()
+        calls.seen.clear()
+        waiting = [asyncio.ensure_future(workers.run_together(calls, "a", 1))]
+        while not calls.seen:
+            await asyncio.sleep(0.001)
+        waiting += [asyncio.ensure_future(workers.run_together(calls, "a", number)) for number in (2, 3)]
+        await asyncio.sleep(0.02)
+        assert await workers.run(len, "four") == 4
+        assert calls.seen == [[1]]  # though a thread was free
+        calls.release.set()
+        return await asyncio.gather(*waiting)
+
+    assert asyncio.run(work()) == ["a 1", "a 2", "a 3"]
+    assert calls.seen == [[1], [2, 3]]
 
 
 def test_free_threads_share_what_waits(make):

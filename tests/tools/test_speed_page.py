@@ -38,15 +38,15 @@ def test_what_is_measured_once_has_no_warm_up_and_no_range():
 
 def test_a_section_names_the_paths_at_which_a_peer_takes_less():
     rows = [row("search", 0.5), row("basis", 1.5)]
-    text = render(SEARCH, rows, {"gensim": "not there"}, 2.0)
+    text = render(SEARCH, rows, {"gensim": "not there"}, 2.0, 90.0)
     assert "The peer takes less: basis (1,000): peer, 1.50." in text
     assert "did not run: gensim (not there)." in text
-    assert "nowhere in this table" in render(SEARCH, rows[:1], {}, 2.0)
+    assert "nowhere in this table" in render(SEARCH, rows[:1], {}, 2.0, 90.0)
 
 
 def test_a_section_says_that_the_machine_was_shared():
-    assert "other programs shared" in render(SEARCH, [row("search", 0.5)], {}, 1000.0)
-    assert "other programs shared" not in render(SEARCH, [row("search", 0.5)], {}, 0.1)
+    assert "other programs shared" in render(SEARCH, [row("search", 0.5)], {}, 1000.0, 90.0)
+    assert "other programs shared" not in render(SEARCH, [row("search", 0.5)], {}, 0.1, 90.0)
 
 
 def test_growth_is_relative_to_the_smallest_collection_of_the_same_row():
@@ -59,10 +59,19 @@ def test_growth_is_relative_to_the_smallest_collection_of_the_same_row():
 def test_sections_that_were_not_measured_stay(tmp_path):
     page = tmp_path / "speed.md"
     for section, path in ((BASIS, "old basis"), (SEARCH, "old search"), (BASIS, "new basis")):
-        write_page(page, {section.title: render(section, [row(path, 0.5)], {}, 1.0)}, [SEARCH, BASIS])
+        write_page(page, {section.title: render(section, [row(path, 0.5)], {}, 1.0, 90.0)}, [SEARCH, BASIS])
     text = page.read_text()
     assert text.index("## Search") < text.index("old search") < text.index("## Basis") < text.index("new basis")
     assert "old basis" not in text and text.count("# Speed beside") == 1
+
+
+def test_the_page_says_how_long_its_sections_took_where_all_of_them_say_it(tmp_path):
+    page = tmp_path / "speed.md"
+    write_page(page, {"Search": render(SEARCH, [row("search", 0.5)], {}, 1.0, 61.0)}, [SEARCH, BASIS])
+    assert "minutes in all" not in page.read_text()
+    write_page(page, {"Basis": render(BASIS, [row("basis", 0.5)], {}, 1.0, 200.4)}, [SEARCH, BASIS])
+    text = page.read_text()
+    assert "for how long it was measured: 4.3 minutes in all." in text and "This took 61 seconds." in text
 
 
 def test_a_peer_that_is_not_installed_is_reported_and_left_out(tmp_path):

@@ -19,11 +19,13 @@ turns, so that a busy machine slows both alike; the tables have medians over the
 the times where there is no peer). CPU time is that of all threads of a process and of those that it starts. *Growth* is how
 many times longer path and peer take on the larger collection. The collection is synthetic (`tools/data/synthetic.py`).
 
-`make bench` measures all of it in about thirteen minutes on two cores and writes this page; `make bench BENCH_ARGS="--only
-service,vectors"` replaces two sections. Each section says when and where it was measured. Large collections are in [memory
-limits and Dask](scale.md), other measurements against Pyserini in [the Lucene bridge](measurements/bridge.md).
+`make bench` measures all of it and writes this page; `make bench BENCH_ARGS="--only service,vectors"` replaces two sections.
+Each section says when, where and for how long it was measured{total}. Large collections are in [memory limits and
+Dask](scale.md), other measurements against Pyserini in [the Lucene bridge](measurements/bridge.md).
 
 """
+#: How a section says how long its measurements took.
+DURATION = re.compile(r"\bThis took (\d+) seconds")
 COLUMNS = ("path", "peer", "documents", "unit", "kernelsearch", "peer's", "ratio", "range", "growth, path / peer")
 
 
@@ -42,7 +44,15 @@ def write_page(path: Path, new: dict[str, str], order: Sequence[Section]) -> Non
     """
     old = _sections(path.read_text(encoding="utf-8")) if path.exists() else {}
     sections = [new.get(section.title) or old.get(section.title) for section in order]
-    path.write_text(HEAD + "\n".join(text for text in sections if text), encoding="utf-8")
+    path.write_text(_head(sections) + "\n".join(text for text in sections if text), encoding="utf-8")
+
+
+def _head(sections: Sequence[str | None]) -> str:
+    """The page's beginning, with the minutes of all `sections` where each says how long it took."""
+    durations = [DURATION.search(text or "") for text in sections]
+    seconds = [int(found[1]) for found in durations if found is not None]
+    complete = len(seconds) == len(sections)
+    return HEAD.format(total=f": {sum(seconds) / 60:.1f} minutes in all" if complete else "")
 
 
 def _sections(text: str) -> dict[str, str]:
@@ -51,10 +61,10 @@ def _sections(text: str) -> dict[str, str]:
     return {part.splitlines()[0].removeprefix("## "): part.rstrip() + "\n" for part in parts}
 
 
-def render(section: Section, rows: list[Row], missing: dict[str, str], load: float) -> str:
+def render(section: Section, rows: list[Row], missing: dict[str, str], load: float, seconds: float) -> str:
     """A section in Markdown: a table of its `rows`, what is `missing` (reasons by task), and when and where it was measured.
 
-    `load` is the machine's load average at the beginning.
+    `load` is the machine's load average at the beginning; the measurements took `seconds`.
     """
     lines = [f"## {section.title}", ""]
     if rows:
@@ -73,7 +83,7 @@ def render(section: Section, rows: list[Row], missing: dict[str, str], load: flo
     lines += [
         "",
         f"{section.notes} {repeated} repetitions; rows without a range were measured once. Measured {day} on {machine}, "
-        f"load average {load:.1f} when it began{shared}.",
+        f"load average {load:.1f} when it began{shared}. This took {seconds:.0f} seconds.",
     ]
     return "\n".join(lines) + "\n"
 

@@ -161,7 +161,7 @@ class RunFeature(Feature[RunFeatureSettings]):
 
 def read_runs(runs: Sequence[str] | None, option: str) -> dict[str, str]:
     """{name: file} of `runs`, an option's values NAME=FILE; raises OptionError, which names `option`, for other values."""
-    out = {}
+    out: dict[str, str] = {}
     for text in runs or ():
         name, equals, file = text.partition("=")
         if not equals or not name or not file:

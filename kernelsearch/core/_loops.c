@@ -452,6 +452,7 @@ VECTORISED static void coarse_bounds(
     const int64_t columns = level->columns, offset = text->half - p * text->step;
     const float scale = (float)(text->shares[p] / (1 + level->eta));
     float mass[CELLS] = {0}, parts[CELLS];
+    /* The end depends on the data: with a known number of tokens gcc joins two of them, and the inner loop becomes scalar. */
     for (int64_t k = coarse->begin[p]; k < text->relevant_count && text->relevant[k] <= p * text->step + text->half; k++) {
         const int64_t t = text->relevant[k];
         const float share = (float)(text->mass[t] * text->window[t + offset]);

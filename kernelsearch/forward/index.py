@@ -302,9 +302,9 @@ class ForwardIndex:
             raise IndexProblem(f"{self.path}: field {self.field!r} has no terms: its texts are stop words and signs only")
 
     def require_positions(self) -> None:
-        """Raises IndexProblem if the field has no terms, or was indexed without token positions."""
-        self.require_terms()
+        """Raises IndexProblem if the field was indexed without token positions, or has no terms that could have any."""
         if not self.has_positions:
+            self.require_terms()
             raise IndexProblem(
                 f"{self.path}: field {self.field!r} was indexed without positions; index again with positions "
                 "(kernelsearch.index stores them by default, Pyserini with --storePositions)"

@@ -11,7 +11,6 @@ from kernelsearch.core.files import write_file
 from kernelsearch.core.reading import json_lines
 from kernelsearch.core.types import Query
 
-
 #: The largest weight: Lucene has single precision for its product with a term's score, which ends at 3.4e38.
 MAX_WEIGHT = 1e30
 

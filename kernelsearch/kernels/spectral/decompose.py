@@ -61,8 +61,8 @@ def decompose(
     total = rows.squared_norm()
     if total <= 0:
         raise InputError(
-            "decomposition: all features are zero: the field's texts are stop words and signs only, or the kernel is "
-            "multiplied by zero"
+            "decomposition: all features are zero: the field has no terms, because its texts are stop words and signs only, or "
+            "the kernel is multiplied by zero"
         )
     by_features = rows.shape[1] <= rows.shape[0]
     size = min(rows.shape)

@@ -27,7 +27,7 @@ import pytest
 import kernelsearch
 from kernelsearch.clicks.importing import import_log
 from kernelsearch.rerankers import registry
-from kernelsearch.serve.settings import IndexSpec, Limits, ServiceSettings
+from kernelsearch.serve.settings import IndexSpec, RequestLimits, ServiceSettings
 from kernelsearch.trec import read_qrels, read_topics
 from tests.conftest import DEMO, ROOT
 from tools import make_api_docs, notebooks
@@ -234,7 +234,7 @@ def test_the_examples_of_the_http_api_are_what_the_service_answers(fitted, tmp_p
     text = (ROOT / "docs" / "http-api.md").read_text(encoding="utf-8")
     requests = list(re.finditer(r"^`(GET|POST) (\S+)`", text, re.MULTILINE))
     assert len(requests) >= 12
-    with make_client(ServiceSettings((index,), Limits(threads=2), record_clicks=True, allow_updates=True)) as client:
+    with make_client(ServiceSettings((index,), RequestLimits(threads=2), record_clicks=True, allow_updates=True)) as client:
         for request, end in zip(requests, [*(later.start() for later in requests[1:]), len(text)], strict=True):
             found = re.findall(r"^```json\n(.*?)^```", text[request.end() : end], re.MULTILINE | re.DOTALL)
             first, *others = (json.loads(block) for block in found)

@@ -21,7 +21,7 @@ from kernelsearch.rerankers.base import DEFAULT_CONTEXT, Context, Reranker
 from kernelsearch.serve.catalogue import ServedIndex
 from kernelsearch.serve.filters import Filter
 from kernelsearch.serve.parameters import Parameters
-from kernelsearch.serve.settings import Limits
+from kernelsearch.serve.settings import RequestLimits
 from kernelsearch.serve.texts import StoredDocument
 from kernelsearch.serve.workers import stop_if_dropped
 
@@ -197,7 +197,7 @@ def run_batch(served: ServedIndex, queries: Sequence[Topic], parameters: Paramet
     return {"api": "v1", "index": served.name, "methods": list(methods), "results": results}
 
 
-def read_batch(queries: Any, limits: Limits) -> list[Topic]:
+def read_batch(queries: Any, limits: RequestLimits) -> list[Topic]:
     """The queries of a batch: texts, or {"qid": ..., "text": ...}. Raises InputError for others, and beyond `limits`."""
     if not isinstance(queries, list) or not 1 <= len(queries) <= limits.batch:
         raise InputError(f"queries: a list of 1 to {limits.batch} queries is expected")

@@ -27,7 +27,7 @@ from kernelsearch.serve.errors import ANSWERED, JSON_TYPE, error_response
 from kernelsearch.serve.gate import Application, Gate, Receive, Refused, Scope, Send
 from kernelsearch.serve.parameters import Reader, openapi_body, openapi_parameters
 from kernelsearch.serve.service import JSON_OPTIONS, Service, describe_indexes
-from kernelsearch.serve.settings import Limits, ServiceSettings
+from kernelsearch.serve.settings import RequestLimits, ServiceSettings
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -183,7 +183,7 @@ async def _json_body(request: Request) -> Any:
         raise Refused(400, str(problem)) from None
 
 
-def _openapi_post(schema: dict[str, Any], model: type[BaseModel], limits: Limits) -> dict[str, Any]:
+def _openapi_post(schema: dict[str, Any], model: type[BaseModel], limits: RequestLimits) -> dict[str, Any]:
     """As `_openapi`, for a route with a JSON body."""
     declaration = _openapi(Reader((), limits), model)
     declaration["openapi_extra"]["requestBody"] = {"required": True, "content": {JSON_TYPE: {"schema": schema}}}

@@ -13,10 +13,10 @@ import orjson
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from kernelsearch.serve.settings import Limits
+from kernelsearch.serve.settings import RequestLimits
 
 
-def make_protocol(limits: Limits) -> type[asyncio.Protocol]:
+def make_protocol(limits: RequestLimits) -> type[asyncio.Protocol]:
     """The protocol class for `uvicorn.Config(http=...)` with the limits `head`, `request_seconds` and `connections`."""
 
     class LimitedProtocol(_LimitedProtocol):
@@ -33,7 +33,7 @@ class _LimitedProtocol(HttpToolsProtocol):
     answer after that time, and where a request has more than `limits.head` bytes besides its body.
     """
 
-    limits: Limits
+    limits: RequestLimits
 
     def __init__(self, config: uvicorn.Config, *args: Any, **options: Any) -> None:
         super().__init__(config, *args, **options)

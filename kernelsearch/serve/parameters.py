@@ -13,7 +13,7 @@ from kernelsearch.core.options import Option
 from kernelsearch.lucene.first_stage import FirstStageSettings
 from kernelsearch.rerankers import registry
 from kernelsearch.serve.filters import Filter
-from kernelsearch.serve.settings import Limits
+from kernelsearch.serve.settings import RequestLimits
 
 #: Upper bounds for options that declare none, so that a single request cannot ask for unbounded work.
 MAX_INT, MAX_FLOAT, MAX_VALUES, MAX_PARAMETERS = 1000, 1e6, 8, 200
@@ -151,7 +151,7 @@ class Reader:
     columns : how many lists of methods a request may ask for
     """
 
-    def __init__(self, own: Sequence[Option], limits: Limits, *, ranks: bool = False, columns: int = 1) -> None:
+    def __init__(self, own: Sequence[Option], limits: RequestLimits, *, ranks: bool = False, columns: int = 1) -> None:
         self.ranks, self.columns, self.limits = ranks, columns, limits
         self.own = {option.name: _limit_option(option, limits) for option in own}
         self.first = {option.name: option for option in first_stage_options()} if ranks else {}
@@ -279,7 +279,7 @@ class Reader:
         return f"unknown parameter; known: {', '.join([*self.own, *self.first])}" + (", METHOD.OPTION" if self.methods else "")
 
 
-def _limit_option(option: Option, limits: Limits) -> Option:
+def _limit_option(option: Option, limits: RequestLimits) -> Option:
     high = {"hits": limits.hits, "offset": limits.hits - 1, "candidates": limits.candidates}.get(option.name)
     return option if high is None else replace(option, high=high)
 

@@ -18,7 +18,7 @@ KEY_VARIABLE = "KERNELSEARCH_API_KEY"
 
 
 @dataclass(frozen=True)
-class Limits:
+class RequestLimits:
     """What a request may ask for, and how many requests are processed at once."""
 
     query: int = 1000  #: characters of a query
@@ -58,7 +58,7 @@ class ServiceSettings:
     """Everything that a server is started with."""
 
     indexes: tuple[IndexSpec, ...]
-    limits: Limits = field(default_factory=Limits)
+    limits: RequestLimits = field(default_factory=RequestLimits)
     methods: Mapping[str, dict[str, Any]] = field(default_factory=dict)  #: options of methods, which requests may override
     api_key: str | None = None
     hosts: frozenset[str] | None = None  #: accepted values of the Host header; None: any
@@ -70,7 +70,7 @@ class ServiceSettings:
     allow_updates: bool = False  #: whether clients may add and delete documents
 
 
-DEFAULTS = Limits()
+DEFAULTS = RequestLimits()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +124,7 @@ class ServeSettings(Settings):
             )
         return ServiceSettings(
             tuple(indexes),
-            Limits(
+            RequestLimits(
                 query=self.max_query,
                 hits=self.max_hits,
                 candidates=self.max_candidates,

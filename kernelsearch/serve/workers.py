@@ -34,7 +34,7 @@ class TimedOut(Exception):
     """A request took longer than its time limit; answered with 504."""
 
 
-class Outcome(NamedTuple):
+class CallOutcome(NamedTuple):
     """What a call returned, or the exception that it raised."""
 
     result: Any = None
@@ -136,7 +136,7 @@ class Workers:
             jobs.append(waiting.popleft())
         return jobs
 
-    def _finish(self, jobs: list[Job[Any]], outcomes: list[Outcome], cpu: float) -> None:
+    def _finish(self, jobs: list[Job[Any]], outcomes: list[CallOutcome], cpu: float) -> None:
         """Passes the outcomes on; the call took `cpu` seconds of CPU time."""
         self.busy -= len(jobs)
         self._free += 1
@@ -181,30 +181,30 @@ class Workers:
             thread.join()
 
 
-def _outcomes(jobs: list[Job[Any]]) -> list[Outcome]:
+def _outcomes(jobs: list[Job[Any]]) -> list[CallOutcome]:
     """The outcome of each job; an empty one for a dropped job."""
     wanted = [job for job in jobs if not job.dropped]
     by_job = dict(zip(map(id, wanted), _run_together(wanted), strict=True))
-    return [by_job.get(id(job), Outcome()) for job in jobs]
+    return [by_job.get(id(job), CallOutcome()) for job in jobs]
 
 
-def _run_together(jobs: list[Job[Any]]) -> list[Outcome]:
+def _run_together(jobs: list[Job[Any]]) -> list[CallOutcome]:
     if len(jobs) > 1:
         try:
-            return [Outcome(result) for result in jobs[0].function(jobs[0].shared, [job.item for job in jobs])]
+            return [CallOutcome(result) for result in jobs[0].function(jobs[0].shared, [job.item for job in jobs])]
         except Exception:  # it may come from one item: the calls below raise it again for that item only
             pass
     return [_run_alone(job) for job in jobs]
 
 
-def _run_alone(job: Job[Any]) -> Outcome:
+def _run_alone(job: Job[Any]) -> CallOutcome:
     _present.job = job
     try:
         if job.shared is None:
-            return Outcome(job.function(*job.item))
-        return Outcome(job.function(job.shared, [job.item])[0])
+            return CallOutcome(job.function(*job.item))
+        return CallOutcome(job.function(job.shared, [job.item])[0])
     except Exception as problem:
-        return Outcome(problem=problem)
+        return CallOutcome(problem=problem)
     finally:
         del _present.job
 

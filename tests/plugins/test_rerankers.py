@@ -86,10 +86,10 @@ def test_the_service(install, tiny, tiny_path):
     from starlette.testclient import TestClient
 
     from kernelsearch.serve.app import make_app
-    from kernelsearch.serve.settings import IndexSpec, Limits, ServiceSettings
+    from kernelsearch.serve.settings import IndexSpec, RequestLimits, ServiceSettings
 
     install("site")
-    settings = ServiceSettings((IndexSpec("tiny", str(tiny_path), {}, {}, None),), Limits(threads=1, seconds=60))
+    settings = ServiceSettings((IndexSpec("tiny", str(tiny_path), {}, {}, None),), RequestLimits(threads=1, seconds=60))
     with TestClient(make_app(settings), base_url="http://127.0.0.1") as client:
         methods = {method["name"]: method for method in client.get("/v1/methods").json()["methods"]}
         assert [option["name"] for option in methods["coverage"]["options"]] == ["reward"]

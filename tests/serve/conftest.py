@@ -13,7 +13,7 @@ import pytest
 
 import kernelsearch
 from kernelsearch.clicks.importing import import_log
-from kernelsearch.serve.settings import IndexSpec, Limits, ServiceSettings
+from kernelsearch.serve.settings import IndexSpec, RequestLimits, ServiceSettings
 from kernelsearch.trec import read_qrels, read_topics
 from tests.conftest import DEMO
 
@@ -36,7 +36,7 @@ def fitted(demo_index, tmp_path_factory) -> Path:
 def settings(fitted) -> ServiceSettings:
     topics, qrels = read_topics(DEMO / "topics.tsv"), read_qrels(DEMO / "qrels.txt")
     source = IndexSpec("demo", str(fitted / "demo"), topics, qrels, str(fitted / "clicks.db"))
-    return ServiceSettings((source,), Limits(threads=2, seconds=120))
+    return ServiceSettings((source,), RequestLimits(threads=2, seconds=120))
 
 
 def make_client(settings: ServiceSettings) -> Any:

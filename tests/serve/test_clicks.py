@@ -21,7 +21,7 @@ from kernelsearch.serve import impressions
 from kernelsearch.serve import recording as recorder
 from kernelsearch.serve.catalogue import ServedIndex
 from kernelsearch.serve.impressions import LIFETIME, ClickedLists
-from kernelsearch.serve.settings import IndexSpec, Limits, ServiceSettings
+from kernelsearch.serve.settings import IndexSpec, RequestLimits, ServiceSettings
 from tests.conftest import build_texts
 
 
@@ -102,7 +102,7 @@ def test_robust_bm25_learns_from_the_clicks(recording):
 def test_a_log_begins_with_the_first_click(start, fitted, tmp_path, explicit):
     shutil.copytree(fitted / "demo", tmp_path / "demo")
     spec = IndexSpec("demo", str(tmp_path / "demo"), clicks=str(tmp_path / "new.db") if explicit else None)
-    client = start(ServiceSettings((spec,), Limits(threads=1, seconds=120), record_clicks=True))
+    client = start(ServiceSettings((spec,), RequestLimits(threads=1, seconds=120), record_clicks=True))
     assert client.get("/v1/demo/search?query=tap&rerank=rbm25").status_code == 400
     assert client.get("/v1/demo/suggest?prefix=t").json()["suggestions"] == []
     assert client.get("/v1/indexes").json()["indexes"][0]["clicks"] is None
@@ -240,7 +240,9 @@ def test_a_click_waits_for_a_batch_from_the_start_of_its_method(recording, monke
 def test_a_click_counts_once_though_the_index_is_replaced_meanwhile(start, tmp_path):
     path = build_texts(tmp_path, {"a": "a tap", "b": "a dripping tap", "c": "a blown fuse and a tap"})
     spec = IndexSpec("demo", str(path), clicks=str(tmp_path / "new.db"))
-    client = start(ServiceSettings((spec,), Limits(threads=1, seconds=120), record_clicks=True, allow_updates=True), warm=False)
+    client = start(
+        ServiceSettings((spec,), RequestLimits(threads=1, seconds=120), record_clicks=True, allow_updates=True), warm=False
+    )
     docids = shown(client, "tap")
     one = {"queries": 1, "impressions": 1, "clicks": 1}
     assert click(client, docids[1], docids).json() == {"recorded": True, "clicks": one}

@@ -11,7 +11,7 @@ import pytest
 import kernelsearch
 from kernelsearch import index as index_verb
 from kernelsearch.core.errors import OptionError
-from kernelsearch.serve.settings import IndexSpec, Limits, ServeSettings, ServiceSettings
+from kernelsearch.serve.settings import IndexSpec, RequestLimits, ServeSettings, ServiceSettings
 from tests.conftest import write_jsonl
 
 
@@ -142,7 +142,7 @@ def test_documents_with_markup_are_data(start, tmp_path):
     }
     broken = {"id": "plain", "contents": "tap {not json"}
     index_verb.main(["--input", str(write_jsonl(tmp_path / "c.jsonl", [evil, broken])), "--index", str(tmp_path / "evil")])
-    client = start(ServiceSettings((IndexSpec("evil", str(tmp_path / "evil")),), Limits(threads=1, seconds=120)))
+    client = start(ServiceSettings((IndexSpec("evil", str(tmp_path / "evil")),), RequestLimits(threads=1, seconds=120)))
     answer = client.get("/v1/evil/search?query=tap&highlight=true")
     result = {entry["docid"]: entry["doc"] for entry in answer.json()["candidates"]}
     evil["contents"] = f"{evil['title']}\n{evil['contents']}"  # as it is indexed
@@ -193,7 +193,7 @@ def test_other_methods_are_not_allowed(client):
 def test_large_bodies_are_refused_declared_or_not(start, settings):
     from dataclasses import replace
 
-    client = start(replace(settings, limits=Limits(threads=1, body=1000, seconds=120), record_clicks=True))
+    client = start(replace(settings, limits=RequestLimits(threads=1, body=1000, seconds=120), record_clicks=True))
     kind = {"content-type": "application/json"}
     assert client.post("/v1/demo/click", content=b"x" * 1001, headers=kind).status_code == 413
     assert client.post("/v1/demo/click", content=(b"x" * 100 for _ in range(11)), headers=kind).status_code == 413

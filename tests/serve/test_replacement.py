@@ -19,7 +19,7 @@ from kernelsearch.clicks.store import ClickLog
 from kernelsearch.core import files
 from kernelsearch.core.errors import IndexReplaced
 from kernelsearch.serve.service import COLLECTIONS, Service
-from kernelsearch.serve.settings import IndexSpec, Limits, ServiceSettings
+from kernelsearch.serve.settings import IndexSpec, RequestLimits, ServiceSettings
 from tests.conftest import write_jsonl
 
 WORDS = ["tap", "washer", "faucet", "fuse", "breaker", "water", "panel", "leak", "pipe", "valve"]
@@ -64,7 +64,7 @@ def folders(built, tmp_path) -> tuple[Path, Path]:
 
 
 def serve(start, live: Path, **more):
-    return start(ServiceSettings((IndexSpec("live", str(live)),), Limits(threads=4, seconds=60), **more))
+    return start(ServiceSettings((IndexSpec("live", str(live)),), RequestLimits(threads=4, seconds=60), **more))
 
 
 def states(answer) -> set[str]:

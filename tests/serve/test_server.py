@@ -24,7 +24,7 @@ from kernelsearch.api.pipeline import Pipeline
 from kernelsearch.core.errors import InputError, KernelSearchError, OptionError
 from kernelsearch.serve import __main__ as serve
 from kernelsearch.serve import answers
-from kernelsearch.serve.settings import KEY_VARIABLE, IndexSpec, Limits
+from kernelsearch.serve.settings import KEY_VARIABLE, IndexSpec, RequestLimits
 from tests.conftest import DEMO, ROOT, heeding_interrupts
 
 
@@ -206,7 +206,7 @@ def test_endpoints_require_the_key(start, settings):
 def test_too_many_requests_are_refused_and_the_others_answered(start, settings, monkeypatch):
     release = threading.Event()
     monkeypatch.setattr(answers, "search", lambda *_: release.wait(60) and {})
-    client = start(replace(settings, limits=Limits(threads=1, waiting=1, seconds=60)))
+    client = start(replace(settings, limits=RequestLimits(threads=1, waiting=1, seconds=60)))
     outcome: list[int] = []
 
     def ask() -> None:
@@ -233,7 +233,7 @@ def test_too_many_requests_are_refused_and_the_others_answered(start, settings, 
 def test_a_slow_request_times_out_and_still_counts_as_load(start, settings, monkeypatch):
     release = threading.Event()
     monkeypatch.setattr(answers, "search", lambda *_: release.wait(60) and {})
-    client = start(replace(settings, limits=Limits(threads=1, waiting=0, seconds=1)))
+    client = start(replace(settings, limits=RequestLimits(threads=1, waiting=0, seconds=1)))
     late = client.get("/v1/demo/search?query=tap")
     assert late.status_code == 504 and "too long" in late.json()["error"]
     assert client.get("/v1/demo/search?query=tap").status_code == 503
@@ -253,7 +253,7 @@ def test_a_batch_that_has_timed_out_ends_after_the_queries_at_hand(start, settin
         assert timed_out.wait(60)
         return rerank(self, queries, *args, **options)
 
-    client = start(replace(settings, limits=Limits(threads=1, waiting=0, seconds=0.5)), warm=False)
+    client = start(replace(settings, limits=RequestLimits(threads=1, waiting=0, seconds=0.5)), warm=False)
     assert client.get("/v1/demo/search?query=tap&rerank=klsa").status_code == 200
     monkeypatch.setattr(Pipeline, "rerank", rerank_slowly)
     late = client.post("/v1/demo/batch", json={"queries": ["dripping tap"] * 100, "rerank": "klsa"})

@@ -10,7 +10,7 @@ import pytest
 
 import kernelsearch
 from kernelsearch.serve.__main__ import read_settings
-from kernelsearch.serve.settings import IndexSpec, Limits, ServiceSettings
+from kernelsearch.serve.settings import IndexSpec, RequestLimits, ServiceSettings
 from kernelsearch.trec import read_qrels, read_topics
 from kernelsearch.vectors.__main__ import main as vectors_verb
 from kernelsearch.vectors.settings import VectorSettings
@@ -40,7 +40,7 @@ def served(own_index, start):
     np.savez(folder / "q.npz", ids=np.array(list(queries)), vectors=np.stack(list(queries.values())))
     vectors = VectorSettings(name="first", queries=str(folder / "q.npz"))
     spec = IndexSpec("demo", str(own_index), topics, read_qrels(DEMO / "qrels.txt"), None, vectors)
-    return start(ServiceSettings((spec,), Limits(threads=2, seconds=120))), docids, tables, queries
+    return start(ServiceSettings((spec,), RequestLimits(threads=2, seconds=120))), docids, tables, queries
 
 
 @pytest.mark.parametrize("name", ["first", "second"])
@@ -128,7 +128,7 @@ def test_language_models_choose_the_vectors_by_name(own_index, start, tmp_path):
     np.savez(tmp_path / "q.npz", ids=np.array(["dripping tap"]), vectors=query[None])
     vectors_verb(["--index", str(own_index), "--name", "tools", "--input", str(tmp_path / "v.npz"), "--dtype", "float32"])
     spec = IndexSpec("demo", str(own_index), {}, {}, None, VectorSettings(queries=str(tmp_path / "q.npz")))
-    client = start(ServiceSettings((spec,), Limits(threads=2, seconds=120), mcp=True))
+    client = start(ServiceSettings((spec,), RequestLimits(threads=2, seconds=120), mcp=True))
     options = {"dense.vectors": "tools", "dense.retrieve": "300"}
     failed, text = tool(client, "search", index="demo", query="dripping tap", hits=5, rerank="dense", options=options)
     assert not failed, text

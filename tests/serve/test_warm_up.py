@@ -9,7 +9,7 @@ from collections import defaultdict
 from kernelsearch import index as index_verb
 from kernelsearch.api.pipeline import Pipeline
 from kernelsearch.serve import explanations
-from kernelsearch.serve.settings import IndexSpec, Limits, ServiceSettings
+from kernelsearch.serve.settings import IndexSpec, RequestLimits, ServiceSettings
 
 
 def test_every_ready_method_has_answered_before_the_first_request(start, settings, monkeypatch):
@@ -57,7 +57,7 @@ def test_a_method_that_fails_on_its_first_query_does_not_stop_the_server(start, 
 def test_an_index_whose_documents_have_no_words_is_served(start, tmp_path):
     (tmp_path / "corpus.jsonl").write_text(json.dumps({"id": "1", "contents": "the of"}) + "\n")
     index_verb.main(["--input", str(tmp_path / "corpus.jsonl"), "--index", str(tmp_path / "bare")])
-    client = start(ServiceSettings((IndexSpec("bare", str(tmp_path / "bare")),), Limits(threads=1, seconds=60)))
+    client = start(ServiceSettings((IndexSpec("bare", str(tmp_path / "bare")),), RequestLimits(threads=1, seconds=60)))
     assert client.get("/v1/bare/search?query=water").json()["candidates"] == []
 
 

@@ -54,7 +54,10 @@ def ready(demo_index, topics, qrels):
             made.add(name)
             if registry.method(name).load().fit.__func__ is not Reranker.fit.__func__:
                 options = {"learner": "combsum"} if name == "fusion" else {}  # the quickest one
-                demo_index.train(name, topics=topics, qrels=qrels, clicks=DEMO / "clicks.jsonl", **options)
+                data = {"topics": topics, "qrels": qrels, "clicks": DEMO / "clicks.jsonl"}
+                learns_from = registry.method(name).learns_from
+                wanted = ("topics", "qrels") if learns_from is None else learns_from
+                demo_index.train(name, **{key: data[key] for key in wanted}, **options)
         return demo_index
 
     return prepare

@@ -26,6 +26,7 @@ PAIRWISE_KERNEL = Method(
     PairwiseKernelSettings,
     "kernelsearch.rerankers.rbm25.baselines:PairwiseKernel",
     retrieves=True,
+    learns_from=("clicks",),
 )
 QUERY_SUBSTITUTION = Method(
     "substitution",
@@ -33,6 +34,7 @@ QUERY_SUBSTITUTION = Method(
     QuerySubstitutionSettings,
     "kernelsearch.rerankers.rbm25.baselines:QuerySubstitution",
     retrieves=True,
+    learns_from=("clicks",),
 )
 CLICK_PRIOR = Method(
     "clickprior",
@@ -40,5 +42,6 @@ CLICK_PRIOR = Method(
     ClickPriorSettings,
     "kernelsearch.rerankers.rbm25.baselines:ClickPrior",
     retrieves=True,
+    learns_from=("clicks",),
 )
 METHODS = (ROBUST_BM25, PAIRWISE_KERNEL, QUERY_SUBSTITUTION, CLICK_PRIOR)

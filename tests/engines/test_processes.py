@@ -135,7 +135,8 @@ def test_processes_are_started_where_much_is_left(monkeypatch, spent, remaining,
 
 
 @pytest.mark.parametrize("brief", [True, False])
-def test_java_of_a_worker_optimises_only_for_long_work(brief):
+def test_java_of_a_worker_optimises_only_for_long_work(brief, monkeypatch):
+    monkeypatch.delenv("KERNELSEARCH_JAVA_OPTIONS", raising=False)  # make test sets the option for all Javas
     with ProcessEngine(2) as engine:
         engine.start(brief=brief)
         for _ in range(100):

@@ -35,7 +35,7 @@ def scaled_unit_rows(table: Floats, scale: Floats, numbers: NDArray[np.integer])
 
 
 def unit_products(table: Floats, scale: Floats, vector: Floats, numbers: NDArray[np.integer]) -> Floats:
-    """Returns the inner products of `vector` (dims,) with `scaled_unit_rows` of the other parameters, shape (n,).
+    """Returns the inner products of `vector` (dims,) with `scaled_unit_rows` of `table`, `scale` and `numbers`, shape (n,).
 
     They are computed by the compiled loop where it was built, which sums in double precision.
     """

@@ -23,14 +23,13 @@ from kernelsearch.forward.index import KIND, VERSION
 from kernelsearch.kernels.feedback import FeedbackExpander
 from kernelsearch.lucene import jvm
 from kernelsearch.lucene.first_stage import FirstStage
-from kernelsearch.lucene.index import LuceneIndex
+from kernelsearch.lucene.index import CONTENTS, LuceneIndex
 from kernelsearch.lucene.shards import Source, find_shards, present_state
 from kernelsearch.vectors.settings import VectorSettings
 
 if TYPE_CHECKING:
     from kernelsearch.vectors.opened import Vectors
 
-CONTENTS = "contents"
 #: Pipelines that an index keeps ready, so that the same search again loads nothing.
 MAX_PIPELINES = 16
 

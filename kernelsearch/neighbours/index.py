@@ -149,7 +149,7 @@ class Neighbours:
         `dims` must be given for `ivf-fp16` and `ivf-sq8`, whose files hold more coordinates. Those of earlier versions don't.
         Raises ArtefactError for a file that is damaged or has other than `rows` vectors of `dims` dimensions.
         """
-        index = open_index(path, mapped=kind in CLUSTERED)
+        index = read_faiss(path, mapped=kind in CLUSTERED)
         stored = index.d - (kind != "flat")
         if dims is not None and index.d == _width(kind, dims):
             stored = dims
@@ -158,7 +158,7 @@ class Neighbours:
         return cls(index, kind, stored, path)
 
 
-def open_index(path: Path, *, mapped: bool) -> Any:
+def read_faiss(path: Path, *, mapped: bool) -> Any:
     """Reads the FAISS index `path`; with `mapped`, the vectors of an inverted file are memory-mapped.
 
     Raises ArtefactError for a file that is damaged or no FAISS index.

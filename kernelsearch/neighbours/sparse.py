@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from kernelsearch.core.errors import ArtefactError
-from kernelsearch.neighbours.index import check_row_numbers, load_faiss, open_index
+from kernelsearch.neighbours.index import check_row_numbers, load_faiss, read_faiss
 
 #: Number of lists; features are hashed into them.
 LISTS = 1 << 18
@@ -94,7 +94,7 @@ class SparseNeighbours:
 
         Raises ArtefactError for a file that is damaged.
         """
-        index = open_index(path, mapped=True)
+        index = read_faiss(path, mapped=True)
         if index.d != DIMS or index.nlist != LISTS or frequencies.shape != (LISTS,):
             raise ArtefactError(f"{path}: damaged ({index.nlist} lists of {index.d} dimensions, not {LISTS} of {DIMS})")
         return cls(index, frequencies, rows, path)
